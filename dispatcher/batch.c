@@ -22,48 +22,19 @@ prd_frame_limit(const uint8_t *frame, size_t len, uint32_t mtu)
 	return (size_t)mtu + PR_ETHER_LEN + (tagged ? VLAN_TAG : 0);
 }
 
-/* Too short for an Ethernet header: its bytes travel in the timestamp log, and a frame of zeros is sent. */
-static void
-prepare_runt(struct prd_record *rec, struct pr_entry *e)
-{
-	e->flags |= PR_ENTRY_RUNT;
-	e->runt_len = (uint8_t)rec->caplen;
-	memcpy(e->runt, rec->data, rec->caplen);
-	memset(e->macs, 0, sizeof e->macs);
-	memset(rec->data, 0, PR_FRAME_MIN);
-}
-
 /* A node would take a tapped frame of our Ethertype for a control frame. */
 static void
 prepare_escape(const struct prd_prepare *p, struct prd_record *rec, struct pr_entry *e)
 {
 	size_t at = pr_ethertype_offset(rec->data, rec->caplen);
 
-	if (at == 0 || at + 2 > rec->caplen)
-		return;
-	if (rec->data[at] != p->ethertype >> 8 ||
+	if (at == 0 || at + 2 > rec->caplen || rec->data[at] != p->ethertype >> 8 ||
 		rec->data[at + 1] != (p->ethertype & 0xff))
 		return;
 	e->flags |= PR_ENTRY_ETHERTYPE;
 	e->ethertype = p->ethertype;
 	rec->data[at] = PR_ETHERTYPE_ESCAPE >> 8;
 	rec->data[at + 1] = PR_ETHERTYPE_ESCAPE & 0xff;
-}
-
-static size_t
-prepare_length(struct prd_record *rec, uint32_t mtu, struct pr_entry *e)
-{
-	size_t limit = prd_frame_limit(rec->data, rec->caplen, mtu);
-
-	e->caplen = rec->caplen;
-	if (rec->caplen > limit) {
-		e->caplen = (uint32_t)limit;
-		e->flags |= PR_ENTRY_CUT;
-	}
-	if (e->caplen >= PR_FRAME_MIN)
-		return e->caplen;
-	memset(rec->data + e->caplen, 0, PR_FRAME_MIN - e->caplen);
-	return PR_FRAME_MIN;
 }
 
 size_t
@@ -74,13 +45,27 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 
 	e->flags = e->runt_len = 0;
 	e->time = rec->time;
+	e->caplen = rec->caplen;
 	if (rec->caplen < PR_ETHER_LEN) {
-		prepare_runt(rec, e);
-		e->caplen = rec->caplen;
+		/* Too short for an Ethernet header: its bytes travel in the log, and a frame of zeros is sent. */
+		e->flags |= PR_ENTRY_RUNT;
+		e->runt_len = (uint8_t)rec->caplen;
+		memcpy(e->runt, rec->data, rec->caplen);
+		memset(e->macs, 0, sizeof e->macs);
+		memset(rec->data, 0, PR_FRAME_MIN);
 	} else {
+		size_t limit = prd_frame_limit(rec->data, rec->caplen, mtu);
+
 		memcpy(e->macs, rec->data, MACS);
 		prepare_escape(p, rec, e);
-		len = prepare_length(rec, mtu, e);
+		if (rec->caplen > limit) {
+			e->caplen = (uint32_t)limit;
+			e->flags |= PR_ENTRY_CUT;
+		}
+		if (e->caplen < PR_FRAME_MIN)
+			memset(rec->data + e->caplen, 0, PR_FRAME_MIN - e->caplen);
+		else
+			len = e->caplen;
 	}
 	e->len = rec->len;
 	if (e->caplen != len)
@@ -147,20 +132,6 @@ add_item(struct prd_sender *s, struct prd_node *node, struct prd_link *link, siz
 	return item;
 }
 
-static void
-add_second(struct prd_sender *s, const struct prd_item *first, struct prd_node *node,
-	const uint8_t *frame)
-{
-	uint8_t *head = s->heads[s->item_count];
-	struct prd_item *item = add_item(s, node, first->link, first->len);
-
-	item->entry = first->entry;
-	item->entry.flags |= PR_ENTRY_SECOND;
-	memcpy(head, frame, PR_ETHER_LEN);
-	memcpy(head, node->mac, PR_MAC_LEN);
-	pr_transmit_add(s->transmit, frame, item->len, head);
-}
-
 /* Chooses the packet's node and makes it a frame of the batch. False: no node has room for now. */
 static bool
 assign_node(struct prd_sender *s, struct prd_record *rec)
@@ -190,8 +161,16 @@ assign_node(struct prd_sender *s, struct prd_record *rec)
 	if (item->entry.flags & (PR_ENTRY_ETHERTYPE | PR_ENTRY_RUNT | PR_ENTRY_CUT))
 		note_hidden(s, link, rec, &item->entry);
 	pr_transmit_add(s->transmit, rec->data, item->len, NULL);
-	if (to[1])
-		add_second(s, item, to[1], rec->data);
+	if (to[1]) {
+		uint8_t *head = s->heads[s->item_count];
+		struct prd_item *second = add_item(s, to[1], link, item->len);
+
+		second->entry = item->entry;
+		second->entry.flags |= PR_ENTRY_SECOND;
+		memcpy(head, rec->data, PR_ETHER_LEN);
+		memcpy(head, to[1]->mac, PR_MAC_LEN);
+		pr_transmit_add(s->transmit, rec->data, second->len, head);
+	}
 	return true;
 }
 
@@ -217,67 +196,40 @@ take_ring(struct prd_sender *s, unsigned i)
 	return taken;
 }
 
-/* A packet whose first copy was not sent survives by its second copy, which becomes the primary. */
-static void
-account_failed(struct prd_sender *s, unsigned i)
-{
-	struct prd_item *item = &s->items[i], *next = item + 1;
-	uint64_t seq = item->entry.seq;
-
-	if (item->entry.flags & PR_ENTRY_SECOND)
-		return;
-	if (i + 1 < s->item_count && next->link == item->link && next->entry.seq == seq) {
-		next->entry.flags &= (uint8_t)~PR_ENTRY_SECOND;
-		return;
-	}
-	pr_count(&item->link->dropped_send, 1);
-	note_undelivered(item->link, seq);
-}
-
-static void
-account_sent(struct prd_sender *s, struct prd_item *item)
-{
-	struct prd_node *node = item->node;
-
-	item->entry.ordinal = prd_node_sent(node, item->len);
-	if (item->entry.flags & PR_ENTRY_SECOND) {
-		node->seconds++;
-	} else {
-		node->primaries++;
-		pr_count(&item->link->sent_packets, 1);
-		pr_count(&item->link->sent_bytes, item->len);
-	}
-	prd_logs_add(&s->logs, node, item->link->number, &item->entry, s->now);
-}
-
-/* If the second copy has failed too, the packet is lost. */
+/*
+ * A packet whose first copy was not sent survives by its second copy, which becomes the primary. If the second
+ * copy has failed too, the packet is lost.
+ */
 static void
 account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 {
 	for (unsigned i = 0; i < s->item_count; i++) {
-		struct prd_item *item = &s->items[i];
+		struct prd_item *item = &s->items[i], *next = item + 1;
+		struct prd_node *node = item->node;
+		struct pr_entry *e = &item->entry;
 
-		item->node->window.placed_cost -= item->len + PRD_FRAME_COST;
-		if (failed[i])
-			account_failed(s, i);
-		else
-			account_sent(s, item);
+		node->window.placed_cost -= item->len + PRD_FRAME_COST;
+		if (!failed[i]) {
+			e->ordinal = prd_node_sent(node, item->len);
+			if (e->flags & PR_ENTRY_SECOND) {
+				node->seconds++;
+			} else {
+				node->primaries++;
+				pr_count(&item->link->sent_packets, 1);
+				pr_count(&item->link->sent_bytes, item->len);
+			}
+			prd_logs_add(&s->logs, node, item->link->number, e, s->now);
+		} else if (e->flags & PR_ENTRY_SECOND) {
+			continue;
+		} else if (i + 1 < s->item_count && next->link == item->link &&
+			   next->entry.seq == e->seq) {
+			next->entry.flags &= (uint8_t)~PR_ENTRY_SECOND;
+		} else {
+			pr_count(&item->link->dropped_send, 1);
+			note_undelivered(item->link, e->seq);
+		}
 	}
 	s->item_count = 0;
-}
-
-static void
-release_rings(struct prd_sender *s)
-{
-	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
-		if (!s->used[i])
-			continue;
-		if (s->unplaced[i])
-			pr_ring_release_before(s->inputs->rings[i], s->unplaced[i]);
-		else
-			pr_ring_release(s->inputs->rings[i]);
-		s->used[i] = false;
-	}
 }
 
 unsigned
@@ -293,7 +245,15 @@ prd_tx_batch(struct prd_sender *s)
 		pr_transmit_send(s->transmit, failed);
 		account(s, failed);
 	}
-	release_rings(s);
+	for (unsigned i = 0; i < rings; i++) {
+		if (!s->used[i])
+			continue;
+		if (s->unplaced[i])
+			pr_ring_release_before(s->inputs->rings[i], s->unplaced[i]);
+		else
+			pr_ring_release(s->inputs->rings[i]);
+		s->used[i] = false;
+	}
 	s->stuck = taken == 0 && prd_tx_batch_unplaced(s);
 	return taken;
 }

@@ -161,21 +161,6 @@ check(struct prd_options *o, struct pr_error *err)
 	return check_interfaces(o, err);
 }
 
-static int
-parse_options(struct prd_options *o, int argc, char **argv, struct pr_error *err)
-{
-	int rc;
-
-	*o = (struct prd_options){0};
-	rc = pr_options_parse(&program, o, argc, argv, NULL, err);
-	if (rc != 0)
-		return rc;
-	o->keys = pr_keys_dir(o->key_flag);
-	if (split_interfaces(o, err) < 0)
-		return -1;
-	return check(o, err);
-}
-
 /* ---- the program ---- */
 
 enum { EVENTS_RING = 1 << 20, REPLIES_RING = 1 << 17 };
@@ -197,7 +182,6 @@ struct dispatcher {
 	struct prd_receiver *receiver;
 	struct prd_manage *manage;
 	uint64_t epoch;
-	uint32_t nonce;
 	int status;
 	bool ending; /* told to end: when stopped, leave */
 	struct pr_error why;
@@ -230,32 +214,14 @@ look_at(struct pr_netdev *dev, const char *option, const char *name, struct pr_e
 	return 0;
 }
 
-static int
-open_devices(struct dispatcher *d, struct pr_error *err)
-{
-	for (size_t i = 0; i < d->options.in.count; i++)
-		if (look_at(&d->in[i], "--in", d->options.in.items[i], err) < 0)
-			return -1;
-	if (look_at(&d->out, "--out", d->options.out, err) < 0)
-		return -1;
-	d->in_count = (unsigned)d->options.in.count;
-	return check_mtu(d, err);
-}
-
-/* Changes are made when all else has been found in order; until then nothing needs undoing. */
 static void
-prepare_devices(struct dispatcher *d)
+on_stop(void *arg)
 {
-	pr_netdev_prepare(&d->out);
-	for (unsigned i = 0; i < d->in_count; i++)
-		pr_netdev_prepare(&d->in[i]);
-}
-
-static void
-post_stop(struct dispatcher *d)
-{
+	struct dispatcher *d = arg;
 	struct prd_event *event = pr_ring_reserve(d->events, sizeof *event);
 
+	pr_log_info("stopping: nodes are told to flush (a second signal ends at once)");
+	d->ending = true;
 	if (!event) {
 		pr_loop_break(d->loop);
 		return;
@@ -267,47 +233,25 @@ post_stop(struct dispatcher *d)
 }
 
 static void
-on_stop(void *arg)
-{
-	struct dispatcher *d = arg;
-
-	pr_log_info("stopping: nodes are told to flush (a second signal ends at once)");
-	d->ending = true;
-	post_stop(d);
-}
-
-static void
-on_stopped(struct dispatcher *d, const struct prd_reply *reply)
+on_reply(struct dispatcher *d, const struct prd_reply *reply)
 {
 	bool read = prd_inputs_at_end(&d->inputs);
 
-	if (prd_inputs_broken(&d->inputs, &d->why)) {
+	if (reply->kind == PRD_REPLY_DONE) {
+		prd_manage_reply(d->manage, reply);
+		return;
+	}
+	if (reply->kind == PRD_REPLY_FAILED || (read && !reply->ok)) {
+		d->status = 1;
+		pr_error_set(&d->why, "%s", reply->text);
+	}
+	if (reply->kind == PRD_REPLY_STOPPED && prd_inputs_broken(&d->inputs, &d->why)) {
 		d->status = 1;
 		pr_log_error("%s", d->why.text);
-	} else if (read && !reply->ok) {
-		d->status = 1;
-		pr_error_set(&d->why, "%s", reply->text);
 	}
-	if (d->ending || (read && d->options.exit_after_read))
+	if (reply->kind == PRD_REPLY_FAILED || d->ending ||
+		(read && d->options.exit_after_read))
 		pr_loop_break(d->loop);
-}
-
-static void
-on_reply(struct dispatcher *d, const struct prd_reply *reply)
-{
-	switch (reply->kind) {
-	case PRD_REPLY_DONE:
-		prd_manage_reply(d->manage, reply);
-		break;
-	case PRD_REPLY_STOPPED:
-		on_stopped(d, reply);
-		break;
-	case PRD_REPLY_FAILED:
-		d->status = 1;
-		pr_error_set(&d->why, "%s", reply->text);
-		pr_loop_break(d->loop);
-		break;
-	}
 }
 
 static void
@@ -353,21 +297,15 @@ open_out(struct dispatcher *d, struct pr_error *err)
 		.ifindex = (int)d->out.index,
 		.xdp = true,
 		.patience = d->options.read.count ? 10 * PR_NS_PER_S : 100 * PR_NS_PER_MS};
-	struct prd_receiver_config rx = {.ifname = d->out.name,
-		.ifindex = (int)d->out.index,
-		.ethertype = (uint16_t)d->options.ethertype,
-		.rack = (uint32_t)d->options.rack_id,
-		.key = &d->key,
-		.events = d->events};
 
 	d->transmit = pr_transmit_open(&tx, err);
-	if (!d->transmit)
-		return pr_error_prefix(err, "--out");
-	d->control = pr_control_open(
-		d->transmit, &d->out, (uint16_t)d->options.ethertype, &d->key, err);
+	if (d->transmit)
+		d->control = pr_control_open(
+			d->transmit, &d->out, (uint16_t)d->options.ethertype, &d->key, err);
 	if (!d->control)
 		return pr_error_prefix(err, "--out");
-	d->receiver = prd_receiver_open(d->loop, &rx, err);
+	d->receiver = prd_receiver_open(
+		d->loop, &d->options, tx.ifindex, &d->key, d->events, err);
 	return d->receiver ? 0 : -1;
 }
 
@@ -380,23 +318,14 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 		.control = d->control,
 		.mtu = d->out.mtu,
 		.epoch = d->epoch,
-		.nonce = d->nonce,
+		.nonce = pr_nonce_make(),
 		.events = d->events,
 		.replies = d->replies};
-	struct prd_manage_config manage = {.endpoint = d->options.manage,
-		.metrics = d->options.metrics,
-		.keys = d->options.keys,
-		.inputs = &d->inputs,
-		.receiver = d->receiver,
-		.events = d->events,
-		.epoch = d->epoch};
 
 	memcpy(config.mac, d->out.mac, PR_MAC_LEN);
 	d->sender = prd_sender_create(&config, err);
-	if (!d->sender)
-		return -1;
-	manage.sender = d->sender;
-	d->manage = prd_manage_open(d->loop, &manage, err);
+	if (d->sender)
+		d->manage = prd_manage_open(d->loop, d->sender, d->receiver, err);
 	return d->manage ? 0 : -1;
 }
 
@@ -413,8 +342,13 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	if (pr_rack_key_read(d->options.keys, &d->key, err) < 0)
 		return PRD_EXIT_USAGE;
 	d->epoch = pr_epoch_make(pr_now_real());
-	d->nonce = pr_nonce_make();
-	if (open_devices(d, err) < 0)
+	for (size_t i = 0; i < d->options.in.count; i++)
+		if (look_at(&d->in[i], "--in", d->options.in.items[i], err) < 0)
+			return PRD_EXIT_FAILED;
+	if (look_at(&d->out, "--out", d->options.out, err) < 0)
+		return PRD_EXIT_FAILED;
+	d->in_count = (unsigned)d->options.in.count;
+	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;
 	status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
@@ -422,27 +356,6 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || open_sender(d, err) < 0)
 		return PRD_EXIT_FAILED;
 	return 0;
-}
-
-static void
-tear_down(struct dispatcher *d)
-{
-	if (d->replies_event)
-		event_free(d->replies_event);
-	prd_manage_close(&d->manage);
-	prd_sender_destroy(&d->sender);
-	prd_inputs_close(&d->inputs);
-	prd_receiver_close(&d->receiver);
-	pr_control_close(&d->control);
-	pr_transmit_close(&d->transmit);
-	pr_loop_destroy(&d->loop);
-	pr_ring_destroy(&d->events);
-	pr_ring_destroy(&d->replies);
-	for (unsigned i = d->in_count; i-- > 0;)
-		pr_netdev_restore(&d->in[i]);
-	pr_netdev_restore(&d->out);
-	pr_rack_key_forget(&d->key);
-	pr_options_free(&program, &d->options);
 }
 
 static int
@@ -454,7 +367,10 @@ run(struct dispatcher *d, struct pr_error *err)
 			"and any client of %s can control the capture: see "
 			"packrack-keys(7)",
 			d->options.manage);
-	prepare_devices(d);
+	/* Changes are made when all else has been found in order; until then nothing needs undoing. */
+	pr_netdev_prepare(&d->out);
+	for (unsigned i = 0; i < d->in_count; i++)
+		pr_netdev_prepare(&d->in[i]);
 	if (prd_sender_start_thread(d->sender, err) < 0 ||
 		prd_inputs_start_threads(&d->inputs, err) < 0)
 		return PRD_EXIT_FAILED;
@@ -480,7 +396,12 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 		pr_error_set(err, "no memory");
 		return PRD_EXIT_FAILED;
 	}
-	status = parse_options(&d->options, argc, argv, err);
+	status = pr_options_parse(&program, &d->options, argc, argv, NULL, err);
+	if (status == 0) {
+		d->options.keys = pr_keys_dir(d->options.key_flag);
+		status = split_interfaces(&d->options, err) < 0 ? -1
+								: check(&d->options, err);
+	}
 	if (status != 0) {
 		pr_options_free(&program, &d->options);
 		free(d);
@@ -491,7 +412,22 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 	status = set_up(d, err);
 	if (status == 0)
 		status = run(d, err);
-	tear_down(d);
+	if (d->replies_event)
+		event_free(d->replies_event);
+	prd_manage_close(&d->manage);
+	prd_sender_destroy(&d->sender);
+	prd_inputs_close(&d->inputs);
+	prd_receiver_close(&d->receiver);
+	pr_control_close(&d->control);
+	pr_transmit_close(&d->transmit);
+	pr_loop_destroy(&d->loop);
+	pr_ring_destroy(&d->events);
+	pr_ring_destroy(&d->replies);
+	for (unsigned i = d->in_count; i-- > 0;)
+		pr_netdev_restore(&d->in[i]);
+	pr_netdev_restore(&d->out);
+	pr_rack_key_forget(&d->key);
+	pr_options_free(&program, &d->options);
 	free(d);
 	return status;
 }

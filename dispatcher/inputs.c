@@ -210,55 +210,38 @@ capture_step(struct prd_reader *r)
 	return n;
 }
 
-static void
-capture_run(struct prd_reader *r)
-{
-	struct pr_error err;
-
-	if (!r->capture) {
-		if (capture_open(r, &err) == 0)
-			pr_log_link(
-				PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
-		else
-			sleep_for(r, PR_NS_PER_S);
-		return;
-	}
-	if (capture_step(r) == 0)
-		sleep_for(r, 100 * PR_NS_PER_MS);
-	if (pr_now_mono() - r->last_stats >= STATS_NS) {
-		r->last_stats = pr_now_mono();
-		read_drops(r);
-	}
-}
-
-/* What was captured before the order to stop is delivered, then the capture is closed. */
-static void
-capture_pause(struct prd_reader *r)
-{
-	if (!r->capture) {
-		atomic_store(&r->link->captured_until, pr_now_real());
-		atomic_store(&r->quiet, true);
-		sleep_for(r, PR_NS_PER_S);
-	} else if (capture_step(r) == 0) {
-		if (pr_now_real() - r->idle_since > QUIET_NS)
-			capture_close(r);
-		else
-			sleep_for(r, PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS);
-	}
-}
-
+/* When told to stop, what was captured before is delivered, then the capture is closed. */
 static void *
 capture_main(void *arg)
 {
 	struct prd_reader *r = arg;
+	struct pr_error err;
 
 	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&r->quit)) {
-		if (atomic_load(&r->running)) {
+		bool running = atomic_load(&r->running);
+
+		if (running)
 			atomic_store(&r->quiet, false);
-			capture_run(r);
-		} else {
-			capture_pause(r);
+		else if (!r->capture)
+			atomic_store(&r->link->captured_until, pr_now_real());
+		if (!r->capture && running && capture_open(r, &err) == 0) {
+			pr_log_link(
+				PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
+		} else if (!r->capture) {
+			if (!running)
+				atomic_store(&r->quiet, true);
+			sleep_for(r, PR_NS_PER_S);
+		} else if (capture_step(r) == 0) {
+			if (!running && pr_now_real() - r->idle_since > QUIET_NS)
+				capture_close(r);
+			else
+				sleep_for(r, running ? 100 * PR_NS_PER_MS
+						     : PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS);
+		}
+		if (running && r->capture && pr_now_mono() - r->last_stats >= STATS_NS) {
+			r->last_stats = pr_now_mono();
+			read_drops(r);
 		}
 	}
 	capture_close(r);
@@ -267,49 +250,6 @@ capture_main(void *arg)
 
 /* ---- trace files ---- */
 
-static int
-file_open(struct file *f, const char *path, struct prd_link *link,
-	const struct prd_options *o, struct pr_error *err)
-{
-	const struct pr_trace_info *info;
-
-	f->link = link;
-	f->trace = pr_trace_open(path, err);
-	if (!f->trace) {
-		pr_error_prefix(err, "--read");
-		return PRD_EXIT_FAILED;
-	}
-	info = pr_trace_info(f->trace);
-	if (info->linktype != ETHERNET) {
-		pr_error_set(err,
-			"--read %s: its link type is %s (%d); the rack carries Ethernet "
-			"only: import the file with 'packrack import'",
-			path, info->linktype_name, info->linktype);
-		return PRD_EXIT_FAILED;
-	}
-	link->linktype = ETHERNET;
-	link->snaplen = (uint32_t)o->snaplen;
-	if (info->snaplen && info->snaplen < link->snaplen)
-		link->snaplen = info->snaplen;
-	return o->filter && pr_trace_filter(f->trace, o->filter, err) < 0 ? PRD_EXIT_USAGE
-									  : 0;
-}
-
-/* Waits for room; NULL when the thread shall end. */
-static struct prd_record *
-reserve(struct prd_reader *r, size_t size)
-{
-	struct prd_record *rec;
-
-	while (!(rec = pr_ring_reserve(r->ring, size))) {
-		pr_ring_publish(r->ring);
-		if (atomic_load(&r->quit))
-			return NULL;
-		sleep_for(r, PR_NS_PER_MS / 2);
-	}
-	return rec;
-}
-
 static void
 file_deliver(struct prd_reader *r, struct file *f)
 {
@@ -317,10 +257,14 @@ file_deliver(struct prd_reader *r, struct file *f)
 	uint32_t caplen =
 		p->caplen < r->options->snaplen ? p->caplen : (uint32_t)r->options->snaplen;
 	size_t size = prd_record_size(caplen);
-	struct prd_record *rec = reserve(r, size);
+	struct prd_record *rec;
 
-	if (!rec)
-		return;
+	while (!(rec = pr_ring_reserve(r->ring, size))) {
+		pr_ring_publish(r->ring);
+		if (atomic_load(&r->quit))
+			return;
+		sleep_for(r, PR_NS_PER_MS / 2);
+	}
 	fill_record(rec, f->link, p->time, p->data, caplen, p->len);
 	pr_ring_commit(r->ring, size);
 	pr_count(&f->link->captured_packets, 1);
@@ -433,24 +377,6 @@ files_main(void *arg)
 
 /* ---- all inputs ---- */
 
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
-static void
-link_name(struct prd_link *link, unsigned number, const char *name)
-{
-	link->number = (uint16_t)number;
-	for (size_t i = 0; i < PR_NAME_MAX && name[i];
-		i++) /* frames carry printable names */
-		link->name[i] =
-			(unsigned char)name[i] < ' ' || name[i] == 0x7f ? '_' : name[i];
-}
-
 static int
 open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 	struct pr_error *err)
@@ -466,8 +392,6 @@ open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 	}
 	link->mtu = dev.mtu;
 	link->speed = dev.speed;
-	link->linktype = ETHERNET;
-	link->snaplen = (uint32_t)o->snaplen;
 	r = reader_create(in, o, err);
 	if (!r)
 		return status;
@@ -484,7 +408,6 @@ static int
 open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
 {
 	struct prd_reader *r = reader_create(in, o, err);
-	int status = 0;
 
 	if (!r)
 		return PRD_EXIT_FAILED;
@@ -493,10 +416,32 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 		pr_error_set(err, "no memory for trace files");
 		return PRD_EXIT_FAILED;
 	}
-	for (; r->file_count < in->link_count && status == 0; r->file_count++)
-		status = file_open(&r->files[r->file_count], o->read.items[r->file_count],
-			&in->links[r->file_count], o, err);
-	return status;
+	while (r->file_count < in->link_count) {
+		const char *path = o->read.items[r->file_count];
+		struct prd_link *link = &in->links[r->file_count];
+		struct file *f = &r->files[r->file_count++];
+		const struct pr_trace_info *info;
+
+		f->link = link;
+		f->trace = pr_trace_open(path, err);
+		if (!f->trace) {
+			pr_error_prefix(err, "--read");
+			return PRD_EXIT_FAILED;
+		}
+		info = pr_trace_info(f->trace);
+		if (info->linktype != ETHERNET) {
+			pr_error_set(err,
+				"--read %s: its link type is %s (%d); the rack carries "
+				"Ethernet only: import the file with 'packrack import'",
+				path, info->linktype_name, info->linktype);
+			return PRD_EXIT_FAILED;
+		}
+		if (info->snaplen && info->snaplen < link->snaplen)
+			link->snaplen = info->snaplen;
+		if (o->filter && pr_trace_filter(f->trace, o->filter, err) < 0)
+			return PRD_EXIT_USAGE;
+	}
+	return 0;
 }
 
 int
@@ -515,9 +460,22 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	}
 	memset(in->links, 0, count * sizeof *in->links);
 	in->link_count = count;
-	for (unsigned i = 0; i < count; i++)
-		link_name(&in->links[i], i,
-			live ? o->in.items[i] : base_name(o->read.items[i]));
+	for (unsigned i = 0; i < count; i++) {
+		struct prd_link *link = &in->links[i];
+		const char *name = live ? o->in.items[i] : o->read.items[i];
+		const char *slash = live ? NULL : strrchr(name, '/');
+
+		link->number = (uint16_t)i;
+		link->linktype = ETHERNET;
+		link->snaplen = (uint32_t)o->snaplen;
+		if (slash && slash[1])
+			name = slash + 1;
+		for (size_t k = 0; k < PR_NAME_MAX && name[k];
+			k++) /* frames carry printable names */
+			link->name[k] = (unsigned char)name[k] < ' ' || name[k] == 0x7f
+						? '_'
+						: name[k];
+	}
 	for (unsigned i = 0; live && i < count && status == 0; i++)
 		status = open_interface(in, o, i, err);
 	return live ? status : open_files(in, o, err);
@@ -537,29 +495,26 @@ prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err)
 	return 0;
 }
 
-static void
-reader_destroy(struct prd_reader *r)
-{
-	if (r->started) {
-		atomic_store(&r->quit, true);
-		wake(r);
-		pthread_join(r->thread, NULL);
-	}
-	pr_capture_close(&r->capture);
-	for (unsigned i = 0; i < r->file_count; i++)
-		pr_trace_close(&r->files[i].trace);
-	free(r->files);
-	if (r->wake >= 0)
-		close(r->wake);
-	free(r);
-}
-
 void
 prd_inputs_close(struct prd_inputs *in)
 {
 	for (unsigned i = 0; i < in->ring_count; i++) {
-		if (in->readers[i])
-			reader_destroy(in->readers[i]);
+		struct prd_reader *r = in->readers[i];
+
+		if (r && r->started) {
+			atomic_store(&r->quit, true);
+			wake(r);
+			pthread_join(r->thread, NULL);
+		}
+		if (r) {
+			pr_capture_close(&r->capture);
+			for (unsigned k = 0; k < r->file_count; k++)
+				pr_trace_close(&r->files[k].trace);
+			free(r->files);
+			if (r->wake >= 0)
+				close(r->wake);
+		}
+		free(r);
 		pr_ring_destroy(&in->rings[i]);
 	}
 	free(in->links);

@@ -10,150 +10,131 @@
 #include "proto/base/log.h"
 #include "proto/base/metrics.h"
 #include "proto/base/metrics_server.h"
-#include "proto/rpc/packrack.pb-c.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
 /* ---- the counters: one row each, in status and in metrics ---- */
 
-#define AT(field) PR_AT(struct prd_link, field)
+#define PR_COUNTED struct prd_link
 static const struct pr_counter_row link_rows[] = {
-	{AT(captured_packets),
-		PR_COUNTER_OF("captured_packets", "Packets taken from the link.")},
-	{AT(captured_bytes), PR_COUNTER_OF("captured_bytes",
-				     "Bytes of the packets taken from the link.")},
-	{AT(sent_packets), PR_COUNTER_OF("sent_packets",
-				   "Packets sent to a node, second copies not counted.")},
-	{AT(sent_bytes), PR_COUNTER_OF("sent_bytes",
-				 "Bytes of the packets sent to a node, as sent.")},
-	{AT(dropped_kernel),
-		PR_METRIC("dropped_kernel", PR_COUNTER, "dropped_packets_total", PR_ONE,
-			"place=\"kernel\",reason=\"ring_full\"",
-			"Packets of the link that were lost, by place and reason.")},
-	{AT(dropped_interface),
-		PR_METRIC("dropped_interface", PR_COUNTER, "dropped_packets_total", PR_ONE,
-			"place=\"interface\",reason=\"card_or_backlog\"",
-			"Packets of the link that were lost, by place and reason.")},
-	{AT(dropped_ring),
-		PR_METRIC("dropped_ring", PR_COUNTER, "dropped_packets_total", PR_ONE,
-			"place=\"dispatcher\",reason=\"buffer_full\"",
-			"Packets of the link that were lost, by place and reason.")},
-	{AT(dropped_no_node),
-		PR_METRIC("dropped_no_node", PR_COUNTER, "dropped_packets_total", PR_ONE,
-			"place=\"dispatcher\",reason=\"no_node\"",
-			"Packets of the link that were lost, by place and reason.")},
-	{AT(dropped_send),
-		PR_METRIC("dropped_send", PR_COUNTER, "dropped_packets_total", PR_ONE,
-			"place=\"oport\",reason=\"send_failed\"",
-			"Packets of the link that were lost, by place and reason.")},
-	{AT(cut), PR_COUNTER_OF("cut_packets",
-			  "Packets sent shorter than they were, because of "
-			  "the snap length, the cutoff or --allow-truncation.")},
-	{AT(escaped), PR_COUNTER_OF("escaped_packets",
-			      "Packets of the link that carried the Ethertype of the rack, "
-			      "and were marked.")},
-	{AT(runts),
-		PR_COUNTER_OF("runt_packets", "Packets shorter than an Ethernet header.")},
+	PR_COUNTER_OF(captured_packets, "captured_packets", "Packets taken from the link."),
+	PR_COUNTER_OF(captured_bytes, "captured_bytes",
+		"Bytes of the packets taken from the link."),
+	PR_COUNTER_OF(sent_packets, "sent_packets",
+		"Packets sent to a node, second copies not counted."),
+	PR_COUNTER_OF(
+		sent_bytes, "sent_bytes", "Bytes of the packets sent to a node, as sent."),
+	PR_METRIC(dropped_kernel, "dropped_kernel", PR_COUNTER, "dropped_packets_total",
+		PR_ONE, "place=\"kernel\",reason=\"ring_full\"",
+		"Packets of the link that were lost, by place and reason."),
+	PR_METRIC(dropped_interface, "dropped_interface", PR_COUNTER,
+		"dropped_packets_total", PR_ONE,
+		"place=\"interface\",reason=\"card_or_backlog\"",
+		"Packets of the link that were lost, by place and reason."),
+	PR_METRIC(dropped_ring, "dropped_ring", PR_COUNTER, "dropped_packets_total", PR_ONE,
+		"place=\"dispatcher\",reason=\"buffer_full\"",
+		"Packets of the link that were lost, by place and reason."),
+	PR_METRIC(dropped_no_node, "dropped_no_node", PR_COUNTER, "dropped_packets_total",
+		PR_ONE, "place=\"dispatcher\",reason=\"no_node\"",
+		"Packets of the link that were lost, by place and reason."),
+	PR_METRIC(dropped_send, "dropped_send", PR_COUNTER, "dropped_packets_total", PR_ONE,
+		"place=\"oport\",reason=\"send_failed\"",
+		"Packets of the link that were lost, by place and reason."),
+	PR_COUNTER_OF(cut, "cut_packets",
+		"Packets sent shorter than they were, because of the snap length, the "
+		"cutoff or --allow-truncation."),
+	PR_COUNTER_OF(escaped, "escaped_packets",
+		"Packets of the link that carried the Ethertype of the rack, and were "
+		"marked."),
+	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header."),
 };
-#undef AT
+#undef PR_COUNTED
 enum { LINK_ROWS = sizeof link_rows / sizeof link_rows[0] };
 
 /* What DispatcherLink and DispatcherNode have as fields of their own. */
-#define AT(field) PR_AT(Packrack__DispatcherLink, field)
+#define PR_COUNTED Packrack__DispatcherLink
 static const struct pr_counter_row link_fields[] = {
-	{AT(last_seq),
-		PR_METRIC("last_seq", PR_COUNTER, "numbered_packets_total", PR_ONE, NULL,
-			"Packets that were given a number: each is in the trace or on the "
-			"loss list.")},
-	{AT(ended), PR_METRIC("ended", PR_GAUGE, "link_ended", PR_ONE, NULL,
-			    "1 when capture of the link is over, else 0.")},
+	PR_METRIC(last_seq, "last_seq", PR_COUNTER, "numbered_packets_total", PR_ONE, NULL,
+		"Packets that were given a number: each is in the trace or on the loss "
+		"list."),
+	PR_METRIC(ended, "ended", PR_GAUGE, "link_ended", PR_ONE, NULL,
+		"1 when capture of the link is over, else 0."),
 };
-#undef AT
-#define AT(field) PR_AT(Packrack__DispatcherNode, field)
+#undef PR_COUNTED
+#define PR_COUNTED Packrack__DispatcherNode
 static const struct pr_counter_row node_fields[] = {
-	{AT(last_seen),
-		PR_METRIC("last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS, NULL,
-			"When the node was last heard, seconds since 1970.")},
+	PR_METRIC(last_seen, "last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS,
+		NULL, "When the node was last heard, seconds since 1970."),
 };
-#undef AT
+#undef PR_COUNTED
 
-#define AT(field) PR_AT(struct prd_node_snapshot, field)
+#define PR_COUNTED struct prd_node_snapshot
 static const struct pr_counter_row node_rows[] = {
-	{AT(frames_sent), PR_COUNTER_OF("sent_frames", "Data frames sent to the node.")},
-	{AT(bytes_sent),
-		PR_COUNTER_OF("sent_bytes", "Bytes of the data frames sent to the node.")},
-	{AT(primaries), PR_COUNTER_OF("primary_packets",
-				"First copies among the frames sent to the node.")},
-	{AT(seconds),
-		PR_COUNTER_OF("second_packets",
-			"Second copies among the frames sent to the node (--copies 2).")},
-	{AT(unacknowledged),
-		PR_GAUGE_OF("unacknowledged_frames",
-			"Frames sent that the node has not yet stored or given up.")},
-	{AT(lost_unacknowledged),
-		PR_COUNTER_OF("lost_unacknowledged_frames",
-			"Frames that were unacknowledged when the node fell silent.")},
-	{AT(logs_sent), PR_METRIC("sent_tslogs", PR_COUNTER, "sent_logs_total", PR_ONE,
-				NULL, "Timestamp logs sent to the node.")},
-	{AT(resend_asked), PR_COUNTER_OF("resends_asked",
-				   "Timestamp logs that the node asked for again.")},
-	{AT(resend_answered),
-		PR_COUNTER_OF("resends_answered", "Timestamp logs that were sent again.")},
-	{AT(gone_answered), PR_COUNTER_OF("gone_answered",
-				    "Timestamp logs asked for that were kept no more.")},
-	{AT(buffer_size),
-		PR_GAUGE_OF("buffer_size_bytes",
-			"What the node may have unacknowledged, as it announced.")},
-	{AT(controls_sent),
-		PR_COUNTER_OF("sent_controls", "Control frames sent to the node.")},
-	{AT(controls_received), PR_COUNTER_OF("received_controls",
-					"Control frames of the node that were in order.")},
-	{AT(status.frames_received),
-		PR_COUNTER_OF(
-			"received_frames", "Data frames that the node says it received.")},
-	{AT(status.packets_stored),
-		PR_COUNTER_OF("stored_packets", "Packets that the node says it stored.")},
-	{AT(status.packets_durable),
-		PR_COUNTER_OF(
-			"durable_packets", "Packets that the node says are on its disk.")},
-	{AT(status.bytes_stored),
-		PR_COUNTER_OF("stored_bytes", "Bytes that the node says it stored.")},
-	{AT(status.missing),
-		PR_COUNTER_OF("missing_packets", "Packets listed in a timestamp log whose "
-						 "frame never reached the node.")},
-	{AT(status.stray),
-		PR_COUNTER_OF("stray_frames", "Frames received by the node without an "
-					      "entry in any timestamp log.")},
-	{AT(status.duplicate),
-		PR_COUNTER_OF("duplicate_frames", "Frames that came to the node twice.")},
-	{AT(status.pending), PR_GAUGE_OF("pending_frames",
-				     "Frames at the node that wait for their log.")},
-	{AT(status.kernel_drops),
-		PR_METRIC("dropped_kernel", PR_COUNTER, "kernel_dropped_frames_total",
-			PR_ONE, NULL, "Frames that the kernel of the node dropped.")},
-	{AT(status.logs_received),
-		PR_METRIC("received_tslogs", PR_COUNTER, "received_logs_total", PR_ONE,
-			NULL, "Timestamp logs that the node received.")},
-	{AT(status.logs_requested),
-		PR_METRIC("requested_tslogs", PR_COUNTER, "requested_logs_total", PR_ONE,
-			NULL, "Timestamp logs that the node asked for again, as it says.")},
-	{AT(status.logs_gone),
-		PR_METRIC("gone_tslogs", PR_COUNTER, "gone_logs_total", PR_ONE, NULL,
-			"Timestamp logs that the node was told are kept no more.")},
-	{AT(status.disk_total), PR_METRIC("volume_size_bytes", PR_GAUGE, "disk_size_bytes",
-					PR_ONE, NULL, "Size of the volume of the node.")},
-	{AT(status.disk_free),
-		PR_METRIC("volume_free_bytes", PR_GAUGE, "disk_free_bytes", PR_ONE, NULL,
-			"What of the volume has never been written; a full one overwrites "
-			"its oldest packets.")},
-	{AT(status.write_rate),
-		PR_METRIC("write_bytes_per_s", PR_GAUGE, "write_bytes_per_second", PR_ONE,
-			NULL, "How fast the node stores at present.")},
-	{AT(status.buffer_fill),
-		PR_METRIC("buffer_fill_percent", PR_GAUGE, "buffer_fill_ratio", PR_PERCENT,
-			NULL, "How full the buffer of the node is.")},
+	PR_COUNTER_OF(frames_sent, "sent_frames", "Data frames sent to the node."),
+	PR_COUNTER_OF(
+		bytes_sent, "sent_bytes", "Bytes of the data frames sent to the node."),
+	PR_COUNTER_OF(primaries, "primary_packets",
+		"First copies among the frames sent to the node."),
+	PR_COUNTER_OF(seconds, "second_packets",
+		"Second copies among the frames sent to the node (--copies 2)."),
+	PR_GAUGE_OF(unacknowledged, "unacknowledged_frames",
+		"Frames sent that the node has not yet stored or given up."),
+	PR_COUNTER_OF(lost_unacknowledged, "lost_unacknowledged_frames",
+		"Frames that were unacknowledged when the node fell silent."),
+	PR_METRIC(logs_sent, "sent_tslogs", PR_COUNTER, "sent_logs_total", PR_ONE, NULL,
+		"Timestamp logs sent to the node."),
+	PR_COUNTER_OF(resend_asked, "resends_asked",
+		"Timestamp logs that the node asked for again."),
+	PR_COUNTER_OF(resend_answered, "resends_answered",
+		"Timestamp logs that were sent again."),
+	PR_COUNTER_OF(gone_answered, "gone_answered",
+		"Timestamp logs asked for that were kept no more."),
+	PR_GAUGE_OF(buffer_size, "buffer_size_bytes",
+		"What the node may have unacknowledged, as it announced."),
+	PR_COUNTER_OF(controls_sent, "sent_controls", "Control frames sent to the node."),
+	PR_COUNTER_OF(controls_received, "received_controls",
+		"Control frames of the node that were in order."),
+	PR_COUNTER_OF(status.frames_received, "received_frames",
+		"Data frames that the node says it received."),
+	PR_COUNTER_OF(status.packets_stored, "stored_packets",
+		"Packets that the node says it stored."),
+	PR_COUNTER_OF(status.packets_durable, "durable_packets",
+		"Packets that the node says are on its disk."),
+	PR_COUNTER_OF(
+		status.bytes_stored, "stored_bytes", "Bytes that the node says it stored."),
+	PR_COUNTER_OF(status.missing, "missing_packets",
+		"Packets listed in a timestamp log whose frame never reached the node."),
+	PR_COUNTER_OF(status.stray, "stray_frames",
+		"Frames received by the node without an entry in any timestamp log."),
+	PR_COUNTER_OF(status.duplicate, "duplicate_frames",
+		"Frames that came to the node twice."),
+	PR_GAUGE_OF(status.pending, "pending_frames",
+		"Frames at the node that wait for their log."),
+	PR_METRIC(status.kernel_drops, "dropped_kernel", PR_COUNTER,
+		"kernel_dropped_frames_total", PR_ONE, NULL,
+		"Frames that the kernel of the node dropped."),
+	PR_METRIC(status.logs_received, "received_tslogs", PR_COUNTER,
+		"received_logs_total", PR_ONE, NULL,
+		"Timestamp logs that the node received."),
+	PR_METRIC(status.logs_requested, "requested_tslogs", PR_COUNTER,
+		"requested_logs_total", PR_ONE, NULL,
+		"Timestamp logs that the node asked for again, as it says."),
+	PR_METRIC(status.logs_gone, "gone_tslogs", PR_COUNTER, "gone_logs_total", PR_ONE,
+		NULL, "Timestamp logs that the node was told are kept no more."),
+	PR_METRIC(status.disk_total, "volume_size_bytes", PR_GAUGE, "disk_size_bytes",
+		PR_ONE, NULL, "Size of the volume of the node."),
+	PR_METRIC(status.disk_free, "volume_free_bytes", PR_GAUGE, "disk_free_bytes",
+		PR_ONE, NULL,
+		"What of the volume has never been written; a full one overwrites its "
+		"oldest packets."),
+	PR_METRIC(status.write_rate, "write_bytes_per_s", PR_GAUGE,
+		"write_bytes_per_second", PR_ONE, NULL,
+		"How fast the node stores at present."),
+	PR_METRIC(status.buffer_fill, "buffer_fill_percent", PR_GAUGE, "buffer_fill_ratio",
+		PR_PERCENT, NULL, "How full the buffer of the node is."),
 };
-#undef AT
+#undef PR_COUNTED
 enum { NODE_ROWS = sizeof node_rows / sizeof node_rows[0] };
 
 /* Figures that are computed for each message. */
@@ -164,100 +145,87 @@ struct totals {
 	uint64_t control_received, control_refused;
 };
 
-#define AT(field) PR_AT(struct totals, field)
+#define PR_COUNTED struct totals
 static const struct pr_counter_row total_rows[] = {
-	{AT(goodness_permille), PR_METRIC("goodness_permille", PR_GAUGE, "goodness_ratio",
-					PR_PERMILLE, NULL,
-					"Share of the packets of all links that were "
-					"captured and sent, since the start.")},
-	{AT(input_bytes_per_s),
-		PR_METRIC("input_bytes_per_s", PR_GAUGE, "input_bytes_per_second", PR_ONE,
-			NULL, "Speed of all links over the last second.")},
-	{AT(input_packets_per_s),
-		PR_METRIC("input_packets_per_s", PR_GAUGE, "input_packets_per_second",
-			PR_ONE, NULL,
-			"Packets a second of all links over the last second.")},
-	{AT(buffer_bytes_used), PR_GAUGE_OF("buffer_used_bytes",
-					"What lies in the cyclic buffers of all links.")},
-	{AT(buffer_bytes), PR_GAUGE_OF("buffer_size_bytes",
-				   "Size of the cyclic buffers of all links.")},
-	{AT(cpu_user_us), PR_METRIC("cpu_user_us", PR_COUNTER, "cpu_seconds_total", PR_US,
-				  "mode=\"user\"", "Processor time of the dispatcher.")},
-	{AT(cpu_system_us),
-		PR_METRIC("cpu_system_us", PR_COUNTER, "cpu_seconds_total", PR_US,
-			"mode=\"system\"", "Processor time of the dispatcher.")},
-	{AT(memory_peak_kib),
-		PR_METRIC("memory_peak_kib", PR_GAUGE, "memory_peak_bytes", PR_KIB, NULL,
-			"The most memory that the dispatcher had in RAM.")},
-	{AT(control_received), PR_COUNTER_OF("control_received_frames",
-				       "Control frames of nodes that were in order.")},
-	{AT(control_refused),
-		PR_COUNTER_OF("control_refused_frames",
-			"Control frames that were refused, for whatever reason.")},
+	PR_METRIC(goodness_permille, "goodness_permille", PR_GAUGE, "goodness_ratio",
+		PR_PERMILLE, NULL,
+		"Share of the packets of all links that were captured and sent, since the "
+		"start."),
+	PR_METRIC(input_bytes_per_s, "input_bytes_per_s", PR_GAUGE,
+		"input_bytes_per_second", PR_ONE, NULL,
+		"Speed of all links over the last second."),
+	PR_METRIC(input_packets_per_s, "input_packets_per_s", PR_GAUGE,
+		"input_packets_per_second", PR_ONE, NULL,
+		"Packets a second of all links over the last second."),
+	PR_GAUGE_OF(buffer_bytes_used, "buffer_used_bytes",
+		"What lies in the cyclic buffers of all links."),
+	PR_GAUGE_OF(buffer_bytes, "buffer_size_bytes",
+		"Size of the cyclic buffers of all links."),
+	PR_METRIC(cpu_user_us, "cpu_user_us", PR_COUNTER, "cpu_seconds_total", PR_US,
+		"mode=\"user\"", "Processor time of the dispatcher."),
+	PR_METRIC(cpu_system_us, "cpu_system_us", PR_COUNTER, "cpu_seconds_total", PR_US,
+		"mode=\"system\"", "Processor time of the dispatcher."),
+	PR_METRIC(memory_peak_kib, "memory_peak_kib", PR_GAUGE, "memory_peak_bytes", PR_KIB,
+		NULL, "The most memory that the dispatcher had in RAM."),
+	PR_COUNTER_OF(control_received, "control_received_frames",
+		"Control frames of nodes that were in order."),
+	PR_COUNTER_OF(control_refused, "control_refused_frames",
+		"Control frames that were refused, for whatever reason."),
 };
-#undef AT
-#define AT(field) PR_AT(struct prd_snapshot, field)
+#undef PR_COUNTED
+#define PR_COUNTED struct prd_snapshot
 static const struct pr_counter_row view_rows[] = {
-	{AT(spread_mode),
-		PR_GAUGE_OF("spread_mode",
-			"How packets are spread: 0 round-robin, 1 weighted, 2 flow.")},
-	{AT(log_memory_used), PR_GAUGE_OF("log_memory_used_bytes",
-				      "Timestamp logs kept for nodes that ask again.")},
-	{AT(refused_stale),
-		PR_COUNTER_OF("control_stale_frames", "Control frames of a node that name "
-						      "an epoch or a start that is over.")},
-	{AT(refused_replay), PR_COUNTER_OF("control_replayed_frames",
-				     "Control frames with a number that was used before.")},
-	{AT(refused_full),
-		PR_COUNTER_OF("nodes_refused",
-			"Announcements refused for want of room in the table of nodes.")},
+	PR_GAUGE_OF(spread_mode, "spread_mode",
+		"How packets are spread: 0 round-robin, 1 weighted, 2 flow."),
+	PR_GAUGE_OF(log_memory_used, "log_memory_used_bytes",
+		"Timestamp logs kept for nodes that ask again."),
+	PR_COUNTER_OF(refused_stale, "control_stale_frames",
+		"Control frames of a node that name an epoch or a start that is over."),
+	PR_COUNTER_OF(refused_replay, "control_replayed_frames",
+		"Control frames with a number that was used before."),
+	PR_COUNTER_OF(refused_full, "nodes_refused",
+		"Announcements refused for want of room in the table of nodes."),
 };
-#undef AT
-#define AT(field) PR_AT(struct pr_transmit_counters, field)
+#undef PR_COUNTED
+#define PR_COUNTED struct pr_transmit_counters
 static const struct pr_counter_row sent_rows[] = {
-	{AT(data_frames),
-		PR_COUNTER_OF("data_frames",
-			"Data frames sent on the rack interface, second copies too.")},
-	{AT(data_bytes), PR_COUNTER_OF("data_bytes", "Bytes of the data frames.")},
-	{AT(data_failed), PR_COUNTER_OF("data_frames_failed",
-				  "Data frames that the rack interface did not take.")},
-	{AT(control_frames),
-		PR_COUNTER_OF("control_frames", "Control frames sent on the rack "
-						"interface, timestamp logs not counted.")},
-	{AT(control_bytes), PR_COUNTER_OF("control_bytes", "Bytes of the control frames.")},
-	{AT(control_failed),
-		PR_COUNTER_OF("control_frames_failed",
-			"Control frames and logs that the rack interface did not take.")},
-	{AT(log_frames),
-		PR_COUNTER_OF("log_frames", "Timestamp logs sent on the rack interface.")},
-	{AT(log_bytes), PR_COUNTER_OF("log_bytes", "Bytes of the timestamp logs.")},
-	{AT(queue_full),
-		PR_COUNTER_OF("send_queue_full", "Times that sending waited for room in "
-						 "the queue of the rack interface.")},
-	{AT(calls), PR_COUNTER_OF("send_calls", "System calls that sent frames.")},
+	PR_COUNTER_OF(data_frames, "data_frames",
+		"Data frames sent on the rack interface, second copies too."),
+	PR_COUNTER_OF(data_bytes, "data_bytes", "Bytes of the data frames."),
+	PR_COUNTER_OF(data_failed, "data_frames_failed",
+		"Data frames that the rack interface did not take."),
+	PR_COUNTER_OF(control_frames, "control_frames",
+		"Control frames sent on the rack interface, timestamp logs not counted."),
+	PR_COUNTER_OF(control_bytes, "control_bytes", "Bytes of the control frames."),
+	PR_COUNTER_OF(control_failed, "control_frames_failed",
+		"Control frames and logs that the rack interface did not take."),
+	PR_COUNTER_OF(
+		log_frames, "log_frames", "Timestamp logs sent on the rack interface."),
+	PR_COUNTER_OF(log_bytes, "log_bytes", "Bytes of the timestamp logs."),
+	PR_COUNTER_OF(queue_full, "send_queue_full",
+		"Times that sending waited for room in the queue of the rack interface."),
+	PR_COUNTER_OF(calls, "send_calls", "System calls that sent frames."),
 };
-#undef AT
-#define AT(field) PR_AT(struct prd_receiver_counters, field)
+#undef PR_COUNTED
+#define PR_COUNTED struct prd_receiver_counters
 static const struct pr_counter_row received_rows[] = {
-	{AT(refused[PR_FRAME_BAD_TAG]), PR_COUNTER_OF("control_bad_tag_frames",
-						"Of the refused, those whose tag does not "
-						"fit the key of the rack.")},
-	{AT(other_rack), PR_COUNTER_OF("control_other_rack_frames",
-				 "Control frames of another rack on the same switch.")},
-	{AT(not_from_node), PR_COUNTER_OF("control_not_from_node_frames",
-				    "Control frames of a kind that nodes do not send.")},
-	{AT(dropped), PR_COUNTER_OF("control_dropped_frames",
-			      "Control frames that the dispatcher had no room for.")},
+	PR_COUNTER_OF(refused[PR_FRAME_BAD_TAG], "control_bad_tag_frames",
+		"Of the refused, those whose tag does not fit the key of the rack."),
+	PR_COUNTER_OF(other_rack, "control_other_rack_frames",
+		"Control frames of another rack on the same switch."),
+	PR_COUNTER_OF(not_from_node, "control_not_from_node_frames",
+		"Control frames of a kind that nodes do not send."),
+	PR_COUNTER_OF(dropped, "control_dropped_frames",
+		"Control frames that the dispatcher had no room for."),
 };
-#undef AT
+#undef PR_COUNTED
 
 /* "state" of the dispatcher, and of a node. */
-static const struct pr_counter_row state_row = {0, 0,
-	PR_GAUGE_OF(
-		"state", "1 for the state that the dispatcher is in, 0 for the others.")};
-static const struct pr_counter_row node_state_row = {0, 0,
-	PR_GAUGE_OF("state", "1 for the state that the node is in, as the dispatcher sees "
-			     "it, 0 for the others.")};
+static const struct pr_counter_row state_row = PR_STATES_OF(
+	"state", "1 for the state that the dispatcher is in, 0 for the others.");
+static const struct pr_counter_row node_state_row =
+	PR_STATES_OF("state", "1 for the state that the node is in, as the dispatcher sees "
+			      "it, 0 for the others.");
 
 enum { TABLES = 4, VALUES_MAX = 64, COMMANDS_MAX = 64 };
 
@@ -280,7 +248,9 @@ struct command {
 };
 
 struct prd_manage {
-	struct prd_manage_config config;
+	struct prd_sender *sender;
+	const struct prd_receiver *receiver;
+	const struct prd_inputs *inputs;
 	struct pr_rpc *rpc;
 	struct pr_metrics_server *metrics;
 	struct pr_timer *timer;
@@ -306,8 +276,8 @@ sum_links(const struct prd_manage *s, const struct pr_counter_row *row)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < s->config.inputs->link_count; i++)
-		sum += pr_counter_read(row, &s->config.inputs->links[i]);
+	for (unsigned i = 0; i < s->inputs->link_count; i++)
+		sum += pr_counter_read(row, &s->inputs->links[i]);
 	return sum;
 }
 
@@ -330,83 +300,52 @@ compute_rates(void *arg)
 	s->last_rate = now;
 }
 
-static void
-make_link(const struct prd_link *link, struct link_part *part)
-{
-	struct pr_values values = PR_VALUE_LIST(part->items, part->pointers);
-
-	packrack__dispatcher_link__init(&part->message);
-	part->message.link = link->number;
-	part->message.name = (char *)(uintptr_t)link->name;
-	part->message.last_seq = pr_counter_get(&link->last_seq);
-	part->message.ended = atomic_load(&link->ended);
-	pr_values_add_table(&values, PR_COUNTER_TABLE(link_rows, link));
-	part->message.values = part->pointers;
-	part->message.n_values = values.count;
-}
-
 static const char *const node_states[] = {
 	"active", "suspended", "stopped", "gone", "quit", "disconnected", NULL};
-
-static const char *
-node_state(const struct prd_node_snapshot *v)
-{
-	if (v->phase != PRD_NODE_ACTIVE)
-		return prd_node_phase_name(v->phase);
-	return v->status.state == PR_NODE_SUSPENDED ? "suspended"
-	       : v->status.state == PR_NODE_STOPPED ? "stopped"
-						    : "active";
-}
 
 static void
 make_node(const struct prd_node_snapshot *v, struct node_part *part)
 {
 	struct pr_values values = PR_VALUE_LIST(part->items, part->pointers);
+	Packrack__DispatcherNode *m = &part->message;
+	const char *state = prd_node_phase_name(v->phase);
 
-	packrack__dispatcher_node__init(&part->message);
+	if (v->phase == PRD_NODE_ACTIVE && v->status.state == PR_NODE_SUSPENDED)
+		state = "suspended";
+	else if (v->phase == PRD_NODE_ACTIVE && v->status.state == PR_NODE_STOPPED)
+		state = "stopped";
+	packrack__dispatcher_node__init(m);
 	memcpy(part->name, v->name, sizeof part->name);
 	snprintf(part->mac, sizeof part->mac, "%02x:%02x:%02x:%02x:%02x:%02x", v->mac[0],
 		v->mac[1], v->mac[2], v->mac[3], v->mac[4], v->mac[5]);
-	part->message.name = part->name;
-	part->message.mac = part->mac;
-	part->message.state = (char *)(uintptr_t)node_state(v);
-	part->message.number = v->number;
-	part->message.last_seen = pr_now_real() - (pr_now_mono() - v->last_heard);
+	m->name = part->name;
+	m->mac = part->mac;
+	m->state = (char *)(uintptr_t)state;
+	m->number = v->number;
+	m->last_seen = pr_now_real() - (pr_now_mono() - v->last_heard);
 	pr_values_add_table(&values, PR_COUNTER_TABLE(node_rows, v));
-	part->message.values = part->pointers;
-	part->message.n_values = values.count;
+	m->values = part->pointers;
+	m->n_values = values.count;
 }
 
-/* Per mille of all that came to the link and has been sent; CLog shows it in percent. */
-static uint64_t
-goodness(uint64_t captured, uint64_t lost)
-{
-	return captured + lost == 0
-		       ? 1000
-		       : (uint64_t)((double)captured * 1000.0 / (double)(captured + lost));
-}
-
-static uint64_t
-micros(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
-}
-
+/* The sums of all links, then what is the dispatcher's own. */
 static void
 make_totals(struct prd_manage *s)
 {
-	const struct prd_receiver_counters *c = prd_receiver_counters(s->config.receiver);
+	const struct prd_receiver_counters *c = prd_receiver_counters(s->receiver);
 	struct totals *t = &s->totals;
 	struct rusage usage;
 
 	t->buffer_bytes_used = t->buffer_bytes = 0;
-	for (unsigned i = 0; i < s->config.inputs->ring_count; i++) {
-		t->buffer_bytes_used += pr_ring_used(s->config.inputs->rings[i]);
-		t->buffer_bytes += pr_ring_size(s->config.inputs->rings[i]);
+	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
+		t->buffer_bytes_used += pr_ring_used(s->inputs->rings[i]);
+		t->buffer_bytes += pr_ring_size(s->inputs->rings[i]);
 	}
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
-		t->cpu_user_us = micros(usage.ru_utime);
-		t->cpu_system_us = micros(usage.ru_stime);
+		t->cpu_user_us = (uint64_t)usage.ru_utime.tv_sec * 1000000 +
+				 (uint64_t)usage.ru_utime.tv_usec;
+		t->cpu_system_us = (uint64_t)usage.ru_stime.tv_sec * 1000000 +
+				   (uint64_t)usage.ru_stime.tv_usec;
 		t->memory_peak_kib = (uint64_t)usage.ru_maxrss;
 	}
 	t->control_received = t->control_refused = 0;
@@ -421,7 +360,7 @@ static void
 make_values(struct prd_manage *s)
 {
 	struct pr_values values = PR_VALUE_LIST(s->items, s->pointers);
-	uint64_t lost = 0, late = 0;
+	uint64_t lost = 0, late = 0, captured;
 
 	_Static_assert(
 		(int)VALUES_MAX >=
@@ -440,7 +379,12 @@ make_values(struct prd_manage *s)
 			at == offsetof(struct prd_link, dropped_send))
 			late += sum; /* counted as captured before */
 	}
-	s->totals.goodness_permille = goodness(s->items[0].number - late, lost);
+	/* Per mille of all that came to the link and has been sent; CLog shows it in percent. */
+	captured = s->items[0].number - late;
+	s->totals.goodness_permille = 1000;
+	if (captured + lost)
+		s->totals.goodness_permille =
+			(uint64_t)((double)captured * 1000.0 / (double)(captured + lost));
 	for (unsigned i = 0; i < TABLES; i++)
 		pr_values_add_table(&values, s->tables[i]);
 	s->message.values = s->pointers;
@@ -453,25 +397,36 @@ make_status(struct prd_manage *s)
 {
 	Packrack__Status *m = &s->message;
 
-	prd_sender_snapshot(s->config.sender, &s->view);
+	prd_sender_snapshot(s->sender, &s->view);
 	packrack__status__init(m);
 	make_totals(s);
 	make_values(s);
 	m->program = (char *)(uintptr_t) "packrack-dispatcher";
 	m->version = (char *)(uintptr_t)PACKRACK_VERSION;
 	m->time = pr_now_real();
-	m->epoch = s->config.epoch;
+	m->epoch = s->sender->config.epoch;
 	m->state = (char *)(uintptr_t)prd_capture_state_names[s->view.state];
-	for (unsigned i = 0; i < s->config.inputs->link_count; i++) {
-		make_link(&s->config.inputs->links[i], &s->links[i]);
-		s->link_pointers[i] = &s->links[i].message;
+	for (unsigned i = 0; i < s->inputs->link_count; i++) {
+		const struct prd_link *link = &s->inputs->links[i];
+		struct link_part *part = &s->links[i];
+		struct pr_values values = PR_VALUE_LIST(part->items, part->pointers);
+
+		s->link_pointers[i] = &part->message;
+		packrack__dispatcher_link__init(&part->message);
+		part->message.link = link->number;
+		part->message.name = (char *)(uintptr_t)link->name;
+		part->message.last_seq = pr_counter_get(&link->last_seq);
+		part->message.ended = atomic_load(&link->ended);
+		pr_values_add_table(&values, PR_COUNTER_TABLE(link_rows, link));
+		part->message.values = part->pointers;
+		part->message.n_values = values.count;
 	}
 	for (unsigned i = 0; i < s->view.node_count; i++) {
 		make_node(&s->view.nodes[i], &s->nodes[i]);
 		s->node_pointers[i] = &s->nodes[i].message;
 	}
 	m->dispatcher_links = s->link_pointers;
-	m->n_dispatcher_links = s->config.inputs->link_count;
+	m->n_dispatcher_links = s->inputs->link_count;
 	m->dispatcher_nodes = s->node_pointers;
 	m->n_dispatcher_nodes = s->view.node_count;
 	return m;
@@ -491,8 +446,8 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 		page, prefix, &state_row, prd_capture_state_names, s->message.state);
 	for (unsigned i = 0; i < TABLES; i++)
 		pr_metrics_table(page, prefix, s->tables[i]);
-	for (unsigned i = 0; i < s->config.inputs->link_count; i++) {
-		const struct prd_link *link = &s->config.inputs->links[i];
+	for (unsigned i = 0; i < s->inputs->link_count; i++) {
+		const struct prd_link *link = &s->inputs->links[i];
 		char number[16];
 
 		snprintf(number, sizeof number, "%u", link->number);
@@ -515,54 +470,25 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 /* ---- the socket: requests and commands ---- */
 
 static void
-answer(struct prd_manage *m, const struct pr_rpc_peer *peer, Packrack__Envelope *env)
+answer(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
+	Packrack__Envelope__BodyCase body_case, const void *body)
 {
+	Packrack__Envelope env = pr_message_of(id, body_case, body);
 	struct pr_error err;
 
-	if (pr_rpc_send(m->rpc, peer, env, &err) < 0)
+	if (pr_rpc_send(m->rpc, peer, &env, &err) < 0)
 		pr_log_debug("%s", err.text);
-}
-
-static void
-answer_status(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
-	env.status = make_status(m);
-	answer(m, peer, &env);
-}
-
-static void
-answer_done(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id, bool ok,
-	const char *text)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
-
-	done.ok = ok;
-	done.text = (char *)(uintptr_t)text;
-	done.status = make_status(m);
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
-	env.command_done = &done;
-	answer(m, peer, &env);
 }
 
 static void
 answer_failure(
 	struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 
 	failure.text = (char *)(uintptr_t)text;
 	failure.bad_request = true;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
-	answer(m, peer, &env);
+	answer(m, peer, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 }
 
 static const struct verb {
@@ -578,15 +504,6 @@ static const struct verb {
 	{"reconnect", PRD_EVENT_NODE, PR_FRAME_RECONNECT},
 	{"spread", PRD_EVENT_SPREAD, 0},
 };
-
-static const struct verb *
-find_verb(const char *name)
-{
-	for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-		if (strcmp(verbs[i].name, name) == 0)
-			return &verbs[i];
-	return NULL;
-}
 
 static int
 spread_mode(const char *name)
@@ -611,10 +528,11 @@ static bool
 pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *command,
 	const struct pr_rpc_peer *peer, uint64_t id)
 {
+	struct pr_ring *events = m->sender->config.events;
 	struct command *pending = find_command(m, 0);
 	struct prd_event *event;
 
-	if (!pending || !(event = pr_ring_reserve(m->config.events, sizeof *event)))
+	if (!pending || !(event = pr_ring_reserve(events, sizeof *event)))
 		return false;
 	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
 	memset(event, 0, sizeof *event);
@@ -625,8 +543,8 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 				     : verb->type;
 	event->u.node.seconds = command->seconds ? command->seconds : 10;
 	strncpy(event->u.node.name, command->node ? command->node : "", PR_NAME_MAX);
-	pr_ring_commit(m->config.events, sizeof *event);
-	pr_ring_publish(m->config.events);
+	pr_ring_commit(events, sizeof *event);
+	pr_ring_publish(events);
 	return true;
 }
 
@@ -634,8 +552,11 @@ static void
 on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	const Packrack__Command *command)
 {
-	const struct verb *verb = find_verb(command->verb ? command->verb : "");
+	const struct verb *verb = NULL;
 
+	for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+		if (command->verb && strcmp(verbs[i].name, command->verb) == 0)
+			verb = &verbs[i];
 	if (!verb)
 		answer_failure(m, peer, id,
 			"unknown command: start, stop, spread, identify, reset, disconnect "
@@ -661,7 +582,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct prd_manage *m = arg;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
-		answer_status(m, peer, env->id);
+		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATUS, make_status(m));
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
 		on_command(m, peer, env->id, env->command);
 	else
@@ -673,44 +594,44 @@ void
 prd_manage_reply(struct prd_manage *m, const struct prd_reply *reply)
 {
 	struct command *pending = find_command(m, reply->request);
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 
 	if (reply->request == 0 || !pending)
 		return;
-	answer_done(m, &pending->peer, pending->id, reply->ok, reply->text);
+	done.ok = reply->ok;
+	done.text = (char *)(uintptr_t)reply->text;
+	done.status = make_status(m);
+	answer(m, &pending->peer, pending->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE,
+		&done);
 	pending->request = 0;
 }
 
-static int
-open_metrics(struct prd_manage *m, struct pr_loop *loop, struct pr_error *err)
-{
-	if (!m->config.metrics)
-		return 0;
-	m->metrics = pr_metrics_serve(loop, m->config.metrics, on_scrape, m, err);
-	return m->metrics ? 0 : -1;
-}
-
 struct prd_manage *
-prd_manage_open(
-	struct pr_loop *loop, const struct prd_manage_config *config, struct pr_error *err)
+prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
+	const struct prd_receiver *receiver, struct pr_error *err)
 {
+	const struct prd_options *o = sender->config.options;
+	const struct pr_rpc_keys keys = {o->keys};
 	struct prd_manage *m = calloc(1, sizeof *m);
 
 	if (!m) {
 		pr_error_set(err, "no memory for the management socket");
 		return NULL;
 	}
-	m->config = *config;
+	m->sender = sender;
+	m->receiver = receiver;
+	m->inputs = sender->inputs;
 	m->last_rate = pr_now_mono();
 	m->tables[0] = PR_COUNTER_TABLE(total_rows, &m->totals);
 	m->tables[1] = PR_COUNTER_TABLE(view_rows, &m->view);
 	m->tables[2] = PR_COUNTER_TABLE(sent_rows, &m->view.sent);
-	m->tables[3] =
-		PR_COUNTER_TABLE(received_rows, prd_receiver_counters(config->receiver));
+	m->tables[3] = PR_COUNTER_TABLE(received_rows, prd_receiver_counters(receiver));
 	m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
 	if (m->timer)
-		m->rpc = pr_rpc_listen(loop, config->endpoint,
-			&(struct pr_rpc_keys){config->keys}, on_message, m, err);
-	if (!m->rpc || open_metrics(m, loop, err) < 0)
+		m->rpc = pr_rpc_listen(loop, o->manage, &keys, on_message, m, err);
+	if (m->rpc && o->metrics)
+		m->metrics = pr_metrics_serve(loop, o->metrics, on_scrape, m, err);
+	if (!m->rpc || (o->metrics && !m->metrics))
 		prd_manage_close(&m);
 	return m;
 }

@@ -33,8 +33,8 @@ prd_nodes_free(struct prd_nodes *nodes)
 	nodes->count = 0;
 }
 
-struct prd_node *
-prd_nodes_by_mac(const struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN])
+static struct prd_node *
+by_mac(const struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN])
 {
 	for (unsigned i = 0; i < nodes->count; i++)
 		if (memcmp(nodes->list[i]->mac, mac, PR_MAC_LEN) == 0)
@@ -65,23 +65,6 @@ prd_nodes_active(const struct prd_nodes *nodes)
 	for (unsigned i = 0; i < nodes->count; i++)
 		n += nodes->list[i]->phase == PRD_NODE_ACTIVE;
 	return n;
-}
-
-static bool
-mac_valid(const uint8_t mac[PR_MAC_LEN])
-{
-	static const uint8_t zero[PR_MAC_LEN];
-
-	return !(mac[0] & 1) && memcmp(mac, zero, PR_MAC_LEN) != 0;
-}
-
-static bool
-nonce_retired(const struct prd_node *node, uint32_t nonce)
-{
-	for (unsigned i = 0; i < PRD_RETIRED_MAX; i++)
-		if (node->retired[i] == nonce)
-			return true;
-	return false;
 }
 
 /* The node starts from nothing: it does not know what an earlier run of the program was sent. */
@@ -121,19 +104,13 @@ node_create(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN])
 }
 
 static enum prd_ann_result
-ann_same_nonce(struct prd_nodes *nodes, struct prd_node *node, const struct pr_ann *ann,
-	int64_t now)
+wake_up(struct prd_nodes *nodes, struct prd_node *node)
 {
-	enum prd_ann_result result = PRD_ANN_KNOWN;
-
-	node->ann = *ann;
-	node->last_heard = now;
-	if (node->phase != PRD_NODE_ACTIVE) {
-		node->phase = PRD_NODE_ACTIVE;
-		nodes->change_count++;
-		result = PRD_ANN_BACK;
-	}
-	return result;
+	if (node->phase == PRD_NODE_ACTIVE)
+		return PRD_ANN_KNOWN;
+	node->phase = PRD_NODE_ACTIVE;
+	nodes->change_count++;
+	return PRD_ANN_BACK;
 }
 
 enum prd_ann_result
@@ -141,11 +118,13 @@ prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 	const struct pr_frame_header *header, const struct pr_ann *ann, int64_t now,
 	struct prd_node **out)
 {
-	struct prd_node *node = prd_nodes_by_mac(nodes, mac);
+	static const uint8_t zero[PR_MAC_LEN];
+	struct prd_node *node = by_mac(nodes, mac);
 	uint32_t nonce = header->sender_nonce;
+	bool replayed = false;
 
 	*out = node;
-	if (!mac_valid(mac) || nonce == 0)
+	if ((mac[0] & 1) || memcmp(mac, zero, PR_MAC_LEN) == 0 || nonce == 0)
 		return PRD_ANN_REFUSED;
 	if (!node) {
 		*out = node = node_create(nodes, mac);
@@ -157,13 +136,18 @@ prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 	}
 	if (node->phase == PRD_NODE_DISCONNECTED)
 		return PRD_ANN_REFUSED;
-	if (nonce_retired(node, nonce) ||
+	for (unsigned i = 0; i < PRD_RETIRED_MAX; i++)
+		replayed |= node->retired[i] == nonce;
+	if (replayed ||
 		!pr_replay_accept(&node->replay[PR_FRAME_ANN], nonce, header->number)) {
 		nodes->refused_replay++;
 		return PRD_ANN_REFUSED;
 	}
-	if (nonce == node->nonce)
-		return ann_same_nonce(nodes, node, ann, now);
+	if (nonce == node->nonce) {
+		node->ann = *ann;
+		node->last_heard = now;
+		return wake_up(nodes, node);
+	}
 	if (node->phase == PRD_NODE_ACTIVE) {
 		node->pending_nonce = nonce;
 		node->pending_ann = *ann;
@@ -178,7 +162,7 @@ prd_nodes_accept_frame(struct prd_nodes *nodes, const struct pr_frame *frame, in
 	enum prd_ann_result *admitted)
 {
 	const struct pr_frame_header *h = &frame->header;
-	struct prd_node *node = prd_nodes_by_mac(nodes, frame->src);
+	struct prd_node *node = by_mac(nodes, frame->src);
 	bool pending =
 		node && h->sender_nonce != 0 && h->sender_nonce == node->pending_nonce;
 
@@ -200,11 +184,8 @@ prd_nodes_accept_frame(struct prd_nodes *nodes, const struct pr_frame *frame, in
 	}
 	node->last_heard = now;
 	node->controls_received++;
-	if (node->phase == PRD_NODE_GONE && h->type == PR_FRAME_STATUS) {
-		node->phase = PRD_NODE_ACTIVE;
-		nodes->change_count++;
-		*admitted = PRD_ANN_BACK;
-	}
+	if (node->phase == PRD_NODE_GONE && h->type == PR_FRAME_STATUS)
+		*admitted = wake_up(nodes, node);
 	return node;
 }
 
@@ -244,19 +225,6 @@ window_step(const struct prd_window *w)
 	return w->size / (PRD_WINDOW_POINTS / 2) + 1;
 }
 
-static void
-window_point(struct prd_window *w, uint64_t ordinal)
-{
-	uint32_t at;
-
-	if (w->sent_cost < w->next_point_cost || w->count == PRD_WINDOW_POINTS)
-		return;
-	at = (w->first + w->count++) % PRD_WINDOW_POINTS;
-	w->points[at].ordinal = ordinal;
-	w->points[at].cost = w->sent_cost;
-	w->next_point_cost = w->sent_cost + window_step(w);
-}
-
 uint64_t
 prd_node_sent(struct prd_node *node, size_t len)
 {
@@ -264,7 +232,13 @@ prd_node_sent(struct prd_node *node, size_t len)
 
 	w->sent_cost += len + PRD_FRAME_COST;
 	node->bytes_sent += len;
-	window_point(w, node->next_ordinal + 1);
+	if (w->sent_cost >= w->next_point_cost && w->count != PRD_WINDOW_POINTS) {
+		uint32_t at = (w->first + w->count++) % PRD_WINDOW_POINTS;
+
+		w->points[at].ordinal = node->next_ordinal + 1;
+		w->points[at].cost = w->sent_cost;
+		w->next_point_cost = w->sent_cost + window_step(w);
+	}
 	return node->next_ordinal++;
 }
 
@@ -277,34 +251,27 @@ prd_node_has_room(const struct prd_node *node, size_t len)
 	return held == 0 || held + len + PRD_FRAME_COST <= w->size;
 }
 
-/* ordinal has been checked: not less than before, not more than was sent. */
-static void
-window_acknowledge(struct prd_node *node, uint64_t ordinal)
-{
-	struct prd_window *w = &node->window;
-
-	w->acknowledged = ordinal;
-	while (w->count > 0 && w->points[w->first].ordinal <= ordinal) {
-		w->acked_cost = w->points[w->first].cost;
-		w->first = (w->first + 1) % PRD_WINDOW_POINTS;
-		w->count--;
-	}
-	if (ordinal == node->next_ordinal) {
-		w->acked_cost = w->sent_cost;
-		w->next_point_cost = w->sent_cost + window_step(w);
-		w->count = 0;
-	}
-}
-
 void
 prd_node_status(struct prd_nodes *nodes, struct prd_node *node, const struct pr_status *s)
 {
 	bool usable = prd_node_usable(node);
+	uint64_t ordinal = s->ordinal_settled;
+	struct prd_window *w = &node->window;
 
 	node->status = *s;
-	if (s->ordinal_settled > node->window.acknowledged &&
-		s->ordinal_settled <= node->next_ordinal)
-		window_acknowledge(node, s->ordinal_settled);
+	if (ordinal > w->acknowledged && ordinal <= node->next_ordinal) {
+		w->acknowledged = ordinal;
+		while (w->count > 0 && w->points[w->first].ordinal <= ordinal) {
+			w->acked_cost = w->points[w->first].cost;
+			w->first = (w->first + 1) % PRD_WINDOW_POINTS;
+			w->count--;
+		}
+		if (ordinal == node->next_ordinal) {
+			w->acked_cost = w->sent_cost;
+			w->next_point_cost = w->sent_cost + window_step(w);
+			w->count = 0;
+		}
+	}
 	if (usable != prd_node_usable(node))
 		nodes->change_count++;
 }
@@ -348,19 +315,6 @@ queue_append(struct prd_spread *spread, struct prd_node *node)
 	head->lru_prev = node;
 }
 
-/* splitmix64's finaliser over flow bucket and MAC: each pair gets a rank of its own */
-static uint64_t
-rendezvous(uint64_t bucket, const struct prd_node *node)
-{
-	uint64_t x = bucket * UINT64_C(0x9E3779B97F4A7C15);
-
-	for (int i = 0; i < PR_MAC_LEN; i++)
-		x = (x ^ node->mac[i]) * UINT64_C(0x100000001B3);
-	x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return x ^ (x >> 31);
-}
-
 static void
 bucket_fill(struct prd_spread *spread, unsigned bucket)
 {
@@ -369,21 +323,39 @@ bucket_fill(struct prd_spread *spread, unsigned bucket)
 
 	top[0] = top[1] = NO_NODE;
 	for (unsigned i = 0; i < spread->nodes->count; i++) {
-		uint64_t rank;
+		const struct prd_node *node = spread->nodes->list[i];
+		/* splitmix64's finaliser over flow bucket and MAC: each pair gets a rank of its own */
+		uint64_t x = bucket * UINT64_C(0x9E3779B97F4A7C15);
 
-		if (!prd_node_usable(spread->nodes->list[i]))
+		if (!prd_node_usable(node))
 			continue;
-		rank = rendezvous(bucket, spread->nodes->list[i]);
-		if (top[0] == NO_NODE || rank > best[0]) {
+		for (int k = 0; k < PR_MAC_LEN; k++)
+			x = (x ^ node->mac[k]) * UINT64_C(0x100000001B3);
+		x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+		x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+		x ^= x >> 31;
+		if (top[0] == NO_NODE || x > best[0]) {
 			best[1] = best[0];
 			top[1] = top[0];
-			best[0] = rank;
+			best[0] = x;
 			top[0] = (uint16_t)i;
-		} else if (top[1] == NO_NODE || rank > best[1]) {
-			best[1] = rank;
+		} else if (top[1] == NO_NODE || x > best[1]) {
+			best[1] = x;
 			top[1] = (uint16_t)i;
 		}
 	}
+}
+
+static uint64_t
+rate_of(const struct prd_node *n)
+{
+	return n->status.write_rate ? n->status.write_rate : n->ann.write_rate;
+}
+
+static uint64_t
+space_of(const struct prd_node *n)
+{
+	return n->status.disk_total ? n->status.disk_free : n->ann.disk_free;
 }
 
 void
@@ -393,24 +365,15 @@ prd_spread_weigh(struct prd_spread *spread)
 	struct prd_node *n, *head = &spread->queue;
 
 	for (n = head->lru_next; n != head; n = n->lru_next) {
-		uint64_t rate =
-			n->status.write_rate ? n->status.write_rate : n->ann.write_rate;
-		uint64_t space =
-			n->status.disk_total ? n->status.disk_free : n->ann.disk_free;
-
-		rate_max = rate > rate_max ? rate : rate_max;
-		free_max = space > free_max ? space : free_max;
+		rate_max = rate_of(n) > rate_max ? rate_of(n) : rate_max;
+		free_max = space_of(n) > free_max ? space_of(n) : free_max;
 	}
 	spread->total_weight = 0;
 	for (n = head->lru_next; n != head; n = n->lru_next) {
-		uint64_t rate =
-			n->status.write_rate ? n->status.write_rate : n->ann.write_rate;
-		uint64_t space =
-			n->status.disk_total ? n->status.disk_free : n->ann.disk_free;
-		double share = rate ? (double)rate / (double)rate_max : 1.0;
+		double share = rate_of(n) ? (double)rate_of(n) / (double)rate_max : 1.0;
 
 		/* a full volume overwrites its oldest data: it counts for less, but not for nothing */
-		share *= 0.1 + 0.9 * (double)space / (double)free_max;
+		share *= 0.1 + 0.9 * (double)space_of(n) / (double)free_max;
 		n->weight = 1 + (int64_t)(share * WEIGHT_MAX);
 		spread->total_weight += n->weight;
 	}
@@ -498,23 +461,6 @@ pick_weighted(struct prd_spread *spread, size_t len, const struct prd_node *exce
 	return NULL;
 }
 
-static enum prd_spread_result
-pick_flow(struct prd_spread *spread, unsigned copies, const uint8_t *data, size_t len,
-	struct prd_node *out[2])
-{
-	struct pr_decoded decoded;
-	const uint16_t *top;
-
-	pr_decode(1, data, len, &decoded);
-	top = spread->top[pr_flow_hash(&decoded, data, len, 0) % PRD_FLOW_BUCKETS];
-	for (unsigned i = 0; i < copies && top[i] != NO_NODE; i++) {
-		out[i] = spread->nodes->list[top[i]];
-		if (spread->strict && !prd_node_has_room(out[i], len))
-			return PRD_SPREAD_FULL;
-	}
-	return PRD_SPREAD_OK;
-}
-
 /* A copy that cannot be placed now must not leave the first one counted. */
 static enum prd_spread_result
 pick_two(struct prd_spread *spread, unsigned copies, size_t len, struct prd_node *out[2],
@@ -539,17 +485,24 @@ enum prd_spread_result
 prd_spread_pick(struct prd_spread *spread, unsigned copies, const uint8_t *data, size_t len,
 	struct prd_node *out[2])
 {
+	struct pr_decoded decoded;
+	const uint16_t *top;
+
 	out[0] = out[1] = NULL;
 	if (spread->change_count != spread->nodes->change_count)
 		spread_rebuild(spread);
 	if (spread->usable == 0)
 		return PRD_SPREAD_NONE;
-	switch (spread->mode) {
-	case PRD_SPREAD_FLOW:
-		return pick_flow(spread, copies, data, len, out);
-	case PRD_SPREAD_WEIGHTED:
+	if (spread->mode == PRD_SPREAD_WEIGHTED)
 		return pick_two(spread, copies, len, out, pick_weighted);
-	default:
+	if (spread->mode == PRD_SPREAD_ROUND_ROBIN)
 		return pick_two(spread, copies, len, out, pick_round_robin);
+	pr_decode(1, data, len, &decoded);
+	top = spread->top[pr_flow_hash(&decoded, data, len, 0) % PRD_FLOW_BUCKETS];
+	for (unsigned i = 0; i < copies && top[i] != NO_NODE; i++) {
+		out[i] = spread->nodes->list[top[i]];
+		if (spread->strict && !prd_node_has_room(out[i], len))
+			return PRD_SPREAD_FULL;
 	}
+	return PRD_SPREAD_OK;
 }

@@ -99,8 +99,6 @@ void prd_nodes_init(
 	struct prd_nodes *nodes, uint64_t epoch, uint32_t own_nonce, uint32_t mtu);
 void prd_nodes_free(struct prd_nodes *nodes); /* logs must have been freed before */
 
-struct prd_node *prd_nodes_by_mac(
-	const struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN]);
 struct prd_node *prd_nodes_by_name(const struct prd_nodes *nodes, const char *name);
 unsigned prd_nodes_active(const struct prd_nodes *nodes);
 

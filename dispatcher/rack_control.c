@@ -106,14 +106,6 @@ prd_control_command_end(
 	node->command_request = 0;
 }
 
-static void
-command_expired(struct prd_sender *s, struct prd_node *node)
-{
-	pr_log_node(PR_LOG_WARNING, node->ann.name, "node %s did not acknowledge %s",
-		node->ann.name, pr_frame_type_name(node->command_type));
-	prd_control_command_end(s, node, false, "no acknowledgement");
-}
-
 void
 prd_control_repeat(struct prd_sender *s)
 {
@@ -122,10 +114,14 @@ prd_control_repeat(struct prd_sender *s)
 
 		if (node->command_type == 0 || s->now < node->command_next)
 			continue;
-		if (s->now >= node->command_deadline)
-			command_expired(s, node);
-		else
+		if (s->now < node->command_deadline) {
 			command_send(s, node);
+			continue;
+		}
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s did not acknowledge %s", node->ann.name,
+			pr_frame_type_name(node->command_type));
+		prd_control_command_end(s, node, false, "no acknowledgement");
 	}
 }
 
@@ -185,54 +181,32 @@ mark_link(
 	memcpy(out->name, link->name, sizeof out->name);
 }
 
-/*
- * ns: every packet captured earlier is in a timestamp log already sent. It has been taken from its ring,
- * and is not in a log of this node that is still open.
- */
-static int64_t
-complete_until(const struct prd_sender *s, const struct prd_node *node)
-{
-	int64_t said = PR_TIME_MAX, oldest;
-
-	for (unsigned i = 0; i < s->inputs->ring_count; i++)
-		if (s->drained_until[i] < said)
-			said = s->drained_until[i];
-	oldest = prd_logs_oldest(&s->logs, node);
-	return s->inputs->live && oldest <= said ? oldest - 1 : said;
-}
-
-/* The speeds of the links: they seldom change. */
-static void
-send_ports(struct prd_sender *s, struct prd_node *node)
-{
-	for (unsigned i = 0; i < s->inputs->link_count; i++) {
-		const struct prd_link *link = &s->inputs->links[i];
-		struct pr_frame frame;
-
-		if (!link->speed)
-			continue;
-		frame.body.port = (struct pr_port){link->number, link->speed};
-		prd_control_send(s, node, PR_FRAME_PORT, &frame);
-	}
-}
-
 void
 prd_send_mark(struct prd_sender *s, struct prd_node *node)
 {
 	unsigned links = s->inputs->link_count;
+	int64_t said = PR_TIME_MAX, oldest;
 	struct pr_frame frame;
 
 	if (!node->logs)
 		return;
 	/* MARK declares last_seq: all packets up to it must be in timestamp logs that have been sent */
 	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
+	/*
+	 * ns: every packet captured earlier is in a timestamp log already sent. It has been taken from its ring,
+	 * and is not in a log of this node that is still open.
+	 */
+	for (unsigned i = 0; i < s->inputs->ring_count; i++)
+		if (s->drained_until[i] < said)
+			said = s->drained_until[i];
+	oldest = prd_logs_oldest(&s->logs, node);
+	if (s->inputs->live && oldest <= said)
+		said = oldest - 1;
 	for (unsigned at = 0; at < links; at += PR_MARK_LINKS_MAX) {
-		unsigned count = links - at;
-		struct pr_mark *mark = &frame.body.mark;
+		unsigned count =
+			links - at < PR_MARK_LINKS_MAX ? links - at : PR_MARK_LINKS_MAX;
 
-		if (count > PR_MARK_LINKS_MAX)
-			count = PR_MARK_LINKS_MAX;
-		*mark = (struct pr_mark){.said_until = complete_until(s, node),
+		frame.body.mark = (struct pr_mark){.said_until = said,
 			.next_ordinal = node->next_ordinal,
 			.stopping = s->marking_stop,
 			.link_count = (uint16_t)links,
@@ -242,8 +216,15 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 			mark_link(node, &s->inputs->links[at + i], &frame.link_room[i]);
 		prd_control_send(s, node, PR_FRAME_MARK, &frame);
 	}
-	if (node->marks++ % PORT_EVERY == 0)
-		send_ports(s, node);
+	/* The speeds of the links: they seldom change. */
+	for (unsigned i = 0; i < links && node->marks % PORT_EVERY == 0; i++) {
+		const struct prd_link *link = &s->inputs->links[i];
+
+		frame.body.port = (struct pr_port){link->number, link->speed};
+		if (link->speed)
+			prd_control_send(s, node, PR_FRAME_PORT, &frame);
+	}
+	node->marks++;
 }
 
 /* ---- from the nodes ---- */
@@ -251,7 +232,9 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 enum { FRAMES_A_WAKE = 64, FRAME_MAX = 65536 };
 
 struct prd_receiver {
-	struct prd_receiver_config config;
+	const struct prd_options *o;
+	const struct pr_frame_key *key;
+	struct pr_ring *events;
 	struct prd_receiver_counters counters;
 	struct event *event;
 	int fd;
@@ -264,20 +247,27 @@ struct prd_receiver {
  * takes our Ethertype only. What this machine sends itself is left out.
  */
 static int
-attach_filter(struct prd_receiver *r, struct pr_error *err)
+open_socket(struct prd_receiver *r, int ifindex, struct pr_error *err)
 {
+	struct sockaddr_ll at = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = ifindex};
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->config.ethertype, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint16_t)r->o->ethertype, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, FRAME_MAX),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 	struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
 	int one = 1, size = 4 << 20;
 
-	if (setsockopt(r->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
+	/* protocol 0 until it is bound: nothing comes in before the filter is there */
+	r->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (r->fd < 0)
 		return pr_error_errno(
-			err, "--out %s: cannot attach a filter", r->config.ifname);
+			err, "cannot open a packet socket (needs CAP_NET_RAW)");
+	if (setsockopt(r->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
+		return pr_error_errno(err, "--out %s: cannot attach a filter", r->o->out);
 	setsockopt(r->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
 	/*
 	 * As long as any socket asks for stamps, the kernel stamps packets on arrival, not when it
@@ -286,56 +276,19 @@ attach_filter(struct prd_receiver *r, struct pr_error *err)
 	setsockopt(r->fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
 	if (setsockopt(r->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(r->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-	return 0;
-}
-
-static int
-open_socket(struct prd_receiver *r, struct pr_error *err)
-{
-	struct sockaddr_ll at = {.sll_family = AF_PACKET,
-		.sll_protocol = htons(ETH_P_ALL),
-		.sll_ifindex = r->config.ifindex};
-
-	/* protocol 0 until it is bound: nothing comes in before the filter is there */
-	r->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (r->fd < 0)
-		return pr_error_errno(
-			err, "cannot open a packet socket (needs CAP_NET_RAW)");
-	if (attach_filter(r, err) < 0)
-		return -1;
 	if (bind(r->fd, (struct sockaddr *)(void *)&at, sizeof at) < 0)
-		return pr_error_errno(err, "--out %s: cannot bind to it", r->config.ifname);
+		return pr_error_errno(err, "--out %s: cannot bind to it", r->o->out);
 	return 0;
-}
-
-static bool
-from_node(unsigned type)
-{
-	return type == PR_FRAME_ANN || type == PR_FRAME_STATUS || type == PR_FRAME_RESEND ||
-	       type == PR_FRAME_QUIT;
-}
-
-static void
-pass_on(struct prd_receiver *r, const struct pr_frame *frame)
-{
-	struct prd_event *event = pr_ring_reserve(r->config.events, sizeof *event);
-
-	if (!event) {
-		pr_count(&r->counters.dropped, 1);
-		return;
-	}
-	event->kind = PRD_EVENT_FRAME;
-	event->request = 0;
-	event->u.frame = *frame;
-	pr_ring_commit(r->config.events, sizeof *event);
 }
 
 static void
 on_bytes(struct prd_receiver *r, size_t len)
 {
+	struct prd_event *event;
 	struct pr_frame frame;
 	enum pr_frame_result result =
-		pr_frame_decode(r->buf, len, r->config.ethertype, r->config.key, &frame);
+		pr_frame_decode(r->buf, len, (uint16_t)r->o->ethertype, r->key, &frame);
+	unsigned type = frame.header.type;
 
 	if (result != PR_FRAME_OK) {
 		pr_count(&r->counters.refused[result], 1);
@@ -345,20 +298,29 @@ on_bytes(struct prd_receiver *r, size_t len)
 				       "authentication tag: check that all nodes have this "
 				       "rack's frame key ('packrack keys bundle'); further "
 				       "ones are counted only",
-				r->config.ifname);
+				r->o->out);
 		}
 		return;
 	}
-	if (frame.header.rack != r->config.rack) {
+	if (frame.header.rack != (uint32_t)r->o->rack_id) {
 		pr_count(&r->counters.other_rack, 1);
 		return;
 	}
-	if (!from_node(frame.header.type)) {
+	if (type != PR_FRAME_ANN && type != PR_FRAME_STATUS && type != PR_FRAME_RESEND &&
+		type != PR_FRAME_QUIT) {
 		pr_count(&r->counters.not_from_node, 1);
 		return;
 	}
-	pr_count(&r->counters.received[frame.header.type], 1);
-	pass_on(r, &frame);
+	pr_count(&r->counters.received[type], 1);
+	event = pr_ring_reserve(r->events, sizeof *event);
+	if (!event) {
+		pr_count(&r->counters.dropped, 1);
+		return;
+	}
+	event->kind = PRD_EVENT_FRAME;
+	event->request = 0;
+	event->u.frame = frame;
+	pr_ring_commit(r->events, sizeof *event);
 }
 
 static void
@@ -375,12 +337,12 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 		if ((size_t)n <= sizeof r->buf)
 			on_bytes(r, (size_t)n);
 	}
-	pr_ring_publish(r->config.events);
+	pr_ring_publish(r->events);
 }
 
 struct prd_receiver *
-prd_receiver_open(struct pr_loop *loop, const struct prd_receiver_config *config,
-	struct pr_error *err)
+prd_receiver_open(struct pr_loop *loop, const struct prd_options *o, int ifindex,
+	const struct pr_frame_key *key, struct pr_ring *events, struct pr_error *err)
 {
 	struct prd_receiver *r = calloc(1, sizeof *r);
 
@@ -388,9 +350,11 @@ prd_receiver_open(struct pr_loop *loop, const struct prd_receiver_config *config
 		pr_error_set(err, "no memory to receive control frames");
 		return NULL;
 	}
-	r->config = *config;
+	r->o = o;
+	r->key = key;
+	r->events = events;
 	r->fd = -1;
-	if (open_socket(r, err) < 0) {
+	if (open_socket(r, ifindex, err) < 0) {
 		prd_receiver_close(&r);
 		return NULL;
 	}

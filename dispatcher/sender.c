@@ -44,32 +44,6 @@ prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request, bool
 	pr_ring_publish(s->config.replies);
 }
 
-static void
-snapshot_node(const struct prd_node *node, struct prd_node_snapshot *v)
-{
-	memcpy(v->name, node->ann.name, sizeof v->name);
-	memcpy(v->mac, node->mac, sizeof v->mac);
-	v->number = node->number;
-	v->phase = node->phase;
-	v->last_heard = node->last_heard;
-	v->status = node->status;
-	v->frames_sent = node->next_ordinal;
-	v->bytes_sent = node->bytes_sent;
-	v->primaries = node->primaries;
-	v->seconds = node->seconds;
-	v->unacknowledged = node->next_ordinal - node->window.acknowledged;
-	v->lost_unacknowledged = node->lost_unacknowledged;
-	v->logs_sent = node->logs_sent;
-	v->resend_asked = node->resend_asked;
-	v->resend_answered = node->resend_answered;
-	v->gone_answered = node->gone_answered;
-	v->buffer_size = node->window.size;
-	v->controls_received = node->controls_received;
-	v->controls_sent = 0;
-	for (unsigned i = 0; i < PR_FRAME_TYPES; i++)
-		v->controls_sent += node->numbers[i];
-}
-
 /* Called every 100 ms, and when the state changes: not for each packet. */
 void
 prd_snapshot_publish(struct prd_sender *s)
@@ -79,8 +53,33 @@ prd_snapshot_publish(struct prd_sender *s)
 	view->state = s->state;
 	view->spread_mode = s->spread.mode;
 	view->node_count = s->nodes.count;
-	for (unsigned i = 0; i < s->nodes.count; i++)
-		snapshot_node(s->nodes.list[i], &view->nodes[i]);
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		const struct prd_node *node = s->nodes.list[i];
+		struct prd_node_snapshot *v = &view->nodes[i];
+
+		*v = (struct prd_node_snapshot){
+			.number = node->number,
+			.phase = node->phase,
+			.last_heard = node->last_heard,
+			.status = node->status,
+			.frames_sent = node->next_ordinal,
+			.bytes_sent = node->bytes_sent,
+			.primaries = node->primaries,
+			.seconds = node->seconds,
+			.unacknowledged = node->next_ordinal - node->window.acknowledged,
+			.lost_unacknowledged = node->lost_unacknowledged,
+			.logs_sent = node->logs_sent,
+			.resend_asked = node->resend_asked,
+			.resend_answered = node->resend_answered,
+			.gone_answered = node->gone_answered,
+			.buffer_size = node->window.size,
+			.controls_received = node->controls_received,
+		};
+		memcpy(v->name, node->ann.name, sizeof v->name);
+		memcpy(v->mac, node->mac, sizeof v->mac);
+		for (unsigned k = 0; k < PR_FRAME_TYPES; k++)
+			v->controls_sent += node->numbers[k];
+	}
 	view->refused_stale = s->nodes.refused_stale;
 	view->refused_replay = s->nodes.refused_replay;
 	view->refused_full = s->nodes.refused_full;
@@ -151,22 +150,6 @@ begin_stopping(struct prd_sender *s)
 			tell_stop(s, s->nodes.list[i]);
 }
 
-static bool
-all_stopped(const struct prd_sender *s)
-{
-	for (unsigned i = 0; i < s->nodes.count; i++) {
-		const struct prd_node *node = s->nodes.list[i];
-
-		if (node->phase != PRD_NODE_ACTIVE || node->command_type != PR_FRAME_STOP)
-			continue;
-		if (node->status.state == PR_NODE_SUSPENDED &&
-			s->now - s->state_since > STOP_SUSPENDED)
-			continue;
-		return false;
-	}
-	return true;
-}
-
 /* True if the nodes have acknowledged everything as stored, and nothing was dropped here; else text says what. */
 static bool
 stored_all(const struct prd_sender *s, char *text, size_t size)
@@ -202,12 +185,22 @@ stored_all(const struct prd_sender *s, char *text, size_t size)
 	return true;
 }
 
+/* When all nodes have acknowledged STOP, or cannot. */
 static void
-stopped(struct prd_sender *s)
+stop_if_all_have(struct prd_sender *s)
 {
 	char text[256];
-	bool ok = stored_all(s, text, sizeof text);
+	bool ok;
 
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		const struct prd_node *node = s->nodes.list[i];
+
+		if (node->phase == PRD_NODE_ACTIVE && node->command_type == PR_FRAME_STOP &&
+			(node->status.state != PR_NODE_SUSPENDED ||
+				s->now - s->state_since <= STOP_SUSPENDED))
+			return;
+	}
+	ok = stored_all(s, text, sizeof text);
 	state_set(s, PRD_STATE_STOPPED);
 	if (ok)
 		pr_log_info("%s", text);
@@ -310,25 +303,17 @@ capture_step(struct prd_sender *s, unsigned taken, bool at_end, bool quiet)
 			begin_stopping(s);
 		break;
 	case PRD_STATE_STOPPING:
-		if (all_stopped(s))
-			stopped(s);
+		stop_if_all_have(s);
 		break;
 	case PRD_STATE_STOPPED:
 		break;
 	}
 }
 
-static void
-stop_if_stopping(struct prd_sender *s, struct prd_node *node)
-{
-	if (s->state == PRD_STATE_STOPPING || s->state == PRD_STATE_STOPPED)
-		tell_stop(s, node);
-}
-
 /* ---- events: from nodes and managers ---- */
 
 static void
-warn_of_name(const struct prd_sender *s, const struct prd_node *node)
+warn_of(const struct prd_sender *s, const struct prd_node *node)
 {
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		const struct prd_node *other = s->nodes.list[i];
@@ -340,11 +325,6 @@ warn_of_name(const struct prd_sender *s, const struct prd_node *node)
 				       ": give one of them another --name",
 				node->ann.name, MAC_ARGS(other->mac), MAC_ARGS(node->mac));
 	}
-}
-
-static void
-warn_of_mtu(const struct prd_sender *s, const struct prd_node *node)
-{
 	if (node->ann.mtu != 0 && node->ann.mtu < s->config.mtu)
 		pr_log_node(PR_LOG_WARNING, node->ann.name,
 			"node %s: its MTU of %u is below the %u of the rack interface: "
@@ -374,9 +354,9 @@ node_joined(struct prd_sender *s, struct prd_node *node, enum prd_ann_result how
 		: how == PRD_ANN_BACK ? "is back"
 				      : "was started again",
 		prd_nodes_active(&s->nodes));
-	warn_of_name(s, node);
-	warn_of_mtu(s, node);
-	stop_if_stopping(s, node);
+	warn_of(s, node);
+	if (s->state == PRD_STATE_STOPPING || s->state == PRD_STATE_STOPPED)
+		tell_stop(s, node);
 }
 
 static void
@@ -524,38 +504,6 @@ handle_events(struct prd_sender *s)
 
 /* ---- the thread ---- */
 
-/* The order matters: captured_until of each link is read before its ring, so that all up to it has been taken. */
-static void
-note_captured(const struct prd_sender *s, int64_t until[PRD_LINKS_MAX])
-{
-	for (unsigned i = 0; i < s->inputs->ring_count; i++)
-		until[i] = s->inputs->live
-				   ? atomic_load(&s->inputs->links[i].captured_until)
-				   : pr_now_real();
-}
-
-static void
-note_drained(struct prd_sender *s, unsigned taken, const int64_t until[PRD_LINKS_MAX])
-{
-	bool live = s->inputs->live;
-
-	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
-		int64_t said = until[i];
-
-		if (s->unplaced[i])
-			continue;
-		if (taken >
-			0) { /* maybe not all: only what is older than the last packet taken */
-			if (!live || pr_counter_get(&s->inputs->links[i].last_seq) == 0)
-				continue;
-			said = atomic_load(&s->inputs->links[i].last_otime) -
-			       TIMESTAMP_SLACK;
-		}
-		if (said > s->drained_until[i])
-			s->drained_until[i] = said;
-	}
-}
-
 static void
 expire_nodes(struct prd_sender *s)
 {
@@ -576,10 +524,20 @@ expire_nodes(struct prd_sender *s)
 }
 
 static void
-mark_all(struct prd_sender *s)
+tick(struct prd_sender *s)
 {
+	/* When every node is full, timestamp logs must go out at once: without them nodes acknowledge nothing. */
+	int64_t old = s->stuck ? INT64_MAX : s->now - s->config.options->log_age;
 	struct pr_error err;
 
+	if (s->now - s->last_tick >= PRD_TICK || s->stuck) {
+		s->last_tick = s->now;
+		for (unsigned i = 0; i < s->nodes.count; i++)
+			prd_logs_flush(&s->logs, s->nodes.list[i], old, s->now);
+		prd_control_repeat(s);
+	}
+	if (s->now - s->last_mark < PRD_MARK_PERIOD)
+		return;
 	expire_nodes(s);
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		struct prd_node *node = s->nodes.list[i];
@@ -601,40 +559,17 @@ mark_all(struct prd_sender *s)
 	prd_snapshot_publish(s);
 }
 
-/* When every node is full, timestamp logs must go out at once: without them nodes acknowledge nothing. */
-static void
-tick(struct prd_sender *s)
-{
-	int64_t old = s->stuck ? INT64_MAX : s->now - s->config.options->log_age;
-
-	if (s->now - s->last_tick >= PRD_TICK || s->stuck) {
-		s->last_tick = s->now;
-		for (unsigned i = 0; i < s->nodes.count; i++)
-			prd_logs_flush(&s->logs, s->nodes.list[i], old, s->now);
-		prd_control_repeat(s);
-	}
-	if (s->now - s->last_mark >= PRD_MARK_PERIOD)
-		mark_all(s);
-}
-
-static bool
-logs_open(const struct prd_sender *s)
-{
-	for (unsigned i = 0; i < s->nodes.count; i++)
-		if (prd_logs_oldest(&s->logs, s->nodes.list[i]) != PR_TIME_MAX)
-			return true;
-	return false;
-}
-
 /* Sleeps until packets or events come, or until the next tick or MARK. A ring with an unplaced packet does not wake it. */
 static void
 sleep_until_due(struct prd_sender *s)
 {
 	struct pollfd pfd = {.fd = pr_ring_fd(s->config.events), .events = POLLIN};
 	int64_t due = s->last_mark + PRD_MARK_PERIOD, left;
-	bool ready = pr_ring_arm(s->config.events);
+	bool ready = pr_ring_arm(s->config.events), open = s->state == PRD_STATE_DRAINING;
 
-	if (logs_open(s) || s->state == PRD_STATE_DRAINING)
+	for (unsigned i = 0; i < s->nodes.count && !open; i++)
+		open = prd_logs_oldest(&s->logs, s->nodes.list[i]) != PR_TIME_MAX;
+	if (open)
 		due = s->now + PRD_TICK;
 	for (unsigned i = 0; takes_packets(s) && i < s->inputs->ring_count; i++)
 		if (!s->unplaced[i])
@@ -644,60 +579,72 @@ sleep_until_due(struct prd_sender *s)
 		poll(&pfd, 1, (int)(left / PR_NS_PER_MS) + 1);
 }
 
-static void
-round_of_work(struct prd_sender *s)
+/* Takes a batch of packets, and notes up to which time all have been taken. Returns how many came. */
+static unsigned
+take_packets(struct prd_sender *s)
 {
+	const struct prd_link *links = s->inputs->links;
+	bool live = s->inputs->live;
 	int64_t until[PRD_LINKS_MAX];
-	bool at_end = prd_inputs_at_end(s->inputs), quiet = prd_inputs_quiet(s->inputs);
-	unsigned taken = 0;
+	unsigned taken;
 
-	s->now = pr_now_mono();
-	handle_events(s);
-	if (takes_packets(s)) {
-		note_captured(s, until);
-		taken = prd_tx_batch(s);
-		note_drained(s, taken, until);
+	/* captured_until of each link is read before its ring, so that all up to it has been taken */
+	for (unsigned i = 0; i < s->inputs->ring_count; i++)
+		until[i] = live ? atomic_load(&links[i].captured_until) : pr_now_real();
+	taken = prd_tx_batch(s);
+	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
+		if (s->unplaced[i])
+			continue;
+		if (taken > 0) {
+			/* maybe not all: only what is older than the last packet taken */
+			if (!live || pr_counter_get(&links[i].last_seq) == 0)
+				continue;
+			until[i] = atomic_load(&links[i].last_otime) - TIMESTAMP_SLACK;
+		}
+		if (until[i] > s->drained_until[i])
+			s->drained_until[i] = until[i];
 	}
-	capture_step(s, taken, at_end, quiet);
-	tick(s);
-	pr_control_flush(s->control);
-	if (taken == 0)
-		sleep_until_due(s);
-}
-
-/*
- * Frames that one thread sends from two CPUs may lie in two of the kernel's queues, and one of them
- * may wait for long: a thread that stays where it is keeps them in order.
- */
-static void
-stay_on_this_cpu(void)
-{
-	int cpu = sched_getcpu();
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	if (cpu < 0 || cpu >= CPU_SETSIZE)
-		return;
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof set, &set) < 0)
-		pr_log_warning(
-			"the send thread cannot stay on one CPU: %s", strerror(errno));
+	return taken;
 }
 
 static void *
 sender_main(void *arg)
 {
 	struct prd_sender *s = arg;
+	int cpu = sched_getcpu();
+	cpu_set_t set;
 
 	pr_priority_thread(PR_NICE_STORE);
-	stay_on_this_cpu();
+	/*
+	 * Frames that one thread sends from two CPUs may lie in two of the kernel's queues, and one of them
+	 * may wait for long: a thread that stays where it is keeps them in order.
+	 */
+	CPU_ZERO(&set);
+	if (cpu >= 0 && cpu < CPU_SETSIZE) {
+		CPU_SET(cpu, &set);
+		if (sched_setaffinity(0, sizeof set, &set) < 0)
+			pr_log_warning("the send thread cannot stay on one CPU: %s",
+				strerror(errno));
+	}
 	s->now = s->state_since = pr_now_mono();
 	if (s->inputs->live)
 		prd_inputs_set_running(s->inputs,
 			true); /* the cyclic buffer holds packets until a node has joined */
 	prd_control_reconnect_all(s);
-	while (!atomic_load(&s->quit))
-		round_of_work(s);
+	while (!atomic_load(&s->quit)) {
+		bool at_end = prd_inputs_at_end(s->inputs);
+		bool quiet = prd_inputs_quiet(s->inputs);
+		unsigned taken;
+
+		s->now = pr_now_mono();
+		handle_events(s);
+		taken = takes_packets(s) ? take_packets(s) : 0;
+		capture_step(s, taken, at_end, quiet);
+		tick(s);
+		pr_control_flush(s->control);
+		if (taken == 0)
+			sleep_until_due(s);
+	}
 	return NULL;
 }
 
@@ -712,12 +659,16 @@ send_log(void *arg, struct prd_node *node, enum pr_frame_type type,
 	prd_control_send(arg, node, type, &copy);
 }
 
-static int
-sender_set_up(
-	struct prd_sender *s, const struct prd_sender_config *config, struct pr_error *err)
+struct prd_sender *
+prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 {
 	const struct prd_options *o = config->options;
+	struct prd_sender *s = calloc(1, sizeof *s);
 
+	if (!s) {
+		pr_error_set(err, "no memory for the sender");
+		return NULL;
+	}
 	s->config = *config;
 	s->inputs = config->inputs;
 	s->transmit = config->transmit;
@@ -730,26 +681,16 @@ sender_set_up(
 	prd_nodes_init(&s->nodes, config->epoch, config->nonce, config->mtu);
 	prd_spread_init(&s->spread, (enum prd_spread_mode)o->spread, s->strict, &s->nodes);
 	if (prd_logs_init(&s->logs, config->inputs->link_count, o->log_memory,
-		    3 * o->hold_time, err) < 0)
-		return -1;
+		    3 * o->hold_time, err) < 0) {
+		prd_sender_destroy(&s);
+		return NULL;
+	}
 	s->logs.send = send_log;
 	s->logs.arg = s;
 	for (unsigned i = 0; i < config->inputs->ring_count; i++)
 		pr_ring_share_fd(config->inputs->rings[i], config->events);
 	s->snapshot_between = 1;
 	s->snapshot_read = 2;
-	return 0;
-}
-
-struct prd_sender *
-prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
-{
-	struct prd_sender *s = calloc(1, sizeof *s);
-
-	if (!s)
-		pr_error_set(err, "no memory for the sender");
-	else if (sender_set_up(s, config, err) < 0)
-		prd_sender_destroy(&s);
 	return s;
 }
 

@@ -125,15 +125,6 @@ void prd_sender_snapshot(struct prd_sender *sender, struct prd_snapshot *out);
  */
 struct prd_receiver;
 
-struct prd_receiver_config {
-	const char *ifname;
-	int ifindex;
-	uint16_t ethertype;
-	uint32_t rack;
-	const struct pr_frame_key *key; /* kept */
-	struct pr_ring *events; /* struct prd_event; this is its producer */
-};
-
 struct prd_receiver_counters {
 	pr_counter received[PR_FRAME_TYPES]; /* good ones, by type */
 	pr_counter refused[PR_FRAME_RESULTS]; /* by enum pr_frame_result */
@@ -141,8 +132,10 @@ struct prd_receiver_counters {
 	pr_counter dropped; /* no room on the way to the send thread */
 };
 
-struct prd_receiver *prd_receiver_open(struct pr_loop *loop,
-	const struct prd_receiver_config *config, struct pr_error *err);
+/* o, key and events are kept. events: of struct prd_event; this is its producer. */
+struct prd_receiver *prd_receiver_open(struct pr_loop *loop, const struct prd_options *o,
+	int ifindex, const struct pr_frame_key *key, struct pr_ring *events,
+	struct pr_error *err);
 void prd_receiver_close(struct prd_receiver **receiver);
 const struct prd_receiver_counters *prd_receiver_counters(const struct prd_receiver *r);
 
@@ -154,19 +147,9 @@ const struct prd_receiver_counters *prd_receiver_counters(const struct prd_recei
  */
 struct prd_manage;
 
-struct prd_manage_config {
-	const char *endpoint;
-	const char *metrics; /* where to answer scrapes; NULL: nowhere */
-	const char *keys; /* key directory, or NULL; kept */
-	const struct prd_inputs *inputs;
-	struct prd_sender *sender;
-	const struct prd_receiver *receiver;
-	struct pr_ring *events; /* same producer thread as the receiver's */
-	uint64_t epoch;
-};
-
-struct prd_manage *prd_manage_open(
-	struct pr_loop *loop, const struct prd_manage_config *config, struct pr_error *err);
+/* Of the sender it uses the configuration, and puts events into its ring by the same thread as the receiver. */
+struct prd_manage *prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
+	const struct prd_receiver *receiver, struct pr_error *err);
 void prd_manage_close(struct prd_manage **manage);
 
 /* Answers the command that a PRD_REPLY_DONE belongs to. */

@@ -39,41 +39,6 @@ struct prd_log_history {
 	struct log_series *series; /* node * links + link */
 };
 
-static void
-history_destroy(struct prd_log_history *h)
-{
-	if (!h)
-		return;
-	for (size_t i = 0; h->series && i < (size_t)PRD_NODES_MAX * h->links; i++)
-		free(h->series[i].gone);
-	free(h->series);
-	free(h->mem);
-	free(h);
-}
-
-static struct prd_log_history *
-history_create(size_t size, int64_t keep, unsigned links, struct pr_error *err)
-{
-	struct prd_log_history *h = calloc(1, sizeof *h);
-
-	size &= ~(size_t)7;
-	if (h) {
-		h->mem = malloc(size);
-		h->series = calloc((size_t)PRD_NODES_MAX * links, sizeof *h->series);
-		h->links = links;
-	}
-	if (!h || !h->mem || !h->series) {
-		pr_error_set(
-			err, "cannot allocate %zu bytes for sent timestamp logs", size);
-		history_destroy(h);
-		return NULL;
-	}
-	h->size = size;
-	h->head = h->tail = size;
-	h->keep = keep;
-	return h;
-}
-
 static struct log_series *
 series_of(const struct prd_log_history *h, const struct prd_log_meta *meta)
 {
@@ -117,25 +82,11 @@ drop_oldest(struct prd_log_history *h)
 }
 
 static void
-make_room(struct prd_log_history *h, size_t total)
-{
-	size_t to_end = h->size - h->head % h->size;
-	size_t need = to_end < total ? to_end + total : total;
-
-	while (h->head + need - h->tail > h->size)
-		drop_oldest(h);
-	if (to_end >= total)
-		return;
-	if (to_end >= sizeof(struct sent_log))
-		log_at(h, h->head)->total = 0;
-	h->head += to_end;
-}
-
-static void
 history_put(struct prd_log_history *h, const struct prd_log_meta *meta, const void *body,
 	size_t len, int64_t now)
 {
 	size_t total = (sizeof(struct sent_log) + len + 7) & ~(size_t)7;
+	size_t to_end = h->size - h->head % h->size;
 	struct log_series *series = series_of(h, meta);
 	struct sent_log *log;
 
@@ -143,7 +94,13 @@ history_put(struct prd_log_history *h, const struct prd_log_meta *meta, const vo
 		note_gone(series, meta);
 		return;
 	}
-	make_room(h, total);
+	while (h->head + total + (to_end < total ? to_end : 0) - h->tail > h->size)
+		drop_oldest(h);
+	if (to_end < total) {
+		if (to_end >= sizeof(struct sent_log))
+			log_at(h, h->head)->total = 0;
+		h->head += to_end;
+	}
 	log = log_at(h, h->head);
 	log->meta = *meta;
 	log->before = series->newest;
@@ -153,15 +110,6 @@ history_put(struct prd_log_history *h, const struct prd_log_meta *meta, const vo
 	memcpy(log->body, body, len);
 	series->newest = h->head;
 	h->head += total;
-}
-
-/* Drops the logs that are too old, so that all that are left may be sent again. */
-static void
-expire(struct prd_log_history *h, int64_t now)
-{
-	while (h->tail < h->head &&
-		(is_gap(h, h->tail) || now - log_at(h, h->tail)->sent_at >= h->keep))
-		drop_oldest(h);
 }
 
 /*
@@ -227,17 +175,36 @@ int
 prd_logs_init(struct prd_logs *logs, unsigned links, size_t memory, int64_t keep,
 	struct pr_error *err)
 {
-	memset(logs, 0, sizeof *logs);
-	logs->links = links;
-	logs->history = history_create(memory, keep, links, err);
-	return logs->history ? 0 : -1;
+	struct prd_log_history *h = calloc(1, sizeof *h);
+	size_t size = memory & ~(size_t)7;
+
+	*logs = (struct prd_logs){.links = links, .history = h};
+	if (h) {
+		h->mem = malloc(size);
+		h->series = calloc((size_t)PRD_NODES_MAX * links, sizeof *h->series);
+		h->links = links;
+		h->size = h->head = h->tail = size;
+		h->keep = keep;
+	}
+	if (h && h->mem && h->series)
+		return 0;
+	prd_logs_free(logs);
+	return pr_error_set(err, "cannot allocate %zu bytes for sent timestamp logs", size);
 }
 
 void
 prd_logs_free(struct prd_logs *logs)
 {
-	history_destroy(logs->history);
+	struct prd_log_history *h = logs->history;
+
 	logs->history = NULL;
+	if (!h)
+		return;
+	for (size_t i = 0; h->series && i < (size_t)PRD_NODES_MAX * h->links; i++)
+		free(h->series[i].gone);
+	free(h->series);
+	free(h->mem);
+	free(h);
 }
 
 size_t
@@ -246,22 +213,15 @@ prd_logs_kept(const struct prd_logs *logs)
 	return (size_t)(logs->history->head - logs->history->tail);
 }
 
-static size_t
-log_room(const struct prd_node *node)
-{
-	size_t room = node->mtu - PR_FRAME_HEADER - PR_FRAME_TAG;
-
-	return room < PRD_LOG_ROOM_MAX ? room : PRD_LOG_ROOM_MAX;
-}
-
 static void
 log_begin(const struct prd_logs *logs, struct prd_node *node, uint16_t link)
 {
 	struct prd_node_log *log = &node->logs[link];
 	uint16_t flags = logs->links > 1 ? PR_TSLOG_INTERLEAVED : 0;
+	size_t room = node->mtu - PR_FRAME_HEADER - PR_FRAME_TAG;
 
-	pr_tslog_begin(
-		&log->builder, link, flags, log->last_log + 1, log->buf, log_room(node));
+	pr_tslog_begin(&log->builder, link, flags, log->last_log + 1, log->buf,
+		room < PRD_LOG_ROOM_MAX ? room : PRD_LOG_ROOM_MAX);
 	log->began = 0;
 	log->meta = (struct prd_log_meta){.nonce = node->nonce,
 		.node = node->number,
@@ -375,6 +335,7 @@ prd_logs_resend(struct prd_logs *logs, struct prd_node *node, const struct pr_re
 	int64_t now)
 {
 	struct prd_log_meta which = {.nonce = node->nonce, .node = node->number};
+	struct prd_log_history *h = logs->history;
 	uint64_t last = ask->last_log, lowest;
 	const struct sent_log *found[PRD_RESEND_MAX];
 	struct pr_frame frame;
@@ -389,10 +350,13 @@ prd_logs_resend(struct prd_logs *logs, struct prd_node *node, const struct pr_re
 		last = node->logs[ask->link].last_log;
 	if (ask->first_log > last || node->resend_budget <= 0)
 		return;
-	expire(logs->history, now);
-	n = history_find(logs->history, &which, last, found, &lowest);
+	/* Those that are too old go, so that all that are left may be sent again. */
+	while (h->tail < h->head &&
+		(is_gap(h, h->tail) || now - log_at(h, h->tail)->sent_at >= h->keep))
+		drop_oldest(h);
+	n = history_find(h, &which, last, found, &lowest);
 	if (lowest > ask->first_log) {
-		history_gone(logs->history, &which, lowest - 1, &frame.body.gone);
+		history_gone(h, &which, lowest - 1, &frame.body.gone);
 		node->gone_answered++;
 		logs->send(logs->arg, node, PR_FRAME_GONE, &frame);
 	}

@@ -134,80 +134,62 @@ on_stop(void *arg, int64_t now)
 	return prl_node_quit(r->node, now);
 }
 
-#define AT(field) PR_AT(struct prl_node_stats, field)
-static const struct pr_counter_row node_rows[] = {
-	{AT(connected), PR_GAUGE_OF("connected",
-				"1 when a dispatcher has admitted the node, else 0.")},
-	{AT(frames), PR_COUNTER_OF("data_frames", "Data frames of the dispatcher.")},
-	{AT(foreign), PR_COUNTER_OF("foreign_frames",
-			      "Frames that are not from the dispatcher of this rack.")},
-	{AT(unexpected),
-		PR_COUNTER_OF("unexpected_frames",
-			"Frames that came while no dispatcher had admitted the node.")},
-	{AT(control_bad[PR_FRAME_BAD_TAG]),
-		PR_COUNTER_OF("control_bad_tag_frames",
-			"Of the bad, those whose tag does not fit the key of the rack.")},
-	{AT(control_refused), PR_COUNTER_OF("control_refused_frames",
-				      "Control frames in order but out of place: old "
-				      "numbers, other starts.")},
-	{AT(announced),
-		PR_COUNTER_OF("announcements", "Times that the node announced itself.")},
-	{AT(statuses), PR_COUNTER_OF("statuses", "Statuses sent to the dispatcher.")},
-	{AT(resends),
-		PR_COUNTER_OF("resends", "Requests for logs sent to the dispatcher.")},
-	{AT(ordinal),
-		PR_GAUGE_OF("settled_ordinal", "Ordinal of the last frame of this "
-					       "admission that is stored or given up.")},
-};
-#undef AT
+#define PR_COUNTED struct rack
+static const struct pr_counter_row rack_rows[] = {
+	PR_GAUGE_OF(stats.connected, "connected",
+		"1 when a dispatcher has admitted the node, else 0."),
+	PR_COUNTER_OF(stats.frames, "data_frames", "Data frames of the dispatcher."),
+	PR_COUNTER_OF(stats.foreign, "foreign_frames",
+		"Frames that are not from the dispatcher of this rack."),
+	PR_COUNTER_OF(stats.unexpected, "unexpected_frames",
+		"Frames that came while no dispatcher had admitted the node."),
+	PR_COUNTER_OF(stats.control_bad[PR_FRAME_BAD_TAG], "control_bad_tag_frames",
+		"Of the bad, those whose tag does not fit the key of the rack."),
+	PR_COUNTER_OF(stats.control_refused, "control_refused_frames",
+		"Control frames in order but out of place: old numbers, other starts."),
+	PR_COUNTER_OF(
+		stats.announced, "announcements", "Times that the node announced itself."),
+	PR_COUNTER_OF(stats.statuses, "statuses", "Statuses sent to the dispatcher."),
+	PR_COUNTER_OF(
+		stats.resends, "resends", "Requests for logs sent to the dispatcher."),
+	PR_GAUGE_OF(stats.ordinal, "settled_ordinal",
+		"Ordinal of the last frame of this admission that is stored or given up."),
 
-#define AT(field) PR_AT(struct prl_session_stats, field)
-static const struct pr_counter_row session_rows[] = {
-	{AT(match.matched), PR_COUNTER_OF("matched_packets",
-				    "Frames that found their entry in a log.")},
-	{AT(match.lost), PR_COUNTER_OF("missing_packets",
-				 "Entries of logs whose frame never came.")},
-	{AT(match.strays), PR_COUNTER_OF("stray_frames",
-				   "Frames that no log told of within the hold time.")},
-	{AT(match.late), PR_COUNTER_OF("late_frames",
-				 "Frames that came after their entry had been given up.")},
-	{AT(match.duplicates),
-		PR_COUNTER_OF("duplicate_frames", "Frames that came twice.")},
-	{AT(match.searched),
-		PR_COUNTER_OF("searched_entries", "Entries matched by search, because "
-						  "order or count was not as sent.")},
-	{AT(match.pending_frames),
-		PR_GAUGE_OF("pending_frames", "Frames that wait for their log.")},
-	{AT(match.pending_entries), PR_GAUGE_OF("pending_entries",
-					    "Entries of logs that wait for their frame.")},
-	{AT(match.logs), PR_METRIC("received_tslogs", PR_COUNTER, "received_logs_total",
-				 PR_ONE, NULL, "Timestamp logs received.")},
-	{AT(match.logs_requested),
-		PR_METRIC("requested_tslogs", PR_COUNTER, "requested_logs_total", PR_ONE,
-			NULL, "Timestamp logs asked for again.")},
-	{AT(match.logs_gone),
-		PR_METRIC("gone_tslogs", PR_COUNTER, "gone_logs_total", PR_ONE, NULL,
-			"Timestamp logs that the dispatcher keeps no more.")},
-	{AT(match.logs_bad), PR_METRIC("bad_tslogs", PR_COUNTER, "bad_logs_total", PR_ONE,
-				     NULL, "Timestamp logs that cannot be read.")},
-	{AT(match.logs_repeated),
-		PR_METRIC("repeated_tslogs", PR_COUNTER, "repeated_logs_total", PR_ONE,
-			NULL, "Timestamp logs that came twice.")},
-	{AT(match.given_up_early),
-		PR_COUNTER_OF("given_up_early_frames",
-			"Frames given up before the hold time, as the buffer was full.")},
-	{AT(stashed), PR_COUNTER_OF("stashed_frames",
-			      "Frames copied out of the buffer to make room.")},
-};
-#undef AT
+	PR_COUNTER_OF(totals.match.matched, "matched_packets",
+		"Frames that found their entry in a log."),
+	PR_COUNTER_OF(totals.match.lost, "missing_packets",
+		"Entries of logs whose frame never came."),
+	PR_COUNTER_OF(totals.match.strays, "stray_frames",
+		"Frames that no log told of within the hold time."),
+	PR_COUNTER_OF(totals.match.late, "late_frames",
+		"Frames that came after their entry had been given up."),
+	PR_COUNTER_OF(
+		totals.match.duplicates, "duplicate_frames", "Frames that came twice."),
+	PR_COUNTER_OF(totals.match.searched, "searched_entries",
+		"Entries matched by search, because order or count was not as sent."),
+	PR_GAUGE_OF(totals.match.pending_frames, "pending_frames",
+		"Frames that wait for their log."),
+	PR_GAUGE_OF(totals.match.pending_entries, "pending_entries",
+		"Entries of logs that wait for their frame."),
+	PR_METRIC(totals.match.logs, "received_tslogs", PR_COUNTER, "received_logs_total",
+		PR_ONE, NULL, "Timestamp logs received."),
+	PR_METRIC(totals.match.logs_requested, "requested_tslogs", PR_COUNTER,
+		"requested_logs_total", PR_ONE, NULL, "Timestamp logs asked for again."),
+	PR_METRIC(totals.match.logs_gone, "gone_tslogs", PR_COUNTER, "gone_logs_total",
+		PR_ONE, NULL, "Timestamp logs that the dispatcher keeps no more."),
+	PR_METRIC(totals.match.logs_bad, "bad_tslogs", PR_COUNTER, "bad_logs_total", PR_ONE,
+		NULL, "Timestamp logs that cannot be read."),
+	PR_METRIC(totals.match.logs_repeated, "repeated_tslogs", PR_COUNTER,
+		"repeated_logs_total", PR_ONE, NULL, "Timestamp logs that came twice."),
+	PR_COUNTER_OF(totals.match.given_up_early, "given_up_early_frames",
+		"Frames given up before the hold time, as the buffer was full."),
+	PR_COUNTER_OF(totals.stashed, "stashed_frames",
+		"Frames copied out of the buffer to make room."),
 
-#define AT(field) PR_AT(struct rack, field)
-static const struct pr_counter_row bad_rows[] = {
-	{AT(control_bad),
-		PR_COUNTER_OF("control_bad_frames", "Control frames that are damaged, of "
-						    "another version, or with a bad tag.")},
+	PR_COUNTER_OF(control_bad, "control_bad_frames",
+		"Control frames that are damaged, of another version, or with a bad tag."),
 };
-#undef AT
+#undef PR_COUNTED
 
 static void
 on_report(void *arg, struct prl_report *report)
@@ -221,9 +203,7 @@ on_report(void *arg, struct prl_report *report)
 		r->control_bad += r->stats.control_bad[i];
 	report->mode = "rack";
 	report->epoch = r->stats.epoch;
-	report->tables[report->table_count++] = PR_COUNTER_TABLE(node_rows, &r->stats);
-	report->tables[report->table_count++] = PR_COUNTER_TABLE(session_rows, &r->totals);
-	report->tables[report->table_count++] = PR_COUNTER_TABLE(bad_rows, r);
+	report->tables[report->table_count++] = PR_COUNTER_TABLE(rack_rows, r);
 }
 
 static int

@@ -12,6 +12,7 @@
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/thread.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
@@ -135,54 +136,44 @@ tick_direct(struct prl_record_loop *d)
 	d->tick_ns = wanted;
 }
 
-#define AT(field) PR_AT(struct prl_capture_counters, field)
+#define PR_COUNTED struct prl_capture_counters
 static const struct pr_counter_row capture_rows[] = {
-	{AT(frames_received),
-		PR_COUNTER_OF("received_frames", "Frames received, data and control.")},
-	{AT(bytes_received),
-		PR_COUNTER_OF("received_bytes", "Bytes of the frames received.")},
-	{AT(control_received),
-		PR_COUNTER_OF("control_received_frames", "Control frames received.")},
-	{AT(kernel_drops),
-		PR_METRIC("dropped_kernel", PR_COUNTER, "dropped_frames_total", PR_ONE,
-			"place=\"kernel\",reason=\"ring_full\"",
-			"Frames lost before the logger saw them, by place and reason.")},
-	{AT(interface_drops),
-		PR_METRIC("dropped_interface", PR_COUNTER, "dropped_frames_total", PR_ONE,
-			"place=\"interface\",reason=\"card_or_backlog\"",
-			"Frames lost before the logger saw them, by place and reason.")},
-	{AT(buffer_waits), PR_COUNTER_OF("buffer_waits",
-				   "Times that receiving waited for room in the buffer.")},
+	PR_COUNTER_OF(
+		frames_received, "received_frames", "Frames received, data and control."),
+	PR_COUNTER_OF(bytes_received, "received_bytes", "Bytes of the frames received."),
+	PR_COUNTER_OF(
+		control_received, "control_received_frames", "Control frames received."),
+	PR_METRIC(kernel_drops, "dropped_kernel", PR_COUNTER, "dropped_frames_total",
+		PR_ONE, "place=\"kernel\",reason=\"ring_full\"",
+		"Frames lost before the logger saw them, by place and reason."),
+	PR_METRIC(interface_drops, "dropped_interface", PR_COUNTER, "dropped_frames_total",
+		PR_ONE, "place=\"interface\",reason=\"card_or_backlog\"",
+		"Frames lost before the logger saw them, by place and reason."),
+	PR_COUNTER_OF(buffer_waits, "buffer_waits",
+		"Times that receiving waited for room in the buffer."),
 };
-#undef AT
+#undef PR_COUNTED
 
-#define AT(field) PR_AT(struct prl_writer_counters, field)
+#define PR_COUNTED struct prl_writer_counters
 static const struct pr_counter_row append_rows[] = {
-	{AT(packets_stored),
-		PR_COUNTER_OF("stored_packets", "Packets given to the volume.")},
-	{AT(bytes_stored), PR_COUNTER_OF("stored_bytes", "Bytes given to the volume.")},
-	{AT(packets_durable),
-		PR_COUNTER_OF("durable_packets", "Packets that are on the disk.")},
-	{AT(segments_stored), PR_COUNTER_OF("stored_segments",
-				      "Batches of packets given to the volume.")},
-	{AT(strays_stored),
-		PR_COUNTER_OF("stored_strays",
-			"Frames without a log that were stored among the strays.")},
-	{AT(lost_write),
-		PR_METRIC("lost_write", PR_COUNTER, "lost_packets_total", PR_ONE,
-			"place=\"volume\",reason=\"write_failed\"",
-			"Packets lost after they were received, by place and reason.")},
-	{AT(write_errors),
-		PR_COUNTER_OF("write_errors", "Failures of the disk or the volume.")},
-	{AT(ledger_refused),
-		PR_COUNTER_OF("ledger_refused",
-			"Entries of the ledger that the volume did not take.")},
-	{AT(index_records), PR_COUNTER_OF("index_records",
-				    "Records of the index stored for the indexer.")},
-	{AT(index_bytes),
-		PR_COUNTER_OF("index_bytes", "Bytes of the records of the index.")},
+	PR_COUNTER_OF(packets_stored, "stored_packets", "Packets given to the volume."),
+	PR_COUNTER_OF(bytes_stored, "stored_bytes", "Bytes given to the volume."),
+	PR_COUNTER_OF(packets_durable, "durable_packets", "Packets that are on the disk."),
+	PR_COUNTER_OF(segments_stored, "stored_segments",
+		"Batches of packets given to the volume."),
+	PR_COUNTER_OF(strays_stored, "stored_strays",
+		"Frames without a log that were stored among the strays."),
+	PR_METRIC(lost_write, "lost_write", PR_COUNTER, "lost_packets_total", PR_ONE,
+		"place=\"volume\",reason=\"write_failed\"",
+		"Packets lost after they were received, by place and reason."),
+	PR_COUNTER_OF(write_errors, "write_errors", "Failures of the disk or the volume."),
+	PR_COUNTER_OF(ledger_refused, "ledger_refused",
+		"Entries of the ledger that the volume did not take."),
+	PR_COUNTER_OF(index_records, "index_records",
+		"Records of the index stored for the indexer."),
+	PR_COUNTER_OF(index_bytes, "index_bytes", "Bytes of the records of the index."),
 };
-#undef AT
+#undef PR_COUNTED
 
 static void
 make_report(void *arg, struct prl_report *r)
@@ -338,10 +329,9 @@ static void
 on_scrape(void *arg, struct pr_metrics_page *page)
 {
 	static const char *const states[] = {"running", "suspended", "stopping", NULL};
-	static const struct pr_counter_row state = {0, 0,
-		PR_GAUGE_OF("state",
-			"1 for the state that the logger is in, 0 for the others; "
-			"suspended: the disk takes nothing.")};
+	static const struct pr_counter_row state = PR_STATES_OF("state",
+		"1 for the state that the logger is in, 0 for the others; "
+		"suspended: the disk takes nothing.");
 	struct prl_report report = {0};
 
 	make_report(arg, &report);
@@ -357,14 +347,13 @@ static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct prl_record_loop *d = arg;
-	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope reply;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__Status status = PACKRACK__STATUS__INIT;
 	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
 	struct pr_values values = PR_VALUE_LIST(items, list);
 	struct prl_report report = {0};
 
-	reply.id = env->id;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST) {
 		make_report(d, &report);
 		for (size_t i = 0; i < report.table_count; i++)
@@ -376,13 +365,11 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		status.state = (char *)(uintptr_t)report.state;
 		status.values = list;
 		status.n_values = values.count;
-		reply.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
-		reply.status = &status;
+		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	} else {
 		failure.text = (char *)(uintptr_t) "a logger only answers status requests";
 		failure.bad_request = true;
-		reply.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-		reply.failure = &failure;
+		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 	}
 	pr_rpc_send(d->manage, peer, &reply, NULL);
 }

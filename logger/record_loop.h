@@ -40,7 +40,7 @@ prl_stall_clock_now(struct prl_stall_clock *p, int64_t mono)
  * The logger's figures: shown in the volume's note as JSON, in answers to status requests, and in metrics.
  * What tables point at must live as long as the report.
  */
-#define PRL_REPORT_TABLES 5
+#define PRL_REPORT_TABLES 3
 
 struct prl_report {
 	const char *mode; /* "rack", "tap", "read" */

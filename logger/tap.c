@@ -55,13 +55,13 @@ on_tick(void *arg, int64_t now)
 	say(t, false);
 }
 
-#define AT(field) PR_AT(struct tap, field)
+#define PR_COUNTED struct tap
 static const struct pr_counter_row tap_rows[] = {
-	{AT(monitor.mark.link.last_seq),
-		PR_METRIC("last_seq", PR_COUNTER, "numbered_packets_total", PR_ONE, NULL,
-			"With --tap: packets that were given a number.")},
+	PR_METRIC(monitor.mark.link.last_seq, "last_seq", PR_COUNTER,
+		"numbered_packets_total", PR_ONE, NULL,
+		"With --tap: packets that were given a number."),
 };
-#undef AT
+#undef PR_COUNTED
 
 static void
 on_report(void *arg, struct prl_report *r)

@@ -10,6 +10,7 @@
 #include "logger/volume_writer.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 
 #define FENCES 512 /* more than links that a logger takes */
@@ -78,10 +79,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct prl_writer_socket *d = arg;
 	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
-	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope reply;
 	struct pr_error err = {""};
 
-	reply.id = env->id;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD) {
 		const Packrack__IndexRecord *r = env->index_record;
 		struct pr_index_record record = {.link = (uint16_t)r->link,
@@ -98,8 +98,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		stored.stored = rc == 0;
 		stored.later = rc > 0;
 		stored.text = err.text;
-		reply.body_case = PACKRACK__ENVELOPE__BODY_INDEX_STORED;
-		reply.index_stored = &stored;
+		reply = pr_message_of(
+			env->id, PACKRACK__ENVELOPE__BODY_INDEX_STORED, &stored);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND) {
 		const Packrack__Command *c = env->command;
 
@@ -111,8 +111,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			pr_error_set(
 				&err, "a logger does not %s: ask the dispatcher", c->verb);
 		done.text = err.text;
-		reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
-		reply.command_done = &done;
+		reply = pr_message_of(
+			env->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, &done);
 	} else {
 		return;
 	}

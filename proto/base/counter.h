@@ -57,11 +57,28 @@ struct pr_counter_row {
 	const char *labels; /* constant ones, as in place="kernel"; or NULL */
 };
 #define PR_AT(type, member) offsetof(type, member), sizeof(((type *)0)->member)
-/* {PR_AT(struct s, member), PR_COUNTER_OF("sent_frames", "Frames sent.")} */
-#define PR_COUNTER_OF(name, help) name, PR_COUNTER, help, NULL, PR_ONE, NULL
-#define PR_GAUGE_OF(name, help) name, PR_GAUGE, help, NULL, PR_ONE, NULL
-#define PR_METRIC(name, type, metric, unit, labels, help)                                  \
-	name, type, help, metric, unit, labels
+/*
+ * Rows of a table; PR_COUNTED is defined as the struct before it, and undefined after it.
+ *
+ *	PR_COUNTER_OF(frames_sent, "sent_frames", "Frames sent."),
+ */
+#define PR_COUNTER_OF(member, name, help)                                                  \
+	{                                                                                  \
+		PR_AT(PR_COUNTED, member), name, PR_COUNTER, help, NULL, PR_ONE, NULL      \
+	}
+#define PR_GAUGE_OF(member, name, help)                                                    \
+	{                                                                                  \
+		PR_AT(PR_COUNTED, member), name, PR_GAUGE, help, NULL, PR_ONE, NULL        \
+	}
+#define PR_METRIC(member, name, type, metric, unit, labels, help)                          \
+	{                                                                                  \
+		PR_AT(PR_COUNTED, member), name, type, help, metric, unit, labels          \
+	}
+/* For pr_metrics_states: a row of no member. */
+#define PR_STATES_OF(name, help)                                                           \
+	{                                                                                  \
+		0, 0, name, PR_GAUGE, help, NULL, PR_ONE, NULL                             \
+	}
 
 /* The rows of one struct, and that struct. */
 struct pr_counter_table {

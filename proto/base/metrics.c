@@ -329,20 +329,18 @@ struct process {
 	uint64_t cpu_us, resident_kib, started_us, open_files;
 };
 
+#define PR_COUNTED struct process
 static const struct pr_counter_row process_rows[] = {
-	{PR_AT(struct process, cpu_us),
-		PR_METRIC("cpu_us", PR_COUNTER, "cpu_seconds_total", PR_US, NULL,
-			"Processor time of the program, user and system.")},
-	{PR_AT(struct process, resident_kib),
-		PR_METRIC("resident_kib", PR_GAUGE, "resident_memory_bytes", PR_KIB, NULL,
-			"Memory of the program that is in RAM.")},
-	{PR_AT(struct process, started_us),
-		PR_METRIC("started_us", PR_GAUGE, "start_time_seconds", PR_US, NULL,
-			"When the program was started, seconds since 1970.")},
-	{PR_AT(struct process, open_files),
-		PR_METRIC("open_files", PR_GAUGE, "open_fds", PR_ONE, NULL,
-			"Files and sockets that the program has open.")},
+	PR_METRIC(cpu_us, "cpu_us", PR_COUNTER, "cpu_seconds_total", PR_US, NULL,
+		"Processor time of the program, user and system."),
+	PR_METRIC(resident_kib, "resident_kib", PR_GAUGE, "resident_memory_bytes", PR_KIB,
+		NULL, "Memory of the program that is in RAM."),
+	PR_METRIC(started_us, "started_us", PR_GAUGE, "start_time_seconds", PR_US, NULL,
+		"When the program was started, seconds since 1970."),
+	PR_METRIC(open_files, "open_files", PR_GAUGE, "open_fds", PR_ONE, NULL,
+		"Files and sockets that the program has open."),
 };
+#undef PR_COUNTED
 
 void
 pr_metrics_process(struct pr_metrics_page *page)

@@ -28,9 +28,9 @@ pr_values_add_table(struct pr_values *v, struct pr_counter_table table)
 void
 pr_status_metrics_build(struct pr_metrics_page *page, const char *program)
 {
-	static const struct pr_counter_row row[] = {{0, 1,
-		PR_METRIC("build", PR_GAUGE, "build_info", PR_ONE, NULL,
-			"Always 1; its labels name the program and its version.")}};
+	static const struct pr_counter_row row[] = {{0, 1, "build", PR_GAUGE,
+		"Always 1; its labels name the program and its version.", "build_info",
+		PR_ONE, NULL}};
 	static const uint8_t one = 1;
 
 	pr_metrics_label(page, {"program", program}, {"version", PACKRACK_VERSION});
@@ -112,63 +112,57 @@ pr_status_rename_old(Packrack__Status *s)
 
 /* ---- nodes ---- */
 
-#define AT(field) PR_AT(Packrack__NodeStatus, field)
+#define PR_COUNTED Packrack__NodeStatus
 
 static const struct pr_counter_row node_rows[] = {
-	{AT(writer_alive),
-		PR_GAUGE_OF("writer_alive",
-			"1 when a logger has the volume of the node open, else 0.")},
-	{AT(segments),
-		PR_GAUGE_OF("segments", "Batches of packets in the volume of the node.")},
-	{AT(packets), PR_GAUGE_OF("packets", "Packets in the volume of the node.")},
-	{AT(bytes), PR_GAUGE_OF("bytes", "Bytes of packets in the volume of the node.")},
-	{AT(missing), PR_GAUGE_OF("missing_packets", "Packets that the ledger of the "
-						     "volume of the node lists as lost.")},
-	{AT(first_time), PR_METRIC("oldest_time", PR_GAUGE,
-				 "oldest_packet_timestamp_seconds", PR_NS, NULL,
-				 "Time of the oldest packet in the volume of the node, "
-				 "seconds since 1970.")},
-	{AT(last_time), PR_METRIC("newest_time", PR_GAUGE,
-				"newest_packet_timestamp_seconds", PR_NS, NULL,
-				"Time of the newest packet in the volume of the node, "
-				"seconds since 1970.")},
-	{AT(volume_bytes),
-		PR_GAUGE_OF("volume_size_bytes", "Size of the volume of the node.")},
-	{AT(volume_used), PR_GAUGE_OF("volume_used_bytes",
-				  "What of the volume of the node has been written; when "
-				  "all is, the oldest is overwritten.")},
-	{AT(queries), PR_METRIC("queries_total", PR_COUNTER, "queries_total", PR_ONE, NULL,
-			      "Queries that the indexer of the node was asked.")},
-	{AT(queries_running),
-		PR_METRIC("running_query_count", PR_GAUGE, "queries_running", PR_ONE, NULL,
-			"Queries that the indexer of the node is at.")},
-	{AT(indexed_lag_bytes),
-		PR_METRIC("indexed_lag_bytes", PR_GAUGE, "lag_bytes", PR_ONE, NULL,
-			"Estimated bytes of stored packets that are not yet indexed.")},
+	PR_GAUGE_OF(writer_alive, "writer_alive",
+		"1 when a logger has the volume of the node open, else 0."),
+	PR_GAUGE_OF(segments, "segments", "Batches of packets in the volume of the node."),
+	PR_GAUGE_OF(packets, "packets", "Packets in the volume of the node."),
+	PR_GAUGE_OF(bytes, "bytes", "Bytes of packets in the volume of the node."),
+	PR_GAUGE_OF(missing, "missing_packets",
+		"Packets that the ledger of the "
+		"volume of the node lists as lost."),
+	PR_METRIC(first_time, "oldest_time", PR_GAUGE, "oldest_packet_timestamp_seconds",
+		PR_NS, NULL,
+		"Time of the oldest packet in the volume of the node, "
+		"seconds since 1970."),
+	PR_METRIC(last_time, "newest_time", PR_GAUGE, "newest_packet_timestamp_seconds",
+		PR_NS, NULL,
+		"Time of the newest packet in the volume of the node, "
+		"seconds since 1970."),
+	PR_GAUGE_OF(volume_bytes, "volume_size_bytes", "Size of the volume of the node."),
+	PR_GAUGE_OF(volume_used, "volume_used_bytes",
+		"What of the volume of the node has been written; when "
+		"all is, the oldest is overwritten."),
+	PR_METRIC(queries, "queries_total", PR_COUNTER, "queries_total", PR_ONE, NULL,
+		"Queries that the indexer of the node was asked."),
+	PR_METRIC(queries_running, "running_query_count", PR_GAUGE, "queries_running",
+		PR_ONE, NULL, "Queries that the indexer of the node is at."),
+	PR_METRIC(indexed_lag_bytes, "indexed_lag_bytes", PR_GAUGE, "lag_bytes", PR_ONE,
+		NULL, "Estimated bytes of stored packets that are not yet indexed."),
 };
 
 static const struct pr_counter_row merger_rows[] = {
-	{AT(connected), PR_GAUGE_OF("connected", "1 when the indexer of the node was heard "
-						 "within 6 seconds, else 0.")},
-	{AT(last_seen),
-		PR_METRIC("last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS, NULL,
-			"When the indexer of the node was last heard, seconds since "
-			"1970.")},
-	{AT(summaries), PR_GAUGE_OF("summaries", "Summaries that the node has told of.")},
-	{AT(summaries_here), PR_GAUGE_OF("summaries_here",
-				     "Summaries of the node that the merger holds.")},
-	{AT(summary_bytes),
-		PR_METRIC("summary_bytes", PR_COUNTER, "summaries_bytes_total", PR_ONE,
-			NULL,
-			"Bytes that the node sent to tell of summaries, and for them.")},
-	{AT(segments_unsummarized),
-		PR_METRIC("segments_unsummarized", PR_GAUGE, "unsummarized_segments",
-			PR_ONE, NULL,
-			"Lower bound of the node's segments that no summary covers yet.")},
-	{AT(summaries_told_time),
-		PR_METRIC("summaries_told_time", PR_GAUGE,
-			"summaries_told_timestamp_seconds", PR_NS, NULL,
-			"When the node last told of its summaries, seconds since 1970.")},
+	PR_GAUGE_OF(connected, "connected",
+		"1 when the indexer of the node was heard "
+		"within 6 seconds, else 0."),
+	PR_METRIC(last_seen, "last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS,
+		NULL,
+		"When the indexer of the node was last heard, seconds since "
+		"1970."),
+	PR_GAUGE_OF(summaries, "summaries", "Summaries that the node has told of."),
+	PR_GAUGE_OF(summaries_here, "summaries_here",
+		"Summaries of the node that the merger holds."),
+	PR_METRIC(summary_bytes, "summary_bytes", PR_COUNTER, "summaries_bytes_total",
+		PR_ONE, NULL,
+		"Bytes that the node sent to tell of summaries, and for them."),
+	PR_METRIC(segments_unsummarized, "segments_unsummarized", PR_GAUGE,
+		"unsummarized_segments", PR_ONE, NULL,
+		"Lower bound of the node's segments that no summary covers yet."),
+	PR_METRIC(summaries_told_time, "summaries_told_time", PR_GAUGE,
+		"summaries_told_timestamp_seconds", PR_NS, NULL,
+		"When the node last told of its summaries, seconds since 1970."),
 };
 
 void

@@ -16,25 +16,22 @@ struct figures {
 	int64_t seen;
 };
 
+#define PR_COUNTED struct figures
 static const struct pr_counter_row link_rows[] = {
-	{PR_AT(struct figures, captured),
-		PR_COUNTER_OF("captured_packets", "Packets taken from the link.")},
-	{PR_AT(struct figures, dropped),
-		PR_METRIC("dropped_ring", PR_COUNTER, "dropped_packets_total", PR_ONE,
-			"place=\"dispatcher\",reason=\"buffer_full\"", "Packets lost.")},
+	PR_COUNTER_OF(captured, "captured_packets", "Packets taken from the link."),
+	PR_METRIC(dropped, "dropped_ring", PR_COUNTER, "dropped_packets_total", PR_ONE,
+		"place=\"dispatcher\",reason=\"buffer_full\"", "Packets lost."),
 };
 static const struct pr_counter_row rows[] = {
-	{PR_AT(struct figures, cpu_us),
-		PR_METRIC("cpu_user_us", PR_COUNTER, "cpu_seconds_total", PR_US,
-			"mode=\"user\"", "Processor time.")},
-	{PR_AT(struct figures, permille), PR_METRIC("goodness", PR_GAUGE, "goodness_ratio",
-						  PR_PERMILLE, NULL, "Share.")},
-	{PR_AT(struct figures, kib),
-		PR_METRIC("peak_kib", PR_GAUGE, "peak_bytes", PR_KIB, NULL, "Memory.")},
-	{PR_AT(struct figures, on), PR_GAUGE_OF("on", "1 or 0.")},
-	{PR_AT(struct figures, seen), PR_METRIC("seen", PR_GAUGE, "seen_timestamp_seconds",
-					      PR_NS, NULL, "When.")},
+	PR_METRIC(cpu_us, "cpu_user_us", PR_COUNTER, "cpu_seconds_total", PR_US,
+		"mode=\"user\"", "Processor time."),
+	PR_METRIC(permille, "goodness", PR_GAUGE, "goodness_ratio", PR_PERMILLE, NULL,
+		"Share."),
+	PR_METRIC(kib, "peak_kib", PR_GAUGE, "peak_bytes", PR_KIB, NULL, "Memory."),
+	PR_GAUGE_OF(on, "on", "1 or 0."),
+	PR_METRIC(seen, "seen", PR_GAUGE, "seen_timestamp_seconds", PR_NS, NULL, "When."),
 };
+#undef PR_COUNTED
 
 static char *
 text_of(struct pr_metrics_page *page)
@@ -93,8 +90,7 @@ END_TEST
 START_TEST(states_are_told_apart)
 {
 	static const char *const states[] = {"running", "suspended", NULL};
-	static const struct pr_counter_row state = {
-		0, 0, PR_GAUGE_OF("state", "Its state.")};
+	static const struct pr_counter_row state = PR_STATES_OF("state", "Its state.");
 	struct pr_metrics_page *page = pr_metrics_page_create();
 	char *text;
 

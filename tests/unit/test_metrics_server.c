@@ -47,9 +47,10 @@ hear(int fd, char *out, size_t size)
 	close(fd);
 }
 
-static const struct pr_counter_row rows[] = {{PR_AT(struct rig, calls),
-	PR_METRIC("matched", PR_COUNTER, "matched_packets_total", PR_ONE, NULL,
-		"Frames that found their entry in a log.")}};
+#define PR_COUNTED struct rig
+static const struct pr_counter_row rows[] = {PR_METRIC(calls, "matched", PR_COUNTER,
+	"matched_packets_total", PR_ONE, NULL, "Frames that found their entry in a log.")};
+#undef PR_COUNTED
 
 static void
 put_values(void *arg, struct pr_metrics_page *page)
