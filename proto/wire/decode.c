@@ -237,15 +237,6 @@ gre(struct walk *w)
 	return open_tunnel(w, frame ? LAYER_ETHERNET : LAYER_ETHERTYPE);
 }
 
-static enum layer
-vxlan(struct walk *w)
-{
-	const uint8_t *p = take(w, 8);
-	if (!p || !(p[0] & 0x08)) /* no network identifier: not VXLAN */
-		return LAYER_DONE;
-	return open_tunnel(w, LAYER_ETHERNET);
-}
-
 /* TCP, UDP, SCTP and their kin begin with the ports; header is at least 4 bytes long. */
 static const uint8_t *
 ports(struct walk *w, size_t header)
@@ -280,35 +271,19 @@ tcp(struct walk *w)
 }
 
 static enum layer
-udp(struct walk *w)
-{
-	bool whole = ports(w, 8) != NULL;
-	if (whole && w->h->dst_port == VXLAN_PORT)
-		return vxlan(w);
-	return LAYER_DONE;
-}
-
-static enum layer
-icmp(struct walk *w)
-{
-	const uint8_t *p = take(w, 4);
-	if (!p)
-		return LAYER_DONE;
-	w->h->icmp_type = p[0];
-	w->h->icmp_code = p[1];
-	if (take(w, 4))
-		w->h->payload_offset = offset_of(w);
-	return LAYER_DONE;
-}
-
-static enum layer
 transport(struct walk *w)
 {
+	const uint8_t *p;
+
 	switch (w->h->protocol) {
 	case IP_TCP:
 		return tcp(w);
 	case IP_UDP:
-		return udp(w);
+		if (!ports(w, 8) || w->h->dst_port != VXLAN_PORT)
+			return LAYER_DONE;
+		p = take(w, 8);
+		/* no network identifier: not VXLAN */
+		return p && p[0] & 0x08 ? open_tunnel(w, LAYER_ETHERNET) : LAYER_DONE;
 	case IP_UDPLITE:
 		ports(w, 8);
 		return LAYER_DONE;
@@ -318,7 +293,14 @@ transport(struct walk *w)
 		return LAYER_DONE;
 	case IP_ICMP:
 	case IP_ICMP6:
-		return icmp(w);
+		p = take(w, 4);
+		if (!p)
+			return LAYER_DONE;
+		w->h->icmp_type = p[0];
+		w->h->icmp_code = p[1];
+		if (take(w, 4))
+			w->h->payload_offset = offset_of(w);
+		return LAYER_DONE;
 	case IP_GRE:
 		return gre(w);
 	case IP_IN_IP:
@@ -361,26 +343,22 @@ enum {
 #define PPP_IP4 0x0021
 #define PPP_IP6 0x0057
 
+/* A header of len bytes with the Ethertype of what follows at `at`. */
 static enum layer
-ethernet(struct walk *w)
+before_ethertype(struct walk *w, size_t len, size_t at)
 {
-	const uint8_t *p = take(w, 14);
+	const uint8_t *p = take(w, len);
+
 	if (!p)
 		return LAYER_DONE;
-	w->type = pr_get_be16(p + 12);
+	w->type = pr_get_be16(p + at);
 	return LAYER_ETHERTYPE;
 }
 
 static enum layer
-vlan(struct walk *w)
+ethernet(struct walk *w)
 {
-	const uint8_t *p = take(w, 4);
-	if (!p)
-		return LAYER_DONE;
-	if (w->h->vlan_count < sizeof w->h->vlan / sizeof w->h->vlan[0])
-		w->h->vlan[w->h->vlan_count++] = pr_get_be16(p) & 0x0fff;
-	w->type = pr_get_be16(p + 2);
-	return LAYER_ETHERTYPE;
+	return before_ethertype(w, 14, 12);
 }
 
 /* Labels to the bottom of the stack. What is below has no type: 4 and 6 look like IP. */
@@ -401,35 +379,34 @@ mpls(struct walk *w)
 }
 
 static enum layer
-pppoe(struct walk *w)
-{
-	const uint8_t *p = take(w, 8);
-	if (!p)
-		return LAYER_DONE;
-	if (p[0] != 0x11)
-		return malformed(w);
-	if (p[1] != 0) /* no session data */
-		return LAYER_DONE;
-	uint16_t protocol = pr_get_be16(p + 6);
-	if (protocol == PPP_IP4)
-		return LAYER_IP4;
-	return protocol == PPP_IP6 ? LAYER_IP6 : LAYER_DONE;
-}
-
-static enum layer
 ethertype(struct walk *w)
 {
+	const uint8_t *p;
+
 	w->h->ethertype = w->type < TYPE_LENGTHS ? 0 : w->type;
 	switch (w->type) {
 	case TYPE_CTAG:
 	case TYPE_STAG:
 	case TYPE_OLD_STAG:
-		return vlan(w);
+		p = take(w, 4);
+		if (!p)
+			return LAYER_DONE;
+		if (w->h->vlan_count < sizeof w->h->vlan / sizeof w->h->vlan[0])
+			w->h->vlan[w->h->vlan_count++] = pr_get_be16(p) & 0x0fff;
+		w->type = pr_get_be16(p + 2);
+		return LAYER_ETHERTYPE;
 	case TYPE_MPLS:
 	case TYPE_MPLS_UPSTREAM:
 		return mpls(w);
 	case TYPE_PPPOE:
-		return pppoe(w);
+		p = take(w, 8);
+		if (p && p[0] != 0x11)
+			return malformed(w);
+		if (!p || p[1] != 0) /* no session data */
+			return LAYER_DONE;
+		if (pr_get_be16(p + 6) == PPP_IP4)
+			return LAYER_IP4;
+		return pr_get_be16(p + 6) == PPP_IP6 ? LAYER_IP6 : LAYER_DONE;
 	case TYPE_IP4:
 		return LAYER_IP4;
 	case TYPE_IP6:
@@ -452,48 +429,11 @@ ip(struct walk *w)
 }
 
 static enum layer
-step(struct walk *w, enum layer layer)
-{
-	static enum layer (*const layers[])(struct walk *) = {
-		[LAYER_ETHERNET] = ethernet,
-		[LAYER_ETHERTYPE] = ethertype,
-		[LAYER_IP] = ip,
-		[LAYER_IP4] = ip4,
-		[LAYER_IP6] = ip6,
-		[LAYER_TRANSPORT] = transport,
-	};
-	return layers[layer](w);
-}
-
-/*
- * The address family that precedes a packet on BSD's loopback: of the machine that captured, so in
- * either order; IPv6 has a number of its own on each system. The packet itself says it as well.
- */
-static enum layer
-loopback(struct walk *w)
-{
-	const uint8_t *p = take(w, 4);
-	if (!p)
-		return LAYER_DONE;
-	uint32_t be = pr_get_be32(p), le = pr_get_le32(p), family = be < le ? be : le;
-	return family == 2 || family == 10 || (family >= 24 && family <= 30) ? LAYER_IP
-									     : LAYER_DONE;
-}
-
-/* Linux "any" captures: a header of len bytes with the Ethertype at at, if of an Ethernet kind. */
-static enum layer
-cooked(struct walk *w, size_t len, size_t at)
-{
-	const uint8_t *p = take(w, len);
-	if (!p)
-		return LAYER_DONE;
-	w->type = pr_get_be16(p + at);
-	return LAYER_ETHERTYPE;
-}
-
-static enum layer
 first_layer(struct walk *w, uint16_t linktype)
 {
+	uint32_t be, le, family;
+	const uint8_t *p;
+
 	switch (linktype) {
 	case LINK_ETHERNET:
 		return LAYER_ETHERNET;
@@ -505,11 +445,23 @@ first_layer(struct walk *w, uint16_t linktype)
 		return LAYER_IP6;
 	case LINK_NULL:
 	case LINK_LOOP:
-		return loopback(w);
-	case LINK_SLL:
-		return cooked(w, 16, 14);
+		/*
+		 * The address family that precedes a packet on BSD's loopback: of the machine that captured, so in
+		 * either order; IPv6 has a number of its own on each system. The packet itself says it as well.
+		 */
+		p = take(w, 4);
+		if (!p)
+			return LAYER_DONE;
+		be = pr_get_be32(p);
+		le = pr_get_le32(p);
+		family = be < le ? be : le;
+		return family == 2 || family == 10 || (family >= 24 && family <= 30)
+			       ? LAYER_IP
+			       : LAYER_DONE;
+	case LINK_SLL: /* Linux "any" captures: an Ethertype, if of an Ethernet kind */
+		return before_ethertype(w, 16, 14);
 	case LINK_SLL2:
-		return cooked(w, 20, 0);
+		return before_ethertype(w, 20, 0);
 	}
 	return LAYER_DONE;
 }
@@ -517,6 +469,14 @@ first_layer(struct walk *w, uint16_t linktype)
 void
 pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out)
 {
+	static enum layer (*const layers[])(struct walk *) = {
+		[LAYER_ETHERNET] = ethernet,
+		[LAYER_ETHERTYPE] = ethertype,
+		[LAYER_IP] = ip,
+		[LAYER_IP4] = ip4,
+		[LAYER_IP6] = ip6,
+		[LAYER_TRANSPORT] = transport,
+	};
 	struct walk w = {
 		.c = pr_cursor_make(data, caplen),
 		.start = data,
@@ -524,14 +484,16 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 		.h = &out->outer,
 		.out = out,
 	};
+	enum layer layer;
+
 	memset(out, 0, sizeof *out);
-	enum layer layer = first_layer(&w, linktype);
+	layer = first_layer(&w, linktype);
 	for (int i = 0; layer != LAYER_DONE; i++) {
 		if (i == LAYERS_MAX) {
 			malformed(&w);
 			return;
 		}
-		layer = step(&w, layer);
+		layer = layers[layer](&w);
 	}
 }
 
@@ -553,14 +515,6 @@ hash_ends(const uint8_t *a, const uint8_t *b, size_t len, uint32_t kind, uint64_
 	memcpy(key + len, swap ? a : b, len);
 	pr_put_le32(key + 2 * len, kind);
 	return XXH3_64bits_withSeed(key, 2 * len + 4, seed);
-}
-
-static uint64_t
-hash_macs(const struct pr_headers *h, const uint8_t *data, size_t caplen, uint64_t seed)
-{
-	if (caplen < ETHER_LEN)
-		return XXH3_64bits_withSeed(data, caplen, seed);
-	return hash_ends(data, data + MAC_LEN, MAC_LEN, h->ethertype, seed);
 }
 
 /* len: of an address, constant. */
@@ -592,5 +546,7 @@ pr_flow_hash(const struct pr_decoded *d, const uint8_t *data, size_t caplen, uin
 		return hash_ip(h, 4, seed);
 	if (h->flags & PR_DECODE_IP6)
 		return hash_ip(h, 16, seed);
-	return hash_macs(h, data, caplen, seed);
+	if (caplen < ETHER_LEN)
+		return XXH3_64bits_withSeed(data, caplen, seed);
+	return hash_ends(data, data + MAC_LEN, MAC_LEN, h->ethertype, seed);
 }

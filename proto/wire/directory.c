@@ -30,17 +30,6 @@ load_step(struct pr_cursor *c, uint64_t from, uint64_t *out)
 }
 
 static bool
-load_time(struct pr_cursor *c, int64_t from, int64_t *out)
-{
-	uint64_t time;
-
-	if (!load_step(c, (uint64_t)from, &time))
-		return false;
-	*out = (int64_t)time;
-	return true;
-}
-
-static bool
 load_up_to(struct pr_cursor *c, uint64_t most, uint64_t *out)
 {
 	return pr_load_varint(c, out) && *out <= most;
@@ -55,55 +44,27 @@ segment_valid(const struct pr_directory_segment *s)
 }
 
 static bool
-same_line(const struct pr_directory_segment *a, const struct pr_directory_segment *b)
-{
-	return a->epoch == b->epoch && a->link == b->link && a->linktype == b->linktype;
-}
-
-static bool
-is_whole(const struct pr_directory_segment *s)
-{
-	return s->last_seq - s->first_seq == (uint64_t)s->count - 1;
-}
-
-static uint8_t
-segment_flags(const struct pr_directory_segment *s, const struct pr_directory_segment *last)
-{
-	uint8_t flags = 0;
-
-	if (!same_line(s, last))
-		flags |= LINE;
-	if (s->first_seq != last->last_seq + 1)
-		flags |= APART;
-	if (!is_whole(s))
-		flags |= HOLES;
-	if (s->first_otime != s->min_time || s->last_otime != s->max_time)
-		flags |= OTIMES;
-	return flags;
-}
-
-static bool
-store_line(struct pr_writer *w, const struct pr_directory_segment *s)
-{
-	return pr_store_le64(w, s->epoch) && pr_store_varint(w, s->link) &&
-	       pr_store_varint(w, s->linktype);
-}
-
-static bool
 store_segment(struct pr_writer *w, const struct pr_directory_segment *s,
 	const struct pr_directory_segment *last)
 {
-	uint8_t flags = segment_flags(s, last);
+	bool line = s->epoch != last->epoch || s->link != last->link ||
+		    s->linktype != last->linktype;
+	bool apart = s->first_seq != last->last_seq + 1;
+	bool holes = s->last_seq - s->first_seq != (uint64_t)s->count - 1;
+	bool otimes = s->first_otime != s->min_time || s->last_otime != s->max_time;
 
-	if (!segment_valid(s) || !pr_store_u8(w, flags))
+	if (!segment_valid(s) ||
+		!pr_store_u8(w, (uint8_t)((line ? LINE : 0) | (apart ? APART : 0) |
+					  (holes ? HOLES : 0) | (otimes ? OTIMES : 0))))
 		return false;
-	if (flags & LINE && !store_line(w, s))
+	if (line && (!pr_store_le64(w, s->epoch) || !pr_store_varint(w, s->link) ||
+			    !pr_store_varint(w, s->linktype)))
 		return false;
-	if (flags & APART && !store_step(w, last->last_seq + 1, s->first_seq))
+	if (apart && !store_step(w, last->last_seq + 1, s->first_seq))
 		return false;
-	if (flags & HOLES && !pr_store_varint(w, s->last_seq - s->first_seq))
+	if (holes && !pr_store_varint(w, s->last_seq - s->first_seq))
 		return false;
-	if (flags & OTIMES &&
+	if (otimes &&
 		(!store_step(w, (uint64_t)s->min_time, (uint64_t)s->first_otime) ||
 			!store_step(w, (uint64_t)s->max_time, (uint64_t)s->last_otime)))
 		return false;
@@ -112,60 +73,37 @@ store_segment(struct pr_writer *w, const struct pr_directory_segment *s,
 	       pr_store_varint(w, (uint64_t)s->max_time - (uint64_t)s->min_time);
 }
 
-static bool
-load_line(struct pr_cursor *c, struct pr_directory_segment *s)
-{
-	uint64_t link, linktype;
-
-	if (!pr_load_le64(c, &s->epoch) || !load_up_to(c, UINT16_MAX, &link) ||
-		!load_up_to(c, UINT16_MAX, &linktype))
-		return false;
-	s->link = (uint16_t)link;
-	s->linktype = (uint16_t)linktype;
-	return true;
-}
-
-/* Differences of what flags say, until the numbers are there that they are from. */
-struct differences {
-	uint64_t seqs;
-	int64_t first_otime, last_otime;
-};
-
-static bool
-load_differences(struct pr_cursor *c, uint8_t flags, struct differences *d)
-{
-	if (flags & HOLES && !pr_load_varint(c, &d->seqs))
-		return false;
-	return !(flags & OTIMES) ||
-	       (load_time(c, 0, &d->first_otime) && load_time(c, 0, &d->last_otime));
-}
-
-static int64_t
-add(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
 /* s holds the entry before. */
 static bool
 load_segment(struct pr_cursor *c, uint8_t flags, struct pr_directory_segment *s)
 {
-	struct differences d = {0};
-	uint64_t count, length;
+	uint64_t link, linktype, count, seqs = 0, begin = 0, end = 0, from, length;
 
-	if (flags & ~SEGMENT_FLAGS || (flags & LINE && !load_line(c, s)))
+	if (flags & ~SEGMENT_FLAGS)
 		return false;
+	if (flags & LINE) {
+		if (!pr_load_le64(c, &s->epoch) || !load_up_to(c, UINT16_MAX, &link) ||
+			!load_up_to(c, UINT16_MAX, &linktype))
+			return false;
+		s->link = (uint16_t)link;
+		s->linktype = (uint16_t)linktype;
+	}
 	s->first_seq = s->last_seq + 1;
 	if (flags & APART && !load_step(c, s->first_seq, &s->first_seq))
 		return false;
-	if (!load_differences(c, flags, &d) || !load_up_to(c, UINT32_MAX, &count) ||
-		!load_time(c, s->max_time, &s->min_time) || !pr_load_varint(c, &length))
+	/* differences, until the numbers are there that they are from */
+	if ((flags & HOLES && !pr_load_varint(c, &seqs)) ||
+		(flags & OTIMES && (!load_step(c, 0, &begin) || !load_step(c, 0, &end))))
+		return false;
+	if (!load_up_to(c, UINT32_MAX, &count) ||
+		!load_step(c, (uint64_t)s->max_time, &from) || !pr_load_varint(c, &length))
 		return false;
 	s->count = (uint32_t)count;
-	s->last_seq = s->first_seq + (flags & HOLES ? d.seqs : count - 1);
-	s->max_time = add(s->min_time, (int64_t)length);
-	s->first_otime = add(s->min_time, d.first_otime);
-	s->last_otime = add(s->max_time, d.last_otime);
+	s->last_seq = s->first_seq + (flags & HOLES ? seqs : count - 1);
+	s->min_time = (int64_t)from;
+	s->max_time = (int64_t)(from + length);
+	s->first_otime = (int64_t)(from + begin);
+	s->last_otime = (int64_t)(from + length + end);
 	return segment_valid(s);
 }
 
@@ -253,48 +191,33 @@ pr_directory_open(struct pr_directory_coder *coder, struct pr_cursor *c)
 	return pr_load_u8(c, &version) && version == PR_DIRECTORY_VERSION;
 }
 
-static bool
-load_handle(struct pr_cursor *c, struct pr_directory_entry *out)
-{
-	const uint8_t *bytes;
-
-	if (!pr_load_u8(c, &out->handle_len) || out->handle_len > PR_DIRECTORY_HANDLE_MAX ||
-		!pr_load_bytes(c, &bytes, out->handle_len))
-		return false;
-	memcpy(out->handle, bytes, out->handle_len);
-	return true;
-}
-
-static bool
-load_entry(struct pr_directory_coder *coder, struct pr_cursor *c,
-	struct pr_directory_entry *out)
-{
-	uint8_t flags;
-
-	if (!pr_load_u8(c, &flags))
-		return false;
-	out->kind = flags & INDEX ? PR_DIRECTORY_INDEX : PR_DIRECTORY_SEGMENT;
-	if (out->kind == PR_DIRECTORY_INDEX) {
-		out->u.index = coder->index;
-		return load_index(c, flags, &out->u.index) && load_handle(c, out);
-	}
-	out->u.segment = coder->segment;
-	return load_segment(c, flags, &out->u.segment) && load_handle(c, out);
-}
-
 int
 pr_directory_load(struct pr_directory_coder *coder, struct pr_cursor *c,
 	struct pr_directory_entry *out)
 {
-	const struct pr_cursor entry = *c;
+	struct pr_cursor at = *c; /* who asks again after -1 gets the same answer */
+	const uint8_t *bytes;
+	uint8_t flags;
+	bool good;
 
-	if (pr_cursor_left(c) == 0)
+	if (!pr_load_u8(&at, &flags))
 		return 0;
-	if (!load_entry(coder, c, out)) {
-		*c = entry; /* who asks again gets the same answer */
-		return -1;
+	if (flags & INDEX) {
+		out->kind = PR_DIRECTORY_INDEX;
+		out->u.index = coder->index;
+		good = load_index(&at, flags, &out->u.index);
+	} else {
+		out->kind = PR_DIRECTORY_SEGMENT;
+		out->u.segment = coder->segment;
+		good = load_segment(&at, flags, &out->u.segment);
 	}
-	if (out->kind == PR_DIRECTORY_INDEX)
+	if (!good || !pr_load_u8(&at, &out->handle_len) ||
+		out->handle_len > PR_DIRECTORY_HANDLE_MAX ||
+		!pr_load_bytes(&at, &bytes, out->handle_len))
+		return -1;
+	memcpy(out->handle, bytes, out->handle_len);
+	*c = at;
+	if (flags & INDEX)
 		coder->index = out->u.index;
 	else
 		coder->segment = out->u.segment;

@@ -12,17 +12,6 @@
 
 #define MACS (2 * PR_MAC_LEN)
 
-/* The wire table: a row a frame type. */
-struct row {
-	const char *name;
-	bool (*encode)(
-		const struct row *row, const struct pr_frame *f, struct pr_writer *w);
-	bool (*decode)(const struct row *row, struct pr_cursor *c, struct pr_frame *f);
-	struct pr_field_table fields; /* of the union member; MARK: of what comes first */
-	bool (*valid)(const struct pr_frame
-			*f); /* holds for what is sent and what is taken; or NULL */
-};
-
 /* ---- bodies ---- */
 
 /* Field order is the wire's; frame.h documents it. All big-endian. */
@@ -125,94 +114,75 @@ static const struct pr_field port_items[] = {
 	PR_INT(struct pr_port, speed),
 };
 
-static bool
-ann_valid(const struct pr_frame *f)
-{
-	return f->body.ann.name[0] != '\0';
-}
+/* The wire table: a row a frame type. */
+static const struct row {
+	const char *name;
+	struct pr_field_table fields; /* of the union member; MARK: of what comes first */
+} rows[PR_FRAME_TYPES] = {
+	[PR_FRAME_ANN] = {"ANN", PR_FIELD_TABLE(ann_items)},
+	[PR_FRAME_ANN_ACK] = {"ANN_ACK", PR_FIELD_TABLE(ann_ack_items)},
+	[PR_FRAME_STATUS] = {"STATUS", PR_FIELD_TABLE(status_items)},
+	[PR_FRAME_TSLOG] = {"TSLOG", {NULL, 0}},
+	[PR_FRAME_MARK] = {"MARK", PR_FIELD_TABLE(mark_items)},
+	[PR_FRAME_RESEND] = {"RESEND", PR_FIELD_TABLE(resend_items)},
+	[PR_FRAME_GONE] = {"GONE", PR_FIELD_TABLE(gone_items)},
+	[PR_FRAME_STOP] = {"STOP", PR_FIELD_TABLE(command_items)},
+	[PR_FRAME_QUIT] = {"QUIT", PR_FIELD_TABLE(command_items)},
+	[PR_FRAME_IDENTIFY] = {"IDENTIFY", PR_FIELD_TABLE(command_items)},
+	[PR_FRAME_RESET] = {"RESET", PR_FIELD_TABLE(command_items)},
+	[PR_FRAME_DISCONNECT] = {"DISCONNECT", PR_FIELD_TABLE(command_items)},
+	[PR_FRAME_RECONNECT] = {"RECONNECT", PR_FIELD_TABLE(command_items)},
+	[PR_FRAME_PORT] = {"PORT", PR_FIELD_TABLE(port_items)},
+};
 
-/* Half the range of int64_t, so that a receiver may add the hold time to any time of this age. */
+/* Holds for what is sent and for what is taken. */
 static bool
-ann_ack_valid(const struct pr_frame *f)
-{
-	return f->body.ann_ack.hold_ns <= INT64_MAX / 2;
-}
-
-static bool
-status_valid(const struct pr_frame *f)
+valid(const struct pr_frame *f)
 {
 	const struct pr_status *s = &f->body.status;
-	return s->state <= PR_NODE_SUSPENDED && s->buffer_fill <= 100 &&
-	       s->command_type < PR_FRAME_TYPES;
-}
-
-static bool
-mark_valid(const struct pr_frame *f)
-{
 	const struct pr_mark *m = &f->body.mark;
-	return m->count <= PR_MARK_LINKS_MAX && m->count <= m->link_count;
-}
-
-static bool
-resend_valid(const struct pr_frame *f)
-{
 	const struct pr_resend *r = &f->body.resend;
-	return r->first_log >= 1 && r->first_log <= r->last_log;
-}
-
-static bool
-gone_valid(const struct pr_frame *f)
-{
 	const struct pr_gone *g = &f->body.gone;
-	bool seqs_known = g->first_seq >= 1 && g->first_seq <= g->last_seq;
-	return g->first_log >= 1 && g->first_log <= g->last_log &&
-	       (seqs_known || (g->first_seq == 0 && g->last_seq == 0));
-}
 
-static bool
-port_valid(const struct pr_frame *f)
-{
-	return f->body.port.speed != 0;
-}
-
-static bool
-encode_plain(const struct row *row, const struct pr_frame *f, struct pr_writer *w)
-{
-	return pr_field_table_store(w, &f->body, &row->fields, PR_BIG_ENDIAN);
-}
-
-static bool
-decode_plain(const struct row *row, struct pr_cursor *c, struct pr_frame *f)
-{
-	return pr_field_table_load(c, &f->body, &row->fields, PR_BIG_ENDIAN);
-}
-
-/* memmove: the log may have been built in the frame's own buffer. */
-static bool
-encode_raw(const struct row *row, const struct pr_frame *f, struct pr_writer *w)
-{
-	(void)row;
-	if (f->body.raw.len == 0 || pr_writer_room(w) < f->body.raw.len)
-		return false;
-	memmove(w->at, f->body.raw.data, f->body.raw.len);
-	w->at += f->body.raw.len;
+	switch (f->header.type) {
+	case PR_FRAME_ANN:
+		return f->body.ann.name[0] != '\0';
+	case PR_FRAME_ANN_ACK:
+		/* half the range of int64_t: a receiver may add the hold time to any time of this age */
+		return f->body.ann_ack.hold_ns <= INT64_MAX / 2;
+	case PR_FRAME_STATUS:
+		return s->state <= PR_NODE_SUSPENDED && s->buffer_fill <= 100 &&
+		       s->command_type < PR_FRAME_TYPES;
+	case PR_FRAME_MARK:
+		return m->count <= PR_MARK_LINKS_MAX && m->count <= m->link_count;
+	case PR_FRAME_RESEND:
+		return r->first_log >= 1 && r->first_log <= r->last_log;
+	case PR_FRAME_GONE:
+		return g->first_log >= 1 && g->first_log <= g->last_log &&
+		       ((g->first_seq >= 1 && g->first_seq <= g->last_seq) ||
+			       (g->first_seq == 0 && g->last_seq == 0));
+	case PR_FRAME_PORT:
+		return f->body.port.speed != 0;
+	}
 	return true;
 }
 
 static bool
-decode_raw(const struct row *row, struct pr_cursor *c, struct pr_frame *f)
+encode_body(const struct pr_frame *f, struct pr_writer *w)
 {
-	(void)row;
-	f->body.raw.len = pr_cursor_left(c);
-	return f->body.raw.len > 0 && pr_load_bytes(c, &f->body.raw.data, f->body.raw.len);
-}
+	bool mark = f->header.type == PR_FRAME_MARK;
 
-static bool
-encode_mark(const struct row *row, const struct pr_frame *f, struct pr_writer *w)
-{
-	if (!encode_plain(row, f, w))
+	if (f->header.type == PR_FRAME_TSLOG) {
+		if (f->body.raw.len == 0 || pr_writer_room(w) < f->body.raw.len)
+			return false;
+		/* the log may have been built in the frame's own buffer */
+		memmove(w->at, f->body.raw.data, f->body.raw.len);
+		w->at += f->body.raw.len;
+		return true;
+	}
+	if (!pr_field_table_store(w, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN))
 		return false;
-	for (unsigned i = 0; i < f->body.mark.count; i++)
+	for (unsigned i = 0; mark && i < f->body.mark.count; i++)
 		if (!pr_field_table_store(
 			    w, &f->body.mark.links[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
 			return false;
@@ -220,37 +190,27 @@ encode_mark(const struct row *row, const struct pr_frame *f, struct pr_writer *w
 }
 
 static bool
-decode_mark(const struct row *row, struct pr_cursor *c, struct pr_frame *f)
+decode_body(struct pr_cursor *c, struct pr_frame *f)
 {
-	if (!decode_plain(row, c, f) || !mark_valid(f))
+	bool mark = f->header.type == PR_FRAME_MARK;
+
+	if (f->header.type == PR_FRAME_TSLOG) {
+		f->body.raw.len = pr_cursor_left(c);
+		return f->body.raw.len > 0 &&
+		       pr_load_bytes(c, &f->body.raw.data, f->body.raw.len);
+	}
+	if (!pr_field_table_load(
+		    c, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN) ||
+		!valid(f))
 		return false;
-	for (unsigned i = 0; i < f->body.mark.count; i++)
+	for (unsigned i = 0; mark && i < f->body.mark.count; i++)
 		if (!pr_field_table_load(
 			    c, &f->link_room[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
 			return false;
-	f->body.mark.links = f->link_room;
+	if (mark)
+		f->body.mark.links = f->link_room;
 	return true;
 }
-
-#define ROW(items, check) encode_plain, decode_plain, PR_FIELD_TABLE(items), check
-
-static const struct row rows[PR_FRAME_TYPES] = {
-	[PR_FRAME_ANN] = {"ANN", ROW(ann_items, ann_valid)},
-	[PR_FRAME_ANN_ACK] = {"ANN_ACK", ROW(ann_ack_items, ann_ack_valid)},
-	[PR_FRAME_STATUS] = {"STATUS", ROW(status_items, status_valid)},
-	[PR_FRAME_TSLOG] = {"TSLOG", encode_raw, decode_raw, {NULL, 0}, NULL},
-	[PR_FRAME_MARK] = {"MARK", encode_mark, decode_mark, PR_FIELD_TABLE(mark_items),
-		mark_valid},
-	[PR_FRAME_RESEND] = {"RESEND", ROW(resend_items, resend_valid)},
-	[PR_FRAME_GONE] = {"GONE", ROW(gone_items, gone_valid)},
-	[PR_FRAME_STOP] = {"STOP", ROW(command_items, NULL)},
-	[PR_FRAME_QUIT] = {"QUIT", ROW(command_items, NULL)},
-	[PR_FRAME_IDENTIFY] = {"IDENTIFY", ROW(command_items, NULL)},
-	[PR_FRAME_RESET] = {"RESET", ROW(command_items, NULL)},
-	[PR_FRAME_DISCONNECT] = {"DISCONNECT", ROW(command_items, NULL)},
-	[PR_FRAME_RECONNECT] = {"RECONNECT", ROW(command_items, NULL)},
-	[PR_FRAME_PORT] = {"PORT", ROW(port_items, port_valid)},
-};
 
 /* ---- frames ---- */
 
@@ -296,13 +256,10 @@ tag_good(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *pay
 {
 	uint8_t tag[PR_FRAME_TAG];
 
-	*by_alternate = false;
 	tag_of(key, macs, payload, len, tag);
-	if (sodium_memcmp(tag, payload + len, PR_FRAME_TAG) == 0)
-		return true;
-	if (!key || !key->alternate_set)
-		return false;
-	*by_alternate = true;
+	*by_alternate = sodium_memcmp(tag, payload + len, PR_FRAME_TAG) != 0;
+	if (!*by_alternate || !key || !key->alternate_set)
+		return !*by_alternate;
 	keyed_tag(key->alternate, macs, payload, len, tag);
 	return sodium_memcmp(tag, payload + len, PR_FRAME_TAG) == 0;
 }
@@ -320,26 +277,6 @@ static const struct pr_field header_items[] = {
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 #define FIELDS_END 32
 
-static bool
-put_header(uint8_t *p, const struct pr_frame_header *h, size_t body_len)
-{
-	struct pr_writer w = pr_writer_make(p + 1, FIELDS_END - 1);
-
-	p[0] = PR_FRAME_VERSION;
-	pr_put_be16(p + 32, (uint16_t)body_len);
-	pr_put_be16(p + 34, 0);
-	pr_put_be32(p + CHECK_OFFSET, 0);
-	return pr_field_table_store(&w, h, &header_fields, PR_BIG_ENDIAN);
-}
-
-static bool
-get_header(const uint8_t *p, struct pr_frame_header *h)
-{
-	struct pr_cursor c = pr_cursor_make(p + 1, FIELDS_END - 1);
-
-	return pr_field_table_load(&c, h, &header_fields, PR_BIG_ENDIAN);
-}
-
 static const struct row *
 row_of(unsigned type)
 {
@@ -350,40 +287,28 @@ size_t
 pr_frame_encode_payload(
 	const struct pr_frame *f, const struct pr_frame_key *key, uint8_t *buf, size_t room)
 {
-	const struct row *row = row_of(f->header.type);
+	struct pr_writer head = pr_writer_make(buf + 1, FIELDS_END - 1), w;
 	uint8_t macs[MACS];
+	size_t len;
 
-	if (!row || room < PR_FRAME_HEADER + PR_FRAME_TAG || (row->valid && !row->valid(f)))
+	if (!row_of(f->header.type) || room < PR_FRAME_HEADER + PR_FRAME_TAG || !valid(f))
 		return 0;
 	/* The body first: a TSLOG built in buf may begin where the header goes. */
-	struct pr_writer w = pr_writer_make(
-		buf + PR_FRAME_HEADER, room - PR_FRAME_HEADER - PR_FRAME_TAG);
-	if (!row->encode(row, f, &w) || pr_writer_len(&w) > UINT16_MAX ||
-		!put_header(buf, &f->header, pr_writer_len(&w)))
+	w = pr_writer_make(buf + PR_FRAME_HEADER, room - PR_FRAME_HEADER - PR_FRAME_TAG);
+	if (!encode_body(f, &w) || pr_writer_len(&w) > UINT16_MAX)
 		return 0;
-
-	size_t len = PR_FRAME_HEADER + pr_writer_len(&w);
+	buf[0] = PR_FRAME_VERSION;
+	pr_put_be16(buf + 32, (uint16_t)pr_writer_len(&w));
+	pr_put_be16(buf + 34, 0);
+	pr_put_be32(buf + CHECK_OFFSET, 0);
+	if (!pr_field_table_store(&head, &f->header, &header_fields, PR_BIG_ENDIAN))
+		return 0;
+	len = PR_FRAME_HEADER + pr_writer_len(&w);
 	memcpy(macs, f->dst, PR_MAC_LEN);
 	memcpy(macs + PR_MAC_LEN, f->src, PR_MAC_LEN);
 	pr_put_be32(buf + CHECK_OFFSET, check_of(macs, buf, len));
 	tag_of(key, macs, buf, len, buf + len);
 	return len + PR_FRAME_TAG;
-}
-
-size_t
-pr_frame_encode(const struct pr_frame *f, uint16_t ethertype,
-	const struct pr_frame_key *key, uint8_t *buf, size_t room)
-{
-	if (room < PR_ETHER_LEN)
-		return 0;
-	size_t len =
-		pr_frame_encode_payload(f, key, buf + PR_ETHER_LEN, room - PR_ETHER_LEN);
-	if (len == 0)
-		return 0;
-	memcpy(buf, f->dst, PR_MAC_LEN);
-	memcpy(buf + PR_MAC_LEN, f->src, PR_MAC_LEN);
-	pr_put_be16(buf + MACS, ethertype);
-	return PR_ETHER_LEN + len;
 }
 
 /* Is the payload whole and untouched? *body_len is set when it is. */
@@ -416,47 +341,28 @@ enum pr_frame_result
 pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out)
 {
+	const uint8_t *payload = data + PR_ETHER_LEN;
+	enum pr_frame_result result;
+	struct pr_cursor c;
 	size_t body_len;
 	bool by_alternate;
 
 	if (!pr_is_control(data, len, ethertype))
 		return PR_FRAME_NOT_OURS;
-	enum pr_frame_result result = verify(data, len, key, &body_len, &by_alternate);
+	result = verify(data, len, key, &body_len, &by_alternate);
 	if (result != PR_FRAME_OK)
 		return result;
-
 	memset(out, 0, sizeof *out);
 	out->by_alternate = by_alternate;
 	memcpy(out->dst, data, PR_MAC_LEN);
 	memcpy(out->src, data + PR_MAC_LEN, PR_MAC_LEN);
-	const struct row *row = get_header(data + PR_ETHER_LEN, &out->header)
-					? row_of(out->header.type)
-					: NULL;
-	if (!row)
+	c = pr_cursor_make(payload + 1, FIELDS_END - 1);
+	if (!pr_field_table_load(&c, &out->header, &header_fields, PR_BIG_ENDIAN) ||
+		!row_of(out->header.type))
 		return PR_FRAME_BAD_TYPE;
-
-	struct pr_cursor c =
-		pr_cursor_make(data + PR_ETHER_LEN + PR_FRAME_HEADER, body_len);
-	if (!row->decode(row, &c, out) || pr_cursor_left(&c) ||
-		(row->valid && !row->valid(out)))
-		return PR_FRAME_BAD_BODY;
-	return PR_FRAME_OK;
-}
-
-const char *
-pr_frame_result_name(enum pr_frame_result result)
-{
-	static const char *const names[PR_FRAME_RESULTS] = {
-		[PR_FRAME_OK] = "ok",
-		[PR_FRAME_NOT_OURS] = "not_ours",
-		[PR_FRAME_BAD_LENGTH] = "bad_length",
-		[PR_FRAME_BAD_VERSION] = "bad_version",
-		[PR_FRAME_BAD_TYPE] = "bad_type",
-		[PR_FRAME_BAD_CHECK] = "bad_check",
-		[PR_FRAME_BAD_TAG] = "bad_tag",
-		[PR_FRAME_BAD_BODY] = "bad_body",
-	};
-	return (unsigned)result < PR_FRAME_RESULTS ? names[result] : "?";
+	c = pr_cursor_make(payload + PR_FRAME_HEADER, body_len);
+	return decode_body(&c, out) && pr_cursor_left(&c) == 0 ? PR_FRAME_OK
+							       : PR_FRAME_BAD_BODY;
 }
 
 const char *
@@ -474,19 +380,6 @@ word_of(struct pr_replay *replay, uint64_t number)
 	return &replay->seen[number % PR_REPLAY_WINDOW / 64];
 }
 
-/* Moves the window's head to number; what it passes over has not been seen. */
-static void
-advance(struct pr_replay *replay, uint64_t number)
-{
-	if (number - replay->highest >= PR_REPLAY_WINDOW) {
-		memset(replay->seen, 0, sizeof replay->seen);
-	} else {
-		for (uint64_t n = replay->highest + 1; n <= number; n++)
-			*word_of(replay, n) &= ~(UINT64_C(1) << n % 64);
-	}
-	replay->highest = number;
-}
-
 bool
 pr_replay_accept(struct pr_replay *replay, uint32_t nonce, uint64_t number)
 {
@@ -495,17 +388,22 @@ pr_replay_accept(struct pr_replay *replay, uint32_t nonce, uint64_t number)
 	if (number ==
 		UINT64_MAX) /* nobody counts this far, and the head must stay below it */
 		return false;
-	if (!replay->any || replay->nonce != nonce) {
-		memset(replay, 0, sizeof *replay);
-		replay->any = true;
-		replay->nonce = nonce;
+	if (!replay->any || replay->nonce != nonce)
+		*replay =
+			(struct pr_replay){.any = true, .nonce = nonce, .highest = number};
+	if (number <= replay->highest) {
+		if (replay->highest - number >= PR_REPLAY_WINDOW ||
+			*word_of(replay, number) & bit)
+			return false;
+	} else {
+		/* the window's head moves to number; what it passes over has not been seen */
+		if (number - replay->highest >= PR_REPLAY_WINDOW)
+			memset(replay->seen, 0, sizeof replay->seen);
+		else
+			for (uint64_t n = replay->highest + 1; n <= number; n++)
+				*word_of(replay, n) &= ~(UINT64_C(1) << n % 64);
 		replay->highest = number;
 	}
-	if (number > replay->highest)
-		advance(replay, number);
-	else if (replay->highest - number >= PR_REPLAY_WINDOW ||
-		 *word_of(replay, number) & bit)
-		return false;
 	*word_of(replay, number) |= bit;
 	return true;
 }
@@ -532,50 +430,19 @@ pr_epoch_make(int64_t now)
 
 /* ---- data frames ---- */
 
-/* Newton's iteration doubles the right bits of a guess x with STEP * x = 1 mod 8 (any odd STEP). */
-#define INVERSE_0 PR_FINGERPRINT_STEP
-#define NEWTON(x) ((uint32_t)(x) * (2u - PR_FINGERPRINT_STEP * (uint32_t)(x)))
-#define INVERSE_1 NEWTON(INVERSE_0)
-#define INVERSE_2 NEWTON(INVERSE_1)
-#define INVERSE_3 NEWTON(INVERSE_2)
-#define INVERSE NEWTON(INVERSE_3)
-_Static_assert(PR_FINGERPRINT_STEP *INVERSE == 1, "inverse of the step");
-
-/* Length without trailing zeros; a word at a time, as zero payloads may be long. */
-static size_t
-trimmed(const uint8_t *p, size_t len)
-{
-	while (len >= 8 && pr_get_le64(p + len - 8) == 0)
-		len -= 8;
-	while (len > 0 && p[len - 1] == 0)
-		len--;
-	return len;
-}
-
-static uint32_t
-hash(const uint8_t *p, size_t len, uint64_t epoch)
-{
-	return (uint32_t)XXH3_64bits_withSeed(p, len, epoch);
-}
-
 uint32_t
 pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch)
 {
 	const uint8_t *p = frame + MACS;
-	size_t n = len > MACS ? trimmed(p, len - MACS) : 0;
-	return hash(p, n, epoch) + PR_FINGERPRINT_STEP * (uint32_t)len;
-}
+	size_t n = len > MACS ? len - MACS : 0;
 
-size_t
-pr_fingerprint_length(
-	const uint8_t *frame, size_t len, uint64_t epoch, uint32_t fingerprint)
-{
-	if (len < MACS)
-		return 0;
-	const uint8_t *p = frame + MACS;
-	size_t n = trimmed(p, len - MACS);
-	size_t sent = INVERSE * (fingerprint - hash(p, n, epoch));
-	return sent >= n + MACS && sent <= len ? sent : 0;
+	/* without trailing zeros; a word at a time, as zero payloads may be long */
+	while (n >= 8 && pr_get_le64(p + n - 8) == 0)
+		n -= 8;
+	while (n > 0 && p[n - 1] == 0)
+		n--;
+	return (uint32_t)XXH3_64bits_withSeed(p, n, epoch) +
+	       PR_FINGERPRINT_STEP * (uint32_t)len;
 }
 
 size_t

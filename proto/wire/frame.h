@@ -230,17 +230,10 @@ struct pr_frame {
 };
 
 /*
- * Encodes f (with Ethernet header) into buf. Returns the frame's length, or 0 when it does not fit
- * or holds what the format cannot (a node without a name, a MARK whose link_count is below count, a
- * fill over 100 %, ...). The result is not padded to 60 bytes. A TSLOG body may lie within buf.
- * key may be NULL. Any thread.
- */
-size_t pr_frame_encode(const struct pr_frame *f, uint16_t ethertype,
-	const struct pr_frame_key *key, uint8_t *buf, size_t room);
-
-/*
- * Header and body only (from offset 14 of the Ethernet frame on), for libnet to build the rest.
- * Checksum and tag cover dst and src of f anyway.
+ * Encodes header and body of f (from offset 14 of the Ethernet frame on) into buf, for libnet to build the
+ * rest; checksum and tag cover dst and src anyway. Returns the length, or 0 when it does not fit or holds
+ * what the format cannot (a node without a name, a MARK whose link_count is below count, a fill over
+ * 100 %, ...). A TSLOG body may lie within buf. key may be NULL. Any thread.
  */
 size_t pr_frame_encode_payload(const struct pr_frame *f, const struct pr_frame_key *key,
 	uint8_t *buf, size_t room);
@@ -256,8 +249,6 @@ enum pr_frame_result {
 	PR_FRAME_BAD_BODY,
 	PR_FRAME_RESULTS
 };
-const char *pr_frame_result_name(
-	enum pr_frame_result result); /* snake_case, for counters */
 const char *pr_frame_type_name(unsigned type); /* "ANN", ...; "?" */
 
 /*
@@ -298,12 +289,10 @@ pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
 /*
  * 32-bit fingerprint of a frame's bytes after the MACs, as sent: h(bytes without trailing zeros) +
  * PR_FINGERPRINT_STEP * (length of the frame), h being XXH3-64 with the epoch as seed, low half.
- * A frame that a switch padded with zeros can therefore be recognized: pr_fingerprint_length returns the
- * length that the frame was sent with if it lies between the last non-zero byte and len, else 0.
+ * A frame that a switch padded with zeros can therefore be recognized: it differs by a multiple of the step
+ * (logger/match_align.c).
  */
 #define PR_FINGERPRINT_STEP 0x9E3779B1u /* odd; 2^32 over the golden ratio */
 uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);
-size_t pr_fingerprint_length(
-	const uint8_t *frame, size_t len, uint64_t epoch, uint32_t fingerprint);
 
 #endif

@@ -34,12 +34,6 @@ pr_segment_begin(struct pr_segment_builder *b, void *buf, size_t room, uint16_t 
 	b->header.flags = flags;
 }
 
-uint8_t *
-pr_segment_reserve(struct pr_segment_builder *b, const struct pr_packet *p)
-{
-	return pr_segment_take_room(b, p);
-}
-
 bool
 pr_segment_add(struct pr_segment_builder *b, const struct pr_packet *p)
 {
@@ -179,38 +173,4 @@ pr_segment_next(struct pr_segment_reader *r, struct pr_packet *out, struct pr_er
 	}
 	r->left--;
 	return 1;
-}
-
-struct segment_source {
-	struct pr_source source;
-	struct pr_segment_reader reader;
-};
-
-static int
-source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
-{
-	return pr_segment_next(&((struct segment_source *)source)->reader, out, err);
-}
-
-static void
-source_destroy(struct pr_source *source)
-{
-	free(source);
-}
-
-struct pr_source *
-pr_segment_source(const void *body, size_t len, struct pr_error *err)
-{
-	struct segment_source *s = calloc(1, sizeof *s);
-	if (!s) {
-		pr_error_set(err, "no memory for a segment's reader");
-		return NULL;
-	}
-	s->source.next = source_next;
-	s->source.destroy = source_destroy;
-	if (pr_segment_open(&s->reader, body, len, err) < 0) {
-		free(s);
-		return NULL;
-	}
-	return &s->source;
 }

@@ -59,8 +59,6 @@ void pr_segment_begin(struct pr_segment_builder *b, void *buf, size_t room, uint
  * one or out of u32 reach: seal, begin anew. p->flags of 0x8000 is refused always.
  */
 bool pr_segment_add(struct pr_segment_builder *b, const struct pr_packet *p);
-/* Room for a packet's data in place, for writers that receive into it: returns data pointer or NULL. */
-uint8_t *pr_segment_reserve(struct pr_segment_builder *b, const struct pr_packet *p);
 /* Writes the header; returns the total length, 0 if empty. */
 size_t pr_segment_seal(struct pr_segment_builder *b);
 /* Bytes that a packet of caplen takes at most: with its otime, in a MIXED one. */
@@ -88,8 +86,5 @@ int pr_segment_next(
 /* Header alone (64 bytes suffice). */
 int pr_segment_peek(
 	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err);
-
-/* A source over a segment in memory; body is the caller's and must outlive it. */
-struct pr_source *pr_segment_source(const void *body, size_t len, struct pr_error *err);
 
 #endif

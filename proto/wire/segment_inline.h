@@ -72,7 +72,7 @@ pr_segment_put_fields(
 	return at;
 }
 
-/* As pr_segment_reserve. */
+/* Room for a packet's data in place, for writers that receive into it; NULL: as pr_segment_add. */
 static inline uint8_t *
 pr_segment_take_room(struct pr_segment_builder *b, const struct pr_packet *p)
 {

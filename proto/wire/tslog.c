@@ -119,18 +119,6 @@ put_entry(const struct pr_tslog_builder *b, uint8_t *p, const struct pr_entry *e
 	return ext ? put_extras(p + 4, e, ext, pair) : p + 4;
 }
 
-/* The log's first entry says where it starts. */
-static void
-start(struct pr_tslog_builder *b, const struct pr_entry *e)
-{
-	b->header.first_seq = e->seq;
-	b->header.first_ordinal = e->ordinal;
-	b->header.base_time = e->time;
-	b->last_seq = e->seq - 1;
-	b->last_ordinal = e->ordinal - 1;
-	b->last_time = e->time;
-}
-
 static bool
 may_follow(const struct pr_tslog_builder *b, const struct pr_entry *e)
 {
@@ -147,28 +135,30 @@ may_follow(const struct pr_tslog_builder *b, const struct pr_entry *e)
 bool
 pr_tslog_add(struct pr_tslog_builder *b, const struct pr_entry *e)
 {
-	uint8_t near_end[ENTRY_MAX];
+	uint8_t near_end[ENTRY_MAX], *p;
 	int pair = e->flags & PR_ENTRY_RUNT ? b->last_pair : find_pair(b, e->macs);
-
-	if (pair < 0 || !may_follow(b, e))
-		return false;
 	bool grow = !(e->flags & PR_ENTRY_RUNT) && pair == b->header.pairs;
-	size_t table = (size_t)(b->header.pairs + grow) * PAIR_LEN;
-	if (pr_writer_room(&b->entries) < table)
-		return false;
-	size_t room = pr_writer_room(&b->entries) - table;
+	size_t table = (size_t)(b->header.pairs + grow) * PAIR_LEN, room, len;
 
-	if (b->header.count == 0)
-		start(b, e);
+	if (pair < 0 || !may_follow(b, e) || pr_writer_room(&b->entries) < table)
+		return false;
+	room = pr_writer_room(&b->entries) - table;
+	if (b->header.count == 0) { /* the log's first entry says where it starts */
+		b->header.first_seq = e->seq;
+		b->header.first_ordinal = e->ordinal;
+		b->header.base_time = e->time;
+		b->last_seq = e->seq - 1;
+		b->last_ordinal = e->ordinal - 1;
+		b->last_time = e->time;
+	}
 	/* Straight into the log, except where the longest of entries might not fit. */
-	uint8_t *p = room >= ENTRY_MAX ? b->entries.at : near_end;
-	size_t len = (size_t)(put_entry(b, p, e, (unsigned)pair) - p);
+	p = room >= ENTRY_MAX ? b->entries.at : near_end;
+	len = (size_t)(put_entry(b, p, e, (unsigned)pair) - p);
 	if (len > room)
 		return false;
 	if (p == near_end)
 		memcpy(b->entries.at, near_end, len);
 	b->entries.at += len;
-
 	if (grow)
 		memcpy(b->macs[b->header.pairs++], e->macs, PAIR_LEN);
 	if (pair != b->last_pair) {
@@ -204,48 +194,26 @@ pr_tslog_finish(struct pr_tslog_builder *b, const uint8_t **body)
 
 #define NO_NUMBER 0xff
 
-static bool
-header_ok(const struct pr_tslog_header *h)
-{
-	return (h->flags & ~PR_TSLOG_INTERLEAVED) == 0 && h->number >= 1 &&
-	       h->first_seq >= 1 && h->first_ordinal != UINT64_MAX && h->count >= 1 &&
-	       h->count <= PR_TSLOG_ENTRIES_MAX && h->pairs <= PR_TSLOG_PAIRS_MAX;
-}
-
 int
 pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len)
 {
+	struct pr_tslog_header *h = &r->header;
+
 	*r = (struct pr_tslog_reader){.c = pr_cursor_make(body, len), .other_pair = 1};
-	if (!pr_field_table_load(&r->c, &r->header, &header_fields, PR_BIG_ENDIAN) ||
-		!header_ok(&r->header) ||
-		!pr_load_bytes(&r->c, &r->macs, (size_t)r->header.pairs * PAIR_LEN))
+	if (!pr_field_table_load(&r->c, h, &header_fields, PR_BIG_ENDIAN) ||
+		h->flags & ~PR_TSLOG_INTERLEAVED || h->number < 1 || h->first_seq < 1 ||
+		h->first_ordinal == UINT64_MAX || h->count < 1 ||
+		h->count > PR_TSLOG_ENTRIES_MAX || h->pairs > PR_TSLOG_PAIRS_MAX ||
+		!pr_load_bytes(&r->c, &r->macs, (size_t)h->pairs * PAIR_LEN))
 		return -1;
 	/* The first entry is at first seq: nothing else may be said of it. */
 	if (pr_cursor_left(&r->c) < 1 || (*r->c.at & LEAD_STEP) != 1)
 		return -1;
-	r->left = r->header.count;
-	r->last_seq = r->header.first_seq - 1;
-	r->last_ordinal = r->header.first_ordinal - 1;
-	r->last_time = r->header.base_time;
+	r->left = h->count;
+	r->last_seq = h->first_seq - 1;
+	r->last_ordinal = h->first_ordinal - 1;
+	r->last_time = h->base_time;
 	return 0;
-}
-
-static bool
-load_seq(struct pr_tslog_reader *r, uint8_t lead, uint64_t *seq)
-{
-	uint64_t step = lead & LEAD_STEP;
-	if (step == 0 && (!pr_load_varint(&r->c, &step) || step <= LEAD_STEP))
-		return false;
-	return !__builtin_add_overflow(r->last_seq, step, seq);
-}
-
-static bool
-load_ordinal(struct pr_tslog_reader *r, uint64_t *ordinal)
-{
-	uint64_t next = r->last_ordinal + 1, step = 0;
-	if (r->header.flags & PR_TSLOG_INTERLEAVED && !pr_load_varint(&r->c, &step))
-		return false;
-	return !__builtin_add_overflow(next, step, ordinal) && *ordinal != UINT64_MAX;
 }
 
 static bool
@@ -258,33 +226,14 @@ load_u32(struct pr_cursor *c, uint32_t *out)
 	return true;
 }
 
-static bool
-load_otime(struct pr_cursor *c, struct pr_entry *e)
-{
-	uint64_t ahead;
-	if (!pr_load_varint(c, &ahead) || ahead == 0)
-		return false;
-	e->otime = (int64_t)((uint64_t)e->time + ahead);
-	return e->otime > e->time;
-}
-
-static bool
-load_runt(struct pr_cursor *c, struct pr_entry *e)
-{
-	const uint8_t *bytes;
-	if (!pr_load_u8(c, &e->runt_len) || e->runt_len > sizeof e->runt ||
-		!pr_load_bytes(c, &bytes, e->runt_len))
-		return false;
-	memcpy(e->runt, bytes, e->runt_len);
-	return true;
-}
-
 /* What comes behind the fingerprint, by flag. */
 static bool
 load_extras(struct pr_tslog_reader *r, uint8_t *pair, struct pr_entry *e)
 {
 	struct pr_cursor *c = &r->c;
 	uint8_t ext = e->flags;
+	const uint8_t *bytes;
+	uint64_t ahead;
 
 	if (ext == 0)
 		return true;
@@ -293,14 +242,22 @@ load_extras(struct pr_tslog_reader *r, uint8_t *pair, struct pr_entry *e)
 	if (ext & PR_ENTRY_CAPLEN && !load_u32(c, &e->caplen))
 		return false;
 	e->len = e->caplen;
-	if (ext & PR_ENTRY_LEN && !load_u32(c, &e->len))
+	if ((ext & PR_ENTRY_LEN && !load_u32(c, &e->len)) ||
+		(ext & PR_ENTRY_ETHERTYPE && !pr_load_be16(c, &e->ethertype)))
 		return false;
-	if (ext & PR_ENTRY_ETHERTYPE && !pr_load_be16(c, &e->ethertype))
-		return false;
-	if (ext & PR_ENTRY_OTIME && !load_otime(c, e))
-		return false;
-	if (ext & PR_ENTRY_RUNT && !load_runt(c, e))
-		return false;
+	if (ext & PR_ENTRY_OTIME) {
+		if (!pr_load_varint(c, &ahead) || ahead == 0)
+			return false;
+		e->otime = (int64_t)((uint64_t)e->time + ahead);
+		if (e->otime <= e->time)
+			return false;
+	}
+	if (ext & PR_ENTRY_RUNT) {
+		if (!pr_load_u8(c, &e->runt_len) || e->runt_len > sizeof e->runt ||
+			!pr_load_bytes(c, &bytes, e->runt_len))
+			return false;
+		memcpy(e->runt, bytes, e->runt_len);
+	}
 	e->flags = ext & (uint8_t)~PR_ENTRY_PAIR;
 	return true;
 }
@@ -329,23 +286,27 @@ use_pair(struct pr_tslog_reader *r, uint8_t lead, uint8_t by_number, struct pr_e
 static bool
 load_entry(struct pr_tslog_reader *r, struct pr_entry *e)
 {
-	uint8_t lead;
-	uint64_t step;
+	struct pr_cursor *c = &r->c;
+	uint8_t lead, by_number = NO_NUMBER;
+	uint64_t seqs, ordinals = 0, time;
 
-	if (!pr_load_u8(&r->c, &lead) ||
-		(lead & LEAD_EXT && !pr_load_u8(&r->c, &e->flags)) ||
-		!load_seq(r, lead, &e->seq) || !load_ordinal(r, &e->ordinal) ||
-		!pr_load_varint(&r->c, &step) || !pr_load_be32(&r->c, &e->fingerprint))
+	if (!pr_load_u8(c, &lead) || (lead & LEAD_EXT && !pr_load_u8(c, &e->flags)))
 		return false;
-	if (lead & LEAD_EXT && e->flags == 0)
+	seqs = lead & LEAD_STEP;
+	if (seqs == 0 && (!pr_load_varint(c, &seqs) || seqs <= LEAD_STEP))
+		return false;
+	if (r->header.flags & PR_TSLOG_INTERLEAVED && !pr_load_varint(c, &ordinals))
+		return false;
+	if (__builtin_add_overflow(r->last_seq, seqs, &e->seq) ||
+		__builtin_add_overflow(r->last_ordinal + 1, ordinals, &e->ordinal) ||
+		e->ordinal == UINT64_MAX || !pr_load_varint(c, &time) ||
+		!pr_load_be32(c, &e->fingerprint) || (lead & LEAD_EXT && e->flags == 0))
 		return false;
 	e->time = e->otime =
-		(int64_t)((uint64_t)r->last_time + (uint64_t)pr_unzigzag(step));
-
+		(int64_t)((uint64_t)r->last_time + (uint64_t)pr_unzigzag(time));
 	if (e->flags & PR_ENTRY_RUNT) /* has its MACs in its own bytes */
 		return !(lead & LEAD_OTHER || e->flags & PR_ENTRY_PAIR) &&
 		       load_extras(r, NULL, e);
-	uint8_t by_number = NO_NUMBER;
 	return load_extras(r, &by_number, e) && use_pair(r, lead, by_number, e);
 }
 

@@ -7,6 +7,7 @@
 #include "proto/wire/decode.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/tslog.h"
+#include "tests/unit/wire_whole.h"
 
 /*
  * The pure cores, one by one, over a pool of packets like a gateway's: usage bench_cores CORE PACKETS.
@@ -209,7 +210,7 @@ merge(uint64_t n)
 			die("no memory");
 		for (unsigned k = 0; k < INPUTS; k++) {
 			struct pr_source *s =
-				pr_segment_source(segment_buf[k], segment_len[k], NULL);
+				segment_source(segment_buf[k], segment_len[k], NULL);
 			if (!s || pr_merge_add(m, s, NULL) < 0)
 				die("a segment does not open");
 		}

@@ -21,6 +21,7 @@
 #include "proto/base/clock.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/tslog.h"
+#include "tests/unit/wire_whole.h"
 
 static volatile sig_atomic_t ended;
 
@@ -78,7 +79,7 @@ transmit(struct fakenode *n, struct pr_frame *f, uint8_t type)
 	f->header.number = ++n->number;
 	f->header.sender_nonce = n->nonce;
 	f->header.receiver_nonce = n->peer_nonce;
-	len = pr_frame_encode(f, PR_ETHERTYPE_DEFAULT, &none, buf, sizeof(buf));
+	len = whole_frame(f, PR_ETHERTYPE_DEFAULT, &none, buf, sizeof(buf));
 	if (len < PR_FRAME_MIN)
 		len = PR_FRAME_MIN;
 	if (send(n->fd, buf, len, 0) < 0)

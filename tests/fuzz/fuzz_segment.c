@@ -7,6 +7,7 @@
 
 #include "proto/wire/segment.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/wire_whole.h"
 
 enum { ROOM = 64 << 10 };
 
@@ -40,7 +41,7 @@ check_again(const uint8_t *data, size_t size, const uint8_t *built, size_t len)
 static void
 walk_source(const uint8_t *data, size_t size)
 {
-	struct pr_source *source = pr_segment_source(data, size, NULL);
+	struct pr_source *source = segment_source(data, size, NULL);
 	struct pr_packet p;
 	uint64_t sum = 0;
 

@@ -14,6 +14,7 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/rack_key.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/wire_whole.h"
 
 #define HEX_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -328,7 +329,7 @@ passes(const struct pr_frame_key *from, const struct pr_frame_key *to, bool *by_
 {
 	struct pr_frame f = {.header = {.type = PR_FRAME_STOP}}, out;
 	uint8_t buf[256];
-	size_t len = pr_frame_encode(&f, PR_ETHERTYPE_DEFAULT, from, buf, sizeof(buf));
+	size_t len = whole_frame(&f, PR_ETHERTYPE_DEFAULT, from, buf, sizeof(buf));
 
 	ck_assert_uint_gt(len, 0);
 	if (pr_frame_decode(buf, len, PR_ETHERTYPE_DEFAULT, to, &out) != PR_FRAME_OK)

@@ -4,6 +4,7 @@
 
 #include "proto/wire/frame.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/wire_whole.h"
 
 #define TYPE PR_ETHERTYPE_DEFAULT
 
@@ -14,8 +15,8 @@ START_TEST(encoder_refuses)
 	struct pr_frame f = {.header.type = PR_FRAME_ANN};
 	struct pr_mark_link link = {.link = 1};
 	uint8_t buf[2048];
-#define REFUSED() ck_assert_uint_eq(pr_frame_encode(&f, TYPE, NULL, buf, sizeof buf), 0)
-#define TAKEN() ck_assert_uint_gt(pr_frame_encode(&f, TYPE, NULL, buf, sizeof buf), 0)
+#define REFUSED() ck_assert_uint_eq(whole_frame(&f, TYPE, NULL, buf, sizeof buf), 0)
+#define TAKEN() ck_assert_uint_gt(whole_frame(&f, TYPE, NULL, buf, sizeof buf), 0)
 	REFUSED(); /* no name */
 	strcpy(f.body.ann.name, "n");
 	TAKEN();
@@ -58,7 +59,7 @@ START_TEST(tslog_in_place)
 		memcpy(buf + at, body, sizeof body);
 		f.body.raw.data = buf + at;
 		f.body.raw.len = sizeof body;
-		size_t len = pr_frame_encode(&f, TYPE, NULL, buf, sizeof buf);
+		size_t len = whole_frame(&f, TYPE, NULL, buf, sizeof buf);
 		ck_assert_uint_eq(len, PR_FRAME_OVERHEAD + sizeof body);
 		ck_assert_int_eq(pr_frame_decode(buf, len, TYPE, NULL, &out), PR_FRAME_OK);
 		ck_assert_uint_eq(out.body.raw.len, sizeof body);
@@ -82,7 +83,7 @@ START_TEST(full_mark_fits_an_ethernet_frame)
 		.count = PR_MARK_LINKS_MAX,
 		.links = links,
 		.said_until = INT64_MIN};
-	size_t len = pr_frame_encode(&f, TYPE, &key, buf, sizeof buf);
+	size_t len = whole_frame(&f, TYPE, &key, buf, sizeof buf);
 	ck_assert_uint_gt(len, 0);
 	ck_assert_int_eq(pr_frame_decode(buf, len, TYPE, &key, &out), PR_FRAME_OK);
 	ck_assert_ptr_eq(out.body.mark.links, out.link_room);

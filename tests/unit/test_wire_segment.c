@@ -6,6 +6,7 @@
 #include "proto/wire/segment.h"
 #include "proto/wire/segment_inline.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/wire_whole.h"
 
 /* clang-format off */
 static const uint8_t golden_link[] = {
@@ -308,7 +309,7 @@ START_TEST(property_round_trip)
 			free(buf);
 			continue;
 		}
-		struct pr_source *s = pr_segment_source(buf, len, &err);
+		struct pr_source *s = segment_source(buf, len, &err);
 		ck_assert_ptr_nonnull(s);
 		struct pr_packet got;
 		for (int i = 0; i < n; i++) {
@@ -335,7 +336,7 @@ START_TEST(reserve_in_place)
 
 	memset(buf, 0xee, sizeof buf);
 	pr_segment_begin(&b, buf, sizeof buf, 0);
-	uint8_t *data = pr_segment_reserve(&b, &p);
+	uint8_t *data = pr_segment_take_room(&b, &p);
 	ck_assert_ptr_eq(data, buf + PR_SEGMENT_HEADER + PR_SEGMENT_PACKET);
 	memset(data, 7, p.caplen);
 	ck_assert_uint_eq(pr_segment_seal(&b), PR_SEGMENT_HEADER + PR_SEGMENT_PACKET + 16);
@@ -358,7 +359,7 @@ START_TEST(errors_name_the_thing)
 	buf[4] = 9;
 	ck_assert_int_eq(pr_segment_peek(buf, sizeof buf, &h, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "version 9"));
-	ck_assert_ptr_null(pr_segment_source(buf, sizeof buf, &err));
+	ck_assert_ptr_null(segment_source(buf, sizeof buf, &err));
 	ck_assert_int_eq(pr_segment_peek(golden_link, 64, &h, &err), 0);
 	ck_assert_uint_eq(h.count, 2);
 	ck_assert_int_eq(pr_segment_peek(golden_link, 63, &h, &err), -1);
