@@ -90,7 +90,7 @@ against(struct prm_route *r, const struct prm_node_summaries *c,
 		return "a summary at another merger may match, or is missing there";
 	if (!h->body)
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
-	if (pr_summary_open_unchecked(&s, h->body, h->bytes) < 0)
+	if (pr_summary_open_unchecked(&s, h->body, h->bytes, NULL) < 0)
 		return "a summary is damaged";
 	if (!prm_clusters_exclude(prm_summaries_clusters(r->summaries), h->slot,
 		    &r->lookups, &r->clusters)) {
@@ -308,7 +308,7 @@ add_summary(struct telling *t, const struct prm_summary_entry *h)
 	struct pr_summary s;
 
 	if (span->last_otime < t->query->since || span->first_otime > t->query->until ||
-		!h->body || pr_summary_open_unchecked(&s, h->body, h->bytes) < 0 ||
+		!h->body || pr_summary_open_unchecked(&s, h->body, h->bytes, NULL) < 0 ||
 		s.flags & PR_SUMMARY_NO_RUNS)
 		return add_run(t, span, &run); /* which is dense, or was asked */
 	return add_runs(t, span, &s);

@@ -55,68 +55,44 @@ static const struct pr_field port_items[] = {
 	PR_INT(struct pr_ledger_port, speed),
 };
 
-/* Ranges that readers take differences of. */
 static bool
-loss_valid(const struct pr_ledger_entry *e)
+valid(const struct pr_ledger_entry *e)
 {
-	return e->u.loss.first_seq <= e->u.loss.last_seq;
+	if (e->type == PR_LEDGER_LOSS) /* a range that readers take differences of */
+		return e->u.loss.first_seq <= e->u.loss.last_seq;
+	return e->type != PR_LEDGER_PORT || e->u.port.speed > 0;
 }
 
-static bool
-port_valid(const struct pr_ledger_entry *e)
-{
-	return e->u.port.speed > 0;
-}
-
-static const struct {
-	struct pr_field_table fields;
-	bool (*valid)(const struct pr_ledger_entry *e);
-} rows[] = {
-	[PR_LEDGER_MARK] = {PR_FIELD_TABLE(mark_items), NULL},
-	[PR_LEDGER_LOSS] = {PR_FIELD_TABLE(loss_items), loss_valid},
-	[PR_LEDGER_BOOT] = {PR_FIELD_TABLE(boot_items), NULL},
-	[PR_LEDGER_LINK] = {PR_FIELD_TABLE(link_items), NULL},
-	[PR_LEDGER_DELETED] = {PR_FIELD_TABLE(deleted_items), NULL},
-	[PR_LEDGER_PORT] = {PR_FIELD_TABLE(port_items), port_valid},
+static const struct pr_field_table tables[] = {
+	[PR_LEDGER_MARK] = PR_FIELD_TABLE(mark_items),
+	[PR_LEDGER_LOSS] = PR_FIELD_TABLE(loss_items),
+	[PR_LEDGER_BOOT] = PR_FIELD_TABLE(boot_items),
+	[PR_LEDGER_LINK] = PR_FIELD_TABLE(link_items),
+	[PR_LEDGER_DELETED] = PR_FIELD_TABLE(deleted_items),
+	[PR_LEDGER_PORT] = PR_FIELD_TABLE(port_items),
 };
 
-static bool
-known(unsigned type)
+static const struct pr_field_table *
+table_of(unsigned type)
 {
-	return type < sizeof rows / sizeof rows[0] && rows[type].fields.count;
-}
-
-static bool
-store_payload(struct pr_writer *w, const struct pr_ledger_entry *e)
-{
-	if (rows[e->type].valid && !rows[e->type].valid(e))
-		return false;
-	if (!pr_field_table_store(w, &e->u, &rows[e->type].fields, PR_LITTLE_ENDIAN))
-		return false;
-	return e->type != PR_LEDGER_MARK || pr_field_table_store(w, &e->u.mark.link,
-						    &pr_mark_link_fields, PR_LITTLE_ENDIAN);
-}
-
-static bool
-load_payload(struct pr_cursor *c, struct pr_ledger_entry *e)
-{
-	if (!pr_field_table_load(c, &e->u, &rows[e->type].fields, PR_LITTLE_ENDIAN))
-		return false;
-	if (e->type == PR_LEDGER_MARK && !pr_field_table_load(c, &e->u.mark.link,
-						 &pr_mark_link_fields, PR_LITTLE_ENDIAN))
-		return false;
-	return pr_cursor_left(c) == 0 && (!rows[e->type].valid || rows[e->type].valid(e));
+	return type < sizeof tables / sizeof tables[0] && tables[type].count ? &tables[type]
+									     : NULL;
 }
 
 bool
 pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 {
-	if (!known(e->type) || pr_writer_room(w) < ENTRY_HEADER)
-		return false;
+	const struct pr_field_table *table = table_of(e->type);
 	uint8_t *head = w->at;
-	struct pr_writer payload =
-		pr_writer_make(head + ENTRY_HEADER, pr_writer_room(w) - ENTRY_HEADER);
-	if (!store_payload(&payload, e))
+	struct pr_writer payload;
+
+	if (!table || pr_writer_room(w) < ENTRY_HEADER || !valid(e))
+		return false;
+	payload = pr_writer_make(head + ENTRY_HEADER, pr_writer_room(w) - ENTRY_HEADER);
+	if (!pr_field_table_store(&payload, &e->u, table, PR_LITTLE_ENDIAN) ||
+		(e->type == PR_LEDGER_MARK &&
+			!pr_field_table_store(&payload, &e->u.mark.link,
+				&pr_mark_link_fields, PR_LITTLE_ENDIAN)))
 		return false;
 	head[0] = e->type;
 	head[1] = VERSION;
@@ -125,30 +101,35 @@ pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 	return true;
 }
 
-static int
-corrupt(struct pr_cursor *c, const struct pr_cursor *entry)
-{
-	*c = *entry; /* who asks again gets the same answer */
-	return -1;
-}
-
 int
 pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 {
-	while (pr_cursor_left(c)) {
-		const struct pr_cursor entry = *c;
+	struct pr_cursor at = *c, inside;
+
+	/* who asks again after -1 gets the same answer */
+	for (; pr_cursor_left(&at); *c = at) {
+		const struct pr_field_table *table;
+		const uint8_t *payload;
 		uint8_t type, version;
 		uint16_t len;
-		const uint8_t *payload;
-		if (!pr_load_u8(c, &type) || !pr_load_u8(c, &version) ||
-			!pr_load_le16(c, &len) || !pr_load_bytes(c, &payload, len))
-			return corrupt(c, &entry);
-		if (!known(type) || version != VERSION)
+
+		if (!pr_load_u8(&at, &type) || !pr_load_u8(&at, &version) ||
+			!pr_load_le16(&at, &len) || !pr_load_bytes(&at, &payload, len))
+			return -1;
+		table = table_of(type);
+		if (!table || version != VERSION)
 			continue;
 		memset(out, 0, sizeof *out);
 		out->type = type;
-		struct pr_cursor inside = pr_cursor_make(payload, len);
-		return load_payload(&inside, out) ? 1 : corrupt(c, &entry);
+		inside = pr_cursor_make(payload, len);
+		if (!pr_field_table_load(&inside, &out->u, table, PR_LITTLE_ENDIAN) ||
+			(type == PR_LEDGER_MARK &&
+				!pr_field_table_load(&inside, &out->u.mark.link,
+					&pr_mark_link_fields, PR_LITTLE_ENDIAN)) ||
+			pr_cursor_left(&inside) || !valid(out))
+			return -1;
+		*c = at;
+		return 1;
 	}
 	return 0;
 }

@@ -156,22 +156,17 @@ given_before(const struct merge *m, const struct pr_packet *p)
 }
 
 static int
-fail(const struct merge *m, struct pr_error *err)
-{
-	if (err)
-		*err = m->error;
-	return PR_SOURCE_ERROR;
-}
-
-static int
 merge_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 {
 	struct merge *m = (struct merge *)source;
 
 	for (;;) {
 		int got = m->failed ? PR_SOURCE_ERROR : settle(m);
+
+		if (got == PR_SOURCE_ERROR && err)
+			*err = m->error;
 		if (got != PR_SOURCE_PACKET)
-			return got == PR_SOURCE_WAIT ? got : fail(m, err);
+			return got;
 		if (m->room == 0)
 			return PR_SOURCE_END;
 		struct input *in = &m->inputs[m->losers[0]];

@@ -13,21 +13,9 @@ enum { DIGITS = 2 * PR_FRAME_KEY };
 #define WORD "frame-key "
 
 static int
-parse_key(char *line, const char *path, uint8_t out[PR_FRAME_KEY], struct pr_error *err)
-{
-	line += strlen(WORD);
-	line[strcspn(line, " \t\r")] = 0;
-	if (strlen(line) == DIGITS &&
-		sodium_hex2bin(out, PR_FRAME_KEY, line, DIGITS, NULL, NULL, NULL) == 0)
-		return 0;
-	return pr_error_set(err,
-		"key file %s: a frame-key in it is no key: wanted %d hexadecimal digits",
-		path, DIGITS);
-}
-
-static int
 parse(char *text, const char *path, struct pr_frame_key *key, struct pr_error *err)
 {
+	uint8_t *out[] = {key->active, key->alternate};
 	unsigned found = 0;
 	char *line;
 
@@ -39,8 +27,14 @@ parse(char *text, const char *path, struct pr_frame_key *key, struct pr_error *e
 				"key file %s: more than two frame-key lines: the new one "
 				"and the old one are enough",
 				path);
-		if (parse_key(line, path, found ? key->alternate : key->active, err) < 0)
-			return -1;
+		line += strlen(WORD);
+		line[strcspn(line, " \t\r")] = 0;
+		if (strlen(line) != DIGITS || sodium_hex2bin(out[found], PR_FRAME_KEY, line,
+						      DIGITS, NULL, NULL, NULL) != 0)
+			return pr_error_set(err,
+				"key file %s: a frame-key in it is no key: wanted %d "
+				"hexadecimal digits",
+				path, DIGITS);
 		found++;
 	}
 	key->set = found > 0;

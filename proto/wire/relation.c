@@ -37,16 +37,12 @@ put(uint8_t *to, size_t at, const void *from, size_t len)
 }
 
 static size_t
-address_len(const struct pr_headers *h)
-{
-	return h->flags & PR_DECODE_IP4 ? 4 : 16;
-}
-
-static size_t
 put_addresses(uint8_t *to, size_t at, const struct pr_headers *h)
 {
-	at = put(to, at, h->src, address_len(h));
-	return put(to, at, h->dst, address_len(h));
+	size_t len = h->flags & PR_DECODE_IP4 ? 4 : 16;
+
+	at = put(to, at, h->src, len);
+	return put(to, at, h->dst, len);
 }
 
 /* In IPv6 only the first fragment tells the protocol for sure. */
@@ -66,38 +62,28 @@ fragment_key(const struct pr_headers *h, uint64_t *key)
 	return true;
 }
 
-/* The bytes of the transport header that stay as they are from hop to hop; 0: they are not captured. */
-static size_t
-put_transport(uint8_t *to, size_t at, const struct pr_headers *h, const struct bytes *b)
-{
-	size_t left = h->l4_offset < b->len ? b->len - h->l4_offset : 0;
-	const uint8_t *l4 = b->data + h->l4_offset;
-
-	if (!h->l4_offset || left < 8)
-		return 0;
-	if (h->protocol == UDP || h->protocol == UDPLITE)
-		return put(to, at, l4, 6);
-	if (h->protocol != ICMP && h->protocol != ICMP6)
-		return put(to, at, l4, 8);
-	at = put(to, at, l4, 2);
-	return put(to, at, l4 + 4, 4);
-}
-
 static bool
 packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
 {
 	uint8_t bytes[KEY_BYTES] = {KEY_PACKET}, id[2];
+	const uint8_t *l4 = b->data + h->l4_offset;
 	size_t at = 1;
 
-	if (!is_ip(h) || h->flags & PR_DECODE_FRAGMENT_LATER)
+	if (!is_ip(h) || h->flags & PR_DECODE_FRAGMENT_LATER || !h->l4_offset ||
+		b->len < 8 || h->l4_offset > b->len - 8)
 		return false;
 	bytes[at++] = h->protocol;
 	pr_put_be16(id, h->flags & PR_DECODE_IP4 ? (uint16_t)h->fragment_id : 0);
 	at = put(bytes, at, id, sizeof(id));
 	at = put_addresses(bytes, at, h);
-	at = put_transport(bytes, at, h, b);
-	if (!at)
-		return false;
+	/* the bytes of the transport header that stay as they are from hop to hop */
+	if (h->protocol == ICMP || h->protocol == ICMP6) {
+		at = put(bytes, at, l4, 2);
+		at = put(bytes, at, l4 + 4, 4);
+	} else {
+		at = put(bytes, at, l4,
+			h->protocol == UDP || h->protocol == UDPLITE ? 6 : 8);
+	}
 	*key = XXH3_64bits(bytes, at);
 	return true;
 }
@@ -227,34 +213,6 @@ halve_spans(struct pr_relations *r)
 }
 
 static int
-note_span(struct pr_relations *r, int64_t time, struct pr_error *err)
-{
-	struct pr_relation_span *last = r->span_count ? &r->spans[r->span_count - 1] : NULL;
-
-	if (last && earlier(time) <= last->last && earlier(time) >= last->first) {
-		if (later(time) > last->last)
-			last->last = later(time);
-		return 0;
-	}
-	if (r->span_count == r->span_room) {
-		size_t room = r->span_room ? 2 * r->span_room : 64;
-		struct pr_relation_span *spans =
-			reallocarray(r->spans, room, sizeof(*spans));
-		if (!spans)
-			return pr_error_set(err, "no memory for related packets");
-		r->spans = spans;
-		r->span_room = room;
-	}
-	r->spans[r->span_count++] = (struct pr_relation_span){earlier(time), later(time)};
-	if (r->span_count > 2 * PR_RELATION_SPANS_MAX) {
-		join_spans(r);
-		if (r->span_count > PR_RELATION_SPANS_MAX)
-			halve_spans(r);
-	}
-	return 0;
-}
-
-static int
 note_headers(struct pr_relations *r, const struct pr_headers *h, const struct bytes *b,
 	int64_t time, struct pr_error *err)
 {
@@ -271,6 +229,8 @@ int
 pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_error *err)
 {
 	const struct bytes b = {p->data, p->caplen};
+	struct pr_relation_span *last = r->span_count ? &r->spans[r->span_count - 1] : NULL;
+	int64_t from = earlier(p->time), until = later(p->time);
 	struct pr_decoded d;
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
@@ -278,7 +238,20 @@ pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_e
 		(d.outer.flags & PR_DECODE_TUNNEL &&
 			note_headers(r, &d.inner, &b, p->time, err) < 0))
 		return -1;
-	return note_span(r, p->time, err);
+	if (last && from <= last->last && from >= last->first) {
+		if (until > last->last)
+			last->last = until;
+		return 0;
+	}
+	if (PR_ARRAY_GROW(r->spans, r->span_count) < 0)
+		return pr_error_set(err, "no memory for related packets");
+	r->spans[r->span_count++] = (struct pr_relation_span){from, until};
+	if (r->span_count > 2 * PR_RELATION_SPANS_MAX) {
+		join_spans(r);
+		if (r->span_count > PR_RELATION_SPANS_MAX)
+			halve_spans(r);
+	}
+	return 0;
 }
 
 static int
@@ -359,25 +332,20 @@ has_packet(const struct pr_relations *r, const struct pr_headers *h, const struc
 	return packet_key(h, b, &key) && has(r, key, time);
 }
 
-static bool
-is_error(const struct pr_headers *h)
-{
-	if (!is_ip(h) || !h->payload_offset)
-		return false;
-	if (h->protocol == ICMP6)
-		return h->icmp_type >= 1 && h->icmp_type <= 4;
-	return h->protocol == ICMP &&
-	       (h->icmp_type == 3 || h->icmp_type == 4 || h->icmp_type == 5 ||
-		       h->icmp_type == 11 || h->icmp_type == 12);
-}
-
+/* Is it an error that quotes a packet whose keys are known? */
 static bool
 quotes(const struct pr_relations *r, const struct pr_headers *h, const struct pr_packet *p)
 {
+	uint8_t type = h->icmp_type;
 	struct bytes quoted;
 	struct pr_decoded d;
 
-	if (!is_error(h) || h->payload_offset >= p->caplen)
+	if (!is_ip(h) || !h->payload_offset || h->payload_offset >= p->caplen)
+		return false;
+	if (h->protocol == ICMP6
+			? type < 1 || type > 4
+			: h->protocol != ICMP || (type != 3 && type != 4 && type != 5 &&
+							 type != 11 && type != 12))
 		return false;
 	quoted.data = p->data + h->payload_offset;
 	quoted.len = p->caplen - h->payload_offset;
@@ -386,24 +354,19 @@ quotes(const struct pr_relations *r, const struct pr_headers *h, const struct pr
 	       has_packet(r, &d.outer, &quoted, p->time);
 }
 
-static bool
-is_tagged(const struct pr_headers *h)
-{
-	return h->vlan_count || h->mpls_count || h->ethertype == 0x8864;
-}
-
 uint16_t
 pr_relations_test(const struct pr_relations *r, const struct pr_packet *p)
 {
 	const struct bytes b = {p->data, p->caplen};
 	struct pr_decoded d;
-	bool tunnel;
+	bool tunnel, tagged;
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
 	tunnel = d.outer.flags & PR_DECODE_TUNNEL;
+	tagged = d.outer.vlan_count || d.outer.mpls_count || d.outer.ethertype == 0x8864;
 	if ((tunnel && (has_packet(r, &d.inner, &b, p->time) ||
 			       has_fragment(r, &d.inner, p->time))) ||
-		(is_tagged(&d.outer) && has_packet(r, &d.outer, &b, p->time)))
+		(tagged && has_packet(r, &d.outer, &b, p->time)))
 		return PR_PACKET_COPY_OF;
 	if (has_fragment(r, &d.outer, p->time))
 		return PR_PACKET_FRAGMENT_OF;

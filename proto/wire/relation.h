@@ -43,7 +43,7 @@ struct pr_relations {
 	struct pr_relation_key *keys; /* finished: by key, then by first */
 	size_t count, room;
 	struct pr_relation_span *spans; /* finished: in order, apart from each other */
-	size_t span_count, span_room;
+	size_t span_count;
 	uint32_t *slots; /* 1 + index of the newest of a key; while packets are noted */
 	size_t slot_room;
 };

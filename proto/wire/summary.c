@@ -61,14 +61,6 @@ pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *
 
 /* ---- reading ---- */
 
-static bool
-plausible(const struct pr_summary_span *s)
-{
-	return s->segments > 0 && s->first_seq > 0 && s->first_seq <= s->last_seq &&
-	       s->last_seq < UINT64_MAX && s->min_time <= s->max_time &&
-	       s->first_otime <= s->last_otime;
-}
-
 /* The header behind magic and version, up to the check. */
 #define FIELDS_AT 6
 static const struct pr_field header_items[] = {
@@ -95,6 +87,7 @@ static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 static int
 load_header(struct pr_summary *s, const uint8_t *p, size_t len, struct pr_error *err)
 {
+	const struct pr_summary_span *span = &s->span;
 	struct pr_cursor c;
 
 	if (len < PR_SUMMARY_HEADER || pr_get_le32(p) != PR_SUMMARY_MAGIC)
@@ -104,10 +97,12 @@ load_header(struct pr_summary *s, const uint8_t *p, size_t len, struct pr_error 
 			"summary: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PR_SUMMARY_VERSION);
 	c = pr_cursor_make(p + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
-	if (!pr_field_table_load(&c, s, &header_fields, PR_LITTLE_ENDIAN) ||
-		!plausible(&s->span))
-		return pr_error_set(err, "summary: its head contradicts itself");
-	return 0;
+	if (pr_field_table_load(&c, s, &header_fields, PR_LITTLE_ENDIAN) &&
+		span->segments > 0 && span->first_seq > 0 &&
+		span->first_seq <= span->last_seq && span->last_seq < UINT64_MAX &&
+		span->min_time <= span->max_time && span->first_otime <= span->last_otime)
+		return 0;
+	return pr_error_set(err, "summary: its head contradicts itself");
 }
 
 int
@@ -132,42 +127,43 @@ load_run(struct pr_summary_walk *w, struct pr_summary_run *run)
 		!pr_load_varint(&c, &from) || !pr_load_varint(&c, &length) ||
 		!pr_load_varint(&c, &bits) || span >= SPAN_MAX)
 		return false;
-	run->first = w->seq + (uint64_t)pr_unzigzag(gap);
+	from = (uint64_t)w->otime + (uint64_t)pr_unzigzag(from);
+	*run = (struct pr_summary_run){.first = w->seq + (uint64_t)pr_unzigzag(gap),
+		.first_otime = (int64_t)from,
+		.last_otime = (int64_t)(from + (uint64_t)pr_unzigzag(length)),
+		.bits_len = bits};
 	run->last = run->first + span;
-	run->first_otime = (int64_t)((uint64_t)w->otime + (uint64_t)pr_unzigzag(from));
-	run->last_otime =
-		(int64_t)((uint64_t)run->first_otime + (uint64_t)pr_unzigzag(length));
-	run->bits = NULL;
-	run->bits_len = 0;
-	if (bits) {
-		if (bits != span / 8 + 1 || !pr_load_bytes(&c, &run->bits, bits))
-			return false;
-		run->bits_len = bits;
-	}
+	if (bits && (bits != span / 8 + 1 || !pr_load_bytes(&c, &run->bits, bits)))
+		return false;
 	w->seq = run->last;
 	w->otime = run->last_otime;
 	w->at = c.at;
 	return true;
 }
 
-static bool
-good_runs(const struct pr_summary *s)
+int
+pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
 {
 	struct pr_summary_walk walk;
 	struct pr_summary_run run;
 	uint32_t count = 0;
+	bool good;
 
+	if (pr_summary_open_unchecked(s, body, len, err) < 0)
+		return -1;
+	good = check_of(body, len) == pr_get_le64((const uint8_t *)body + CHECK_AT);
 	pr_summary_walk_begin(&walk, s);
-	for (; walk.at < walk.end; count++)
-		if (!load_run(&walk, &run) || run.first < s->span.first_seq ||
-			run.last > s->span.last_seq || run.last < run.first ||
-			run.first_otime > run.last_otime)
-			return false;
-	return count == s->run_count;
+	for (; good && walk.at < walk.end; count++)
+		good = load_run(&walk, &run) && run.first >= s->span.first_seq &&
+		       run.last <= s->span.last_seq && run.last >= run.first &&
+		       run.first_otime <= run.last_otime;
+	return good && count == s->run_count ? 0
+					     : pr_error_set(err, "summary: it is damaged");
 }
 
-static int
-open_parts(struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
+int
+pr_summary_open_unchecked(
+	struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
 {
 	const uint8_t *p = body;
 	size_t size;
@@ -183,23 +179,6 @@ open_parts(struct pr_summary *s, const void *body, size_t len, struct pr_error *
 	s->bits = p + PR_SUMMARY_HEADER;
 	s->runs = s->bits + size;
 	return 0;
-}
-
-int
-pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
-{
-	if (open_parts(s, body, len, err) < 0)
-		return -1;
-	if (check_of(body, len) != pr_get_le64((const uint8_t *)body + CHECK_AT) ||
-		!good_runs(s))
-		return pr_error_set(err, "summary: it is damaged");
-	return 0;
-}
-
-int
-pr_summary_open_unchecked(struct pr_summary *s, const void *body, size_t len)
-{
-	return open_parts(s, body, len, NULL);
 }
 
 void

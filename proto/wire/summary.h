@@ -72,7 +72,8 @@ int pr_summary_open(
 	struct pr_summary *out, const void *body, size_t len, struct pr_error *err);
 
 /* Parses a summary that pr_summary_open has accepted: verifies neither checksum nor runs. */
-int pr_summary_open_unchecked(struct pr_summary *out, const void *body, size_t len);
+int pr_summary_open_unchecked(
+	struct pr_summary *out, const void *body, size_t len, struct pr_error *err);
 
 /* May it have the key of this hash? Over bits alone, so that those put together are asked alike. */
 bool pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash);

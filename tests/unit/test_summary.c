@@ -68,7 +68,7 @@ START_TEST(what_was_written_is_read)
 
 	body = make(KEYS, 1000, &len);
 	ck_assert_int_eq(pr_summary_open(&s, body, len, &err), 0);
-	ck_assert_int_eq(pr_summary_open_unchecked(&again, body, len), 0);
+	ck_assert_int_eq(pr_summary_open_unchecked(&again, body, len, NULL), 0);
 	ck_assert(again.bits == s.bits && again.runs == s.runs && again.log2 == s.log2);
 	ck_assert_uint_eq(s.span.first_sequence, 7);
 	ck_assert_uint_eq(s.span.packets, 15);
