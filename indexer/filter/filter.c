@@ -21,9 +21,18 @@
  * for each term; at the head of what it compiles stand the terms (bpf.h). So one may stand wherever
  * any other term may.
  */
-struct pri_times {
-	struct pri_bpf_time *items;
-	size_t count;
+
+/* A filter on its way. */
+struct source {
+	uint16_t linktype;
+	const char *text;
+	char *words; /* the text as libpcap is given it */
+	struct pri_bpf_time *times;
+	size_t time_count;
+	pcap_t *pcap;
+	struct bpf_program code;
+	int rc; /* of libpcap */
+	bool too_much; /* libpcap takes it, and we do not */
 };
 
 /* ---- terms of time ---- */
@@ -34,19 +43,14 @@ is_space(char c)
 	return c && strchr(" \t\n\r\v\f", c);
 }
 
-static bool
-begins_word(const char *text, const char *at)
-{
-	return at == text || is_space(at[-1]) || strchr("(!&|", at[-1]);
-}
-
 /* The length of a term at at, 0: there is none. *number: where its @ is. */
 static size_t
 term_len(const char *text, const char *at, const char **number)
 {
 	size_t n = !strncmp(at, "after", 5) ? 5 : !strncmp(at, "before", 6) ? 6 : 0;
 
-	if (!n || !begins_word(text, at) || !is_space(at[n]))
+	if (!n || !is_space(at[n]) ||
+		(at != text && !is_space(at[-1]) && !strchr("(!&|", at[-1])))
 		return 0;
 	while (is_space(at[n]))
 		n++;
@@ -55,21 +59,20 @@ term_len(const char *text, const char *at, const char **number)
 }
 
 static int
-take_time(const char *at, const char *number, size_t len, struct pri_times *out,
-	struct pr_error *err)
+add_time(struct source *s, bool after, const char *number, size_t len, struct pr_error *err)
 {
 	struct pri_bpf_time *t;
 	char text[64];
 
-	if (out->count == PRI_TIMES_MAX)
+	if (s->time_count == PRI_TIMES_MAX)
 		return pr_error_set(err, "filter of more than %d times: that is too many",
 			PRI_TIMES_MAX);
 	if (len >= sizeof(text))
 		return pr_error_set(err, "filter: '%.60s' is no time", number);
-	if (PR_ARRAY_GROW(out->items, out->count) < 0)
+	if (PR_ARRAY_GROW(s->times, s->time_count) < 0)
 		return pr_error_set(err, "no memory for the filter");
-	t = &out->items[out->count++];
-	t->after = *at == 'a';
+	t = &s->times[s->time_count++];
+	t->after = after;
 	memcpy(text, number, len);
 	text[len] = 0;
 	return pr_time_parse(text, 0, &t->time, err) < 0 ? pr_error_prefix(err, "filter")
@@ -77,46 +80,30 @@ take_time(const char *at, const char *number, size_t len, struct pri_times *out,
 }
 
 static int
-print_all(FILE *to, const char *text, struct pri_times *out, struct pr_error *err)
+take_times(struct source *s, struct pr_error *err)
 {
-	const char *number;
+	const char *at = s->text, *number;
+	size_t size, len;
+	FILE *to = open_memstream(&s->words, &size);
+	int rc = 0;
 
-	for (const char *at = text; *at;) {
-		size_t len = term_len(text, at, &number);
-
-		if (!len) {
-			fputc(*at++, to);
-			continue;
+	if (!to)
+		return pr_error_set(err, "no memory for the filter");
+	for (; rc == 0 && *at; at += len) {
+		len = term_len(s->text, at, &number);
+		if (len) {
+			fprintf(to, "link[%" PRIu32 ":4] = 1",
+				PRI_TIMES_AT + PRI_TIMES_APART * (uint32_t)s->time_count);
+			rc = add_time(
+				s, *at == 'a', number, len - (size_t)(number - at), err);
+		} else {
+			fputc(*at, to);
+			len = 1;
 		}
-		fprintf(to, "link[%" PRIu32 ":4] = 1",
-			PRI_TIMES_AT + PRI_TIMES_APART * (uint32_t)out->count);
-		if (take_time(at, number, len - (size_t)(number - at), out, err) < 0)
-			return -1;
-		at += len;
 	}
-	return 0;
-}
-
-/* The text as libpcap is to have it, to be freed; out gets the terms, from a zeroed one. NULL: err. */
-static char *
-filter_take_times(const char *text, struct pri_times *out, struct pr_error *err)
-{
-	char *words = NULL;
-	size_t size;
-	FILE *to = open_memstream(&words, &size);
-	int rc;
-
-	if (!to) {
-		pr_error_set(err, "no memory for the filter");
-		return NULL;
-	}
-	rc = print_all(to, text, out, err);
 	if (fclose(to) != 0 && rc == 0)
 		rc = pr_error_set(err, "no memory for the filter");
-	if (rc == 0)
-		return words;
-	free(words);
-	return NULL;
+	return rc;
 }
 
 /* ---- compiling ---- */
@@ -146,47 +133,25 @@ dlt_of(uint16_t linktype)
 	return linktype;
 }
 
-/* A filter on its way; words are the text as libpcap is given it. */
-struct source {
-	uint16_t linktype;
-	const char *text;
-	char *words;
-	struct pri_times times;
-	bool too_much; /* libpcap takes it, and we do not */
-};
-
-static struct pri_bpf *
-program_with_times(
-	const struct source *s, const struct bpf_program *code, struct pr_error *err)
-{
-	const struct pri_insn *insns = (const struct pri_insn *)code->bf_insns;
-	size_t head = 2 * s->times.count, count = head + code->bf_len;
-	struct pri_bpf *program;
-	struct pri_insn *all;
-
-	if (!head)
-		return pri_bpf_create(s->linktype, insns, count, err);
-	all = malloc(count * sizeof(*all));
-	if (!all) {
-		pr_error_set(err, "no memory for a filter");
-		return NULL;
-	}
-	for (size_t i = 0; i < s->times.count; i++)
-		pri_bpf_put_time(all + 2 * i, &s->times.items[i]);
-	memcpy(all + head, insns, code->bf_len * sizeof(*insns));
-	program = pri_bpf_create(s->linktype, all, count, err);
-	free(all);
-	return program;
-}
-
 static struct pri_bpf *
 program_of(struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
-	struct pri_bpf *program = program_with_times(s, code, err);
+	size_t head = 2 * s->time_count, count = head + code->bf_len;
+	struct pri_insn *all = malloc(count * sizeof(*all));
+	struct pri_bpf *program = NULL;
 	char name[PRI_LINKTYPE_TEXT];
 
+	if (all) {
+		for (size_t i = 0; i < s->time_count; i++)
+			pri_bpf_put_time(all + 2 * i, &s->times[i]);
+		memcpy(all + head, code->bf_insns, code->bf_len * sizeof(*all));
+		program = pri_bpf_create(s->linktype, all, count, err);
+		free(all);
+	} else {
+		pr_error_set(err, "no memory for a filter");
+	}
 	s->too_much = !program;
-	if (s->too_much)
+	if (!program)
 		pr_error_prefix(err, "filter '%.200s' for %s", s->text,
 			pri_linktype_name(s->linktype, name, sizeof(name)));
 	return program;
@@ -220,19 +185,12 @@ open_as_file(uint16_t linktype)
 }
 
 /* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
-struct compiling {
-	pcap_t *pcap;
-	const char *words;
-	struct bpf_program code;
-	int rc;
-};
-
 static void *
 run_libpcap(void *arg)
 {
-	struct compiling *c = arg;
+	struct source *s = arg;
 
-	c->rc = pcap_compile(c->pcap, &c->code, c->words, 1, 0);
+	s->rc = pcap_compile(s->pcap, &s->code, s->words, 1, 0);
 	return NULL;
 }
 
@@ -244,46 +202,37 @@ run_libpcap(void *arg)
 #define STACK_A_BYTE ((size_t)2048) /* of text; 802.11 takes 400 */
 #define WHOLE_MAX ((size_t)256 << 10) /* bytes of text */
 
-static int
-compile_deep(struct compiling *c, struct pr_error *err)
+static struct pri_bpf *
+compile_whole(struct source *s, struct pr_error *err)
 {
-	size_t len = strlen(c->words);
+	size_t len = strlen(s->words);
+	struct pri_bpf *program;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int rc = -1;
 
-	if (len > WHOLE_MAX)
-		return pr_error_set(err,
-			"filter '%.200s': %zu bytes are too many, unless as `host A or "
-			"host B "
-			"or ...`",
-			c->words, len);
-	if (pthread_attr_init(&attr) == 0) {
+	if (len <= WHOLE_MAX && pthread_attr_init(&attr) == 0) {
 		if (pthread_attr_setstacksize(&attr, STACK_LEAST + STACK_A_BYTE * len) == 0)
-			rc = pthread_create(&thread, &attr, run_libpcap, c);
+			rc = pthread_create(&thread, &attr, run_libpcap, s);
 		pthread_attr_destroy(&attr);
 	}
+	s->too_much = rc != 0;
+	if (len > WHOLE_MAX)
+		pr_error_set(err,
+			"filter '%.200s': %zu bytes are too many, unless as `host A or "
+			"host B or ...`",
+			s->words, len);
+	else if (rc != 0)
+		pr_error_set(err, "no memory to compile a filter of %zu bytes", len);
 	if (rc != 0)
-		return pr_error_set(err, "no memory to compile a filter of %zu bytes", len);
-	pthread_join(thread, NULL);
-	return 0;
-}
-
-static struct pri_bpf *
-compile_whole(pcap_t *pcap, struct source *s, struct pr_error *err)
-{
-	struct compiling c = {.pcap = pcap, .words = s->words};
-	struct pri_bpf *program;
-
-	s->too_much = compile_deep(&c, err) < 0;
-	if (s->too_much)
 		return NULL;
-	if (c.rc < 0) {
-		pr_error_set(err, "filter '%.200s': %s", s->text, pcap_geterr(pcap));
+	pthread_join(thread, NULL);
+	if (s->rc < 0) {
+		pr_error_set(err, "filter '%.200s': %s", s->text, pcap_geterr(s->pcap));
 		return NULL;
 	}
-	program = program_of(s, &c.code, err);
-	pcap_freecode(&c.code);
+	program = program_of(s, &s->code, err);
+	pcap_freecode(&s->code);
 	return program;
 }
 
@@ -314,22 +263,22 @@ append_part(struct bpf_program *all, const struct bpf_program *part)
  * Unless it is too much: that is a failure.
  */
 static struct pri_bpf *
-compile_parts(pcap_t *pcap, struct source *s, struct pr_error *err)
+compile_parts(struct source *s, struct pr_error *err)
 {
 	struct bpf_program all = {0}, code;
 	struct pri_bpf *program = NULL;
-	char **parts = NULL;
-	size_t count = pri_filter_split(s->words, &parts), done = 0;
+	size_t count, done = 0;
+	char *parts = pri_filter_split(s->words, &count), *part = parts;
+	int rc = parts ? 0 : -1;
 
-	while (done < count && pcap_compile(pcap, &code, parts[done], 1, 0) == 0) {
-		int rc = append_part(&all, &code);
-
-		pcap_freecode(&code);
-		if (rc < 0)
+	for (; rc == 0 && done < count; done++, part += strlen(part) + 1) {
+		rc = pcap_compile(s->pcap, &code, part, 1, 0);
+		if (rc != 0)
 			break;
-		done++;
+		rc = append_part(&all, &code);
+		pcap_freecode(&code);
 	}
-	if (count && done == count)
+	if (rc == 0)
 		program = program_of(s, &all, err);
 	free(all.bf_insns);
 	free(parts);
@@ -342,22 +291,23 @@ compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *er
 {
 	struct source s = {.linktype = linktype, .text = text};
 	struct pri_bpf *program = NULL;
-	pcap_t *pcap;
+	int rc;
 
 	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
 		return pri_bpf_create(linktype, NULL, 0, err);
-	s.words = filter_take_times(text, &s.times, err);
-	pcap = s.words ? open_as_file(linktype) : NULL;
-	program = pcap ? compile_parts(pcap, &s, err) : NULL;
-	if (pcap && !program && !s.too_much)
-		program = compile_whole(pcap, &s, err);
-	if (pcap)
-		pcap_close(pcap);
-	else if (s.words)
+	rc = take_times(&s, err);
+	s.pcap = rc == 0 ? open_as_file(linktype) : NULL;
+	if (s.pcap) {
+		program = compile_parts(&s, err);
+		if (!program && !s.too_much)
+			program = compile_whole(&s, err);
+		pcap_close(s.pcap);
+	} else if (rc == 0) {
 		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
+	}
 	free(s.words);
-	free(s.times.items);
+	free(s.times);
 	*too_much = s.too_much;
 	return program;
 }

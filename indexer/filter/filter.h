@@ -48,11 +48,8 @@ char *pri_linktype_name(uint16_t linktype, char *buf, size_t size);
 #define PRI_FILTER_PART 16 /* terms in a part, at most */
 #define PRI_FILTER_SPLIT_MIN 48 /* with fewer terms a filter stays whole */
 
-/*
- * 0: it stays whole. Else how many parts there are, and *parts, in one piece of memory that goes with
- * free(): the strings lie in it too. No memory: 0.
- */
-size_t pri_filter_split(const char *text, char ***parts);
+/* The parts, one string behind the other, and how many; the caller's, free(). NULL: it stays whole, or no memory. */
+char *pri_filter_split(const char *text, size_t *count);
 
 /*
  * A filter that is only a list of numbers (addresses, networks, ports) under qualifiers that are said once,

@@ -8,31 +8,31 @@
 #include "indexer/filter/filter.h"
 
 /* The words of a filter, for who looks at its text before libpcap does. */
-struct pri_word {
+struct word {
 	const char *at;
 	size_t len;
 };
 
-static inline bool
-pri_word_is(const struct pri_word *w, const char *text)
+static bool
+is(const struct word *w, const char *text)
 {
 	return w->len == strlen(text) && !memcmp(w->at, text, w->len);
 }
 
-static inline bool
-pri_word_among(const struct pri_word *w, const char *const *list, size_t count)
+static bool
+among(const struct word *w, const char *const *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (pri_word_is(w, list[i]))
+		if (is(w, list[i]))
 			return true;
 	return false;
 }
 
 /* The next word, or parenthesis; len 0: the end. Others of the grammar's signs make words of their own. */
-static inline struct pri_word
-pri_word_next(const char **at)
+static struct word
+next_word(const char **at)
 {
-	struct pri_word w;
+	struct word w;
 
 	*at += strspn(*at, " \t\r\n");
 	w.at = *at;
@@ -43,31 +43,20 @@ pri_word_next(const char **at)
 	return w;
 }
 
+/* A term that begins with one of these takes no qualifier from the one before; what a list may be under first. */
+static const char *const beginnings[] = {"src", "dst", "host", "net", "port", "ip", "ip6",
+	"arp", "rarp", "tcp", "udp", "sctp", "ether", "portrange", "icmp", "icmp6"};
+#define BEGINNINGS (sizeof(beginnings) / sizeof(*beginnings))
+#define QUALIFIERS (BEGINNINGS - 3)
+
 /* ---- a list under qualifiers that are said once ---- */
 
-#define QUALIFIERS 4 /* "ip src host" and one more */
-
-static bool
-qualifier(const struct pri_word *w)
-{
-	static const char *const list[] = {"src", "dst", "host", "net", "port", "ip", "ip6",
-		"arp", "rarp", "tcp", "udp", "sctp", "ether"};
-
-	return pri_word_among(w, list, sizeof(list) / sizeof(*list));
-}
-
-/* An address of any kind, a network, a port: no name, and nothing that is a word of the grammar. */
-static bool
-number(const struct pri_word *w)
-{
-	return w->len > 0 && strspn(w->at, "0123456789abcdefABCDEF.:/") >= w->len &&
-	       ((w->at[0] >= '0' && w->at[0] <= '9') || memchr(w->at, ':', w->len));
-}
+#define HEAD_MAX 4 /* "ip src host" and one more */
 
 struct spread {
 	const char *at; /* of the text */
-	struct pri_word now;
-	struct pri_word head[QUALIFIERS];
+	struct word now;
+	struct word head[HEAD_MAX];
 	size_t heads, items;
 	FILE *out;
 };
@@ -75,22 +64,26 @@ struct spread {
 static bool
 take(struct spread *s, const char *word)
 {
-	if (!pri_word_is(&s->now, word))
+	if (!is(&s->now, word))
 		return false;
-	s->now = pri_word_next(&s->at);
+	s->now = next_word(&s->at);
 	return true;
 }
 
+/* An address of any kind, a network, a port: no name, and nothing that is a word of the grammar. */
 static bool
 item(struct spread *s)
 {
-	if (!number(&s->now) || !s->heads)
+	const struct word *w = &s->now;
+
+	if (!s->heads || !w->len || strspn(w->at, "0123456789abcdefABCDEF.:/") < w->len ||
+		((w->at[0] < '0' || w->at[0] > '9') && !memchr(w->at, ':', w->len)))
 		return false;
 	fputs(s->items++ ? " or " : "", s->out);
 	for (size_t i = 0; i < s->heads; i++)
 		fprintf(s->out, "%.*s ", (int)s->head[i].len, s->head[i].at);
-	fprintf(s->out, "%.*s", (int)s->now.len, s->now.at);
-	s->now = pri_word_next(&s->at);
+	fprintf(s->out, "%.*s", (int)w->len, w->at);
+	s->now = next_word(&s->at);
 	return true;
 }
 
@@ -98,10 +91,10 @@ item(struct spread *s)
 static bool
 term(struct spread *s)
 {
-	if (qualifier(&s->now))
+	if (among(&s->now, beginnings, QUALIFIERS))
 		s->heads = 0;
-	for (; qualifier(&s->now); s->now = pri_word_next(&s->at)) {
-		if (s->heads == QUALIFIERS)
+	for (; among(&s->now, beginnings, QUALIFIERS); s->now = next_word(&s->at)) {
+		if (s->heads == HEAD_MAX)
 			return false;
 		s->head[s->heads++] = s->now;
 	}
@@ -125,7 +118,7 @@ pri_filter_spread(const char *text)
 	s.out = open_memstream(&made, &size);
 	if (!s.out)
 		return NULL;
-	s.now = pri_word_next(&s.at);
+	s.now = next_word(&s.at);
 	do
 		good = term(&s);
 	while (good && take(&s, "or"));
@@ -139,99 +132,56 @@ pri_filter_spread(const char *text)
 
 /* ---- cutting ---- */
 
-/* Nothing but names, addresses, numbers: what holds operators may hold an `or` as well. */
-static bool
-plain(const struct pri_word *w)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789.:/_-";
-
-	return pri_word_is(w, "(") || pri_word_is(w, ")") ||
-	       strspn(w->at, allowed) >= w->len;
-}
-
-static bool
-shifts(const struct pri_word *w)
-{
-	static const char *const list[] = {
-		"vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan"};
-
-	return pri_word_among(w, list, sizeof(list) / sizeof(*list));
-}
-
-/* A term that begins with one of these takes no qualifier from the one before. */
 static bool
 begins_term(const char *at)
 {
-	static const char *const list[] = {"host", "net", "port", "portrange", "src", "dst",
-		"ip", "ip6", "arp", "rarp", "tcp", "udp", "sctp", "icmp", "icmp6", "ether"};
-	struct pri_word w;
+	struct word w;
 
 	do
-		w = pri_word_next(&at);
-	while (pri_word_is(&w, "(") || pri_word_is(&w, "not"));
-	return pri_word_among(&w, list, sizeof(list) / sizeof(*list));
+		w = next_word(&at);
+	while (is(&w, "(") || is(&w, "not"));
+	return among(&w, beginnings, BEGINNINGS);
 }
 
-/* How many `or`s it may be cut at; 0 also when at none. With cut: where each begins and ends. */
-static size_t
-find_cuts(const char *text, struct pri_word *cuts)
+static char *
+cut(const char *text, size_t *count)
 {
+	static const char *const shifting[] = {
+		"vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan"};
+	/* names, addresses, numbers: what holds operators may hold an `or` as well */
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789.:/_-";
+	char *copy = strdup(text);
 	const char *at = text;
-	size_t count = 0;
+	size_t cuts = 0;
 	int depth = 0;
+	bool good = copy != NULL;
 
-	for (struct pri_word w = pri_word_next(&at); w.len; w = pri_word_next(&at)) {
-		if (!plain(&w) || shifts(&w))
-			return 0;
-		depth += pri_word_is(&w, "(") - pri_word_is(&w, ")");
-		if (depth < 0 || (depth == 0 && pri_word_is(&w, "and")))
-			return 0;
-		if (depth > 0 || !pri_word_is(&w, "or") || !begins_term(at))
-			continue;
-		if (cuts)
-			cuts[count] = w;
-		count++;
+	for (struct word w = next_word(&at); good && w.len; w = next_word(&at)) {
+		int nested = is(&w, "(") - is(&w, ")");
+
+		depth += nested;
+		good = (nested || strspn(w.at, allowed) >= w.len) && depth >= 0 &&
+		       (depth > 0 || !is(&w, "and")) &&
+		       !among(&w, shifting, sizeof(shifting) / sizeof(*shifting));
+		if (depth == 0 && is(&w, "or") && begins_term(at) &&
+			++cuts % PRI_FILTER_PART == 0)
+			memcpy(copy + (w.at - text), "\0 ", 2);
 	}
-	return depth == 0 ? count : 0;
+	*count = cuts / PRI_FILTER_PART + 1;
+	if (good && depth == 0 && cuts >= PRI_FILTER_SPLIT_MIN)
+		return copy;
+	free(copy);
+	return NULL;
 }
 
-static size_t
-cut(const char *text, char ***parts)
+char *
+pri_filter_split(const char *text, size_t *count)
 {
-	size_t count = find_cuts(text, NULL), made = 0, len = strlen(text) + 1;
-	struct pri_word *cuts;
-	char **list, *copy;
-
-	if (count < PRI_FILTER_SPLIT_MIN)
-		return 0;
-	cuts = calloc(count, sizeof(*cuts));
-	list = malloc((count / PRI_FILTER_PART + 1) * sizeof(*list) + len);
-	if (!cuts || !list) {
-		free(cuts);
-		free(list);
-		return 0;
-	}
-	find_cuts(text, cuts);
-	copy = memcpy(list + count / PRI_FILTER_PART + 1, text, len);
-	list[made++] = copy;
-	for (size_t i = PRI_FILTER_PART - 1; i < count; i += PRI_FILTER_PART) {
-		copy[cuts[i].at - text] = 0;
-		list[made++] = copy + (cuts[i].at - text) + cuts[i].len;
-	}
-	free(cuts);
-	*parts = list;
-	return made;
-}
-
-size_t
-pri_filter_split(const char *text, char ***parts)
-{
-	size_t count = cut(text, parts);
-	char *spread = count ? NULL : pri_filter_spread(text);
+	char *parts = cut(text, count), *spread = parts ? NULL : pri_filter_spread(text);
 
 	if (spread)
-		count = cut(spread, parts);
+		parts = cut(spread, count);
 	free(spread);
-	return count;
+	return parts;
 }

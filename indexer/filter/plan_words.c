@@ -9,8 +9,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 
-/* ---- leaves ---- */
-
 /* ---- keys ---- */
 
 static void
@@ -24,52 +22,33 @@ print_address(FILE *to, const uint8_t *bytes, size_t len)
 
 /* Kinds of keys and numbers come in twos: of the source, and one more of the destination. */
 static const char *
-side_of(unsigned number, bool both)
+side_of(uint64_t number, bool both)
 {
 	return both ? "" : number % 2 ? "dst " : "src ";
 }
 
+/* A type or a protocol. */
 static void
-print_net(FILE *to, const struct pri_key *key)
+print_named(FILE *to, const char *what, uint8_t kind, uint32_t value)
 {
-	uint8_t bytes[16] = {0};
+	static const struct {
+		uint8_t kind;
+		uint16_t value;
+		const char *name;
+	} names[] = {{PRI_KEY_ETHERTYPE, 0x0800, "IPv4"},
+		{PRI_KEY_ETHERTYPE, 0x0806, "ARP"}, {PRI_KEY_ETHERTYPE, 0x8035, "RARP"},
+		{PRI_KEY_ETHERTYPE, 0x86dd, "IPv6"}, {PRI_KEY_ETHERTYPE, 0x8100, "VLAN"},
+		{PRI_KEY_ETHERTYPE, 0x88a8, "QinQ"}, {PRI_KEY_ETHERTYPE, 0x8847, "MPLS"},
+		{PRI_KEY_ETHERTYPE, 0x8864, "PPPoE"}, {PRI_KEY_PROTO, 1, "ICMP"},
+		{PRI_KEY_PROTO, 6, "TCP"}, {PRI_KEY_PROTO, 17, "UDP"},
+		{PRI_KEY_PROTO, 58, "ICMPv6"}, {PRI_KEY_PROTO, 132, "SCTP"}};
 
-	memcpy(bytes, key->bytes, key->len);
-	fputs("net ", to);
-	print_address(to, bytes, key->len < 4 ? 4 : 16);
-	fprintf(to, "/%u", 8u * key->len);
-}
-
-static void
-print_named(FILE *to, const char *what, uint32_t value, const char *const *names,
-	const uint32_t *values)
-{
-	for (size_t i = 0; names[i]; i++)
-		if (values[i] == value) {
-			fprintf(to, "%s %s", what, names[i]);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (names[i].kind == kind && names[i].value == value) {
+			fprintf(to, "%s %s", what, names[i].name);
 			return;
 		}
 	fprintf(to, value > 255 ? "%s 0x%04x" : "%s %u", what, value);
-}
-
-static void
-print_type(FILE *to, uint32_t value)
-{
-	static const char *const names[] = {
-		"IPv4", "ARP", "RARP", "IPv6", "VLAN", "QinQ", "MPLS", "PPPoE", NULL};
-	static const uint32_t values[] = {
-		0x0800, 0x0806, 0x8035, 0x86dd, 0x8100, 0x88a8, 0x8847, 0x8864};
-
-	print_named(to, "type", value, names, values);
-}
-
-static void
-print_proto(FILE *to, uint32_t value)
-{
-	static const char *const names[] = {"ICMP", "TCP", "UDP", "ICMPv6", "SCTP", NULL};
-	static const uint32_t values[] = {1, 6, 17, 58, 132};
-
-	print_named(to, "protocol", value, names, values);
 }
 
 /* Leaves of a plan in words; both: it is of one side, and the same of the other side is an alternative. */
@@ -79,6 +58,7 @@ plan_print_key(FILE *to, const struct pri_key *key, bool both)
 	const char *side = side_of(key->kind, both);
 	const uint8_t *b = key->bytes;
 	size_t half = key->len / 2;
+	uint8_t net[16] = {0};
 
 	switch (key->kind) {
 	case PRI_KEY_SRC:
@@ -96,13 +76,16 @@ plan_print_key(FILE *to, const struct pri_key *key, bool both)
 			b[0], b[1], b[2], b[3], b[4], b[5]);
 		break;
 	case PRI_KEY_NET:
-		print_net(to, key);
+		memcpy(net, b, key->len);
+		fputs("net ", to);
+		print_address(to, net, key->len < 4 ? 4 : 16);
+		fprintf(to, "/%u", 8u * key->len);
 		break;
 	case PRI_KEY_ETHERTYPE:
-		print_type(to, pr_get_be16(b));
+		print_named(to, "type", key->kind, pr_get_be16(b));
 		break;
 	case PRI_KEY_PROTO:
-		print_proto(to, b[0]);
+		print_named(to, "protocol", key->kind, b[0]);
 		break;
 	case PRI_KEY_VLAN:
 		fprintf(to, "VLAN %u", pr_get_be16(b));
@@ -132,47 +115,22 @@ plan_print_key(FILE *to, const struct pri_key *key, bool both)
 /* ---- ranges ---- */
 
 static void
-print_ends(FILE *to, const struct pri_plan_range *r, bool addresses)
-{
-	int64_t ends[] = {r->least, r->most};
-
-	for (unsigned i = 0; i < 2; i++) {
-		uint8_t b[4];
-
-		if (i && r->least == r->most)
-			return;
-		if (i)
-			fputc('-', to);
-		pr_put_be32(b, (uint32_t)ends[i]);
-		if (addresses)
-			print_address(to, b, 4);
-		else
-			fprintf(to, "%" PRId64, ends[i]);
-	}
-}
-
-static void
-print_times(FILE *to, const struct pri_plan_range *r)
-{
-	char from[PR_TIME_TEXT], until[PR_TIME_TEXT];
-
-	pr_time_format(r->least, from, sizeof(from));
-	pr_time_format(r->most, until, sizeof(until));
-	if (r->most == PR_TIME_MAX)
-		fprintf(to, "after %s", from);
-	else if (r->least == PR_TIME_MIN)
-		fprintf(to, "before %s", until);
-	else
-		fprintf(to, "between %s and %s", from, until);
-}
-
-static void
 plan_print_range(FILE *to, const struct pri_plan_range *r, bool both)
 {
 	bool addresses = r->number == PRI_NUMBER_SRC4 || r->number == PRI_NUMBER_DST4;
+	char from[PR_TIME_TEXT], until[PR_TIME_TEXT];
+	const int64_t ends[] = {r->least, r->most};
+	uint8_t b[4];
 
 	if (r->number == PRI_NUMBER_TIME) {
-		print_times(to, r);
+		pr_time_format(r->least, from, sizeof(from));
+		pr_time_format(r->most, until, sizeof(until));
+		if (r->most == PR_TIME_MAX)
+			fprintf(to, "after %s", from);
+		else if (r->least == PR_TIME_MIN)
+			fprintf(to, "before %s", until);
+		else
+			fprintf(to, "between %s and %s", from, until);
 		return;
 	}
 	if (r->number == PRI_NUMBER_LENGTH && r->most == UINT32_MAX) {
@@ -180,10 +138,17 @@ plan_print_range(FILE *to, const struct pri_plan_range *r, bool both)
 		return;
 	}
 	if (r->number == PRI_NUMBER_LENGTH)
-		fputs("length ", to);
+		fputs("length", to);
 	else
-		fprintf(to, "%s%s ", side_of(r->number, both), addresses ? "host" : "port");
-	print_ends(to, r, addresses);
+		fprintf(to, "%s%s", side_of(r->number, both), addresses ? "host" : "port");
+	for (int i = 0; i < (r->least == r->most ? 1 : 2); i++) {
+		fputc(i ? '-' : ' ', to);
+		pr_put_be32(b, (uint32_t)ends[i]);
+		if (addresses)
+			print_address(to, b, 4);
+		else
+			fprintf(to, "%" PRId64, ends[i]);
+	}
 }
 
 struct words {
@@ -256,17 +221,13 @@ said_in_parts(const struct words *w, uint32_t node)
 static uint32_t
 plain(const struct words *w, uint32_t node)
 {
-	const struct pri_plan_node *n;
+	const struct pri_plan_node *n = node_of(w, node);
 
-	for (;;) {
-		n = node_of(w, node);
-		if (n->op == PRI_PLAN_AND && said_in_parts(w, n->left))
-			node = n->right;
-		else if (n->op == PRI_PLAN_AND && said_in_parts(w, n->right))
-			node = n->left;
-		else
-			return node;
-	}
+	if (n->op == PRI_PLAN_AND && said_in_parts(w, n->left))
+		return plain(w, n->right);
+	if (n->op == PRI_PLAN_AND && said_in_parts(w, n->right))
+		return plain(w, n->left);
+	return node;
 }
 
 static void
@@ -277,7 +238,6 @@ flatten(const struct words *w, uint32_t node, struct list *list)
 	*list = (struct list){.count = 0};
 	for (;; node = node_of(w, node)->right) {
 		bool last = node_of(w, node)->op != op;
-
 		uint32_t item = last ? node : node_of(w, node)->left;
 
 		if (said_in_parts(w, item))
@@ -292,10 +252,11 @@ flatten(const struct words *w, uint32_t node, struct list *list)
 }
 
 static void
-print_leaf(struct words *w, uint32_t node, bool both)
+print_leaf(struct words *w, uint32_t node, unsigned indent, bool both)
 {
 	const struct pri_plan_node *n = node_of(w, node);
 
+	begin_line(w, indent);
 	if (n->op == PRI_PLAN_KEY)
 		plan_print_key(w->to, &w->plan->keys[n->left], both);
 	else if (n->op == PRI_PLAN_RANGE)
@@ -307,48 +268,31 @@ print_leaf(struct words *w, uint32_t node, bool both)
 	fputc('\n', w->to);
 }
 
-/* The alternative that says the same of the other side, at or behind `from`; 0: none. */
-static size_t
-find_other_side(const struct words *w, const struct list *list, size_t at)
-{
-	for (size_t i = at + 1; i < list->count; i++)
-		if (both_sides(w, list->items[at], list->items[i]))
-			return i;
-	return 0;
-}
-
 static void print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth);
 
 static void
 print_alternatives(struct words *w, struct list *list, unsigned indent, unsigned depth)
 {
-	size_t shown = 0;
-
 	for (size_t i = 0; i < list->count; i++) {
-		size_t other = find_other_side(w, list, i);
+		size_t other = i + 1;
 
-		if (shown++ == ALTERNATIVES_SHOWN || w->lines >= PRI_PLAN_WORDS_MAX) {
+		if (i == ALTERNATIVES_SHOWN || w->lines >= PRI_PLAN_WORDS_MAX) {
 			begin_line(w, indent);
 			fprintf(w->to, "and %zu more\n", list->count - i + list->more);
 			return;
 		}
-		if (!other) {
+		while (other < list->count &&
+			!both_sides(w, list->items[i], list->items[other]))
+			other++;
+		if (other == list->count) {
 			print_node(w, list->items[i], indent, depth);
 			continue;
 		}
-		begin_line(w, indent);
-		print_leaf(w, list->items[i], true);
+		print_leaf(w, list->items[i], indent, true);
 		memmove(list->items + other, list->items + other + 1,
 			(list->count - other - 1) * sizeof(list->items[0]));
 		list->count--;
 	}
-}
-
-static void
-print_parts(struct words *w, const struct list *list, unsigned indent, unsigned depth)
-{
-	for (size_t i = 0; i < list->count && w->lines < PRI_PLAN_WORDS_MAX; i++)
-		print_node(w, list->items[i], indent, depth);
 }
 
 static void
@@ -358,15 +302,13 @@ print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth)
 	struct list list;
 
 	if (n->op != PRI_PLAN_AND && n->op != PRI_PLAN_OR) {
-		begin_line(w, indent);
-		print_leaf(w, node, false);
+		print_leaf(w, node, indent, false);
 		return;
 	}
 	flatten(w, node, &list);
 	if (n->op == PRI_PLAN_OR && list.count == 2 && !list.more &&
 		both_sides(w, list.items[0], list.items[1])) {
-		begin_line(w, indent);
-		print_leaf(w, list.items[0], true);
+		print_leaf(w, list.items[0], indent, true);
 		return;
 	}
 	begin_line(w, indent);
@@ -375,10 +317,11 @@ print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth)
 		return;
 	}
 	fputs(n->op == PRI_PLAN_AND ? "all of\n" : "any of\n", w->to);
-	if (n->op == PRI_PLAN_AND)
-		print_parts(w, &list, indent + 1, depth + 1);
-	else
+	if (n->op == PRI_PLAN_OR)
 		print_alternatives(w, &list, indent + 1, depth + 1);
+	else
+		for (size_t i = 0; i < list.count && w->lines < PRI_PLAN_WORDS_MAX; i++)
+			print_node(w, list.items[i], indent + 1, depth + 1);
 }
 
 void
