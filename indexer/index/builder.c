@@ -252,7 +252,7 @@ finish_batch(struct pri_builder *b)
 	b->figures.open = 0;
 	b->batch_bytes = 0;
 	pri_level1_begin(&b->level1);
-	if (!b->slow && pri_summarizer_keys(&b->summarizer, &b->wide) < 0)
+	if (!b->slow && pri_hashset_add_all(&b->summarizer.keys, &b->wide) < 0)
 		return -1;
 	pri_hashset_clear(&b->wide);
 	pri_heavy_hitters_clear(&b->hitters);
@@ -279,7 +279,7 @@ extend_batch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t le
 	b->figures.packets += h->count;
 	b->figures.bytes += len;
 	b->figures.keys += b->segment.keys.count;
-	if (b->slow && pri_summarizer_keys(&b->summarizer, &b->segment.wide) < 0)
+	if (b->slow && pri_hashset_add_all(&b->summarizer.keys, &b->segment.wide) < 0)
 		return -1;
 	return pri_summarizer_segment(&b->summarizer, sequence, proof, h, &b->segment);
 }
@@ -315,8 +315,7 @@ put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len
 		rc = pri_level1_add(
 			&b->level1, sequence, proof, &b->segment, b->record_max);
 	}
-	if (rc < 0 || pri_hashset_add_all(
-			      &b->wide, b->segment.wide.items, b->segment.wide.count) < 0)
+	if (rc < 0 || pri_hashset_add_all(&b->wide, &b->segment.wide) < 0)
 		return -1;
 	pri_segment_keys_count_hosts(&b->segment, &b->hitters);
 	if (extend_batch(b, sequence, proof, len) < 0 ||

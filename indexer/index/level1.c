@@ -8,6 +8,7 @@
 #include "indexer/index/segment_keys.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
+#include "proto/base/field_table.h"
 
 #define TOP_HEADER 16
 
@@ -31,14 +32,33 @@ item_at(const struct pri_level1 *l, unsigned index)
 	return l->body + PRI_LEVEL1_HEADER + (size_t)index * PRI_LEVEL1_ITEM;
 }
 
-static bool
-item_valid(const struct pri_level1 *l, unsigned index, size_t total)
-{
-	const uint8_t *at = item_at(l, index);
-	uint64_t len = (uint64_t)pr_get_le16(at + 16) + pr_get_le32(at + 20);
+#define ITEM(member) PR_INT(struct pri_level1_segment, member)
+static const struct pr_field item_rows[] = {ITEM(proof), ITEM(data_at), ITEM(keyed),
+	PR_ZEROS(3), ITEM(series_len), ITEM(series_width), ITEM(held_form), ITEM(held_len),
+	ITEM(len_min), ITEM(len_max), ITEM(sport_min), ITEM(sport_max), ITEM(dport_min),
+	ITEM(dport_max), ITEM(ports), ITEM(octets)};
+static const struct pr_field_table item_fields = PR_FIELD_TABLE(item_rows);
 
-	return at[18] < 64 && at[19] <= PRI_HELD_BITS && len <= total &&
-	       within(pr_get_le32(at + 8), (size_t)len, total);
+#define HEAD(member) PR_INT(struct pri_level1, member)
+#define COMPOSITES 28
+static const struct pr_field head_rows[] = {PR_ZEROS(6), HEAD(link), HEAD(first_sequence),
+	HEAD(segments), HEAD(tops), HEAD(tops_at), HEAD(packets_short), PR_ZEROS(4),
+	HEAD(bytes_short), HEAD(pages), HEAD(low_bits), HEAD(hash_bits), PR_ZEROS(2),
+	HEAD(check)};
+static const struct pr_field_table head_fields = PR_FIELD_TABLE(head_rows);
+
+static struct pri_level1_segment
+item_of(const struct pri_level1 *l, unsigned index)
+{
+	struct pr_cursor c = pr_cursor_make(item_at(l, index), PRI_LEVEL1_ITEM);
+	struct pri_level1_segment s = {.index = (uint16_t)index,
+		.composites = l->body + COMPOSITES,
+		.series = l->body,
+		.held = l->body};
+
+	if (!pr_field_table_load(&c, &s, &item_fields, PR_LITTLE_ENDIAN))
+		s.keyed = false; /* cannot be: an item has all its bytes */
+	return s;
 }
 
 static const uint8_t *
@@ -47,32 +67,29 @@ page_lens(const struct pri_level1 *l)
 	return item_at(l, l->segments);
 }
 
-/* If no segment is keyed, there need not be pages. */
 static bool
-pages_valid(const struct pri_level1 *l, size_t total)
+items_valid(const struct pri_level1 *l, size_t total)
 {
 	size_t at = pri_level1_head(l->segments, l->pages), len, least;
+	bool keyed = false;
 
+	for (unsigned i = 0; i < l->segments; i++) {
+		const struct pri_level1_segment s = item_of(l, i);
+
+		keyed |= s.keyed;
+		if (s.series_width >= 64 || s.held_form > PRI_HELD_BITS ||
+			!within(s.data_at, (size_t)s.series_len + s.held_len, total))
+			return false;
+	}
 	for (uint32_t i = 0; i <= l->pages; i++, at += len) {
 		len = pr_get_le16(page_lens(l) + 2 * i);
 		least = i < l->pages ? PAGE_HEADER : RESERVED_PAGE;
 		if (len < least || !within(at, len, total))
 			return false;
 	}
-	return l->low_bits <= PRI_LEVEL1_LOW_MAX && l->hash_bits > 0 && l->hash_bits <= 32;
-}
-
-static bool
-items_valid(const struct pri_level1 *l, size_t total)
-{
-	bool keyed = false;
-
-	for (unsigned i = 0; i < l->segments; i++) {
-		keyed |= item_at(l, i)[12];
-		if (!item_valid(l, i, total))
-			return false;
-	}
-	return (l->pages || !keyed) && pages_valid(l, total);
+	/* if no segment is keyed, there need not be pages */
+	return (l->pages || !keyed) && l->low_bits <= PRI_LEVEL1_LOW_MAX &&
+	       l->hash_bits > 0 && l->hash_bits <= 32;
 }
 
 static bool
@@ -90,22 +107,6 @@ tops_valid(const struct pri_level1 *l)
 	return l->tops <= PRI_LEVEL1_TOPS_MAX;
 }
 
-static void
-take_header(struct pri_level1 *l, const uint8_t *p)
-{
-	l->link = pr_get_le16(p + 6);
-	l->first_sequence = pr_get_le64(p + 8);
-	l->segments = pr_get_le16(p + 16);
-	l->tops = pr_get_le16(p + 18);
-	l->tops_at = pr_get_le32(p + 20);
-	l->packets_short = pr_get_le32(p + 24);
-	l->bytes_short = pr_get_le64(p + 32);
-	l->pages = pr_get_le16(p + 40);
-	l->low_bits = pr_get_le16(p + 42);
-	l->hash_bits = pr_get_le16(p + 44);
-	l->check = pr_get_le64(p + 48);
-}
-
 size_t
 pri_level1_head_of(const void *header)
 {
@@ -119,6 +120,7 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 	struct pr_error *err)
 {
 	const uint8_t *p = body;
+	struct pr_cursor c = pr_cursor_make(body, len);
 	size_t head;
 
 	if (len < PRI_LEVEL1_HEADER || len > total || pr_get_le32(p) != PRI_LEVEL1_MAGIC)
@@ -127,9 +129,9 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 		return pr_error_set(err, "index: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PRI_LEVEL1_VERSION);
 	*l = (struct pri_level1){.body = p, .len = len, .whole = len == total};
-	take_header(l, p);
 	head = pri_level1_head_of(p);
-	if (l->segments == 0 || l->segments > PRI_LEVEL1_SEGMENTS_MAX ||
+	if (!pr_field_table_load(&c, l, &head_fields, PR_LITTLE_ENDIAN) ||
+		l->segments == 0 || l->segments > PRI_LEVEL1_SEGMENTS_MAX ||
 		l->pages > PRI_LEVEL1_PAGES_MAX || len < head)
 		return pr_error_set(
 			err, "index: %zu bytes cannot hold %u segments", len, l->segments);
@@ -143,29 +145,13 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 void
 pri_level1_get(const struct pri_level1 *l, unsigned index, struct pri_level1_segment *s)
 {
-	const uint8_t *at = item_at(l, index);
-
-	*s = (struct pri_level1_segment){.proof = pr_get_le64(at),
-		.index = (uint16_t)index,
-		.keyed = at[12],
-		.series_width = at[18],
-		.held_form = at[19],
-		.len_min = pr_get_le32(at + 24),
-		.len_max = pr_get_le32(at + 28),
-		.sport_min = pr_get_le16(at + 32),
-		.sport_max = pr_get_le16(at + 34),
-		.dport_min = pr_get_le16(at + 36),
-		.dport_max = pr_get_le16(at + 38),
-		.ports = at + 40,
-		.octets = at + 64,
-		.composites = l->body + 28,
-		.series = l->body,
-		.held = l->body};
-	if (!l->whole)
+	*s = item_of(l, index);
+	if (!l->whole) {
+		s->series_len = 0;
+		s->held_len = 0;
 		return;
-	s->series_len = pr_get_le16(at + 16);
-	s->held_len = pr_get_le32(at + 20);
-	s->series = l->body + pr_get_le32(at + 8);
+	}
+	s->series = l->body + s->data_at;
 	s->held = s->series + s->series_len;
 }
 
@@ -235,15 +221,6 @@ has_port(const struct pri_level1_segment *s, int64_t least, int64_t most, uint16
 		pri_port_interval((uint16_t)(most < max ? most : max)));
 }
 
-static bool
-has_octet(const struct pri_level1_segment *s, int64_t least, int64_t most)
-{
-	if (!overlaps(least, most, 0, UINT32_MAX))
-		return false;
-	return any_bit(s->octets, least > 0 ? (unsigned)(least >> 24) : 0,
-		most < UINT32_MAX ? (unsigned)(most >> 24) : 255);
-}
-
 bool
 pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
 	int64_t least, int64_t most)
@@ -261,7 +238,9 @@ pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
 		return has_port(s, least, most, s->dport_min, s->dport_max);
 	case PRI_NUMBER_SRC4:
 	case PRI_NUMBER_DST4:
-		return has_octet(s, least, most);
+		return overlaps(least, most, 0, UINT32_MAX) &&
+		       any_bit(s->octets, least > 0 ? (unsigned)(least >> 24) : 0,
+			       most < UINT32_MAX ? (unsigned)(most >> 24) : 255);
 	default:
 		return true;
 	}
@@ -384,41 +363,23 @@ pri_level1_size(const struct pri_level1_writer *w)
 /* ---- one segment more ---- */
 
 static void
-put_item(uint8_t *at, uint64_t proof, const struct pri_segment_keys *s, size_t data)
-{
-	memset(at, 0, PRI_LEVEL1_ITEM);
-	pr_put_le64(at, proof);
-	pr_put_le32(at + 8, (uint32_t)data); /* made absolute at the end */
-	pr_put_le16(at + 16, (uint16_t)s->series_len);
-	at[18] = s->series_width;
-	at[19] = s->held_form;
-	pr_put_le32(at + 20, (uint32_t)s->held_len);
-	pr_put_le32(at + 24, s->len_min);
-	pr_put_le32(at + 28, s->len_max);
-	pr_put_le16(at + 32, s->sport_min);
-	pr_put_le16(at + 34, s->sport_max);
-	pr_put_le16(at + 36, s->dport_min);
-	pr_put_le16(at + 38, s->dport_max);
-	memcpy(at + 40, s->ports, PRI_LEVEL1_PORTS);
-	memcpy(at + 64, s->octets, PRI_LEVEL1_OCTETS);
-}
-
-static void
 put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_segment_keys *s)
 {
-	size_t count = s->indexed ? s->keys.count : 0;
+	struct pri_level1_segment *item = &w->items[w->segments];
+	size_t count = s->item.keyed ? s->keys.count : 0;
 
-	put_item(w->items + (size_t)w->segments * PRI_LEVEL1_ITEM, proof, s, w->used);
-	memcpy(w->data + w->used, s->series, s->series_len);
-	w->used += s->series_len;
-	if (s->held_len)
-		memcpy(w->data + w->used, s->held, s->held_len);
-	w->used += s->held_len;
+	*item = s->item;
+	item->proof = proof;
+	item->data_at = (uint32_t)w->used;
+	memcpy(w->data + w->used, s->series, item->series_len);
+	w->used += item->series_len;
+	if (item->held_len)
+		memcpy(w->data + w->used, s->held, item->held_len);
+	w->used += item->held_len;
 	if (count)
 		memcpy(w->hashes + w->count, s->keys.items, count * sizeof(*w->hashes));
 	w->count += count;
-	w->ends[w->segments] = w->count;
-	w->keyed[w->segments++] = s->indexed;
+	w->ends[w->segments++] = w->count;
 }
 
 int
@@ -429,7 +390,8 @@ pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
 
 	if (w->segments == PRI_LEVEL1_SEGMENTS_MAX)
 		return 0;
-	if (PR_ARRAY_RESERVE(w->data, w->room, w->used + s->series_len + s->held_len) < 0 ||
+	if (PR_ARRAY_RESERVE(w->data, w->room,
+		    w->used + s->item.series_len + s->item.held_len) < 0 ||
 		PR_ARRAY_RESERVE(w->hashes, w->hash_room, 2 * (w->count + s->keys.count)) <
 			0)
 		return -1;
@@ -449,51 +411,26 @@ pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
 
 /* ---- the record ---- */
 
+/* The head without its check; its items' data is at `data`. */
 static void
-check_pages(uint64_t check, const uint8_t *lens, uint32_t pages, uint8_t *at)
+put_head(const struct pri_level1_writer *w, const struct pri_level1 *l, size_t data,
+	uint8_t *out)
 {
-	for (uint32_t i = 0; i <= pages; i++) {
-		size_t len = pr_get_le16(lens + 2 * i);
+	struct pr_writer to = pr_writer_make(
+		out, PRI_LEVEL1_HEADER + (size_t)w->segments * PRI_LEVEL1_ITEM);
+	bool fits = pr_field_table_store(&to, l, &head_fields, PR_LITTLE_ENDIAN);
 
-		pr_put_le64(at, page_check(check, i, at, len));
-		at += len;
+	for (unsigned i = 0; i < w->segments; i++) {
+		struct pri_level1_segment item = w->items[i];
+
+		item.data_at += (uint32_t)data;
+		item.keyed = l->pages && item.keyed;
+		fits &= pr_field_table_store(&to, &item, &item_fields, PR_LITTLE_ENDIAN);
 	}
-}
-
-static void
-put_items(const struct pri_level1_writer *w, bool pages, uint8_t *at, size_t data)
-{
-	memcpy(at, w->items, (size_t)w->segments * PRI_LEVEL1_ITEM);
-	for (unsigned i = 0; i < w->segments; i++, at += PRI_LEVEL1_ITEM) {
-		pr_put_le32(at + 8, pr_get_le32(at + 8) + (uint32_t)data);
-		at[12] = pages && w->keyed[i];
-	}
-}
-
-static uint8_t *
-put_top(uint8_t *at, const struct pri_level1_top *top)
-{
-	pr_put_le32(at, top->len);
-	pr_put_le32(at + 4, top->packets);
-	pr_put_le64(at + 8, top->bytes);
-	memcpy(at + 16, top->address, top->len);
-	return at + 16 + top->len;
-}
-
-static void
-put_header(const struct pri_level1_writer *w, const struct pri_level1_keys *keys,
-	uint16_t link, uint8_t *out)
-{
-	memset(out, 0, PRI_LEVEL1_HEADER);
+	(void)fits; /* there is room for all */
 	pr_put_le32(out, PRI_LEVEL1_MAGIC);
 	pr_put_le16(out + 4, PRI_LEVEL1_VERSION);
-	pr_put_le16(out + 6, link);
-	pr_put_le64(out + 8, w->first_sequence);
-	pr_put_le16(out + 16, (uint16_t)w->segments);
-	memcpy(out + 28, w->composites.masks, sizeof(w->composites.masks));
-	pr_put_le16(out + 40, (uint16_t)keys->pages);
-	pr_put_le16(out + 42, (uint16_t)keys->low_bits);
-	pr_put_le16(out + 44, (uint16_t)keys->hash_bits);
+	memcpy(out + COMPOSITES, w->composites.masks, sizeof(w->composites.masks));
 }
 
 size_t
@@ -504,27 +441,40 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	uint8_t *pages, *data, *at;
 	struct pri_level1_keys keys;
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
-	size_t top_count = pri_heavy_hitters_best(hitters, tops);
-	uint64_t check, packets = hitters->packets_short;
+	struct pri_level1 l = {.link = link,
+		.first_sequence = w->first_sequence,
+		.segments = (uint16_t)w->segments,
+		.tops = (uint16_t)pri_heavy_hitters_best(hitters, tops),
+		.packets_short = hitters->packets_short < UINT32_MAX
+					 ? (uint32_t)hitters->packets_short
+					 : UINT32_MAX,
+		.bytes_short = hitters->bytes_short};
+	size_t len;
 
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
+	l.pages = (uint16_t)keys.pages;
+	l.low_bits = (uint16_t)keys.low_bits;
+	l.hash_bits = (uint16_t)keys.hash_bits;
 	pages = lens + 2 * (keys.pages + 1);
-	data = pages + pri_level1_keys_put(&keys, pages, lens);
+	data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
 	pr_put_le16(lens + 2 * keys.pages, RESERVED_PAGE);
-	data += RESERVED_PAGE;
-	at = data + w->used;
-	put_header(w, &keys, link, out);
-	put_items(w, keys.pages > 0, out + PRI_LEVEL1_HEADER, (size_t)(data - out));
 	memcpy(data, w->data, w->used);
-	pr_put_le16(out + 18, (uint16_t)top_count);
-	pr_put_le32(out + 20, (uint32_t)(at - out));
-	pr_put_le32(out + 24, packets < UINT32_MAX ? (uint32_t)packets : UINT32_MAX);
-	pr_put_le64(out + 32, hitters->bytes_short);
-	check = head_check(out, (size_t)(pages - out));
-	pr_put_le64(out + 48, check);
-	check_pages(check, lens, keys.pages, pages);
-	for (size_t i = 0; i < top_count; i++)
-		at = put_top(at, &tops[i]);
+	at = data + w->used;
+	l.tops_at = (uint32_t)(at - out);
+	put_head(w, &l, (size_t)(data - out), out);
+	l.check = head_check(out, (size_t)(pages - out));
+	pr_put_le64(out + CHECKED, l.check);
+	for (uint32_t i = 0; i <= keys.pages; i++, pages += len) {
+		len = pr_get_le16(lens + 2 * i);
+		pr_put_le64(pages, page_check(l.check, i, pages, len));
+	}
+	for (const struct pri_level1_top *top = tops; top < tops + l.tops; top++) {
+		pr_put_le32(at, top->len);
+		pr_put_le32(at + 4, top->packets);
+		pr_put_le64(at + 8, top->bytes);
+		memcpy(at + TOP_HEADER, top->address, top->len);
+		at += top_len(top->len);
+	}
 	return (size_t)(at - out);
 }

@@ -70,14 +70,14 @@ struct pri_level1_segment {
 	uint64_t proof;
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
-	uint16_t index; /* in its record */
-	bool keyed;
-	const uint8_t *ports, *octets; /* as all below it points into the record */
+	uint8_t ports[PRI_LEVEL1_PORTS], octets[PRI_LEVEL1_OCTETS];
+	uint8_t keyed, series_width, held_form;
+	uint16_t series_len;
+	uint32_t held_len, data_at;
+	/* of a record that was opened; the pointers are into it */
+	uint16_t index;
 	const uint8_t *composites; /* masks, PRI_COMPOSITES_MAX of them */
 	const uint8_t *series, *held; /* of a whole record, else empty */
-	uint16_t series_len;
-	uint32_t held_len;
-	uint8_t series_width, held_form;
 };
 
 struct pri_level1_top {
@@ -158,14 +158,14 @@ bool pri_level1_series(
 
 struct pri_segment_keys;
 struct pri_level1_writer {
-	uint8_t items[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_ITEM];
+	struct pri_level1_segment
+		items[PRI_LEVEL1_SEGMENTS_MAX]; /* their data counted from its beginning */
 	uint8_t *data; /* series and held seqs */
 	size_t used, room;
 	uint64_t *
 		hashes; /* of the keys of all segments, one after the other, and as much to sort */
 	size_t count, hash_room;
 	size_t ends[PRI_LEVEL1_SEGMENTS_MAX];
-	bool keyed[PRI_LEVEL1_SEGMENTS_MAX];
 	size_t max; /* of the record */
 	uint64_t first_sequence;
 	unsigned segments;

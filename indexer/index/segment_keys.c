@@ -64,7 +64,7 @@ add_nets(struct pri_segment_keys *s, const uint8_t *address, size_t len)
 	if (len == 4) {
 		if (add(s, PRI_KEY_NET, address, 3))
 			add(s, PRI_KEY_NET, address, 2);
-		if (!test_and_set(s->octets, address[0]))
+		if (!test_and_set(s->item.octets, address[0]))
 			pri_hashset_push(
 				&s->wide, pri_key_hash_bytes(PRI_KEY_NET, address, 1));
 	} else if (add(s, PRI_KEY_NET, address, 8) && add(s, PRI_KEY_NET, address, 6)) {
@@ -115,8 +115,8 @@ add_port(struct pri_segment_keys *s, const uint8_t *bytes, bool source, bool tcp
 	uint16_t port = pr_get_be16(bytes);
 	uint64_t *seen = &s->seen_ports[port / 16];
 	unsigned shift = port % 16 * 4u;
-	uint16_t *least = source ? &s->sport_min : &s->dport_min;
-	uint16_t *most = source ? &s->sport_max : &s->dport_max;
+	uint16_t *least = source ? &s->item.sport_min : &s->item.dport_min;
+	uint16_t *most = source ? &s->item.sport_max : &s->item.dport_max;
 	uint8_t key[3] = {bytes[0], bytes[1], tcp ? 6 : 17};
 	unsigned bit = 1u << (2 * tcp + source);
 	uint64_t either, was = *seen >> shift;
@@ -133,7 +133,7 @@ add_port(struct pri_segment_keys *s, const uint8_t *bytes, bool source, bool tcp
 		pri_hashset_push(&s->wide, either);
 	*least = port < *least ? port : *least;
 	*most = port > *most ? port : *most;
-	test_and_set(s->ports, pri_port_interval(port));
+	test_and_set(s->item.ports, pri_port_interval(port));
 }
 
 /* As memcmp. */
@@ -394,10 +394,9 @@ forget(struct pri_segment_keys *s)
 	memset(s->buckets, 0, sizeof(s->buckets));
 	memset(s->seen_ports, 0, sizeof(s->seen_ports));
 	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
-	memset(s->ports, 0, sizeof(s->ports));
-	memset(s->octets, 0, sizeof(s->octets));
-	s->sport_min = s->dport_min = UINT16_MAX;
-	s->sport_max = s->dport_max = 0;
+	s->item = (struct pri_level1_segment){.sport_min = UINT16_MAX,
+		.dport_min = UINT16_MAX,
+		.held_form = PRI_HELD_ALL};
 	s->seq_count = 0;
 }
 
@@ -446,7 +445,7 @@ find_interval(const struct pri_segment_keys *s, int64_t time, struct interval *o
 {
 	int64_t first = second_of(s->header.min_time), now = second_of(time);
 	uint64_t at =
-		now > first ? ((uint64_t)now - (uint64_t)first) >> s->series_width : 0;
+		now > first ? ((uint64_t)now - (uint64_t)first) >> s->item.series_width : 0;
 
 	/* the cached bucket is always one second long; other times and longer buckets are looked up again */
 	out->first = (int64_t)((uint64_t)now * PR_NS_PER_S);
@@ -517,8 +516,8 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	uint64_t *seq = s->seqs;
 	int rc;
 
-	s->indexed = linktype != NULL;
-	s->series_width = series_width(&r->header);
+	s->item.keyed = linktype != NULL;
+	s->item.series_width = series_width(&r->header);
 	pr_segment_walk_begin(&walk, r);
 	while ((rc = pr_segment_walk_next(&walk, &step)) == 1) {
 		fetch_ahead(from, walk.at);
@@ -534,8 +533,8 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 			return -1;
 	}
 	s->seq_count = (size_t)(seq - s->seqs);
-	s->len_min = least;
-	s->len_max = most;
+	s->item.len_min = least;
+	s->item.len_max = most;
 	return rc < 0;
 }
 
@@ -562,7 +561,7 @@ encode_series(struct pri_segment_keys *s)
 			return -1;
 		last = i;
 	}
-	s->series_len = pr_writer_len(&w);
+	s->item.series_len = (uint16_t)pr_writer_len(&w);
 	return 0;
 }
 
@@ -589,20 +588,18 @@ encode_held(struct pri_segment_keys *s)
 	size_t bits = span / 8 + 1;
 	struct pr_writer w;
 
-	s->held_form = PRI_HELD_ALL;
-	s->held_len = 0;
 	if (span == s->seq_count - 1)
 		return 0;
 	if (PR_ARRAY_RESERVE(s->held, s->held_room, bits) < 0)
 		return -1;
 	w = pr_writer_make(s->held, bits);
-	s->held_form = PRI_HELD_RUNS;
+	s->item.held_form = PRI_HELD_RUNS;
 	if (put_runs(s, &w)) {
-		s->held_len = pr_writer_len(&w);
+		s->item.held_len = (uint32_t)pr_writer_len(&w);
 		return 0;
 	}
-	s->held_form = PRI_HELD_BITS;
-	s->held_len = bits;
+	s->item.held_form = PRI_HELD_BITS;
+	s->item.held_len = (uint32_t)bits;
 	memset(s->held, 0, bits);
 	for (size_t i = 0; i < s->seq_count; i++)
 		s->held[s->seqs[i] / 8] |= (uint8_t)(1u << s->seqs[i] % 8);

@@ -21,15 +21,11 @@ struct pri_segment_keys {
 	struct pri_composites composites; /* to be made; the caller's to set */
 	/* what is found */
 	struct pr_segment_header header;
-	bool indexed; /* false: its link type has no keys */
+	struct pri_level1_segment item; /* not keyed: its link type has no keys */
 	struct pri_hashset keys; /* pri_key_signature of all, but for what octets have */
 	struct pri_hashset wide; /* of pri_key_either of all but FLOW: for level 2 */
-	uint32_t len_min, len_max;
-	uint16_t sport_min, sport_max, dport_min, dport_max;
-	uint8_t ports[PRI_LEVEL1_PORTS], octets[PRI_LEVEL1_OCTETS];
 	uint8_t *series, *held; /* encoded */
-	size_t series_len, series_room, held_len, held_room;
-	uint8_t series_width, held_form;
+	size_t series_room, held_room;
 	/* at work */
 	struct pri_header_layouts layouts;
 	struct pri_hosts hosts;

@@ -139,11 +139,14 @@ pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 	return true;
 }
 
-/* Adds n hashes. Slots are prefetched: the set of a batch is larger than a cache. -1: no memory. */
+/* Adds those of another. Slots are prefetched: the set of a batch is larger than a cache. -1: no memory. */
 #define PRI_HASHSET_AHEAD 16
 static inline int
-pri_hashset_add_all(struct pri_hashset *s, const uint64_t *hashes, size_t n)
+pri_hashset_add_all(struct pri_hashset *s, const struct pri_hashset *other)
 {
+	const uint64_t *hashes = other->items;
+	const size_t n = other->count;
+
 	if (pri_hashset_prepare(s, n) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {

@@ -13,7 +13,7 @@ void
 pri_range_list_free(struct pri_range_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i].bits);
+		free((void *)list->items[i].bits);
 	free(list->items);
 	*list = (struct pri_range_list){0};
 }
@@ -22,31 +22,30 @@ int
 pri_range_builder_end(
 	struct pri_range_builder *s, struct pri_range_list *list, struct pr_error *err)
 {
-	struct pri_range *held;
 	uint64_t span = s->last - s->first + 1;
+	size_t len = s->last && s->held < span ? (size_t)(span + 7) / 8 : 0;
+	uint8_t *bits;
 
 	if (s->last == 0)
 		return 0;
-	if (PR_ARRAY_GROW(list->items, list->count) < 0)
+	bits = len ? malloc(len) : NULL;
+	if ((len && !bits) || PR_ARRAY_GROW(list->items, list->count) < 0) {
+		free(bits);
 		return pr_error_set(err, "no memory for the list of seqs held");
-	held = &list->items[list->count];
-	*held = (struct pri_range){.epoch = s->epoch,
+	}
+	if (len) {
+		memcpy(bits, s->bits, len);
+		memset(s->bits, 0, len);
+	}
+	list->bytes += len;
+	list->items[list->count++] = (struct pr_summary_run){.epoch = s->epoch,
 		.link = s->link,
 		.first = s->first,
 		.last = s->last,
 		.first_otime = s->first_otime,
-		.last_otime = s->last_otime};
-	if (s->held < span) {
-		held->bits_len = (size_t)(span + 7) / 8;
-		held->bits = malloc(held->bits_len);
-		if (!held->bits)
-			return pr_error_set(err, "no memory for the list of seqs held");
-		memcpy(held->bits, s->bits, held->bits_len);
-		list->bytes += held->bits_len;
-	}
-	list->count++;
-	if (s->held < span)
-		memset(s->bits, 0, (size_t)(span + 7) / 8);
+		.last_otime = s->last_otime,
+		.bits = bits,
+		.bits_len = len};
 	s->last = 0;
 	return 0;
 }
@@ -64,42 +63,6 @@ set_bits(uint8_t *bits, uint64_t from, uint64_t to)
 		bits[from / 8] |= (uint8_t)(1u << from % 8);
 }
 
-/* Without holes there are no bits yet. */
-static bool
-whole(const struct pri_range_builder *s)
-{
-	return s->held == s->last - s->first + 1;
-}
-
-int
-pri_range_builder_add(struct pri_range_builder *s, uint64_t seq, int64_t otime,
-	struct pri_range_list *list, struct pr_error *err)
-{
-	uint64_t at;
-
-	if (s->last && seq <= s->last)
-		return 0;
-	if (s->last &&
-		(seq - s->last > PRI_RANGE_HOLE || seq - s->first >= PRI_RANGE_SPAN) &&
-		pri_range_builder_end(s, list, err) < 0)
-		return -1;
-	if (s->last == 0) {
-		s->first = seq;
-		s->first_otime = otime;
-		s->held = 0;
-	}
-	at = seq - s->first;
-	if (at != s->held) { /* a hole before it, now or earlier */
-		if (whole(s))
-			set_bits(s->bits, 0, s->last - s->first);
-		s->bits[at / 8] |= (uint8_t)(1u << at % 8);
-	}
-	s->last = seq;
-	s->last_otime = otime;
-	s->held++;
-	return 0;
-}
-
 int
 pri_range_builder_add_range(struct pri_range_builder *s, uint64_t first, uint64_t last,
 	int64_t first_otime, int64_t last_otime, struct pri_range_list *list,
@@ -110,15 +73,26 @@ pri_range_builder_add_range(struct pri_range_builder *s, uint64_t first, uint64_
 	if (s->last && first <= s->last)
 		first = s->last + 1;
 	for (; first <= last; first = end + 1) {
-		/* begins a new stretch where it must */
-		if (pri_range_builder_add(s, first, first_otime, list, err) < 0)
+		if (s->last &&
+			(first - s->last > PRI_RANGE_HOLE ||
+				first - s->first >= PRI_RANGE_SPAN) &&
+			pri_range_builder_end(s, list, err) < 0)
 			return -1;
+		if (s->last == 0) {
+			s->first = first;
+			s->first_otime = first_otime;
+			s->held = 0;
+		}
 		end = s->first + PRI_RANGE_SPAN - 1;
 		if (end > last)
 			end = last;
-		if (end > first && !whole(s))
-			set_bits(s->bits, first + 1 - s->first, end - s->first);
-		s->held += end - first;
+		/* with a hole before it, now or earlier; without any there are no bits yet */
+		if (first - s->first != s->held) {
+			if (s->held == s->last - s->first + 1)
+				set_bits(s->bits, 0, s->last - s->first);
+			set_bits(s->bits, first - s->first, end - s->first);
+		}
+		s->held += end - first + 1;
 		s->last = end;
 		s->last_otime = last_otime;
 	}
@@ -188,12 +162,6 @@ pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t pro
 	return add_held(z, h, sketch, last_seq);
 }
 
-int
-pri_summarizer_keys(struct pri_summarizer *z, const struct pri_hashset *wide)
-{
-	return pri_hashset_add_all(&z->keys, wide->items, wide->count);
-}
-
 bool
 pri_summarizer_due(const struct pri_summarizer *z, size_t record_max)
 {
@@ -204,59 +172,26 @@ pri_summarizer_due(const struct pri_summarizer *z, size_t record_max)
 
 /* ---- the record ---- */
 
-static struct pr_summary_run *
-runs_of(const struct pri_range_list *list)
-{
-	struct pr_summary_run *runs = calloc(list->count + 1, sizeof(*runs));
-
-	for (size_t i = 0; runs && i < list->count; i++) {
-		const struct pri_range *h = &list->items[i];
-
-		runs[i] = (struct pr_summary_run){.first = h->first,
-			.last = h->last,
-			.first_otime = h->first_otime,
-			.last_otime = h->last_otime,
-			.bits = h->bits,
-			.bits_len = h->bits_len};
-	}
-	return runs;
-}
-
 int
 pri_summarizer_size(struct pri_summarizer *z, size_t *size)
 {
-	struct pr_summary_run *runs;
-
 	if (pri_range_builder_end(&z->stretch, &z->held, NULL) < 0)
 		return -1;
-	runs = runs_of(&z->held);
-	if (!runs)
-		return -1;
-	*size = pr_summary_size(z->keys.count, runs, z->held.count);
-	free(runs);
+	*size = pr_summary_size(z->keys.count, z->held.items, z->held.count);
 	return 0;
-}
-
-/* What the signature leaves of a record. */
-static size_t
-runs_max(const struct pri_summarizer *z, size_t record_max)
-{
-	size_t rest = pr_summary_size(z->keys.count, NULL, 0);
-
-	rest = rest < record_max ? record_max - rest : 0;
-	return rest < PRI_SUMMARIZE_RUNS_MAX ? rest : PRI_SUMMARIZE_RUNS_MAX;
 }
 
 size_t
 pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out)
 {
-	struct pr_summary_run *runs = runs_of(&z->held);
-	/* without memory for them it goes without, and says so */
-	size_t max = runs ? runs_max(z, record_max) : PR_SUMMARY_WITHOUT_RUNS;
-	size_t len = pr_summary_write(&z->span, z->keys.items, z->keys.count, runs,
-		runs ? z->held.count : 0, max, out);
+	/* what the signature leaves of a record */
+	size_t used = pr_summary_size(z->keys.count, NULL, 0), len,
+	       rest = used < record_max ? record_max - used : 0;
 
-	free(runs);
+	if (rest > PRI_SUMMARIZE_RUNS_MAX)
+		rest = PRI_SUMMARIZE_RUNS_MAX;
+	len = pr_summary_write(&z->span, z->keys.items, z->keys.count, z->held.items,
+		z->held.count, rest, out);
 	pri_hashset_clear(&z->keys);
 	pri_range_list_free(&z->held);
 	z->span.segments = 0;

@@ -20,16 +20,8 @@
 #define PRI_RANGE_SPAN 65536
 #define PRI_RANGE_HOLE 4096
 
-struct pri_range {
-	uint64_t epoch, first, last;
-	int64_t first_otime, last_otime;
-	uint8_t *bits; /* from malloc; NULL: all of first..last */
-	size_t bits_len;
-	uint16_t link;
-};
-
 struct pri_range_list {
-	struct pri_range *items;
+	struct pr_summary_run *items; /* their bits from malloc */
 	size_t count;
 	size_t bytes; /* of bits, over all */
 };
@@ -46,15 +38,18 @@ struct pri_range_builder {
 };
 
 /*
- * seqs must grow; one that does not (a second copy) is passed over. A stretch that must end goes to
- * list. -1: no memory.
+ * All seqs from first to last, whose otimes lie between these. They must grow; one that does not (a second copy)
+ * is passed over. A stretch that must end goes to list. -1: no memory.
  */
-int pri_range_builder_add(struct pri_range_builder *stretch, uint64_t seq, int64_t otime,
-	struct pri_range_list *list, struct pr_error *err);
-/* The same for all seqs from first to last, whose otimes lie between these. */
 int pri_range_builder_add_range(struct pri_range_builder *stretch, uint64_t first,
 	uint64_t last, int64_t first_otime, int64_t last_otime, struct pri_range_list *list,
 	struct pr_error *err);
+static inline int
+pri_range_builder_add(struct pri_range_builder *stretch, uint64_t seq, int64_t otime,
+	struct pri_range_list *list, struct pr_error *err)
+{
+	return pri_range_builder_add_range(stretch, seq, seq, otime, otime, list, err);
+}
 /* Ends the stretch, if there is one. */
 int pri_range_builder_end(struct pri_range_builder *stretch, struct pri_range_list *list,
 	struct pr_error *err);
@@ -71,7 +66,7 @@ int pri_range_builder_end(struct pri_range_builder *stretch, struct pri_range_li
 struct pri_summarizer {
 	struct pr_summary_span span; /* segments 0: none yet */
 	uint64_t check; /* pri_segments_digest_add over the segments */
-	struct pri_hashset keys;
+	struct pri_hashset keys; /* the caller adds those of the segments */
 	struct pri_range_builder stretch;
 	struct pri_range_list held;
 };
@@ -80,8 +75,6 @@ void pri_summarizer_free(struct pri_summarizer *z);
 /* The next segment, which follows those before it, and is of their line. -1: no memory. */
 int pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t proof,
 	const struct pr_segment_header *h, const struct pri_segment_keys *sketch);
-/* Hashes of the keys of segments that it has. */
-int pri_summarizer_keys(struct pri_summarizer *z, const struct pri_hashset *wide);
 /* It speaks of enough. record_max: bytes of a record that the volume takes. */
 bool pri_summarizer_due(const struct pri_summarizer *z, size_t record_max);
 /* -1: no memory. Then pri_summarizer_write to that many bytes; it is empty after. */

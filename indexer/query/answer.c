@@ -462,9 +462,9 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 	if (!a->pointers)
 		return pr_error_set(err, "no memory for what is held");
 	for (size_t i = 0; i < count; i++) {
-		const struct pri_range *from = i < a->held.count
-						       ? &a->held.items[i]
-						       : &a->edges.items[i - a->held.count];
+		const struct pr_summary_run *from =
+			i < a->held.count ? &a->held.items[i]
+					  : &a->edges.items[i - a->held.count];
 		Packrack__Held *out = &a->messages[i];
 
 		packrack__held__init(out);
@@ -472,7 +472,7 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 		out->link = from->link;
 		out->first = from->first;
 		out->last = from->last;
-		out->bits.data = from->bits;
+		out->bits.data = (uint8_t *)from->bits;
 		out->bits.len = from->bits_len;
 		out->first_otime = from->first_otime;
 		out->last_otime = from->last_otime;

@@ -718,7 +718,7 @@ pri_query_take_coverage(struct pri_query *q, struct pri_range_list *list,
 size_t
 pri_query_coverage_bytes(const struct pri_query *q)
 {
-	return q->coverage.bytes + q->coverage.count * sizeof(struct pri_range);
+	return q->coverage.bytes + q->coverage.count * sizeof(struct pr_summary_run);
 }
 
 static int

@@ -318,7 +318,7 @@ pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, siz
 		add(bits, s.log2, hashes[i]);
 	len = put_runs(span, runs, count, bits + size,
 		pr_summary_size(keys, runs, count) - PR_SUMMARY_HEADER - size);
-	if (len > runs_max || runs_max == PR_SUMMARY_WITHOUT_RUNS) {
+	if (len > runs_max) {
 		s.flags = PR_SUMMARY_NO_RUNS;
 		len = count = 0;
 	}

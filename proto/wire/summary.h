@@ -80,8 +80,10 @@ bool pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash);
 /* The same of eight at once, a bit each: bit i of all of them is the byte slices[i]. */
 uint8_t pr_summary_slices_have(const uint8_t *slices, unsigned log2, uint64_t hash);
 
-/* A stretch of seqs held; bits NULL: all. */
+/* A stretch of seqs held; bits NULL: all. epoch and link are in memory only: a summary says them once. */
 struct pr_summary_run {
+	uint64_t epoch;
+	uint16_t link;
 	uint64_t first, last;
 	int64_t first_otime, last_otime;
 	const uint8_t *bits;
@@ -102,9 +104,8 @@ bool pr_summary_walk_next(struct pr_summary_walk *walk, struct pr_summary_run *r
 size_t pr_summary_size(size_t keys, const struct pr_summary_run *runs, size_t count);
 /*
  * Writes a summary into out, of pr_summary_size bytes; returns its length. Leaves the runs out when they take
- * more than runs_max bytes, or always with PR_SUMMARY_WITHOUT_RUNS.
+ * more than runs_max bytes.
  */
-#define PR_SUMMARY_WITHOUT_RUNS SIZE_MAX
 size_t pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes,
 	size_t keys, const struct pr_summary_run *runs, size_t count, size_t runs_max,
 	uint8_t *out);

@@ -21,7 +21,7 @@ count_held(const struct pri_range_list *list)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		const struct pri_range *h = &list->items[i];
+		const struct pr_summary_run *h = &list->items[i];
 
 		if (!h->bits)
 			sum += h->last - h->first + 1;

@@ -89,7 +89,7 @@ END_TEST
 /* ---- seqs held ---- */
 
 static bool
-holds(const struct pri_range *h, uint64_t seq)
+holds(const struct pr_summary_run *h, uint64_t seq)
 {
 	uint64_t at = seq - h->first;
 
@@ -159,7 +159,7 @@ START_TEST(stretches_say_what_was_held)
 	pri_range_builder_end(s, &list, &err);
 	ck_assert_int_eq(pri_range_builder_end(s, &list, &err), 0);
 	for (size_t i = 0; i < list.count; i++) {
-		const struct pri_range *h = &list.items[i];
+		const struct pr_summary_run *h = &list.items[i];
 		ck_assert_uint_gt(h->first, last);
 		ck_assert_uint_le(h->last - h->first, PRI_RANGE_SPAN - 1);
 		ck_assert_int_eq(h->first_otime, (int64_t)h->first * 2);

@@ -42,11 +42,11 @@ add_segment(unsigned segment, bool patterns)
 {
 	static const uint8_t nothing[3];
 
-	sketch.indexed = true;
+	sketch.item.keyed = true;
 	ck_assert_int_eq(
 		PR_ARRAY_RESERVE(sketch.series, sketch.series_room, sizeof(nothing)), 0);
 	memcpy(sketch.series, nothing, sizeof(nothing));
-	sketch.series_len = sizeof(nothing);
+	sketch.item.series_len = sizeof(nothing);
 	pri_hashset_clear(&sketch.keys);
 	ck_assert_int_eq(pri_hashset_prepare(&sketch.keys, SEGMENTS * KEYS), 0);
 	for (size_t i = 0; i < (patterns ? SEGMENTS * KEYS / 6 : SEGMENTS * KEYS); i++)
