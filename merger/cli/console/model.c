@@ -82,46 +82,53 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 		(uint64_t)((double)grown * 1e9 / (double)(time - sampled_at(s, 1)) + 0.5);
 }
 
-static int
-value_find(const struct series *s, const char *name)
-{
-	return s->count ? name_find(s->names, name, 0) : -1;
-}
-
 bool
 series_has(const struct series *s, const char *name)
 {
-	return value_find(s, name) >= 0;
+	return s->count && name_find(s->names, name, 0) >= 0;
+}
+
+/* In the sample that is so many back. */
+static uint64_t
+value_at(const struct series *s, unsigned back, const char *names)
+{
+	uint64_t sum = 0;
+
+	for (size_t len; *names; names += len + (names[len] == '+')) {
+		len = strcspn(names, "+");
+		for (unsigned i = 0; i < s->names->count; i++)
+			if (!strncmp(s->names->name[i], names, len) &&
+				!s->names->name[i][len])
+				sum += sample(s, back)[i];
+	}
+	return sum;
 }
 
 uint64_t
-series_now(const struct series *s, const char *name)
+series_now(const struct series *s, const char *names)
 {
-	int at = value_find(s, name);
-
-	return at >= 0 ? sample(s, 0)[at] : 0;
+	return s->count ? value_at(s, 0, names) : 0;
 }
 
 uint64_t
-series_instant(const struct series *s, const char *name)
+series_instant(const struct series *s, const char *names)
 {
-	int at = value_find(s, name);
+	uint64_t now = series_now(s, names),
+		 before = s->count > 1 ? value_at(s, 1, names) : now;
 
-	if (s->count < 2 || at < 0 || sample(s, 0)[at] < sample(s, 1)[at])
-		return 0;
-	return sample(s, 0)[at] - sample(s, 1)[at];
+	return now > before ? now - before : 0;
 }
 
 double
-series_rate(const struct series *s, const char *name)
+series_rate(const struct series *s, const char *names)
 {
-	int at = value_find(s, name);
-	unsigned back = s->count < SERIES_WINDOW ? s->count : SERIES_WINDOW;
+	unsigned back = (s->count < SERIES_WINDOW ? s->count : SERIES_WINDOW) - 1;
+	uint64_t now = series_now(s, names), before;
 
-	if (back < 2 || at < 0 || sample(s, 0)[at] < sample(s, back - 1)[at])
+	if (s->count < 2 || now <= (before = value_at(s, back, names)))
 		return 0;
-	return (double)(sample(s, 0)[at] - sample(s, back - 1)[at]) * 1e9 /
-	       (double)(sampled_at(s, 0) - sampled_at(s, back - 1));
+	return (double)(now - before) * 1e9 /
+	       (double)(sampled_at(s, 0) - sampled_at(s, back));
 }
 
 #define NODES_MAX 4096

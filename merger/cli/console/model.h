@@ -33,14 +33,15 @@ struct series {
 	uint64_t spark[SERIES_SPARK]; /* the oldest first */
 	unsigned spark_count;
 };
-uint64_t series_now(const struct series *s, const char *name);
 bool series_has(const struct series *s, const char *name);
 
-/* Since the last sample; 0 with one only, or when it has fallen. */
-uint64_t series_instant(const struct series *s, const char *name);
-
-/* A second, over the window. */
-double series_rate(const struct series *s, const char *name);
+/*
+ * Of one counter, or the sum of several ("dropped_ring+dropped_send"); 0 without them: the last sample, how much more
+ * than in the one before, and how much more a second over the window; 0 when it has fallen.
+ */
+uint64_t series_now(const struct series *s, const char *names);
+uint64_t series_instant(const struct series *s, const char *names);
+double series_rate(const struct series *s, const char *names);
 
 /*
  * All values that the console shows: those of the dispatcher and of the first merger,

@@ -176,14 +176,7 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 	return false;
 }
 
-/* Keys that order something, and of whom. */
-static const struct order_key {
-	enum console_screen screen;
-	int key;
-	const char *verb;
-	const char *node; /* NULL: the one at the cursor */
-	bool at_once; /* does no harm */
-} order_keys[] = {{SCREEN_CLIENTS, 'i', "identify", NULL, true},
+const struct order_key ui_order_keys[] = {{SCREEN_CLIENTS, 'i', "identify", NULL, true},
 	{SCREEN_CLIENTS, 'd', "disconnect", NULL, false},
 	{SCREEN_CLIENTS, 'r', "reconnect", NULL, true},
 	{SCREEN_CLIENTS, 'R', "reset", NULL, false},
@@ -200,7 +193,7 @@ screen_key(struct ui *ui, const struct model *m, int key, struct console_order *
 {
 	bool nodes = lists_nodes(ui);
 	enum console_screen screen = nodes ? SCREEN_CLIENTS : ui->screen;
-	const struct order_key *k = order_keys;
+	const struct order_key *k = ui_order_keys;
 	int at = ui_chosen(ui, m);
 
 	while (k->verb && (k->screen != screen || k->key != key))

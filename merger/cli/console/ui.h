@@ -50,6 +50,16 @@ struct console_order {
 	uint64_t number;
 	char text[UI_TEXT];
 };
+
+/* Keys that order something, and of whom; up to one without a verb. */
+extern const struct order_key {
+	enum console_screen screen; /* CLIENTS: RACK as well */
+	int key;
+	const char *verb;
+	const char *node; /* NULL: the one at the cursor */
+	bool at_once; /* does no harm */
+} ui_order_keys[];
+
 /* True if the command is one of `packrack data`. */
 bool ui_order_is_data(const struct console_order *order);
 

@@ -160,30 +160,14 @@ columns_head(struct canvas *c, const char *title, const char *name)
 	c->row++;
 }
 
-#define ROW_NAMES 4
-
-/* A line of three columns: the sum of these counters. */
+/* A line of three columns. */
 struct row {
-	const char *label;
+	const char *label, *names; /* of counters */
 	enum console_style style; /* when it is not 0 */
-	const char *names[ROW_NAMES];
 };
 
-static const struct row captured = {"Captured frames", STYLE_PLAIN, {"captured_packets"}};
-static const struct row by_kernel = {
-	"> Dropped by kernel", STYLE_BAD, {"dropped_kernel", "dropped_interface"}};
-static const struct row by_us = {"> Dropped by packrack", STYLE_BAD,
-	{"dropped_ring", "dropped_no_node", "dropped_send"}};
-
-static uint64_t
-row_sum(const struct series *s, const struct row *r)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < ROW_NAMES && r->names[i]; i++)
-		sum += series_now(s, r->names[i]);
-	return sum;
-}
+#define BY_KERNEL "dropped_kernel+dropped_interface"
+#define BY_US "dropped_ring+dropped_no_node+dropped_send"
 
 /* Without a series: the total only. */
 static void
@@ -191,8 +175,6 @@ row_draw(struct canvas *c, const struct row *r, const struct series *s, uint64_t
 {
 	enum console_style style = total ? r->style : STYLE_PLAIN;
 	int end = columns_end(c);
-	uint64_t instant = 0;
-	double rate = 0;
 
 	canvas_text(c, 1, style, "%s", r->label);
 	if (!s || s->count)
@@ -200,12 +182,9 @@ row_draw(struct canvas *c, const struct row *r, const struct series *s, uint64_t
 	else
 		canvas_right(c, end, STYLE_DIM, "-");
 	if (s && s->count) {
-		for (int i = 0; i < ROW_NAMES && r->names[i]; i++) {
-			instant += series_instant(s, r->names[i]);
-			rate += series_rate(s, r->names[i]);
-		}
-		canvas_right(c, end - INSTANT_END, style, "%" PRIu64, instant);
-		canvas_right(c, end - RATE_END, style, "%.0f", rate);
+		canvas_right(c, end - INSTANT_END, style, "%" PRIu64,
+			series_instant(s, r->names));
+		canvas_right(c, end - RATE_END, style, "%.0f", series_rate(s, r->names));
 	}
 	c->row++;
 }
@@ -215,7 +194,7 @@ static void
 rows_draw(struct canvas *c, const struct row *rows, const struct series *s)
 {
 	for (; rows->label; rows++)
-		row_draw(c, rows, s, row_sum(s, rows));
+		row_draw(c, rows, s, series_now(s, rows->names));
 }
 
 /* Keeps row `at` of count within what is shown of a list of `room` rows; returns the first. */
@@ -288,21 +267,23 @@ plural(size_t count)
 static void
 view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	const struct row frames[] = {captured,
-		{"> Delivered", STYLE_GOOD, {"sent_packets"}},
-		{"> Cut (shorter than captured)", STYLE_WARN, {"cut_packets"}}, by_kernel,
-		by_us, {0}};
+	static const struct row frames[] = {
+		{"Captured frames", "captured_packets", STYLE_PLAIN},
+		{"> Delivered", "sent_packets", STYLE_GOOD},
+		{"> Cut (shorter than captured)", "cut_packets", STYLE_WARN},
+		{"> Dropped by kernel", BY_KERNEL, STYLE_BAD},
+		{"> Dropped by packrack", BY_US, STYLE_BAD}, {0}};
 	static const struct row overhead[] = {
-		{"> Commands sent", STYLE_PLAIN, {"control_frames"}},
-		{"> Commands received", STYLE_PLAIN, {"control_received_frames"}},
-		{"> Commands refused", STYLE_BAD, {"control_refused_frames"}},
-		{"> Timestamp frames sent", STYLE_PLAIN, {"log_frames"}},
-		{"> Timestamp bytes sent", STYLE_PLAIN, {"log_bytes"}},
-		{"> Data bytes sent", STYLE_PLAIN, {"data_bytes"}}, {0}};
+		{"> Commands sent", "control_frames", STYLE_PLAIN},
+		{"> Commands received", "control_received_frames", STYLE_PLAIN},
+		{"> Commands refused", "control_refused_frames", STYLE_BAD},
+		{"> Timestamp frames sent", "log_frames", STYLE_PLAIN},
+		{"> Timestamp bytes sent", "log_bytes", STYLE_PLAIN},
+		{"> Data bytes sent", "data_bytes", STYLE_PLAIN}, {0}};
 	/* nodes report totals only */
 	static const struct row nodes[] = {
-		{"> Dropped by nodes", STYLE_BAD, {"dropped_kernel"}},
-		{"> Missing at nodes", STYLE_BAD, {"missing_packets"}}, {0}};
+		{"> Dropped by nodes", "dropped_kernel", STYLE_BAD},
+		{"> Missing at nodes", "missing_packets", STYLE_BAD}, {0}};
 	const struct series *d = &m->dispatcher.series;
 	double used = (double)series_now(d, "buffer_used_bytes");
 	double size = (double)series_now(d, "buffer_size_bytes");
@@ -314,7 +295,7 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 	columns_head(c, "Frames", "");
 	rows_draw(c, frames, d);
 	for (const struct row *r = nodes; r->label; r++)
-		row_draw(c, r, NULL, nodes_sum(m, r->names[0]));
+		row_draw(c, r, NULL, nodes_sum(m, r->names));
 	c->row++;
 	columns_head(c, "Overhead", "");
 	rows_draw(c, overhead, d);
@@ -343,8 +324,8 @@ link_line(struct canvas *c, const struct model *m, int at)
 {
 	const struct model_link *l = &m->links[at];
 	const struct series *s = &l->series;
-	uint64_t packets = row_sum(s, &captured);
-	uint64_t dropped = row_sum(s, &by_kernel) + row_sum(s, &by_us);
+	uint64_t packets = series_now(s, "captured_packets");
+	uint64_t dropped = series_now(s, BY_KERNEL "+" BY_US);
 	double bytes = (double)series_now(s, "captured_bytes");
 
 	canvas_text(c, 1, STYLE_PLAIN, "%-14.14s %5u", l->name, l->number);
@@ -361,18 +342,19 @@ link_line(struct canvas *c, const struct model *m, int at)
 static void
 view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	const struct row rows[] = {captured,
-		{"Captured bytes", STYLE_PLAIN, {"captured_bytes"}},
-		{"> Sent frames", STYLE_GOOD, {"sent_packets"}},
-		{"> Sent bytes", STYLE_PLAIN, {"sent_bytes"}},
-		{"> Cut", STYLE_WARN, {"cut_packets"}},
-		{"> Escaped", STYLE_PLAIN, {"escaped_packets"}},
-		{"> Runts", STYLE_PLAIN, {"runt_packets"}},
-		{"> Dropped: kernel", STYLE_BAD, {"dropped_kernel"}},
-		{"> Dropped: interface", STYLE_BAD, {"dropped_interface"}},
-		{"> Dropped: buffer full", STYLE_BAD, {"dropped_ring"}},
-		{"> Dropped: no node", STYLE_BAD, {"dropped_no_node"}},
-		{"> Dropped: sending failed", STYLE_BAD, {"dropped_send"}}, {0}};
+	static const struct row rows[] = {
+		{"Captured frames", "captured_packets", STYLE_PLAIN},
+		{"Captured bytes", "captured_bytes", STYLE_PLAIN},
+		{"> Sent frames", "sent_packets", STYLE_GOOD},
+		{"> Sent bytes", "sent_bytes", STYLE_PLAIN},
+		{"> Cut", "cut_packets", STYLE_WARN},
+		{"> Escaped", "escaped_packets", STYLE_PLAIN},
+		{"> Runts", "runt_packets", STYLE_PLAIN},
+		{"> Dropped: kernel", "dropped_kernel", STYLE_BAD},
+		{"> Dropped: interface", "dropped_interface", STYLE_BAD},
+		{"> Dropped: buffer full", "dropped_ring", STYLE_BAD},
+		{"> Dropped: no node", "dropped_no_node", STYLE_BAD},
+		{"> Dropped: sending failed", "dropped_send", STYLE_BAD}, {0}};
 	int room, count = (int)m->link_count;
 	const struct model_link *l;
 
@@ -611,35 +593,35 @@ detail_head(struct canvas *c, const struct model *m, const struct model_node *n)
 	c->row++;
 }
 
-static const struct row left_rows[] = {{"Data frames sent", STYLE_PLAIN, {"sent_frames"}},
-	{"Bytes sent", STYLE_PLAIN, {"sent_bytes"}},
-	{"Timestamp logs sent", STYLE_PLAIN, {"sent_tslogs"}},
-	{"Timestamp logs received", STYLE_PLAIN, {"received_tslogs"}},
-	{"Controls received", STYLE_PLAIN, {"received_controls"}},
-	{"Controls sent", STYLE_PLAIN, {"sent_controls"}},
-	{"Frames received", STYLE_PLAIN, {"received_frames"}},
-	{"Packets stored", STYLE_PLAIN, {"stored_packets"}},
-	{"Packets durable", STYLE_PLAIN, {"durable_packets"}},
-	{"Bytes stored", STYLE_PLAIN, {"stored_bytes"}}, {0}};
-static const struct row right_rows[] = {{"Missing", STYLE_BAD, {"missing_packets"}},
-	{"Dropped by its kernel", STYLE_BAD, {"dropped_kernel"}},
-	{"Strays", STYLE_BAD, {"stray_frames"}},
-	{"Duplicates", STYLE_PLAIN, {"duplicate_frames"}},
-	{"Pending", STYLE_PLAIN, {"pending_frames"}},
-	{"Logs asked again", STYLE_PLAIN, {"requested_tslogs"}},
-	{"Logs gone", STYLE_BAD, {"gone_tslogs"}}, {0}};
-static const struct row indexer_rows[] = {{"Packets indexed", STYLE_PLAIN, {"packets"}},
-	{"Queries", STYLE_PLAIN, {"queries_total"}},
-	{"Queries running", STYLE_PLAIN, {"running_query_count"}}, {0}};
+static const struct row left_rows[] = {{"Data frames sent", "sent_frames", STYLE_PLAIN},
+	{"Bytes sent", "sent_bytes", STYLE_PLAIN},
+	{"Timestamp logs sent", "sent_tslogs", STYLE_PLAIN},
+	{"Timestamp logs received", "received_tslogs", STYLE_PLAIN},
+	{"Controls received", "received_controls", STYLE_PLAIN},
+	{"Controls sent", "sent_controls", STYLE_PLAIN},
+	{"Frames received", "received_frames", STYLE_PLAIN},
+	{"Packets stored", "stored_packets", STYLE_PLAIN},
+	{"Packets durable", "durable_packets", STYLE_PLAIN},
+	{"Bytes stored", "stored_bytes", STYLE_PLAIN}, {0}};
+static const struct row right_rows[] = {{"Missing", "missing_packets", STYLE_BAD},
+	{"Dropped by its kernel", "dropped_kernel", STYLE_BAD},
+	{"Strays", "stray_frames", STYLE_BAD},
+	{"Duplicates", "duplicate_frames", STYLE_PLAIN},
+	{"Pending", "pending_frames", STYLE_PLAIN},
+	{"Logs asked again", "requested_tslogs", STYLE_PLAIN},
+	{"Logs gone", "gone_tslogs", STYLE_BAD}, {0}};
+static const struct row indexer_rows[] = {{"Packets indexed", "packets", STYLE_PLAIN},
+	{"Queries", "queries_total", STYLE_PLAIN},
+	{"Queries running", "running_query_count", STYLE_PLAIN}, {0}};
 
 /* Those that were reported. */
 static void
 detail_rows(struct canvas *c, int col, const struct series *s, const struct row *r)
 {
 	for (; r->label; r++) {
-		uint64_t number = row_sum(s, r);
+		uint64_t number = series_now(s, r->names);
 
-		if (!series_has(s, r->names[0]))
+		if (!series_has(s, r->names))
 			continue;
 		canvas_text(c, col, STYLE_PLAIN, "%s:", r->label);
 		canvas_right(
@@ -937,50 +919,36 @@ tab_line(struct canvas *c, const struct ui *ui)
 		canvas_put(c, col, STYLE_CHOSEN, ']');
 }
 
-struct hint {
-	const char *label, *text;
+/* Keys of the bottom line, beside those that order something. */
+static const struct hint {
+	enum console_screen screen;
 	int key;
-};
-
-static const struct hint node_hints[] = {{"i", "identify", 'i'}, {"d", "disconnect", 'd'},
-	{"r", "reconnect", 'r'}, {"R", "reset", 'R'}, {"Enter", "detail", KEY_IS_ENTER},
-	{0}};
-static const struct hint detail_hints[] = {{"i", "identify", 'i'}, {"d", "disconnect", 'd'},
-	{"r", "reconnect", 'r'}, {"R", "reset", 'R'}, {"Esc", "list", KEY_IS_ESC}, {0}};
-static const struct hint link_hints[] = {
-	{"Up", "link", KEY_IS_UP}, {"Down", "link", KEY_IS_DOWN}, {0}};
-static const struct hint control_hints[] = {{"s", "start", 's'}, {"S", "stop", 'S'},
-	{"o", "round-robin", 'o'}, {"w", "weighted", 'w'}, {"f", "flow", 'f'}, {0}};
-static const struct hint log_hints[] = {{"l", "next log", 'l'},
-	{"PgUp", "back", KEY_IS_PAGE_UP}, {"PgDn", "on", KEY_IS_PAGE_DOWN},
-	{"End", "newest", KEY_IS_END}, {0}};
-static const struct hint query_hints[] = {{"c", "cancel", 'c'}, {0}};
-static const struct hint data_hints[] = {
-	{"e", "export", 'e'}, {"v", "move", 'v'}, {"x", "delete", 'x'}, {0}};
-static const struct hint help_hints[] = {{"Esc", "back", KEY_IS_ESC}, {0}};
-static const struct hint common_hints[] = {{"?", "help", '?'}, {"q", "quit", 'q'}, {0}};
+	const char *label, *text;
+} hints[] = {{SCREEN_PACKETS, KEY_IS_UP, "Up", "link"},
+	{SCREEN_PACKETS, KEY_IS_DOWN, "Down", "link"},
+	{SCREEN_LOGFILE, 'l', "l", "next log"},
+	{SCREEN_LOGFILE, KEY_IS_PAGE_UP, "PgUp", "back"},
+	{SCREEN_LOGFILE, KEY_IS_PAGE_DOWN, "PgDn", "on"},
+	{SCREEN_LOGFILE, KEY_IS_END, "End", "newest"}};
 
 static int
-hint_line(struct canvas *c, int col, const struct hint *h)
+hint(struct canvas *c, int col, int key, const char *label, const char *text)
 {
-	for (; h->label; h++) {
-		int from = col;
+	int from = col;
 
-		col = canvas_text(c, col, STYLE_CHOSEN, "%s", h->label);
-		col = canvas_text(c, col, STYLE_BAR, " %s  ", h->text);
-		canvas_zone(c, from, col - 2, h->key);
-	}
+	col = canvas_text(c, col, STYLE_CHOSEN, "%s", label);
+	col = canvas_text(c, col, STYLE_BAR, " %s  ", text);
+	canvas_zone(c, from, col - 2, key);
 	return col;
 }
 
 static void
 bottom_lines(struct canvas *c, const struct ui *ui)
 {
-	static const struct hint none[] = {{0}};
-	static const struct hint *const screens[SCREENS] = {none, link_hints, node_hints,
-		control_hints, log_hints, query_hints, node_hints, data_hints};
-	bool detail = ui->screen == SCREEN_CLIENTS && ui->detail;
-	char question[256];
+	bool nodes = ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
+	enum console_screen screen = nodes ? SCREEN_CLIENTS : ui->screen;
+	char question[256], label[2] = "";
+	int col = 1;
 
 	c->row = c->rows - 2;
 	if (ui->pending.verb)
@@ -990,12 +958,23 @@ bottom_lines(struct canvas *c, const struct ui *ui)
 		canvas_line(c, ui->message_bad ? STYLE_BAD : STYLE_GOOD, "%s%s",
 			ui->message_bad ? "! " : "", ui->message);
 	canvas_style(c, 0, c->cols, STYLE_BAR);
-	hint_line(c,
-		hint_line(c, 1,
-			ui->help ? help_hints
-			: detail ? detail_hints
-				 : screens[ui->screen]),
-		ui->help ? help_hints + 1 : common_hints);
+	if (ui->help) {
+		hint(c, col, KEY_IS_ESC, "Esc", "back");
+		return;
+	}
+	for (const struct order_key *k = ui_order_keys; k->verb; k++) {
+		label[0] = (char)k->key;
+		if (k->screen == screen)
+			col = hint(c, col, k->key, label,
+				k->node && k->node[0] ? k->node : k->verb);
+	}
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+		if (hints[i].screen == screen)
+			col = hint(c, col, hints[i].key, hints[i].label, hints[i].text);
+	if (nodes)
+		col = ui->detail ? hint(c, col, KEY_IS_ESC, "Esc", "list")
+				 : hint(c, col, KEY_IS_ENTER, "Enter", "detail");
+	hint(c, hint(c, col, '?', "?", "help"), 'q', "q", "quit");
 }
 
 void
