@@ -6,6 +6,11 @@
 
 #include "proto/base/error.h"
 
+/* snprintf into the whole of an array; a pointer does not compile. */
+#define PR_PRINT(array, ...)                                                               \
+	snprintf(array, sizeof(array) + 0 * (&(array) == (char(*)[sizeof(array)])0),       \
+		__VA_ARGS__)
+
 /* Strings of their own memory; zeroed is empty. */
 struct pr_string_list {
 	char **items;

@@ -109,7 +109,7 @@ struct console {
 static void
 failed(struct logtail *t)
 {
-	snprintf(t->error, sizeof(t->error), "%s: %s", t->path, strerror(errno));
+	PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 	t->text[0] = '\0';
 	memset(&t->last, 0, sizeof(t->last));
 }
@@ -144,7 +144,7 @@ logtail_read(struct logtail *t)
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		failed(t);
 	} else if (!S_ISREG(st.st_mode)) {
-		snprintf(t->error, sizeof(t->error), "%s is no plain file", t->path);
+		PR_PRINT(t->error, "%s is no plain file", t->path);
 	} else if (t->error[0] || st.st_ino != last->st_ino || st.st_dev != last->st_dev ||
 		   st.st_size != last->st_size ||
 		   st.st_mtim.tv_sec != last->st_mtim.tv_sec ||
@@ -217,8 +217,7 @@ on_status(struct source *s, Packrack__Status *status)
 	s->asked = 0;
 	pr_status_rename_old(status);
 	if (strncmp(status->program, wanted, strlen(wanted))) {
-		snprintf(
-			why, sizeof(why), "%s is a %s", s->peer->endpoint, status->program);
+		PR_PRINT(why, "%s is a %s", s->peer->endpoint, status->program);
 		silent(s, why);
 	} else if (dispatcher) {
 		model_take_dispatcher(con->model, status, pr_now_real());
@@ -315,7 +314,7 @@ order_send(struct console *con, const struct console_order *order)
 		ui_say(&con->ui, true, "the previous command is still running");
 		return;
 	}
-	snprintf(s->verb, sizeof(s->verb), "%s", order->verb);
+	PR_PRINT(s->verb, "%s", order->verb);
 	command.verb = (char *)order->verb;
 	command.node = (char *)order->node;
 	command.number = order->number;
@@ -495,7 +494,7 @@ peer_set(struct model_peer *peer, const char *flag, const struct cli_server *ser
 		return pr_error_set(err, "%.40s...: an endpoint has at most %zu bytes",
 			endpoint, sizeof(peer->endpoint) - 1);
 	peer->wanted = cli_is_named(flag, server);
-	snprintf(peer->endpoint, sizeof(peer->endpoint), "%s", endpoint);
+	PR_PRINT(peer->endpoint, "%s", endpoint);
 	return 0;
 }
 

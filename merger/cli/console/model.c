@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/base/array.h"
+#include "proto/base/text.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/status.h"
 
@@ -133,7 +134,7 @@ series_rate(const struct series *s, const char *names)
 
 #define NODES_MAX 4096
 
-#define COPY(to, from) snprintf(to, sizeof(to), "%.*s", (int)sizeof(to) - 1, from)
+#define COPY(to, from) PR_PRINT(to, "%.*s", (int)sizeof(to) - 1, from)
 
 /* ---- nodes ---- */
 
@@ -298,7 +299,7 @@ model_take_merger(
 
 	if (!s)
 		return;
-	snprintf(name, sizeof(name), which ? "merger %u" : "merger", which + 1);
+	PR_PRINT(name, which ? "merger %u" : "merger", which + 1);
 	take_peer(m, p, s, name, "merged_packets", now);
 	if (which == 0) {
 		m->queries = s->queries;
@@ -373,7 +374,7 @@ model_silent(struct model *m, struct model_peer *peer, const char *name, const c
 	if ((peer->answers || strcmp(peer->error, why)) && (peer->wanted || peer->status))
 		model_event(m, now, "%s: %s", name, why);
 	peer->answers = false;
-	snprintf(peer->error, sizeof(peer->error), "%s", why);
+	PR_PRINT(peer->error, "%s", why);
 }
 
 const char *

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/console/ui.h"
 
+#include "proto/base/text.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,7 +49,7 @@ choose(struct ui *ui, const struct model *m, int at)
 	if (ui->screen == SCREEN_QUERIES && last >= 0)
 		ui->query = m->queries[at]->number;
 	else if (lists_nodes(ui) && last >= 0)
-		snprintf(ui->node, sizeof(ui->node), "%s", m->nodes[at]->name);
+		PR_PRINT(ui->node, "%s", m->nodes[at]->name);
 }
 
 int
@@ -162,7 +164,7 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 	} else if (key >= 0x20 && key < 0x7f && len + 1 < sizeof(ui->answer)) {
 		snprintf(ui->answer + len, 2, "%c", key);
 	} else if (key == KEY_IS_ENTER && ui->needs_text && (len || delete)) {
-		snprintf(ui->pending.text, sizeof(ui->pending.text), "%s", ui->answer);
+		PR_PRINT(ui->pending.text, "%s", ui->answer);
 		ui->needs_text = false;
 		ui->needs_name = delete; /* which is asked for next */
 		ui->answer[0] = '\0';
@@ -201,7 +203,7 @@ screen_key(struct ui *ui, const struct model *m, int key, struct console_order *
 	if (k->verb && (at >= 0 || screen == SCREEN_CONTROL)) {
 		ui->pending = (struct console_order){.verb = k->verb,
 			.number = screen == SCREEN_QUERIES ? ui->query : 0};
-		snprintf(ui->pending.node, sizeof(ui->pending.node), "%s",
+		PR_PRINT(ui->pending.node, "%s",
 			k->node ? k->node
 			: nodes ? m->nodes[at]->name
 				: m->stores[at].node->name);

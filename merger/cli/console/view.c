@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/text.h"
 
 /* Rows that a screen may fill: from VIEW_TOP to VIEW_END(c). */
 #define VIEW_TOP 2
@@ -37,14 +38,14 @@ scaled(const struct scale *scale, double n)
 	int i = 0;
 
 	if (n < scale->plain) {
-		snprintf(f.text, sizeof(f.text), "%.0f", n);
+		PR_PRINT(f.text, "%.0f", n);
 		return f;
 	}
 	if (scale->plain > 0)
 		n /= scale->step;
 	for (; n >= scale->step * 0.9995 && scale->units[i + 1]; i++)
 		n /= scale->step;
-	snprintf(f.text, sizeof(f.text), "%.*f %s", i ? 1 : 0, n, scale->units[i]);
+	PR_PRINT(f.text, "%.*f %s", i ? 1 : 0, n, scale->units[i]);
 	return f;
 }
 
@@ -55,14 +56,14 @@ time_left(double seconds)
 	struct figure f = {"-"};
 
 	if (seconds >= 36500 * 86400.0)
-		snprintf(f.text, sizeof(f.text), "> 100 years");
+		PR_PRINT(f.text, "> 100 years");
 	else if (seconds >= 4 * 86400)
-		snprintf(f.text, sizeof(f.text), "%.0f d", seconds / 86400);
+		PR_PRINT(f.text, "%.0f d", seconds / 86400);
 	else if (seconds >= 3600)
-		snprintf(f.text, sizeof(f.text), "%d:%02d", (int)(seconds / 3600),
-			(int)(seconds / 60) % 60);
+		PR_PRINT(
+			f.text, "%d:%02d", (int)(seconds / 3600), (int)(seconds / 60) % 60);
 	else if (seconds >= 0)
-		snprintf(f.text, sizeof(f.text), "%.0f min", seconds / 60);
+		PR_PRINT(f.text, "%.0f min", seconds / 60);
 	return f;
 }
 
@@ -75,7 +76,7 @@ clock_at(int64_t time)
 
 	if (!localtime_r(&seconds, &tm) ||
 		!strftime(f.text, sizeof(f.text), "%H:%M:%S", &tm))
-		snprintf(f.text, sizeof(f.text), "-");
+		PR_PRINT(f.text, "-");
 	return f;
 }
 

@@ -172,7 +172,7 @@ make_head(const char *dir, const char *public, struct pr_error *err)
 	if (!(path = pr_keys_path(dir, "rack", err)))
 		return -1;
 	sodium_mlock(text, sizeof(text));
-	used = (size_t)snprintf(text, sizeof(text),
+	used = (size_t)PR_PRINT(text,
 		"# What members of this rack know (packrack-keys(7)). Mode "
 		"600.\n" SERVER_LINE "%s\n",
 		public);
@@ -186,7 +186,7 @@ make_head(const char *dir, const char *public, struct pr_error *err)
 	if (rc < 0)
 		return -1;
 	if (gethostname(name, sizeof(name) - 1) < 0 || !pr_key_name_valid(name))
-		snprintf(name, sizeof(name), "head");
+		PR_PRINT(name, "head");
 	return pr_enrol(dir, name, PR_ROLE_ALL, public, err);
 }
 
@@ -593,7 +593,7 @@ run_command(int argc, char **argv)
 
 	while (strcmp(c->verb, argv[0]) != 0)
 		c++;
-	snprintf(name, sizeof(name), "packrack keys %s", c->verb);
+	PR_PRINT(name, "packrack keys %s", c->verb);
 	a.program = name;
 	a.command = c;
 	program = (struct pr_cmdline){.name = name,

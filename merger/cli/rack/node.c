@@ -209,7 +209,7 @@ run_command(int argc, char **argv)
 
 	while (strcmp(c->group, group) != 0 || strcmp(c->verb, argv[0]) != 0)
 		c++;
-	snprintf(name, sizeof(name), "packrack %s %s", group, c->verb);
+	PR_PRINT(name, "packrack %s %s", group, c->verb);
 	a.verb = c->verb;
 	a.server = c->options == merger_options || c->options == queries_list_options
 			   ? &cli_merger
@@ -230,7 +230,7 @@ run_group(const char *name, const char *summary, int argc, char **argv)
 	char program[32];
 
 	group = name;
-	snprintf(program, sizeof(program), "packrack %s", name);
+	PR_PRINT(program, "packrack %s", name);
 	for (const struct command *c = commands; c < commands + COMMANDS; c++)
 		if (!strcmp(c->group, name))
 			list[count++] = (struct cli_command){c->verb, run_command, c->help};

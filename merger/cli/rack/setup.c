@@ -82,7 +82,7 @@ setup_add(struct setup *s, const char *topic, const char *where, enum setup_verd
 	}
 	s->failed |= !grown;
 	*f = (struct setup_finding){.topic = topic, .verdict = verdict};
-	snprintf(f->where, sizeof f->where, "%s", where);
+	PR_PRINT(f->where, "%s", where);
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof f->text, fmt, ap);
 	va_end(ap);
@@ -97,10 +97,10 @@ setup_add_file(struct setup *s, const char *topic, const char *path, const char 
 	struct setup_finding *f =
 		setup_add(s, topic, path, SETUP_CHANGE, "is %s: %s", old, why);
 
-	snprintf(f->mend, sizeof f->mend, "echo %s > %s", value, path);
-	snprintf(f->undo, sizeof f->undo, "echo %s > %s", old, path);
+	PR_PRINT(f->mend, "echo %s > %s", value, path);
+	PR_PRINT(f->undo, "echo %s > %s", old, path);
 	f->fix = SETUP_FIX_FILE;
-	snprintf(f->value, sizeof f->value, "%s", value);
+	PR_PRINT(f->value, "%s", value);
 }
 
 /* The first line of a file below root, without its end; false: there is none that can be read. */
@@ -111,7 +111,7 @@ setup_read(const struct setup *s, const char *path, char *out, size_t size)
 	int fd, saved = errno;
 	ssize_t n;
 
-	if ((size_t)snprintf(whole, sizeof whole, "%s%s", s->root, path) >= sizeof whole)
+	if ((size_t)PR_PRINT(whole, "%s%s", s->root, path) >= sizeof whole)
 		return false;
 	fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	n = fd < 0 ? -1 : read(fd, out, size - 1);
@@ -129,6 +129,21 @@ setup_read(const struct setup *s, const char *path, char *out, size_t size)
 	return true;
 }
 
+/* A finding if the file does not hold this value. -1: it cannot be read; 1: it does not. */
+static int
+must_hold(struct setup *s, const char *topic, const char *path, const char *value,
+	const char *why)
+{
+	char text[64];
+
+	if (!setup_read(s, path, text, sizeof text))
+		return -1;
+	if (!strcmp(text, value))
+		return 0;
+	setup_add_file(s, topic, path, text, value, why);
+	return 1;
+}
+
 /* ---- interfaces: a few questions of ethtool(8), asked of the kernel itself ---- */
 
 #define TAGS 8 /* what stacked VLAN tags add to a frame */
@@ -139,7 +154,7 @@ read_of(const struct setup *s, const char *name, const char *what, char *out, si
 {
 	char path[256];
 
-	snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
+	PR_PRINT(path, "/sys/class/net/%s/%s", name, what);
 	return setup_read(s, path, out, size);
 }
 
@@ -180,8 +195,8 @@ check_offload(struct setup *s, const char *name, const struct offload *o)
 		f = setup_add(s, "offloads", name, SETUP_CHANGE,
 			"%s is on: %s (packrack's programs switch it off while they run)",
 			o->name, o->why);
-		snprintf(f->mend, sizeof f->mend, "ethtool -K %s %s off", name, o->name);
-		snprintf(f->undo, sizeof f->undo, "ethtool -K %s %s on", name, o->name);
+		PR_PRINT(f->mend, "ethtool -K %s %s off", name, o->name);
+		PR_PRINT(f->undo, "ethtool -K %s %s on", name, o->name);
 		f->fix = SETUP_FIX_OFFLOAD;
 		f->command = o->set;
 		f->number = o->flag ? value.data & ~o->flag : 0;
@@ -193,8 +208,8 @@ static void
 mend_number(struct setup_finding *f, enum setup_fix_kind fix, const char *command,
 	uint32_t wanted, uint32_t now)
 {
-	snprintf(f->mend, sizeof f->mend, command, f->where, wanted);
-	snprintf(f->undo, sizeof f->undo, command, f->where, now);
+	PR_PRINT(f->mend, command, f->where, wanted);
+	PR_PRINT(f->undo, command, f->where, now);
 	f->fix = fix;
 	f->number = wanted;
 }
@@ -235,7 +250,7 @@ check_link(struct setup *s, const char *name)
 		read = read_of(s, name, "operstate", state, sizeof state);
 	} else {
 		read = pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0;
-		snprintf(state, sizeof state, (ifr.ifr_flags & on) == on ? "up" : "down");
+		PR_PRINT(state, (ifr.ifr_flags & on) == on ? "up" : "down");
 	}
 	if (!read) {
 		setup_add(s, "link", name, SETUP_UNKNOWN, "its state cannot be read");
@@ -245,7 +260,7 @@ check_link(struct setup *s, const char *name)
 	f = setup_add(s, "link", name, down ? SETUP_CHANGE : SETUP_OK, "is %s%s", state,
 		down ? ": no cable, or not set up" : "");
 	if (down)
-		snprintf(f->mend, sizeof f->mend, "ip link set %s up", name);
+		PR_PRINT(f->mend, "ip link set %s up", name);
 }
 
 /* A slot that is narrower than the card. */
@@ -288,7 +303,7 @@ check_addresses(struct setup *s, const char *name)
 		      : "has no IP address",
 		found);
 	if (found)
-		snprintf(f->mend, sizeof f->mend, "ip address flush dev %s", name);
+		PR_PRINT(f->mend, "ip address flush dev %s", name);
 }
 
 /* ---- interrupts ---- */
@@ -307,7 +322,7 @@ list_irqs(const struct setup *s, const char *name, int irqs[IRQS_MAX])
 	size_t count = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof path, "%s/sys/class/net/%s/device/msi_irqs", s->root, name);
+	PR_PRINT(path, "%s/sys/class/net/%s/device/msi_irqs", s->root, name);
 	dir = opendir(path);
 	while (dir && count < IRQS_MAX && (e = readdir(dir)))
 		if (atoi(e->d_name) > 0)
@@ -331,11 +346,11 @@ check_irqs(struct setup *s, const char *name)
 		dash = strrchr(text, '-');
 	n = dash ? atoll(dash + 1) + 1 : 1;
 	for (size_t i = 0; i < count; i++) {
-		snprintf(path, sizeof path, "/proc/irq/%d/smp_affinity_list", irqs[i]);
+		PR_PRINT(path, "/proc/irq/%d/smp_affinity_list", irqs[i]);
 		if (!setup_read(s, path, text, sizeof text))
 			continue;
 		if (!seen++)
-			snprintf(first, sizeof first, "%s", text);
+			PR_PRINT(first, "%s", text);
 		same += !strcmp(text, first);
 	}
 	if (seen < 2 || n < 2) {
@@ -350,11 +365,10 @@ check_irqs(struct setup *s, const char *name)
 		return;
 	}
 	for (size_t i = 1; i < count; i++) {
-		snprintf(path, sizeof path, "/proc/irq/%d/smp_affinity_list", irqs[i]);
-		snprintf(cpu, sizeof cpu, "%lld", (long long)i % n);
-		if (setup_read(s, path, text, sizeof text) && strcmp(text, cpu))
-			setup_add_file(s, "interrupts", path, text, cpu,
-				"all of the card's interrupts are on that processor");
+		PR_PRINT(path, "/proc/irq/%d/smp_affinity_list", irqs[i]);
+		PR_PRINT(cpu, "%lld", (long long)i % n);
+		must_hold(s, "interrupts", path, cpu,
+			"all of the card's interrupts are on that processor");
 	}
 }
 
@@ -439,7 +453,7 @@ check_scheduler(struct setup *s, const char *path, dev_t device)
 	char file[128], text[128];
 
 	for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-		snprintf(file, sizeof file, forms[i], major(device), minor(device));
+		PR_PRINT(file, forms[i], major(device), minor(device));
 		if (!setup_read(s, file, text, sizeof text))
 			continue;
 		if (strstr(text, "[bfq]"))
@@ -490,7 +504,7 @@ check_speed(struct setup *s, const char *path, bool writing, uint64_t wanted)
 			 : open(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0 && writing && (errno == EOPNOTSUPP || errno == EISDIR)) {
-		snprintf(file, sizeof file, "%s/.packrack-setup.XXXXXX", path);
+		PR_PRINT(file, "%s/.packrack-setup.XXXXXX", path);
 		fd = mkostemp(file, O_DIRECT | O_CLOEXEC);
 		if (fd >= 0)
 			unlink(file);
@@ -544,20 +558,16 @@ static void
 check_governors(struct setup *s)
 {
 	const char *form = "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor";
-	char path[128], text[64];
-	int seen = 0, slow = 0;
+	char path[128];
+	int seen = 0, slow = 0, bad = 0;
 
-	for (int cpu = 0; cpu < CPUS_MAX; cpu++) {
-		snprintf(path, sizeof path, form, cpu);
-		if (!setup_read(s, path, text, sizeof text))
-			break;
-		seen++;
-		if (strcmp(text, "performance") == 0)
-			continue;
-		slow++;
-		setup_add_file(s, "governor", path, text, "performance",
+	for (int cpu = 0; cpu < CPUS_MAX && bad >= 0; cpu++) {
+		PR_PRINT(path, form, cpu);
+		bad = must_hold(s, "governor", path, "performance",
 			"in idle phases the CPU clock drops, and the next burst of packets "
 			"can overflow a capture buffer");
+		seen += bad >= 0;
+		slow += bad > 0;
 	}
 	if (seen == 0)
 		setup_add(s, "governor", "", SETUP_UNKNOWN,
@@ -607,33 +617,28 @@ check_clock(struct setup *s)
 			       "queries, will be wrong"
 			     : "off by up to %ld us",
 			now.maxerror);
-		snprintf(f->mend, sizeof f->mend, "apt install chrony");
+		PR_PRINT(f->mend, "apt install chrony");
 	}
 }
 
 /* ---- the network ---- */
 
-static const char *const bridge_files[] = {"/proc/sys/net/bridge/bridge-nf-call-iptables",
-	"/proc/sys/net/bridge/bridge-nf-call-ip6tables",
-	"/proc/sys/net/bridge/bridge-nf-call-arptables"};
-
 static void
 check_bridge(struct setup *s)
 {
+	static const char *const files[] = {"/proc/sys/net/bridge/bridge-nf-call-iptables",
+		"/proc/sys/net/bridge/bridge-nf-call-ip6tables",
+		"/proc/sys/net/bridge/bridge-nf-call-arptables"};
 	int seen = 0, on = 0;
-	char text[16];
 
-	for (size_t i = 0; i < sizeof bridge_files / sizeof bridge_files[0]; i++) {
-		if (!setup_read(s, bridge_files[i], text, sizeof text))
-			continue;
-		seen++;
-		if (strcmp(text, "0") == 0)
-			continue;
-		on++;
-		setup_add_file(s, "bridge", bridge_files[i], text, "0",
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+		int bad = must_hold(s, "bridge", files[i], "0",
 			"netfilter on bridges is on: if a Linux bridge is the rack's "
 			"switch, "
 			"it drops or trims unusual frames");
+
+		seen += bad >= 0;
+		on += bad > 0;
 	}
 	if (on == 0)
 		setup_add(s, "bridge", "", SETUP_OK,
@@ -654,8 +659,8 @@ check_at_least(struct setup *s, const char *path, long long wanted, const char *
 		setup_add(s, "sockets", path, SETUP_UNKNOWN, "it cannot be read");
 		return;
 	}
-	snprintf(text, sizeof text, "%lld", now);
-	snprintf(value, sizeof value, "%lld", wanted);
+	PR_PRINT(text, "%lld", now);
+	PR_PRINT(value, "%lld", wanted);
 	if (now >= wanted)
 		setup_add(s, "sockets", path, SETUP_OK, "%s", text);
 	else
@@ -683,7 +688,7 @@ check_locked(struct setup *s)
 			"at most %llu KiB for this user: rings that are swapped lose "
 			"packets (the systemd units lift it)",
 			(unsigned long long)limit.rlim_cur / 1024);
-		snprintf(f->mend, sizeof f->mend,
+		PR_PRINT(f->mend,
 			"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit");
 	}
 }
@@ -734,7 +739,7 @@ fix(const struct setup *s, const struct setup_finding *f)
 	case SETUP_FIX_MTU:
 		return pr_netdev_ioctl(f->where, SIOCSIFMTU, &mtu);
 	default:
-		snprintf(whole, sizeof whole, "%s%s", s->root, f->where);
+		PR_PRINT(whole, "%s%s", s->root, f->where);
 		fd = open(whole, O_WRONLY | O_CLOEXEC | O_TRUNC);
 		if (fd < 0)
 			return -1;
@@ -759,7 +764,7 @@ fix_all(struct setup *s)
 		f->fixed = fix(s, f) == 0;
 		if (f->fixed)
 			continue;
-		snprintf(f->failed, sizeof f->failed, "%s", strerror(errno));
+		PR_PRINT(f->failed, "%s", strerror(errno));
 		failed++;
 	}
 	return failed;

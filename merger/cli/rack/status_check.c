@@ -11,6 +11,7 @@
 
 #include "merger/cli/rack/status.h"
 #include "proto/base/clock.h"
+#include "proto/base/text.h"
 #include "proto/base/units.h"
 
 static int
@@ -55,7 +56,7 @@ check_limit_parse(struct check_limit *limit, const char *option, const char *tex
 		return 0;
 	while (strcmp(forms[i].option, option))
 		i++;
-	snprintf(first, sizeof first, "%.*s", (int)len, text);
+	PR_PRINT(first, "%.*s", (int)len, text);
 	if (len && len < sizeof first && forms[i].parse(first, &limit->warning) == 0 &&
 		(!text[len] || (text[len + 1] && forms[i].parse(text + len + 1,
 							 &limit->critical) == 0)))
@@ -107,7 +108,7 @@ check_counts_store(const char *path, const struct check_counts *c, struct pr_err
 	int rc = -1;
 	FILE *to;
 
-	if ((size_t)snprintf(other, sizeof other, "%s.new", path) >= sizeof other)
+	if ((size_t)PR_PRINT(other, "%s.new", path) >= sizeof other)
 		return pr_error_set(err, "--state-file: the path is too long");
 	to = fopen(other, "we");
 	if (to) {
