@@ -106,30 +106,6 @@ struct console {
 
 /* ---- the screen ---- */
 
-static void
-failed(struct logtail *t)
-{
-	PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
-	t->text[0] = '\0';
-	memset(&t->last, 0, sizeof(t->last));
-}
-
-/* A first line that began before what was read is left out; a NUL byte would end the text. */
-static void
-make_lines(struct logtail *t, size_t len, bool begun)
-{
-	char *first = t->text;
-
-	for (size_t i = 0; i < len; i++)
-		if (!t->text[i])
-			t->text[i] = '?';
-	if (len && t->text[len - 1] != '\n')
-		t->text[len++] = '\n';
-	t->text[len] = '\0';
-	if (begun && (first = strchr(t->text, '\n')))
-		memmove(t->text, first + 1, strlen(first + 1) + 1);
-}
-
 /* Reads the file again if it has changed. */
 static void
 logtail_read(struct logtail *t)
@@ -137,28 +113,34 @@ logtail_read(struct logtail *t)
 	/* a pipe or device by that name must not hang the console */
 	int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	const struct stat *last = &t->last;
+	ssize_t len = 0;
 	struct stat st;
-	ssize_t n;
+	char *first;
 	off_t at;
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		failed(t);
+		len = -1;
 	} else if (!S_ISREG(st.st_mode)) {
 		PR_PRINT(t->error, "%s is no plain file", t->path);
 	} else if (t->error[0] || st.st_ino != last->st_ino || st.st_dev != last->st_dev ||
 		   st.st_size != last->st_size ||
-		   st.st_mtim.tv_sec != last->st_mtim.tv_sec ||
-		   st.st_mtim.tv_nsec != last->st_mtim.tv_nsec) {
+		   memcmp(&st.st_mtim, &last->st_mtim, sizeof(st.st_mtim)) != 0) {
 		at = st.st_size > LOGTAIL_BYTES ? st.st_size - LOGTAIL_BYTES : 0;
-		n = pread(fd, t->text, LOGTAIL_BYTES, at);
-		if (n < 0) {
-			failed(t);
-		} else {
-			make_lines(t, (size_t)n, at > 0);
-			t->error[0] = '\0';
-			t->last = st;
-		}
+		len = pread(fd, t->text, LOGTAIL_BYTES, at);
+		t->error[0] = '\0';
+		t->last = st;
+		for (ssize_t i = 0; i < len; i++)
+			if (!t->text[i])
+				t->text[i] = '?'; /* a NUL byte would end the text */
+		if (len > 0 && t->text[len - 1] != '\n')
+			t->text[len++] = '\n';
+		t->text[len > 0 ? len : 0] = '\0';
+		/* a first line that began before what was read is left out */
+		if (at > 0 && (first = strchr(t->text, '\n')))
+			memmove(t->text, first + 1, strlen(first + 1) + 1);
 	}
+	if (len < 0)
+		PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -411,27 +393,6 @@ listen_to(struct action *a)
 	a->text[a->used] = 0;
 }
 
-/* Shows how it has ended, if it has. Never waits. */
-static void
-action_look(struct console *con)
-{
-	struct action *a = &con->action;
-	int status;
-
-	if (!a->pid)
-		return;
-	listen_to(a);
-	if (waitpid(a->pid, &status, WNOHANG) != a->pid)
-		return;
-	listen_to(a);
-	close(a->out);
-	a->pid = 0;
-	ui_say(&con->ui,
-		!WIFEXITED(status) ||
-			(WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 3),
-		"%s", a->text);
-}
-
 /* ---- what happens ---- */
 
 /* Figures of the last round are shown with this one's tick at the latest. */
@@ -439,9 +400,24 @@ static void
 on_timer(void *arg)
 {
 	struct console *con = arg;
+	struct action *a = &con->action;
+	pid_t ended = 0;
+	int status;
 
 	con->ui.frame_count++;
-	action_look(con);
+	if (a->pid) {
+		listen_to(a);
+		ended = waitpid(a->pid, &status, WNOHANG);
+	}
+	if (a->pid && ended == a->pid) {
+		listen_to(a);
+		close(a->out);
+		a->pid = 0;
+		ui_say(&con->ui,
+			!WIFEXITED(status) ||
+				(WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 3),
+			"%s", a->text);
+	}
 	paint(con);
 	ask_all(con);
 }
@@ -552,34 +528,27 @@ sources_open(
 	return 0;
 }
 
-/* After curses, which also installs a handler for SIGWINCH. */
-static int
-events_set(struct console *con, int64_t interval, struct pr_error *err)
-{
-	struct event_base *base = pr_loop_base(con->loop);
-
-	con->input = event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, con);
-	con->resized = evsignal_new(base, SIGWINCH, on_resize, con);
-	con->timer = pr_timer_create(con->loop, interval, on_timer, con, err);
-	if (!con->timer)
-		return -1;
-	if (!con->input || !con->resized || event_add(con->input, NULL) < 0 ||
-		event_add(con->resized, NULL) < 0)
-		return pr_error_set(err, "no memory for events");
-	return 0;
-}
-
 static int
 show(struct console *con, const struct console_args *a, struct pr_error *err)
 {
-	int rc;
+	struct event_base *base;
+	int rc = 0;
 
 	con->loop = pr_loop_create(&(struct pr_loop_calls){0}, err);
 	if (!con->loop || sources_open(con, &a->dispatcher, err) < 0 ||
 		terminal_open(!a->mono, err) < 0)
 		return -1;
 	con->canvas.ascii = a->ascii || !terminal_is_utf8();
-	rc = events_set(con, a->interval, err);
+	/* after curses, which also installs a handler for SIGWINCH */
+	base = pr_loop_base(con->loop);
+	con->input = event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, con);
+	con->resized = evsignal_new(base, SIGWINCH, on_resize, con);
+	con->timer = pr_timer_create(con->loop, a->interval, on_timer, con, err);
+	if (!con->timer)
+		rc = -1;
+	else if (!con->input || !con->resized || event_add(con->input, NULL) < 0 ||
+		 event_add(con->resized, NULL) < 0)
+		rc = pr_error_set(err, "no memory for events");
 	if (rc == 0) {
 		ask_all(con);
 		paint(con);

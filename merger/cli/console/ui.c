@@ -222,36 +222,6 @@ screen_key(struct ui *ui, const struct model *m, int key, struct console_order *
 	return false;
 }
 
-static void
-go(struct ui *ui, enum console_screen screen)
-{
-	ui->screen = screen;
-	ui->detail = false;
-	ui->top = ui->scroll = 0;
-}
-
-/* Keys that mean the same everywhere. */
-static bool
-common_key(struct ui *ui, int key)
-{
-	if (key >= '1' && key < '1' + SCREENS) {
-		go(ui, (enum console_screen)(key - '1'));
-	} else if (key == '\t') {
-		go(ui, (enum console_screen)((ui->screen + 1) % SCREENS));
-	} else if (key == '?') {
-		ui->help = true;
-		ui->scroll = 0;
-	} else if (key == 'q') {
-		ui->quit = true;
-	} else if (key == KEY_IS_ESC || key == KEY_IS_LEFT || key == KEY_IS_RUBOUT) {
-		ui->detail = false;
-		ui->message[0] = '\0';
-	} else {
-		return false;
-	}
-	return true;
-}
-
 bool
 ui_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
 {
@@ -265,12 +235,22 @@ ui_key(struct ui *ui, const struct model *m, int key, struct console_order *orde
 		ui->scroll++;
 	} else if (ui->help && (key == KEY_IS_UP || key == KEY_IS_PAGE_UP)) {
 		ui->scroll -= ui->scroll > 0;
-	} else if (ui->help) {
-		ui->help = false;
+	} else if (ui->help || key == '?') {
+		ui->help = !ui->help;
 		ui->scroll = 0;
 	} else if (key >= KEY_IS_ROW) {
 		choose(ui, m, key - KEY_IS_ROW);
-	} else if (!common_key(ui, key) && !moves(ui, m, key)) {
+	} else if (key == '\t' || (key >= '1' && key < '1' + SCREENS)) {
+		key = key == '\t' ? (int)ui->screen + 1 : key - '1';
+		ui->screen = (enum console_screen)(key % SCREENS);
+		ui->detail = false;
+		ui->top = ui->scroll = 0;
+	} else if (key == 'q') {
+		ui->quit = true;
+	} else if (key == KEY_IS_ESC || key == KEY_IS_LEFT || key == KEY_IS_RUBOUT) {
+		ui->detail = false;
+		ui->message[0] = '\0';
+	} else if (!moves(ui, m, key)) {
 		return screen_key(ui, m, key, order);
 	}
 	return false;

@@ -382,31 +382,6 @@ view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 #define ENDPOINT_COLUMNS_WIDE 60
 
 static void
-merger_lines(struct canvas *c, const struct model *m)
-{
-	int wide = c->cols >= WIDE ? ENDPOINT_COLUMNS_WIDE : ENDPOINT_COLUMNS;
-
-	for (const struct model_peer *p = m->mergers; p < m->mergers + m->merger_count;
-		p++) {
-		uint64_t queries = series_now(&p->series, "running_query_count");
-		int col = canvas_text(
-			c, 1, STYLE_PLAIN, "merger %-*.*s ", wide, wide, p->endpoint);
-
-		if (p->answers)
-			canvas_text(c, col, STYLE_GOOD,
-				"running, %zu node%s, %" PRIu64 " quer%s at work",
-				p->status->n_nodes, plural(p->status->n_nodes), queries,
-				queries == 1 ? "y" : "ies");
-		else
-			canvas_text(c, col, STYLE_BAD, "%s%s%s",
-				p->error[0] ? p->error : "asking ...",
-				p->status ? ", last at " : "",
-				p->status ? clock_at(p->status->time).text : "");
-		c->row++;
-	}
-}
-
-static void
 link_lines(struct canvas *c, const struct model *m)
 {
 	unsigned most = c->rows < 13 ? 1 : (unsigned)(c->rows - 10) / 3;
@@ -491,14 +466,29 @@ node_cells(struct canvas *c, const struct model *m, struct ui *ui)
 static void
 view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int good = 0;
+	int wide = c->cols >= WIDE ? ENDPOINT_COLUMNS_WIDE : ENDPOINT_COLUMNS, good = 0;
+	bool bad;
 
 	view_top(c, "dispatcher", &m->dispatcher);
-	merger_lines(c, m);
+	for (unsigned i = 0; i < m->merger_count; i++, c->row++) {
+		const struct model_peer *p = &m->mergers[i];
+		uint64_t queries = series_now(&p->series, "running_query_count");
+		int col = canvas_text(
+			c, 1, STYLE_PLAIN, "merger %-*.*s ", wide, wide, p->endpoint);
+
+		if (p->answers)
+			canvas_text(c, col, STYLE_GOOD,
+				"running, %zu node%s, %" PRIu64 " quer%s at work",
+				p->status->n_nodes, plural(p->status->n_nodes), queries,
+				queries == 1 ? "y" : "ies");
+		else
+			canvas_text(c, col, STYLE_BAD, "%s%s%s",
+				p->error[0] ? p->error : "asking ...",
+				p->status ? ", last at " : "",
+				p->status ? clock_at(p->status->time).text : "");
+	}
 	link_lines(c, m);
 	for (size_t i = 0; i < m->node_count; i++) {
-		bool bad;
-
 		node_state(m, m->nodes[i], &bad);
 		good += !bad;
 	}
@@ -704,23 +694,6 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 /* ---- LOGFILE ---- */
 
 static void
-event_lines(struct canvas *c, const struct model *m, struct ui *ui)
-{
-	int room = VIEW_END(c) - c->row, last = (int)m->event_count, skip;
-
-	last = last > MODEL_EVENTS ? MODEL_EVENTS : last;
-	skip = scrolled(ui, last, room);
-	for (int i = (last > room ? room : last) - 1; i >= 0; i--) {
-		const struct model_event *e = model_event_at(m, (unsigned)(skip + i));
-
-		if (e)
-			canvas_text(c, 1, STYLE_PLAIN, "%s  %s", clock_at(e->time).text,
-				e->text);
-		c->row++;
-	}
-}
-
-static void
 log_lines(struct canvas *c, const char *text, struct ui *ui)
 {
 	int room = VIEW_END(c) - c->row, lines = 0, skip;
@@ -746,18 +719,26 @@ static void
 view_logfile(
 	struct canvas *c, const struct model *m, struct ui *ui, const struct logtail *log)
 {
-	c->row = VIEW_TOP;
-	if (!ui->log || !log) {
-		canvas_line(c, STYLE_HEAD, "What this console has seen%s",
-			ui->logs ? " (l: the log files)" : "");
-		event_lines(c, m, ui);
+	int count = (int)(m->event_count < MODEL_EVENTS ? m->event_count : MODEL_EVENTS);
+	int room = VIEW_END(c) - c->row - 1, skip;
+
+	if (ui->log && log) {
+		canvas_line(
+			c, STYLE_HEAD, "%s, log %u of %u", log->path, ui->log, ui->logs);
+		if (log->error[0])
+			canvas_text(c, 1, STYLE_BAD, "%s", log->error);
+		else
+			log_lines(c, log->text, ui);
 		return;
 	}
-	canvas_line(c, STYLE_HEAD, "%s, log %u of %u", log->path, ui->log, ui->logs);
-	if (log->error[0])
-		canvas_text(c, 1, STYLE_BAD, "%s", log->error);
-	else
-		log_lines(c, log->text, ui);
+	canvas_line(c, STYLE_HEAD, "What this console has seen%s",
+		ui->logs ? " (l: the log files)" : "");
+	skip = scrolled(ui, count, room);
+	for (int i = (count > room ? room : count) - 1; i >= 0; i--) {
+		const struct model_event *e = model_event_at(m, (unsigned)(skip + i));
+
+		canvas_line(c, STYLE_PLAIN, "%s  %s", clock_at(e->time).text, e->text);
+	}
 }
 
 /* ---- QUERIES ---- */
@@ -816,18 +797,7 @@ static const char *const help[] = {
 	"States: active, silent (not heard for 2 s), suspended (cannot write),",
 	"disconnected, quit, gone; unindexed: it stores, but answers no queries.",
 };
-
-static void
-view_help(struct canvas *c, struct ui *ui)
-{
-	int count = (int)(sizeof(help) / sizeof(help[0])),
-	    room = VIEW_END(c) - VIEW_TOP - 1;
-
-	c->row = VIEW_TOP;
-	canvas_line(c, STYLE_HEAD, "Help");
-	for (int i = scrolled(ui, count, room); i < count && c->row < VIEW_END(c); i++)
-		canvas_line(c, STYLE_PLAIN, "%s", help[i]);
-}
+enum { HELP_LINES = sizeof(help) / sizeof(help[0]) };
 
 /* DATA: what each node holds, stream by stream. */
 
@@ -985,12 +955,17 @@ view_draw(struct canvas *c, const struct model *m, struct ui *ui, const struct l
 		struct ui *) = {view_metrics, view_packets, view_clients, view_control,
 		NULL, view_queries, view_rack, view_data};
 
-	if (ui->help)
-		view_help(c, ui);
-	else if (ui->screen == SCREEN_LOGFILE)
+	c->row = VIEW_TOP;
+	if (ui->help) {
+		canvas_line(c, STYLE_HEAD, "Help");
+		for (int i = scrolled(ui, HELP_LINES, VIEW_END(c) - c->row);
+			i < HELP_LINES && c->row < VIEW_END(c); i++)
+			canvas_line(c, STYLE_PLAIN, "%s", help[i]);
+	} else if (ui->screen == SCREEN_LOGFILE) {
 		view_logfile(c, m, ui, log);
-	else
+	} else {
 		screens[ui->screen](c, m, ui);
+	}
 	/* last, so that a screen which is too long cannot cover them */
 	for (c->row = 0; c->row < c->rows; c->row++)
 		for (int col = 0; col < c->cols; col++)
