@@ -103,9 +103,11 @@ setup_add_file(struct setup *s, const char *topic, const char *path, const char 
 	PR_PRINT(f->value, "%s", value);
 }
 
+#define LINE 128 /* bytes that are taken of a file */
+
 /* The first line of a file below root, without its end; false: there is none that can be read. */
 static bool
-setup_read(const struct setup *s, const char *path, char *out, size_t size)
+setup_read(const struct setup *s, const char *path, char out[LINE])
 {
 	char whole[512];
 	int fd, saved = errno;
@@ -114,7 +116,7 @@ setup_read(const struct setup *s, const char *path, char *out, size_t size)
 	if ((size_t)PR_PRINT(whole, "%s%s", s->root, path) >= sizeof whole)
 		return false;
 	fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	n = fd < 0 ? -1 : read(fd, out, size - 1);
+	n = fd < 0 ? -1 : read(fd, out, LINE - 1);
 	if (fd >= 0)
 		close(fd);
 	errno = saved;
@@ -134,9 +136,9 @@ static int
 must_hold(struct setup *s, const char *topic, const char *path, const char *value,
 	const char *why)
 {
-	char text[64];
+	char text[LINE];
 
-	if (!setup_read(s, path, text, sizeof text))
+	if (!setup_read(s, path, text))
 		return -1;
 	if (!strcmp(text, value))
 		return 0;
@@ -150,12 +152,12 @@ must_hold(struct setup *s, const char *topic, const char *path, const char *valu
 #define IRQS_MAX 256
 
 static bool
-read_of(const struct setup *s, const char *name, const char *what, char *out, size_t size)
+read_of(const struct setup *s, const char *name, const char *what, char out[LINE])
 {
 	char path[256];
 
 	PR_PRINT(path, "/sys/class/net/%s/%s", name, what);
-	return setup_read(s, path, out, size);
+	return setup_read(s, path, out);
 }
 
 /* ---- offloads ---- */
@@ -242,12 +244,12 @@ check_link(struct setup *s, const char *name)
 	const int on = IFF_UP | IFF_RUNNING;
 	struct ifreq ifr = {0};
 	struct setup_finding *f;
-	char state[32];
+	char state[LINE];
 	bool read, down;
 
 	/* asked of the kernel, as a network namespace need not have a sysfs of its own */
 	if (*s->root) {
-		read = read_of(s, name, "operstate", state, sizeof state);
+		read = read_of(s, name, "operstate", state);
 	} else {
 		read = pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0;
 		PR_PRINT(state, (ifr.ifr_flags & on) == on ? "up" : "down");
@@ -267,10 +269,10 @@ check_link(struct setup *s, const char *name)
 static void
 check_slot(struct setup *s, const char *name)
 {
-	char now[32], most[32];
+	char now[LINE], most[LINE];
 
-	if (!read_of(s, name, "device/current_link_width", now, sizeof now) ||
-		!read_of(s, name, "device/max_link_width", most, sizeof most))
+	if (!read_of(s, name, "device/current_link_width", now) ||
+		!read_of(s, name, "device/max_link_width", most))
 		return;
 	if (atoi(now) < atoi(most))
 		setup_add(s, "slot", name, SETUP_CHANGE,
@@ -337,17 +339,17 @@ list_irqs(const struct setup *s, const char *name, int irqs[IRQS_MAX])
 static void
 check_irqs(struct setup *s, const char *name)
 {
-	char path[96], text[64], first[64] = "", cpu[16], *dash = NULL;
+	char path[96], text[LINE], first[LINE] = "", cpu[16], *dash = NULL;
 	int irqs[IRQS_MAX];
 	size_t count = list_irqs(s, name, irqs), same = 0, seen = 0;
 	long long n;
 
-	if (setup_read(s, "/sys/devices/system/cpu/online", text, sizeof text))
+	if (setup_read(s, "/sys/devices/system/cpu/online", text))
 		dash = strrchr(text, '-');
 	n = dash ? atoll(dash + 1) + 1 : 1;
 	for (size_t i = 0; i < count; i++) {
 		PR_PRINT(path, "/proc/irq/%d/smp_affinity_list", irqs[i]);
-		if (!setup_read(s, path, text, sizeof text))
+		if (!setup_read(s, path, text))
 			continue;
 		if (!seen++)
 			PR_PRINT(first, "%s", text);
@@ -379,14 +381,12 @@ static uint32_t
 setup_mtu(const struct setup *s, const char *name)
 {
 	struct ifreq ifr = {0};
-	char text[32];
+	char text[LINE];
 
 	if (!*s->root)
 		return pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0 ? 0
 								   : (uint32_t)ifr.ifr_mtu;
-	return read_of(s, name, "mtu", text, sizeof text)
-		       ? (uint32_t)strtoul(text, NULL, 10)
-		       : 0;
+	return read_of(s, name, "mtu", text) ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
 /* The o-port or a node's port carries what the links bring, and 8 bytes of tags. */
@@ -450,11 +450,11 @@ check_scheduler(struct setup *s, const char *path, dev_t device)
 {
 	static const char *const forms[] = {"/sys/dev/block/%u:%u/queue/scheduler",
 		"/sys/dev/block/%u:%u/../queue/scheduler" /* of a partition's disk */};
-	char file[128], text[128];
+	char file[128], text[LINE];
 
 	for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
 		PR_PRINT(file, forms[i], major(device), minor(device));
-		if (!setup_read(s, file, text, sizeof text))
+		if (!setup_read(s, file, text))
 			continue;
 		if (strstr(text, "[bfq]"))
 			setup_add_file(s, "disk", file, "bfq", "mq-deadline",
@@ -583,9 +583,9 @@ check_clocksource(struct setup *s)
 {
 	const char *path =
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-	char text[64];
+	char text[LINE];
 
-	if (!setup_read(s, path, text, sizeof text))
+	if (!setup_read(s, path, text))
 		setup_add(s, "clocksource", "", SETUP_UNKNOWN, "it cannot be read");
 	else if (!strcmp(text, "hpet") || !strcmp(text, "acpi_pm") ||
 		 !strcmp(text, "jiffies"))
@@ -649,11 +649,11 @@ check_bridge(struct setup *s)
 static void
 check_at_least(struct setup *s, const char *path, long long wanted, const char *why)
 {
-	char text[64], value[32], *end = text;
+	char text[LINE], value[32], *end = text;
 	long long now = 0;
 
 	errno = 0;
-	if (setup_read(s, path, text, sizeof text))
+	if (setup_read(s, path, text))
 		now = strtoll(text, &end, 0);
 	if (end == text || errno) {
 		setup_add(s, "sockets", path, SETUP_UNKNOWN, "it cannot be read");
@@ -698,9 +698,9 @@ static void
 check_huge_pages(struct setup *s)
 {
 	const char *path = "/sys/kernel/mm/transparent_hugepage/defrag";
-	char text[128], *open, *close;
+	char text[LINE], *open, *close;
 
-	if (!setup_read(s, path, text, sizeof text) || !(open = strchr(text, '[')) ||
+	if (!setup_read(s, path, text) || !(open = strchr(text, '[')) ||
 		!(close = strchr(open, ']'))) {
 		setup_add(s, "huge pages", "", SETUP_UNKNOWN,
 			"how they are made cannot be read");
