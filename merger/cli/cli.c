@@ -76,6 +76,17 @@ cli_form(bool json, bool keyvalue)
 	return json ? RENDER_JSON : keyvalue ? RENDER_KEYVALUE : RENDER_TEXT;
 }
 
+struct render *
+cli_render(bool json, bool keyvalue, const char *list)
+{
+	struct render *r =
+		json || keyvalue ? render_begin(stdout, cli_form(json, keyvalue)) : NULL;
+
+	if (r && list)
+		render_list(r, list);
+	return r;
+}
+
 static char *
 command_list(const char *name, const struct cli_command *list, size_t count)
 {

@@ -60,6 +60,8 @@ int cli_check(const struct cli_rule *rules, struct pr_error *err);
 
 /* Of --json and --keyvalue. */
 enum render_form cli_form(bool json, bool keyvalue);
+/* Where standard output gets figures as data, in a list if it has a name; NULL: it gets text for people. */
+struct render *cli_render(bool json, bool keyvalue, const char *list);
 
 /*
  * Prints this text and asks the user to type name. false: other input, or standard input

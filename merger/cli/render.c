@@ -51,6 +51,8 @@ render_end(struct render **rp)
 	int result;
 
 	*rp = NULL;
+	if (!r)
+		return fflush(stdout) != 0 || ferror(stdout) ? -1 : 0;
 	if (r->form == RENDER_JSON) {
 		r->failed |= json_dumpf(r->levels[0].json, r->to, JSON_INDENT(2)) < 0;
 		json_decref(r->levels[0].json);

@@ -16,8 +16,8 @@
 enum render_form { RENDER_TEXT, RENDER_KEYVALUE, RENDER_JSON };
 struct render;
 struct render *render_begin(FILE *to, enum render_form form); /* never NULL */
-int render_end(
-	struct render **r); /* prints what is left; -1: writing failed, or no memory */
+/* Prints what is left; -1: writing failed, or no memory. *r NULL: text for people on standard output. */
+int render_end(struct render **r);
 void render_object(struct render *r, const char *name); /* name NULL: an item of a list */
 void render_list(struct render *r, const char *name);
 void render_close(struct render *r); /* the last object or list */

@@ -187,7 +187,7 @@ sink_init(struct sink *s, const struct query_args *a)
 	*s = (struct sink){.args = a, .out = {.fd = -1}, .last_time = PR_TIME_MIN};
 	progress_begin(&s->progress);
 	s->none = a->count || a->tally.group || a->note ||
-		  (!a->write && query_form(a) != RENDER_TEXT);
+		  (!a->write && (a->json || a->keyvalue));
 	if (!s->none && !a->write && isatty(STDOUT_FILENO))
 		s->progress.terminal = false; /* the lines are progress enough */
 }
@@ -297,47 +297,42 @@ sink_failure(const struct sink *s)
 	return s->out.closed ? ASK_CLOSED : CLI_FAILED;
 }
 
-static int
-finish_trace(struct sink *s, struct pr_error *err)
-{
-	const Packrack__Completeness *c = s->end ? s->end->completeness : NULL;
-	size_t count = c ? c->n_ledgers : 0;
-	struct prm_trace_statistics *statistics = calloc(count + 1, sizeof(*statistics));
-	char *comment = c ? report_comment(s->end) : strdup("the answer was broken off");
-	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT] = "trace hash ";
-	const char *comments[] = {comment, hash};
-	int result = -1;
-
-	if (comment && statistics) {
-		for (size_t i = 0; i < count; i++) {
-			const Packrack__Ledger *l = c->ledgers[i];
-
-			statistics[i] = (struct prm_trace_statistics){.name = l->name,
-				.link = l->link,
-				.linktype = l->linktype,
-				.received = l->last_seq,
-				.dropped_kernel = l->dropped_kernel + l->dropped_ring,
-				.dropped_interface = l->dropped_interface};
-		}
-		prm_trace_hash_of(s->trace, hash + strlen(hash));
-		result = prm_trace_finish(s->trace, statistics, count, comments, 2, err);
-	} else {
-		pr_error_set(err, "no memory for the end of the trace");
-	}
-	free(comment);
-	free(statistics);
-	return result;
-}
-
 int
 sink_finish(struct sink *s, struct pr_error *err)
 {
+	const Packrack__Completeness *c = s->end ? s->end->completeness : NULL;
+	size_t count = c ? c->n_ledgers : 0;
+	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT] = "trace hash ";
+	struct prm_trace_statistics *statistics;
+	const char *comments[2] = {NULL, hash};
+	char *comment;
+	int rc;
+
 	progress_end(&s->progress);
 	if (!s->out.buf)
 		return 0;
-	if (s->trace && finish_trace(s, err) < 0)
-		return -1;
-	return prm_output_sync(&s->out, err);
+	if (!s->trace)
+		return prm_output_sync(&s->out, err);
+	statistics = calloc(count + 1, sizeof(*statistics));
+	comment = c ? report_comment(s->end) : strdup("the answer was broken off");
+	for (size_t i = 0; statistics && i < count; i++) {
+		const Packrack__Ledger *l = c->ledgers[i];
+
+		statistics[i] = (struct prm_trace_statistics){.name = l->name,
+			.link = l->link,
+			.linktype = l->linktype,
+			.received = l->last_seq,
+			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
+			.dropped_interface = l->dropped_interface};
+	}
+	prm_trace_hash_of(s->trace, hash + strlen(hash));
+	comments[0] = comment;
+	rc = comment && statistics
+		     ? prm_trace_finish(s->trace, statistics, count, comments, 2, err)
+		     : pr_error_set(err, "no memory for the end of the trace");
+	free(comment);
+	free(statistics);
+	return rc < 0 ? -1 : prm_output_sync(&s->out, err);
 }
 
 void

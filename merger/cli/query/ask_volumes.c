@@ -132,23 +132,11 @@ stop_reading(struct volume *v)
 
 /* ---- a volume as a source ---- */
 
-static int
-end_volume(struct volume *v, struct pr_error *err)
-{
-	const Packrack__End *end;
-
-	stop_reading(v);
-	end = pri_answer_end(v->answer, err);
-	if (!end || prm_completeness_end(v->completeness, v->index, end, err) < 0)
-		return PR_SOURCE_ERROR;
-	v->ended = true;
-	return PR_SOURCE_END;
-}
-
 /* PACKET: there is another batch. WAIT: it was empty. */
 static int
 next_batch(struct volume *v, struct pr_error *err)
 {
+	const Packrack__End *end;
 	Packrack__Batch *told;
 	struct slot *s;
 	int slot, rc;
@@ -157,8 +145,14 @@ next_batch(struct volume *v, struct pr_error *err)
 		return PR_SOURCE_END;
 	slot = pr_queue_take(&v->queue);
 	s = slot < 0 ? NULL : &v->slots[slot];
-	if (s && s->state == PRI_ANSWER_END)
-		return end_volume(v, err);
+	if (s && s->state == PRI_ANSWER_END) {
+		stop_reading(v);
+		end = pri_answer_end(v->answer, err);
+		if (!end || prm_completeness_end(v->completeness, v->index, end, err) < 0)
+			return PR_SOURCE_ERROR;
+		v->ended = true;
+		return PR_SOURCE_END;
+	}
 	if (!s || s->state != PRI_ANSWER_BATCH) {
 		*err = v->error;
 		return PR_SOURCE_ERROR;
@@ -218,30 +212,6 @@ ask_volume_open(const char *volume, unsigned options, struct pr_error *err)
 		view = pri_volume_open(paths.path, paths.count, options, err);
 	volume_paths_free(&paths);
 	return view;
-}
-
-static int
-open_volume(struct ask *ask, struct volume *v, const char *path, struct pr_error *err)
-{
-	struct sfs_volume_info info;
-	char text[400];
-
-	*v = (struct volume){
-		.source = {.next = volume_next, .destroy = volume_let_go},
-		.path = path,
-		.completeness = ask->completeness,
-		.sink = ask->sink,
-		.index = prm_completeness_node(ask->completeness, path, err),
-	};
-	if (v->index >= 0)
-		v->view = ask_volume_open(path, PRI_VOLUME_CACHED, err);
-	if (!v->view)
-		return -1;
-	if (sfs_info(v->view->sfs, &info, NULL) == SFS_OK && info.writer_alive)
-		pr_priority_give_way();
-	if (sfs_degraded(v->view->sfs, text, sizeof(text)))
-		fprintf(stderr, "packrack: %s: %s\n", path, text);
-	return pri_volume_refresh(v->view, true, INT64_MAX, err);
 }
 
 static int
@@ -309,6 +279,8 @@ open_all(struct ask *ask, struct pr_error *err)
 		.until = a->until,
 		.now = pr_now_real(),
 		.link = a->link};
+	struct sfs_volume_info info;
+	char text[400];
 
 	ask->volumes = calloc(a->volumes.count, sizeof(*ask->volumes));
 	if (!ask->volumes)
@@ -317,9 +289,22 @@ open_all(struct ask *ask, struct pr_error *err)
 	if (!ask->completeness)
 		return -1;
 	while (ask->count < a->volumes.count) {
-		size_t at = ask->count++;
+		struct volume *v = &ask->volumes[ask->count];
 
-		if (open_volume(ask, &ask->volumes[at], a->volumes.items[at], err) < 0)
+		v->source = (struct pr_source){volume_next, volume_let_go};
+		v->path = a->volumes.items[ask->count++];
+		v->completeness = ask->completeness;
+		v->sink = ask->sink;
+		v->index = prm_completeness_node(ask->completeness, v->path, err);
+		if (v->index >= 0)
+			v->view = ask_volume_open(v->path, PRI_VOLUME_CACHED, err);
+		if (!v->view)
+			return -1;
+		if (sfs_info(v->view->sfs, &info, NULL) == SFS_OK && info.writer_alive)
+			pr_priority_give_way();
+		if (sfs_degraded(v->view->sfs, text, sizeof(text)))
+			fprintf(stderr, "packrack: %s: %s\n", v->path, text);
+		if (pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -80,19 +80,6 @@ print_span(FILE *to, int64_t first, int64_t last, const Packrack__Loss *l)
 		reason_text(l->reason), l->node[0] ? ", " : "", l->node);
 }
 
-static void
-print_range(FILE *to, const Packrack__Loss *l)
-{
-	fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
-	if (l->last_seq != l->first_seq)
-		fprintf(to, "..%" PRIu64, l->last_seq);
-	if (l->among_last)
-		fprintf(to, " (among seq %" PRIu64 "..%" PRIu64 ")", l->among_first,
-			l->among_last);
-	fputs(", ", to);
-	print_span(to, l->first_time, l->last_time, l);
-}
-
 static bool
 same_cause(const Packrack__Loss *a, const Packrack__Loss *b)
 {
@@ -131,11 +118,23 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 		c->missing_packets, plural(c->missing_packets), c->missing_ranges,
 		plural(c->missing_ranges),
 		c->missing_ranges > shown ? "; --json lists them; by cause" : "");
-	for (size_t i = 0; i < c->n_missing; i++)
-		if (c->missing_ranges <= shown)
-			print_range(to, c->missing[i]);
-		else if (i < CAUSES_LOOKED_AT)
-			print_cause(to, c, i);
+	for (size_t i = 0; i < c->n_missing; i++) {
+		const Packrack__Loss *l = c->missing[i];
+
+		if (c->missing_ranges > shown) {
+			if (i < CAUSES_LOOKED_AT)
+				print_cause(to, c, i);
+			continue;
+		}
+		fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
+		if (l->last_seq != l->first_seq)
+			fprintf(to, "..%" PRIu64, l->last_seq);
+		if (l->among_last)
+			fprintf(to, " (among seq %" PRIu64 "..%" PRIu64 ")", l->among_first,
+				l->among_last);
+		fputs(", ", to);
+		print_span(to, l->first_time, l->last_time, l);
+	}
 	if (c->n_missing < c->missing_ranges)
 		fprintf(to,
 			"    and %" PRIu64
@@ -143,40 +142,35 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 			c->missing_ranges - c->n_missing);
 }
 
-/* Of packets that were deleted: up to where, if the volume has overwritten more since; how, by whom. */
-static void
-print_deleted(FILE *to, const Packrack__Evicted *e)
-{
-	const Packrack__Deleted *d = e->deleted;
-	char text[PR_TIME_TEXT];
-
-	fputs(" (", to);
-	if (d->until < e->until && !e->midst)
-		fprintf(to, "those up to %s were ", end_of_range(d->until, text));
-	fprintf(to, "%s%s by %s at %s)\n", d->moved_to[0] ? "moved to " : "deleted",
-		d->moved_to, d->by[0] ? d->by : "an unknown user",
-		end_of_range(d->at, text));
-}
-
+/* Overwritten or deleted: up to where, how, by whom. */
 static void
 print_evicted(FILE *to, const Packrack__Completeness *c)
 {
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT];
+
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
-		bool deleted = e->deleted || e->midst;
-		char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
+		const Packrack__Deleted *d = e->deleted;
+		const char *moved_to = d ? d->moved_to : "";
 
 		fprintf(to, "  %s: %s%sstream %s: packets %s to %s",
-			!deleted                                ? "overwritten"
-			: e->deleted && e->deleted->moved_to[0] ? "moved"
-								: "deleted",
+			moved_to[0]     ? "moved"
+			: d || e->midst ? "deleted"
+					: "overwritten",
 			e->node, e->node[0] ? ", " : "", e->stream,
-			e->midst ? end_of_range(e->since, since) : "up",
-			end_of_range(e->until, until));
-		if (e->deleted)
-			print_deleted(to, e);
-		else
-			fputs(deleted ? "\n" : " (volume full, or reset)\n", to);
+			e->midst ? end_of_range(e->since, first) : "up",
+			end_of_range(e->until, last));
+		if (!d) {
+			fputs(e->midst ? "\n" : " (volume full, or reset)\n", to);
+			continue;
+		}
+		fputs(" (", to);
+		/* the volume has overwritten more since */
+		if (d->until < e->until && !e->midst)
+			fprintf(to, "those up to %s were ", end_of_range(d->until, last));
+		fprintf(to, "%s%s by %s at %s)\n", moved_to[0] ? "moved to " : "deleted",
+			moved_to, d->by[0] ? d->by : "an unknown user",
+			end_of_range(d->at, last));
 	}
 	if (c->n_evicted > RANGES_SHOWN)
 		fprintf(to, "  overwritten or deleted: %zu more ranges\n",

@@ -76,7 +76,7 @@ static int
 print_report(const struct sink *sink)
 {
 	const struct query_args *a = sink->args;
-	bool text = query_form(a) == RENDER_TEXT;
+	bool text = !a->json && !a->keyvalue;
 	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
 	struct render *r;
 
@@ -90,7 +90,7 @@ print_report(const struct sink *sink)
 		explain_text(stderr, sink);
 	if (text)
 		return 0;
-	r = render_begin(to, query_form(a));
+	r = render_begin(to, cli_form(a->json, a->keyvalue));
 	report_render(r, sink);
 	if (a->explain)
 		explain_render(r, sink);

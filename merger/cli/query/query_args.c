@@ -33,12 +33,6 @@ struct time_tokens {
 static const char spaces[] = " \t\n\r\v\f";
 
 static bool
-is_space(char c)
-{
-	return c && strchr(spaces, c);
-}
-
-static bool
 is_word(const char *text, const struct time_token *t, const char *word)
 {
 	return t->kind == TOKEN_WORD && t->len == strlen(word) &&
@@ -68,8 +62,8 @@ token_at(const char *text, size_t at)
 	for (t.len = 0; p[t.len]; t.len++) {
 		const char *c = p + t.len;
 
-		if (depth == 0 && (is_space(*c) || *c == '(' || *c == ')' ||
-					  !strncmp(c, "&&", 2) || !strncmp(c, "||", 2)))
+		if (depth == 0 && (strchr(" \t\n\r\v\f()", *c) || !strncmp(c, "&&", 2) ||
+					  !strncmp(c, "||", 2)))
 			break;
 		depth += (*c == '[') - (*c == ']');
 	}
@@ -255,12 +249,11 @@ parse(struct parser *p)
 	}
 	h = negated(p);
 	while (kind(p) == TOKEN_AND || kind(p) == TOKEN_OR) {
-		bool and = kind(p) == TOKEN_AND;
+		bool all = p->items[p->at++].kind == TOKEN_AND;
 
-		p->at++;
 		more = negated(p);
-		h = and? (struct hull){both(h.yes, more.yes), either(h.no, more.no)}
-		       : (struct hull){either(h.yes, more.yes), both(h.no, more.no)};
+		h = all ? (struct hull){both(h.yes, more.yes), either(h.no, more.no)}
+			: (struct hull){either(h.yes, more.yes), both(h.no, more.no)};
 	}
 	p->depth--;
 	return h;
@@ -287,23 +280,6 @@ joined_by_and(const struct time_tokens *s, size_t term)
 			return false;
 	}
 	return term + 1 == s->count || s->items[term + 1].kind == TOKEN_AND;
-}
-
-/* With the `and` before it, or behind it where that is another's. */
-static void
-take_out(struct time_tokens *s, size_t term, int64_t *since, int64_t *until)
-{
-	struct time_token *t = &s->items[term];
-
-	if (t->after && t->time > *since)
-		*since = t->time;
-	if (!t->after && t->time < *until)
-		*until = t->time;
-	t->gone = true;
-	if (term > 0 && !t[-1].gone)
-		t[-1].gone = true;
-	else if (term + 1 < s->count)
-		t[1].gone = true;
 }
 
 /* What is left, with its spaces. */
@@ -355,9 +331,22 @@ time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 			*since = h.yes.least > *since ? h.yes.least : *since;
 			*until = h.yes.most < *until ? h.yes.most : *until;
 		}
-		for (size_t i = 0; i < s.count; i++)
-			if (s.items[i].kind == TOKEN_TIME && joined_by_and(&s, i))
-				take_out(&s, i, since, until);
+		for (size_t i = 0; i < s.count; i++) {
+			struct time_token *t = &s.items[i];
+
+			if (t->kind != TOKEN_TIME || !joined_by_and(&s, i))
+				continue;
+			if (t->after)
+				*since = t->time > *since ? t->time : *since;
+			else
+				*until = t->time < *until ? t->time : *until;
+			/* with the `and` before it, or behind it where that is another's */
+			t->gone = true;
+			if (i > 0 && !t[-1].gone)
+				t[-1].gone = true;
+			else if (i + 1 < s.count)
+				t[1].gone = true;
+		}
 		text = left_over(filter, &s);
 		if (!text)
 			pr_error_set(err, "no memory for the filter");
@@ -400,10 +389,4 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 		{a->volumes.count && a->nodes.count,
 			"--volume and --node do not go together"},
 		{a->json && a->keyvalue, "--json and --keyvalue do not go together"});
-}
-
-enum render_form
-query_form(const struct query_args *a)
-{
-	return cli_form(a->json, a->keyvalue);
 }

@@ -68,8 +68,6 @@ int query_args_parse(
 	struct query_args *a, enum query_command command, int argc, char **argv);
 void query_args_free(struct query_args *a);
 
-enum render_form query_form(const struct query_args *a);
-
 /* bytes of a filter, for logs and status; a message takes 64 KiB */
 #define QUESTION_TEXT 4096
 

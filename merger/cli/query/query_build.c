@@ -259,7 +259,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	query->strays = a->strays;
 	query->count_only =
 		a->tally.group ||
-		(!a->note && (a->count || (!a->write && query_form(a) != RENDER_TEXT)));
+		(!a->note && (a->count || (!a->write && (a->json || a->keyvalue))));
 	query->nodes = a->nodes.items;
 	query->n_nodes = a->nodes.count;
 	query->follow = a->follow;

@@ -16,8 +16,7 @@ tally_answer(const struct query_args *a,
 	void (*print)(void *arg, const struct sink *sink, struct render *r), void *arg,
 	struct pr_error *err)
 {
-	enum render_form form = query_form(a);
-	struct render *r = NULL;
+	struct render *r;
 	struct sink sink;
 	int status;
 
@@ -29,15 +28,14 @@ tally_answer(const struct query_args *a,
 			err, "interrupted: no result, because the count is incomplete");
 		status = CLI_FAILED;
 	} else if (status == CLI_OK) {
-		if (form != RENDER_TEXT)
-			r = render_begin(stdout, form);
+		r = cli_render(a->json, a->keyvalue, NULL);
 		print(arg, &sink, r);
 		fflush(stdout);
 		report_text(stderr, &sink);
 		if (r)
 			report_render(r, &sink);
 		status = report_status(sink.end);
-		if ((r && render_end(&r) < 0) || fflush(stdout) != 0 || ferror(stdout))
+		if (render_end(&r) < 0 || ferror(stdout))
 			status = pr_error_set(err, "cannot write the answer");
 	}
 	sink_close(&sink);
@@ -72,7 +70,7 @@ rate_limit_exceeded(
 static void
 rate_step(const struct pr_tally_item *item, int64_t step, struct rate_stretch *out)
 {
-	int64_t interval = pri_tally_key_interval_of(item), end;
+	int64_t interval = pri_tally_key_interval_of(item);
 
 	*out = (struct rate_stretch){.steps = 1,
 		.packets = item->packets,
@@ -81,26 +79,10 @@ rate_step(const struct pr_tally_item *item, int64_t step, struct rate_stretch *o
 		.peak_bytes = item->bytes};
 	if (__builtin_mul_overflow(interval, step, &out->first))
 		out->first = interval < 0 ? PR_TIME_MIN : PR_TIME_MAX;
-	if (__builtin_mul_overflow(interval, step, &end) ||
-		__builtin_add_overflow(end, step - 1, &end))
-		end = interval < 0 ? out->first + step - 1 : PR_TIME_MAX;
-	out->last = end;
+	if (__builtin_mul_overflow(interval, step, &out->last) ||
+		__builtin_add_overflow(out->last, step - 1, &out->last))
+		out->last = interval < 0 ? out->first + step - 1 : PR_TIME_MAX;
 	out->peak_first = out->first;
-}
-
-static void
-extend(struct rate_stretch *s, const struct rate_stretch *step, bool by_packets)
-{
-	s->last = step->last;
-	s->steps++;
-	s->packets += step->packets;
-	s->bytes += step->bytes;
-	if (by_packets ? step->packets > s->peak_packets : step->bytes > s->peak_bytes)
-		s->peak_first = step->first;
-	if (step->packets > s->peak_packets)
-		s->peak_packets = step->packets;
-	if (step->bytes > s->peak_bytes)
-		s->peak_bytes = step->bytes;
 }
 
 /* A step that is busy, at or behind w->at; w->at then stands behind it. */
@@ -121,15 +103,26 @@ next_busy(struct rate_walk *w, struct rate_stretch *out)
 bool
 rate_next(struct rate_walk *w, struct rate_stretch *out)
 {
-	struct rate_stretch step;
+	bool by_packets = w->limit->packets;
+	struct rate_stretch s;
 
 	while (next_busy(w, out)) {
-		for (size_t before = w->at; next_busy(w, &step); before = w->at) {
-			if (out->last == PR_TIME_MAX || step.first != out->last + 1) {
+		for (size_t before = w->at; next_busy(w, &s); before = w->at) {
+			if (out->last == PR_TIME_MAX || s.first != out->last + 1) {
 				w->at = before; /* quiet steps between cost a second look, no more */
 				break;
 			}
-			extend(out, &step, w->limit->packets);
+			out->last = s.last;
+			out->steps++;
+			out->packets += s.packets;
+			out->bytes += s.bytes;
+			if (by_packets ? s.packets > out->peak_packets
+				       : s.bytes > out->peak_bytes)
+				out->peak_first = s.first;
+			if (s.packets > out->peak_packets)
+				out->peak_packets = s.packets;
+			if (s.bytes > out->peak_bytes)
+				out->peak_bytes = s.bytes;
 		}
 		if ((unsigned __int128)out->steps * w->step >=
 			(unsigned __int128)w->at_least)

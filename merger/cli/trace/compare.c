@@ -122,10 +122,9 @@ compare(struct comparison *c, struct pr_error *err)
 static int
 print(const struct comparison *c)
 {
-	struct render *r = NULL;
+	struct render *r = cli_render(c->args->json, c->args->keyvalue, NULL);
 
-	if (c->args->json || c->args->keyvalue) {
-		r = render_begin(stdout, cli_form(c->args->json, c->args->keyvalue));
+	if (r) {
 		render_bool(r, "equal", !c->at);
 		render_uint(r, "first_difference", c->at);
 		render_string(r, "difference", c->what ? c->what : "");
@@ -145,13 +144,11 @@ print(const struct comparison *c)
 		render_string(r, "hash", s->text);
 		render_close(r);
 	}
-	if (r)
-		return render_end(&r);
-	if (c->at)
+	if (!r && c->at)
 		printf("different: from packet %" PRIu64 " on: %s\n", c->at, c->what);
-	else if (c->count > 1)
+	else if (!r && c->count > 1)
 		printf("equal\n");
-	return fflush(stdout);
+	return render_end(&r);
 }
 
 static int

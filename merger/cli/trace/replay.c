@@ -459,14 +459,13 @@ static int
 report(const struct replay *r, struct pr_error *err)
 {
 	const struct replay_counts *c = &r->counts;
-	enum render_form form = query_form(&r->args->query);
-	struct render *out;
+	const struct query_args *q = &r->args->query;
+	struct render *out = cli_render(q->json, q->keyvalue, NULL);
 
 	report_text(stderr, &r->sink);
-	if (form == RENDER_TEXT) {
+	if (!out) {
 		print_text(r);
 	} else {
-		out = render_begin(stdout, form);
 		render_string(out, "out", r->args->out);
 		RENDER_UINTS(out, {"sent_packets", c->frames}, {"sent_bytes", c->bytes},
 			{"duration_ns", c->ended - c->begun}, {"late_p50_ns", late(c, 0.5)},
@@ -474,9 +473,9 @@ report(const struct replay *r, struct pr_error *err)
 			{"too_long", c->too_long}, {"too_short", c->too_short},
 			{"failed", c->failed}, {"other_linktype", r->other_type},
 			{"cut", r->cut}, {"queue_full", c->queue_full});
-		if (render_end(&out) < 0)
-			return pr_error_set(err, "cannot write the report");
 	}
+	if (render_end(&out) < 0)
+		return pr_error_set(err, "cannot write the report");
 	return not_sent(r) ? CLI_PARTIAL : report_status(r->sink.end);
 }
 

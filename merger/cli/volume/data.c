@@ -204,20 +204,18 @@ run_list(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct data_inventory inv;
-	struct render *r = NULL;
+	struct render *r;
 	int rc;
 
 	if (data_check(a, err) < 0)
 		return CLI_USAGE;
 	rc = data_inventory_get(&inv, a, err);
-	if (rc == 0 && (a->json || a->keyvalue)) {
-		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
-		render_list(r, "nodes");
-	}
-	for (size_t i = 0; rc == 0 && i < inv.count; i++)
-		show_node(r, a, inv.nodes[i]);
-	if (r)
+	if (rc == 0) {
+		r = cli_render(a->json, a->keyvalue, "nodes");
+		for (size_t i = 0; i < inv.count; i++)
+			show_node(r, a, inv.nodes[i]);
 		rc = render_end(&r);
+	}
 	data_inventory_free(&inv);
 	return rc;
 }
@@ -398,7 +396,7 @@ static int
 delete_from(
 	const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
-	struct render *r = NULL;
+	struct render *r;
 	int rc;
 
 	for (size_t i = 0; i < inv->count; i++)
@@ -411,12 +409,9 @@ delete_from(
 		}
 	if (confirm(a, inv, err) < 0)
 		return CLI_USAGE;
-	if (a->json || a->keyvalue) {
-		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
-		render_list(r, "deleted");
-	}
+	r = cli_render(a->json, a->keyvalue, "deleted");
 	rc = delete_all(a, inv, r, err);
-	if (r && render_end(&r) < 0 && rc == 0)
+	if (render_end(&r) < 0 && rc == 0)
 		rc = pr_error_set(err, "cannot write the report");
 	return rc;
 }

@@ -47,7 +47,7 @@ struct move {
 	const struct data_args *args;
 	const char *from;
 	struct volume_writer writer; /* the destination: a volume, */
-	/* or a node: a batch, and what goes with the first */
+	/* or a node: a batch, and the links, which go with the first */
 	struct pr_segment_builder builder;
 	uint8_t *batch;
 	Packrack__LinkInfo *const *links;
@@ -65,35 +65,6 @@ struct move {
 #define BATCH (512 * 1024)
 /* longer than the merger's own limit, so that its error arrives */
 #define STORE_NS (70 * PR_NS_PER_S)
-
-/* The links, which are borrowed until the first flush, get their names. */
-static int
-open_place(struct move *m, struct pr_error *err)
-{
-	m->links = m->stock.links;
-	m->link_count = m->stock.link_count;
-	if (m->args->to) {
-		m->batch = malloc(BATCH);
-		if (!m->batch)
-			return pr_error_set(err, "no memory for packets");
-		pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
-		return 0;
-	}
-	if (volume_writer_open(&m->writer, m->args->to_volume, false, err) < 0)
-		return -1;
-	for (size_t i = 0; i < m->link_count; i++) {
-		const Packrack__LinkInfo *from = m->links[i];
-		struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
-			.u.link = {.epoch = from->epoch,
-				.link = from->link,
-				.linktype = from->linktype,
-				.snaplen = from->snaplen}};
-
-		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
-		prl_writer_tell(m->writer.append, &e);
-	}
-	return 0;
-}
 
 static int
 send_batch(struct move *m, size_t len, struct pr_error *err)
@@ -299,35 +270,22 @@ struct part {
 	uint64_t found;
 };
 
-static struct name
-name_of(const struct pr_packet *p)
-{
-	return (struct name){p->otime, p->epoch, p->seq, p->link};
-}
-
-static int
-compare(const struct name *a, const struct name *b)
-{
-	if (a->otime != b->otime)
-		return a->otime < b->otime ? -1 : 1;
-	if (a->link != b->link)
-		return a->link < b->link ? -1 : 1;
-	if (a->epoch != b->epoch)
-		return a->epoch < b->epoch ? -1 : 1;
-	return a->seq < b->seq ? -1 : a->seq > b->seq;
-}
-
 /* Is the packet one of these? Call with packets in order. */
 static bool
 among(struct names *names, const struct pr_packet *p)
 {
-	struct name name = name_of(p);
-	int order = 1;
+	for (; names->at < names->count; names->at++) {
+		const struct name *n = &names->items[names->at];
+		const struct pr_packet named = {.otime = n->otime,
+			.epoch = n->epoch,
+			.seq = n->seq,
+			.link = n->link};
+		int order = pr_packet_compare(&named, p);
 
-	while (names->at < names->count &&
-		(order = compare(&names->items[names->at], &name)) < 0)
-		names->at++;
-	return names->at < names->count && order == 0;
+		if (order >= 0)
+			return order == 0;
+	}
+	return false;
 }
 
 /* The three passes over a part's packets: at the destination, at the source, at the destination. */
@@ -338,7 +296,7 @@ note(void *arg, const struct pr_packet *p, struct pr_error *err)
 
 	if (PR_ARRAY_GROW(names->items, names->count) < 0)
 		return pr_error_set(err, "no memory for %zu packets", names->count);
-	names->items[names->count++] = name_of(p);
+	names->items[names->count++] = (struct name){p->otime, p->epoch, p->seq, p->link};
 	return 0;
 }
 
@@ -449,18 +407,37 @@ move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 static int
 move_parts(struct move *m, struct pr_error *err)
 {
-	int64_t since = m->args->since, end;
+	const struct data_args *a = m->args;
+	int64_t since = a->since, end;
 
-	/* the links are borrowed until they were told */
-	if (open_place(m, err) < 0 || flush(m, err) < 0)
+	/* the links are borrowed until the destination was told of them */
+	m->links = m->stock.links;
+	m->link_count = m->stock.link_count;
+	if (a->to && !(m->batch = malloc(BATCH)))
+		return pr_error_set(err, "no memory for packets");
+	if (a->to)
+		pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
+	else if (volume_writer_open(&m->writer, a->to_volume, false, err) < 0)
+		return -1;
+	for (size_t i = 0; !a->to && i < m->link_count; i++) {
+		const Packrack__LinkInfo *from = m->links[i];
+		struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+			.u.link = {.epoch = from->epoch,
+				.link = from->link,
+				.linktype = from->linktype,
+				.snaplen = from->snaplen}};
+
+		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
+		prl_writer_tell(m->writer.append, &e);
+	}
+	if (flush(m, err) < 0)
 		return -1;
 	do {
-		if (set_fences(m, err) < 0 ||
-			part_end(m, since, m->args->until, &end, err) < 0 ||
+		if (set_fences(m, err) < 0 || part_end(m, since, a->until, &end, err) < 0 ||
 			move_part(m, since, end, err) < 0)
 			return -1;
 		since = end < PR_TIME_MAX ? end + 1 : end;
-	} while (end < m->args->until);
+	} while (end < a->until);
 	return 0;
 }
 
@@ -578,10 +555,9 @@ check_args(const struct data_args *a, struct pr_error *err)
 static void
 report(const struct move *m)
 {
-	struct render *r;
+	struct render *r = cli_render(m->args->json, m->args->keyvalue, NULL);
 
-	if (m->args->json || m->args->keyvalue) {
-		r = render_begin(stdout, cli_form(m->args->json, m->args->keyvalue));
+	if (r) {
 		RENDER_UINTS(r, {"packets", m->packets}, {"copied", m->stored},
 			{"deleted_segments", m->segments});
 		render_string(r, "hash", m->hash);

@@ -150,10 +150,7 @@ import_all(const struct import_args *a, int count, char **files, struct pr_error
 	volume_paths_free(&paths);
 	if (!sfs)
 		return CLI_FAILED;
-	if (a->json || a->keyvalue) {
-		im.render = render_begin(stdout, cli_form(a->json, a->keyvalue));
-		render_list(im.render, "files");
-	}
+	im.render = cli_render(a->json, a->keyvalue, "files");
 	status = import_files(&im, sfs, count, files);
 	if (im.render && render_end(&im.render) < 0)
 		status = CLI_FAILED;

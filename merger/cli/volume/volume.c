@@ -51,12 +51,9 @@ open_volume(const struct volume_call *c, struct pr_error *err)
 static void
 begin_list(struct volume_call *c, const char *name, const char *head)
 {
-	if (c->form == RENDER_TEXT) {
+	c->r = cli_render(c->json, c->keyvalue, name);
+	if (!c->r)
 		fputs(head, stdout);
-		return;
-	}
-	c->r = render_begin(stdout, c->form);
-	render_list(c->r, name);
 }
 
 /* ---- create, grow ---- */
