@@ -138,49 +138,37 @@ take_date(const char **at, struct tm *tm, int64_t *ns)
 	return take_digits(at, 2, &tm->tm_sec) && take_fraction(at, ns);
 }
 
-/* timegm takes February the 31st for a day in March; a second of 60 is a leap second. */
-static bool
-valid_date(const struct tm *tm)
-{
-	struct tm copy = {
-		.tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday};
-
-	timegm(&copy);
-	return copy.tm_mon == tm->tm_mon && copy.tm_mday == tm->tm_mday &&
-	       tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec <= 60;
-}
-
-/* "Z" or "+hh:mm"; seconds east of Greenwich. */
-static bool
-take_zone(const char **at, int *east)
-{
-	int hours, minutes, sign = **at == '-' ? -1 : 1;
-
-	*east = 0;
-	if (take_char(at, "Zz"))
-		return true;
-	if (!take_char(at, "+-") || !take_digits(at, 2, &hours) || !take_char(at, ":") ||
-		!take_digits(at, 2, &minutes) || hours > 23 || minutes > 59)
-		return false;
-	*east = sign * (hours * 3600 + minutes * 60);
-	return true;
-}
-
 static bool
 parse_date(const char *text, int64_t *out)
 {
 	const char *at = text;
-	struct tm tm;
-	int64_t ns;
-	int east;
+	struct tm tm, copy;
+	int64_t ns, east = 0;
+	int hours, minutes, sign;
 
-	if (!take_date(&at, &tm, &ns) || !valid_date(&tm))
+	if (!take_date(&at, &tm, &ns))
+		return false;
+	/* timegm takes February the 31st for a day in March; a second of 60 is a leap second. */
+	copy = (struct tm){
+		.tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday};
+	timegm(&copy);
+	if (copy.tm_mon != tm.tm_mon || copy.tm_mday != tm.tm_mday || tm.tm_hour > 23 ||
+		tm.tm_min > 59 || tm.tm_sec > 60)
 		return false;
 	if (!*at) {
 		*out = pr_time_make(mktime(&tm), ns);
 		return true;
 	}
-	if (!take_zone(&at, &east) || *at)
+	/* "Z" or "+hh:mm"; seconds east of Greenwich. */
+	sign = *at == '-' ? -1 : 1;
+	if (!take_char(&at, "Zz")) {
+		if (!take_char(&at, "+-") || !take_digits(&at, 2, &hours) ||
+			!take_char(&at, ":") || !take_digits(&at, 2, &minutes) ||
+			hours > 23 || minutes > 59)
+			return false;
+		east = sign * (hours * 3600 + minutes * 60);
+	}
+	if (*at)
 		return false;
 	*out = pr_time_make(timegm(&tm) - east, ns);
 	return true;
@@ -206,35 +194,25 @@ parse_unix(const char *text, int64_t *out)
 	return true;
 }
 
-static bool
-parse_ago(const char *text, int64_t now, int64_t *out)
-{
-	size_t len = strlen(text);
-	char amount[32];
-	int64_t ns;
-
-	if (len < 4 || len - 4 >= sizeof amount || strcmp(text + len - 4, " ago") != 0)
-		return false;
-	memcpy(amount, text, len - 4);
-	amount[len - 4] = '\0';
-	if (pr_parse_duration(amount, &ns) < 0)
-		return false;
-	if (__builtin_sub_overflow(now, ns, out))
-		*out = PR_TIME_MIN;
-	return true;
-}
-
-/* "-1h", "+10m": a duration before or after now. */
+/* "90s ago", "-1h", "+10m": a duration before or after now. */
 static bool
 parse_offset(const char *text, int64_t now, int64_t *out)
 {
+	size_t len = strlen(text);
+	bool ago = len >= 4 && strcmp(text + len - 4, " ago") == 0;
+	bool before = ago || *text == '-';
+	char amount[40] = "";
 	int64_t ns;
 
-	if ((*text != '-' && *text != '+') || pr_parse_duration(text + 1, &ns) < 0)
+	if (!ago && *text != '-' && *text != '+')
 		return false;
-	if (*text == '-' ? __builtin_sub_overflow(now, ns, out)
-			 : __builtin_add_overflow(now, ns, out))
-		*out = *text == '-' ? PR_TIME_MIN : PR_TIME_MAX;
+	snprintf(amount, sizeof amount, "%.*s", ago ? (int)len - 4 : (int)len,
+		ago ? text : text + 1);
+	if (len >= sizeof amount || pr_parse_duration(amount, &ns) < 0)
+		return false;
+	if (before ? __builtin_sub_overflow(now, ns, out)
+		   : __builtin_add_overflow(now, ns, out))
+		*out = before ? PR_TIME_MIN : PR_TIME_MAX;
 	return true;
 }
 
@@ -277,8 +255,8 @@ pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err)
 		return 0;
 	}
 	if (text[0] == '@' ? parse_unix(text + 1, out)
-			   : parse_ago(text, now, out) || parse_offset(text, now, out) ||
-				     parse_day(text, now, out) || parse_date(text, out))
+			   : parse_offset(text, now, out) || parse_day(text, now, out) ||
+				     parse_date(text, out))
 		return 0;
 	return pr_error_set(err,
 		"'%s' is not a time (like 2026-11-21T00:40:00Z, 09:30, today, -3h, 90s "

@@ -11,26 +11,6 @@ name_ok(const uint8_t *name, size_t len)
 	return len <= PR_NAME_MAX;
 }
 
-static bool
-store_name(struct pr_writer *w, const char *name)
-{
-	size_t len = strnlen(name, PR_NAME_MAX + 1);
-	return name_ok((const uint8_t *)name, len) && pr_store_u8(w, (uint8_t)len) &&
-	       pr_store_bytes(w, name, len);
-}
-
-static bool
-load_name(struct pr_cursor *c, char *name)
-{
-	uint8_t len;
-	const uint8_t *bytes;
-	if (!pr_load_u8(c, &len) || !pr_load_bytes(c, &bytes, len) || !name_ok(bytes, len))
-		return false;
-	memset(name, 0, PR_NAME_MAX + 1);
-	memcpy(name, bytes, len);
-	return true;
-}
-
 #define STORE(bits)                                                                        \
 	{                                                                                  \
 		uint##bits##_t v;                                                          \
@@ -42,6 +22,8 @@ static bool
 store_field(struct pr_writer *w, const uint8_t *at, uint8_t kind, bool big)
 {
 	static const uint8_t zeros[PR_FIELD_ZEROS];
+	size_t len;
+
 	switch (kind) {
 	case 1:
 		return pr_store_u8(w, *at);
@@ -54,22 +36,14 @@ store_field(struct pr_writer *w, const uint8_t *at, uint8_t kind, bool big)
 	case PR_FIELD_BOOL:
 		return pr_store_u8(w, *at != 0);
 	case PR_FIELD_NAME:
-		return store_name(w, (const char *)at);
+		len = strnlen((const char *)at, PR_NAME_MAX + 1);
+		return name_ok(at, len) && pr_store_u8(w, (uint8_t)len) &&
+		       pr_store_bytes(w, at, len);
 	default:
 		return kind & PR_FIELD_ZEROS
 			       ? pr_store_bytes(w, zeros, kind & ~PR_FIELD_ZEROS)
 			       : pr_store_bytes(w, at, kind);
 	}
-}
-
-static bool
-load_raw(struct pr_cursor *c, uint8_t *to, size_t len)
-{
-	const uint8_t *bytes;
-	if (!pr_load_bytes(c, &bytes, len))
-		return false;
-	memcpy(to, bytes, len);
-	return true;
 }
 
 #define LOAD(bits)                                                                         \
@@ -84,7 +58,9 @@ load_raw(struct pr_cursor *c, uint8_t *to, size_t len)
 static inline __attribute__((always_inline)) bool
 load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 {
-	const uint8_t *passed;
+	const uint8_t *bytes;
+	uint8_t len = kind & (uint8_t)~PR_FIELD_ZEROS;
+
 	switch (kind) {
 	case 1:
 		return pr_load_u8(c, at);
@@ -97,11 +73,18 @@ load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 	case PR_FIELD_BOOL:
 		return pr_load_u8(c, at) && *at <= 1;
 	case PR_FIELD_NAME:
-		return load_name(c, (char *)at);
+		if (!pr_load_u8(c, &len) || !pr_load_bytes(c, &bytes, len) ||
+			!name_ok(bytes, len))
+			return false;
+		memset(at, 0, PR_NAME_MAX + 1);
+		memcpy(at, bytes, len);
+		return true;
 	default:
-		return kind & PR_FIELD_ZEROS
-			       ? pr_load_bytes(c, &passed, kind & ~PR_FIELD_ZEROS)
-			       : load_raw(c, at, kind);
+		if (!pr_load_bytes(c, &bytes, len))
+			return false;
+		if (!(kind & PR_FIELD_ZEROS))
+			memcpy(at, bytes, len);
+		return true;
 	}
 }
 

@@ -148,11 +148,18 @@ pr_keydir_check(const char *path, struct pr_error *err)
 
 /* ---- writing ---- */
 
+/* Its owner is that of the directory, its content is on the disk. */
 static int
-write_all(int fd, const char *text)
+fill(int fd, int parent, mode_t mode, const char *text)
 {
 	size_t left = strlen(text);
+	struct stat dir;
 
+	if (fstat(parent, &dir) < 0 ||
+		(geteuid() == 0 && dir.st_uid != 0 &&
+			fchown(fd, dir.st_uid, dir.st_gid) < 0) ||
+		fchmod(fd, mode) < 0)
+		return -1;
 	while (left > 0) {
 		ssize_t n = write(fd, text, left);
 		if (n < 0 && errno != EINTR)
@@ -162,31 +169,7 @@ write_all(int fd, const char *text)
 			left -= (size_t)n;
 		}
 	}
-	return 0;
-}
-
-static int
-fill(int fd, int parent, mode_t mode, const char *text)
-{
-	struct stat dir;
-
-	if (fstat(parent, &dir) < 0)
-		return -1;
-	if (geteuid() == 0 && dir.st_uid != 0 && fchown(fd, dir.st_uid, dir.st_gid) < 0)
-		return -1;
-	return fchmod(fd, mode) < 0 || write_all(fd, text) < 0 || fsync(fd) < 0 ? -1 : 0;
-}
-
-/* link() does not replace, rename() does. */
-static int
-put_in_place(const char *from, const char *path, bool replace)
-{
-	if (replace)
-		return rename(from, path);
-	if (link(from, path) < 0)
-		return -1;
-	unlink(from);
-	return 0;
+	return fsync(fd);
 }
 
 int
@@ -202,15 +185,15 @@ pr_keyfile_write(
 	if (parent >= 0)
 		fd = mkostemp(beside, O_CLOEXEC);
 	if (fd >= 0) {
-		if (fill(fd, parent, mode, text) == 0 &&
-			put_in_place(beside, path, replace) == 0) {
-			fsync(parent);
-			rc = 0;
-		} else {
-			saved = errno;
+		/* link() does not replace, rename() does. */
+		if (fill(fd, parent, mode, text) == 0)
+			rc = replace ? rename(beside, path) : link(beside, path);
+		saved = errno;
+		if (rc < 0 || !replace)
 			unlink(beside);
-			errno = saved;
-		}
+		if (rc == 0)
+			fsync(parent);
+		errno = saved;
 	}
 	if (rc < 0)
 		pr_error_errno(err, "cannot write key file %s", path);

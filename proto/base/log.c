@@ -21,92 +21,33 @@
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 static const int level_priorities[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
 
-struct out {
-	char *at;
-	size_t len, room;
-	bool full; /* nothing more goes in: no second half after a gap */
-};
-
-static void
-put(struct out *o, const char *text, size_t len)
-{
-	o->full |= o->len + len > o->room;
-	if (o->full)
-		return;
-	memcpy(o->at + o->len, text, len);
-	o->len += len;
-}
-
-static void
-puts_to(struct out *o, const char *text)
-{
-	put(o, text, strlen(text));
-}
-
 /* Names and texts come from other machines: a line break or an escape in one must not forge a line. */
 static void
-put_plain(struct out *o, const char *s)
+put_plain(struct pr_text *o, const char *s)
 {
 	for (; *s && !o->full; s++)
-		put(o, (unsigned char)*s < ' ' || *s == 0x7f ? "?" : s, 1);
-}
-
-/* As a JSON string's inside. Jansson would want memory, of which there may be none just when we speak. */
-static void
-put_json(struct out *o, const char *s)
-{
-	while (*s && !o->full) {
-		size_t n = pr_utf8_length(s);
-
-		if (*s == '"' || *s == '\\') {
-			char pair[2] = {'\\', *s};
-
-			put(o, pair, 2);
-		} else if (n == 0 || (unsigned char)*s < ' ' || *s == 0x7f) {
-			put(o, "?", 1);
-		} else {
-			put(o, s, n);
-		}
-		s += n ? n : 1;
-	}
+		pr_text_put(o, (unsigned char)*s < ' ' || *s == 0x7f ? "?" : s, 1);
 }
 
 static void
-put_member(struct out *o, const char *name, const char *text)
+put_member(struct pr_text *o, const char *name, const char *text)
 {
-	puts_to(o, o->at[o->len - 1] == '{' ? "\"" : ",\"");
-	put_json(o, name);
-	puts_to(o, "\":\"");
-	if (o->full)
-		return;
-	o->room -= 1; /* for its quote */
-	put_json(o, text);
-	o->room += 1;
-	o->at[o->len++] = '"';
-}
-
-/* Copies the path of a source file without its ".c" to room, and returns room. */
-static const char *
-where(const char *file, char *room, size_t size)
-{
-	size_t len = strlen(file);
-
-	if (len > 2 && strcmp(file + len - 2, ".c") == 0)
-		len -= 2;
-	snprintf(room, size, "%.*s", (int)len, file);
-	return room;
+	pr_text_puts(o, o->at[o->len - 1] == '{' ? "\"" : ",\"");
+	pr_text_put_escaped(o, name);
+	pr_text_puts(o, "\":");
+	pr_text_put_quoted(o, text);
 }
 
 static void
-json_line(struct out *o, const struct pr_log_line *l)
+json_line(struct pr_text *o, const struct pr_log_line *l, const char *where)
 {
-	char room[128];
+	char time[PR_TIME_TEXT];
 
-	put(o, "{", 1);
-	put_member(o, "time", pr_time_format(l->time, room, sizeof room));
+	pr_text_puts(o, "{");
+	put_member(o, "time", pr_time_format(l->time, time, sizeof time));
 	put_member(o, "level", level_names[l->level]);
 	put_member(o, "program", l->program);
-	put_member(o, "where", where(l->file, room, sizeof room));
+	put_member(o, "where", where);
 	put_member(o, "what", l->text);
 	for (const struct pr_log_field *f = l->fields; f && f->name && !o->full; f++) {
 		size_t before = o->len;
@@ -117,69 +58,49 @@ json_line(struct out *o, const struct pr_log_line *l)
 	}
 	o->room += END_ROOM;
 	o->full = false;
-	put(o, "}", 1);
-}
-
-/* Quoted where a blank or a quote would end it. */
-static void
-put_field(struct out *o, const struct pr_log_field *f)
-{
-	bool quote = !*f->text || strpbrk(f->text, " \t\"=\\") != NULL;
-
-	puts_to(o, " ");
-	puts_to(o, f->name);
-	puts_to(o, quote ? "=\"" : "=");
-	put_json(o, f->text);
-	puts_to(o, quote ? "\"" : "");
-}
-
-static void
-text_line(struct out *o, const struct pr_log_line *l)
-{
-	char room[128];
-
-	puts_to(o, pr_time_format(l->time, room, sizeof room));
-	puts_to(o, " ");
-	puts_to(o, level_names[l->level]);
-	puts_to(o, " ");
-	puts_to(o, l->program);
-	puts_to(o, " ");
-	puts_to(o, where(l->file, room, sizeof room));
-	puts_to(o, ": ");
-	put_plain(o, l->text);
-	for (const struct pr_log_field *f = l->fields; f && f->name; f++)
-		put_field(o, f);
-}
-
-static void
-auto_line(struct out *o, const struct pr_log_line *l, bool journal)
-{
-	if (!journal) {
-		puts_to(o, l->program);
-		puts_to(o, ": ");
-		puts_to(o, level_names[l->level]);
-		puts_to(o, ": ");
-	}
-	put_plain(o, l->text);
+	pr_text_puts(o, "}");
 }
 
 size_t
 pr_log_line_put(char out[PR_LOG_LINE_MAX], const struct pr_log_line *line,
 	enum pr_log_format format, int journal)
 {
-	struct out o = {.at = out, .room = PR_LOG_LINE_MAX - END_ROOM - 1};
-	char priority[8];
+	struct pr_text o = {.at = out, .room = PR_LOG_LINE_MAX - END_ROOM - 1};
+	const char *level = level_names[line->level];
+	char head[256], time[PR_TIME_TEXT], where[128];
+	size_t len = strlen(line->file);
 
+	/* the source file's path without its ".c" */
+	if (len > 2 && strcmp(line->file + len - 2, ".c") == 0)
+		len -= 2;
+	snprintf(where, sizeof where, "%.*s", (int)len, line->file);
 	if (journal) {
-		snprintf(priority, sizeof priority, "<%d>", level_priorities[line->level]);
-		puts_to(&o, priority);
+		snprintf(head, sizeof head, "<%d>", level_priorities[line->level]);
+		pr_text_puts(&o, head);
 	}
-	if (format == PR_LOG_JSON)
-		json_line(&o, line);
-	else if (format == PR_LOG_TEXT)
-		text_line(&o, line);
-	else
-		auto_line(&o, line, journal);
+	if (format == PR_LOG_JSON) {
+		json_line(&o, line, where);
+	} else if (format == PR_LOG_TEXT) {
+		snprintf(head, sizeof head,
+			"%s %s %s %s: ", pr_time_format(line->time, time, sizeof time),
+			level, line->program, where);
+		pr_text_puts(&o, head);
+		put_plain(&o, line->text);
+		for (const struct pr_log_field *f = line->fields; f && f->name; f++) {
+			/* quoted where a blank or a quote would end it */
+			bool quote = !*f->text || strpbrk(f->text, " \t\"=\\") != NULL;
+
+			pr_text_puts(&o, " ");
+			pr_text_puts(&o, f->name);
+			pr_text_puts(&o, quote ? "=\"" : "=");
+			pr_text_put_escaped(&o, f->text);
+			pr_text_puts(&o, quote ? "\"" : "");
+		}
+	} else {
+		snprintf(head, sizeof head, "%s: %s: ", line->program, level);
+		pr_text_puts(&o, journal ? "" : head);
+		put_plain(&o, line->text);
+	}
 	out[o.len++] = '\n';
 	return o.len;
 }
@@ -193,25 +114,19 @@ static bool log_journal;
 
 const char *const pr_log_formats[] = {"auto", "text", "json", NULL};
 
-/* The variable is inherited by children whose stderr is elsewhere: it names device and inode. */
-static bool
-stderr_is_journal(void)
+void
+pr_log_open(const char *program, enum pr_log_level level)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long dev, ino;
 	struct stat st;
 
-	return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
-	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == (dev_t)dev &&
-	       st.st_ino == (ino_t)ino;
-}
-
-void
-pr_log_open(const char *program, enum pr_log_level level)
-{
 	log_program = program;
 	log_level = level;
-	log_journal = stderr_is_journal();
+	/* The variable is inherited by children whose stderr is elsewhere: it names device and inode. */
+	log_journal = stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+		      fstat(STDERR_FILENO, &st) == 0 && st.st_dev == (dev_t)dev &&
+		      st.st_ino == (ino_t)ino;
 }
 
 void

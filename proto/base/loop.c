@@ -22,7 +22,7 @@ struct pr_loop {
 	struct event_base *base;
 	struct event *signals[SIGNALS];
 	struct pr_loop_calls calls;
-	struct event *watchdog; /* or NULL */
+	struct pr_timer *watchdog; /* or NULL */
 	bool stopping;
 	_Atomic bool broken; /* libevent forgets a break that comes before the run */
 };
@@ -53,26 +53,9 @@ on_reload(evutil_socket_t sig, short what, void *arg)
 		loop->calls.reload(loop->calls.arg);
 }
 
-static int
-add_signals(struct pr_loop *loop, struct pr_error *err)
-{
-	for (int i = 0; i < SIGNALS; i++) {
-		event_callback_fn call = loop_signals[i] == SIGHUP ? on_reload : on_stop;
-
-		loop->signals[i] = evsignal_new(loop->base, loop_signals[i], call, loop);
-		if (!loop->signals[i] || event_add(loop->signals[i], NULL) < 0)
-			return pr_error_set(
-				err, "cannot watch for signal %d", loop_signals[i]);
-	}
-	signal(SIGPIPE, SIG_IGN);
-	return 0;
-}
-
 static void
-on_watchdog(evutil_socket_t fd, short what, void *arg)
+on_watchdog(void *arg)
 {
-	(void)fd;
-	(void)what;
 	(void)arg;
 	pr_notify("WATCHDOG=1");
 }
@@ -83,15 +66,12 @@ add_watchdog(struct pr_loop *loop, struct pr_error *err)
 {
 	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
 	unsigned long long n = usec ? strtoull(usec, NULL, 10) / 2 : 0;
-	struct timeval every = {
-		.tv_sec = (time_t)(n / 1000000), .tv_usec = (suseconds_t)(n % 1000000)};
 
-	if (n == 0 || (pid && strtoll(pid, NULL, 10) != (long long)getpid()))
+	if (n == 0 || n > INT64_MAX / 1000 ||
+		(pid && strtoll(pid, NULL, 10) != (long long)getpid()))
 		return 0;
-	loop->watchdog = event_new(loop->base, -1, EV_PERSIST, on_watchdog, loop);
-	if (!loop->watchdog || event_add(loop->watchdog, &every) < 0)
-		return pr_error_set(err, "cannot make a timer for the watchdog");
-	return 0;
+	loop->watchdog = pr_timer_create(loop, (int64_t)n * 1000, on_watchdog, NULL, err);
+	return loop->watchdog ? 0 : pr_error_prefix(err, "systemd's watchdog");
 }
 
 /* Its own words would be lines of no format. */
@@ -123,7 +103,20 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 		pr_loop_destroy(&loop);
 		return NULL;
 	}
-	if (add_signals(loop, err) < 0 || add_watchdog(loop, err) < 0)
+	for (int i = 0; i < SIGNALS; i++) {
+		int sig = loop_signals[i];
+		struct event *e = evsignal_new(
+			loop->base, sig, sig == SIGHUP ? on_reload : on_stop, loop);
+
+		loop->signals[i] = e;
+		if (!e || event_add(e, NULL) < 0) {
+			pr_error_set(err, "cannot watch for signal %d", sig);
+			pr_loop_destroy(&loop);
+			return NULL;
+		}
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (add_watchdog(loop, err) < 0)
 		pr_loop_destroy(&loop);
 	return loop;
 }
@@ -139,8 +132,7 @@ pr_loop_destroy(struct pr_loop **loop)
 	for (int i = 0; i < SIGNALS; i++)
 		if (l->signals[i])
 			event_free(l->signals[i]);
-	if (l->watchdog)
-		event_free(l->watchdog);
+	pr_timer_destroy(&l->watchdog);
 	if (l->base)
 		event_base_free(l->base);
 	free(l);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 #include "proto/base/text.h"
@@ -29,7 +30,7 @@ struct sample {
 
 struct pr_metrics_page {
 	struct sample *samples;
-	size_t count, room;
+	size_t count;
 	char **labels;
 	size_t label_count;
 	bool failed;
@@ -58,70 +59,28 @@ pr_metrics_page_destroy(struct pr_metrics_page **page)
 
 /* ---- putting in ---- */
 
-struct text {
-	char *at;
-	size_t len, room;
-};
-
-static void
-put(struct text *t, const char *from, size_t len)
-{
-	if (len > t->room - t->len)
-		len = t->room - t->len;
-	memcpy(t->at + t->len, from, len);
-	t->len += len;
-}
-
-/* Names come from other machines: what is no UTF-8 or would end the text is replaced. */
-static void
-put_escaped(struct text *t, const char *s)
-{
-	while (*s) {
-		size_t n = pr_utf8_length(s);
-
-		if (t->len + 4 > t->room)
-			return; /* never half a character */
-		if (*s == '\\' || *s == '"')
-			put(t, "\\", 1);
-		if (n == 0 || (unsigned char)*s < ' ' || *s == 0x7f)
-			put(t, "?", 1);
-		else
-			put(t, s, n);
-		s += n ? n : 1;
-	}
-}
-
-static void
-put_label(struct text *t, const char *name, const char *value)
-{
-	if (t->len)
-		put(t, ",", 1);
-	put(t, name, strlen(name));
-	put(t, "=\"", 2);
-	t->room -= 1; /* for the quote that ends it */
-	put_escaped(t, value);
-	t->room += 1;
-	put(t, "\"", 1);
-}
-
 void
 pr_metrics_labels(
 	struct pr_metrics_page *page, size_t count, const struct pr_metric_label labels[])
 {
-	char **grown = reallocarray(page->labels, page->label_count + 1, sizeof *grown);
-	char room[LABELS_MAX];
-	struct text text = {room, 0, sizeof room};
+	char room[LABELS_MAX], *copy = NULL;
+	struct pr_text text = {.at = room, .room = sizeof room};
 
-	if (!grown) {
-		page->failed = true;
-		return;
+	for (size_t i = 0; i < count; i++) {
+		size_t before = text.len;
+
+		pr_text_puts(&text, i ? "," : "");
+		pr_text_puts(&text, labels[i].name);
+		pr_text_puts(&text, "=");
+		/* a name from another machine may be long: the labels behind it are left out */
+		pr_text_put_quoted(&text, labels[i].text);
+		if (text.len > before && room[text.len - 1] != '"')
+			text.len = before;
 	}
-	page->labels = grown;
-	for (size_t i = 0; i < count; i++)
-		put_label(&text, labels[i].name, labels[i].text);
-	grown[page->label_count] = strndup(room, text.len);
-	if (grown[page->label_count])
-		page->label_count++;
+	if (PR_ARRAY_GROW(page->labels, page->label_count) == 0)
+		copy = strndup(room, text.len);
+	if (copy)
+		page->labels[page->label_count++] = copy;
 	else
 		page->failed = true;
 }
@@ -129,17 +88,9 @@ pr_metrics_labels(
 static void
 add(struct pr_metrics_page *p, struct sample sample)
 {
-	size_t room = p->room ? 2 * p->room : 128;
-	struct sample *grown;
-
-	if (p->count == p->room) {
-		grown = reallocarray(p->samples, room, sizeof *grown);
-		if (!grown) {
-			p->failed = true;
-			return;
-		}
-		p->samples = grown;
-		p->room = room;
+	if (PR_ARRAY_GROW(p->samples, p->count) < 0) {
+		p->failed = true;
+		return;
 	}
 	sample.labels = (uint32_t)p->label_count;
 	sample.order = (uint32_t)p->count;
@@ -196,47 +147,35 @@ compare(const void *a, const void *b)
 }
 
 static void
-put_number(FILE *to, const struct pr_counter_row *row, uint64_t n)
-{
-	switch (row->unit) {
-	case PR_ONE:
-		fprintf(to, "%" PRIu64, n);
-		break;
-	case PR_KIB:
-		fprintf(to, "%" PRIu64, n * 1024);
-		break;
-	case PR_US:
-		fprintf(to, "%" PRIu64 ".%06" PRIu64, n / 1000000, n % 1000000);
-		break;
-	case PR_NS:
-		fprintf(to, "%" PRIu64 ".%09" PRIu64, n / 1000000000, n % 1000000000);
-		break;
-	case PR_PERCENT:
-		fprintf(to, "%" PRIu64 ".%02" PRIu64, n / 100, n % 100);
-		break;
-	case PR_PERMILLE:
-		fprintf(to, "%" PRIu64 ".%03" PRIu64, n / 1000, n % 1000);
-		break;
-	}
-}
-
-static void
 put_sample(
 	FILE *to, const struct pr_metrics_page *p, const char *name, const struct sample *s)
 {
+	static const struct {
+		uint64_t times, per;
+		int digits;
+	} units[] = {
+		[PR_ONE] = {1, 1, 0},
+		[PR_KIB] = {1024, 1, 0},
+		[PR_US] = {1, 1000000, 6},
+		[PR_NS] = {1, 1000000000, 9},
+		[PR_PERCENT] = {1, 100, 2},
+		[PR_PERMILLE] = {1, 1000, 3},
+	};
 	const char *labels = s->labels ? p->labels[s->labels - 1] : "";
 	const char *constant = s->row->labels ? s->row->labels : "";
-	char state[64] = "";
+	uint64_t n = s->number * units[s->row->unit].times, per = units[s->row->unit].per;
+	char state[64];
 
-	if (s->state)
+	if (s->state) {
 		snprintf(state, sizeof state, "state=\"%s\"", s->state);
-	if (s->state)
 		constant = state;
+	}
 	fputs(name, to);
 	if (*labels || *constant)
 		fprintf(to, "{%s%s%s}", labels, *labels && *constant ? "," : "", constant);
-	fputc(' ', to);
-	put_number(to, s->row, s->number);
+	fprintf(to, " %" PRIu64, n / per);
+	if (per > 1)
+		fprintf(to, ".%0*" PRIu64, units[s->row->unit].digits, n % per);
 	fputc('\n', to);
 }
 
@@ -319,12 +258,6 @@ started_us(void)
 	return (uint64_t)(pr_now_real() - age) / 1000;
 }
 
-static uint64_t
-micros(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
-}
-
 struct process {
 	uint64_t cpu_us, resident_kib, started_us, open_files;
 };
@@ -351,7 +284,9 @@ pr_metrics_process(struct pr_metrics_page *page)
 	struct rusage used;
 
 	if (getrusage(RUSAGE_SELF, &used) == 0)
-		p.cpu_us = micros(used.ru_utime) + micros(used.ru_stime);
+		p.cpu_us =
+			(uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+			(uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 	pr_metrics_no_labels(page);
 	pr_metrics_table(page, "process_", PR_COUNTER_TABLE(process_rows, &p));
 }

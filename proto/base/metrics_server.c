@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/metrics_server.h"
 
-#include <arpa/inet.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/listener.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/tcp.h"
 
 #define CONNECTIONS 16
 #define PATIENCE_S 5 /* of a connection, from accept to close */
@@ -38,76 +38,17 @@ struct pr_metrics_server {
 	int64_t written; /* when, monotonic ns */
 };
 
-/* ---- the address ---- */
-
-/* A port alone, and one behind "localhost:", is on 127.0.0.1. */
-static int
-parse_address(const char *address, struct sockaddr_storage *out, int *len)
-{
-	const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : address;
-	size_t host = colon ? (size_t)(colon - address) : 0;
-	char text[80];
-
-	*len = sizeof *out;
-	if (!*port || strlen(port) > 5 || port[strspn(port, "0123456789")] || host > 64)
-		return -1;
-	if (host == 0 || (host == 9 && strncmp(address, "localhost", host) == 0))
-		snprintf(text, sizeof text, "127.0.0.1:%s", port);
-	else if (memchr(address, ':', host) && address[0] != '[')
-		return -1; /* an IPv6 address without its brackets */
-	else
-		snprintf(text, sizeof text, "%s", address);
-	/* it refuses port 0, which stands for a free one */
-	if (atoi(port) == 0) {
-		memcpy(strrchr(text, ':'), ":1", sizeof ":1");
-		if (evutil_parse_sockaddr_port(text, (void *)out, len) < 0)
-			return -1;
-		((struct sockaddr_in *)out)->sin_port = 0; /* at the same place in IPv6 */
-		return 0;
-	}
-	return evutil_parse_sockaddr_port(text, (void *)out, len);
-}
-
 int
 pr_metrics_check_address(const char *address, struct pr_error *err)
 {
-	struct sockaddr_storage at;
-	int len;
+	bool loopback;
 
-	if (parse_address(address, &at, &len) == 0)
+	if (pr_tcp_check(address, &loopback, NULL) == 0)
 		return 0;
 	return pr_error_set(err,
 		"--metrics: %s: give ADDRESS:PORT with a numeric address, as in "
 		"127.0.0.1:9471, or a port alone",
 		address);
-}
-
-/* Logs where the listener listens, and warns if other machines can reach it. */
-static void
-log_address(struct evconnlistener *listener)
-{
-	struct sockaddr_storage at = {0};
-	const struct sockaddr_in *v4 = (const void *)&at;
-	const struct sockaddr_in6 *v6 = (const void *)&at;
-	socklen_t len = sizeof at;
-	char host[INET6_ADDRSTRLEN] = "?", text[80];
-	bool loopback;
-
-	getsockname(evconnlistener_get_fd(listener), (void *)&at, &len);
-	if (at.ss_family == AF_INET) {
-		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
-		snprintf(text, sizeof text, "%s:%u", host, ntohs(v4->sin_port));
-		loopback = ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-	} else {
-		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
-		snprintf(text, sizeof text, "[%s]:%u", host, ntohs(v6->sin6_port));
-		loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-	}
-	pr_log_info("metrics at http://%s/metrics", text);
-	if (!loopback)
-		pr_log_warning("--metrics %s: whoever reaches this address may read all "
-			       "figures",
-			text);
 }
 
 /* ---- a connection ---- */
@@ -152,31 +93,12 @@ refuse(struct connection *c, const char *status, const char *text)
 	reply(c, status, "", text, strlen(text));
 }
 
-/* Makes a new page if the last one is too old. */
-static void
-renew_text(struct pr_metrics_server *s)
-{
-	struct pr_metrics_page *page;
-
-	if (s->text && pr_now_mono() - s->written < FRESH_NS)
-		return;
-	free(s->text);
-	s->text = NULL;
-	page = pr_metrics_page_create();
-	if (!page)
-		return;
-	s->call(s->arg, page);
-	pr_metrics_process(page);
-	s->text = pr_metrics_page_text(page, &s->text_len);
-	s->written = pr_now_mono();
-	pr_metrics_page_destroy(&page);
-}
-
 /* line: the first one, "GET /metrics HTTP/1.1". */
 static void
 answer(struct connection *c, const char *line)
 {
 	char method[16] = "", path[64] = "", version[8] = "";
+	struct pr_metrics_server *s = c->server;
 
 	if (sscanf(line, "%15s %63s HTTP/%7s", method, path, version) != 3)
 		return refuse(c, "400 Bad Request", "this is no request\n");
@@ -185,10 +107,22 @@ answer(struct connection *c, const char *line)
 	path[strcspn(path, "?")] = '\0';
 	if (strcmp(path, "/metrics") != 0)
 		return refuse(c, "404 Not Found", "the metrics are at /metrics\n");
-	renew_text(c->server);
-	if (!c->server->text)
+	if (!s->text || pr_now_mono() - s->written >= FRESH_NS) {
+		struct pr_metrics_page *page = pr_metrics_page_create();
+
+		free(s->text);
+		s->text = NULL;
+		if (page) {
+			s->call(s->arg, page);
+			pr_metrics_process(page);
+			s->text = pr_metrics_page_text(page, &s->text_len);
+			s->written = pr_now_mono();
+			pr_metrics_page_destroy(&page);
+		}
+	}
+	if (!s->text)
 		return refuse(c, "503 Service Unavailable", "no values: no memory\n");
-	reply(c, "200 OK", "version=0.0.4; ", c->server->text, c->server->text_len);
+	reply(c, "200 OK", "version=0.0.4; ", s->text, s->text_len);
 }
 
 static void
@@ -268,29 +202,41 @@ pr_metrics_serve(struct pr_loop *loop, const char *address, pr_metrics_call call
 	struct pr_error *err)
 {
 	struct pr_metrics_server *s;
-	struct sockaddr_storage at;
-	int len;
+	char name[PR_TCP_TEXT];
+	bool loopback;
+	int fd;
 
 	if (pr_metrics_check_address(address, err) < 0 ||
-		parse_address(address, &at, &len) < 0)
+		pr_tcp_check(address, &loopback, err) < 0)
 		return NULL;
 	s = calloc(1, sizeof *s);
-	if (!s) {
-		pr_error_set(err, "no memory for metrics");
+	fd = s ? pr_tcp_listen(address, err) : -1;
+	if (!s || fd < 0) {
+		if (s)
+			pr_error_errno(err, "--metrics %s", address);
+		else
+			pr_error_set(err, "no memory for metrics");
+		free(s);
 		return NULL;
 	}
 	s->call = call;
 	s->arg = arg;
 	s->base = pr_loop_base(loop);
-	s->listener = evconnlistener_new_bind(s->base, on_accept, s,
-		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
-		CONNECTIONS, (void *)&at, len);
+	evutil_make_socket_nonblocking(fd);
+	s->listener = evconnlistener_new(s->base, on_accept, s,
+		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
 	if (!s->listener) {
-		pr_error_errno(err, "--metrics %s", address);
+		pr_error_set(err, "no memory for metrics");
+		close(fd);
 		free(s);
 		return NULL;
 	}
-	log_address(s->listener);
+	pr_tcp_name(fd, false, name);
+	pr_log_info("metrics at http://%s/metrics", name);
+	if (!loopback)
+		pr_log_warning("--metrics %s: whoever reaches this address may read all "
+			       "figures",
+			name);
 	return s;
 }
 

@@ -68,18 +68,6 @@ set_flag(bool *out, const char *text, struct pr_error *err)
 }
 
 static int
-set_string(char **out, const char *text, struct pr_error *err)
-{
-	char *copy = strdup(text);
-
-	if (!copy)
-		return pr_error_set(err, "no memory");
-	free(*out);
-	*out = copy;
-	return 0;
-}
-
-static int
 set_enum(const struct pr_option *option, int *out, const char *text, struct pr_error *err)
 {
 	char known[256] = "";
@@ -163,7 +151,9 @@ assign(struct parser *p, const struct pr_option *option, const char *text,
 	case PR_KIND_FLAG:
 		return set_flag(out, text, p->err);
 	case PR_KIND_STRING:
-		return set_string(out, text, p->err);
+		free(*(char **)out);
+		*(char **)out = strdup(text);
+		return *(char **)out ? 0 : pr_error_set(p->err, "no memory");
 	case PR_KIND_LIST:
 		return pr_string_list_add(out, text, strlen(text), p->err);
 	case PR_KIND_TIME:
@@ -176,31 +166,6 @@ assign(struct parser *p, const struct pr_option *option, const char *text,
 		break;
 	}
 	return set_number(option, out, text, p->err);
-}
-
-static int
-set_defaults(struct parser *p)
-{
-	for (size_t i = 0; i < p->program->option_count; i++) {
-		const struct pr_option *option = &p->program->options[i];
-
-		if (option->def && assign(p, option, option->def, FROM_DEFAULT) < 0)
-			return pr_error_prefix(p->err, "default of --%s", option->name);
-	}
-	return 0;
-}
-
-static int
-check_required(const struct parser *p)
-{
-	for (size_t i = 0; i < p->program->option_count; i++) {
-		const struct pr_option *option = &p->program->options[i];
-
-		if (option->required && p->sources[i] == FROM_DEFAULT)
-			return pr_error_set(p->err, "--%s %s is missing: %s", option->name,
-				option->arg, option->help);
-	}
-	return 0;
 }
 
 void
@@ -393,27 +358,6 @@ on_key(void *arg, const char *section, const char *name, const char *value)
 	return 0;
 }
 
-static int
-read_stream(struct reading *r)
-{
-	int result;
-
-	/* Debian's inih is set at run time; its own limit of 200 bytes would cut filters in two */
-	ini_use_stack = false;
-	ini_allow_realloc = false;
-	ini_allow_multiline = false;
-	ini_stop_on_first_error = true;
-	ini_initial_alloc = ini_max_line = LINE_MAX_BYTES;
-	result = ini_parse_stream(read_line, r, on_key, r);
-	if (r->failed)
-		return -1;
-	if (ferror(r->file))
-		return pr_error_errno(r->to->err, "cannot read %s", r->path);
-	if (result < 0)
-		return pr_error_set(r->to->err, "no memory to read %s", r->path);
-	return result > 0 ? FAIL_AT(r, "neither '[section]' nor 'name = value'") : 0;
-}
-
 /* path NULL: the default file, which need not exist. */
 static int
 read_file(struct parser *p, const char *path)
@@ -427,7 +371,21 @@ read_file(struct parser *p, const char *path)
 			return 0;
 		return pr_error_errno(p->err, "cannot open config file %s", r.path);
 	}
-	result = read_stream(&r);
+	/* Debian's inih is set at run time; its own limit of 200 bytes would cut filters in two */
+	ini_use_stack = false;
+	ini_allow_realloc = false;
+	ini_allow_multiline = false;
+	ini_stop_on_first_error = true;
+	ini_initial_alloc = ini_max_line = LINE_MAX_BYTES;
+	result = ini_parse_stream(read_line, &r, on_key, &r);
+	if (r.failed)
+		result = -1;
+	else if (ferror(r.file))
+		result = pr_error_errno(p->err, "cannot read %s", r.path);
+	else if (result < 0)
+		pr_error_set(p->err, "no memory to read %s", r.path);
+	else if (result > 0)
+		result = FAIL_AT(&r, "neither '[section]' nor 'name = value'");
 	fclose(r.file);
 	return result;
 }
@@ -523,68 +481,41 @@ bad_option(const struct parser *p, const struct names *n, int c, const char *wor
 		name, program);
 }
 
-/* 1: the next option and its text; 0: the end, operands start at optind; -1: bad usage. */
-static int
-next_option(const struct parser *p, const struct names *n, int argc, char **argv,
-	const struct pr_option **option, int *name)
-{
-	int c = getopt_long(argc, argv, n->letters, n->list, NULL);
-
-	if (c == -1)
-		return 0;
-	if (c == '?' || c == ':')
-		return bad_option(p, n, c, argv[optind - 1]);
-	*name = c;
-	*option = c < LONG ? n->by_letter[c] : n->options[c - LONG];
-	return 1;
-}
-
 static void print_help(const struct pr_cmdline *program, void *values);
 
-/* The first pass only looks: for the built-in options, and for bad usage. */
+/*
+ * All options of argv; operands start at optind then. config: only looks, for bad usage and for the built-in
+ * options. 1: one of these was printed. config NULL: assigns them.
+ */
 static int
-find_builtins(
-	struct parser *p, const struct names *n, int argc, char **argv, const char **config)
+walk(struct parser *p, const struct names *n, int argc, char **argv, const char **config)
 {
-	const struct pr_option *option = NULL;
-	int result, name = 0;
+	int c;
 
 	optind = 0; /* starts getopt_long afresh */
 	opterr = 0;
-	while ((result = next_option(p, n, argc, argv, &option, &name)) > 0) {
-		if (option == &builtins[CONFIG])
-			*config = optarg;
-		if (option == &builtins[VERSION])
+	while ((c = getopt_long(argc, argv, n->letters, n->list, NULL)) != -1) {
+		const struct pr_option *option;
+
+		if (c == '?' || c == ':')
+			return bad_option(p, n, c, argv[optind - 1]);
+		option = c < LONG ? n->by_letter[c] : n->options[c - LONG];
+		if (option == &builtins[CONFIG]) {
+			if (config)
+				*config = optarg;
+		} else if (option == &builtins[VERSION]) {
 			printf("%s %s\n", p->program->name, PACKRACK_VERSION);
-		if (option == &builtins[HELP])
-			print_help(p->program, p->values);
-		if (option == &builtins[VERSION] || option == &builtins[HELP])
 			return 1;
+		} else if (option == &builtins[HELP]) {
+			print_help(p->program, p->values);
+			return 1;
+		} else if (!config && assign(p, option, optarg, FROM_FLAG) < 0) {
+			return c < LONG ? pr_error_prefix(p->err, "-%c", c)
+					: pr_error_prefix(
+						  p->err, "--%s", n->list[c - LONG].name);
+		}
 	}
-	return result;
-}
-
-static int
-apply_flags(struct parser *p, const struct names *n, int argc, char **argv, int *operand)
-{
-	const struct pr_option *option = NULL;
-	int result, name = 0;
-
-	optind = 0;
-	while ((result = next_option(p, n, argc, argv, &option, &name)) > 0)
-		if (option != &builtins[CONFIG] && assign(p, option, optarg, FROM_FLAG) < 0)
-			return name < LONG ? pr_error_prefix(p->err, "-%c", name)
-					   : pr_error_prefix(p->err, "--%s",
-						     n->list[name - LONG].name);
-	if (result < 0)
-		return -1;
-	if (!operand && optind < argc)
-		return pr_error_set(p->err,
-			"unexpected '%s': only options are taken; see '%s --help'",
-			argv[optind], p->program->name);
-	if (operand)
-		*operand = optind;
-	return check_required(p);
+	return 0;
 }
 
 int
@@ -593,46 +524,39 @@ pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char 
 {
 	struct pr_error scrap = {""};
 	struct parser p = {.program = program, .values = values, .err = err ? err : &scrap};
+	const struct pr_option *o = program->options;
 	const char *config = NULL;
 	struct names names;
 	int result;
 
 	if (program->option_count > OPTIONS_MAX)
 		return pr_error_set(err, "too many options");
-	if (set_defaults(&p) < 0)
-		return -1;
+	for (size_t i = 0; i < program->option_count; i++)
+		if (o[i].def && assign(&p, &o[i], o[i].def, FROM_DEFAULT) < 0)
+			return pr_error_prefix(err, "default of --%s", o[i].name);
 	collect_names(program, &names);
-	result = find_builtins(&p, &names, argc, argv, &config);
+	result = walk(&p, &names, argc, argv, &config);
 	if (result != 0)
 		return result;
-	if (program->section && read_file(&p, config) < 0)
+	if ((program->section && read_file(&p, config) < 0) ||
+		walk(&p, &names, argc, argv, NULL) < 0)
 		return -1;
-	return apply_flags(&p, &names, argc, argv, operand);
+	if (!operand && optind < argc)
+		return pr_error_set(err,
+			"unexpected '%s': only options are taken; see '%s --help'",
+			argv[optind], program->name);
+	if (operand)
+		*operand = optind;
+	for (size_t i = 0; i < program->option_count; i++)
+		if (o[i].required && p.sources[i] == FROM_DEFAULT)
+			return pr_error_set(err, "--%s %s is missing: %s", o[i].name,
+				o[i].arg, o[i].help);
+	return 0;
 }
 
 /* ---- the help ---- */
 
 enum { HELP_WIDTH = 80, FLAGS_WIDTH = 28 };
-
-/* Words from text, in lines that begin at column `indent`; the first is there already. */
-static void
-print_wrapped(const char *text, int indent)
-{
-	int at = indent;
-
-	while (*text) {
-		int len = (int)strcspn(text, " ");
-
-		if (at > indent && at + 1 + len > HELP_WIDTH) {
-			printf("\n%*s", indent, "");
-			at = indent;
-		}
-		at += printf("%s%.*s", at > indent ? " " : "", len, text);
-		text += len;
-		text += strspn(text, " ");
-	}
-	putchar('\n');
-}
 
 /* The value that the program will use if the option is not given; "": none that is worth a word. */
 static const char *
@@ -666,21 +590,33 @@ print_option(const struct pr_option *option, void *values)
 {
 	char flags[128], number[32], help[1024];
 	const char *value = default_text(option, values, number, sizeof number);
-	int used;
+	const int begin = FLAGS_WIDTH + 2;
+	int used, at = begin;
 
 	used = option->letter ? snprintf(flags, sizeof flags, "  -%c, ", option->letter)
 			      : snprintf(flags, sizeof flags, "      ");
 	used += snprintf(flags + used, sizeof flags - (size_t)used, "--%s%s%s",
 		option->name, option->arg ? " " : "", option->arg ? option->arg : "");
 	if (used > FLAGS_WIDTH)
-		printf("%s\n%*s", flags, FLAGS_WIDTH + 2, "");
+		printf("%s\n%*s", flags, begin, "");
 	else
-		printf("%-*s", FLAGS_WIDTH + 2, flags);
+		printf("%-*s", begin, flags);
 	snprintf(help, sizeof help, "%s%s%s%s%s%s", option->help,
 		option->required ? " [required]" : "",
 		option->kind == PR_KIND_LIST ? " [repeatable]" : "",
 		*value ? " [default: " : "", value, *value ? "]" : "");
-	print_wrapped(help, FLAGS_WIDTH + 2);
+	/* Words, in lines that begin behind the flags. */
+	for (const char *word = help; *word; word += strspn(word, " ")) {
+		int len = (int)strcspn(word, " ");
+
+		if (at > begin && at + 1 + len > HELP_WIDTH) {
+			printf("\n%*s", begin, "");
+			at = begin;
+		}
+		at += printf("%s%.*s", at > begin ? " " : "", len, word);
+		word += len;
+	}
+	putchar('\n');
 }
 
 static void

@@ -67,28 +67,12 @@ header_at(const struct pr_ring *ring, uint64_t pos)
 	return (uint64_t *)(void *)(ring->mem + (pos & ring->mask));
 }
 
-static int
-ring_map(struct pr_ring *ring, struct pr_error *err)
-{
-	void *mem = mmap(NULL, ring->size, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (mem == MAP_FAILED)
-		return pr_error_errno(err, "cannot map a ring of %zu bytes", ring->size);
-	ring->mem = mem;
-	/* a cyclic buffer walks through all its pages; fewer TLB misses where the kernel can */
-	madvise(mem, ring->size, MADV_HUGEPAGE);
-	ring->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (ring->fd < 0)
-		return pr_error_errno(err, "cannot make an eventfd for a ring");
-	return 0;
-}
-
 struct pr_ring *
 pr_ring_create(size_t size, struct pr_error *err)
 {
 	struct pr_ring *ring;
 	size_t rounded = SIZE_MIN_RING;
+	void *mem;
 
 	if (size > SIZE_MAX / 4) {
 		pr_error_set(err, "a ring of %zu bytes is too large", size);
@@ -102,11 +86,24 @@ pr_ring_create(size_t size, struct pr_error *err)
 		return NULL;
 	}
 	memset(ring, 0, sizeof *ring);
-	ring->fd = -1;
 	ring->size = rounded;
 	ring->mask = rounded - 1;
-	if (ring_map(ring, err) < 0)
+	ring->fd = -1;
+	mem = mmap(NULL, rounded, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (mem == MAP_FAILED) {
+		pr_error_errno(err, "cannot map a ring of %zu bytes", rounded);
 		pr_ring_destroy(&ring);
+		return NULL;
+	}
+	ring->mem = mem;
+	/* a cyclic buffer walks through all its pages; fewer TLB misses where the kernel can */
+	madvise(mem, rounded, MADV_HUGEPAGE);
+	ring->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (ring->fd < 0) {
+		pr_error_errno(err, "cannot make an eventfd for a ring");
+		pr_ring_destroy(&ring);
+	}
 	return ring;
 }
 
@@ -138,16 +135,6 @@ bytes_between(const struct pr_ring *ring, uint64_t from, uint64_t to)
 	return from <= left && right <= to ? to - from - (right - left) : to - from;
 }
 
-/* Only at the first record after a publish: the tail's line is the consumer's. */
-static bool
-may_rewind(struct pr_ring *ring)
-{
-	if ((ring->head & ring->mask) < REWIND || ring->head != ring->head_told)
-		return false;
-	ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	return ring->tail_seen == ring->head;
-}
-
 /* What lies before it may be overwritten: it was given back, or left out. */
 static uint64_t
 oldest_held(struct pr_ring *ring)
@@ -155,15 +142,6 @@ oldest_held(struct pr_ring *ring)
 	uint64_t to = atomic_load_explicit(&ring->gap_to, memory_order_relaxed);
 
 	return ring->tail_seen < to ? to : ring->tail_seen;
-}
-
-static bool
-fits(struct pr_ring *ring, uint64_t pos, size_t need)
-{
-	if (ring->rewound || pos + need - oldest_held(ring) <= ring->size)
-		return true;
-	ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	return pos + need - oldest_held(ring) <= ring->size;
 }
 
 void *
@@ -174,11 +152,19 @@ pr_ring_reserve(struct pr_ring *ring, size_t len)
 
 	if (len > ring->size / 4)
 		return NULL;
-	ring->rewound = may_rewind(ring);
+	ring->rewound = false;
+	/* Rewinds only at the first record after a publish: the tail's line is the consumer's. */
+	if ((pos & ring->mask) >= REWIND && pos == ring->head_told) {
+		ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+		ring->rewound = ring->tail_seen == pos;
+	}
 	if (need > to_end || ring->rewound)
 		pos += to_end;
-	if (!fits(ring, pos, need))
-		return NULL;
+	if (!ring->rewound && pos + need - oldest_held(ring) > ring->size) {
+		ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+		if (pos + need - oldest_held(ring) > ring->size)
+			return NULL;
+	}
 	if (pos != ring->head && !ring->rewound)
 		*header_at(ring, ring->head) = WRAP;
 	ring->reserved = pos;
@@ -196,18 +182,6 @@ pr_ring_commit(struct pr_ring *ring, size_t len)
 	ring->head = ring->reserved + record_size(len);
 }
 
-static void
-ring_wake(struct pr_ring *ring)
-{
-	uint64_t one = 1;
-	ssize_t n;
-
-	do
-		n = write(ring->fd, &one, sizeof one);
-	while (n < 0 &&
-		errno == EINTR); /* EAGAIN: the counter is full, so it is readable */
-}
-
 /*
  * Either this side sees `sleeping`, or the consumer, which sets it and then looks at
  * `published`, sees the records: that takes sequential consistency on both.
@@ -215,6 +189,8 @@ ring_wake(struct pr_ring *ring)
 void
 pr_ring_publish(struct pr_ring *ring)
 {
+	const uint64_t one = 1;
+
 	if (ring->head_told == ring->head)
 		return;
 	ring->head_told = ring->head;
@@ -224,8 +200,11 @@ pr_ring_publish(struct pr_ring *ring)
 	if (ring->wake_at && bytes_between(ring, atomic_load(&ring->slept_at), ring->head) <
 				     ring->wake_at)
 		return;
-	if (atomic_exchange(&ring->sleeping, false))
-		ring_wake(ring);
+	if (!atomic_exchange(&ring->sleeping, false))
+		return;
+	/* EAGAIN: the counter is full, so it is readable */
+	while (write(ring->fd, &one, sizeof one) < 0 && errno == EINTR)
+		;
 }
 
 /*

@@ -30,6 +30,8 @@ split(const char *text, struct place *out)
 		!out->port[0] || out->port[strspn(out->port, "0123456789")])
 		return false;
 	len = colon ? (size_t)(colon - text) : 0;
+	if (len == 9 && strncmp(text, "localhost", len) == 0)
+		len = 0;
 	if (len > 2 && host[0] == '[' && host[len - 1] == ']') {
 		host++;
 		len -= 2;
@@ -63,25 +65,19 @@ resolve(const char *text, struct pr_error *err)
 	return NULL;
 }
 
-static bool
-is_loopback(const struct sockaddr *address)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-
-	if (address->sa_family == AF_INET)
-		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-	return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 int
 pr_tcp_check(const char *text, bool *loopback, struct pr_error *err)
 {
 	struct addrinfo *list = resolve(text, err);
+	const struct sockaddr_in *v4;
+	const struct sockaddr_in6 *v6;
 
 	if (!list)
 		return -1;
-	*loopback = is_loopback(list->ai_addr);
+	v4 = (const struct sockaddr_in *)list->ai_addr;
+	v6 = (const struct sockaddr_in6 *)list->ai_addr;
+	*loopback = list->ai_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 	freeaddrinfo(list);
 	return 0;
 }

@@ -7,8 +7,8 @@
 #include "proto/base/error.h"
 
 /*
- * A place to listen: ADDRESS:PORT, [ADDRESS6]:PORT, or PORT alone, which is on 127.0.0.1. Addresses
- * are numbers; names are not resolved. Port 0: the kernel chooses one.
+ * A place to listen: ADDRESS:PORT, [ADDRESS6]:PORT, or PORT alone and localhost:PORT, which are on
+ * 127.0.0.1. Addresses are numbers; other names are not resolved. Port 0: the kernel chooses one.
  */
 
 /* -1: text is no such place. *loopback: only this machine can reach it. */

@@ -44,3 +44,49 @@ pr_string_list_clear(struct pr_string_list *list)
 	free(list->items);
 	*list = (struct pr_string_list){0};
 }
+
+/* ---- a text put together ---- */
+
+void
+pr_text_put(struct pr_text *o, const char *text, size_t len)
+{
+	o->full |= o->len + len > o->room;
+	if (o->full)
+		return;
+	memcpy(o->at + o->len, text, len);
+	o->len += len;
+}
+
+void
+pr_text_puts(struct pr_text *o, const char *text)
+{
+	pr_text_put(o, text, strlen(text));
+}
+
+void
+pr_text_put_escaped(struct pr_text *o, const char *s)
+{
+	while (*s && !o->full) {
+		size_t n = pr_utf8_length(s);
+
+		if (*s == '"' || *s == '\\')
+			pr_text_put(o, (const char[]){'\\', *s}, 2);
+		else if (n == 0 || (unsigned char)*s < ' ' || *s == 0x7f)
+			pr_text_put(o, "?", 1);
+		else
+			pr_text_put(o, s, n);
+		s += n ? n : 1;
+	}
+}
+
+void
+pr_text_put_quoted(struct pr_text *o, const char *s)
+{
+	pr_text_puts(o, "\"");
+	if (o->full)
+		return;
+	o->room -= 1; /* for the quote that ends it */
+	pr_text_put_escaped(o, s);
+	o->room += 1;
+	o->at[o->len++] = '"';
+}

@@ -2,6 +2,7 @@
 #ifndef PR_BASE_TEXT_H
 #define PR_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/base/error.h"
@@ -24,6 +25,23 @@ int pr_string_list_add(
 int pr_string_list_split(struct pr_string_list *list, const struct pr_string_list *from,
 	struct pr_error *err);
 void pr_string_list_clear(struct pr_string_list *list);
+
+/* A text that is put together in memory of a fixed size; it need not end with NUL. */
+struct pr_text {
+	char *at;
+	size_t len, room;
+	bool full; /* nothing more goes in: no second half after a gap */
+};
+
+void pr_text_put(struct pr_text *o, const char *text, size_t len);
+void pr_text_puts(struct pr_text *o, const char *text);
+/*
+ * As the inside of a string of JSON, or of Prometheus. What is no UTF-8, and control characters, become "?".
+ * Needs no memory, of which there may be none just when we speak.
+ */
+void pr_text_put_escaped(struct pr_text *o, const char *s);
+/* The same in quotes; what does not fit is left out, but not the quotes. */
+void pr_text_put_quoted(struct pr_text *o, const char *s);
 
 /* Bytes of the character at s (RFC 3629: no overlong forms, no surrogates); 0: there is none. */
 static inline size_t

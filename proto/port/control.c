@@ -22,33 +22,13 @@ struct pr_control {
 	uint8_t payload[PAYLOAD_MAX];
 };
 
-/*
- * libnet builds frames only for a context that could also send. The socket of that context would be
- * handed every packet of the machine: /dev/null is put in its place.
- */
-static int
-open_libnet(struct pr_control *c, const char *ifname, struct pr_error *err)
-{
-	char text[LIBNET_ERRBUF_SIZE] = "";
-	int null, rc;
-
-	c->libnet = libnet_init(LIBNET_LINK_ADV, ifname, text);
-	if (!c->libnet)
-		return pr_error_set(err, "%s: libnet: %s", ifname, text);
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	rc = null < 0 ? -1 : dup3(null, libnet_getfd(c->libnet), O_CLOEXEC);
-	if (rc < 0)
-		pr_error_errno(err, "cannot put /dev/null in place of libnet's socket");
-	if (null >= 0)
-		close(null);
-	return rc < 0 ? -1 : 0;
-}
-
 struct pr_control *
 pr_control_open(struct pr_transmit *transmit, const struct pr_netdev *dev,
 	uint16_t ethertype, const struct pr_frame_key *key, struct pr_error *err)
 {
 	struct pr_control *c = calloc(1, sizeof *c);
+	char text[LIBNET_ERRBUF_SIZE] = "";
+	int null = -1;
 
 	if (!c) {
 		pr_error_set(err, "no memory for control frames");
@@ -62,8 +42,22 @@ pr_control_open(struct pr_transmit *transmit, const struct pr_netdev *dev,
 		c->msgs[i].msg_hdr.msg_iov = &c->frames[i];
 		c->msgs[i].msg_hdr.msg_iovlen = 1;
 	}
-	if (open_libnet(c, dev->name, err) < 0)
+	/*
+	 * libnet builds frames only for a context that could also send. The socket of that context would be
+	 * handed every packet of the machine: /dev/null is put in its place.
+	 */
+	c->libnet = libnet_init(LIBNET_LINK_ADV, dev->name, text);
+	if (c->libnet)
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (!c->libnet) {
+		pr_error_set(err, "%s: libnet: %s", dev->name, text);
 		pr_control_close(&c);
+	} else if (null < 0 || dup3(null, libnet_getfd(c->libnet), O_CLOEXEC) < 0) {
+		pr_error_errno(err, "cannot put /dev/null in place of libnet's socket");
+		pr_control_close(&c);
+	}
+	if (null >= 0)
+		close(null);
 	return c;
 }
 
@@ -90,37 +84,30 @@ pr_control_close(struct pr_control **control)
 	free(c);
 }
 
-static int
-build(struct pr_control *c, const struct pr_frame *f, size_t len)
-{
-	uint8_t *packet;
-	uint32_t size;
-
-	c->tag = libnet_build_ethernet(f->dst, f->src, c->ethertype, c->payload,
-		(uint32_t)len, c->libnet, c->tag > 0 ? c->tag : 0);
-	if (c->tag < 0 || libnet_adv_cull_packet(c->libnet, &packet, &size) < 0) {
-		libnet_clear_packet(c->libnet);
-		c->tag = 0;
-		return -1;
-	}
-	c->frames[c->count++] = (struct iovec){packet, size};
-	return 0;
-}
-
 int
 pr_control_add(struct pr_control *c, struct pr_frame *f)
 {
 	struct pr_transmit_counters *counters = pr_transmit_counters(c->transmit);
+	uint8_t *packet;
+	uint32_t size;
 	size_t len;
 
 	if (c->count == PR_TRANSMIT_BATCH)
 		pr_control_flush(c);
 	memcpy(f->src, c->mac, PR_MAC_LEN);
 	len = pr_frame_encode_payload(f, c->key, c->payload, sizeof c->payload);
-	if (len == 0 || build(c, f, len) < 0) {
+	if (len > 0)
+		c->tag = libnet_build_ethernet(f->dst, f->src, c->ethertype, c->payload,
+			(uint32_t)len, c->libnet, c->tag > 0 ? c->tag : 0);
+	if (len == 0 || c->tag < 0 ||
+		libnet_adv_cull_packet(c->libnet, &packet, &size) < 0) {
+		if (len > 0)
+			libnet_clear_packet(c->libnet);
+		c->tag = len > 0 ? 0 : c->tag;
 		pr_count(&counters->control_failed, 1);
 		return -1;
 	}
+	c->frames[c->count++] = (struct iovec){packet, size};
 	if (f->header.type == PR_FRAME_TSLOG) {
 		pr_count(&counters->log_frames, 1);
 		pr_count(&counters->log_bytes, len + PR_ETHER_LEN);

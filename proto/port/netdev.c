@@ -50,21 +50,10 @@ pr_netdev_ethtool(const char *name, void *command)
 	return pr_netdev_ioctl(name, SIOCETHTOOL, &ifr);
 }
 
-static uint64_t
-netdev_speed(const char *name)
-{
-	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
-	uint32_t mbits;
-
-	if (pr_netdev_ethtool(name, &cmd) < 0)
-		return 0;
-	mbits = ethtool_cmd_speed(&cmd);
-	return mbits == (uint32_t)SPEED_UNKNOWN ? 0 : (uint64_t)mbits * 1000000;
-}
-
 int
 pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err)
 {
+	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
 	struct ifreq ifr = {0};
 
 	memset(dev, 0, sizeof *dev);
@@ -85,7 +74,9 @@ pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err)
 	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its flags", name);
 	dev->up = ifr.ifr_flags & IFF_UP;
-	dev->speed = netdev_speed(name);
+	if (pr_netdev_ethtool(name, &cmd) == 0 &&
+		ethtool_cmd_speed(&cmd) != (uint32_t)SPEED_UNKNOWN)
+		dev->speed = (uint64_t)ethtool_cmd_speed(&cmd) * 1000000;
 	return 0;
 }
 
@@ -111,15 +102,17 @@ pr_netdev_check(const struct pr_netdev *dev, struct pr_error *err)
 /* The daemon's own environment may hold anything, so tc gets this one only. */
 static char *const tc_env[] = {(char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
 
+/* Exit status of tc, or -1 when it could not be run. */
 static int
-spawn_tc(const char *const argv[], pid_t *pid)
+run_tc(const char *const argv[])
 {
 	static const char *const paths[] = {
 		"/usr/sbin/tc", "/sbin/tc", "/usr/bin/tc", "/bin/tc"};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none;
-	int rc = ENOENT;
+	pid_t pid;
+	int status = 0;
 
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&actions);
@@ -128,25 +121,14 @@ spawn_tc(const char *const argv[], pid_t *pid)
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
 	for (int fd = 0; fd <= 2; fd++)
 		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-	for (unsigned i = 0; rc == ENOENT && i < sizeof paths / sizeof paths[0]; i++)
-		rc = posix_spawn(pid, paths[i], &actions, &attr,
+	errno = ENOENT;
+	for (unsigned i = 0; errno == ENOENT && i < sizeof paths / sizeof paths[0]; i++)
+		errno = posix_spawn(&pid, paths[i], &actions, &attr,
 			(char *const *)(uintptr_t)argv, tc_env);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
-	return rc;
-}
-
-/* Exit status of tc, or -1 when it could not be run. */
-static int
-run_tc(const char *const argv[])
-{
-	pid_t pid;
-	int status = 0, rc = spawn_tc(argv, &pid);
-
-	if (rc != 0) {
-		errno = rc;
+	if (errno != 0)
 		return -1;
-	}
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -1;
@@ -186,19 +168,6 @@ tc_drop(struct pr_netdev *dev, struct pr_error *err)
 	return 0;
 }
 
-static void
-tc_undo(struct pr_netdev *dev)
-{
-	const char *const qdisc[] = {
-		"tc", "qdisc", "del", "dev", dev->name, "clsact", NULL};
-
-	if (dev->added_filter)
-		filter_delete(dev->name);
-	if (dev->added_clsact)
-		run_tc(qdisc);
-	dev->added_filter = dev->added_clsact = false;
-}
-
 /* ---- preparing, and putting back ---- */
 
 static const struct {
@@ -234,23 +203,6 @@ offload_set(const char *name, unsigned i, bool on, uint32_t word)
 	pr_netdev_ethtool(name, &value);
 }
 
-/* True if none of them is on afterwards, as the device reports it. */
-static bool
-offloads_off(struct pr_netdev *dev)
-{
-	bool good = true;
-	uint32_t word;
-
-	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++) {
-		if (offload_get(dev->name, i, &word) != 1)
-			continue;
-		offload_set(dev->name, i, false, word);
-		dev->changed_offload[i] = true;
-		good = good && offload_get(dev->name, i, &word) != 1;
-	}
-	return good;
-}
-
 /* Returns the old value ('0', '1'), or -1 when there is no IPv6 here, or it cannot be set. */
 static int
 ipv6_disable(const char *name, char value)
@@ -276,8 +228,10 @@ void
 pr_netdev_prepare(struct pr_netdev *dev)
 {
 	int ipv6 = ipv6_disable(dev->name, '1');
+	bool merges = false;
 	struct pr_error err;
 	char text[160];
+	uint32_t word;
 	int used;
 
 	dev->changed_ipv6 = ipv6 == '0';
@@ -287,17 +241,22 @@ pr_netdev_prepare(struct pr_netdev *dev)
 		pr_log_warning("%s: cannot switch IPv6 off: the kernel may send frames of "
 			       "its own",
 			dev->name);
-	if (!offloads_off(dev))
-		pr_log_warning("%s: an offload that merges frames stays on: packets may be "
-			       "recorded joined ('ethtool -K' may help)",
-			dev->name);
 	used = snprintf(text, sizeof text, "kernel network stack %s%s",
 		dev->added_filter ? "detached" : "attached",
 		dev->changed_ipv6 ? ", IPv6 disabled" : "");
-	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++)
-		if (dev->changed_offload[i])
-			used += snprintf(text + used, sizeof text - (size_t)used,
-				", %s off", offloads[i].name);
+	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++) {
+		if (offload_get(dev->name, i, &word) != 1)
+			continue;
+		offload_set(dev->name, i, false, word);
+		dev->changed_offload[i] = true;
+		merges |= offload_get(dev->name, i, &word) == 1;
+		used += snprintf(text + used, sizeof text - (size_t)used, ", %s off",
+			offloads[i].name);
+	}
+	if (merges)
+		pr_log_warning("%s: an offload that merges frames stays on: packets may be "
+			       "recorded joined ('ethtool -K' may help)",
+			dev->name);
 	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"interface", dev->name}),
 		"%s: prepared for capture (%s); restored at exit", dev->name, text);
 }
@@ -305,14 +264,19 @@ pr_netdev_prepare(struct pr_netdev *dev)
 void
 pr_netdev_restore(struct pr_netdev *dev)
 {
+	const char *const qdisc[] = {
+		"tc", "qdisc", "del", "dev", dev->name, "clsact", NULL};
 	uint32_t word = 0;
 
 	if (dev->index == 0 || if_nametoindex(dev->name) != dev->index)
 		return;
-	tc_undo(dev);
+	if (dev->added_filter)
+		filter_delete(dev->name);
+	if (dev->added_clsact)
+		run_tc(qdisc);
 	if (dev->changed_ipv6)
 		ipv6_disable(dev->name, '0');
-	dev->changed_ipv6 = false;
+	dev->added_filter = dev->added_clsact = dev->changed_ipv6 = false;
 	for (unsigned i = PR_NETDEV_OFFLOADS; i-- > 0;) {
 		if (!dev->changed_offload[i])
 			continue;
@@ -366,23 +330,16 @@ blink_run(void *arg)
 	return NULL;
 }
 
-/* Asked of the driver's name: virtual interfaces have no LED, and some accept the command. */
-static bool
-has_led(const char *name)
-{
-	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
-
-	return pr_netdev_ethtool(name, &info) == 0 && strcmp(info.driver, "veth") != 0 &&
-	       strcmp(info.driver, "bridge") != 0 && strcmp(info.driver, "tun") != 0;
-}
-
 int
 pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 {
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 	struct blink *b;
 	pthread_t thread;
 
-	if (!has_led(name))
+	/* Asked of the driver's name: virtual interfaces have no LED, and some accept the command. */
+	if (pr_netdev_ethtool(name, &info) < 0 || !strcmp(info.driver, "veth") ||
+		!strcmp(info.driver, "bridge") || !strcmp(info.driver, "tun"))
 		return pr_error_set(err, "%s: the card has no LED to blink", name);
 	if (atomic_exchange(&blinking, true))
 		return pr_error_set(err, "%s: its LED blinks already", name);

@@ -44,10 +44,10 @@ struct pr_trace {
 static uint32_t
 load32(const uint8_t *at, bool big_endian)
 {
-	if (big_endian)
-		return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 |
-		       (uint32_t)at[2] << 8 | at[3];
-	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+	uint32_t n;
+
+	memcpy(&n, at, sizeof n);
+	return big_endian ? be32toh(n) : le32toh(n);
 }
 
 /* Each section has its own byte order; the type of a section block reads the same in both. */
@@ -99,31 +99,21 @@ watch(struct pr_trace *t, const void *data, size_t len)
 
 /* ---- reading ---- */
 
-/* False: the caller wants no more. */
-static bool
-await_bytes(struct pr_trace *t)
-{
-	struct pollfd p = {.fd = t->fd, .events = POLLIN};
-	int rc;
-
-	while (t->idle) {
-		rc = poll(&p, 1, IDLE_MS);
-		if (rc > 0 || (rc < 0 && errno != EINTR))
-			break;
-		if (!t->idle(t->arg))
-			return false;
-	}
-	return true;
-}
-
 static ssize_t
 on_read(void *cookie, char *buf, size_t size)
 {
 	struct pr_trace *t = cookie;
+	struct pollfd p = {.fd = t->fd, .events = POLLIN};
 	ssize_t n;
 
-	if (!await_bytes(t))
-		return 0;
+	while (t->idle) {
+		int rc = poll(&p, 1, IDLE_MS);
+
+		if (rc > 0 || (rc < 0 && errno != EINTR))
+			break;
+		if (!t->idle(t->arg)) /* the caller wants no more */
+			return 0;
+	}
 	do
 		n = read(t->fd, buf, size);
 	while (n < 0 && errno == EINTR);
@@ -162,45 +152,40 @@ open_stream(struct pr_trace *t, struct pr_error *err)
 	return stream;
 }
 
-static int
-open_pcap(struct pr_trace *t, struct pr_error *err)
-{
-	FILE *stream = open_stream(t, err);
-	char text[PCAP_ERRBUF_SIZE] = "";
-	const char *name;
-
-	if (!stream)
-		return -1;
-	t->pcap = pcap_fopen_offline_with_tstamp_precision(
-		stream, PCAP_TSTAMP_PRECISION_NANO, text);
-	if (!t->pcap) {
-		fclose(stream);
-		return pr_error_set(
-			err, "cannot read %s as pcap or pcapng: %s", t->path, text);
-	}
-	name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
-	t->info.linktype = pr_linktype_of_pcap(t->pcap);
-	t->info.linktype_name = name ? name : "unknown";
-	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? (uint32_t)pcap_snapshot(t->pcap) : 0;
-	/* The field has 28 bits, the registry and our formats have 16. */
-	if (t->info.linktype < 0 || t->info.linktype > UINT16_MAX)
-		return pr_error_set(
-			err, "%s: unknown link type %d", t->path, t->info.linktype);
-	return 0;
-}
-
 struct pr_trace *
 pr_trace_open(const char *path, struct pr_error *err)
 {
 	struct pr_trace *t = calloc(1, sizeof *t);
+	char text[PCAP_ERRBUF_SIZE] = "";
+	const char *name;
+	FILE *stream;
 
 	if (!t) {
 		pr_error_set(err, "%s: no memory to read it", path);
 		return NULL;
 	}
 	t->path = path;
-	if (open_pcap(t, err) < 0)
+	stream = open_stream(t, err);
+	if (stream)
+		t->pcap = pcap_fopen_offline_with_tstamp_precision(
+			stream, PCAP_TSTAMP_PRECISION_NANO, text);
+	if (stream && !t->pcap) {
+		fclose(stream);
+		pr_error_set(err, "cannot read %s as pcap or pcapng: %s", path, text);
+	}
+	if (!t->pcap) {
 		pr_trace_close(&t);
+		return NULL;
+	}
+	name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
+	t->info.linktype = pr_linktype_of_pcap(t->pcap);
+	t->info.linktype_name = name ? name : "unknown";
+	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? (uint32_t)pcap_snapshot(t->pcap) : 0;
+	/* The field has 28 bits, the registry and our formats have 16. */
+	if (t->info.linktype < 0 || t->info.linktype > UINT16_MAX) {
+		pr_error_set(err, "%s: unknown link type %d", path, t->info.linktype);
+		pr_trace_close(&t);
+	}
 	return t;
 }
 
@@ -271,14 +256,6 @@ pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *err)
 
 /* ---- link types ---- */
 
-static bool
-captured_big_endian(pcap_t *pcap)
-{
-	bool big_here = htobe16(1) == 1;
-
-	return (pcap_is_swapped(pcap) == 1) != big_here;
-}
-
 int
 pr_linktype_of_pcap(pcap_t *pcap)
 {
@@ -293,7 +270,8 @@ pr_linktype_of_pcap(pcap_t *pcap)
 		{DLT_PFSYNC, 246},
 	};
 
-	if (dlt == DLT_NULL && captured_big_endian(pcap))
+	/* the machine that captured it is big-endian */
+	if (dlt == DLT_NULL && (pcap_is_swapped(pcap) == 1) != (htobe16(1) == 1))
 		return LINKTYPE_LOOP;
 	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
 		if (differ[i][0] == dlt)

@@ -49,23 +49,11 @@ open_socket(struct pr_transmit *t, struct pr_error *err)
 	return 0;
 }
 
-/* Used if every frame fits: one socket must send all frames, so that their order is kept. */
-static void
-open_xdp(struct pr_transmit *t)
-{
-	struct pr_error err;
-
-	if (!t->config.xdp || t->config.mtu + PR_ETHER_LEN + VLAN_TAG > PR_XDP_FRAME_MAX)
-		return;
-	t->xdp = pr_xdp_open(t->config.ifindex, t->ifname, SEND_BUFFER, &err);
-	if (!t->xdp)
-		pr_log_info("%s; a packet socket sends", err.text);
-}
-
 struct pr_transmit *
 pr_transmit_open(const struct pr_transmit_config *config, struct pr_error *err)
 {
 	struct pr_transmit *t = calloc(1, sizeof *t);
+	struct pr_error why;
 
 	if (!t) {
 		pr_error_set(err, "no memory for sending on %s", config->ifname);
@@ -76,10 +64,16 @@ pr_transmit_open(const struct pr_transmit_config *config, struct pr_error *err)
 	strncpy(t->ifname, config->ifname, sizeof t->ifname - 1);
 	for (unsigned i = 0; i < PR_TRANSMIT_BATCH; i++)
 		t->data[i].msg_hdr.msg_iov = t->pieces[i];
-	if (open_socket(t, err) < 0)
+	if (open_socket(t, err) < 0) {
 		pr_transmit_close(&t);
-	else
-		open_xdp(t);
+		return NULL;
+	}
+	/* AF_XDP if every frame fits: one socket must send all frames, so that their order is kept. */
+	if (config->xdp && config->mtu + PR_ETHER_LEN + VLAN_TAG <= PR_XDP_FRAME_MAX) {
+		t->xdp = pr_xdp_open(config->ifindex, t->ifname, SEND_BUFFER, &why);
+		if (!t->xdp)
+			pr_log_info("%s; a packet socket sends", why.text);
+	}
 	return t;
 }
 
@@ -116,23 +110,12 @@ pr_transmit_trouble(struct pr_transmit *t, struct pr_error *err)
 	return true;
 }
 
-/* The socket's buffer empties by itself; a card's full queue says nothing, so wait a little. */
-static void
-wait_for_room(const struct pr_transmit *t, int error)
-{
-	struct pollfd pfd = {.fd = t->fd, .events = POLLOUT};
-	struct timespec nap = {.tv_nsec = 100000};
-
-	if (error == EAGAIN)
-		poll(&pfd, 1, 1);
-	else
-		nanosleep(&nap, NULL);
-}
-
 /* True if the same frame is worth another try. *since: when the queue was first found full. */
 static bool
 try_again(struct pr_transmit *t, int error, int64_t *since)
 {
+	struct pollfd pfd = {.fd = t->fd, .events = POLLOUT};
+	const struct timespec nap = {.tv_nsec = 100000};
 	int64_t waited;
 
 	if (error == EINTR)
@@ -146,17 +129,14 @@ try_again(struct pr_transmit *t, int error, int64_t *since)
 	waited = pr_now_mono() - *since;
 	if (waited > t->config.patience)
 		return false;
-	if (waited >= t->config.spin)
-		wait_for_room(t, error);
+	if (waited < t->config.spin)
+		return true;
+	/* The socket's buffer empties by itself; a card's full queue says nothing, so wait a little. */
+	if (error == EAGAIN)
+		poll(&pfd, 1, 1);
+	else
+		nanosleep(&nap, NULL);
 	return true;
-}
-
-/* What one frame is refused for says nothing of the interface. */
-static bool
-frame_is_to_blame(int error)
-{
-	return error == EMSGSIZE || error == EINVAL || error == EAGAIN ||
-	       error == ENOBUFS || error == ENOMEM;
 }
 
 size_t
@@ -178,7 +158,9 @@ pr_transmit_messages(
 		}
 		if (n < 0 && try_again(t, errno, &since))
 			continue;
-		if (!frame_is_to_blame(errno))
+		/* What one frame is refused for says nothing of the interface. */
+		if (errno != EMSGSIZE && errno != EINVAL && errno != EAGAIN &&
+			errno != ENOBUFS && errno != ENOMEM)
 			t->trouble = errno;
 		failed[at++] = true;
 		lost++;

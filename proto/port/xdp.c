@@ -58,14 +58,25 @@ ring_map(struct pr_xdp *x, struct ring *r, const struct xdp_ring_offset *at, siz
 	return 0;
 }
 
+/* The memory that frames lie in, and the rings. */
 static int
-rings_open(struct pr_xdp *x)
+memory_open(struct pr_xdp *x)
 {
+	struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK, .chunk_size = CHUNK};
+	void *mem = mmap(NULL, reg.len, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	struct xdp_mmap_offsets at;
 	socklen_t len = sizeof at;
 	int size = RING, budget = BUDGET;
 
-	if (setsockopt(x->fd, SOL_XDP, XDP_UMEM_FILL_RING, &size, sizeof size) < 0 ||
+	if (mem == MAP_FAILED)
+		return -1;
+	x->mem = mem;
+	reg.addr = (uintptr_t)mem;
+	for (unsigned i = 1; i < CHUNKS; i++)
+		x->free[x->free_count++] = (uint64_t)i * CHUNK;
+	if (setsockopt(x->fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof reg) < 0 ||
+		setsockopt(x->fd, SOL_XDP, XDP_UMEM_FILL_RING, &size, sizeof size) < 0 ||
 		setsockopt(x->fd, SOL_XDP, XDP_UMEM_COMPLETION_RING, &size, sizeof size) <
 			0 ||
 		setsockopt(x->fd, SOL_XDP, XDP_TX_RING, &size, sizeof size) < 0 ||
@@ -76,22 +87,6 @@ rings_open(struct pr_xdp *x)
 		return -1;
 	return ring_map(
 		x, &x->done, &at.cr, sizeof(uint64_t), XDP_UMEM_PGOFF_COMPLETION_RING);
-}
-
-static int
-memory_open(struct pr_xdp *x)
-{
-	struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK, .chunk_size = CHUNK};
-	void *mem = mmap(NULL, reg.len, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (mem == MAP_FAILED)
-		return -1;
-	x->mem = mem;
-	reg.addr = (uintptr_t)mem;
-	for (unsigned i = 1; i < CHUNKS; i++)
-		x->free[x->free_count++] = (uint64_t)i * CHUNK;
-	return setsockopt(x->fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof reg);
 }
 
 static int
@@ -121,8 +116,7 @@ pr_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *e
 		return NULL;
 	}
 	x->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (x->fd < 0 || memory_open(x) < 0 || rings_open(x) < 0 ||
-		bind_to(x, ifindex) < 0) {
+	if (x->fd < 0 || memory_open(x) < 0 || bind_to(x, ifindex) < 0) {
 		pr_error_errno(err, "%s: AF_XDP", ifname);
 		pr_xdp_close(&x);
 		return NULL;
@@ -150,25 +144,6 @@ pr_xdp_close(struct pr_xdp **xdp)
 	if (x->mem)
 		munmap(x->mem, (size_t)CHUNKS * CHUNK);
 	free(x);
-}
-
-/*
- * The places of frames that have left. The first place is never given out: it stands in entries that
- * are no frames, which some kernels complete as well.
- */
-static void
-reap(struct pr_xdp *x)
-{
-	uint32_t until = __atomic_load_n(x->done.producer, __ATOMIC_ACQUIRE);
-	const uint64_t *addr = x->done.desc;
-
-	for (; x->reaped != until; x->reaped++) {
-		uint64_t place = addr[x->reaped % RING] / CHUNK;
-
-		if (place > 0 && place < CHUNKS && x->free_count < CHUNKS)
-			x->free[x->free_count++] = place * CHUNK;
-	}
-	__atomic_store_n(x->done.consumer, x->reaped, __ATOMIC_RELEASE);
 }
 
 static struct xdp_desc *
@@ -217,12 +192,6 @@ withdraw(struct pr_xdp *x, uint32_t from)
 	x->head = from;
 }
 
-static int
-kernel_works(const struct pr_xdp *x)
-{
-	return (int)sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
-}
-
 /*
  * Has the kernel send what is between first and head, and gives how many went out. EBUSY: the
  * interface dropped the last one that the kernel took, whose place comes back as if it had left; if
@@ -234,7 +203,7 @@ kick(struct pr_xdp *x, uint32_t first)
 	uint32_t before = first, end = x->head, now;
 
 	for (;;) {
-		int rc = kernel_works(x);
+		ssize_t rc = sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
 
 		now = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
 		if ((int32_t)(now - before) < 0)
@@ -262,10 +231,22 @@ kick(struct pr_xdp *x, uint32_t first)
 int
 pr_xdp_send(struct pr_xdp *x, struct mmsghdr *msgs, unsigned count)
 {
+	uint32_t until = __atomic_load_n(x->done.producer, __ATOMIC_ACQUIRE);
 	uint32_t first = x->head, taken;
+	const uint64_t *done = x->done.desc;
 	unsigned n = 0;
 
-	reap(x);
+	/*
+	 * The places of frames that have left. The first place is never given out: it stands in entries that
+	 * are no frames, which some kernels complete as well.
+	 */
+	for (; x->reaped != until; x->reaped++) {
+		uint64_t place = done[x->reaped % RING] / CHUNK;
+
+		if (place > 0 && place < CHUNKS && x->free_count < CHUNKS)
+			x->free[x->free_count++] = place * CHUNK;
+	}
+	__atomic_store_n(x->done.consumer, x->reaped, __ATOMIC_RELEASE);
 	while (n < count && n < RING && x->free_count > 0 && put_frame(x, &msgs[n]))
 		n++;
 	if (n == 0) {
