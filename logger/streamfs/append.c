@@ -105,13 +105,13 @@ submit_write(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 {
 	struct sfs_writer *w = sfs->w;
 	struct sfs_request *r = get_request(w);
-	sfs_locate(sfs, block, &r->disk, &r->offset);
-	r->offset += from;
-	r->buf = bytes;
-	r->len = to - from;
-	r->slot = slot;
-	r->flush_parity = w->flush_parity;
-	r->first = false;
+	struct sfs_spot at = sfs_locate(sfs, block);
+	*r = (struct sfs_request){.disk = at.disk,
+		.buf = bytes,
+		.len = to - from,
+		.offset = at.offset + from,
+		.slot = slot,
+		.flush_parity = w->flush_parity};
 	w->in_flight[w->flush_parity]++;
 	if (slot != SFS_NONE)
 		w->slot[slot].in_flight++;

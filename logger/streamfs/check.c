@@ -76,16 +76,15 @@ fault_at(struct sfs_check *c, enum sfs_fault_kind kind, const struct place *p,
 		.generation = p->generation,
 		.to = to,
 	};
-	struct sfs_disk *disk;
 	if (p->s) {
 		f.fault.stream = p->s->name;
 		f.stream = p->s->id;
 	}
 	if (p->block == SFS_NO_BLOCK)
 		return f;
-	sfs_locate(c->sfs, p->block, &disk, &f.fault.position);
-	f.fault.position += from;
-	f.fault.device = disk->path[0] ? disk->path : NULL;
+	struct sfs_spot at = sfs_locate(c->sfs, p->block);
+	f.fault.position = at.offset + from;
+	f.fault.device = at.disk->path[0] ? at.disk->path : NULL;
 	return f;
 }
 

@@ -245,7 +245,7 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 				rc = pr_error_errno(
 					err, "cannot write the root to %s", disks[i].path);
 		}
-		if (rc == 0 && disks[i].ops->sync(disks[i].arg) < 0)
+		if (rc == 0 && sfs_disk_sync(&disks[i]) < 0)
 			rc = pr_error_errno(err, "cannot sync %s", disks[i].path);
 	}
 	free(buf);
@@ -500,11 +500,8 @@ widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 	for (uint64_t b = t->blocks; b < blocks; b++)
 		t->entry[b] = (struct sfs_entry){
 			.prev = SFS_NONE, .next = SFS_NONE, .slot = SFS_NONE};
-	for (uint16_t d = 0; d < p->root.device_count; d++) {
+	for (uint16_t d = 0; d < p->root.device_count; d++)
 		disk[d] = d < p->old ? sfs->disk[d] : added[d - p->old];
-		if (disk[d].fd >= 0)
-			disk[d].arg = &disk[d];
-	}
 	free(sfs->disk);
 	free(sfs->w->root_buf);
 	sfs->disk = disk;

@@ -148,11 +148,14 @@ ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
 			b->buf = sfs_read_buffer(sfs->root.block_size);
 		if (!b || !b->buf)
 			break;
-		b->r = (struct sfs_request){.into = b->buf, .len = sfs_sector_up(n.end)};
-		sfs_locate(sfs, block, &b->r.disk, &b->r.offset);
+		struct sfs_spot spot = sfs_locate(sfs, block);
 		b->generation = 0;
-		if (b->r.disk->missing)
+		if (spot.disk->missing)
 			break;
+		b->r = (struct sfs_request){.disk = spot.disk,
+			.into = b->buf,
+			.len = sfs_sector_up(n.end),
+			.offset = spot.offset};
 		b->block = block;
 		b->generation = n.generation;
 		b->busy = true;

@@ -47,42 +47,35 @@ sfs_root_has_room(const struct sfs *sfs, uint32_t redos)
 	return sfs_root_length(&root) <= SFS_ROOT_BYTES;
 }
 
-static bool
-put_redo(struct sfs *sfs, uint64_t block, uint32_t offset, const uint8_t *sector)
+/* For the root, which has room: the sector of the block whose bytes are at bytes, as it is to be. */
+static void
+put_redo(struct sfs *sfs, uint64_t block, uint32_t offset, const uint8_t *bytes)
 {
 	struct sfs_redo *r = find_redo(sfs, block, offset);
-	if (!r && sfs->redos == SFS_REDO_MAX)
-		return false;
 	if (!r)
 		r = &sfs->redo[sfs->redos++];
 	r->block = block;
 	r->offset = offset;
-	memcpy(r->sector, sector, SFS_SECTOR);
-	return true;
+	memcpy(r->sector, bytes + offset, SFS_SECTOR);
 }
 
 /*
- * Of block e, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to
- * be erased: does so at bytes, and notes for the root what shares a sector with it. False: no room
- * for that.
+ * Of a block, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to
+ * be erased: does so at bytes, and notes for the root what shares a sector with it: two at most.
  */
-static bool
+static void
 prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *bytes)
 {
 	uint32_t head = from & ~(SFS_SECTOR - 1), tail = to & ~(SFS_SECTOR - 1);
-	uint32_t split = from % SFS_SECTOR != 0, ends = to % SFS_SECTOR != 0;
-	if (sfs->redos + split + ends > SFS_REDO_MAX)
-		return false;
-	if (split) {
+	if (head != from) {
 		uint32_t end = to < head + SFS_SECTOR ? to : head + SFS_SECTOR;
 		memset(bytes + from, 0, end - from);
-		put_redo(sfs, block, head, bytes + head);
+		put_redo(sfs, block, head, bytes);
 	}
-	if (ends && tail >= from) {
+	if (tail != to && tail >= from) {
 		memset(bytes + tail, 0, to - tail);
-		put_redo(sfs, block, tail, bytes + tail);
+		put_redo(sfs, block, tail, bytes);
 	}
-	return true;
 }
 
 /* ---- erasing ---- */

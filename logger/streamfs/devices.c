@@ -70,10 +70,7 @@ sfs_open_queue(const struct sfs *sfs, struct sfs_queue *q, enum sfs_queue_kind k
 bool
 sfs_block_there(const struct sfs *sfs, uint64_t block)
 {
-	uint16_t device;
-	uint64_t row;
-	sfs_layout_place(&sfs->layout, block, &device, &row);
-	return !sfs->disk[device].missing;
+	return !sfs_locate(sfs, block).disk->missing;
 }
 
 /* ---- going on without a device ---- */
@@ -138,8 +135,8 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 static bool
 lose_block(struct sfs *sfs, uint32_t block)
 {
-	uint16_t device;
-	uint64_t row;
+	struct sfs_device *device =
+		&sfs->root.device[sfs_locate(sfs, block).disk - sfs->disk];
 	struct sfs_entry *e = &sfs->table.entry[block];
 	struct sfs_tail *tail = &sfs->w->tail[e->stream];
 	if (e->state == SFS_LOST)
@@ -161,8 +158,7 @@ lose_block(struct sfs *sfs, uint32_t block)
 		sfs_shm_slot_set(&sfs->shm, e->slot, 0, 0, 0);
 		e->slot = SFS_NONE;
 	}
-	sfs_layout_place(&sfs->layout, block, &device, &row);
-	sfs->root.device[device].lost_records += sfs_table_lose(&sfs->table, block);
+	device->lost_records += sfs_table_lose(&sfs->table, block);
 	return true;
 }
 

@@ -39,6 +39,13 @@ queue_limit(dev_t dev, const char *name)
 
 /* ---- files and block devices ---- */
 
+/* Files have no argument: the disk itself is theirs. */
+static void *
+arg_of(struct sfs_disk *disk)
+{
+	return disk->fd >= 0 ? disk : disk->arg;
+}
+
 static ssize_t
 fd_read(void *arg, void *buf, size_t len, uint64_t offset)
 {
@@ -131,7 +138,6 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 		return -1;
 	}
 	disk->ops = &fd_ops;
-	disk->arg = disk;
 	return 0;
 }
 
@@ -146,7 +152,7 @@ void
 sfs_disk_close(struct sfs_disk *disk)
 {
 	if (disk->ops && disk->ops->close)
-		disk->ops->close(disk->arg);
+		disk->ops->close(arg_of(disk));
 	disk->ops = NULL;
 	disk->fd = -1;
 }
@@ -160,11 +166,11 @@ transfer(struct sfs_disk *disk, uint8_t *to, const uint8_t *from, size_t len,
 		errno = ENODEV;
 		return -1;
 	}
+	void *arg = arg_of(disk);
 	for (size_t done = 0; done < len;) {
-		ssize_t n = to ? disk->ops->read(
-					 disk->arg, to + done, len - done, offset + done)
-			       : disk->ops->write(
-					 disk->arg, from + done, len - done, offset + done);
+		ssize_t n =
+			to ? disk->ops->read(arg, to + done, len - done, offset + done)
+			   : disk->ops->write(arg, from + done, len - done, offset + done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
@@ -174,6 +180,12 @@ transfer(struct sfs_disk *disk, uint8_t *to, const uint8_t *from, size_t len,
 		done += (size_t)n;
 	}
 	return 0;
+}
+
+int
+sfs_disk_sync(struct sfs_disk *disk)
+{
+	return disk->ops->sync(arg_of(disk));
 }
 
 int

@@ -28,7 +28,7 @@ struct sfs_disk_ops {
 };
 struct sfs_disk {
 	const struct sfs_disk_ops *ops;
-	void *arg;
+	void *arg; /* of ops, where there is no fd */
 	uint64_t size;
 	int fd; /* -1: only by ops */
 	uint32_t piece; /* longest that goes to the device undivided; 0: not known */
@@ -51,6 +51,7 @@ void sfs_disk_close(struct sfs_disk *disk);
 /* Whole reads and writes; -1 with errno: EIO when the device ends early. */
 int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);
 int sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t offset);
+int sfs_disk_sync(struct sfs_disk *disk);
 
 #define SFS_CONTROL_WRITE 2 /* a root or a sync */
 struct sfs_request {

@@ -223,10 +223,13 @@ bool sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint6
 bool sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out);
 bool sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out);
 uint32_t sfs_view_streams(struct sfs *sfs);
-uint64_t sfs_view_next_generation(struct sfs *sfs);
 bool sfs_writer_alive(struct sfs *sfs);
-void sfs_locate(
-	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
+/* Where a block lies. */
+struct sfs_spot {
+	struct sfs_disk *disk;
+	uint64_t offset;
+};
+struct sfs_spot sfs_locate(const struct sfs *sfs, uint64_t block);
 /*
  * Copies bytes [from, to) of a block to buf + from, from memory or device; buf is of a whole block.
  */

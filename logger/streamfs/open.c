@@ -209,11 +209,7 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 		pr_error_set(err, "no memory for the volume");
 		return NULL;
 	}
-	for (size_t i = 0; i < count; i++) {
-		own[i] = disks[i];
-		if (own[i].fd >= 0)
-			own[i].arg = &own[i];
-	}
+	memcpy(own, disks, count * sizeof(*own));
 	sfs->disk = own;
 	sfs->repair = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->repair));
 	sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole));

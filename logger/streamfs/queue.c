@@ -33,7 +33,7 @@ perform_request(struct sfs_request *r)
 	else if (r->into)
 		rc = sfs_disk_read(r->disk, r->into, r->len, r->offset);
 	else
-		rc = r->disk->ops->sync(r->disk->arg);
+		rc = sfs_disk_sync(r->disk);
 	r->error = rc < 0 ? errno : 0;
 }
 

@@ -9,23 +9,21 @@
 
 /* ---- the table and blocks, from the own table or the writer's ---- */
 
-void
-sfs_locate(const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset)
+struct sfs_spot
+sfs_locate(const struct sfs *sfs, uint64_t block)
 {
 	uint16_t device;
 	uint64_t row;
 	sfs_layout_place(&sfs->layout, block, &device, &row);
-	*disk = &sfs->disk[device];
-	*offset = sfs->root.data_start + row * sfs->root.block_size;
+	return (struct sfs_spot){
+		&sfs->disk[device], sfs->root.data_start + row * sfs->root.block_size};
 }
 
 int
 sfs_read_block(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf)
 {
-	struct sfs_disk *disk;
-	uint64_t offset;
-	sfs_locate(sfs, block, &disk, &offset);
-	if (sfs_disk_read(disk, buf, to - from, offset + from) < 0)
+	struct sfs_spot at = sfs_locate(sfs, block);
+	if (sfs_disk_read(at.disk, buf, to - from, at.offset + from) < 0)
 		return -1;
 	sfs_redo_over(sfs, block, from, to, buf);
 	return 0;
@@ -35,13 +33,12 @@ int
 sfs_write_block(struct sfs *sfs, uint64_t block, uint32_t from, const uint8_t *bytes,
 	size_t len, struct pr_error *err)
 {
-	struct sfs_disk *disk;
-	uint64_t offset;
-	sfs_locate(sfs, block, &disk, &offset);
-	if (!disk->missing && sfs_disk_write(disk, bytes, len, offset + from) < 0 &&
-		!sfs_disk_drop_failed(sfs, disk, errno))
+	struct sfs_spot at = sfs_locate(sfs, block);
+	if (!at.disk->missing &&
+		sfs_disk_write(at.disk, bytes, len, at.offset + from) < 0 &&
+		!sfs_disk_drop_failed(sfs, at.disk, errno))
 		return pr_error_errno(
-			err, "%s: cannot write block %" PRIu64, disk->path, block);
+			err, "%s: cannot write block %" PRIu64, at.disk->path, block);
 	return 0;
 }
 
@@ -130,17 +127,6 @@ sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out)
 	return out->id == id &&
 	       (out->oldest == SFS_NONE || out->oldest < sfs->root.blocks) &&
 	       (out->newest == SFS_NONE || out->newest < sfs->root.blocks);
-}
-
-uint64_t
-sfs_view_next_generation(struct sfs *sfs)
-{
-	if (sfs->w)
-		return sfs->w->frontier.next_generation;
-	if (sfs->live)
-		return atomic_load_explicit(
-			&sfs->shm.header->next_generation, memory_order_acquire);
-	return sfs->root.generation_limit + 1;
 }
 
 /*
@@ -599,24 +585,22 @@ int
 sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan *out)
 {
 	struct plan *p = (struct plan *)out;
-	struct sfs_disk *disk;
 	struct sfs_entry e;
-	uint64_t offset;
 
 	if ((!sfs->live && !sfs->table_valid) || handle->length > sfs->root.block_size ||
 		find_block(sfs, handle, &e, NULL) != SFS_OK ||
 		(sfs->shm.header && e.slot != SFS_NONE) || (e.flags & SFS_ENTRY_CUT))
 		return 0;
-	sfs_locate(sfs, handle->block, &disk, &offset);
-	if (disk->fd < 0 || disk->missing)
+	struct sfs_spot at = sfs_locate(sfs, handle->block);
+	if (at.disk->fd < 0 || at.disk->missing)
 		return 0;
 	sfs_give_way(sfs);
 	*p = (struct plan){.key = sfs->key,
 		.handle = *handle,
 		.first_sequence = e.first_sequence,
-		.offset = offset + handle->offset / SFS_SECTOR * SFS_SECTOR,
+		.offset = at.offset + handle->offset / SFS_SECTOR * SFS_SECTOR,
 		.permission_mask = sfs->permission_mask,
-		.fd = disk->fd};
+		.fd = at.disk->fd};
 	return 1;
 }
 

@@ -197,13 +197,11 @@ load_header(struct sfs_recovery *r, uint64_t block)
 static void
 announce(struct sfs *sfs, uint64_t block, uint32_t len)
 {
-	struct sfs_disk *disk;
-	uint64_t offset;
 	if (block >= sfs->root.blocks || !ever_written(sfs, &sfs->root, block))
 		return;
-	sfs_locate(sfs, block, &disk, &offset);
-	if (disk->fd >= 0 && !disk->direct)
-		posix_fadvise(disk->fd, (off_t)offset, len, POSIX_FADV_WILLNEED);
+	struct sfs_spot at = sfs_locate(sfs, block);
+	if (at.disk->fd >= 0 && !at.disk->direct)
+		posix_fadvise(at.disk->fd, at.offset, len, POSIX_FADV_WILLNEED);
 }
 
 static int

@@ -226,6 +226,7 @@ struct claim {
 	uint8_t copy; /* the newer of its two */
 	uint16_t index;
 	uint8_t uuid[16];
+	bool placed; /* the disk is where the root has it */
 };
 
 /*
@@ -287,7 +288,7 @@ load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream *streams,
 /* A disk that has no place any more is left where it is. */
 static int
 place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk,
-	const struct claim *claim, struct pr_error *err)
+	struct claim *claim, struct pr_error *err)
 {
 	const struct sfs_root *root = &sfs->root;
 	const struct sfs_device *device = &root->device[claim->index];
@@ -306,6 +307,7 @@ place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk
 		return pr_error_set(err, "%s: given twice", disk->path);
 	sorted[claim->index] = *disk;
 	sfs->root_copy[claim->index] = claim->copy;
+	claim->placed = true;
 	return 0;
 }
 
@@ -343,30 +345,20 @@ count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *clai
  * The disks in the root's order, a stand-in for each that is missing; what has no place is closed.
  */
 static int
-reorder(struct sfs *sfs, const struct sfs_disk *sorted, struct pr_error *err)
+reorder(struct sfs *sfs, const struct sfs_disk *sorted, const struct claim *claims,
+	struct pr_error *err)
 {
-	struct sfs_disk *disk = calloc(sfs->root.device_count, sizeof(*disk));
+	uint16_t count = sfs->root.device_count;
+	struct sfs_disk *disk = calloc(count, sizeof(*disk));
 	if (!disk)
 		return pr_error_set(err, "no memory for the devices");
-	for (uint16_t i = 0; i < sfs->disks; i++) {
-		bool placed = false;
-		for (uint16_t k = 0; k < sfs->root.device_count; k++)
-			placed = placed ||
-				 (sorted[k].ops == sfs->disk[i].ops &&
-					 sorted[k].fd == sfs->disk[i].fd &&
-					 (sorted[k].fd >= 0 ||
-						 sorted[k].arg == sfs->disk[i].arg));
-		if (!placed)
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (!claims[i].placed)
 			sfs_disk_close(&sfs->disk[i]);
-	}
-	for (uint16_t k = 0; k < sfs->root.device_count; k++) {
-		disk[k] = sorted[k];
-		if (disk[k].fd >= 0) /* then arg is the struct itself */
-			disk[k].arg = &disk[k];
-	}
+	memcpy(disk, sorted, count * sizeof(*disk));
 	free(sfs->disk);
 	sfs->disk = disk;
-	sfs->disks = sfs->root.device_count;
+	sfs->disks = count;
 	return 0;
 }
 
@@ -388,7 +380,7 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 	if (rc == 0)
 		rc = count_missing(sfs, sorted, claims, err);
 	if (rc == 0)
-		rc = reorder(sfs, sorted, err);
+		rc = reorder(sfs, sorted, claims, err);
 	free(buf);
 	return rc;
 }
@@ -480,7 +472,7 @@ sfs_sync_disks(struct sfs *sfs, struct pr_error *err)
 {
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		struct sfs_disk *disk = &sfs->disk[i];
-		if (!disk->missing && disk->ops->sync(disk->arg) < 0 &&
+		if (!disk->missing && sfs_disk_sync(disk) < 0 &&
 			!sfs_disk_drop_failed(sfs, disk, errno))
 			return pr_error_errno(err, "%s: cannot sync", disk->path);
 	}

@@ -279,13 +279,19 @@ int
 sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 {
 	struct sfs_stream s;
+	uint64_t next = sfs->root.generation_limit + 1;
 	(void)err;
+	if (sfs->w)
+		next = sfs->w->frontier.next_generation;
+	else if (sfs->live)
+		next = atomic_load_explicit(
+			&sfs->shm.header->next_generation, memory_order_acquire);
 	sfs_holes_reload(sfs);
 	*out = (struct sfs_volume_info){
 		.version = SFS_VERSION,
 		.block_size = sfs->root.block_size,
 		.blocks = sfs->root.blocks,
-		.generation = sfs_view_next_generation(sfs) - 1,
+		.generation = next - 1,
 		.writer_alive = sfs_writer_alive(sfs),
 		.devices = sfs->disks,
 		.devices_missing = sfs->missing,

@@ -536,13 +536,11 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	struct sfs_tail *tail = &w->tail[stream];
-	struct sfs_disk *disk;
-	uint64_t offset;
 	if (tail->block == SFS_NONE)
 		return 0;
 	/* nothing comes behind it in the block: the device's own sector will do */
-	sfs_locate(sfs, tail->block, &disk, &offset);
-	if (!sfs_tail_submit(sfs, stream, disk->sector ? disk->sector : SFS_SECTOR))
+	uint32_t sector = sfs_locate(sfs, tail->block).disk->sector;
+	if (!sfs_tail_submit(sfs, stream, sector ? sector : SFS_SECTOR))
 		return pr_error_set(err, "%s", w->error.text);
 	if (tail->slot != SFS_NONE)
 		w->slot[tail->slot].state = SFS_SLOT_SEALED;

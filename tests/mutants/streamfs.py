@@ -154,7 +154,7 @@ MUTANTS = [
      "\t\tsfs->erasing += (h.flags & SFS_REPAIR_WIPE) != 0;\n\t}\n}\n", "\t}\n}\n",
      "a crash amid a deletion from the midst leaves on the device what was deleted"),
     ("no-redo", "delete.c",
-     "\t\tmemset(bytes + from, 0, end - from);\n\t\tput_redo(sfs, block, head, bytes + head);",
+     "\t\tmemset(bytes + from, 0, end - from);\n\t\tput_redo(sfs, block, head, bytes);",
      "\t\tmemset(bytes + from, 0, end - from);",
      "a sector that has kept bytes, too, is not written over as a whole"),
     ("redo-not-read", "reader.c",

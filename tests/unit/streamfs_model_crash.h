@@ -37,12 +37,11 @@ check_wiped(struct model *m)
 {
 	const struct m_stream *s = &m->stream[m->trimming];
 	for (uint64_t n = m->trim_first; n <= m->trim_last; n++) {
-		struct sfs_disk *disk;
-		uint64_t at, block = s->record[n].handle.block;
+		uint64_t block = s->record[n].handle.block;
 		if (n > m->trim_first && s->record[n - 1].handle.block == block)
 			continue;
-		sfs_locate(m->sfs, block, &disk, &at);
-		const uint8_t *p = ((struct sim_disk *)disk->arg)->image + at;
+		struct sfs_spot at = sfs_locate(m->sfs, block);
+		const uint8_t *p = ((struct sim_disk *)at.disk->arg)->image + at.offset;
 		MUST(m, p[0] == 0 && memcmp(p, p + 1, BLOCK - 1) == 0,
 			"stream %d: block %lu was deleted and is there", m->trimming,
 			(lu)block);

@@ -49,12 +49,11 @@ check_erased(struct model *m, int id)
 		const struct sfs_handle *h = &s->record[n].handle;
 		const struct sfs_entry *e = &m->sfs->table.entry[h->block];
 		size_t span = sfs_record_size(h->header, h->length);
-		struct sfs_disk *disk;
-		uint64_t at;
 		if (!s->record[n].deleted || e->generation != h->generation)
 			continue;
-		sfs_locate(m->sfs, h->block, &disk, &at);
-		const uint8_t *p = ((struct sim_disk *)disk->arg)->image + at + h->offset;
+		struct sfs_spot at = sfs_locate(m->sfs, h->block);
+		const uint8_t *p =
+			((struct sim_disk *)at.disk->arg)->image + at.offset + h->offset;
 		MUST(m, p[0] == 0 && memcmp(p, p + 1, span - 1) == 0,
 			"stream %d: record %lu was deleted and is there", id, (lu)n);
 		if (e->slot == SFS_NONE ||

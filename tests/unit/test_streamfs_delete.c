@@ -305,14 +305,12 @@ START_TEST(test_beside_damage)
 	int a = sfs_stream_open(w, "a", 0, 0, &err), fd;
 	struct sfs_repair_result result;
 	struct sfs_handle h[12];
-	struct sfs_disk *disk;
 	unsigned faults = 0;
-	uint64_t at;
 
 	for (unsigned n = 0; n < 12; n++)
 		h[n] = append(w, a, n);
 	take_out(w, a, 30, 75);
-	sfs_locate(w, h[8].block, &disk, &at);
+	uint64_t at = sfs_locate(w, h[8].block).offset;
 	sfs_close(&w);
 	fd = open(path, O_WRONLY);
 	ck_assert_int_eq(pwrite(fd, "damage", 6, (off_t)(at + h[8].offset + 1000)), 6);
