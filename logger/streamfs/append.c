@@ -49,8 +49,8 @@ publish_backlog(struct sfs *sfs)
 {
 	uint64_t all = (uint64_t)sfs->shm.slots * sfs->shm.block_size;
 	uint64_t backlog = sfs->w->bytes_in_flight * 1000 / all;
-	atomic_store_explicit(&sfs->shm.header->backlog,
-		(uint32_t)(backlog < 1000 ? backlog : 1000), memory_order_relaxed);
+	atomic_store_explicit(&sfs->shm.header->backlog, backlog < 1000 ? backlog : 1000,
+		memory_order_relaxed);
 }
 
 static void
@@ -127,7 +127,7 @@ sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len)
 	if (!wait_for_request(sfs))
 		return false;
 	sfs->w->map_in_flight = true;
-	submit_write(sfs, block, 0, (uint32_t)len, sfs->w->map_buf, SFS_NONE);
+	submit_write(sfs, block, 0, len, sfs->w->map_buf, SFS_NONE);
 	return true;
 }
 
@@ -260,7 +260,7 @@ write_roots(struct sfs *sfs)
 	w->state = SFS_ROOT_WRITING;
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		if (!sfs->disk[i].missing)
-			control(sfs, i, w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
+			control(sfs, i, w->root_buf + i * SFS_ROOT_BYTES, len,
 				sfs_root_offset(sfs, i));
 }
 
@@ -384,7 +384,7 @@ sfs_check_stream(const struct sfs *sfs, int stream, struct pr_error *err)
 static uint32_t
 part_of(const struct sfs *sfs, uint64_t start)
 {
-	return (uint32_t)(start / (sfs->root.block_size / SFS_WIDE_PARTS));
+	return start / (sfs->root.block_size / SFS_WIDE_PARTS);
 }
 
 /*
@@ -399,7 +399,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 	int rc = sfs_check_stream(sfs, id, err);
 	if (rc != SFS_OK)
 		return rc;
-	uint32_t stream = (uint32_t)id;
+	uint32_t stream = id;
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	if (tail->reserved)
 		return pr_error_set(err, "stream %s has a reservation already",
@@ -428,7 +428,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 	} else if (start > tail->fill) {
 		memset(sfs_shm_data(&sfs->shm, tail->slot) + tail->fill, 0,
 			start - tail->fill);
-		tail->fill = (uint32_t)start;
+		tail->fill = start;
 		tail->partial = 0;
 	}
 	if (rc == SFS_OK && tail->slot == SFS_NONE)
@@ -447,7 +447,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	const struct sfs_entry *e = &sfs->table.entry[tail->block];
 	uint8_t *record = sfs_shm_data(&sfs->shm, tail->slot) + tail->fill;
 	uint32_t start = tail->fill;
-	uint32_t span = (uint32_t)sfs_record_size(tail->header, length);
+	uint32_t span = sfs_record_size(tail->header, length);
 	struct sfs_record_header h = {
 		.stream = stream,
 		.permission = s->permission,
@@ -458,7 +458,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 		.size = tail->header,
 		.min_time = min_time,
 		.max_time = max_time,
-		.length = (uint32_t)length,
+		.length = length,
 		.offset = start,
 	};
 	memset(record + tail->header + length, 0, span - tail->header - length);
@@ -482,7 +482,7 @@ sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	bool narrow = (uint64_t)max_time - (uint64_t)min_time <= UINT32_MAX;
 	int rc = prepare(sfs, stream, length, false, narrow, err);
 	if (rc == SFS_OK)
-		finish(sfs, (uint32_t)stream, min_time, max_time, body, length, handle);
+		finish(sfs, stream, min_time, max_time, body, length, handle);
 	return rc;
 }
 
@@ -506,7 +506,7 @@ sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size
 	if (length > sfs->w->tail[stream].reserve_room)
 		return sfs_fail(err, SFS_TOO_BIG, "%zu bytes committed, %zu reserved",
 			length, sfs->w->tail[stream].reserve_room);
-	finish(sfs, (uint32_t)stream, min_time, max_time, NULL, length, handle);
+	finish(sfs, stream, min_time, max_time, NULL, length, handle);
 	return SFS_OK;
 }
 

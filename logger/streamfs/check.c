@@ -153,7 +153,7 @@ scan_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 		const struct sfs_entry life = {.generation = h.generation,
 			.first_sequence = h.sequence - h.index,
 			.end = size,
-			.stream = (uint16_t)h.stream};
+			.stream = h.stream};
 		struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, block, &life);
 		scan.sequence = g->first;
 		if (!sfs_scan_resync(&scan, g->last + 1, first))
@@ -342,7 +342,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 static void
 read_what_there_is(struct sfs_check *c, uint32_t block, uint32_t to)
 {
-	uint32_t high = (uint32_t)sfs_sector_up(to);
+	uint32_t high = sfs_sector_up(to);
 	if (sfs_read_block(c->sfs, block, 0, high, c->buf) == 0)
 		return;
 	for (uint32_t at = 0; at < high; at += SFS_SECTOR)
@@ -379,7 +379,7 @@ check_header(struct sfs_check *c, const struct place *p, const struct sfs_entry 
 	else
 		return;
 	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, p, 0, 0, text);
-	f.kept = sfs_map_entry_make(e, (uint32_t)p->block, SFS_REPAIR_KEPT);
+	f.kept = sfs_map_entry_make(e, p->block, SFS_REPAIR_KEPT);
 	report_fault(c, &f);
 }
 
@@ -504,7 +504,7 @@ check_block(struct sfs_check *c, uint32_t block)
 		return;
 	check_header(c, &p, &e);
 	uint32_t pos = check_records(c, &p, &e);
-	uint32_t sector = (uint32_t)sfs_sector_up(pos);
+	uint32_t sector = sfs_sector_up(pos);
 	/* what a crash has left of a record that was written together with the one before it */
 	bool cut_off =
 		pos + 8 <= c->sfs->root.block_size && sfs_record_begins(c->buf + pos);
@@ -587,7 +587,7 @@ check_roots(struct sfs_check *c)
 		if (disk->missing || disk->lost)
 			continue;
 		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, at) == 0)
-			what = root_fault(c, buf, (uint16_t)(i / 2), &why);
+			what = root_fault(c, buf, i / 2, &why);
 		if (!what || sfs_writer_alive(sfs))
 			continue;
 		snprintf(text, sizeof(text), "root copy %c: %s", i % 2 ? 'B' : 'A', what);

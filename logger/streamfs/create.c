@@ -56,7 +56,7 @@ sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void))
 	}
 	/* each round elsewhere in the GiB: a cache below us has not seen it */
 	for (; n < ROUNDS; n++) {
-		uint64_t at = (uint64_t)n * (GIB / ROUNDS & ~(uint64_t)(PIECE - 1));
+		uint64_t at = n * (GIB / ROUNDS & ~(uint64_t)(PIECE - 1));
 		int64_t first = time_read(disk, at, buf, now);
 		int64_t last = time_read(disk, end - GIB + at, buf, now);
 		if (first <= 0 || last <= 0)
@@ -129,7 +129,7 @@ add_set(struct plan *p, uint32_t devices, uint64_t rows, uint16_t tier,
 {
 	struct sfs_root *r = &p->root;
 	struct sfs_set *last = r->set_count ? &r->set[r->set_count - 1] : NULL;
-	uint64_t blocks = rows * (uint64_t)__builtin_popcount(devices);
+	uint64_t blocks = rows * __builtin_popcount(devices);
 	for (uint16_t d = 0; d < r->device_count; d++)
 		if (devices & (1u << d))
 			p->used[d] += rows;
@@ -140,8 +140,8 @@ add_set(struct plan *p, uint32_t devices, uint64_t rows, uint16_t tier,
 	}
 	if (r->set_count == SFS_SETS_MAX)
 		return too_often(err);
-	r->set[r->set_count++] = (struct sfs_set){
-		.blocks = blocks, .devices = (uint16_t)devices, .tier = tier};
+	r->set[r->set_count++] =
+		(struct sfs_set){.blocks = blocks, .devices = devices, .tier = tier};
 	return 0;
 }
 
@@ -183,13 +183,13 @@ geometry(struct sfs_root *root, const struct sfs_disk *disks, uint16_t count,
 			return pr_error_set(err,
 				"%s: %" PRIu64 " bytes are too few for a volume: at least "
 				"%" PRIu64 " with blocks of %u KiB",
-				disks[i].path, disks[i].size,
-				start + (uint64_t)need * block_size, block_size / 1024);
+				disks[i].path, disks[i].size, start + need * block_size,
+				block_size / 1024);
 		smallest = p.rows[i] < smallest ? p.rows[i] : smallest;
 	}
 	for (; (devices = with_room(&p, 0, count, worth, &least)) != 0;
 		worth = smallest / LEAST_SET_PART + 1)
-		if (add_set(&p, devices, least, (uint16_t)p.root.set_count, err) < 0)
+		if (add_set(&p, devices, least, p.root.set_count, err) < 0)
 			return -1;
 	if (p.root.blocks > SFS_BLOCKS_MAX)
 		return pr_error_set(err, "%s: too many blocks: give a larger block size",
@@ -211,8 +211,8 @@ fresh_root(struct sfs_root *root, struct pr_error *err)
 		good = getrandom(root->device[i].uuid, 16, 0) == 16;
 	if (!good)
 		return pr_error_errno(err, "cannot get random bytes");
-	root->uuid[6] = (uint8_t)((root->uuid[6] & 0x0f) | 0x40); /* RFC 4122: random */
-	root->uuid[8] = (uint8_t)((root->uuid[8] & 0x3f) | 0x80);
+	root->uuid[6] = (root->uuid[6] & 0x0f) | 0x40; /* RFC 4122: random */
+	root->uuid[8] = (root->uuid[8] & 0x3f) | 0x80;
 	root->created = pr_now_real();
 	root->flags = SFS_ROOT_CLEAN;
 	return 0;
@@ -222,7 +222,7 @@ int
 sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	const struct sfs_create_shape *shape, struct pr_error *err)
 {
-	struct sfs_root root = {.device_count = (uint16_t)count,
+	struct sfs_root root = {.device_count = count,
 		.map_interval = shape->interval,
 		.utilization = shape->utilization};
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
@@ -230,7 +230,7 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	for (size_t i = 0; rc == 0 && !shape->force && i < count; i++)
 		rc = refuse_existing(&disks[i], buf, err);
 	if (rc == 0)
-		rc = geometry(&root, disks, (uint16_t)count, shape->block_size, err);
+		rc = geometry(&root, disks, count, shape->block_size, err);
 	if (rc == 0 && shape->zones)
 		root.zone_region =
 			sfs_zone_region(root.set[0].blocks / count, shape->block_size);
@@ -290,9 +290,9 @@ size_file(const char *path, uint64_t size, struct pr_error *err)
 		return pr_error_errno(err, "cannot create volume %s", path);
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && size > 0) {
 		if ((uint64_t)st.st_size > size)
-			rc = ftruncate(fd, (off_t)size);
-		if (rc == 0 && fallocate(fd, 0, 0, (off_t)size) < 0)
-			rc = errno == EOPNOTSUPP ? ftruncate(fd, (off_t)size) : -1;
+			rc = ftruncate(fd, size);
+		if (rc == 0 && fallocate(fd, 0, 0, size) < 0)
+			rc = errno == EOPNOTSUPP ? ftruncate(fd, size) : -1;
 		if (rc < 0)
 			pr_error_errno(err, "cannot allocate %" PRIu64 " MiB for volume %s",
 				size >> 20, path);
@@ -411,9 +411,8 @@ plan_room(struct plan *p, struct pr_error *err)
 	uint32_t devices;
 	while ((devices = with_room(p, 0, p->old, 1, &least)) != 0) {
 		const struct sfs_set *last = &p->root.set[p->root.set_count - 1];
-		uint16_t tier = last->devices == devices
-					? last->tier
-					: (uint16_t)(last_tier(&p->root) + 1);
+		uint16_t tier =
+			last->devices == devices ? last->tier : last_tier(&p->root) + 1;
 		if (tier >= SFS_SETS_MAX)
 			return too_often(err);
 		if (add_set(p, devices, least, tier, err) < 0)
@@ -452,7 +451,7 @@ make_plan(const struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 	if (sfs->disks + count > SFS_DEVICES_MAX)
 		return pr_error_set(
 			err, "a volume has at most %d devices", SFS_DEVICES_MAX);
-	r->device_count = (uint16_t)(sfs->disks + count);
+	r->device_count = sfs->disks + count;
 	for (uint16_t d = 0; d < r->device_count; d++) {
 		const struct sfs_disk *disk =
 			d < p->old ? &sfs->disk[d] : &added[d - p->old];
@@ -491,7 +490,7 @@ widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 	if (entry)
 		t->entry = entry;
 	struct sfs_disk *disk = calloc(p->root.device_count, sizeof(*disk));
-	uint8_t *roots = sfs_buffer((size_t)p->root.device_count * SFS_ROOT_BYTES);
+	uint8_t *roots = sfs_buffer(p->root.device_count * SFS_ROOT_BYTES);
 	if (!entry || !disk || !roots) {
 		free(disk);
 		free(roots);
@@ -540,8 +539,8 @@ write_maps(struct sfs *sfs, struct pr_error *err)
 	struct sfs_writer *w = sfs->w;
 	uint32_t interval = sfs->root.map_interval;
 	for (uint64_t map = interval - 1; map < sfs->root.blocks; map += interval) {
-		size_t len = sfs_map_build(
-			sfs, (uint32_t)map, w->frontier.next_generation++, w->map_buf);
+		size_t len =
+			sfs_map_build(sfs, map, w->frontier.next_generation++, w->map_buf);
 		if (sfs_write_block(sfs, map, 0, w->map_buf, len, err) < 0)
 			return -1;
 	}
@@ -555,8 +554,8 @@ write_new_roots(struct sfs *sfs, uint16_t old, struct pr_error *err)
 	size_t len = sfs_root_prepare(sfs, SFS_ROOT_CLEAN);
 	for (uint16_t d = old; d < sfs->disks; d++) {
 		sfs->root_copy[d] = 0;
-		if (sfs_disk_write(&sfs->disk[d],
-			    sfs->w->root_buf + (size_t)d * SFS_ROOT_BYTES, len, 0) < 0)
+		if (sfs_disk_write(&sfs->disk[d], sfs->w->root_buf + d * SFS_ROOT_BYTES,
+			    len, 0) < 0)
 			return pr_error_errno(
 				err, "%s: cannot write the root", sfs->disk[d].path);
 	}
@@ -643,7 +642,7 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 			rc = sfs_disk_open(&added[opened], path, true, true, err);
 	}
 	if (rc == 0)
-		rc = sfs_grow_open(sfs, added, (uint16_t)o->add_count, new_blocks, err);
+		rc = sfs_grow_open(sfs, added, o->add_count, new_blocks, err);
 	/* what the volume has taken is closed with it */
 	for (size_t i = 0; i < opened && sfs->disks == before; i++)
 		sfs_disk_close(&added[i]);

@@ -208,7 +208,7 @@ sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err)
 {
 	struct sfs_stream s;
-	if (stream < 0 || !sfs_view_stream(sfs, (uint32_t)stream, &s)) {
+	if (stream < 0 || !sfs_view_stream(sfs, stream, &s)) {
 		pr_error_set(err, "no stream %d in the volume", stream);
 		return NULL;
 	}
@@ -219,7 +219,7 @@ sfs_cursor_open(
 		return NULL;
 	}
 	c->sfs = sfs;
-	c->stream = (uint32_t)stream;
+	c->stream = stream;
 	c->sequence = 1;
 	if (!after)
 		return c;
@@ -230,9 +230,9 @@ sfs_cursor_open(
 		sfs_cursor_close(&c);
 		return NULL;
 	}
-	c->block = (uint32_t)after->block;
+	c->block = after->block;
 	c->generation = after->generation;
-	c->offset = after->offset + (uint32_t)sfs_record_size(after->header, after->length);
+	c->offset = after->offset + sfs_record_size(after->header, after->length);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
 	if (rc == SFS_DELETED)
@@ -563,7 +563,7 @@ header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
 	if (at >= e->end)
 		return false;
 	scan.place.offset = at;
-	end = e->end - at < sizeof(bytes) ? e->end : at + (uint32_t)sizeof(bytes);
+	end = e->end - at < sizeof(bytes) ? e->end : at + sizeof(bytes);
 	return sfs_shm_copy(
 		       &c->sfs->shm, e->slot, c->block, e->generation, at, end, bytes) &&
 	       sfs_record_peek(scan.key, &scan.place, bytes, end - at, h) &&
@@ -594,7 +594,7 @@ sfs_cursor_peek_shared(struct sfs_cursor *c, struct sfs_record *out)
 	}
 	if (e.slot == SFS_NONE || (e.flags & SFS_ENTRY_CUT) ||
 		(!header_at(c, &e, c->offset, &h) &&
-			!header_at(c, &e, (uint32_t)sfs_sector_up(c->offset), &h)) ||
+			!header_at(c, &e, sfs_sector_up(c->offset), &h)) ||
 		!sfs_permitted(sfs, h.permission))
 		return 0;
 	sfs_record_out(

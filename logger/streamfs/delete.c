@@ -91,7 +91,7 @@ place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t fir
 	const struct sfs_entry *e = &sfs->table.entry[block];
 	struct sfs_scan scan = sfs_scan_of(sfs, buf, block, e);
 	struct sfs_record_header h;
-	*to = (uint32_t)sfs_sector_up(e->end);
+	*to = sfs_sector_up(e->end);
 	while (sfs_scan_resync(&scan, first, &h))
 		;
 	*from = scan.pos;
@@ -106,7 +106,7 @@ static int
 write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *zeros,
 	struct pr_error *err)
 {
-	uint32_t low = from & ~(SFS_SECTOR - 1), high = (uint32_t)sfs_sector_up(to);
+	uint32_t low = from & ~(SFS_SECTOR - 1), high = sfs_sector_up(to);
 	if (low < from && !find_redo(sfs, block, low))
 		low += SFS_SECTOR;
 	if (high > to && high > low && !find_redo(sfs, block, high - SFS_SECTOR))
@@ -127,7 +127,7 @@ erase_part(struct sfs *sfs, uint32_t block, const struct sfs_map_entry *hole,
 	const struct sfs_entry *e = &sfs->table.entry[block];
 	uint64_t first = hole->first_sequence, last = first + hole->records - 1;
 	uint64_t end = e->first_sequence + e->records;
-	uint32_t from = SFS_BLOCK_HEADER, to = (uint32_t)sfs_sector_up(e->end);
+	uint32_t from = SFS_BLOCK_HEADER, to = sfs_sector_up(e->end);
 	if (first > e->first_sequence || last + 1 < end) {
 		if (sfs_fetch(sfs, block, e, 0, e->end, bytes, err) != SFS_OK)
 			return -1;
@@ -319,7 +319,7 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
 	if (begin_deletion(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
-	note_oldest_deleted(sfs, (uint32_t)stream, &what, most, out);
+	note_oldest_deleted(sfs, stream, &what, most, out);
 	return store_and_wipe(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
 }
 
@@ -365,7 +365,7 @@ take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
 	const struct sfs_map_entry hole = {.stream = d->stream,
 		.flags = SFS_REPAIR_HOLE | SFS_REPAIR_WIPE,
 		.first_sequence = s->first,
-		.records = (uint32_t)s->records,
+		.records = s->records,
 		.block_number = s->bytes,
 		.min_time = s->min_time,
 		.max_time = s->max_time};
@@ -447,7 +447,7 @@ take_block(struct deletion *d, uint32_t block)
 		.records = e->records,
 		.bytes = e->end - SFS_BLOCK_HEADER,
 		.from = SFS_BLOCK_HEADER,
-		.to = (uint32_t)sfs_sector_up(e->end),
+		.to = sfs_sector_up(e->end),
 		.min_time = e->min_time,
 		.max_time = e->max_time};
 	if (!within(d, e->min_time, e->max_time) || (e->flags & SFS_ENTRY_CUT) ||
@@ -481,11 +481,8 @@ int
 sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, uint32_t most,
 	struct sfs_trimmed *out, struct pr_error *err)
 {
-	struct deletion d = {.sfs = sfs,
-		.stream = (uint32_t)stream,
-		.what = *range,
-		.out = out,
-		.err = err};
+	struct deletion d = {
+		.sfs = sfs, .stream = stream, .what = *range, .out = out, .err = err};
 	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
 	if (begin_deletion(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;

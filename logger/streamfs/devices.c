@@ -121,7 +121,7 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 	if (!sfs->degraded || sfs->disks - sfs->missing - sfs->lost < 2 ||
 		error == ENOSPC || error == EDQUOT)
 		return false;
-	uint16_t d = (uint16_t)(disk - sfs->disk);
+	uint16_t d = disk - sfs->disk;
 	snprintf(disk->why, sizeof(disk->why), "%s", strerror(error));
 	disk->missing = disk->lost = true;
 	sfs->lost++;

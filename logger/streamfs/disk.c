@@ -49,13 +49,13 @@ arg_of(struct sfs_disk *disk)
 static ssize_t
 fd_read(void *arg, void *buf, size_t len, uint64_t offset)
 {
-	return pread(((struct sfs_disk *)arg)->fd, buf, len, (off_t)offset);
+	return pread(((struct sfs_disk *)arg)->fd, buf, len, offset);
 }
 
 static ssize_t
 fd_write(void *arg, const void *buf, size_t len, uint64_t offset)
 {
-	return pwrite(((struct sfs_disk *)arg)->fd, buf, len, (off_t)offset);
+	return pwrite(((struct sfs_disk *)arg)->fd, buf, len, offset);
 }
 
 static int
@@ -102,12 +102,12 @@ sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)
 	if (!block && !S_ISREG(st.st_mode))
 		return pr_error_set(
 			err, "%s: neither a file nor a block device", disk->path);
-	disk->size = (uint64_t)st.st_size;
+	disk->size = st.st_size;
 	if (block && ioctl(disk->fd, BLKGETSIZE64, &disk->size) < 0)
 		return pr_error_errno(err, "%s: cannot tell the device's size", disk->path);
 	dev_t dev = block ? st.st_rdev : st.st_dev;
-	uint64_t most = (uint64_t)queue_limit(dev, "max_sectors_kb") * 1024;
-	uint64_t pages = (uint64_t)queue_limit(dev, "max_segments") * PAGE;
+	uint64_t most = queue_limit(dev, "max_sectors_kb") * 1024;
+	uint64_t pages = queue_limit(dev, "max_segments") * PAGE;
 	most = pages < most ? pages : most;
 	disk->piece = most > 0 ? LEAST : UNKNOWN;
 	while (disk->piece < MOST && disk->piece * 2 <= most)
@@ -177,7 +177,7 @@ transfer(struct sfs_disk *disk, uint8_t *to, const uint8_t *from, size_t len,
 			errno = n < 0 ? errno : EIO;
 			return -1;
 		}
-		done += (size_t)n;
+		done += n;
 	}
 	return 0;
 }

@@ -265,7 +265,7 @@ sets_fit(const struct sfs_root *r)
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < r->set_count; i++) {
 		const struct sfs_set *s = &r->set[i];
-		uint32_t n = (uint32_t)__builtin_popcount(s->devices);
+		uint32_t n = __builtin_popcount(s->devices);
 		if (n == 0 || (s->devices & ~all) != 0 || s->blocks == 0 ||
 			s->blocks > r->blocks || s->blocks % n != 0 ||
 			s->tier >= SFS_SETS_MAX)
@@ -350,8 +350,8 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *st
 	load(buf + SETS_AT, root->set, SFS_SETS_MAX, &set_form);
 	if (!what && root->set_count == 0) {
 		root->set_count = 1;
-		root->set[0] = (struct sfs_set){.blocks = root->blocks,
-			.devices = (uint16_t)((1u << root->device_count) - 1)};
+		root->set[0] = (struct sfs_set){
+			.blocks = root->blocks, .devices = (1u << root->device_count) - 1};
 	}
 	if (!what && !sets_fit(root))
 		what = "stripe sets";
@@ -377,8 +377,7 @@ void
 sfs_root_notes(const uint8_t *buf, const struct sfs_root *root,
 	struct sfs_map_entry *repairs, struct sfs_map_entry *listed, struct sfs_redo *redos)
 {
-	const uint8_t *p =
-		buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
+	const uint8_t *p = buf + SFS_ROOT_HEADER + root->stream_count * SFS_STREAM_BYTES;
 	p = load(p, repairs, root->repair_count, &map_entry_form);
 	p = load(p, listed, root->listed_count, &map_entry_form);
 	load(p, redos, root->redo_count, &redo_form);

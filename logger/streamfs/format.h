@@ -323,7 +323,7 @@ sfs_record_size(uint32_t header, uint64_t length)
 static inline uint32_t
 sfs_record_end(const struct sfs_record_header *h)
 {
-	return h->offset + (uint32_t)sfs_record_size(h->size, h->length);
+	return h->offset + sfs_record_size(h->size, h->length);
 }
 static inline uint64_t
 sfs_sector_up(uint64_t n)

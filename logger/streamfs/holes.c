@@ -27,7 +27,7 @@ search(const struct sfs *sfs, uint32_t stream, uint64_t sequence)
 	PR_ARRAY_SEARCH(low, high,
 		h[mid].stream < stream ||
 			(h[mid].stream == stream && end_of(&h[mid]) <= sequence));
-	return (uint32_t)low;
+	return low;
 }
 
 static int
@@ -96,7 +96,7 @@ sfs_holes_reload(struct sfs *sfs)
 	struct image *image = malloc(sizeof(*image));
 	if (image && sfs_seq_read(sfs->shm.header->holes, image, SFS_HOLES_WORDS) &&
 		image->count <= SFS_REPAIRS_MAX) {
-		sfs_holes_load(sfs, image->hole, (uint32_t)image->count);
+		sfs_holes_load(sfs, image->hole, image->count);
 		sfs->holes_seen = seen;
 	}
 	free(image);

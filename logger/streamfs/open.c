@@ -215,7 +215,7 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole));
 	sfs->redo = calloc(SFS_REDO_MAX, sizeof(*sfs->redo));
 	sfs->listed = calloc(SFS_LISTED_MAX, sizeof(*sfs->listed));
-	sfs->disks = (uint16_t)count;
+	sfs->disks = count;
 	sfs->writer = options->writer;
 	sfs->degraded = options->writer && options->degraded;
 	sfs->permission_mask = options->permission_mask;

@@ -198,10 +198,10 @@ pinned_piece(const struct uring_queue *q, const uint8_t *p, size_t len)
 {
 	if (!q->pinned || p < q->pinned || (size_t)(p - q->pinned) >= q->pinned_size)
 		return -1;
-	size_t at = (size_t)(p - q->pinned);
+	size_t at = p - q->pinned;
 	if (len > q->pinned_size - at || at / PIN_BYTES != (at + len - 1) / PIN_BYTES)
 		return -1;
-	return (int)(at / PIN_BYTES);
+	return at / PIN_BYTES;
 }
 
 /* What the kernel does not take now stays in the ring for the next time. */
@@ -225,13 +225,12 @@ give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
 	if (r->buf) {
 		int piece = pinned_piece(q, r->buf + at, len);
 		if (piece >= 0)
-			io_uring_prep_write_fixed(
-				sqe, fd, r->buf + at, (unsigned)len, offset, piece);
+			io_uring_prep_write_fixed(sqe, fd, r->buf + at, len, offset, piece);
 		else
-			io_uring_prep_write(sqe, fd, r->buf + at, (unsigned)len, offset);
+			io_uring_prep_write(sqe, fd, r->buf + at, len, offset);
 		sqe->ioprio = WRITE_PRIORITY;
 	} else if (r->into) {
-		io_uring_prep_read(sqe, fd, r->into + at, (unsigned)len, offset);
+		io_uring_prep_read(sqe, fd, r->into + at, len, offset);
 		sqe->ioprio = READ_PRIORITY;
 	} else {
 		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
@@ -286,7 +285,7 @@ complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 	q->idle = slot;
 	if (res == -EINTR || res == -EAGAIN || (res > 0 && (size_t)res < p.len)) {
 		/* what is left of the piece is given again: there is a place for it now */
-		size_t done = res > 0 ? (size_t)res : 0;
+		size_t done = res > 0 ? res : 0;
 		if (give(q, r, p.at + done, p.len - done))
 			return;
 		res = -EIO;

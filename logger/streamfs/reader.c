@@ -150,7 +150,7 @@ fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t fr
 	}
 	if (split == from)
 		return SFS_OK;
-	uint32_t high = (uint32_t)sfs_sector_up(split);
+	uint32_t high = sfs_sector_up(split);
 	/* a split is at a sector, but for a hostile writer's */
 	if (high > split && split < to)
 		return pr_error_set(
@@ -226,7 +226,7 @@ enum sfs_record_state
 sfs_scan_next(struct sfs_scan *scan, struct sfs_record_header *out)
 {
 	enum sfs_record_state state = record_at(scan, scan->pos, out);
-	uint32_t sector = (uint32_t)sfs_sector_up(scan->pos);
+	uint32_t sector = sfs_sector_up(scan->pos);
 	if (state == SFS_RECORD_NONE && sector != scan->pos)
 		state = record_at(scan, sector, out);
 	if (state != SFS_RECORD_NONE && out->sequence != scan->sequence)
@@ -288,7 +288,7 @@ sfs_permitted(const struct sfs *sfs, uint32_t permission)
 uint32_t
 sfs_handle_size(const struct sfs_handle *h)
 {
-	return (uint32_t)sfs_record_size(h->header, h->length);
+	return sfs_record_size(h->header, h->length);
 }
 
 static struct sfs_record_location
@@ -463,8 +463,8 @@ sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_
 size_t
 sfs_read_room(const struct sfs_handle *handle)
 {
-	return (size_t)sfs_sector_up(handle->offset % SFS_SECTOR +
-				     sfs_record_size(handle->header, handle->length));
+	return sfs_sector_up(handle->offset % SFS_SECTOR +
+			     sfs_record_size(handle->header, handle->length));
 }
 
 static int
@@ -554,8 +554,7 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 		return sfs_fail(
 			err, SFS_DENIED, "the stream's records are not for everybody");
 	*at = (const uint8_t *)room + from % SFS_SECTOR;
-	rc = fetch_at(sfs, handle->block, &e, (uint32_t)from, (uint32_t)(from + length),
-		room, err);
+	rc = fetch_at(sfs, handle->block, &e, from, from + length, room, err);
 	/*
 	 * a block is marked before anything in it is erased: zeros are not taken for what was
 	 * written
@@ -615,13 +614,13 @@ sfs_read_planned(
 	if (len > size)
 		return SFS_TOO_BIG;
 	for (size_t done = 0; done < len;) {
-		ssize_t n = pread(p->fd, (uint8_t *)room + done, len - done,
-			(off_t)(p->offset + done));
+		ssize_t n =
+			pread(p->fd, (uint8_t *)room + done, len - done, p->offset + done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return SFS_ERROR;
-		done += (size_t)n;
+		done += n;
 	}
 	if (!prove(&p->key, &p->handle, p->first_sequence, room, &r))
 		return SFS_CORRUPT;

@@ -30,7 +30,7 @@ expand(const uint8_t secret[32], uint8_t label, uint8_t out[192])
 		XXH128_canonical_t text;
 		seed[33] = i;
 		XXH128_canonicalFromHash(&text, XXH3_128bits(seed, sizeof(seed)));
-		memcpy(out + (size_t)i * 16, text.digest, 16);
+		memcpy(out + i * 16, text.digest, 16);
 	}
 }
 
@@ -53,7 +53,7 @@ sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16
 static uint32_t
 hash_check(const struct sfs_key *key, const void *data, size_t len)
 {
-	return (uint32_t)XXH3_64bits_withSecret(
+	return XXH3_64bits_withSecret(
 		data, len, key->check_secret, sizeof(key->check_secret));
 }
 
@@ -120,7 +120,7 @@ sfs_handle_parse(const char *text, struct sfs_handle *out)
 		int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
 		if (high < 0 || low < 0)
 			return false;
-		bytes[i] = (uint8_t)(high << 4 | low);
+		bytes[i] = high << 4 | low;
 	}
 	sfs_handle_decode(bytes, out);
 	return true;
@@ -145,8 +145,8 @@ sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *recor
 		.block = record->block,
 		.offset = record->offset,
 		.length = record->length,
-		.stream = (uint16_t)record->stream,
-		.header = (uint16_t)record->size,
+		.stream = record->stream,
+		.header = record->size,
 		.proof = pr_get_le64(record->hash),
 	};
 	out->check = sfs_handle_check(key, out);
@@ -297,15 +297,14 @@ sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const voi
 		sfs_copy_past(record + h->size, body, h->length);
 	else if (body && h->length > 0)
 		memcpy(record + h->size, body, h->length);
-	pr_put_le32(
-		record + 4, h->length | (uint32_t)(wide ? MARK_WIDE : MARK_NARROW) << 24);
+	pr_put_le32(record + 4, h->length | (wide ? MARK_WIDE : MARK_NARROW) << 24);
 	pr_put_le32(record + 16, h->index);
-	pr_put_le32(record + 20, wide ? 0 : (uint32_t)span);
-	pr_put_le64(record + 24, (uint64_t)h->min_time);
+	pr_put_le32(record + 20, wide ? 0 : span);
+	pr_put_le64(record + 24, h->min_time);
 	if (wide) {
 		pr_put_le64(record + 32, h->generation);
 		pr_put_le64(record + 40, place.first_sequence);
-		pr_put_le64(record + 48, (uint64_t)h->max_time);
+		pr_put_le64(record + 48, h->max_time);
 		pr_put_le32(record + 56, h->stream);
 		pr_put_le32(record + 60, h->permission);
 	}
@@ -327,8 +326,8 @@ sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *pla
 		.block = place->block,
 		.generation = place->generation,
 		.sequence = place->first_sequence + pr_get_le32(p + 16),
-		.min_time = (int64_t)min,
-		.max_time = (int64_t)(min + pr_get_le32(p + 20)),
+		.min_time = min,
+		.max_time = min + pr_get_le32(p + 20),
 		.stream = place->stream,
 		.length = body_length(p),
 		.offset = place->offset,
@@ -337,7 +336,7 @@ sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *pla
 	};
 	memcpy(out->hash, p + HASH_AT, sizeof(out->hash));
 	if (out->size == SFS_RECORD_WIDE) {
-		out->max_time = (int64_t)pr_get_le64(p + 48);
+		out->max_time = pr_get_le64(p + 48);
 		out->permission = pr_get_le32(p + 60);
 	}
 	return true;
@@ -392,15 +391,15 @@ enum {
 static uint32_t
 expected_offset(const struct sfs_handle *before, bool same_block)
 {
-	return same_block ? (uint32_t)(before->offset +
-				       sfs_record_size(before->header, before->length))
-			  : SFS_BLOCK_HEADER;
+	return same_block
+		       ? (before->offset + sfs_record_size(before->header, before->length))
+		       : SFS_BLOCK_HEADER;
 }
 
 static uint64_t
 step_to(uint64_t from, uint64_t to)
 {
-	return pr_zigzag((int64_t)(to - from));
+	return pr_zigzag(to - from);
 }
 
 size_t
@@ -450,7 +449,7 @@ get_step(struct pr_cursor *c, uint64_t *at)
 	uint64_t step;
 	if (!pr_load_varint(c, &step))
 		return false;
-	*at += (uint64_t)pr_unzigzag(step);
+	*at += pr_unzigzag(step);
 	return true;
 }
 
@@ -473,12 +472,11 @@ sfs_handle_unpack(const struct sfs *sfs, const uint8_t *in, size_t size,
 		(flags & HEADER && !get_up_to(&c, UINT16_MAX, &header)) ||
 		length > UINT32_MAX || !pr_load_le64(&c, &h.proof))
 		return 0;
-	h.offset = flags & OFFSET ? (uint32_t)offset
-				  : expected_offset(before, !(flags & BLOCK));
-	h.stream = (uint16_t)stream;
-	h.length = (uint32_t)length;
-	h.header = (uint16_t)header;
+	h.offset = flags & OFFSET ? offset : expected_offset(before, !(flags & BLOCK));
+	h.stream = stream;
+	h.length = length;
+	h.header = header;
 	h.check = sfs_handle_check(&sfs->key, &h);
 	*out = h;
-	return (size_t)(c.at - in);
+	return c.at - in;
 }

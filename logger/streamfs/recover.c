@@ -91,7 +91,7 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 		.end = m->end,
 		.prev = SFS_NONE,
 		.next = SFS_NONE,
-		.stream = (uint16_t)m->stream,
+		.stream = m->stream,
 		.state = SFS_SEALED,
 		.flags = m->flags & SFS_MAP_OPEN ? SFS_ENTRY_UNSURE | SFS_ENTRY_MAPPED_OPEN
 						 : 0,
@@ -232,7 +232,7 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 		} else if (sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) {
 			if (PR_ARRAY_GROW(r->open, r->open_count) < 0)
 				return -1;
-			r->open[r->open_count++] = (uint32_t)b;
+			r->open[r->open_count++] = b;
 		}
 	}
 	return 0;
@@ -390,7 +390,7 @@ take_end(struct sfs *sfs, uint32_t block, const struct sfs_head *head)
 	e->end = head->end;
 	e->min_time = head->min_time;
 	e->max_time = head->max_time;
-	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
+	e->flags &= ~SFS_ENTRY_UNSURE;
 	return true;
 }
 
@@ -400,7 +400,7 @@ count_lost(const struct sfs *sfs, struct sfs_entry *e, uint64_t end)
 {
 	uint64_t records = end - e->first_sequence;
 	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
-	e->records = (uint32_t)(records > most ? most : records);
+	e->records = records > most ? most : records;
 	e->end = sfs->root.block_size;
 }
 
@@ -437,8 +437,8 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		e->min_time = h.min_time < e->min_time ? h.min_time : e->min_time;
 		e->max_time = h.max_time > e->max_time ? h.max_time : e->max_time;
 	}
-	e->records = (uint32_t)(scan.sequence - e->first_sequence);
-	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
+	e->records = scan.sequence - e->first_sequence;
+	e->flags &= ~SFS_ENTRY_UNSURE;
 }
 
 /* Counts the records of a block that may have some that are not known durable: recovered ones. */

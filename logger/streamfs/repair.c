@@ -68,7 +68,7 @@ put_gone(struct repair *r, const struct sfs_finding *f)
 	};
 	r->out->dropped_records += records;
 	do {
-		e.records = records > UINT32_MAX ? UINT32_MAX : (uint32_t)records;
+		e.records = records > UINT32_MAX ? UINT32_MAX : records;
 		put_entry(r, &e);
 		e.first_sequence += e.records;
 		records -= e.records;
@@ -179,8 +179,8 @@ store(struct repair *r, struct pr_error *err)
 	for (uint32_t i = r->stales_before; rc == 0 && i < r->stales; i++)
 		rc = sfs_write_block(sfs, r->stale[i], 0, buf, SFS_SECTOR, err);
 	for (uint32_t i = 0; rc == 0 && !stale && i < r->maps; i++) {
-		size_t len = sfs_map_build(
-			sfs, (uint32_t)r->map[i], map_generation(sfs, r->map[i]), buf);
+		size_t len =
+			sfs_map_build(sfs, r->map[i], map_generation(sfs, r->map[i]), buf);
 		rc = sfs_write_block(sfs, r->map[i], 0, buf, len, err);
 		r->out->maps += rc == 0;
 	}
@@ -294,7 +294,7 @@ sfs_repair(const char *const *paths, size_t count, const struct sfs_repair_optio
 		rc = repair_round(&r, err);
 	if (rc >= 0)
 		left = sfs_check(r.sfs, NULL, NULL, &out->records, err);
-	out->left = left > 0 ? (uint64_t)left : 0;
+	out->left = left > 0 ? left : 0;
 	sfs_close(&r.sfs);
 	free(r.entry);
 	free(r.map);

@@ -126,7 +126,7 @@ make_list(struct sfs *sfs, struct sfs_root *root)
 		if (b % t->interval == 0 && sfs_map_knows_all(sfs, root, b))
 			b += t->interval - 1;
 		else
-			put(sfs, room, (uint32_t)b);
+			put(sfs, room, b);
 	}
 	for (uint32_t i = 0; i < w->sealed_after_map_count; i++)
 		put_open(sfs, root, room, w->sealed_after_map[i]);
@@ -155,7 +155,7 @@ read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
 	uint64_t offset = copy ? SFS_ROOT_BYTES : 0;
 	if (sfs_disk_read(disk, buf, SFS_ROOT_HEADER, offset) < 0)
 		return -1;
-	size_t length = (size_t)sfs_sector_up(sfs_root_peek(buf).length);
+	size_t length = sfs_sector_up(sfs_root_peek(buf).length);
 	if (length <= SFS_ROOT_HEADER || length > SFS_ROOT_BYTES)
 		return 0;
 	return sfs_disk_read(disk, buf + SFS_ROOT_HEADER, length - SFS_ROOT_HEADER,
@@ -371,7 +371,7 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 	if (!buf)
 		return pr_error_set(err, "no memory for the root");
 	struct found found = {.bytes = buf, .spare = buf + SFS_ROOT_BYTES};
-	uint8_t *newest = buf + 2 * (size_t)SFS_ROOT_BYTES;
+	uint8_t *newest = buf + 2 * SFS_ROOT_BYTES;
 	int rc = claim_all(sfs, claims, &found, newest, streams, err);
 	if (rc == 0)
 		rc = load_tables(sfs, newest, streams, err);
@@ -435,13 +435,12 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		root.device_index = i;
 		len = sfs_root_encode(
-			&root, w->root_streams, w->root_buf + (size_t)i * SFS_ROOT_BYTES);
+			&root, w->root_streams, w->root_buf + i * SFS_ROOT_BYTES);
 	}
 	if (w->root_full == 0)
 		return len;
 	for (uint16_t i = 0; i < sfs->disks; i++)
-		memset(w->root_buf + (size_t)i * SFS_ROOT_BYTES + len, 0,
-			SFS_ROOT_BYTES - len);
+		memset(w->root_buf + i * SFS_ROOT_BYTES + len, 0, SFS_ROOT_BYTES - len);
 	return SFS_ROOT_BYTES;
 }
 
@@ -487,8 +486,8 @@ sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err)
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		struct sfs_disk *disk = &sfs->disk[i];
 		if (!disk->missing &&
-			sfs_disk_write(disk, sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES,
-				len, sfs_root_offset(sfs, i)) < 0 &&
+			sfs_disk_write(disk, sfs->w->root_buf + i * SFS_ROOT_BYTES, len,
+				sfs_root_offset(sfs, i)) < 0 &&
 			!sfs_disk_drop_failed(sfs, disk, errno))
 			return pr_error_errno(err, "%s: cannot write the root", disk->path);
 	}

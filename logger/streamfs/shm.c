@@ -64,7 +64,7 @@ make_object(struct sfs_shm *shm, struct pr_error *err)
 	int fd = shm_open(shm->name, O_RDWR | O_CREAT | O_EXCL, 0640);
 	if (fd < 0)
 		return pr_error_errno(err, "cannot create /dev/shm%s", shm->name);
-	int rc = posix_fallocate(fd, 0, (off_t)shm->size);
+	int rc = posix_fallocate(fd, 0, shm->size);
 	if (rc != 0) {
 		errno = rc;
 		pr_error_errno(err,
@@ -116,7 +116,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	uint64_t slots = bytes / root->block_size;
 	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
 	slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
-	shm->slots = slots > SLOTS_MIN ? (uint32_t)slots : SLOTS_MIN;
+	shm->slots = slots > SLOTS_MIN ? slots : SLOTS_MIN;
 	lay_out(shm, NULL);
 	int fd = -1;
 	if (named) {
@@ -141,7 +141,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	h->blocks = shm->blocks;
 	h->size = shm->size;
 	h->slots = shm->slots;
-	h->pid = (uint32_t)getpid();
+	h->pid = getpid();
 	atomic_thread_fence(memory_order_release);
 	memcpy(h->magic, magic, sizeof(magic));
 	return 0;

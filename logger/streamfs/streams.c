@@ -88,7 +88,7 @@ set_own(struct sfs *sfs, const char *name, uint64_t guarantee, struct pr_error *
 	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
 	s->guarantee = guarantee;
 	s->flags |= SFS_STREAM_KEPT;
-	return store_stream(sfs, (uint32_t)id, &old, err);
+	return store_stream(sfs, id, &old, err);
 }
 
 void
@@ -174,7 +174,7 @@ sfs_stream_find(struct sfs *sfs, const char *name)
 	uint32_t n = sfs_view_streams(sfs);
 	for (uint32_t i = 0; i < n; i++)
 		if (sfs_view_stream(sfs, i, &s) && strcmp(s.name, name) == 0)
-			return (int)i;
+			return i;
 	return -1;
 }
 
@@ -201,7 +201,7 @@ add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 		.evicted_until = INT64_MIN,
 	};
 	snprintf(s->name, sizeof(s->name), "%s", name);
-	return (int)s->id;
+	return s->id;
 }
 
 int
@@ -227,7 +227,7 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 	s->guarantee = guarantee;
 	s->permission = permission;
 	t->streams += fresh;
-	if (store_stream(sfs, (uint32_t)id, &old, err) < 0) {
+	if (store_stream(sfs, id, &old, err) < 0) {
 		t->streams -= fresh;
 		return -1;
 	}
@@ -247,7 +247,7 @@ sfs_permission_set(
 	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
 	s->permission = permission;
 	s->flags |= SFS_STREAM_PERMISSION;
-	return store_stream(sfs, (uint32_t)id, &old, err);
+	return store_stream(sfs, id, &old, err);
 }
 
 /* All blocks go; sequences go on, so that no number is given twice. */
@@ -365,7 +365,7 @@ sfs_stream_info(
 	struct sfs_stream s;
 	struct sfs_entry e;
 	uint64_t generation = 0;
-	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, (uint32_t)index, &s))
+	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, index, &s))
 		return pr_error_set(err, "no stream %zu in the volume", index);
 	*out = (struct sfs_stream_info){
 		.id = s.id,
@@ -403,7 +403,7 @@ bool
 sfs_stream_deleted(struct sfs *sfs, int stream, uint64_t sequence, struct sfs_deleted *out)
 {
 	struct sfs_map_entry h;
-	if (stream < 0 || !sfs_hole_next(sfs, (uint32_t)stream, sequence, &h))
+	if (stream < 0 || !sfs_hole_next(sfs, stream, sequence, &h))
 		return false;
 	*out = (struct sfs_deleted){.first = h.first_sequence,
 		.last = h.first_sequence + h.records - 1,
@@ -519,8 +519,8 @@ sfs_forecast(struct sfs *sfs, int64_t now, struct sfs_forecast *out, struct pr_e
 		out->wrapped |= s.evicted_until != INT64_MIN;
 	}
 	r.whole += over(r.small, r.longest);
-	out->rate = (uint64_t)r.whole;
-	out->recent_rate = volume.writer_alive ? (uint64_t)r.recent : 0;
+	out->rate = r.whole;
+	out->recent_rate = volume.writer_alive ? r.recent : 0;
 	double present = out->recent_rate > 0 ? r.recent : r.whole;
 	out->kept = time_for(bound < data ? (double)((data - bound) * size) : 0, present);
 	if (!out->wrapped)

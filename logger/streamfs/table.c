@@ -51,7 +51,7 @@ sfs_zone_region(uint64_t rows, uint32_t block_size)
 	uint64_t region = REGION_BYTES / block_size, most = rows / (3 * REGIONS_MIN);
 	if (region > most)
 		region = most;
-	return region ? (uint32_t)region : 1;
+	return region ? region : 1;
 }
 
 uint64_t
@@ -79,8 +79,8 @@ struct maker {
 static void
 put(struct maker *m, uint64_t block)
 {
-	m->order->block_at[m->position] = (uint32_t)block;
-	m->order->position_of[block] = (uint32_t)m->position;
+	m->order->block_at[m->position] = block;
+	m->order->position_of[block] = m->position;
 	m->position++;
 }
 
@@ -133,9 +133,8 @@ sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
 			err, "no memory for the order of %" PRIu64 " blocks", blocks);
 	}
 	for (uint64_t first = 0; first < blocks; first += interval)
-		m.left[first / interval] = blocks - first < interval
-						   ? (uint32_t)(blocks - first)
-						   : interval - 1;
+		m.left[first / interval] =
+			blocks - first < interval ? blocks - first : interval - 1;
 	for (uint32_t tier = 0, k; tier < SFS_SETS_MAX; tier++) {
 		uint64_t done[SFS_SETS_MAX] = {0};
 		while ((k = next_set(l, tier, done)) < l->sets) {
@@ -242,7 +241,7 @@ sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t g
 		.min_time = INT64_MAX,
 		.max_time = INT64_MIN,
 		.end = SFS_BLOCK_HEADER,
-		.stream = (uint16_t)stream,
+		.stream = stream,
 		.state = SFS_OPEN,
 		.slot = SFS_NONE,
 	};
@@ -402,7 +401,7 @@ sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
 		n = want < blocks / 32 ? want : blocks / 32;
 	n = n < 256 ? n : 256;
 	*f = (struct sfs_frontier){
-		.batch = n < 2 ? 2 : (uint32_t)n,
+		.batch = n < 2 ? 2 : n,
 		.clear = position,
 		.stable = position,
 		.high_water = high_water,
@@ -443,8 +442,7 @@ sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 		uint32_t block = sfs_order_block(&t->order, f->clear);
 		if (clear_block(t, block, release, arg)) {
 			t->entry[block].state = SFS_RESERVED;
-			f->ring[(f->head + f->ready + f->pending++) % f->room] =
-				(uint32_t)f->clear;
+			f->ring[(f->head + f->ready + f->pending++) % f->room] = f->clear;
 		}
 		if (f->clear + 1 > f->high_water)
 			f->high_water = f->clear + 1;

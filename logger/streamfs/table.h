@@ -46,7 +46,7 @@ void sfs_order_free(struct sfs_order *o);
 static inline uint32_t
 sfs_order_block(const struct sfs_order *o, uint64_t position)
 {
-	return o->block_at ? o->block_at[position] : (uint32_t)position;
+	return o->block_at ? o->block_at[position] : position;
 }
 static inline uint64_t
 sfs_order_position(const struct sfs_order *o, uint64_t block)

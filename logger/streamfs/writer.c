@@ -220,17 +220,17 @@ sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf
 		struct sfs_entry *e = &sfs->table.entry[b];
 		if (!sfs_entry_holds(e))
 			continue;
-		put_entry(sfs, b, p + (size_t)h.entries++ * SFS_MAP_ENTRY);
+		put_entry(sfs, b, p + h.entries++ * SFS_MAP_ENTRY);
 		if (e->state == SFS_OPEN)
 			e->flags |= SFS_ENTRY_MAPPED_OPEN;
 	}
 	for (uint32_t i = 0; w && i < w->sealed_after_map_count; i++)
 		if (sfs->table.entry[w->sealed_after_map[i]].state == SFS_SEALED)
 			put_entry(sfs, w->sealed_after_map[i],
-				p + (size_t)(h.entries + h.late++) * SFS_MAP_ENTRY);
+				p + (h.entries + h.late++) * SFS_MAP_ENTRY);
 	if (w)
 		w->sealed_after_map_count = 0;
-	size_t body = (size_t)(h.entries + h.late) * SFS_MAP_ENTRY;
+	size_t body = (h.entries + h.late) * SFS_MAP_ENTRY;
 	size_t whole = sfs_sector_up(SFS_BLOCK_HEADER + body);
 	sfs_hash(&sfs->key, p, body, h.body_hash);
 	memset(p + body, 0, whole - SFS_BLOCK_HEADER - body);
@@ -271,7 +271,7 @@ sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_heade
 		h->late > (size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY - SFS_MAP_INTERVAL)
 		return false;
 	uint32_t body = (h->entries + h->late) * SFS_MAP_ENTRY;
-	uint32_t need = (uint32_t)sfs_sector_up(SFS_BLOCK_HEADER + body);
+	uint32_t need = sfs_sector_up(SFS_BLOCK_HEADER + body);
 	if (need > have && sfs_read_block(sfs, pos, have, need, buf + have) < 0)
 		return false;
 	sfs_hash(&sfs->key, buf + SFS_BLOCK_HEADER, body, hash);
@@ -315,7 +315,7 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 	w->sealed_after_map =
 		calloc(w->sealed_after_map_room, sizeof(*w->sealed_after_map));
 	w->map_buf = sfs_buffer(size);
-	w->root_buf = sfs_buffer((size_t)sfs->disks * SFS_ROOT_BYTES);
+	w->root_buf = sfs_buffer(sfs->disks * SFS_ROOT_BYTES);
 	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
 	w->root_notes = calloc(SFS_REPAIRS_MAX, sizeof(*w->root_notes));
 	w->pool = calloc(requests, sizeof(*w->pool));
