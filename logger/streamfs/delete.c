@@ -14,7 +14,7 @@
  * reading a block puts them over it, and so does the next opening after a crash.
  */
 static struct sfs_redo *
-find_redo(const struct sfs *sfs, uint64_t block, uint32_t offset)
+find_redo(struct sfs *sfs, uint64_t block, uint32_t offset)
 {
 	for (uint32_t i = 0; i < sfs->redos; i++)
 		if (sfs->redo[i].block == block && sfs->redo[i].offset == offset)

@@ -24,110 +24,51 @@ struct form {
 		PR_FIELD_TABLE(fields), (bytes), sizeof(type)                              \
 	}
 
-static const struct pr_field block_fields[] = {
-	PR_INT(struct sfs_block_header, kind),
-	PR_INT(struct sfs_block_header, stream),
-	PR_INT(struct sfs_block_header, permission),
-	PR_INT(struct sfs_block_header, header_bytes),
-	PR_INT(struct sfs_block_header, block),
-	PR_INT(struct sfs_block_header, generation),
-	PR_INT(struct sfs_block_header, block_number),
-	PR_INT(struct sfs_block_header, first_sequence),
-	PR_INT(struct sfs_block_header, durable_sequence),
-	PR_INT(struct sfs_block_header, prev.block),
-	PR_INT(struct sfs_block_header, prev.generation),
-	PR_INT(struct sfs_block_header, prev.min_time),
-	PR_INT(struct sfs_block_header, prev.max_time),
-	PR_INT(struct sfs_block_header, prev.records),
-	PR_INT(struct sfs_block_header, prev.end),
-	PR_BYTES(struct sfs_block_header, name),
-	PR_INT(struct sfs_block_header, entries),
-	PR_INT(struct sfs_block_header, late),
-	PR_BYTES(struct sfs_block_header, body_hash),
-};
+/* In the order of format.h. */
+#define OF_BLOCK(member) PR_INT(struct sfs_block_header, member)
+static const struct pr_field block_fields[] = {OF_BLOCK(kind), OF_BLOCK(stream),
+	OF_BLOCK(permission), OF_BLOCK(header_bytes), OF_BLOCK(block), OF_BLOCK(generation),
+	OF_BLOCK(block_number), OF_BLOCK(first_sequence), OF_BLOCK(durable_sequence),
+	OF_BLOCK(prev.block), OF_BLOCK(prev.generation), OF_BLOCK(prev.min_time),
+	OF_BLOCK(prev.max_time), OF_BLOCK(prev.records), OF_BLOCK(prev.end), OF_BLOCK(name),
+	OF_BLOCK(entries), OF_BLOCK(late), OF_BLOCK(body_hash)};
 static const struct form block_form =
 	FORM(struct sfs_block_header, block_fields, SFS_BLOCK_HEADER - BLOCK_FIELDS_AT);
 
-static const struct pr_field map_entry_fields[] = {
-	PR_INT(struct sfs_map_entry, stream),
-	PR_INT(struct sfs_map_entry, flags),
-	PR_INT(struct sfs_map_entry, block),
-	PR_INT(struct sfs_map_entry, generation),
-	PR_INT(struct sfs_map_entry, first_sequence),
-	PR_INT(struct sfs_map_entry, block_number),
-	PR_INT(struct sfs_map_entry, records),
-	PR_INT(struct sfs_map_entry, end),
-	PR_INT(struct sfs_map_entry, min_time),
-	PR_INT(struct sfs_map_entry, max_time),
-};
+#define OF_ENTRY(member) PR_INT(struct sfs_map_entry, member)
+static const struct pr_field map_entry_fields[] = {OF_ENTRY(stream), OF_ENTRY(flags),
+	OF_ENTRY(block), OF_ENTRY(generation), OF_ENTRY(first_sequence),
+	OF_ENTRY(block_number), OF_ENTRY(records), OF_ENTRY(end), OF_ENTRY(min_time),
+	OF_ENTRY(max_time)};
 static const struct form map_entry_form =
 	FORM(struct sfs_map_entry, map_entry_fields, SFS_MAP_ENTRY);
 
-static const struct pr_field stream_fields[] = {
-	PR_BYTES(struct sfs_stream, name),
-	PR_INT(struct sfs_stream, id),
-	PR_INT(struct sfs_stream, flags),
-	PR_INT(struct sfs_stream, permission),
-	PR_ZEROS(4),
-	PR_INT(struct sfs_stream, guarantee),
-	PR_INT(struct sfs_stream, created),
-	PR_INT(struct sfs_stream, oldest_generation),
-	PR_INT(struct sfs_stream, first_sequence),
-	PR_INT(struct sfs_stream, evicted_until),
-	PR_INT(struct sfs_stream, durable_sequence),
-	PR_INT(struct sfs_stream, next_block_number),
-	PR_INT(struct sfs_stream, head.block),
-	PR_INT(struct sfs_stream, head.generation),
-	PR_INT(struct sfs_stream, head.end),
-	PR_INT(struct sfs_stream, head.records),
-	PR_INT(struct sfs_stream, head.min_time),
-	PR_INT(struct sfs_stream, head.max_time),
-};
+#define OF_STREAM(member) PR_INT(struct sfs_stream, member)
+static const struct pr_field stream_fields[] = {OF_STREAM(name), OF_STREAM(id),
+	OF_STREAM(flags), OF_STREAM(permission), PR_ZEROS(4), OF_STREAM(guarantee),
+	OF_STREAM(created), OF_STREAM(oldest_generation), OF_STREAM(first_sequence),
+	OF_STREAM(evicted_until), OF_STREAM(durable_sequence), OF_STREAM(next_block_number),
+	OF_STREAM(head.block), OF_STREAM(head.generation), OF_STREAM(head.end),
+	OF_STREAM(head.records), OF_STREAM(head.min_time), OF_STREAM(head.max_time)};
 static const struct form stream_form =
 	FORM(struct sfs_stream, stream_fields, SFS_STREAM_BYTES);
 
-static const struct pr_field root_fields[] = {
-	PR_INT(struct sfs_root, length),
-	PR_INT(struct sfs_root, hash_kind),
-	PR_INT(struct sfs_root, generation),
-	PR_BYTES(struct sfs_root, uuid),
-	PR_BYTES(struct sfs_root, secret),
-	PR_INT(struct sfs_root, created),
-	PR_ZEROS(8),
-	PR_INT(struct sfs_root, block_size),
-	PR_INT(struct sfs_root, map_interval),
-	PR_INT(struct sfs_root, data_start),
-	PR_INT(struct sfs_root, blocks),
-	PR_INT(struct sfs_root, device_count),
-	PR_INT(struct sfs_root, device_index),
-	PR_INT(struct sfs_root, stripe),
-	PR_INT(struct sfs_root, zone_mode),
-	PR_INT(struct sfs_root, zone_region),
-	PR_ZEROS(16),
-	PR_INT(struct sfs_root, frontier),
-	PR_INT(struct sfs_root, window),
-	PR_INT(struct sfs_root, high_water),
-	PR_INT(struct sfs_root, generation_limit),
-	PR_INT(struct sfs_root, reset_generation),
-	PR_INT(struct sfs_root, flags),
-	PR_INT(struct sfs_root, stream_count),
-	PR_INT(struct sfs_root, stream_bytes),
-	PR_INT(struct sfs_root, utilization),
-	PR_INT(struct sfs_root, repair_count),
-	PR_INT(struct sfs_root, set_count),
-	PR_INT(struct sfs_root, listed_count),
-	PR_INT(struct sfs_root, redo_count),
-};
+#define OF_ROOT(member) PR_INT(struct sfs_root, member)
+static const struct pr_field root_fields[] = {OF_ROOT(length), OF_ROOT(hash_kind),
+	OF_ROOT(generation), OF_ROOT(uuid), OF_ROOT(secret), OF_ROOT(created), PR_ZEROS(8),
+	OF_ROOT(block_size), OF_ROOT(map_interval), OF_ROOT(data_start), OF_ROOT(blocks),
+	OF_ROOT(device_count), OF_ROOT(device_index), OF_ROOT(stripe), OF_ROOT(zone_mode),
+	OF_ROOT(zone_region), PR_ZEROS(16), OF_ROOT(frontier), OF_ROOT(window),
+	OF_ROOT(high_water), OF_ROOT(generation_limit), OF_ROOT(reset_generation),
+	OF_ROOT(flags), OF_ROOT(stream_count), OF_ROOT(stream_bytes), OF_ROOT(utilization),
+	OF_ROOT(repair_count), OF_ROOT(set_count), OF_ROOT(listed_count),
+	OF_ROOT(redo_count)};
 static const struct form root_form =
 	FORM(struct sfs_root, root_fields, DEVICES_AT - FIELDS_AT);
 
-static const struct pr_field device_fields[] = {
-	PR_BYTES(struct sfs_device, uuid),
-	PR_INT(struct sfs_device, blocks),
-	PR_INT(struct sfs_device, flags),
-	PR_ZEROS(4),
-	PR_INT(struct sfs_device, lost_records),
-};
+#define OF_DEVICE(member) PR_INT(struct sfs_device, member)
+static const struct pr_field device_fields[] = {OF_DEVICE(uuid), OF_DEVICE(blocks),
+	OF_DEVICE(flags), PR_ZEROS(4), OF_DEVICE(lost_records)};
 static const struct form device_form = FORM(struct sfs_device, device_fields, 64);
 
 static const struct pr_field set_fields[] = {

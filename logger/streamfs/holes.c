@@ -47,8 +47,7 @@ sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t co
 	for (uint32_t i = 0; i < count; i++)
 		if (entries[i].flags & SFS_REPAIR_HOLE)
 			sfs->hole[kept++] = entries[i];
-	if (kept > 0)
-		qsort(sfs->hole, kept, sizeof(*sfs->hole), by_sequence);
+	qsort(sfs->hole, kept, sizeof(*sfs->hole), by_sequence);
 	sfs->holes = sfs->erasing = 0;
 	for (uint32_t i = 0; i < kept; i++) {
 		const struct sfs_map_entry h = sfs->hole[i];

@@ -42,7 +42,7 @@ enum sfs_flush_state {
 struct sfs_writer {
 	struct sfs_frontier frontier;
 	struct sfs_queue queue;
-	struct sfs_tail *tail; /* SFS_STREAMS_MAX */
+	struct sfs_tail tail[SFS_STREAMS_MAX];
 	struct sfs_slot *slot;
 	uint64_t clock;
 	struct sfs_request *pool,
@@ -71,8 +71,8 @@ struct sfs_writer {
 	 */
 	uint32_t root_full;
 	uint8_t *root_buf;
-	struct sfs_stream *root_streams;
-	struct sfs_map_entry *root_notes; /* repairs and holes: SFS_REPAIRS_MAX */
+	struct sfs_stream root_streams[SFS_STREAMS_MAX];
+	struct sfs_map_entry root_notes[SFS_REPAIRS_MAX]; /* repairs and holes */
 	int64_t flush_interval, last_tick, last_flush, last_retry;
 	struct pr_error error; /* of the last failed write */
 	bool suspended;
@@ -102,15 +102,14 @@ struct sfs {
 	uint32_t permission_mask;
 	uint8_t *scratch; /* block_size, aligned */
 	int64_t last_probe;
-	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX */
+	/* of the root: what repairs have noted, what was deleted (holes.c), sectors, a clean end */
+	struct sfs_map_entry repair[SFS_REPAIRS_MAX], hole[SFS_REPAIRS_MAX];
+	struct sfs_map_entry listed[SFS_LISTED_MAX];
+	struct sfs_redo redo[SFS_REDO_MAX];
 	uint32_t repairs, wipes; /* wipes: of the entries, SFS_REPAIR_WIPE */
-	struct sfs_map_entry *hole; /* of the root: what was deleted; holes.c */
 	uint32_t holes, erasing; /* erasing: of the holes, SFS_REPAIR_WIPE */
 	uint64_t holes_seen; /* reader: their count in shared memory */
-	struct sfs_redo *redo; /* of the root: SFS_REDO_MAX */
-	uint32_t redos;
-	struct sfs_map_entry *listed; /* of the root */
-	uint32_t listed_count;
+	uint32_t redos, listed_count;
 	uint64_t recovered_records, lost_tail_bytes;
 	uint64_t
 		passed; /* positions before root.frontier that recovery found written since the root */

@@ -85,10 +85,6 @@ sfs_dispose(struct sfs **sfs_pointer, bool unlink_shm)
 		sfs_disk_close(&sfs->disk[i]);
 	free(sfs->disk);
 	free(sfs->scratch);
-	free(sfs->repair);
-	free(sfs->hole);
-	free(sfs->redo);
-	free(sfs->listed);
 	free(sfs);
 }
 
@@ -169,8 +165,6 @@ start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *
 {
 	struct sfs_stream *streams;
 	char text[400];
-	if (!sfs->repair || !sfs->hole || !sfs->redo || !sfs->listed)
-		return pr_error_set(err, "no memory for the volume");
 	int rc = load_root(sfs, &streams, err);
 	if (rc == 0 && !(sfs->scratch = sfs_read_buffer(sfs->root.block_size)))
 		rc = pr_error_set(err, "no memory for a block");
@@ -211,10 +205,6 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	}
 	memcpy(own, disks, count * sizeof(*own));
 	sfs->disk = own;
-	sfs->repair = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->repair));
-	sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole));
-	sfs->redo = calloc(SFS_REDO_MAX, sizeof(*sfs->redo));
-	sfs->listed = calloc(SFS_LISTED_MAX, sizeof(*sfs->listed));
 	sfs->disks = count;
 	sfs->writer = options->writer;
 	sfs->degraded = options->writer && options->degraded;

@@ -39,11 +39,8 @@ prune_repairs(struct sfs *sfs, struct sfs_root *root)
 			sfs->repair[kept++] = sfs->repair[i];
 	sfs->repairs = kept;
 	sfs_holes_prune(sfs);
-	if (kept > 0)
-		memcpy(sfs->w->root_notes, sfs->repair, kept * sizeof(*sfs->repair));
-	if (sfs->holes > 0)
-		memcpy(sfs->w->root_notes + kept, sfs->hole,
-			sfs->holes * sizeof(*sfs->hole));
+	memcpy(sfs->w->root_notes, sfs->repair, kept * sizeof(*sfs->repair));
+	memcpy(sfs->w->root_notes + kept, sfs->hole, sfs->holes * sizeof(*sfs->hole));
 	root->repair_count = kept + sfs->holes;
 	root->repairs = sfs->w->root_notes;
 }

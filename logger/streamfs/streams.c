@@ -77,17 +77,22 @@ store_stream(
 	return 0;
 }
 
+/* flag: of the stream, that its guarantee or permission was set by hand. */
 static int
-set_own(struct sfs *sfs, const char *name, uint64_t guarantee, struct pr_error *err)
+set_own(struct sfs *sfs, const char *name, uint32_t flag, uint64_t value,
+	struct pr_error *err)
 {
 	int id = sfs_stream_find(sfs, name);
 	if (id < 0)
-		return pr_error_set(err, "no stream '%s' in the volume", name);
-	if (check_guarantee(sfs, id, guarantee, err) < 0)
-		return -1;
+		return pr_error_set(err, "no stream '%.60s' in the volume", name);
 	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
-	s->guarantee = guarantee;
-	s->flags |= SFS_STREAM_KEPT;
+	if (flag == SFS_STREAM_PERMISSION)
+		s->permission = value;
+	else if (check_guarantee(sfs, id, value, err) < 0)
+		return -1;
+	else
+		s->guarantee = value;
+	s->flags |= flag;
 	return store_stream(sfs, id, &old, err);
 }
 
@@ -103,7 +108,7 @@ sfs_guarantee_serve(struct sfs *sfs)
 		return;
 	sfs_words_get(h->ask, &ask, SFS_ASK_WORDS);
 	ask.name[SFS_NAME_MAX] = 0;
-	answer.result = set_own(sfs, ask.name, ask.guarantee, &err);
+	answer.result = set_own(sfs, ask.name, SFS_STREAM_KEPT, ask.guarantee, &err);
 	snprintf(answer.text, sizeof(answer.text), "%s", err.text);
 	sfs_words_put(h->answer, &answer, SFS_ANSWER_WORDS);
 	atomic_store_explicit(&h->ask_state, state + 1, memory_order_release);
@@ -137,7 +142,7 @@ sfs_guarantee_set(
 	struct sfs_answer answer;
 	int fd;
 	if (sfs->w)
-		return set_own(sfs, stream, guarantee, err);
+		return set_own(sfs, stream, SFS_STREAM_KEPT, guarantee, err);
 	if (sfs_refresh(sfs, err) != SFS_OK)
 		return -1;
 	if (!sfs->live)
@@ -239,15 +244,9 @@ int
 sfs_permission_set(
 	struct sfs *sfs, const char *name, uint32_t permission, struct pr_error *err)
 {
-	int id = sfs_stream_find(sfs, name);
 	if (!sfs->w)
 		return pr_error_set(err, "the volume is open for reading only");
-	if (id < 0)
-		return pr_error_set(err, "no stream '%.60s' in the volume", name);
-	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
-	s->permission = permission;
-	s->flags |= SFS_STREAM_PERMISSION;
-	return store_stream(sfs, id, &old, err);
+	return set_own(sfs, name, SFS_STREAM_PERMISSION, permission, err);
 }
 
 /* All blocks go; sequences go on, so that no number is given twice. */

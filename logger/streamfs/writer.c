@@ -311,16 +311,12 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 	w->sealed_after_map_room =
 		(size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY - SFS_MAP_INTERVAL;
 	w->slot = calloc(sfs->shm.slots, sizeof(*w->slot));
-	w->tail = calloc(SFS_STREAMS_MAX, sizeof(*w->tail));
 	w->sealed_after_map =
 		calloc(w->sealed_after_map_room, sizeof(*w->sealed_after_map));
 	w->map_buf = sfs_buffer(size);
 	w->root_buf = sfs_buffer(sfs->disks * SFS_ROOT_BYTES);
-	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
-	w->root_notes = calloc(SFS_REPAIRS_MAX, sizeof(*w->root_notes));
 	w->pool = calloc(requests, sizeof(*w->pool));
-	if (!w->slot || !w->tail || !w->sealed_after_map || !w->map_buf || !w->root_buf ||
-		!w->root_streams || !w->root_notes || !w->pool)
+	if (!w->slot || !w->sealed_after_map || !w->map_buf || !w->root_buf || !w->pool)
 		return pr_error_set(err, "no memory to write the volume");
 	for (uint32_t i = 0; i < requests; i++) {
 		w->pool[i].next = w->idle;
@@ -457,12 +453,9 @@ sfs_writer_stop(struct sfs *sfs)
 	sfs_queue_close(&w->queue);
 	sfs_frontier_free(&w->frontier);
 	free(w->slot);
-	free(w->tail);
 	free(w->sealed_after_map);
 	free(w->map_buf);
 	free(w->root_buf);
-	free(w->root_streams);
-	free(w->root_notes);
 	free(w->pool);
 	free(w);
 	sfs->w = NULL;
