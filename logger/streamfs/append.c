@@ -64,7 +64,6 @@ take(struct sfs *sfs, struct sfs_request *r)
 		pr_error_errno(&w->error,
 			"%s: cannot %s at byte %" PRIu64 ": recording is suspended",
 			r->disk->path, r->buf ? "write" : "sync", r->offset);
-		w->write_errors++;
 		w->suspended = true;
 	}
 	if (r->flush_parity == SFS_CONTROL_WRITE) {
@@ -254,7 +253,7 @@ write_roots(struct sfs *sfs)
 	sfs_drop_lost_blocks(sfs);
 	w->root_has_loss = w->loss_unsaved;
 	sfs_frontier_set_durable(&w->frontier, &sfs->table, w->flush_position);
-	w->full = !sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_release, sfs);
+	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_release, sfs);
 	w->root_pending = w->frontier.pending;
 	size_t len = sfs_root_prepare(sfs, 0);
 	w->state = SFS_ROOT_WRITING;

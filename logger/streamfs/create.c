@@ -507,7 +507,7 @@ widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 	sfs->w->root_buf = roots;
 	sfs->disks = p->root.device_count;
 	t->blocks = blocks;
-	t->entry_changed = NULL; /* shared memory has no room for them; it goes with us */
+	t->shm = NULL; /* shared memory has no room for them; it goes with us */
 	return 0;
 }
 

@@ -194,13 +194,6 @@ may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
 	       (e->min_time >= what->since || e->records == 0);
 }
 
-static void
-widen_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time)
-{
-	out->min_time = min_time < out->min_time ? min_time : out->min_time;
-	out->max_time = max_time > out->max_time ? max_time : out->max_time;
-}
-
 /* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
 static void
 note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
@@ -234,7 +227,7 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 		out->records +=
 			e->records - sfs_holes_records(sfs, stream, e->first_sequence, end);
 		out->bytes += e->records ? e->end : 0;
-		widen_times(out, e->min_time, e->max_time);
+		sfs_widen(&out->min_time, &out->max_time, e->min_time, e->max_time);
 		last = b;
 	}
 	if (last != SFS_NONE)
@@ -344,11 +337,10 @@ struct deletion {
 	bool full; /* the root has no room for more */
 };
 
-/* Records of one block that follow each other, and where they lie. */
+/* Records of one block that follow each other, as a hole, and where they lie. */
 struct stretch {
-	uint64_t first, records, bytes;
+	struct sfs_map_entry hole;
 	uint32_t from, to;
-	int64_t min_time, max_time;
 };
 
 static bool
@@ -359,24 +351,20 @@ within(const struct deletion *d, int64_t min_time, int64_t max_time)
 
 /* False: no more can be taken by this call. */
 static bool
-take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
+take_stretch(struct deletion *d, uint32_t block, struct stretch *s)
 {
 	struct sfs *sfs = d->sfs;
-	const struct sfs_map_entry hole = {.stream = d->stream,
-		.flags = SFS_REPAIR_HOLE | SFS_REPAIR_WIPE,
-		.first_sequence = s->first,
-		.records = s->records,
-		.block_number = s->bytes,
-		.min_time = s->min_time,
-		.max_time = s->max_time};
-	if (s->records == 0)
+	struct sfs_map_entry *h = &s->hole;
+	if (h->records == 0)
 		return true;
 	if (sfs->redos + 2 > SFS_REDO_MAX || !sfs_root_has_room(sfs, 2)) {
 		d->out->more = sfs->redos > 0;
 		d->full = !d->out->more;
 		return false;
 	}
-	if (!sfs_hole_add(sfs, &hole, SFS_REPAIRS_MAX - NOTES_KEPT)) {
+	h->stream = d->stream;
+	h->flags = SFS_REPAIR_HOLE | SFS_REPAIR_WIPE;
+	if (!sfs_hole_add(sfs, h, SFS_REPAIRS_MAX - NOTES_KEPT)) {
 		d->full = true;
 		return false;
 	}
@@ -384,9 +372,9 @@ take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
 	sfs->table.entry[block].flags |= SFS_ENTRY_CUT;
 	sfs_holes_publish(sfs);
 	sfs_table_notify(&sfs->table, block);
-	d->out->records += s->records;
-	d->out->bytes += s->bytes;
-	widen_times(d->out, s->min_time, s->max_time);
+	d->out->records += h->records;
+	d->out->bytes += h->block_number;
+	sfs_widen(&d->out->min_time, &d->out->max_time, h->min_time, h->max_time);
 	return true;
 }
 
@@ -417,23 +405,20 @@ take_some(struct deletion *d, uint32_t block)
 		bool take = within(d, h.min_time, h.max_time) &&
 			    h.sequence <= d->what.last &&
 			    !sfs_hole_at(d->sfs, d->stream, h.sequence, &hole);
-		if (s.records > 0 && (!take || h.sequence != s.first + s.records)) {
+		if (!take || h.sequence != s.hole.first_sequence + s.hole.records) {
 			if (!take_stretch(d, block, &s))
 				return false;
-			s.records = 0;
+			s = (struct stretch){.from = h.offset,
+				.hole = {.first_sequence = h.sequence,
+					.min_time = h.min_time,
+					.max_time = h.max_time}};
 		}
 		if (!take)
 			continue;
-		if (s.records == 0)
-			s = (struct stretch){.first = h.sequence,
-				.from = h.offset,
-				.min_time = h.min_time,
-				.max_time = h.max_time};
-		s.records++;
 		s.to = scan.pos;
-		s.bytes += s.to - h.offset;
-		s.min_time = h.min_time < s.min_time ? h.min_time : s.min_time;
-		s.max_time = h.max_time > s.max_time ? h.max_time : s.max_time;
+		s.hole.records++;
+		s.hole.block_number += s.to - h.offset;
+		sfs_widen(&s.hole.min_time, &s.hole.max_time, h.min_time, h.max_time);
 	}
 	return take_stretch(d, block, &s);
 }
@@ -443,13 +428,13 @@ static bool
 take_block(struct deletion *d, uint32_t block)
 {
 	const struct sfs_entry *e = &d->sfs->table.entry[block];
-	const struct stretch all = {.first = e->first_sequence,
-		.records = e->records,
-		.bytes = e->end - SFS_BLOCK_HEADER,
-		.from = SFS_BLOCK_HEADER,
+	struct stretch all = {.from = SFS_BLOCK_HEADER,
 		.to = sfs_sector_up(e->end),
-		.min_time = e->min_time,
-		.max_time = e->max_time};
+		.hole = {.first_sequence = e->first_sequence,
+			.records = e->records,
+			.block_number = e->end - SFS_BLOCK_HEADER,
+			.min_time = e->min_time,
+			.max_time = e->max_time}};
 	if (!within(d, e->min_time, e->max_time) || (e->flags & SFS_ENTRY_CUT) ||
 		e->first_sequence + e->records - 1 > d->what.last)
 		return take_some(d, block);

@@ -126,7 +126,6 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 	disk->missing = disk->lost = true;
 	sfs->lost++;
 	sfs->root.device[d].flags |= SFS_DEVICE_LOST;
-	sfs->w->write_errors++;
 	sfs->w->drop_pending = sfs->w->loss_unsaved = sfs->w->checkpoint_wanted = true;
 	return true;
 }

@@ -325,6 +325,13 @@ sfs_record_end(const struct sfs_record_header *h)
 {
 	return h->offset + sfs_record_size(h->size, h->length);
 }
+/* Makes the times [*min, *max] include those. */
+static inline void
+sfs_widen(int64_t *min, int64_t *max, int64_t from, int64_t to)
+{
+	*min = from < *min ? from : *min;
+	*max = to > *max ? to : *max;
+}
 static inline uint64_t
 sfs_sector_up(uint64_t n)
 {

@@ -169,8 +169,7 @@ join(struct sfs_map_entry *to, const struct sfs_map_entry *by)
 {
 	to->records += by->records;
 	to->block_number += by->block_number;
-	to->min_time = by->min_time < to->min_time ? by->min_time : to->min_time;
-	to->max_time = by->max_time > to->max_time ? by->max_time : to->max_time;
+	sfs_widen(&to->min_time, &to->max_time, by->min_time, by->max_time);
 }
 
 bool

@@ -57,7 +57,7 @@ struct sfs_writer {
 
 	enum sfs_flush_state state;
 	bool checkpoint_wanted, checkpoint; /* asked for; part of the present flush */
-	bool dirty, full;
+	bool dirty;
 	bool put_off; /* the flush that was due, to be one of all */
 	uint64_t since_flush; /* bytes given to the devices since one of all streams */
 	uint32_t flush_parity, in_flight[2],
@@ -79,7 +79,6 @@ struct sfs_writer {
 	bool drop_pending; /* blocks of lost disks are still in the table */
 	bool loss_unsaved; /* no root speaks of the last loss yet: nothing new is called durable */
 	bool root_has_loss; /* the root that is being written does */
-	uint64_t write_errors, waits;
 	uint64_t bytes_in_flight; /* bytes of writes; readers see it as the backlog */
 };
 

@@ -20,29 +20,6 @@ sfs_result_text(int result)
 								   : "unknown result";
 }
 
-static bool
-try_lock(struct sfs *sfs)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	/* all of them: who opens it with other ones missing must meet the lock too */
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		if (sfs->disk[i].fd >= 0 && fcntl(sfs->disk[i].fd, F_OFD_SETLK, &lock) < 0)
-			return false;
-	return true;
-}
-
-/* By what the writer put in shared memory. */
-static bool
-holder_is_dead(const struct sfs *sfs)
-{
-	struct sfs_shm shm;
-	if (sfs_shm_attach(&shm, &sfs->root) < 0)
-		return false;
-	pid_t pid = (pid_t)shm.header->pid;
-	sfs_shm_close(&shm, false);
-	return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
-}
-
 /*
  * Held until the descriptor goes, so that a killed writer's lock goes with it: when the kernel has
  * done with the requests that it had under way, a moment after its death. Writing must not begin
@@ -53,18 +30,31 @@ holder_is_dead(const struct sfs *sfs)
 int
 sfs_lock(struct sfs *sfs, struct pr_error *err)
 {
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	const char *path = sfs_first_disk(sfs)->path;
 	int64_t end = pr_now_mono() + DEAD_WAIT;
-	while (!try_lock(sfs)) {
-		if (errno != EAGAIN && errno != EACCES)
-			return pr_error_errno(
-				err, "%s: cannot lock", sfs_first_disk(sfs)->path);
-		if (pr_now_mono() < end && holder_is_dead(sfs)) {
-			poll(NULL, 0, 5);
+	/* all of them: who opens it with other ones missing must meet the lock too */
+	for (uint16_t i = 0; i < sfs->disks;) {
+		struct sfs_shm shm;
+		pid_t pid = 0;
+		int fd = sfs->disk[i].fd;
+		if (fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+			i++;
 			continue;
 		}
-		return pr_error_set(err,
-			"%s is being written by another program: a volume has one writer",
-			sfs_first_disk(sfs)->path);
+		if (errno != EAGAIN && errno != EACCES)
+			return pr_error_errno(err, "%s: cannot lock", path);
+		/* the holder, by what it put in shared memory: is it dead? */
+		if (pr_now_mono() < end && sfs_shm_attach(&shm, &sfs->root) == 0) {
+			pid = shm.header->pid;
+			sfs_shm_close(&shm, false);
+		}
+		if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
+			return pr_error_set(err,
+				"%s is being written by another program: a volume has one "
+				"writer",
+				path);
+		poll(NULL, 0, 5);
 	}
 	return 0;
 }

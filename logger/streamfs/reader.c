@@ -69,7 +69,6 @@ sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 			buf + SFS_BLOCK_HEADER, SFS_SECTOR - SFS_BLOCK_HEADER, &r) &&
 		r.index == 0) {
 		out->stream = r.stream;
-		out->permission = r.permission;
 		out->generation = r.generation;
 		out->first_sequence = r.sequence;
 	} else if ((kept = sfs_repair_of(sfs, block, SFS_REPAIR_KEPT)) != NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
-#include "logger/streamfs/table.h"
+#include "logger/streamfs/shm.h"
 
 /* ---- layout: block -> device and row ---- */
 
@@ -190,15 +190,16 @@ sfs_table_free(struct sfs_table *t)
 void
 sfs_table_notify(struct sfs_table *t, uint32_t block)
 {
-	if (t->entry_changed)
-		t->entry_changed(t->arg, block);
+	if (t->shm)
+		sfs_seq_write(t->shm->entry[block].word, &t->entry[block], SFS_ENTRY_WORDS);
 }
 
 void
 sfs_table_notify_stream(struct sfs_table *t, uint32_t stream)
 {
-	if (t->stream_changed)
-		t->stream_changed(t->arg, stream);
+	if (t->shm)
+		sfs_seq_write(
+			t->shm->stream[stream].word, &t->stream[stream], SFS_STREAM_WORDS);
 }
 
 static void
@@ -283,10 +284,7 @@ sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t min_
 	s->bytes += end - (e->records ? e->end : 0);
 	e->records++;
 	e->end = end;
-	if (min_time < e->min_time)
-		e->min_time = min_time;
-	if (max_time > e->max_time)
-		e->max_time = max_time;
+	sfs_widen(&e->min_time, &e->max_time, min_time, max_time);
 	s->last_sequence++;
 	sfs_table_notify(t, block);
 	sfs_table_notify_stream(t, e->stream);

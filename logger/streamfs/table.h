@@ -73,8 +73,8 @@ uint32_t sfs_zone_region(uint64_t rows, uint32_t block_size);
 /* ---- table ---- */
 
 /*
- * What is in each block, and each stream's chain of blocks, oldest to newest. A pure structure:
- * no I/O. Whoever changes an entry or a stream is told through the two calls, to publish it.
+ * What is in each block, and each stream's chain of blocks, oldest to newest. No I/O. Whoever changes
+ * an entry or a stream calls sfs_table_notify or sfs_table_notify_stream, to publish it.
  */
 #define SFS_NONE UINT32_MAX
 
@@ -101,6 +101,7 @@ struct sfs_entry {
 	uint32_t slot; /* in shared memory; SFS_NONE */
 };
 
+struct sfs_shm;
 struct sfs_table {
 	uint64_t blocks;
 	uint32_t block_size, interval;
@@ -109,9 +110,7 @@ struct sfs_table {
 	struct sfs_stream *stream; /* SFS_STREAMS_MAX */
 	uint32_t streams;
 	uint64_t used; /* blocks that hold records */
-	void (*entry_changed)(void *arg, uint32_t block);
-	void (*stream_changed)(void *arg, uint32_t stream);
-	void *arg;
+	const struct sfs_shm *shm; /* where changes are published; NULL: nowhere */
 };
 
 int sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size,

@@ -101,7 +101,6 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 		if (sfs_pump(sfs, false))
 			continue;
 		bool more = write_idle_tails(sfs);
-		w->waits++;
 		if (!sfs_pump(sfs, true) && !more && w->queue.in_flight == 0)
 			break;
 	}
@@ -280,22 +279,6 @@ sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_heade
 
 /* ---- start, stop, blocks ---- */
 
-static void
-entry_changed(void *arg, uint32_t block)
-{
-	struct sfs *sfs = arg;
-	sfs_seq_write(
-		sfs->shm.entry[block].word, &sfs->table.entry[block], SFS_ENTRY_WORDS);
-}
-
-static void
-stream_changed(void *arg, uint32_t stream)
-{
-	struct sfs *sfs = arg;
-	sfs_seq_write(
-		sfs->shm.stream[stream].word, &sfs->table.stream[stream], SFS_STREAM_WORDS);
-}
-
 static int
 make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
@@ -427,14 +410,12 @@ sfs_writer_start(
 	struct sfs_shm_header *h = sfs->shm.header;
 	sfs_queue_pin(
 		&w->queue, sfs->shm.data, (size_t)sfs->shm.slots * sfs->shm.block_size);
-	t->arg = sfs;
-	t->entry_changed = entry_changed;
-	t->stream_changed = stream_changed;
+	t->shm = &sfs->shm;
 	for (uint32_t i = 0; i < t->blocks; i++)
 		if (t->entry[i].state != SFS_FREE)
-			entry_changed(sfs, i);
+			sfs_table_notify(t, i);
 	for (uint32_t i = 0; i < t->streams; i++)
-		stream_changed(sfs, i);
+		sfs_table_notify_stream(t, i);
 	sfs_holes_publish(sfs);
 	atomic_store_explicit(
 		&h->next_generation, sfs->root.generation_limit + 1, memory_order_relaxed);
