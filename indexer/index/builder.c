@@ -259,11 +259,37 @@ finish_batch(struct pri_builder *b)
 	return pri_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
-static int
-extend_batch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
+/* It does not follow the last one, or is of another epoch: then it is nobody's next. */
+static bool
+begins_anew(const struct pri_builder *b, uint64_t sequence, const void *body, size_t len)
 {
-	const struct pr_segment_header *h = &b->segment.header;
+	struct pr_segment_header h;
 
+	if (!b->level1.segments && !b->summarizer.span.segments)
+		return false;
+	return sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
+					      h.epoch != b->summarizer.span.epoch);
+}
+
+/* The segment whose keys were taken goes into the batch; one that has no room for it is finished first. */
+static int
+put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
+{
+	const struct pri_segment_keys *s = &b->segment;
+	const struct pr_segment_header *h = &s->header;
+	int rc = pri_level1_add(&b->level1, sequence, proof, s, b->record_max);
+
+	if (rc == 0) {
+		if (finish_batch(b) < 0)
+			return -1;
+		rc = pri_level1_add(&b->level1, sequence, proof, s, b->record_max);
+	}
+	if (rc < 0 || pri_hashset_add_all(&b->wide, &s->wide) < 0)
+		return -1;
+	for (const struct pri_host_stats *a = s->hosts.items;
+		a < s->hosts.items + s->hosts.count; a++)
+		pri_heavy_hitters_add(
+			&b->hitters, a->bytes, a->len, a->hash, a->packets, a->traffic);
 	if (b->level1.segments == 1) {
 		b->batch = (struct pr_index_record){.first_sequence = sequence,
 			.min_time = h->min_time,
@@ -278,48 +304,13 @@ extend_batch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t le
 	b->figures.segments++;
 	b->figures.packets += h->count;
 	b->figures.bytes += len;
-	b->figures.keys += b->segment.keys.count;
-	if (b->slow && pri_hashset_add_all(&b->summarizer.keys, &b->segment.wide) < 0)
+	b->figures.keys += s->keys.count;
+	if ((b->slow && pri_hashset_add_all(&b->summarizer.keys, &s->wide) < 0) ||
+		pri_summarizer_segment(&b->summarizer, sequence, proof, h, s) < 0)
 		return -1;
-	return pri_summarizer_segment(&b->summarizer, sequence, proof, h, &b->segment);
-}
-
-/* It does not follow the last one, or is of another epoch: then it is nobody's next. */
-static bool
-begins_anew(const struct pri_builder *b, uint64_t sequence, const void *body, size_t len)
-{
-	struct pr_segment_header h;
-
-	if (!b->level1.segments && !b->summarizer.span.segments)
-		return false;
-	return sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
-					      h.epoch != b->summarizer.span.epoch);
-}
-
-static bool
-batch_full(const struct pri_builder *b)
-{
-	return b->batch_bytes >= PRI_BUILDER_BATCH || b->wide.count >= PRI_BUILDER_KEYS ||
-	       b->level1.segments == PRI_LEVEL1_SEGMENTS_MAX;
-}
-
-/* The segment whose keys were taken goes into the batch; one that has no room for it is finished first. */
-static int
-put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
-{
-	int rc = pri_level1_add(&b->level1, sequence, proof, &b->segment, b->record_max);
-
-	if (rc == 0) {
-		if (finish_batch(b) < 0)
-			return -1;
-		rc = pri_level1_add(
-			&b->level1, sequence, proof, &b->segment, b->record_max);
-	}
-	if (rc < 0 || pri_hashset_add_all(&b->wide, &b->segment.wide) < 0)
-		return -1;
-	pri_segment_keys_count_hosts(&b->segment, &b->hitters);
-	if (extend_batch(b, sequence, proof, len) < 0 ||
-		(batch_full(b) && pri_builder_offer(b) && finish_batch(b) < 0))
+	if ((b->batch_bytes >= PRI_BUILDER_BATCH || b->wide.count >= PRI_BUILDER_KEYS ||
+		    b->level1.segments == PRI_LEVEL1_SEGMENTS_MAX) &&
+		pri_builder_offer(b) && finish_batch(b) < 0)
 		return -1;
 	if (b->slow && pri_summarizer_due(&b->summarizer, b->record_max) &&
 		pri_builder_offer(b) && finish_summary(b) < 0)

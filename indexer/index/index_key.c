@@ -169,12 +169,6 @@ address_keys(enum pri_key_kind kind, const uint8_t *address, size_t captured, si
 	return n;
 }
 
-static bool
-has(const struct pri_packet_fields *f, unsigned fields)
-{
-	return (f->have & fields) == fields;
-}
-
 static size_t
 port_keys(enum pri_key_kind kind, const struct pri_packet_fields *f, uint16_t port,
 	struct pri_key *out)
@@ -182,35 +176,10 @@ port_keys(enum pri_key_kind kind, const struct pri_packet_fields *f, uint16_t po
 	size_t n = 0;
 
 	out[n++] = pri_key_number(kind, port);
-	if (pri_port_is_service(port) && has(f, PRI_FIELD_SRC))
+	if (pri_port_is_service(port) && f->have & PRI_FIELD_SRC)
 		out[n++] = pri_key_service(f->src, f->address_len, port);
-	if (pri_port_is_service(port) && has(f, PRI_FIELD_DST))
+	if (pri_port_is_service(port) && f->have & PRI_FIELD_DST)
 		out[n++] = pri_key_service(f->dst, f->address_len, port);
-	return n;
-}
-
-static size_t
-ip_keys(const struct pri_packet_fields *f, struct pri_key *out)
-{
-	const unsigned both = PRI_FIELD_SRC | PRI_FIELD_DST;
-	size_t n = 0;
-
-	for (size_t i = 0; i < f->proto_count; i++)
-		out[n++] = pri_key_number(PRI_KEY_PROTO, f->protos[i]);
-	n += address_keys(PRI_KEY_SRC, f->src, f->src_len, f->address_len, out + n);
-	n += address_keys(PRI_KEY_DST, f->dst, f->dst_len, f->address_len, out + n);
-	if (has(f, both))
-		out[n++] = pri_key_pair(f->src, f->dst, f->address_len);
-	if (has(f, PRI_FIELD_SPORT))
-		n += port_keys(PRI_KEY_SPORT, f, f->sport, out + n);
-	if (has(f, PRI_FIELD_DPORT))
-		n += port_keys(PRI_KEY_DPORT, f, f->dport, out + n);
-	if (has(f, PRI_FIELD_FRAGMENT))
-		out[n++] = pri_key_number(PRI_KEY_FRAGMENT, 0);
-	if (has(f, PRI_FIELD_ICMP))
-		out[n++] = pri_key_number(PRI_KEY_ICMP, f->icmp);
-	if (has(f, PRI_FIELD_ICMP6))
-		out[n++] = pri_key_number(PRI_KEY_ICMP6, f->icmp);
 	return n;
 }
 
@@ -219,9 +188,9 @@ pri_keys_of_fields(const struct pri_packet_fields *f, struct pri_key out[PRI_KEY
 {
 	size_t n = 0;
 
-	if (has(f, PRI_FIELD_MAC_DST))
+	if (f->have & PRI_FIELD_MAC_DST)
 		out[n++] = pri_key_bytes(PRI_KEY_MAC_DST, f->macs, 6);
-	if (has(f, PRI_FIELD_MAC_SRC))
+	if (f->have & PRI_FIELD_MAC_SRC)
 		out[n++] = pri_key_bytes(PRI_KEY_MAC_SRC, f->macs + 6, 6);
 	for (size_t i = 0; i < f->type_count; i++)
 		out[n++] = pri_key_number(PRI_KEY_ETHERTYPE, f->types[i]);
@@ -229,7 +198,23 @@ pri_keys_of_fields(const struct pri_packet_fields *f, struct pri_key out[PRI_KEY
 		out[n++] = pri_key_number(PRI_KEY_VLAN, f->tags[i]);
 	for (size_t i = 0; i < f->label_count; i++)
 		out[n++] = pri_key_number(PRI_KEY_MPLS, f->labels[i]);
-	return n + ip_keys(f, out + n);
+	for (size_t i = 0; i < f->proto_count; i++)
+		out[n++] = pri_key_number(PRI_KEY_PROTO, f->protos[i]);
+	n += address_keys(PRI_KEY_SRC, f->src, f->src_len, f->address_len, out + n);
+	n += address_keys(PRI_KEY_DST, f->dst, f->dst_len, f->address_len, out + n);
+	if (f->have & PRI_FIELD_SRC && f->have & PRI_FIELD_DST)
+		out[n++] = pri_key_pair(f->src, f->dst, f->address_len);
+	if (f->have & PRI_FIELD_SPORT)
+		n += port_keys(PRI_KEY_SPORT, f, f->sport, out + n);
+	if (f->have & PRI_FIELD_DPORT)
+		n += port_keys(PRI_KEY_DPORT, f, f->dport, out + n);
+	if (f->have & PRI_FIELD_FRAGMENT)
+		out[n++] = pri_key_number(PRI_KEY_FRAGMENT, 0);
+	if (f->have & PRI_FIELD_ICMP)
+		out[n++] = pri_key_number(PRI_KEY_ICMP, f->icmp);
+	if (f->have & PRI_FIELD_ICMP6)
+		out[n++] = pri_key_number(PRI_KEY_ICMP6, f->icmp);
+	return n;
 }
 
 /* ---- composites ---- */
@@ -239,52 +224,34 @@ static const char *const names[PRI_PARTS] = {
 
 /* ---- configuration ---- */
 
+/* Adds it, if it is not there. */
 static int
-part_find(const char *name, size_t len)
+parse_composite(
+	const char *text, struct pri_composites *c, size_t *count, struct pr_error *err)
 {
-	for (int i = 0; i < PRI_PARTS; i++)
-		if (strlen(names[i]) == len && !strncmp(names[i], name, len))
-			return i;
-	return -1;
-}
+	uint8_t mask = 0;
+	size_t len;
+	int part;
 
-static int
-parse_composite(const char *text, uint8_t *mask, struct pr_error *err)
-{
-	const char *at = text;
-
-	*mask = 0;
-	for (;;) {
-		size_t len = strcspn(at, "+");
-		int part = part_find(at, len);
-
-		if (part < 0 || *mask & 1 << part)
+	for (const char *at = text;; at += len + 1) {
+		len = strcspn(at, "+");
+		for (part = 0; part < PRI_PARTS; part++)
+			if (strlen(names[part]) == len && !strncmp(names[part], at, len))
+				break;
+		if (part == PRI_PARTS || mask & 1 << part)
 			return pr_error_set(err,
 				"'%s' is no composite key: parts joined by +, each once, "
-				"of src, "
-				"dst, sport, dport, proto, vlan",
+				"of src, dst, sport, dport, proto, vlan",
 				text);
-		*mask |= (uint8_t)(1 << part);
+		mask |= (uint8_t)(1 << part);
 		if (!at[len])
 			break;
-		at += len + 1;
 	}
-	if (!(*mask & (*mask - 1)))
+	if (!(mask & (mask - 1)))
 		return pr_error_set(
 			err, "'%s' is a key by itself: a composite has two parts", text);
-	return 0;
-}
-
-static int
-add_mask(struct pri_composites *c, size_t *count, const char *text, struct pr_error *err)
-{
-	uint8_t mask;
-
-	if (parse_composite(text, &mask, err) < 0)
-		return -1;
-	for (size_t i = 0; i < *count; i++)
-		if (c->masks[i] == mask)
-			return 0;
+	if (*count && memchr(c->masks, mask, *count))
+		return 0;
 	if (*count == PRI_COMPOSITES_MAX)
 		return pr_error_set(err, "at most %d composite keys", PRI_COMPOSITES_MAX);
 	c->masks[(*count)++] = mask;
@@ -306,7 +273,7 @@ pri_composites_parse(
 			return pr_error_set(err, "no memory for composite keys");
 		for (char *one = strtok_r(copy, ", ", &save); one && rc == 0;
 			one = strtok_r(NULL, ", ", &save))
-			rc = add_mask(out, &count, one, err);
+			rc = parse_composite(one, out, &count, err);
 		free(copy);
 	}
 	return rc;
@@ -320,15 +287,9 @@ pri_composites_parse(
 static size_t
 part_len(int part, size_t address)
 {
-	switch (1 << part) {
-	case PRI_PART_SRC:
-	case PRI_PART_DST:
-		return address;
-	case PRI_PART_PROTO:
-		return 1;
-	default:
-		return 2;
-	}
+	bool is_address = 1 << part & (PRI_PART_SRC | PRI_PART_DST);
+
+	return is_address ? address : 1 << part == PRI_PART_PROTO ? 1 : 2;
 }
 
 static void
@@ -339,21 +300,13 @@ put_part(struct pri_key *key, int part, const uint8_t *bytes, size_t len)
 	key->len = (uint8_t)(key->len + len);
 }
 
-static struct pri_key
-begin_key(enum pri_key_kind kind, size_t address)
-{
-	struct pri_key key = {.kind = (uint8_t)kind, .len = HEADER};
-
-	key.bytes[1] = (uint8_t)address;
-	return key;
-}
-
 /* IPv4 and IPv6 together match no packet; one of them is left out then. */
 struct pri_key
 pri_key_parts(const struct pri_key *const parts[PRI_PARTS])
 {
 	size_t address = parts[0] ? parts[0]->len : parts[1] ? parts[1]->len : 0;
-	struct pri_key key = begin_key(PRI_KEY_PARTS, address);
+	struct pri_key key = {
+		.kind = PRI_KEY_PARTS, .len = HEADER, .bytes = {0, (uint8_t)address}};
 
 	for (int i = 0; i < PRI_PARTS; i++)
 		if (parts[i] && parts[i]->len == part_len(i, address))
@@ -369,7 +322,8 @@ pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out
 
 	if (!mask || mask & ~parts->bytes[0])
 		return false;
-	*out = begin_key(PRI_KEY_COMPOSITE, address);
+	*out = (struct pri_key){
+		.kind = PRI_KEY_COMPOSITE, .len = HEADER, .bytes = {0, (uint8_t)address}};
 	for (int i = 0; i < PRI_PARTS; i++) {
 		size_t len = part_len(i, parts->bytes[1]);
 
@@ -383,41 +337,33 @@ pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out
 
 /* ---- of packets ---- */
 
-/* false: the packet has not all parts. */
-static bool
-composite_of(const struct pri_packet_fields *f, uint8_t mask, size_t proto, size_t tag,
-	struct pri_key *out)
-{
-	const struct pri_key keys[PRI_PARTS] = {
-		pri_key_bytes(PRI_KEY_SRC, f->src, f->address_len),
-		pri_key_bytes(PRI_KEY_DST, f->dst, f->address_len),
-		pri_key_number(PRI_KEY_SPORT, f->sport),
-		pri_key_number(PRI_KEY_DPORT, f->dport),
-		pri_key_number(PRI_KEY_PROTO, f->protos[proto]),
-		pri_key_number(PRI_KEY_VLAN, f->tags[tag]),
-	};
-	const bool there[PRI_PARTS] = {has(f, PRI_FIELD_SRC), has(f, PRI_FIELD_DST),
-		has(f, PRI_FIELD_SPORT), has(f, PRI_FIELD_DPORT), proto < f->proto_count,
-		tag < f->tag_count};
-	const struct pri_key *parts[PRI_PARTS];
-	struct pri_key all;
-
-	for (int i = 0; i < PRI_PARTS; i++)
-		parts[i] = there[i] ? &keys[i] : NULL;
-	all = pri_key_parts(parts);
-	return pri_key_composite(&all, mask, out);
-}
-
 /* Of protocols and tags a packet may have several, and each is its key. */
 size_t
 pri_composite_keys(const struct pri_packet_fields *f, uint8_t mask,
 	struct pri_key out[PRI_COMPOSITE_KEYS])
 {
+	struct pri_key keys[PRI_PARTS] = {pri_key_bytes(
+						  PRI_KEY_SRC, f->src, f->address_len),
+		pri_key_bytes(PRI_KEY_DST, f->dst, f->address_len),
+		pri_key_number(PRI_KEY_SPORT, f->sport),
+		pri_key_number(PRI_KEY_DPORT, f->dport), pri_key_number(PRI_KEY_PROTO, 0),
+		pri_key_number(PRI_KEY_VLAN, 0)},
+		       all;
+	const bool there[PRI_PARTS] = {f->have & PRI_FIELD_SRC, f->have & PRI_FIELD_DST,
+		f->have & PRI_FIELD_SPORT, f->have & PRI_FIELD_DPORT, f->proto_count,
+		f->tag_count};
+	const struct pri_key *parts[PRI_PARTS];
 	size_t protos = mask & PRI_PART_PROTO ? f->proto_count : 1;
 	size_t tags = mask & PRI_PART_VLAN ? f->tag_count : 1, n = 0;
 
+	for (int i = 0; i < PRI_PARTS; i++)
+		parts[i] = mask & 1 << i && there[i] ? &keys[i] : NULL;
 	for (size_t i = 0; i < protos; i++)
-		for (size_t j = 0; j < tags; j++)
-			n += composite_of(f, mask, i, j, &out[n]);
+		for (size_t j = 0; j < tags; j++) {
+			keys[4].bytes[0] = f->protos[i];
+			pr_put_be16(keys[5].bytes, f->tags[j]);
+			all = pri_key_parts(parts);
+			n += pri_key_composite(&all, mask, &out[n]);
+		}
 	return n;
 }

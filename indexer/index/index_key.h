@@ -184,20 +184,11 @@ enum pri_key_rank {
 	PRI_RANKS,
 };
 
-static inline bool
-pri_key_is_common(const struct pri_key *key)
-{
-	uint16_t type;
-
-	if (key->kind == PRI_KEY_PROTO)
-		return key->bytes[0] == 6 || key->bytes[0] == 17;
-	type = pr_get_be16(key->bytes);
-	return type == 0x0800 || type == 0x86dd || type == 0x0806 || type == 0x8035;
-}
-
 static inline enum pri_key_rank
 pri_key_rank(const struct pri_key *key)
 {
+	uint16_t type;
+
 	switch (key->kind) {
 	case PRI_KEY_PAIR:
 		return PRI_RANK_PAIRS;
@@ -209,9 +200,16 @@ pri_key_rank(const struct pri_key *key)
 	case PRI_KEY_MAC_SRC:
 	case PRI_KEY_MAC_DST:
 		return PRI_RANK_ADDRESSES;
-	case PRI_KEY_ETHERTYPE:
 	case PRI_KEY_PROTO:
-		return pri_key_is_common(key) ? PRI_RANK_TYPES : PRI_RANK_PORTS;
+		return key->bytes[0] == 6 || key->bytes[0] == 17 ? PRI_RANK_TYPES
+								 : PRI_RANK_PORTS;
+	case PRI_KEY_ETHERTYPE:
+		type = pr_get_be16(key->bytes);
+		return type == PRI_ETHERTYPE_IP || type == PRI_ETHERTYPE_IP6 ||
+				       type == PRI_ETHERTYPE_ARP ||
+				       type == PRI_ETHERTYPE_RARP
+			       ? PRI_RANK_TYPES
+			       : PRI_RANK_PORTS;
 	default:
 		return PRI_RANK_PORTS;
 	}

@@ -58,17 +58,6 @@ pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
 #define DIGITS 3
 #define DIGIT_BITS 9
 
-/* As many bits as pages have are left out above, so that more of the hash is looked at. */
-static unsigned
-page_bits(uint32_t pages)
-{
-	unsigned bits = 0;
-
-	while (1u << bits < pages)
-		bits++;
-	return bits;
-}
-
 static inline unsigned
 digit_of(uint64_t item, unsigned shift, unsigned digit)
 {
@@ -147,12 +136,6 @@ first_of(uint64_t set)
 	return (unsigned)__builtin_ctzll(set);
 }
 
-static inline unsigned
-last_of(uint64_t set)
-{
-	return 63 - (unsigned)__builtin_clzll(set);
-}
-
 static inline bool
 is_stretch(uint64_t set)
 {
@@ -197,6 +180,8 @@ count_sets(struct pri_level1_keys *k)
 	for (uint32_t page = 0; page < k->pages; page++) {
 		k->of_page[page] = ends[page] ? ends[page] - end : 0;
 		end += k->of_page[page];
+		if (k->of_page[page] > k->crowd)
+			k->crowd = k->of_page[page];
 	}
 }
 
@@ -222,15 +207,6 @@ low_bits_for(const struct pri_level1_keys *k, size_t count)
 	return rest < PRI_LEVEL1_LOW_MAX ? (unsigned)rest : PRI_LEVEL1_LOW_MAX;
 }
 
-static bool
-crowded(const struct pri_level1_keys *k)
-{
-	for (uint32_t i = 0; i < k->pages; i++)
-		if (k->of_page[i] > CROWD)
-			return true;
-	return false;
-}
-
 void
 pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room)
@@ -241,7 +217,8 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	*k = (struct pri_level1_keys){.segments = segments,
 		.index_bits = index_bits(segments),
 		.pages = pages_for(count)};
-	k->hash_bits = DIGITS * DIGIT_BITS - page_bits(k->pages);
+	/* as many bits as pages have are left out above, so that more of the hash is looked at */
+	k->hash_bits = DIGITS * DIGIT_BITS - index_bits(k->pages);
 	shift = PAGE_SHIFT - k->hash_bits;
 	k->items = sort(hashes, ends, k, shift);
 	k->sets = k->items == hashes ? hashes + count : hashes;
@@ -250,7 +227,7 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	k->low_bits = low_bits_for(k, count);
 	while (k->low_bits && size_with(k, k->low_bits) > room)
 		k->low_bits--;
-	if (size_with(k, k->low_bits) > room || crowded(k))
+	if (size_with(k, k->low_bits) > room || k->crowd > CROWD)
 		k->pages = 0;
 }
 
@@ -294,7 +271,8 @@ set_of(uint64_t set, unsigned bits)
 {
 	unsigned first = first_of(set);
 	struct some one = {first << 1, 1 + bits},
-		    stretch = {1 | first << 2 | (uint64_t)last_of(set) << (2 + bits),
+		    stretch = {1 | first << 2 |
+				       (63 - (uint64_t)__builtin_clzll(set)) << (2 + bits),
 			    2 + 2 * bits};
 
 	return is_one(set) ? one : stretch;
@@ -332,14 +310,6 @@ put_key(struct bit_writer *b, const struct pri_level1_keys *k, uint32_t step, ui
 	}
 }
 
-static uint8_t *
-end_of(struct bit_writer *b)
-{
-	if (b->count)
-		*b->at++ = (uint8_t)b->have;
-	return b->at;
-}
-
 /* Keys from at on. Returns its bytes. */
 static size_t
 put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
@@ -354,7 +324,9 @@ put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t 
 		value = value_of(VALUE_BITS(k.items[at]), k.hash_bits, count, k.low_bits);
 		put_key(&b, &k, value - last, k.sets[at]);
 	}
-	return (size_t)(end_of(&b) - out);
+	if (b.count)
+		*b.at++ = (uint8_t)b.have;
+	return (size_t)(b.at - out);
 }
 
 size_t
@@ -380,34 +352,18 @@ struct bit_reader {
 	unsigned count;
 };
 
-static void
-fill(struct bit_reader *b)
-{
-	for (; b->count <= 56; b->count += 8)
-		b->have |= (uint64_t)(b->at < b->end ? *b->at++ : 0) << b->count;
-}
-
 /* n: up to 32 */
 static uint32_t
 get(struct bit_reader *b, unsigned n)
 {
 	uint32_t value;
 
-	fill(b);
+	for (; b->count <= 56; b->count += 8)
+		b->have |= (uint64_t)(b->at < b->end ? *b->at++ : 0) << b->count;
 	value = (uint32_t)(b->have & ((UINT64_C(1) << n) - 1));
 	b->have >>= n;
 	b->count -= n;
 	return value;
-}
-
-static uint32_t
-get_upper(struct bit_reader *b)
-{
-	uint32_t ones = 0;
-
-	while (get(b, 1))
-		ones++;
-	return ones;
 }
 
 /* ---- which segments ---- */
@@ -449,7 +405,8 @@ pri_level1_find(
 
 	wanted = value_of((uint32_t)(signature >> 16), l->hash_bits, keys, l->low_bits);
 	for (uint32_t i = 0; i < keys && value <= wanted; i++) {
-		value += get_upper(&b) << l->low_bits;
+		while (get(&b, 1))
+			value += 1u << l->low_bits;
 		value += get(&b, l->low_bits);
 		set = get_set(&b, l->segments, bits);
 		found |= value == wanted ? set : 0;

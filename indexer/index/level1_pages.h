@@ -44,13 +44,13 @@ value_of(uint32_t hash, unsigned hash_bits, uint32_t keys, unsigned low_bits)
 	return pri_reduce(hash & UINT32_MAX << (32 - hash_bits), keys << low_bits);
 }
 
-/* Bits for the number of one of so many segments. */
+/* Bits for the number of one of so many. */
 static inline unsigned
-index_bits(unsigned segments)
+index_bits(unsigned count)
 {
 	unsigned bits = 0;
 
-	while (1u << bits < segments)
+	while (1u << bits < count)
 		bits++;
 	return bits;
 }
@@ -63,7 +63,7 @@ struct pri_level1_keys {
 	size_t set_bits; /* what it takes to say which segments have them */
 	uint32_t pages;
 	unsigned segments, index_bits, hash_bits, low_bits;
-	uint32_t of_page[PRI_LEVEL1_PAGES_MAX]; /* keys */
+	uint32_t of_page[PRI_LEVEL1_PAGES_MAX], crowd; /* keys; at most */
 };
 
 /*

@@ -70,36 +70,13 @@ pri_segments_digest_add(uint64_t check, uint64_t sequence, uint64_t proof)
 
 /* ---- reading ---- */
 
-/* Do its numbers fit each other? Then nothing that follows can go wrong. */
-static bool
-plausible(const struct pri_level2 *l, size_t len, size_t total)
-{
-	return l->columns > 0 && l->columns <= PRI_LEVEL2_COLUMNS_MAX &&
-	       l->stride == (l->columns + 7) / 8 && l->pages > 0 &&
-	       len >= (size_t)HEADER + (size_t)COLUMN * l->columns &&
-	       total == l->lead + (uint64_t)l->pages * PRI_SLICES_PAGE;
-}
-
-static bool
-take_columns(struct pri_level2 *l, const uint8_t *table)
-{
-	uint64_t segments = 0;
-
-	for (unsigned i = 0; i < l->columns; i++, table += COLUMN) {
-		l->column[i].check = pr_get_le64(table);
-		l->column[i].segments = pr_get_le32(table + 8);
-		segments += l->column[i].segments;
-		if (l->column[i].segments == 0)
-			return false;
-	}
-	return segments == l->segments;
-}
-
 int
 pri_level2_open(struct pri_level2 *l, const void *head, size_t len, size_t total,
 	struct pr_error *err)
 {
-	const uint8_t *p = head;
+	const uint8_t *p = head, *table = p + HEADER;
+	uint64_t segments = 0;
+	bool none = false;
 
 	if (len < HEADER || pr_get_le32(p) != PRI_LEVEL2_MAGIC)
 		return pr_error_set(err, "index: not a record of level 2");
@@ -114,8 +91,19 @@ pri_level2_open(struct pri_level2 *l, const void *head, size_t len, size_t total
 	l->pages = pr_get_le32(p + 24);
 	l->check = pr_get_le64(p + 32);
 	l->lead = lead_of(l->pages);
-	if (!plausible(l, len, total) || head_check(p, l->columns) != l->check ||
-		!take_columns(l, p + HEADER))
+	if (l->columns == 0 || l->columns > PRI_LEVEL2_COLUMNS_MAX ||
+		l->stride != (l->columns + 7) / 8 || l->pages == 0 ||
+		len < (size_t)HEADER + (size_t)COLUMN * l->columns ||
+		total != l->lead + (uint64_t)l->pages * PRI_SLICES_PAGE ||
+		head_check(p, l->columns) != l->check)
+		return pr_error_set(err, "index: the head of a group is damaged");
+	for (unsigned i = 0; i < l->columns; i++, table += COLUMN) {
+		l->column[i].check = pr_get_le64(table);
+		l->column[i].segments = pr_get_le32(table + 8);
+		segments += l->column[i].segments;
+		none |= l->column[i].segments == 0;
+	}
+	if (none || segments != l->segments)
 		return pr_error_set(err, "index: the head of a group is damaged");
 	l->slices_a_page = slices_of(l->stride);
 	return 0;
@@ -146,8 +134,7 @@ void
 pri_level2_begin(struct pri_level2_writer *w)
 {
 	w->count = 0;
-	w->columns = 0;
-	w->segments = 0;
+	w->columns = w->segments = 0;
 	w->squares = 0;
 }
 

@@ -35,17 +35,6 @@ of_ppp(uint32_t value)
 	return value == 0x21 ? PRI_ETHERTYPE_IP : value == 0x57 ? PRI_ETHERTYPE_IP6 : 0;
 }
 
-/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs: a filter for a trace file tests for those of the BSDs. */
-static uint16_t
-of_family(uint32_t family)
-{
-	if (family == 2)
-		return PRI_ETHERTYPE_IP;
-	return family == 10 || family == 24 || family == 28 || family == 30
-		       ? PRI_ETHERTYPE_IP6
-		       : 0;
-}
-
 static uint16_t
 of_nibble(uint8_t first)
 {
@@ -61,7 +50,11 @@ pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t
 	case PRI_TYPE_PPP:
 		return of_ppp(value);
 	case PRI_TYPE_FAMILY:
-		return of_family(value & 0xff ? value : value >> 24);
+		/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs: a filter for a trace file tests for those of the BSDs */
+		value = value & 0xff ? value : value >> 24;
+		if (value == 10 || value == 24 || value == 28 || value == 30)
+			return PRI_ETHERTYPE_IP6;
+		return value == 2 ? PRI_ETHERTYPE_IP : 0;
 	default:
 		return of_nibble((uint8_t)value);
 	}
@@ -219,54 +212,32 @@ pass_tags(struct walk *w, size_t type_at, uint16_t type)
 	return type;
 }
 
-static void
-take_macs(struct walk *w)
-{
-	struct pri_packet_fields *f = w->out;
-
-	if (has(w, 0, 6)) {
-		memcpy(f->macs, w->data, 6);
-		f->have |= PRI_FIELD_MAC_DST;
-	}
-	if (has(w, 6, 6)) {
-		memcpy(f->macs + 6, w->data + 6, 6);
-		f->have |= PRI_FIELD_MAC_SRC;
-	}
-}
-
-/* The first type as an Ethertype; 0: none. */
-static uint16_t
-first_type(struct walk *w, const struct pri_linktype_layout *l)
-{
-	size_t len = l->form == PRI_TYPE_NIBBLE ? 1 : l->form == PRI_TYPE_FAMILY ? 4 : 2;
-	size_t at = l->form == PRI_TYPE_NIBBLE ? l->net_at : l->type_at;
-	uint32_t value;
-
-	if (!has(w, at, len))
-		return 0;
-	value = len == 1   ? w->data[at]
-		: len == 2 ? pr_get_be16(w->data + at)
-			   : pr_get_be32(w->data + at);
-	return pri_linktype_layout_ethertype(l, value);
-}
-
-/* On Ethernet 0 is a type like others: a length. */
 void
-pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uint8_t *data,
+pri_packet_fields_parse(const struct pri_linktype_layout *l, const uint8_t *data,
 	uint32_t caplen, struct pri_packet_fields *out)
 {
-	struct walk w = {.data = data, .len = caplen, .net = layout->net_at, .out = out};
-	uint16_t type;
+	struct walk w = {.data = data, .len = caplen, .net = l->net_at, .out = out};
+	size_t len = l->form == PRI_TYPE_NIBBLE ? 1 : l->form == PRI_TYPE_FAMILY ? 4 : 2;
+	size_t at = l->form == PRI_TYPE_NIBBLE ? l->net_at : l->type_at;
+	uint32_t value = 0;
+	uint16_t type = 0;
 
 	memset(out, 0, sizeof(*out));
-	type = first_type(&w, layout);
-	if (type || (layout->form == PRI_TYPE_ETHER && has(&w, layout->type_at, 2)))
-		add_type(&w, type);
-	if (layout->ether) {
-		take_macs(&w);
-		type = pass_tags(&w, layout->type_at, type);
+	if (has(&w, at, len)) {
+		for (size_t i = 0; i < len; i++)
+			value = value << 8 | data[at + i];
+		type = pri_linktype_layout_ethertype(l, value);
+		/* on Ethernet 0 is a type like others: a length */
+		if (type || l->form == PRI_TYPE_ETHER)
+			add_type(&w, type);
 	}
-	if (layout->ether && (type == PRI_ETHERTYPE_MPLS || type == PRI_ETHERTYPE_PPPOE))
+	for (size_t i = 0; i < 2 && l->ether && has(&w, 6 * i, 6); i++) {
+		memcpy(out->macs + 6 * i, data + 6 * i, 6);
+		out->have |= i ? PRI_FIELD_MAC_SRC : PRI_FIELD_MAC_DST;
+	}
+	if (l->ether)
+		type = pass_tags(&w, l->type_at, type);
+	if (l->ether && (type == PRI_ETHERTYPE_MPLS || type == PRI_ETHERTYPE_PPPOE))
 		type = pass_inner(&w, type);
 	if (type == PRI_ETHERTYPE_IP)
 		take_ip(&w);

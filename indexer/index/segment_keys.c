@@ -161,29 +161,21 @@ add_pair(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, siz
 	add(s, PRI_KEY_PAIR, pair, 2 * len);
 }
 
-PRI_IN_PLACE void
-add_service(
-	struct pri_segment_keys *s, const uint8_t *address, size_t len, const uint8_t *port)
-{
-	uint8_t service[16 + 2];
-
-	memcpy(service, address, len);
-	memcpy(service + len, port, 2);
-	add(s, PRI_KEY_SERVICE, service, len + 2);
-}
-
 /* ports: both, as in the packet. */
 PRI_IN_PLACE void
 add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, size_t len,
 	const uint8_t *ports)
 {
-	for (int i = 0; i < 2; i++) {
-		const uint8_t *port = ports + 2 * i;
+	uint8_t service[16 + 2];
+
+	for (int i = 0; i < 4; i++) {
+		const uint8_t *port = ports + i / 2 * 2;
 
 		if (!pri_port_is_service(pr_get_be16(port)))
 			continue;
-		add_service(s, src, len, port);
-		add_service(s, dst, len, port);
+		memcpy(service, i % 2 ? dst : src, len);
+		memcpy(service + len, port, 2);
+		add(s, PRI_KEY_SERVICE, service, len + 2);
 	}
 }
 
@@ -254,21 +246,6 @@ ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 	add_hosts(s, layout, at, 16, ports);
 }
 
-static inline void
-plain_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
-	const uint64_t *more)
-{
-	uint8_t protocol = (uint8_t)(layout->id[2] >> 8);
-
-	add_link(s, layout);
-	if (!test_and_set(s->seen_protocols, protocol))
-		add(s, PRI_KEY_PROTO, &protocol, 1);
-	if (pri_header_layout_version(layout) == 4)
-		ip_keys(s, layout);
-	else
-		ip6_keys(s, layout, more);
-}
-
 /* ---- other layouts ---- */
 
 static void
@@ -330,16 +307,28 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 static int
 make_keys(struct pri_segment_keys *s)
 {
+	unsigned version;
+	uint8_t protocol;
+
 	for (size_t i = 0; i < s->layouts.count; i++) {
 		const struct pri_header_layout *layout = &s->layouts.items[i];
 
 		if (pri_hashset_prepare(&s->keys, MOST) < 0 ||
 			pri_hashset_prepare(&s->wide, MOST) < 0)
 			return -1;
-		if (pri_header_layout_version(layout))
-			plain_keys(s, layout, s->layouts.more[i]);
-		else
+		version = pri_header_layout_version(layout);
+		if (!version) {
 			any_keys(s, pri_header_layout_fields(&s->layouts, layout), layout);
+			continue;
+		}
+		add_link(s, layout);
+		protocol = (uint8_t)(layout->id[2] >> 8);
+		if (!test_and_set(s->seen_protocols, protocol))
+			add(s, PRI_KEY_PROTO, &protocol, 1);
+		if (version == 4)
+			ip_keys(s, layout);
+		else
+			ip6_keys(s, layout, s->layouts.more[i]);
 	}
 	return 0;
 }
@@ -380,38 +369,6 @@ pri_segment_keys_free(struct pri_segment_keys *s)
 	*s = (struct pri_segment_keys){.composites = s->composites};
 }
 
-static int
-no_memory(struct pr_error *err)
-{
-	return pr_error_set(err, "no memory for indexing");
-}
-
-static void
-forget(struct pri_segment_keys *s)
-{
-	pri_hashset_clear(&s->keys);
-	pri_hashset_clear(&s->wide);
-	memset(s->buckets, 0, sizeof(s->buckets));
-	memset(s->seen_ports, 0, sizeof(s->seen_ports));
-	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
-	s->item = (struct pri_level1_segment){.sport_min = UINT16_MAX,
-		.dport_min = UINT16_MAX,
-		.held_form = PRI_HELD_ALL};
-	s->seq_count = 0;
-}
-
-static int
-prepare(struct pri_segment_keys *s, size_t packets, struct pr_error *err)
-{
-	if (PR_ARRAY_RESERVE(s->seqs, s->seq_room, packets) < 0)
-		return no_memory(err);
-	if (pri_header_layouts_begin(&s->layouts, packets) < 0 ||
-		pri_hosts_begin(&s->hosts, 2 * packets) < 0)
-		return no_memory(err);
-	forget(s);
-	return 0;
-}
-
 /* ---- packets ---- */
 
 /* Whole seconds, rounded down, also before 1970. */
@@ -419,17 +376,6 @@ static int64_t
 second_of(int64_t time)
 {
 	return time / PR_NS_PER_S - (time % PR_NS_PER_S < 0);
-}
-
-static uint8_t
-series_width(const struct pr_segment_header *h)
-{
-	uint64_t span = (uint64_t)second_of(h->max_time) - (uint64_t)second_of(h->min_time);
-	uint8_t width = 0;
-
-	while (span >> width >= PRI_LEVEL1_BUCKETS)
-		width++;
-	return width;
 }
 
 /* The interval of the series that the last packet was in: the next one is, too, as a rule. */
@@ -455,19 +401,11 @@ find_interval(const struct pri_segment_keys *s, int64_t time, struct interval *o
 	out->bucket = (struct pri_segment_keys_bucket *)&s->buckets[at];
 }
 
-/* Where a packet begins is only known from the one before it: so all lines are called for, in time. */
-static inline void
-fetch_ahead(const uint8_t *from, const uint8_t *to)
-{
-	for (; from < to; from += LINE)
-		__builtin_prefetch(from + AHEAD);
-}
-
 /*
  * Headers that take several looks are copied out: they must not change between one and the next. A plain
  * packet's take one.
  */
-static int
+static __attribute__((noinline)) int
 take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
 	struct pri_header_layout *layout, const struct pr_segment_step *step)
 {
@@ -517,10 +455,15 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	int rc;
 
 	s->item.keyed = linktype != NULL;
-	s->item.series_width = series_width(&r->header);
+	while (((uint64_t)second_of(r->header.max_time) -
+		       (uint64_t)second_of(r->header.min_time)) >>
+		s->item.series_width >= PRI_LEVEL1_BUCKETS)
+		s->item.series_width++;
 	pr_segment_walk_begin(&walk, r);
 	while ((rc = pr_segment_walk_next(&walk, &step)) == 1) {
-		fetch_ahead(from, walk.at);
+		/* where a packet begins is only known from the one before it: so all lines are called for, in time */
+		for (; from < walk.at; from += LINE)
+			__builtin_prefetch(from + AHEAD);
 		from = walk.at;
 		*seq++ = step.seq;
 		least = step.len < least ? step.len : least;
@@ -616,24 +559,21 @@ pri_segment_keys_take(
 	if (pr_segment_open(&r, body, len, err) < 0 || r.header.flags & PR_SEGMENT_MIXED)
 		return 1;
 	s->header = r.header;
-	if (prepare(s, r.header.count, err) < 0)
-		return -1;
-	rc = take_packets(s, &r);
-	if (rc != 0)
-		return rc < 0 ? no_memory(err) : 1;
-	if (make_keys(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
-		return no_memory(err);
-	return 0;
-}
-
-void
-pri_segment_keys_count_hosts(
-	const struct pri_segment_keys *s, struct pri_heavy_hitters *tops)
-{
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		const struct pri_host_stats *a = &s->hosts.items[i];
-
-		pri_heavy_hitters_add(
-			tops, a->bytes, a->len, a->hash, a->packets, a->traffic);
-	}
+	pri_hashset_clear(&s->keys);
+	pri_hashset_clear(&s->wide);
+	memset(s->buckets, 0, sizeof(s->buckets));
+	memset(s->seen_ports, 0, sizeof(s->seen_ports));
+	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
+	s->item = (struct pri_level1_segment){.sport_min = UINT16_MAX,
+		.dport_min = UINT16_MAX,
+		.held_form = PRI_HELD_ALL};
+	s->seq_count = 0;
+	rc = PR_ARRAY_RESERVE(s->seqs, s->seq_room, r.header.count) < 0 ||
+			     pri_header_layouts_begin(&s->layouts, r.header.count) < 0 ||
+			     pri_hosts_begin(&s->hosts, 2 * (size_t)r.header.count) < 0
+		     ? -1
+		     : take_packets(s, &r);
+	if (rc == 0 && (make_keys(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0))
+		rc = -1;
+	return rc < 0 ? pr_error_set(err, "no memory for indexing") : rc;
 }

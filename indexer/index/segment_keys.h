@@ -49,8 +49,5 @@ void pri_segment_keys_free(struct pri_segment_keys *keys);
  */
 int pri_segment_keys_take(
 	struct pri_segment_keys *keys, const void *body, size_t len, struct pr_error *err);
-/* Counts the segment's addresses. */
-void pri_segment_keys_count_hosts(
-	const struct pri_segment_keys *keys, struct pri_heavy_hitters *hitters);
 
 #endif

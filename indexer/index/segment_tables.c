@@ -45,14 +45,8 @@ pri_slots_begin(struct pri_slots *s, size_t most)
 
 	while (count < 2 * most)
 		count *= 2;
-	if (count > s->room) {
-		free(s->items);
-		s->room = 0;
-		s->items = malloc(count * sizeof(*s->items));
-		if (!s->items)
-			return -1;
-		s->room = count;
-	}
+	if (PR_ARRAY_RESERVE(s->items, s->room, count) < 0)
+		return -1;
 	memset(s->items, 0, count * sizeof(*s->items));
 	s->mask = count - 1;
 	return 0;
@@ -79,35 +73,29 @@ pri_header_layouts_begin(struct pri_header_layouts *k, size_t packets)
 	return pri_slots_begin(&k->slots, packets);
 }
 
-static struct pri_header_layout *
-find_or_add_other(struct pri_header_layouts *k, const struct pri_packet_fields *f)
-{
-	size_t bytes = pri_packet_fields_bytes(f);
-	size_t at = XXH3_64bits_withSeed(f, bytes, k->secret[0]) & k->slots.mask;
-	struct pri_header_layout *layout;
-
-	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
-		layout = &k->items[k->slots.items[at] - 1];
-		if (pri_header_layout_version(layout) == 0 &&
-			!memcmp(pri_header_layout_fields(k, layout), f, bytes))
-			return layout;
-	}
-	layout = pri_header_layouts_add(k, at);
-	memset(layout->id, 0, sizeof(layout->id));
-	layout->id[0] = k->odd_count;
-	k->odd[k->odd_count++] = *f;
-	return layout;
-}
-
 struct pri_header_layout *
 pri_header_layouts_add_other(struct pri_header_layouts *k,
 	const struct pri_linktype_layout *linktype, const uint8_t *data, uint32_t caplen,
 	uint32_t len)
 {
 	struct pri_packet_fields fields;
+	struct pri_header_layout *layout;
+	size_t bytes, at;
 
 	pri_packet_fields_parse(linktype, data, caplen, &fields);
-	return pri_header_layout_count(find_or_add_other(k, &fields), len);
+	bytes = pri_packet_fields_bytes(&fields);
+	at = XXH3_64bits_withSeed(&fields, bytes, k->secret[0]) & k->slots.mask;
+	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
+		layout = &k->items[k->slots.items[at] - 1];
+		if (pri_header_layout_version(layout) == 0 &&
+			!memcmp(pri_header_layout_fields(k, layout), &fields, bytes))
+			return pri_header_layout_count(layout, len);
+	}
+	layout = pri_header_layouts_add(k, at);
+	memset(layout->id, 0, sizeof(layout->id));
+	layout->id[0] = k->odd_count;
+	k->odd[k->odd_count++] = fields;
+	return pri_header_layout_count(layout, len);
 }
 
 /* ---- heavy hitters ---- */
@@ -122,6 +110,7 @@ pri_heavy_hitters_clear(struct pri_heavy_hitters *t)
 	t->packets_short = t->bytes_short = 0;
 }
 
+/* Where it is, or is to be. */
 static size_t
 slot_of(const struct pri_heavy_hitters *t, const uint8_t *address, size_t len,
 	uint16_t hash)
@@ -134,17 +123,6 @@ slot_of(const struct pri_heavy_hitters *t, const uint8_t *address, size_t len,
 		if (item->len == len && !memcmp(item->address, address, len))
 			break;
 	}
-	return at;
-}
-
-/* Of one that is not there. */
-static size_t
-free_slot(const struct pri_heavy_hitters *t, uint16_t hash)
-{
-	size_t at = hash & (SLOTS - 1);
-
-	while (t->slots[at])
-		at = (at + 1) & (SLOTS - 1);
 	return at;
 }
 
@@ -202,7 +180,8 @@ make_room(struct pri_heavy_hitters *t)
 	t->packets_short += packets;
 	memset(t->slots, 0, sizeof(t->slots));
 	for (size_t i = 0; i < kept; i++)
-		t->slots[free_slot(t, t->hashes[i])] = (uint16_t)(i + 1);
+		t->slots[slot_of(t, t->items[i].address, t->items[i].len, t->hashes[i])] =
+			(uint16_t)(i + 1);
 }
 
 void
@@ -214,7 +193,7 @@ pri_heavy_hitters_add(struct pri_heavy_hitters *t, const uint8_t *address, size_
 
 	if (!t->slots[at] && t->count == PRI_HEAVY_HITTERS_MAX) {
 		make_room(t);
-		at = free_slot(t, hash);
+		at = slot_of(t, address, len, hash);
 	}
 	if (!t->slots[at]) {
 		t->hashes[t->count] = hash;

@@ -12,6 +12,7 @@
 #include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/packet_fields.h"
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 /*
@@ -146,16 +147,19 @@ pri_hashset_add_all(struct pri_hashset *s, const struct pri_hashset *other)
 {
 	const uint64_t *hashes = other->items;
 	const size_t n = other->count;
+	struct pri_hashset to; /* which what is written cannot change */
 
 	if (pri_hashset_prepare(s, n) < 0)
 		return -1;
+	to = *s;
 	for (size_t i = 0; i < n; i++) {
 		if (i + PRI_HASHSET_AHEAD < n)
-			__builtin_prefetch(&s->slots[pri_seeded_hash_slot(&s->slot,
+			__builtin_prefetch(&to.slots[pri_seeded_hash_slot(&to.slot,
 						   hashes[i + PRI_HASHSET_AHEAD])],
 				1);
-		pri_hashset_put(s, hashes[i]);
+		pri_hashset_put(&to, hashes[i]);
 	}
+	s->count = to.count;
 	return 0;
 }
 
@@ -210,17 +214,10 @@ pri_hosts_free(struct pri_hosts *a)
 static inline int
 pri_hosts_begin(struct pri_hosts *a, size_t most)
 {
-	if (most > a->room) {
-		free(a->items);
-		a->room = 0;
-		a->items = malloc(most * sizeof(*a->items));
-		if (!a->items)
-			return -1;
-		a->room = most;
-	}
-	a->count = 0;
-	if (pri_slots_begin(&a->slots, most) < 0)
+	if (PR_ARRAY_RESERVE(a->items, a->room, most) < 0 ||
+		pri_slots_begin(&a->slots, most) < 0)
 		return -1;
+	a->count = 0;
 	pri_seeded_hash_set(&a->slot, a->slots.mask + 1);
 	return 0;
 }
@@ -339,31 +336,14 @@ pri_header_layouts_fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t
-pri_header_layouts_hash(
-	const struct pri_header_layouts *k, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
-{
-	const uint64_t *s = k->secret;
-
-	return pri_header_layouts_fold(id[0] ^ s[0], id[1] ^ s[1]) +
-	       pri_header_layouts_fold(id[2] ^ s[2], id[3] ^ s[3]);
-}
-
-static inline bool
-pri_header_layout_is(
-	const struct pri_header_layout *layout, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
-{
-	return !((layout->id[0] ^ id[0]) | (layout->id[1] ^ id[1]) |
-		 (layout->id[2] ^ id[2]) | (layout->id[3] ^ id[3]));
-}
-
 /* more: of IPv6 only, else NULL. */
 PRI_IN_PLACE struct pri_header_layout *
 pri_header_layouts_find_or_add(struct pri_header_layouts *k,
 	const uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint64_t *more)
 {
 	const uint64_t *s = k->secret;
-	uint64_t h = pri_header_layouts_hash(k, id);
+	uint64_t h = pri_header_layouts_fold(id[0] ^ s[0], id[1] ^ s[1]) +
+		     pri_header_layouts_fold(id[2] ^ s[2], id[3] ^ s[3]);
 	struct pri_header_layout *layout;
 	size_t at;
 
@@ -373,7 +353,8 @@ pri_header_layouts_find_or_add(struct pri_header_layouts *k,
 	for (at = (h ^ h >> 32) & k->slots.mask; k->slots.items[at];
 		at = (at + 1) & k->slots.mask) {
 		layout = &k->items[k->slots.items[at] - 1];
-		if (pri_header_layout_is(layout, id) &&
+		if (!((layout->id[0] ^ id[0]) | (layout->id[1] ^ id[1]) |
+			    (layout->id[2] ^ id[2]) | (layout->id[3] ^ id[3])) &&
 			(!more || !memcmp(k->more[k->slots.items[at] - 1], more,
 					  sizeof(*k->more))))
 			return layout;
