@@ -115,12 +115,6 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 	return pcap_over_ip(v, m, err);
 }
 
-static void
-on_scrape(void *arg, struct pr_metrics_page *page)
-{
-	prm_merger_scrape(arg, page);
-}
-
 static int
 run(const struct values *v, struct pr_error *err)
 {
@@ -139,7 +133,7 @@ run(const struct values *v, struct pr_error *err)
 	snprintf(name, sizeof(name), "%.60s %.60s", host,
 		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
 	if (m && v->metrics)
-		metrics = pr_metrics_serve(loop, v->metrics, on_scrape, m, err);
+		metrics = pr_metrics_serve(loop, v->metrics, prm_merger_scrape, m, err);
 	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0) {
 		pr_log_info("ready");
 		pr_notify("READY=1");

@@ -75,6 +75,7 @@ struct prm_fanout {
 	struct pr_tally_part part;
 	size_t tally_at; /* how much the client has been given */
 	int64_t mono, began; /* began: when options.real was */
+	Packrack__RunningQuery report;
 	struct follow follow;
 };
 
@@ -1028,9 +1029,11 @@ prm_fanout_state(const struct prm_fanout *f)
 	return &f->state;
 }
 
-void
-prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out)
+Packrack__RunningQuery *
+prm_fanout_report(struct prm_fanout *f)
 {
+	Packrack__RunningQuery *out = &f->report;
+
 	packrack__running_query__init(out);
 	out->number = f->state.number;
 	out->user = (char *)f->options.client.peer.user;
@@ -1042,4 +1045,5 @@ prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out)
 		out->nodes += f->legs[i].remote != NULL;
 		out->nodes_left += leg_live(&f->legs[i]);
 	}
+	return out;
 }

@@ -90,6 +90,6 @@ void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
 /* Valid while f is. */
 const struct prm_fanout_state *prm_fanout_state(const struct prm_fanout *f);
 /* What it costs so far. Texts are borrowed, valid while f is. */
-void prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out);
+Packrack__RunningQuery *prm_fanout_report(struct prm_fanout *f);
 
 #endif

@@ -20,7 +20,6 @@
 struct pcap_reader;
 
 struct prm_pcap_over_ip {
-	struct pr_loop *loop;
 	struct prm_merger *merger;
 	const struct prm_registry *registry;
 	struct pcap_port *ports;
@@ -367,35 +366,30 @@ prm_pcap_over_ip_check(const char *text, bool *loopback, struct pr_error *err)
 	return split(text, place, &link, err) < 0 ? -1 : pr_tcp_check(place, loopback, err);
 }
 
-struct prm_pcap_over_ip *
-prm_pcap_over_ip_create(struct pr_loop *loop, struct prm_merger *merger,
-	const struct prm_registry *registry)
-{
-	struct prm_pcap_over_ip *all = calloc(1, sizeof(*all));
-
-	if (all)
-		*all = (struct prm_pcap_over_ip){
-			.loop = loop, .merger = merger, .registry = registry};
-	return all;
-}
-
 int
-prm_pcap_over_ip_add(struct prm_pcap_over_ip *all, const char *text, struct pr_error *err)
+prm_pcap_over_ip_add(struct prm_pcap_over_ip **allp, struct pr_loop *loop,
+	struct prm_merger *merger, const struct prm_registry *registry, const char *text,
+	struct pr_error *err)
 {
+	struct prm_pcap_over_ip *all = *allp ? *allp : calloc(1, sizeof(*all));
 	struct pcap_port *port = calloc(1, sizeof(*port));
 	char place[PR_TCP_TEXT];
 	const char *link;
 	int fd;
 
-	if (!port || split(text, place, &link, err) < 0 || !(port->link = strdup(link))) {
+	*allp = all;
+	if (!all || !port || split(text, place, &link, err) < 0 ||
+		!(port->link = strdup(link))) {
 		free(port);
 		return pr_error_set(err, "no memory for listening on %s", text);
 	}
+	all->merger = merger;
+	all->registry = registry;
 	port->all = all;
 	fd = pr_tcp_listen(place, err);
 	if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0) {
-		port->listener = evconnlistener_new(pr_loop_base(all->loop), on_accept,
-			port, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+		port->listener = evconnlistener_new(pr_loop_base(loop), on_accept, port,
+			LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
 		if (!port->listener)
 			pr_error_set(err, "no memory for a port");
 	}

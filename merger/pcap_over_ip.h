@@ -38,10 +38,9 @@ int prm_pcap_over_ip_check(const char *place, bool *loopback, struct pr_error *e
 
 /* For the merger, which owns it. all NULL: no port was added. */
 struct prm_pcap_over_ip;
-struct prm_pcap_over_ip *prm_pcap_over_ip_create(struct pr_loop *loop,
-	struct prm_merger *merger, const struct prm_registry *registry);
-int prm_pcap_over_ip_add(
-	struct prm_pcap_over_ip *all, const char *place, struct pr_error *err);
+int prm_pcap_over_ip_add(struct prm_pcap_over_ip **all, struct pr_loop *loop,
+	struct prm_merger *merger, const struct prm_registry *registry, const char *place,
+	struct pr_error *err);
 void prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono);
 struct prm_pcap_over_ip_figures prm_pcap_over_ip_figures(
 	const struct prm_pcap_over_ip *all);

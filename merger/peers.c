@@ -43,6 +43,8 @@ prm_peers_create(struct pr_loop *loop, const char *name, struct prm_ownership *o
 			.ownership = ownership,
 			.done = done,
 			.arg = arg};
+	ownership->mergers[0] = (struct prm_owner){name, true};
+	ownership->count = 1;
 	return p;
 }
 

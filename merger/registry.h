@@ -28,6 +28,7 @@ struct prm_node_info {
 	struct prm_peer_ref address;
 	int64_t heard; /* monotonic: any message */
 	int64_t last_seen; /* real time of the same */
+	Packrack__NodeStatus shown; /* the owner's, for a status */
 };
 
 struct prm_registry {

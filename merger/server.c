@@ -53,9 +53,13 @@ struct waiting {
 };
 #define WAITING_NS (60 * PR_NS_PER_S) /* a step of a command takes a fraction of a second */
 
-struct counts {
+struct figures {
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
+	/* filled when they are asked for */
+	struct prm_pcap_over_ip_figures live;
+	struct prm_summaries_figures summaries;
+	uint64_t query_count, messages_bad, mergers_alive, summary_bytes_received;
 };
 
 struct prm_merger {
@@ -67,14 +71,14 @@ struct prm_merger {
 	struct prm_registry registry;
 	struct prm_ownership ownership;
 	struct prm_summaries *summaries;
-	struct prm_peers *peers; /* NULL: no other mergers */
+	struct prm_peers *peers;
 	struct waiting *waiting;
 	size_t waiting_queries; /* of these */
 	struct prm_fanout **queries;
 	size_t query_count;
 	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
 	uint64_t next_id;
-	struct counts counts;
+	struct figures figures;
 	int64_t last_name_warning; /* monotonic ns */
 };
 
@@ -126,9 +130,9 @@ queries_reap(struct prm_merger *m)
 
 		if (!state->done)
 			continue;
-		m->counts.packets_merged += state->matched;
-		m->counts.nodes_asked += state->asked;
-		m->counts.nodes_left_out += state->left_out;
+		m->figures.packets_merged += state->matched;
+		m->figures.nodes_asked += state->asked;
+		m->figures.nodes_left_out += state->left_out;
 		if (state->untold && (w = waiting_add(m, state->untold, state->id)))
 			w->queue_full = true;
 		prm_fanout_destroy(&m->queries[i]);
@@ -150,7 +154,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 {
 	struct prm_fanout *f;
 
-	o->number = m->counts.queries_total + 1;
+	o->number = m->figures.queries_total + 1;
 	o->registry = &m->registry;
 	o->summaries = m->summaries;
 	o->next_id = &m->next_id;
@@ -160,7 +164,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 	f = prm_fanout_create(o, err);
 	if (!f)
 		return NULL;
-	m->counts.queries_total++;
+	m->figures.queries_total++;
 	return m->queries[m->query_count++] = f;
 }
 
@@ -169,7 +173,7 @@ has_room(struct prm_merger *m, struct pr_error *err)
 {
 	if (m->query_count + m->waiting_queries < m->options.max_queries)
 		return true;
-	m->counts.queries_refused++;
+	m->figures.queries_refused++;
 	pr_error_set(err,
 		"%zu queries are running, which is all that --max-queries allows: "
 		"try again later",
@@ -216,7 +220,7 @@ on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
 	for (size_t i = 0; i < m->query_count; i++)
 		if (prm_fanout_on_message(m->queries[i], from, env, pr_now_mono()))
 			return;
-	m->counts.messages_unasked++; /* for example of a query that was cancelled */
+	m->figures.messages_unasked++; /* for example of a query that was cancelled */
 }
 
 /* Somebody else's query, by the number that the status shows. Its client gets End, cancelled. */
@@ -264,7 +268,7 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 	bool asked = false;
 
 	/* a query that follows is sent to all nodes (fanout.c) */
-	if (!m->peers || m->ownership.count < 2 || query->follow)
+	if (m->ownership.count < 2 || query->follow)
 		return false;
 	w = waiting_add(m, from, id);
 	if (!w)
@@ -520,7 +524,7 @@ on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 			waiting_remove(m, w);
 			return;
 		}
-	m->counts.messages_unasked++;
+	m->figures.messages_unasked++;
 }
 
 /* ---- status ---- */
@@ -530,29 +534,21 @@ on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 
 /* The counters: one row each, in status and in metrics. */
 
-/* Copies, for as long as a status or a page is made. */
-struct figures {
-	struct counts counts;
-	struct prm_pcap_over_ip_figures live;
-	struct prm_summaries_figures summaries;
-	uint64_t query_count, messages_bad, mergers_alive, summary_bytes_received;
-};
-
 #define PR_COUNTED struct figures
 static const struct pr_counter_row rows[] = {
-	PR_METRIC(counts.queries_total, "queries_total", PR_COUNTER, "queries_total",
+	PR_METRIC(queries_total, "queries_total", PR_COUNTER, "queries_total",
 		PR_ONE, NULL, "Queries that the merger was asked."),
 	PR_METRIC(query_count, "running_query_count", PR_GAUGE, "queries_running", PR_ONE,
 		NULL, "Queries that the merger is at."),
-	PR_COUNTER_OF(counts.queries_refused, "queries_refused",
+	PR_COUNTER_OF(queries_refused, "queries_refused",
 		"Queries refused because as many were running as may."),
-	PR_COUNTER_OF(counts.packets_merged, "merged_packets",
+	PR_COUNTER_OF(packets_merged, "merged_packets",
 		"Packets that matched, over all queries that have ended."),
-	PR_COUNTER_OF(counts.messages_unasked, "unasked_messages",
+	PR_COUNTER_OF(messages_unasked, "unasked_messages",
 		"Answers to no query, as after a cancel."),
-	PR_COUNTER_OF(counts.nodes_asked, "nodes_asked",
+	PR_COUNTER_OF(nodes_asked, "nodes_asked",
 		"Nodes that queries were sent to, over all queries that have ended."),
-	PR_COUNTER_OF(counts.nodes_left_out, "nodes_left_out",
+	PR_COUNTER_OF(nodes_left_out, "nodes_left_out",
 		"Nodes that queries were not sent to, as their summaries exclude a match."),
 	PR_GAUGE_OF(live.readers, "pcap_over_ip_readers",
 		"Readers of live traces (--pcap-over-ip)."),
@@ -591,12 +587,14 @@ static const struct pr_counter_row rows[] = {
 #undef PR_COUNTED
 
 static struct pr_counter_table
-fill_figures(const struct prm_merger *m, struct figures *f)
+fill_figures(struct prm_merger *m)
 {
-	*f = (struct figures){.counts = m->counts,
-		.query_count = m->query_count,
-		.live = prm_pcap_over_ip_figures(m->pcap_over_ip),
-		.mergers_alive = 1 + (m->peers ? prm_peers_alive(m->peers) : 0)};
+	struct figures *f = &m->figures;
+
+	f->query_count = m->query_count;
+	f->live = prm_pcap_over_ip_figures(m->pcap_over_ip);
+	f->mergers_alive = 1 + prm_peers_alive(m->peers);
+	f->messages_bad = 0;
 	for (size_t i = 0; i < m->listener_count; i++)
 		f->messages_bad += pr_rpc_bad_messages(m->listeners[i]->rpc);
 	prm_summaries_figures(m->summaries, &f->summaries);
@@ -607,18 +605,18 @@ fill_figures(const struct prm_merger *m, struct figures *f)
 /* The reply borrows all its texts from the registry. */
 struct reply {
 	Packrack__Status status;
-	Packrack__NodeStatus *node_buf, **nodes;
+	Packrack__NodeStatus **nodes;
 	Packrack__LinkInfo **links;
-	Packrack__RunningQuery *query_buf, **queries;
+	Packrack__RunningQuery **queries;
 	Packrack__Value value_buf[VALUES_MAX], *values[VALUES_MAX];
 };
 
 static void
-add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
+add_node(struct reply *r, struct prm_node_info *node, int64_t mono,
 	const struct prm_summaries *summaries)
 {
 	const Packrack__Hello *hello = node->hello;
-	Packrack__NodeStatus *s = &r->node_buf[r->status.n_nodes];
+	Packrack__NodeStatus *s = &node->shown;
 	const struct prm_node_summaries *list = prm_summaries_find(summaries, hello->name);
 
 	if (hello->status)
@@ -656,31 +654,23 @@ add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
 }
 
 static void
-reply_make(struct reply *r, const struct prm_merger *m)
+reply_make(struct reply *r, struct prm_merger *m)
 {
 	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
-	struct figures figures;
-	size_t count = m->registry.count ? m->registry.count : 1;
 
-	*r = (struct reply){.node_buf = calloc(count, sizeof(*r->node_buf)),
-		.nodes = calloc(count, sizeof(*r->nodes)),
+	*r = (struct reply){.nodes = calloc(m->registry.count + 1, sizeof(*r->nodes)),
 		.links = calloc(LINKS_MAX, sizeof(*r->links)),
-		.query_buf = calloc(m->query_count + 1, sizeof(*r->query_buf)),
 		.queries = calloc(m->query_count + 1, sizeof(*r->queries))};
 	packrack__status__init(&r->status);
 	r->status.program = (char *)"packrack-merger";
 	r->status.version = (char *)PACKRACK_VERSION;
 	r->status.state = (char *)"running";
 	r->status.time = pr_now_real();
-	if (r->node_buf && r->nodes && r->links)
-		for (size_t i = 0; i < m->registry.count; i++)
-			add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
-	if (r->query_buf && r->queries)
-		for (size_t i = 0; i < m->query_count; i++) {
-			prm_fanout_report(m->queries[i], &r->query_buf[i]);
-			r->queries[r->status.n_queries++] = &r->query_buf[i];
-		}
-	pr_values_add_table(&values, fill_figures(m, &figures));
+	for (size_t i = 0; r->nodes && r->links && i < m->registry.count; i++)
+		add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
+	for (size_t i = 0; r->queries && i < m->query_count; i++)
+		r->queries[r->status.n_queries++] = prm_fanout_report(m->queries[i]);
+	pr_values_add_table(&values, fill_figures(m));
 	r->status.n_values = values.count;
 	r->status.queries = r->queries;
 	r->status.nodes = r->nodes;
@@ -691,10 +681,8 @@ reply_make(struct reply *r, const struct prm_merger *m)
 static void
 reply_free(struct reply *r)
 {
-	free(r->node_buf);
 	free(r->nodes);
 	free(r->links);
-	free(r->query_buf);
 	free(r->queries);
 }
 
@@ -710,14 +698,14 @@ on_status(struct prm_merger *m, const struct prm_peer_ref *from,
 }
 
 void
-prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page)
+prm_merger_scrape(void *merger, struct pr_metrics_page *page)
 {
-	struct figures figures;
+	struct prm_merger *m = merger;
 	struct reply r;
 
 	reply_make(&r, m);
 	pr_status_metrics_build(page, r.status.program);
-	pr_metrics_table(page, "packrack_merger_", fill_figures(m, &figures));
+	pr_metrics_table(page, "packrack_merger_", fill_figures(m));
 	for (size_t i = 0; i < r.status.n_nodes; i++) {
 		pr_metrics_label(page, {"node", r.nodes[i]->name});
 		pr_status_metrics_node(page, "packrack_merger_node_", r.nodes[i], true);
@@ -770,11 +758,6 @@ int
 prm_merger_peer(struct prm_merger *m, const char *endpoint, const struct pr_rpc_keys *keys,
 	struct pr_error *err)
 {
-	if (!m->peers)
-		m->peers = prm_peers_create(
-			m->loop, m->options.name, &m->ownership, on_routes_complete, m);
-	if (!m->peers)
-		return pr_error_set(err, "no memory for other mergers");
 	return prm_peers_add(m->peers, endpoint, keys, err);
 }
 
@@ -827,8 +810,7 @@ tick(void *arg)
 	int64_t now = pr_now_mono();
 	const char *name;
 
-	if (m->peers)
-		prm_peers_tick(m->peers, now);
+	prm_peers_tick(m->peers, now);
 	waiting_tick(m, now);
 	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
 		struct prm_peer_ref *node = &m->registry.nodes[i]->address;
@@ -857,21 +839,19 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 {
 	struct prm_merger *m = calloc(1, sizeof(*m));
 
-	if (!m) {
-		pr_error_set(err, "no memory for a merger");
-		return NULL;
-	}
+	if (!m)
+		return pr_error_null(err, "no memory for a merger");
 	m->loop = loop;
 	m->next_id = UINT64_C(1) << 32; /* above the ids that clients choose */
 	m->options = *options;
 	if (!m->options.max_queries)
 		m->options.max_queries = PRM_MERGER_QUERIES_DEFAULT;
 	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
-	m->ownership = (struct prm_ownership){
-		.mergers = {{.name = "", .alive = true}}, .count = 1};
+	m->peers = prm_peers_create(loop, options->name ? options->name : "", &m->ownership,
+		on_routes_complete, m);
 	m->summaries = prm_summaries_create(m->options.summaries, &m->ownership, err);
 	m->timer = pr_timer_create(loop, TICK_NS, tick, m, err);
-	if (m->queries && m->timer && m->summaries)
+	if (m->queries && m->timer && m->summaries && m->peers)
 		return m;
 	if (m->timer)
 		pr_error_set(err, "no memory for a merger");
@@ -902,11 +882,7 @@ prm_merger_listen(struct prm_merger *m, const char *endpoint,
 int
 prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err)
 {
-	if (!m->pcap_over_ip)
-		m->pcap_over_ip = prm_pcap_over_ip_create(m->loop, m, &m->registry);
-	if (!m->pcap_over_ip)
-		return pr_error_set(err, "no memory for listening on %s", place);
-	return prm_pcap_over_ip_add(m->pcap_over_ip, place, err);
+	return prm_pcap_over_ip_add(&m->pcap_over_ip, m->loop, m, &m->registry, place, err);
 }
 
 void

@@ -39,7 +39,7 @@ int prm_merger_listen(struct prm_merger *m, const char *endpoint,
 /* Serves live packets on a TCP port (pcap_over_ip.h). */
 int prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err);
 /* All figures of its status. */
-void prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page);
+void prm_merger_scrape(void *merger, struct pr_metrics_page *page);
 /* Another merger, with which this one shares the summaries. keys: as a client. */
 int prm_merger_peer(struct prm_merger *m, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);

@@ -15,6 +15,9 @@ struct pr_error {
 int pr_error_set(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Same, for callers that return a pointer. */
+#define pr_error_null(...) (pr_error_set(__VA_ARGS__), NULL)
+
 /* Same, with ": " and strerror(errno) appended. */
 int pr_error_errno(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
