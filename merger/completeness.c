@@ -215,10 +215,8 @@ series_of(struct prm_completeness *c, uint64_t epoch, uint32_t link, const char 
 		return c->series[at];
 	if (c->series_count >= PRM_COMPLETENESS_SERIES_MAX ||
 		PR_ARRAY_GROW(c->series, c->series_count) < 0 ||
-		!(series = malloc(sizeof(*series)))) {
-		pr_error_set(err, "no memory for %s", what);
-		return NULL;
-	}
+		!(series = malloc(sizeof(*series))))
+		return pr_error_null(err, "no memory for %s", what);
 	*series = (struct series){
 		.epoch = epoch, .link = link, .in_scope = prm_link_is(c->link, link)};
 	memmove(&c->series[at + 1], &c->series[at],

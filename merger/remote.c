@@ -145,10 +145,8 @@ prm_remote_create(struct pr_error *err)
 {
 	struct prm_remote *r = calloc(1, sizeof(*r));
 
-	if (!r) {
-		pr_error_set(err, "no memory for a node's answer");
-		return NULL;
-	}
+	if (!r)
+		return pr_error_null(err, "no memory for a node's answer");
 	r->source = (struct pr_source){.next = remote_next, .destroy = let_go};
 	r->watermark = r->passed = INT64_MIN;
 	return r;

@@ -57,8 +57,7 @@ prm_trace_hash_create(struct pr_error *err)
 	if (state && XXH3_128bits_reset(state) == XXH_OK)
 		return (struct prm_trace_hash *)state;
 	XXH3_freeState(state);
-	pr_error_set(err, "no memory for the hash of a trace");
-	return NULL;
+	return pr_error_null(err, "no memory for the hash of a trace");
 }
 
 void
@@ -512,8 +511,7 @@ prm_trace_create(struct prm_output *out, const struct prm_trace_options *options
 	if (w && w->comment && w->filter && (w->hash = prm_trace_hash_create(err)))
 		return w;
 	prm_trace_destroy(&w);
-	pr_error_set(err, "no memory for writing a trace");
-	return NULL;
+	return pr_error_null(err, "no memory for writing a trace");
 }
 
 void

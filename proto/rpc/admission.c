@@ -194,10 +194,8 @@ pr_zap_create(struct event_base *base, void *ctx, const char *dir, struct pr_err
 {
 	struct pr_zap *zap = calloc(1, sizeof(*zap));
 
-	if (!zap) {
-		pr_error_set(err, "no memory");
-		return NULL;
-	}
+	if (!zap)
+		return pr_error_null(err, "no memory");
 	zap->enrolled = pr_enrolled_open(dir, err);
 	if (!zap->enrolled)
 		goto fail;

@@ -28,8 +28,7 @@ pr_keys_path(const char *dir, const char *name, struct pr_error *err)
 
 	if (asprintf(&path, "%s/%s", dir, name) >= 0)
 		return path;
-	pr_error_set(err, "no memory");
-	return NULL;
+	return pr_error_null(err, "no memory");
 }
 
 const char *

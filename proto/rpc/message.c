@@ -421,16 +421,12 @@ pr_message_unpack(const void *data, size_t len, struct pr_error *err)
 		.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
 	Packrack__Envelope *env;
 
-	if (len > PR_RPC_MESSAGE_MAX) {
-		pr_error_set(err, "message of %zu bytes: at most %d are taken", len,
+	if (len > PR_RPC_MESSAGE_MAX)
+		return pr_error_null(err, "message of %zu bytes: at most %d are taken", len,
 			PR_RPC_MESSAGE_MAX);
-		return NULL;
-	}
 	env = unpack(&allocator, data, len);
-	if (!env) {
-		pr_error_set(err, "%zu bytes that are not a packrack message", len);
-		return NULL;
-	}
+	if (!env)
+		return pr_error_null(err, "%zu bytes that are not a packrack message", len);
 	if (pr_message_check(env, err) < 0)
 		pr_message_free(&env);
 	return env;

@@ -313,10 +313,8 @@ pr_zevent_create(struct event_base *base, void *socket, const struct pr_zevent_c
 	int fd = -1;
 	size_t len = sizeof(fd);
 
-	if (!z) {
-		pr_error_set(err, "no memory");
-		return NULL;
-	}
+	if (!z)
+		return pr_error_null(err, "no memory");
 	z->socket = socket;
 	z->calls = *calls;
 	if (zmq_getsockopt(socket, ZMQ_FD, &fd, &len) == 0) {
@@ -366,10 +364,8 @@ pr_monitor_open(void *ctx, void *socket, const char *endpoint,
 {
 	struct pr_monitor *m = calloc(1, sizeof(*m));
 
-	if (!m) {
-		pr_error_set(err, "no memory for a connection");
-		return NULL;
-	}
+	if (!m)
+		return pr_error_null(err, "no memory for a connection");
 	*m = (struct pr_monitor){.monitored = socket,
 		.endpoint = endpoint,
 		.dir = pr_rpc_has_keys(keys) ? keys->dir : NULL};

@@ -23,10 +23,8 @@ pr_tally_create(bool series, bool by_packets, size_t items_max, struct pr_error 
 {
 	struct pr_tally *t = calloc(1, sizeof(*t));
 
-	if (!t) {
-		pr_error_set(err, "no memory for counting");
-		return NULL;
-	}
+	if (!t)
+		return pr_error_null(err, "no memory for counting");
 	t->series = series;
 	t->by_packets = by_packets;
 	t->max = items_max ? items_max : PR_TALLY_ITEMS_MAX;
@@ -179,10 +177,8 @@ find(struct pr_tally *t, const void *key, size_t len, struct pr_error *err)
 	struct pr_tally_item *item;
 	size_t at;
 
-	if (len == 0 || len > PR_TALLY_KEY_MAX) {
-		pr_error_set(err, "a group's key of %zu bytes", len);
-		return NULL;
-	}
+	if (len == 0 || len > PR_TALLY_KEY_MAX)
+		return pr_error_null(err, "a group's key of %zu bytes", len);
 	at = t->room ? slot_of(t, key, len) : 0;
 	if (t->room && t->slots[at])
 		return &t->items[t->slots[at] - 1];
