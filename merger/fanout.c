@@ -82,10 +82,11 @@ struct prm_fanout {
 /* Which nodes are asked, and what for. */
 
 static void
-leg_cancel(const struct leg *leg)
+leg_cancel(struct leg *leg)
 {
 	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
 
+	leg->remote->ended = true;
 	prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
 }
 
@@ -95,10 +96,8 @@ cancel_nodes(struct prm_fanout *f)
 	for (size_t i = 0; i < f->leg_count; i++) {
 		struct leg *leg = &f->legs[i];
 
-		if (leg->remote && !leg->remote->ended) {
+		if (leg->remote && !leg->remote->ended)
 			leg_cancel(leg);
-			leg->remote->ended = true;
-		}
 		leg->settled = true;
 	}
 }
@@ -151,8 +150,7 @@ drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
 	prm_completeness_failed(f->completeness, leg->index, why);
 	if (!leg->remote)
 		return;
-	leg->remote->ended = true; /* what it gave and told before is good, and counts */
-	leg_cancel(leg);
+	leg_cancel(leg); /* what it gave and told before is good, and counts */
 	send_source_end(f, leg);
 }
 
@@ -354,6 +352,7 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	uint64_t ids[PASS_MAX];
 	char *nodes[PASS_MAX];
 	size_t named = 0;
+	bool may_pass;
 
 	release(f);
 	f->merged = f->limited = f->has_kept = false;
@@ -365,18 +364,18 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	if (!f->completeness || !f->merge || ask_all(f, count_at_node, err) < 0)
 		return -1;
 	/* the client merges what it can merge, unless the merger has to see each packet */
-	f->passes = q->merges && !f->count_only && !f->limit && !f->follow.on &&
-		    f->leg_count <= PASS_MAX;
+	may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
+		   f->leg_count <= PASS_MAX;
 	sources.ids = ids;
 	sources.nodes = nodes;
-	for (size_t i = 0; f->passes && i < f->leg_count; i++)
+	for (size_t i = 0; may_pass && i < f->leg_count; i++)
 		if (leg_live(&f->legs[i])) {
 			ids[sources.n_ids++] = f->legs[i].id;
 			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
 				f->completeness, f->legs[i].index);
 		}
-	f->passes = sources.n_ids > 0;
-	if (f->passes)
+	f->passes |= sources.n_ids > 0; /* rounds that only count come after */
+	if (sources.n_ids)
 		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
 	grant_all(f);
 	return 0;
