@@ -131,34 +131,16 @@ prm_registry_heard(
 	return node;
 }
 
-static void
-remove_at(struct prm_registry *r, size_t at)
-{
-	node_free(r->nodes[at]);
-	memmove(&r->nodes[at], &r->nodes[at + 1], (r->count - at - 1) * sizeof(*r->nodes));
-	r->count--;
-}
-
 bool
 prm_registry_forget(struct prm_registry *r, const char *name)
 {
-	for (size_t i = 0; i < r->count; i++)
-		if (!strcmp(r->nodes[i]->hello->name, name)) {
-			remove_at(r, i);
-			return true;
-		}
-	return false;
-}
+	size_t at = 0;
 
-size_t
-prm_registry_expire(struct prm_registry *r, int64_t mono)
-{
-	size_t count = 0;
-
-	for (size_t i = r->count; i-- > 0;)
-		if (mono - r->nodes[i]->heard > PRM_NODE_FORGET_NS) {
-			remove_at(r, i);
-			count++;
-		}
-	return count;
+	while (at < r->count && strcmp(r->nodes[at]->hello->name, name) != 0)
+		at++;
+	if (at == r->count)
+		return false;
+	node_free(r->nodes[at]);
+	memmove(&r->nodes[at], &r->nodes[at + 1], (--r->count - at) * sizeof(*r->nodes));
+	return true;
 }

@@ -59,8 +59,6 @@ struct prm_node_info *prm_registry_heard(struct prm_registry *registry,
 struct prm_node_info *prm_registry_find(
 	const struct prm_registry *registry, const char *name);
 bool prm_registry_forget(struct prm_registry *registry, const char *name);
-/* Forgets those silent for a day; returns how many. */
-size_t prm_registry_expire(struct prm_registry *registry, int64_t mono);
 bool prm_node_connected(const struct prm_node_info *node, int64_t mono);
 
 /* Sends an envelope with this body. -1: it could not be sent. */

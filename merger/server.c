@@ -452,6 +452,13 @@ on_summaries(struct prm_merger *m, const struct prm_peer_ref *from,
 		prm_send(&node->address, 0, PACKRACK__ENVELOPE__BODY_SUMMARY_WANT, &want);
 }
 
+static bool
+forget(struct prm_merger *m, const char *node)
+{
+	prm_summaries_forget(m->summaries, node);
+	return prm_registry_forget(&m->registry, node);
+}
+
 /* ---- commands ---- */
 
 static void
@@ -503,10 +510,7 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 		ok = cancel_number(m, env->command->number, &text);
 	else if (strcmp(verb, "forget"))
 		pr_error_set(&text, "a merger does not %s: ask the dispatcher", verb);
-	else if (prm_registry_forget(&m->registry, name)) {
-		prm_summaries_forget(m->summaries, name);
-		ok = true;
-	} else
+	else if (!(ok = forget(m, name)))
 		pr_error_set(&text, "the merger knows no node %s", name);
 	command_done(from, env->id, ok, text.text);
 }
@@ -808,7 +812,6 @@ tick(void *arg)
 {
 	struct prm_merger *m = arg;
 	int64_t now = pr_now_mono();
-	const char *name;
 
 	prm_peers_tick(m->peers, now);
 	waiting_tick(m, now);
@@ -822,13 +825,9 @@ tick(void *arg)
 		prm_fanout_tick(m->queries[i], now);
 	prm_pcap_over_ip_tick(m->pcap_over_ip, now);
 	queries_reap(m);
-	if (!prm_registry_expire(&m->registry, now))
-		return;
-	for (size_t i = 0; (name = prm_summaries_name(m->summaries, i));)
-		if (prm_registry_find(&m->registry, name))
-			i++;
-		else
-			prm_summaries_forget(m->summaries, name);
+	for (size_t i = m->registry.count; i-- > 0;)
+		if (now - m->registry.nodes[i]->heard > PRM_NODE_FORGET_NS)
+			forget(m, m->registry.nodes[i]->hello->name);
 }
 
 /* ---- life ---- */

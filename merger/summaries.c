@@ -96,20 +96,20 @@ body_drop(
 }
 
 static void
-clear(struct prm_summaries *s, struct prm_node_summaries *c)
+drop_first(struct prm_summaries *s, struct prm_node_summaries *c, size_t gone)
 {
-	for (size_t i = 0; i < c->count; i++)
+	for (size_t i = 0; i < gone; i++)
 		body_drop(s, c, &c->items[i]);
-	s->figures.listed -= c->count;
-	c->count = 0;
-	c->next = 0;
-	c->forgotten_until = INT64_MIN;
+	s->figures.listed -= gone;
+	c->count -= gone;
+	if (c->count)
+		memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
 }
 
 static void
 node_free(struct prm_summaries *s, struct prm_node_summaries *c)
 {
-	clear(s, c);
+	drop_first(s, c, c->count);
 	packrack__coverage__free_unpacked(c->coverage, NULL);
 	free(c->items);
 	free(c->name);
@@ -133,25 +133,13 @@ prm_summaries_destroy(struct prm_summaries **sp)
 
 /* ---- nodes ---- */
 
-static struct prm_node_summaries *
-node_find(const struct prm_summaries *s, const char *node)
+struct prm_node_summaries *
+prm_summaries_find(const struct prm_summaries *s, const char *node)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (!strcmp(s->nodes[i]->name, node))
 			return s->nodes[i];
 	return NULL;
-}
-
-const struct prm_node_summaries *
-prm_summaries_find(const struct prm_summaries *s, const char *node)
-{
-	return node_find(s, node);
-}
-
-const char *
-prm_summaries_name(const struct prm_summaries *s, size_t at)
-{
-	return at < s->count ? s->nodes[at]->name : NULL;
 }
 
 void
@@ -168,7 +156,7 @@ prm_summaries_forget(struct prm_summaries *s, const char *node)
 static struct prm_node_summaries *
 find_or_make(struct prm_summaries *s, const char *node)
 {
-	struct prm_node_summaries *c = node_find(s, node);
+	struct prm_node_summaries *c = prm_summaries_find(s, node);
 
 	if (c)
 		return c;
@@ -200,16 +188,6 @@ prm_summary_span(const Packrack__SummaryInfo *i)
 		.last_otime = i->last_otime,
 		.min_time = i->min_time,
 		.max_time = i->max_time};
-}
-
-static void
-drop_first(struct prm_summaries *s, struct prm_node_summaries *c, size_t gone)
-{
-	for (size_t i = 0; i < gone; i++)
-		body_drop(s, c, &c->items[i]);
-	s->figures.listed -= gone;
-	c->count -= gone;
-	memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
 }
 
 static int
@@ -268,8 +246,11 @@ prm_summaries_coverage(struct prm_summaries *s, const char *node,
 	copy = c ? pr_message_copy(&few.base) : NULL;
 	if (!copy)
 		return pr_error_set(err, "no memory for the summaries of node %s", node);
-	if (c->coverage && c->coverage->boot != said->boot)
-		clear(s, c);
+	if (c->coverage && c->coverage->boot != said->boot) {
+		drop_first(s, c, c->count);
+		c->next = 0;
+		c->forgotten_until = INT64_MIN;
+	}
 	packrack__coverage__free_unpacked(c->coverage, NULL);
 	c->coverage = copy;
 	c->heard = mono;
@@ -360,7 +341,7 @@ make_room(struct prm_summaries *s)
 void
 prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Summary *m)
 {
-	struct prm_node_summaries *c = node_find(s, node);
+	struct prm_node_summaries *c = prm_summaries_find(s, node);
 	struct prm_summary_entry *h =
 		c && c->coverage->boot == m->boot ? find_in_node(c, m->number) : NULL;
 	size_t len = m->body.len, bytes = packrack__summary__get_packed_size(m);
@@ -407,7 +388,7 @@ size_t
 prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono, uint64_t *boot,
 	uint64_t numbers[PRM_SUMMARIES_WANT_MAX])
 {
-	struct prm_node_summaries *c = node_find(s, node);
+	struct prm_node_summaries *c = prm_summaries_find(s, node);
 	size_t waiting = 0, count = 0;
 
 	if (!c)

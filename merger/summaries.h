@@ -94,10 +94,8 @@ size_t prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mon
 /* The node is gone for good. */
 void prm_summaries_forget(struct prm_summaries *s, const char *node);
 
-/* The name of the i-th node; NULL: there are no more. */
-const char *prm_summaries_name(const struct prm_summaries *s, size_t i);
 /* NULL: the node has reported nothing. Valid until the next call that changes something. */
-const struct prm_node_summaries *prm_summaries_find(
+struct prm_node_summaries *prm_summaries_find(
 	const struct prm_summaries *s, const char *node);
 /* The summary of this number of the node of this boot; *list is the node's. NULL: none. */
 const struct prm_summary_entry *prm_summaries_find_by_boot(const struct prm_summaries *s,

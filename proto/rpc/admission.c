@@ -112,25 +112,18 @@ struct pr_zap {
 static size_t
 receive_frames(void *socket, struct frame *frames, size_t room)
 {
-	size_t count = 0, len;
-	int more = 1;
+	struct frame surplus;
+	size_t count = 0;
 
-	while (more) {
-		zmq_msg_t msg;
-		zmq_msg_init(&msg);
-		if (zmq_msg_recv(&msg, socket, ZMQ_DONTWAIT) < 0) {
-			zmq_msg_close(&msg);
+	do {
+		struct frame *f = count < room ? &frames[count] : &surplus;
+		int len = zmq_recv(socket, f->bytes, sizeof(f->bytes), ZMQ_DONTWAIT);
+
+		if (len < 0)
 			return 0;
-		}
-		len = zmq_msg_size(&msg);
-		if (count < room && len <= ZAP_FRAME_MAX) {
-			memcpy(frames[count].bytes, zmq_msg_data(&msg), len);
-			frames[count].len = len;
-		}
+		f->len = len <= ZAP_FRAME_MAX ? (size_t)len : 0;
 		count++;
-		more = zmq_msg_more(&msg);
-		zmq_msg_close(&msg);
-	}
+	} while (pr_socket_get(socket, ZMQ_RCVMORE));
 	return count;
 }
 

@@ -75,7 +75,8 @@ static int
 send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
 {
 	if (!rpc->connected_once &&
-		(rpc->pending_count || !(pr_socket_events(rpc->socket) & ZMQ_POLLOUT))) {
+		(rpc->pending_count ||
+			!(pr_socket_get(rpc->socket, ZMQ_EVENTS) & ZMQ_POLLOUT))) {
 		if (rpc->pending_count == PENDING_MAX) {
 			free(buf);
 			return pr_error_set(err, "no connection to %s yet", rpc->endpoint);
@@ -207,28 +208,12 @@ pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 /* ---- receiving ---- */
 
 static void
-refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
-	const char *why)
-{
-	char key[PR_KEY_TEXT];
-	int64_t now = pr_now_mono();
-
-	if (!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
-		now - rpc->said_not_allowed > 60 * PR_NS_PER_S) {
-		rpc->said_not_allowed = now;
-		snprintf(rpc->said_user, sizeof(rpc->said_user), "%s", peer->user);
-		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
-			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
-			pr_message_name(env), why);
-	}
-	send_failure(rpc, peer, env->id, why);
-}
-
-static void
 handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 {
+	char key[PR_KEY_TEXT];
 	Packrack__Envelope *env;
 	struct pr_error why;
+	int64_t now;
 
 	if (zmq_msg_size(msg) == 0) /* a probe */
 		return;
@@ -237,13 +222,23 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 		rpc->bad++;
 		return;
 	}
-	if (peer && !pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why))
-		refuse(rpc, peer, env, why.text);
-	else {
+	if (!peer || pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why)) {
 		rpc->received = msg;
 		rpc->call(rpc->arg, peer, env);
 		rpc->received = NULL;
+		pr_message_free(&env);
+		return;
 	}
+	now = pr_now_mono();
+	if (!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
+		now - rpc->said_not_allowed > 60 * PR_NS_PER_S) {
+		rpc->said_not_allowed = now;
+		snprintf(rpc->said_user, sizeof(rpc->said_user), "%s", peer->user);
+		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
+			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
+			pr_message_name(env), why.text);
+	}
+	send_failure(rpc, peer, env->id, why.text);
 	pr_message_free(&env);
 }
 

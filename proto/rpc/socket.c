@@ -240,12 +240,12 @@ struct pr_zevent {
 };
 
 int
-pr_socket_events(void *socket)
+pr_socket_get(void *socket, int option)
 {
-	int events = 0;
-	size_t len = sizeof(events);
+	int value = 0;
+	size_t len = sizeof(value);
 
-	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) < 0 ? 0 : events;
+	return zmq_getsockopt(socket, option, &value, &len) < 0 ? 0 : value;
 }
 
 void
@@ -272,7 +272,7 @@ static void
 on_wake(evutil_socket_t fd, short what, void *arg)
 {
 	struct pr_zevent *z = arg;
-	int events = pr_socket_events(z->socket);
+	int events = pr_socket_get(z->socket, ZMQ_EVENTS);
 	int64_t until = pr_now_mono() + ZEVENT_NS;
 
 	(void)fd;
@@ -280,7 +280,7 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 	for (int i = 0; i < ZEVENT_BATCH && events & ZMQ_POLLIN; i++) {
 		if (!z->calls.receive(z->calls.arg) || pr_now_mono() >= until)
 			break;
-		events = pr_socket_events(z->socket);
+		events = pr_socket_get(z->socket, ZMQ_EVENTS);
 	}
 	if (events & ZMQ_POLLOUT && z->want_write) {
 		z->want_write = false;
@@ -292,7 +292,7 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 void
 pr_zevent_check(struct pr_zevent *z)
 {
-	int events = pr_socket_events(z->socket);
+	int events = pr_socket_get(z->socket, ZMQ_EVENTS);
 
 	if (events & ZMQ_POLLIN || (events & ZMQ_POLLOUT && z->want_write))
 		run_again(z);

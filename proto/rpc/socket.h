@@ -24,8 +24,8 @@ bool pr_rpc_has_keys(const struct pr_rpc_keys *keys);
 
 /* Sets an option that is a number. 0 or -1. */
 int pr_socket_set(void *socket, int option, int value);
-/* ZMQ_POLLIN, ZMQ_POLLOUT */
-int pr_socket_events(void *socket);
+/* 0: also when it cannot be had. */
+int pr_socket_get(void *socket, int option);
 /* Drops the frames that the last message has more. */
 void pr_socket_drop_rest(void *socket);
 /* Hands buf (from malloc) over to ZeroMQ and sends it without blocking; -1 and errno. */
