@@ -540,8 +540,8 @@ on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 
 #define PR_COUNTED struct figures
 static const struct pr_counter_row rows[] = {
-	PR_METRIC(queries_total, "queries_total", PR_COUNTER, "queries_total",
-		PR_ONE, NULL, "Queries that the merger was asked."),
+	PR_METRIC(queries_total, "queries_total", PR_COUNTER, "queries_total", PR_ONE, NULL,
+		"Queries that the merger was asked."),
 	PR_METRIC(query_count, "running_query_count", PR_GAUGE, "queries_running", PR_ONE,
 		NULL, "Queries that the merger is at."),
 	PR_COUNTER_OF(queries_refused, "queries_refused",
