@@ -112,7 +112,7 @@ struct pr_zap {
 static size_t
 receive_frames(void *socket, struct frame *frames, size_t room)
 {
-	struct frame surplus;
+	struct frame surplus = {.len = 0};
 	size_t count = 0;
 
 	do {
