@@ -73,17 +73,8 @@ learn_links(struct pcap_reader *r)
 		return;
 	r->links_known = now;
 	for (size_t i = 0; i < nodes->count; i++)
-		for (size_t j = 0; j < nodes->nodes[i]->hello->n_links; j++) {
-			const Packrack__LinkInfo *l = nodes->nodes[i]->hello->links[j];
-			struct prm_trace_link link = {.epoch = l->epoch,
-				.link = (uint16_t)l->link,
-				.linktype = (uint16_t)l->linktype,
-				.snaplen = l->snaplen,
-				.name = l->name,
-				.speed = l->speed};
-
-			prm_trace_link(r->trace, &link, NULL);
-		}
+		for (size_t j = 0; j < nodes->nodes[i]->hello->n_links; j++)
+			prm_trace_link(r->trace, nodes->nodes[i]->hello->links[j], NULL);
 }
 
 static int

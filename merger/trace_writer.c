@@ -101,12 +101,12 @@ prm_trace_hash_text(const struct prm_trace_hash *h, char out[PRM_TRACE_HASH_TEXT
 #define SECONDS_MAX INT64_C(0xffffffff)
 
 static int
-interface_find_or_add(struct prm_trace_writer *w, const char *name, uint16_t link,
-	uint16_t linktype, size_t *out, struct pr_error *err)
+interface_find_or_add(struct prm_trace_writer *w, const char *name, uint32_t link,
+	uint32_t linktype, size_t *out, struct pr_error *err)
 {
 	char made_up[24];
 
-	if (!name || !name[0]) {
+	if (!name[0]) {
 		snprintf(made_up, sizeof(made_up), "link %u", link);
 		name = made_up;
 	}
@@ -117,7 +117,7 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint16_t lin
 	if (PR_ARRAY_GROW(w->interfaces, w->interface_count) < 0)
 		return pr_error_set(err, "no memory for another interface");
 	w->interfaces[*out] = (struct trace_interface){.name = strdup(name),
-		.linktype = linktype,
+		.linktype = (uint16_t)linktype,
 		.number = UINT32_MAX,
 		.ancient = UINT32_MAX};
 	if (!w->interfaces[*out].name)
@@ -449,24 +449,24 @@ write_silent(struct prm_trace_writer *w, struct pr_error *err)
 }
 
 static int
-pcapng_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *statistics,
-	size_t statistic_count, const char *const *comments, size_t comment_count,
+pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
+	size_t ledger_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
 	struct trace_interface none = {.name = (char *)"none", .linktype = ETHERNET};
 	struct trace_interface *interface;
 
 	/* of each interface, over the epochs of its link */
-	for (size_t i = 0, at; i < statistic_count; i++) {
-		const struct prm_trace_statistics *s = &statistics[i];
+	for (size_t i = 0, at; i < ledger_count; i++) {
+		const Packrack__Ledger *l = ledgers[i];
 
-		if (interface_find_or_add(w, s->name, s->link, s->linktype, &at, err) < 0)
+		if (interface_find_or_add(w, l->name, l->link, l->linktype, &at, err) < 0)
 			return -1;
 		interface = &w->interfaces[at];
 		interface->told = true;
-		interface->received += s->received;
-		interface->dropped_kernel += s->dropped_kernel;
-		interface->dropped_interface += s->dropped_interface;
+		interface->received += l->last_seq;
+		interface->dropped_kernel += l->dropped_kernel + l->dropped_ring;
+		interface->dropped_interface += l->dropped_interface;
 	}
 	if (write_silent(w, err) < 0)
 		return -1;
@@ -533,42 +533,42 @@ prm_trace_destroy(struct prm_trace_writer **wp)
 }
 
 static bool
-link_is(const struct trace_link *l, uint64_t epoch, uint16_t link, uint16_t linktype)
+link_is(const struct trace_link *l, uint64_t epoch, uint32_t link, uint32_t linktype)
 {
 	return l->epoch == epoch && l->link == link && l->linktype == linktype;
 }
 
 static int
-link_find_or_add(struct prm_trace_writer *w, const struct prm_trace_link *link,
-	size_t *index, struct pr_error *err)
+link_find_or_add(struct prm_trace_writer *w, uint64_t epoch, uint32_t link,
+	uint32_t linktype, const char *name, size_t *index, struct pr_error *err)
 {
 	size_t interface;
 
 	for (*index = 0; *index < w->link_count; ++*index)
-		if (link_is(&w->links[*index], link->epoch, link->link, link->linktype))
+		if (link_is(&w->links[*index], epoch, link, linktype))
 			return 0;
 	if (w->link_count >= LINKS_MAX)
 		return pr_error_set(err, "more than %d links in one answer", LINKS_MAX);
-	if (interface_find_or_add(
-		    w, link->name, link->link, link->linktype, &interface, err) < 0)
+	if (interface_find_or_add(w, name, link, linktype, &interface, err) < 0)
 		return -1;
 	if (PR_ARRAY_GROW(w->links, w->link_count) < 0)
 		return pr_error_set(err, "no memory for another link");
 	w->links[w->link_count++] =
-		(struct trace_link){link->epoch, link->link, link->linktype, interface};
+		(struct trace_link){epoch, (uint16_t)link, (uint16_t)linktype, interface};
 	return 0;
 }
 
 int
 prm_trace_link(
-	struct prm_trace_writer *w, const struct prm_trace_link *link, struct pr_error *err)
+	struct prm_trace_writer *w, const Packrack__LinkInfo *link, struct pr_error *err)
 {
 	struct trace_interface *interface;
 	size_t index;
 
 	if (!w->begun && link->snaplen > w->snaplen && link->snaplen <= INT32_MAX)
 		w->snaplen = link->snaplen;
-	if (link_find_or_add(w, link, &index, err) < 0)
+	if (link_find_or_add(w, link->epoch, link->link, link->linktype, link->name, &index,
+		    err) < 0)
 		return -1;
 	interface = &w->interfaces[w->links[index].interface];
 	if (link->speed && interface->speed && link->speed != interface->speed)
@@ -601,15 +601,14 @@ int
 prm_trace_packet(
 	struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
 {
-	const struct prm_trace_link link = {
-		.epoch = p->epoch, .link = p->link, .linktype = p->linktype};
 	size_t *cached = &w->cache[((p->epoch ^ p->epoch >> 32) * 0x9E3779B1u + p->link) %
 				   TRACE_CACHE];
 	struct trace_interface *interface;
 	size_t index = *cached - 1;
 
 	if (!*cached || !link_is(&w->links[index], p->epoch, p->link, p->linktype)) {
-		if (link_find_or_add(w, &link, &index, err) < 0)
+		if (link_find_or_add(w, p->epoch, p->link, p->linktype, "", &index, err) <
+			0)
 			return -1;
 		*cached = index + 1;
 	}
@@ -627,14 +626,14 @@ prm_trace_packet(
 }
 
 int
-prm_trace_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *statistics,
-	size_t statistic_count, const char *const *comments, size_t comment_count,
+prm_trace_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
+	size_t ledger_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
 	if (prm_trace_begin(w, err) < 0)
 		return -1;
-	if (w->format == PRM_TRACE_PCAPNG && pcapng_finish(w, statistics, statistic_count,
-						     comments, comment_count, err) < 0)
+	if (w->format == PRM_TRACE_PCAPNG &&
+		pcapng_finish(w, ledgers, ledger_count, comments, comment_count, err) < 0)
 		return -1;
 	return prm_output_sync(w->out, err);
 }

@@ -8,6 +8,7 @@
 
 #include "merger/output.h"
 #include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/source.h"
 
 /*
@@ -45,22 +46,6 @@ enum prm_trace_format { PRM_TRACE_PCAPNG, PRM_TRACE_PCAP, PRM_TRACE_PCAP_NS };
  */
 #define PRM_TRACE_SNAPLEN 262144
 
-struct prm_trace_link {
-	uint64_t epoch;
-	uint16_t link, linktype;
-	uint32_t snaplen;
-	const char *name; /* copied; NULL or "": "link N" */
-	uint64_t speed; /* bits/s; 0 unknown */
-};
-
-struct prm_trace_statistics {
-	const char
-		*name; /* of the link; several of one name, as of several epochs, add up */
-	uint16_t link, linktype;
-	uint64_t received; /* packets that got a seq, or 0 */
-	uint64_t dropped_kernel, dropped_interface;
-};
-
 struct prm_trace_options {
 	enum prm_trace_format format;
 	const char *comment; /* of the section: what was asked; or NULL */
@@ -74,9 +59,9 @@ struct prm_trace_writer *prm_trace_create(struct prm_output *out,
 	const struct prm_trace_options *options, struct pr_error *err);
 void prm_trace_destroy(struct prm_trace_writer **w); /* does not finish the file */
 
-/* Links known beforehand get their name; those of packets that come unannounced are made up. */
-int prm_trace_link(struct prm_trace_writer *w, const struct prm_trace_link *link,
-	struct pr_error *err);
+/* Links known beforehand get their name, or "link N" for ""; those of packets that come unannounced are made up. */
+int prm_trace_link(
+	struct prm_trace_writer *w, const Packrack__LinkInfo *link, struct pr_error *err);
 /*
  * The file's header, so that a reader at the other end of a pipe knows where it stands before there is
  * a packet; else it is written with the first. A pcap's link type is settled by it.
@@ -85,12 +70,12 @@ int prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err);
 int prm_trace_packet(
 	struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
 /*
- * Closes the trace: interface statistics (by link name) and comments (pcapng only; of at most
+ * Closes the trace: interface statistics (by link name; several of one, as of several epochs, add up) and comments (pcapng only; of at most
  * 65,535 bytes each, what is longer is cut), then all to the file.
  */
-int prm_trace_finish(struct prm_trace_writer *w,
-	const struct prm_trace_statistics *statistics, size_t statistic_count,
-	const char *const *comments, size_t comment_count, struct pr_error *err);
+int prm_trace_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
+	size_t ledger_count, const char *const *comments, size_t comment_count,
+	struct pr_error *err);
 
 /* Of the packets given so far, see trace_hash.h. */
 char *prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT]);

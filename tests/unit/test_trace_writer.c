@@ -127,7 +127,8 @@ END_TEST
 /* What libpcap would refuse the file for is not there unless a packet needs it. */
 START_TEST(test_pcapng_unused_interface)
 {
-	struct prm_trace_link sll = {.epoch = 5, .link = 1, .linktype = 113, .name = "any"};
+	const Packrack__LinkInfo sll = {
+		.epoch = 5, .link = 1, .linktype = 113, .name = (char *)"any"};
 	struct prm_output out;
 	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
@@ -175,22 +176,24 @@ option_of(const uint8_t *block, size_t from, uint16_t code)
 /* Each link of the answer has an interface and its own drops, though it has no packet there. */
 START_TEST(test_pcapng_silent_links)
 {
-	static const struct prm_trace_statistics s[] = {
-		{.name = "tap0", .linktype = 1, .received = 9, .dropped_kernel = 2},
-		{.name = "tap0", .linktype = 1, .received = 30, .dropped_interface = 4},
-		{.name = "tap1", .link = 1, .linktype = 1, .dropped_kernel = 7},
-		{.name = "any", .link = 2, .linktype = 113, .received = 1},
-		{.name = "", .link = 3, .linktype = 1, .received = 5},
+	static char tap0[] = "tap0", tap1[] = "tap1", any[] = "any", none[] = "";
+	static Packrack__Ledger s[] = {
+		{.name = tap0, .linktype = 1, .last_seq = 9, .dropped_kernel = 2},
+		{.name = tap0, .linktype = 1, .last_seq = 30, .dropped_interface = 4},
+		{.name = tap1, .link = 1, .linktype = 1, .dropped_kernel = 7},
+		{.name = any, .link = 2, .linktype = 113, .last_seq = 1},
+		{.name = none, .link = 3, .linktype = 1, .last_seq = 5},
 	};
-	struct prm_trace_link again = {
-		.epoch = 6, .linktype = 1, .name = "tap0", .speed = 1000};
+	Packrack__Ledger *list[] = {&s[0], &s[1], &s[2], &s[3], &s[4]};
+	const Packrack__LinkInfo again = {
+		.epoch = 6, .linktype = 1, .name = tap0, .speed = 1000};
 	struct prm_output out;
 	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
 	link_tap0(w);
 	ck_assert_int_eq(prm_trace_link(w, &again, NULL), 0);
 	write_packet(w, 77, 1);
-	ck_assert_int_eq(prm_trace_finish(w, s, 5, NULL, 0, NULL), 0);
+	ck_assert_int_eq(prm_trace_finish(w, list, 5, NULL, 0, NULL), 0);
 	read_back(w, &out);
 	/* two speeds: none is the interface's */
 	ck_assert_int_eq(option_of(block_of(1, 0), 16, 8), -1);

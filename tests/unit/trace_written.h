@@ -45,13 +45,14 @@ static inline void
 close_writer(struct prm_trace_writer *w, struct prm_output *out, const char *comment)
 {
 	struct pr_error err = {""};
-	struct prm_trace_statistics s = {.name = "tap0",
+	Packrack__Ledger ledger = {.name = (char *)"tap0",
 		.linktype = 1,
-		.received = 9,
+		.last_seq = 9,
 		.dropped_kernel = 2,
 		.dropped_interface = 1};
+	Packrack__Ledger *list[] = {&ledger};
 
-	ck_assert_msg(prm_trace_finish(w, &s, 1, &comment, comment ? 1 : 0, &err) == 0,
+	ck_assert_msg(prm_trace_finish(w, list, 1, &comment, comment ? 1 : 0, &err) == 0,
 		"%s", err.text);
 	read_back(w, out);
 }
@@ -91,8 +92,11 @@ expect(const uint8_t *want, size_t len)
 static inline void
 link_tap0_at(struct prm_trace_writer *w, uint64_t speed)
 {
-	struct prm_trace_link link = {
-		.epoch = 5, .linktype = 1, .snaplen = 96, .name = "tap0", .speed = speed};
+	const Packrack__LinkInfo link = {.epoch = 5,
+		.linktype = 1,
+		.snaplen = 96,
+		.name = (char *)"tap0",
+		.speed = speed};
 
 	ck_assert_int_eq(prm_trace_link(w, &link, NULL), 0);
 }

@@ -233,17 +233,9 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	s->trace = prm_trace_create(&s->out, &o, err);
 	if (!s->trace)
 		return -1;
-	for (size_t i = 0; i < count; i++) {
-		struct prm_trace_link link = {.epoch = links[i]->epoch,
-			.link = links[i]->link,
-			.linktype = links[i]->linktype,
-			.snaplen = links[i]->snaplen,
-			.name = links[i]->name,
-			.speed = links[i]->speed};
-
-		if (prm_trace_link(s->trace, &link, err) < 0)
+	for (size_t i = 0; i < count; i++)
+		if (prm_trace_link(s->trace, links[i], err) < 0)
 			return -1;
-	}
 	/* a program that reads the file while it grows waits for this */
 	if (!a->follow || a->format != PRM_TRACE_PCAPNG)
 		return 0;
@@ -301,9 +293,7 @@ int
 sink_finish(struct sink *s, struct pr_error *err)
 {
 	const Packrack__Completeness *c = s->end ? s->end->completeness : NULL;
-	size_t count = c ? c->n_ledgers : 0;
 	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT] = "trace hash ";
-	struct prm_trace_statistics *statistics;
 	const char *comments[2] = {NULL, hash};
 	char *comment;
 	int rc;
@@ -313,25 +303,13 @@ sink_finish(struct sink *s, struct pr_error *err)
 		return 0;
 	if (!s->trace)
 		return prm_output_sync(&s->out, err);
-	statistics = calloc(count + 1, sizeof(*statistics));
 	comment = c ? report_comment(s->end) : strdup("the answer was broken off");
-	for (size_t i = 0; statistics && i < count; i++) {
-		const Packrack__Ledger *l = c->ledgers[i];
-
-		statistics[i] = (struct prm_trace_statistics){.name = l->name,
-			.link = l->link,
-			.linktype = l->linktype,
-			.received = l->last_seq,
-			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
-			.dropped_interface = l->dropped_interface};
-	}
 	prm_trace_hash_of(s->trace, hash + strlen(hash));
 	comments[0] = comment;
-	rc = comment && statistics
-		     ? prm_trace_finish(s->trace, statistics, count, comments, 2, err)
+	rc = comment ? prm_trace_finish(s->trace, c ? c->ledgers : NULL,
+			       c ? c->n_ledgers : 0, comments, 2, err)
 		     : pr_error_set(err, "no memory for the end of the trace");
 	free(comment);
-	free(statistics);
 	return rc < 0 ? -1 : prm_output_sync(&s->out, err);
 }
 
