@@ -97,7 +97,7 @@ print_value(struct render *r, const char *name, const char *value)
 		else
 			fprintf(r->to, "%s=%s\n", name, value);
 	} else {
-		fprintf(r->to, "%*s", (int)r->depth * 2, "");
+		fprintf(r->to, "%*s", r->depth * 2, "");
 		if (!at->list) {
 			print_label(r, name);
 			fputs(": ", r->to);
@@ -117,7 +117,7 @@ open_level(struct render *r, const char *name, bool list)
 		return;
 	}
 	if (r->form == RENDER_TEXT && name) {
-		fprintf(r->to, "%*s", (int)r->depth * 2, "");
+		fprintf(r->to, "%*s", r->depth * 2, "");
 		print_label(r, name);
 		fputs(":\n", r->to);
 	}

@@ -27,7 +27,7 @@ struct line {
 __attribute__((format(printf, 2, 3))) static void
 put(struct line *l, const char *fmt, ...)
 {
-	size_t room = (size_t)(l->end - l->at);
+	size_t room = l->end - l->at;
 	va_list args;
 	int n;
 
@@ -128,7 +128,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 	if (p->flags & PR_PACKET_RELATED)
 		put(&l, " (%s)", pr_relation_text(p->flags));
 	*l.at++ = '\n';
-	return (size_t)(l.at - buf);
+	return l.at - buf;
 }
 
 #define TCP_LISTEN "tcp-listen:"

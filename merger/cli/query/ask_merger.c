@@ -59,7 +59,7 @@ ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,
 		for (j = 0; j < n && (*out)[j] != links[i]->linktype; j++)
 			;
 		if (j == n)
-			(*out)[n++] = (uint16_t)links[i]->linktype;
+			(*out)[n++] = links[i]->linktype;
 	}
 	return n;
 }
@@ -149,7 +149,7 @@ send_credits(struct ask *ask)
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
 	uint32_t window = ask->source_count < WINDOWS / WINDOW
 				  ? WINDOW
-				  : (uint32_t)(WINDOWS / ask->source_count);
+				  : (WINDOWS / ask->source_count);
 
 	window = window ? window : 1;
 	for (size_t i = 0; i < ask->source_count; i++) {

@@ -175,7 +175,7 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_import(int argc, char **argv)
 {
-	struct import_args a = {.link = (uint64_t)PRL_LINK_BY_NAME};
+	struct import_args a = {.link = PRL_LINK_BY_NAME};
 
 	return cli_run(&program, &a, -1, argc, argv, run);
 }
