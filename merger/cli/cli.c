@@ -357,14 +357,13 @@ volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *
 {
 	char *at, *word;
 
-	*out = (struct volume_paths){.text = strdup(text), .split = strdup(text)};
-	if (!out->text || !out->split)
+	*out = (struct volume_paths){.split = at = strdup(text)};
+	if (!at)
 		return pr_error_set(err, "no memory");
-	out->path[0] = out->split;
+	out->path[0] = at;
 	out->count = 1;
 	if (access(text, F_OK) == 0)
 		return 0;
-	at = out->split;
 	for (out->count = 0; (word = strsep(&at, ",")); out->count++) {
 		if (!word[0])
 			return pr_error_set(err, "%s: a device without a name", text);
@@ -379,7 +378,6 @@ volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *
 void
 volume_paths_free(struct volume_paths *paths)
 {
-	free(paths->text);
 	free(paths->split);
 	*paths = (struct volume_paths){0};
 }

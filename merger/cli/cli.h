@@ -128,7 +128,6 @@ const struct pr_rpc_keys *cli_keys(
  */
 const char *cli_keys_home(const char *flag, struct pr_error *err);
 int cmd_query(int argc, char **argv);
-int cmd_export(int argc, char **argv);
 int cmd_rate(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_status(int argc, char **argv);
@@ -161,7 +160,6 @@ int cli_ask_command(const struct cli_connection *c, const struct cli_server *ser
 
 /* The volume's devices, as one argument names them: PATH[,PATH]. */
 struct volume_paths {
-	char *text; /* as given */
 	char *split; /* what path points into */
 	const char *path[VOLUME_DEVICES_MAX];
 	size_t count;

@@ -24,7 +24,7 @@ cmd_console(int argc, char **argv)
 static const struct cli_command commands[] = {
 	{"query", cmd_query,
 		"show or save the packets that a filter and a time range select"},
-	{"export", cmd_export, "save them to a trace file"},
+	{"export", cmd_query, "save them to a trace file"},
 	{"rate", cmd_rate,
 		"show how busy the links were, or when they were busier than a rate"},
 	{"top", cmd_top, "show which hosts, ports, flows ... had most of the traffic"},

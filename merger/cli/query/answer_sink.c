@@ -195,16 +195,11 @@ sink_init(struct sink *s, const struct query_args *a)
 int
 sink_recount(struct sink *s, struct pr_error *err)
 {
-	Packrack__TallySpec spec = PACKRACK__TALLY_SPEC__INIT;
-
-	spec.group = s->args->tally.group;
-	spec.step = s->args->tally.step;
-	spec.by_packets = s->args->tally.by_packets;
 	s->packets = 0;
 	packrack__end__free_unpacked(s->end, NULL);
 	s->end = NULL;
 	pr_tally_destroy(&s->tally);
-	s->tally = pri_tally_key_tally(&spec, err);
+	s->tally = pri_tally_key_tally(&s->args->tally, err);
 	return s->tally ? 0 : -1;
 }
 

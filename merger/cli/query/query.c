@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/clock.h"
 
@@ -101,7 +102,6 @@ print_report(const struct sink *sink)
 static int
 conclude(struct sink *sink, int result, struct pr_error *err)
 {
-	const char *name = sink->args->program;
 	struct pr_error later;
 
 	if (result == ASK_CLOSED)
@@ -109,26 +109,22 @@ conclude(struct sink *sink, int result, struct pr_error *err)
 	if (result == CLI_FAILED)
 		sink_finish(sink, &later); /* what came is worth keeping */
 	if (result != CLI_OK)
-		return cli_fail(name, result, err);
+		return result;
 	if (sink_finish(sink, err) < 0)
-		return sink_failure(sink) == ASK_CLOSED ? CLI_OK
-							: cli_fail(name, CLI_FAILED, err);
-	if (print_report(sink) < 0) {
-		pr_error_set(err, "cannot write the report");
-		return cli_fail(name, CLI_FAILED, err);
-	}
+		return sink_failure(sink) == ASK_CLOSED ? CLI_OK : CLI_FAILED;
+	if (print_report(sink) < 0)
+		return pr_error_set(err, "cannot write the report");
 	return report_status(sink->end);
 }
 
-static int answer_query(const struct query_args *a);
+static int answer_query(const struct query_args *a, struct pr_error *err);
 
 /* Two questions: first what matches, then for that. Related packets of what was not all found are not all found. */
 static int
-run_related(const struct query_args *a)
+run_related(const struct query_args *a, struct pr_error *err)
 {
 	struct query_args first = *a, second = *a;
 	struct pr_relations relations = {.keys = NULL};
-	struct pr_error err = {""};
 	struct sink sink;
 	bool partial;
 	int status;
@@ -137,25 +133,21 @@ run_related(const struct query_args *a)
 	first.write = NULL;
 	first.explain = false;
 	sink_init(&sink, &first);
-	status = ask_query(&sink, &err);
-	if (status == CLI_OK && sink.end->cancelled) {
-		pr_error_set(&err, "interrupted");
-		status = CLI_FAILED;
-	}
+	status = ask_query(&sink, err);
+	if (status == CLI_OK && sink.end->cancelled)
+		status = pr_error_set(err, "interrupted");
 	partial = status == CLI_OK && report_status(sink.end) != CLI_OK;
 	pr_relations_finish(&relations);
 	sink_close(&sink);
-	if (status != CLI_OK) {
-		cli_fail(a->program, status, &err);
-	} else {
+	if (status == CLI_OK) {
 		second.related = false;
 		second.noted = &relations;
-		status = answer_query(&second);
-		if (status == CLI_OK && partial) {
-			fputs("partial: packets related to missing packets are not known\n",
-				stderr);
-			status = CLI_PARTIAL;
-		}
+		status = answer_query(&second, err);
+	}
+	if (status == CLI_OK && partial) {
+		fputs("partial: packets related to missing packets are not known\n",
+			stderr);
+		status = CLI_PARTIAL;
 	}
 	pr_relations_free(&relations);
 	return status;
@@ -185,21 +177,21 @@ verify(const struct sink *written, struct pr_error *err)
 	return rc;
 }
 
+/* An exit status, or -1 for CLI_FAILED. */
 static int
-answer_query(const struct query_args *a)
+answer_query(const struct query_args *a, struct pr_error *err)
 {
 	struct sink sink;
-	struct pr_error err = {""};
 	int result, status;
 
 	if (a->related)
-		return run_related(a);
+		return run_related(a, err);
 	sink_init(&sink, a);
-	result = ask_query(&sink, &err);
-	status = conclude(&sink, result, &err);
-	if (a->verify && result == CLI_OK && status != CLI_FAILED && !sink.end->cancelled &&
-		verify(&sink, &err) < 0)
-		status = cli_fail(a->program, CLI_FAILED, &err);
+	result = ask_query(&sink, err);
+	status = conclude(&sink, result, err);
+	if (a->verify && result == CLI_OK && (status == CLI_OK || status == CLI_PARTIAL) &&
+		!sink.end->cancelled && verify(&sink, err) < 0)
+		status = CLI_FAILED;
 	sink_close(&sink);
 	return status;
 }
@@ -246,25 +238,25 @@ static int
 run(enum query_command command, int argc, char **argv)
 {
 	struct query_args a;
+	struct pr_error err = {""};
 	int status = query_args_parse(&a, command, argc, argv);
 
 	signal(SIGPIPE, SIG_IGN);
-	if (status < 0)
-		status = answer_query(&a);
+	if (status < 0) {
+		status = answer_query(&a, &err);
+		status = status < 0 ? CLI_FAILED : status;
+		if (status == CLI_FAILED || status == CLI_USAGE)
+			cli_fail(a.program, status, &err);
+	}
 	query_args_free(&a);
 	return status;
 }
 
+/* argv[0] names the command: query, or export. */
 int
 cmd_query(int argc, char **argv)
 {
-	return run(QUERY_COMMAND, argc, argv);
-}
-
-int
-cmd_export(int argc, char **argv)
-{
-	return run(EXPORT_COMMAND, argc, argv);
+	return run(!strcmp(argv[0], "export") ? EXPORT_COMMAND : QUERY_COMMAND, argc, argv);
 }
 
 int

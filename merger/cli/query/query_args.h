@@ -20,12 +20,7 @@ struct query_args {
 	bool count, follow, quiet, strays, explain, json, keyvalue, related, numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
-	struct {
-		int group; /* enum pri_tally_key; 0: packets are given, not counted */
-		int64_t step; /* of PRI_TALLY_KEY_TIME, ns */
-		uint64_t best; /* 0: all */
-		bool by_packets, exact;
-	} tally;
+	Packrack__TallySpec tally; /* group 0: packets are given, not counted */
 	const char *program; /* "packrack query" */
 	/* --related asks twice: first for what matches, which is noted here; then with what was noted */
 	struct pr_relations *note;
@@ -48,7 +43,8 @@ int query_args_take(struct query_args *a, int count, char **words, struct pr_err
 /* Values before options are parsed. */
 #define QUERY_ARGS(name)                                                                   \
 	{                                                                                  \
-		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .program = (name)              \
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .program = (name),             \
+		.tally = PACKRACK__TALLY_SPEC__INIT                                        \
 	}
 
 /*
@@ -75,7 +71,6 @@ void query_args_free(struct query_args *a);
 struct question {
 	Packrack__Query query;
 	char text[QUESTION_TEXT];
-	Packrack__TallySpec tally;
 	struct pri_bpf_set programs;
 	/* of --related's second question; core: its programs are the filter's own */
 	Packrack__Related related;

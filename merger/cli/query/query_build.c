@@ -270,13 +270,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 			len--;
 	memcpy(q->text, a->filter, len);
 	strcpy(q->text + len, a->filter[len] ? "..." : "");
-	packrack__tally_spec__init(&q->tally);
-	q->tally.group = a->tally.group;
-	q->tally.step = a->tally.step;
-	q->tally.best = a->tally.best;
-	q->tally.by_packets = a->tally.by_packets;
-	q->tally.exact = a->tally.exact;
-	query->tally = a->tally.group ? &q->tally : NULL;
+	query->tally = a->tally.group ? (Packrack__TallySpec *)&a->tally : NULL;
 	if (!a->filter[0])
 		return 0;
 	if (!count)

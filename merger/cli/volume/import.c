@@ -59,15 +59,11 @@ on_progress(void *arg, const struct prl_import_stats *s)
 {
 	struct import *im = arg;
 
-	if (progress_due(&im->progress)) {
-		if (s->size)
-			progress_show(&im->progress,
-				"%s: %" PRIu64 " packets, %" PRIu64 " %%", im->path,
-				s->packets, s->offset * 100 / s->size);
-		else
-			progress_show(&im->progress, "%s: %" PRIu64 " packets", im->path,
-				s->packets);
-	}
+	if (progress_due(&im->progress))
+		progress_show(&im->progress,
+			s->size ? "%s: %" PRIu64 " packets, %" PRIu64 " %%"
+				: "%s: %" PRIu64 " packets",
+			im->path, s->packets, s->size ? s->offset * 100 / s->size : 0);
 	return !interrupted;
 }
 

@@ -26,6 +26,7 @@ struct volume_call {
 	/* the rest */
 	const struct command *command;
 	const char *name; /* "packrack volume show" */
+	const char *volume; /* as given */
 	struct volume_paths paths;
 	const char *operand; /* behind the volume; or NULL */
 	enum render_form form;
@@ -116,16 +117,16 @@ volume_grow(struct volume_call *c, struct pr_error *err)
 	if (sfs_grow(c->paths.path, c->paths.count, &o, &blocks, err) < 0)
 		return -1;
 	if (c->form == RENDER_TEXT) {
-		printf("%s: %" PRIu64 " blocks more", c->paths.text, blocks);
+		printf("%s: %" PRIu64 " blocks more", c->volume, blocks);
 		if (c->add.count)
-			printf("; from now on the volume is %s", c->paths.text);
+			printf("; from now on the volume is %s", c->volume);
 		for (size_t i = 0; i < c->add.count; i++)
 			printf(",%s", c->add.items[i]);
 		printf("\n");
 		return 0;
 	}
 	c->r = render_begin(stdout, c->form);
-	render_string(c->r, "path", c->paths.text);
+	render_string(c->r, "path", c->volume);
 	render_uint(c->r, "new_blocks", blocks);
 	return 0;
 }
@@ -141,7 +142,7 @@ render_volume(const struct volume_call *c, struct sfs *sfs, const struct sfs_vol
 	struct render *r = c->r;
 	struct sfs_device_info d;
 
-	render_string(r, "path", c->paths.text);
+	render_string(r, "path", c->volume);
 	render_list(r, "devices");
 	for (size_t i = 0; i < c->paths.count; i++)
 		render_string(r, NULL, c->paths.path[i]);
@@ -576,7 +577,7 @@ volume_check(struct volume_call *c, struct pr_error *err)
 		return CLI_USAGE;
 	}
 	c->r = render_begin(stdout, c->form);
-	render_string(c->r, "path", c->paths.text);
+	render_string(c->r, "path", c->volume);
 	if (!c->repair)
 		sfs = open_volume(c, err);
 	render_list(c->r, "faults");
@@ -648,10 +649,10 @@ inline_index_close(struct inline_index *b)
 static int
 volume_index(struct volume_call *c, struct pr_error *err)
 {
-	struct inline_index index = {.path = c->paths.text};
+	struct inline_index index = {.path = c->volume};
 	struct pri_follower_stats f = {0};
 	struct volume_writer writer;
-	int rc = volume_writer_open(&writer, c->paths.text, true, err);
+	int rc = volume_writer_open(&writer, c->volume, true, err);
 	uint64_t bytes;
 
 	if (rc == 0)
@@ -667,11 +668,11 @@ volume_index(struct volume_call *c, struct pr_error *err)
 	bytes = f.built.level1_bytes + f.built.level2_bytes;
 	if (c->form == RENDER_TEXT) {
 		printf("%s: %" PRIu64 " segments indexed, %" PRIu64 " bytes of index\n",
-			c->paths.text, f.built.segments, bytes);
+			c->volume, f.built.segments, bytes);
 		return 0;
 	}
 	c->r = render_begin(stdout, c->form);
-	render_string(c->r, "path", c->paths.text);
+	render_string(c->r, "path", c->volume);
 	RENDER_UINTS(c->r, {"segments", f.built.segments}, {"packets", f.built.packets},
 		{"index_bytes", bytes}, {"damaged_segments", f.built.damaged});
 	return 0;
@@ -746,7 +747,8 @@ run(const struct cli_call *call, struct pr_error *err)
 
 	c->form = cli_form(c->json, c->keyvalue);
 	c->operand = call->count > 1 ? call->operands[1] : NULL;
-	if (volume_paths_parse(call->operands[0], &c->paths, err) == 0)
+	c->volume = call->operands[0];
+	if (volume_paths_parse(c->volume, &c->paths, err) == 0)
 		rc = c->command->run(c, err);
 	if (c->r && render_end(&c->r) < 0 && rc == 0)
 		rc = pr_error_set(err, "cannot print");
