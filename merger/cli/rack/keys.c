@@ -539,48 +539,54 @@ run_list(const struct keys_args *a, struct pr_error *err)
 #define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
 
 static const struct command {
-	const char *verb, *summary, *usage, *footer;
+	const char *verb;
+	const char *help; /* in the list of commands */
+	const char *summary, *usage, *footer;
 	const struct pr_option *options;
 	size_t option_count;
 	int operands;
-	int (*run)(const struct keys_args *a, struct pr_error *err); /* -1: CLI_FAILED */
+	int (*run)(const struct keys_args *a, struct pr_error *err);
 } commands[] = {
-	{"generate", "Makes a key pair in a key directory, and prints its public key.",
+	{"generate", "make the key pair of this machine or user",
+		"Makes a key pair in a key directory, and prints its public key.",
 		"[options]", NULL, OPTIONS(generate_options), 0, run_generate},
-	{"enroll", "Admits a public key, by a name and for a role.",
+	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
 		"NAME ROLE KEY [options]",
 		"ROLE is node, read or operate, or several with commas. KEY is the file "
 		"with "
 		"the public\nkey, or - for standard input, or the key itself.",
 		OPTIONS(enroll_options), 3, run_enroll},
-	{"bundle", "Writes the bundle of an enrolled key again.", "NAME FILE [options]",
+	{"bundle", "write the bundle of an enrolled key again",
+		"Writes the bundle of an enrolled key again.", "NAME FILE [options]",
 		"FILE may be -, standard output.", OPTIONS(dir_options), 2, run_bundle},
-	{"join", "Stores the bundle that the rack's head made for this machine or user.",
+	{"join", "store the bundle that the head made",
+		"Stores the bundle that the rack's head made for this machine or user.",
 		"FILE [options]", "FILE may be -, standard input.", OPTIONS(dir_options), 1,
 		run_join},
-	{"list", "Lists what a key directory holds; no secret is shown.", "[options]", NULL,
+	{"list", "own key, the rack's keys, and all enrolled ones",
+		"Lists what a key directory holds; no secret is shown.", "[options]", NULL,
 		OPTIONS(list_options), 0, run_list},
-	{"revoke", "Removes a key; its connections lose their rights at once.",
+	{"revoke", "remove an enrolled key",
+		"Removes a key; its connections lose their rights at once.",
 		"NAME [options]", NULL, OPTIONS(dir_options), 1, run_revoke},
-	{"renew", "Makes a new frame key; the old one is accepted until --end.",
-		"[options]",
+	{"renew", "make a new frame key",
+		"Makes a new frame key; the old one is accepted until --end.", "[options]",
 		"Then, for each node: packrack keys bundle, and restart it; last the "
 		"dispatcher.\nSee packrack-keys(7).",
 		OPTIONS(renew_options), 0, run_renew},
 };
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct keys_args *a = call->values;
-	int status;
 
 	a->operands = call->operands;
 	a->dir = cli_keys_home(a->key, err);
 	if (!a->dir)
 		return CLI_USAGE;
-	status = a->command->run(a, err);
-	return status < 0 ? CLI_FAILED : status;
+	return a->command->run(a, err);
 }
 
 static int
@@ -608,16 +614,11 @@ run_command(int argc, char **argv)
 int
 cmd_keys(int argc, char **argv)
 {
-	static const struct cli_command list[] = {
-		{"generate", run_command, "make the key pair of this machine or user"},
-		{"enroll", run_command, "admit a public key"},
-		{"bundle", run_command, "write the bundle of an enrolled key again"},
-		{"join", run_command, "store the bundle that the head made"},
-		{"list", run_command, "own key, the rack's keys, and all enrolled ones"},
-		{"revoke", run_command, "remove an enrolled key"},
-		{"renew", run_command, "make a new frame key"},
-	};
+	struct cli_command list[COMMANDS];
 
+	for (size_t i = 0; i < COMMANDS; i++)
+		list[i] = (struct cli_command){
+			commands[i].verb, run_command, commands[i].help};
 	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.", list,
-		sizeof(list) / sizeof(list[0]), argc, argv);
+		COMMANDS, argc, argv);
 }
