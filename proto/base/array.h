@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Items of an array that is not a pointer. */
+#define PR_COUNT(array) (sizeof(array) / sizeof *(array))
+
 /*
  * Growing arrays: a pointer and a count, both 0 or NULL at the beginning; free(3) the pointer.
  *

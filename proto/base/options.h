@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/array.h"
 #include "proto/base/error.h"
 #include "proto/base/text.h"
 
@@ -93,7 +94,7 @@ struct pr_cmdline {
 	const char *footer; /* examples, exit statuses; or NULL */
 	bool stop_at_operand; /* the words behind the first operand are not for this program */
 };
-#define PR_OPTIONS(table) .options = table, .option_count = sizeof(table) / sizeof(*(table))
+#define PR_OPTIONS(table) .options = table, .option_count = PR_COUNT(table)
 
 /*
  * Parses argv into values, which hold the defaults of options without one in the table (zeroed:

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "merger/cli/console/ui.h"
+#include "proto/base/array.h"
 
 #define CONSOLE_ROWS_MAX 500
 
@@ -274,7 +275,7 @@ terminal_key(const struct canvas *c)
 
 	while ((key = wgetch(window)) != ERR) {
 		ours = key == KEY_MOUSE ? mouse_key(c) : key < 0x80 ? key : 0;
-		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		for (size_t i = 0; i < PR_COUNT(keys); i++)
 			if (keys[i].theirs == key)
 				ours = keys[i].ours;
 		if (key == CTRL_L)

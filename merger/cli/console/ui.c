@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/console/ui.h"
 
+#include "proto/base/array.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
@@ -82,7 +83,7 @@ moves(struct ui *ui, const struct model *m, int key)
 	} keys[] = {{KEY_IS_UP, -1}, {KEY_IS_DOWN, 1}, {KEY_IS_PAGE_UP, -page},
 		{KEY_IS_PAGE_DOWN, page}, {KEY_IS_HOME, -(1 << 20)}, {KEY_IS_END, 1 << 20}};
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < PR_COUNT(keys); i++) {
 		if (keys[i].key != key)
 			continue;
 		if (ui->screen == SCREEN_LOGFILE)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/text.h"
 
@@ -445,7 +446,7 @@ node_cells(struct canvas *c, const struct model *m, struct ui *ui)
 	if (rows < 1)
 		return;
 	/* the largest width at which all cells fit, if there is one */
-	while (i + 1 < sizeof(widths) / sizeof(widths[0]) &&
+	while (i + 1 < PR_COUNT(widths) &&
 		(widths[i] > c->cols || c->cols / widths[i] * rows < count))
 		i++;
 	width = widths[i] < c->cols ? widths[i] : c->cols;
@@ -797,7 +798,6 @@ static const char *const help[] = {
 	"States: active, silent (not heard for 2 s), suspended (cannot write),",
 	"disconnected, quit, gone; unindexed: it stores, but answers no queries.",
 };
-enum { HELP_LINES = sizeof(help) / sizeof(help[0]) };
 
 /* DATA: what each node holds, stream by stream. */
 
@@ -939,7 +939,7 @@ bottom_lines(struct canvas *c, const struct ui *ui)
 			col = hint(c, col, k->key, label,
 				k->node && k->node[0] ? k->node : k->verb);
 	}
-	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+	for (size_t i = 0; i < PR_COUNT(hints); i++)
 		if (hints[i].screen == screen)
 			col = hint(c, col, hints[i].key, hints[i].label, hints[i].text);
 	if (nodes)
@@ -954,12 +954,13 @@ view_draw(struct canvas *c, const struct model *m, struct ui *ui, const struct l
 	static void (*const screens[SCREENS])(struct canvas *, const struct model *,
 		struct ui *) = {view_metrics, view_packets, view_clients, view_control,
 		NULL, view_queries, view_rack, view_data};
+	int lines = (int)PR_COUNT(help);
 
 	c->row = VIEW_TOP;
 	if (ui->help) {
 		canvas_line(c, STYLE_HEAD, "Help");
-		for (int i = scrolled(ui, HELP_LINES, VIEW_END(c) - c->row);
-			i < HELP_LINES && c->row < VIEW_END(c); i++)
+		for (int i = scrolled(ui, lines, VIEW_END(c) - c->row);
+			i < lines && c->row < VIEW_END(c); i++)
 			canvas_line(c, STYLE_PLAIN, "%s", help[i]);
 	} else if (ui->screen == SCREEN_LOGFILE) {
 		view_logfile(c, m, ui, log);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <sodium.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -536,7 +535,7 @@ run_list(const struct keys_args *a, struct pr_error *err)
 
 /* ---- the commands ---- */
 
-#define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
+#define OPTIONS(table) table, PR_COUNT(table)
 
 static const struct command {
 	const char *verb;
@@ -575,7 +574,6 @@ static const struct command {
 		"dispatcher.\nSee packrack-keys(7).",
 		OPTIONS(renew_options), 0, run_renew},
 };
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static int
 run(const struct cli_call *call, struct pr_error *err)
@@ -614,11 +612,11 @@ run_command(int argc, char **argv)
 int
 cmd_keys(int argc, char **argv)
 {
-	struct cli_command list[COMMANDS];
+	struct cli_command list[PR_COUNT(commands)];
 
-	for (size_t i = 0; i < COMMANDS; i++)
+	for (size_t i = 0; i < PR_COUNT(commands); i++)
 		list[i] = (struct cli_command){
 			commands[i].verb, run_command, commands[i].help};
 	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.", list,
-		COMMANDS, argc, argv);
+		PR_COUNT(commands), argc, argv);
 }

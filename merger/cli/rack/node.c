@@ -152,7 +152,7 @@ run_list(const struct cli_call *call, struct pr_error *err)
 
 /* ---- the commands ---- */
 
-#define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
+#define OPTIONS(table) table, PR_COUNT(table)
 
 static const struct command {
 	const char *group, *verb;
@@ -195,7 +195,6 @@ static const struct command {
 		"Ends a query; its client gets an error.", "NUMBER [options]",
 		OPTIONS(merger_options), 1, run_order},
 };
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static const char *group; /* of the command that runs */
 
@@ -225,13 +224,13 @@ run_command(int argc, char **argv)
 static int
 run_group(const char *name, const char *summary, int argc, char **argv)
 {
-	struct cli_command list[COMMANDS];
+	struct cli_command list[PR_COUNT(commands)];
 	size_t count = 0;
 	char program[32];
 
 	group = name;
 	PR_PRINT(program, "packrack %s", name);
-	for (const struct command *c = commands; c < commands + COMMANDS; c++)
+	for (const struct command *c = commands; c < commands + PR_COUNT(commands); c++)
 		if (!strcmp(c->group, name))
 			list[count++] = (struct cli_command){c->verb, run_command, c->help};
 	return cli_dispatch(program, summary, list, count, argc, argv);

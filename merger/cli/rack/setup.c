@@ -8,9 +8,6 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -428,7 +425,7 @@ setup_check_interface(struct setup *s, const char *name, bool receives)
 	} else {
 		/* a card has a place on a bus; a virtual interface has none */
 		virtual = pr_netdev_ethtool(name, &info) < 0 || info.bus_info[0] == '\0';
-		for (size_t i = 0; i < sizeof offloads / sizeof offloads[0]; i++)
+		for (size_t i = 0; i < PR_COUNT(offloads); i++)
 			if (virtual || !offloads[i].senders)
 				check_offload(s, name, &offloads[i]);
 		check_ring(s, name);
@@ -452,7 +449,7 @@ check_scheduler(struct setup *s, const char *path, dev_t device)
 		"/sys/dev/block/%u:%u/../queue/scheduler" /* of a partition's disk */};
 	char file[128], text[LINE];
 
-	for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+	for (size_t i = 0; i < PR_COUNT(forms); i++) {
 		PR_PRINT(file, forms[i], major(device), minor(device));
 		if (!setup_read(s, file, text))
 			continue;
@@ -631,7 +628,7 @@ check_bridge(struct setup *s)
 		"/proc/sys/net/bridge/bridge-nf-call-arptables"};
 	int seen = 0, on = 0;
 
-	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+	for (size_t i = 0; i < PR_COUNT(files); i++) {
 		int bad = must_hold(s, "bridge", files[i], "0",
 			"netfilter on bridges is on: if a Linux bridge is the rack's "
 			"switch, "

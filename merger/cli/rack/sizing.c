@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "merger/cli/cli.h"
@@ -121,7 +120,6 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 /* ---- what is printed: the case asked for, and those around it ---- */
 
 static const double shares[] = {0.25, 0.5, 1, 2, 4};
-enum { SHARES = sizeof shares / sizeof shares[0] };
 
 /* keep: the disks in each node are as many as keep packets for so many ns; 0: those of s. */
 static struct sizing_row
@@ -154,7 +152,7 @@ print_text(const struct sizing *s, int64_t keep)
 		printf(", of which %.0f are kept", s->snaplen);
 	printf("\n\n%11s %11s %12s %11s %11s %11s %9s\n", "Mbit/s", "packets/s", "TB/day",
 		"MB/s node", "MB/s disk", "disks/node", "days");
-	for (int i = 0; i < SHARES; i++) {
+	for (size_t i = 0; i < PR_COUNT(shares); i++) {
 		struct sizing_row r = at_share(s, shares[i], keep);
 		double days = r.kept / DAY;
 
@@ -172,7 +170,7 @@ print_data(const struct sizing *s, int64_t keep, enum render_form form)
 	struct render *out = render_begin(stdout, form);
 
 	render_list(out, "rows");
-	for (int i = 0; i < SHARES; i++) {
+	for (size_t i = 0; i < PR_COUNT(shares); i++) {
 		struct sizing_row r = at_share(s, shares[i], keep);
 		const struct {
 			const char *name;
@@ -186,7 +184,7 @@ print_data(const struct sizing *s, int64_t keep, enum render_form form)
 			{"disks_per_node", r.disks}, {"kept_seconds", r.kept}};
 
 		render_object(out, NULL);
-		for (size_t j = 0; j < sizeof figures / sizeof *figures; j++)
+		for (size_t j = 0; j < PR_COUNT(figures); j++)
 			render_uint(out, figures[j].name, (uint64_t)figures[j].value);
 		render_close(out);
 	}
