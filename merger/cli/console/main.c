@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,29 +105,26 @@ struct console {
 
 /* ---- the screen ---- */
 
-/* Reads the file again if it has changed. */
 static void
 logtail_read(struct logtail *t)
 {
 	/* a pipe or device by that name must not hang the console */
 	int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	const struct stat *last = &t->last;
-	ssize_t len = 0;
 	struct stat st;
+	ssize_t len;
 	char *first;
 	off_t at;
 
+	t->error[0] = '\0';
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		len = -1;
+		PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 	} else if (!S_ISREG(st.st_mode)) {
 		PR_PRINT(t->error, "%s is no plain file", t->path);
-	} else if (t->error[0] || st.st_ino != last->st_ino || st.st_dev != last->st_dev ||
-		   st.st_size != last->st_size ||
-		   memcmp(&st.st_mtim, &last->st_mtim, sizeof(st.st_mtim)) != 0) {
+	} else {
 		at = st.st_size > LOGTAIL_BYTES ? st.st_size - LOGTAIL_BYTES : 0;
 		len = pread(fd, t->text, LOGTAIL_BYTES, at);
-		t->error[0] = '\0';
-		t->last = st;
+		if (len < 0)
+			PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 		for (ssize_t i = 0; i < len; i++)
 			if (!t->text[i])
 				t->text[i] = '?'; /* a NUL byte would end the text */
@@ -137,8 +135,6 @@ logtail_read(struct logtail *t)
 		if (at > 0 && (first = strchr(t->text, '\n')))
 			memmove(t->text, first + 1, strlen(first + 1) + 1);
 	}
-	if (len < 0)
-		PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -146,7 +142,8 @@ logtail_read(struct logtail *t)
 static void
 paint(struct console *con)
 {
-	struct logtail *log = con->ui.log ? &con->logs[con->ui.log - 1] : NULL;
+	bool logs = con->ui.screen == SCREEN_LOGFILE && con->ui.log > 0;
+	struct logtail *log = logs ? &con->logs[con->ui.log - 1] : NULL;
 	int rows, cols;
 
 	if (log)

@@ -23,16 +23,10 @@ name_find(const struct series_names *n, const char *name, unsigned hint)
 	return -1;
 }
 
-static const uint64_t *
+static const struct series_sample *
 sample(const struct series *s, unsigned back)
 {
-	return s->values[(s->count - 1 - back) % SERIES_WINDOW];
-}
-
-static int64_t
-sampled_at(const struct series *s, unsigned back)
-{
-	return s->times[(s->count - 1 - back) % SERIES_WINDOW];
+	return &s->samples[(s->count - 1 - back) % SERIES_WINDOW];
 }
 
 /*
@@ -43,14 +37,15 @@ static void
 series_push(struct series *s, struct series_names *names, int64_t time,
 	Packrack__Value *const *values, size_t count, const char *lead)
 {
-	uint64_t *to, grown;
+	const struct series_sample *last = s->count ? sample(s, 0) : NULL;
+	struct series_sample *new = &s->samples[s->count % SERIES_WINDOW];
 	int at;
 
-	if (s->count && time <= sampled_at(s, 0))
+	if (last && time <= last->time)
 		return;
 	s->names = names;
-	to = s->values[s->count % SERIES_WINDOW];
-	memset(to, 0, sizeof(s->values[0]));
+	s->count++;
+	*new = (struct series_sample){.time = time};
 	for (size_t i = 0; i < count; i++) {
 		const char *name = values[i]->name;
 
@@ -58,20 +53,16 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 		if (at < 0 && names->count < SERIES_VALUES &&
 			strlen(name) < sizeof(names->name[0])) {
 			at = (int)names->count++;
-			snprintf(names->name[at], sizeof(names->name[0]), "%s", name);
+			PR_PRINT(names->name[at], "%s", name);
 		}
 		if (at >= 0)
-			to[at] = values[i]->number;
+			new->values[at] = values[i]->number;
 	}
-	s->times[s->count % SERIES_WINDOW] = time;
-	s->count++;
 	at = name_find(names, lead, 0);
-	if (s->count < 2 || at < 0)
+	if (!last || at < 0)
 		return;
-	grown = sample(s, 0)[at] - sample(s, 1)[at];
-	if (sample(s, 0)[at] < sample(s, 1)[at]) {
-		memmove(s->values[0], to, sizeof(s->values[0]));
-		s->times[0] = time;
+	if (new->values[at] < last->values[at]) {
+		s->samples[0] = *new;
 		s->count = 1;
 		return;
 	}
@@ -80,7 +71,9 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 	else
 		s->spark_count++;
 	s->spark[s->spark_count - 1] =
-		(uint64_t)((double)grown * 1e9 / (double)(time - sampled_at(s, 1)) + 0.5);
+		(uint64_t)((double)(new->values[at] - last->values[at]) * 1e9 /
+				   (double)(time - last->time) +
+			   0.5);
 }
 
 bool
@@ -100,7 +93,7 @@ value_at(const struct series *s, unsigned back, const char *names)
 		for (unsigned i = 0; i < s->names->count; i++)
 			if (!strncmp(s->names->name[i], names, len) &&
 				!s->names->name[i][len])
-				sum += sample(s, back)[i];
+				sum += sample(s, back)->values[i];
 	}
 	return sum;
 }
@@ -129,7 +122,7 @@ series_rate(const struct series *s, const char *names)
 	if (s->count < 2 || now <= (before = value_at(s, back, names)))
 		return 0;
 	return (double)(now - before) * 1e9 /
-	       (double)(sampled_at(s, 0) - sampled_at(s, back));
+	       (double)(sample(s, 0)->time - sample(s, back)->time);
 }
 
 #define NODES_MAX 4096

@@ -24,12 +24,16 @@ struct series_names {
 	char name[SERIES_VALUES][48];
 };
 
+struct series_sample {
+	int64_t time;
+	uint64_t values[SERIES_VALUES];
+};
+
 struct series {
 	const struct series_names *names;
 	unsigned
 		count; /* samples taken since the counters began; the last SERIES_WINDOW are kept */
-	int64_t times[SERIES_WINDOW];
-	uint64_t values[SERIES_WINDOW][SERIES_VALUES];
+	struct series_sample samples[SERIES_WINDOW];
 	uint64_t spark[SERIES_SPARK]; /* the oldest first */
 	unsigned spark_count;
 };

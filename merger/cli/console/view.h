@@ -2,8 +2,6 @@
 #ifndef PR_CLI_CONSOLE_VIEW_H
 #define PR_CLI_CONSOLE_VIEW_H
 
-#include <sys/stat.h>
-
 #include "merger/cli/console/model.h"
 #include "merger/cli/console/terminal.h"
 #include "merger/cli/console/ui.h"
@@ -19,7 +17,6 @@ struct logtail {
 	const char *path; /* borrowed */
 	char text[LOGTAIL_BYTES + 2]; /* whole lines, NUL-terminated */
 	char error[256]; /* "" when text is good */
-	struct stat last;
 };
 
 /* log: that of ui->log, unused when it is 0. c has been reset to its size. */
