@@ -8,19 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/console/model.h"
-#include "merger/cli/console/terminal.h"
-#include "merger/cli/console/ui.h"
 #include "merger/cli/console/view.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 #include "proto/base/loop.h"
-#include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
 #define LOGS_MAX 16

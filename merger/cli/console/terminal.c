@@ -2,7 +2,6 @@
 #include "merger/cli/console/terminal.h"
 
 #include <curses.h>
-#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
-#include "proto/base/error.h"
 #include "proto/base/keyfile.h"
 #include "proto/rpc/admission.h"
-#include "proto/rpc/keys.h"
 #include "proto/wire/rack_key.h"
 
 /* The file `rack` of a key directory: how a rack's servers are known, and the key of its frames. */

@@ -19,10 +19,7 @@
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/render.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
-#include "proto/base/options.h"
 #include "proto/base/units.h"
 #include "proto/port/netdev.h"
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/render.h"
 #include "proto/base/clock.h"
 #include "proto/base/units.h"
 

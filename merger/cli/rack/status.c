@@ -7,7 +7,6 @@
 
 #include "merger/cli/cli.h"
 #include "merger/cli/rack/status_check.h"
-#include "merger/cli/render.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/status.h"
 

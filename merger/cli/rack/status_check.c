@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "merger/cli/rack/status.h"
-#include "proto/base/clock.h"
 #include "proto/base/text.h"
 #include "proto/base/units.h"
 
