@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/console/terminal.h"
 #include "merger/cli/console/ui.h"
-#include "merger/cli/console/view.h"
 #include "tests/unit/unit.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include "merger/cli/rack/status_check.h"
+#include "merger/cli/rack/status.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/console/view.h"
+#include "merger/cli/console/ui.h"
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/status.h"

@@ -2,10 +2,8 @@
 #ifndef PR_CONSOLE_UI_H
 #define PR_CONSOLE_UI_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "merger/cli/console/model.h"
+#include "merger/cli/console/terminal.h"
 
 /*
  * Where the user is, and what keys do. Pure: a key goes in, an order to a daemon may come out. The
@@ -94,5 +92,23 @@ void ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* What is asked before the pending order goes out. */
 char *ui_question(const struct ui *ui, char *buf, size_t size);
+
+/* ---- view.c ---- */
+
+/* The last lines of a log file that others write, shorten or replace. */
+#define LOGTAIL_BYTES 65536
+struct logtail {
+	const char *path; /* borrowed */
+	char text[LOGTAIL_BYTES + 2]; /* whole lines, NUL-terminated */
+	char error[256]; /* "" when text is good */
+};
+
+/*
+ * Draws the whole screen from the model. No I/O. Cursors and scroll positions of ui are
+ * corrected to what there is. log: that of ui->log, unused when it is 0. c has been reset
+ * to its size.
+ */
+void view_draw(
+	struct canvas *c, const struct model *m, struct ui *ui, const struct logtail *log);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/console/view.h"
+#include "merger/cli/console/ui.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/rack/status_check.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/status.h"
 

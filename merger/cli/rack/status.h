@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /* The rack's status for people; either may be NULL. */
@@ -27,5 +28,48 @@ struct status_sums status_sum(
 
 /* A value by name; 0 when there is none. */
 uint64_t status_value(Packrack__Value *const *values, size_t count, const char *name);
+
+/*
+ * The state of a rack as one line and one exit status, as Nagios' plugins give them: what is wrong, then
+ * figures with their thresholds. A pure core: the asking is done before, the time is in the statuses.
+ */
+enum check_status { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN };
+
+/* As Nagios has it: above a limit is wrong; of times, below it, and 0 is no limit. */
+struct check_limit {
+	double warning, critical;
+};
+struct check_limits {
+	struct check_limit loss; /* percent of the packets that came */
+	struct check_limit silent; /* nodes that store nothing */
+	struct check_limit full; /* seconds until a volume is full for the first time */
+	struct check_limit kept; /* seconds back to the oldest packet */
+};
+
+/*
+ * "WARNING,CRITICAL" or "WARNING", as --loss, --max-unreachable, --full-within or --retention takes it: what is
+ * not said stays, NULL says nothing. -1: err, naming the option.
+ */
+int check_limit_parse(struct check_limit *limit, const char *option, const char *text,
+	struct pr_error *err);
+
+/* What was counted at the last check, so that an old loss is not reported for ever. */
+struct check_counts {
+	uint64_t epoch, captured, lost;
+};
+
+/* 0; 1: there is no such file yet; -1: it cannot be read, or is none of ours. */
+int check_counts_load(const char *path, struct check_counts *out, struct pr_error *err);
+int check_counts_store(
+	const char *path, const struct check_counts *counts, struct pr_error *err);
+void check_counts_take(struct check_counts *out, const Packrack__Status *dispatcher);
+
+/*
+ * Prints the line. silent: who should have answered and did not, or NULL. merger and dispatcher: NULL
+ * when there is none. before: NULL: losses count since the dispatcher's start.
+ */
+enum check_status status_check(FILE *to, const struct check_limits *limits,
+	const Packrack__Status *merger, const Packrack__Status *dispatcher,
+	const char *silent, const struct check_counts *before);
 
 #endif

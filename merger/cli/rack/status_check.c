@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/rack/status_check.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
