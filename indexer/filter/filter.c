@@ -111,28 +111,6 @@ take_times(struct source *s, struct pr_error *err)
 _Static_assert(
 	sizeof(struct pri_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
 
-/* Link types of files that are other numbers inside libpcap on Linux (pcap-common.c). */
-static int
-dlt_of(uint16_t linktype)
-{
-	static const struct {
-		uint16_t linktype;
-		int dlt;
-	} different[] = {
-		{100, DLT_ATM_RFC1483},
-		{101, DLT_RAW},
-		{102, DLT_SLIP_BSDOS},
-		{103, DLT_PPP_BSDOS},
-		{106, DLT_ATM_CLIP},
-		{246, DLT_PFSYNC},
-	};
-
-	for (size_t i = 0; i < sizeof(different) / sizeof(*different); i++)
-		if (different[i].linktype == linktype)
-			return different[i].dlt;
-	return linktype;
-}
-
 static struct pri_bpf *
 program_of(struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
@@ -361,8 +339,19 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 char *
 pri_linktype_name(uint16_t linktype, char *buf, size_t size)
 {
-	const char *name = pcap_datalink_val_to_name(dlt_of(linktype));
+	/* link types of files that are other numbers inside libpcap on Linux (pcap-common.c) */
+	static const struct {
+		uint16_t linktype;
+		int dlt;
+	} different[] = {{100, DLT_ATM_RFC1483}, {101, DLT_RAW}, {102, DLT_SLIP_BSDOS},
+		{103, DLT_PPP_BSDOS}, {106, DLT_ATM_CLIP}, {246, DLT_PFSYNC}};
+	const char *name;
+	int dlt = linktype;
 
+	for (size_t i = 0; i < sizeof(different) / sizeof(*different); i++)
+		if (different[i].linktype == linktype)
+			dlt = different[i].dlt;
+	name = pcap_datalink_val_to_name(dlt);
 	if (name)
 		snprintf(buf, size, "%s", name);
 	else

@@ -42,8 +42,8 @@ struct planner {
 	bool failed;
 };
 
-#define LIVE_A 1
-#define LIVE_X 2
+#define LIVE_A 1u
+#define LIVE_X 2u
 
 /* ---- which registers matter ---- */
 
@@ -52,30 +52,30 @@ find_live(struct planner *p)
 {
 	for (size_t i = p->count; i-- > 0;) {
 		const struct pri_insn *in = &p->insns[i];
-		unsigned class = in->code & CLASS_MASK, live = 0;
+		unsigned class = in->code & CLASS_MASK, live = 0,
+			 source = in->code & SOURCE_X ? LIVE_X : 0;
 
 		if (class == CLASS_RET)
 			live = in->code == RET_A ? LIVE_A : 0;
-		else if (class == CLASS_JMP && in->code != JA)
-			live = LIVE_A | p->live[i + 1 + in->jt] | p->live[i + 1 + in->jf];
-		else if (in->code != JA)
+		else if (in->code == JA)
+			live = (int32_t)in->k >= 0 ? p->live[i + 1 + in->k] : 0;
+		else if (class == CLASS_JMP)
+			live = LIVE_A | source | p->live[i + 1 + in->jt] |
+			       p->live[i + 1 + in->jf];
+		else
 			live = p->live[i + 1];
-		else if ((int32_t)in->k >= 0)
-			live = p->live[i + 1 + in->k];
 		if (class == CLASS_LD)
 			live &= ~LIVE_A;
-		if (class == CLASS_LDX)
+		else if (class == CLASS_LDX)
 			live &= ~LIVE_X;
-		if (class == CLASS_ALU)
-			live |= LIVE_A;
-		if (class == CLASS_LD ? (in->code & MODE_MASK) == MODE_IND
-				      : (class == CLASS_ALU || class == CLASS_JMP) &&
-						in->code & SOURCE_X)
-			live |= LIVE_X;
-		if (in->code == TAX && live & LIVE_X)
+		else if (class == CLASS_ALU)
+			live |= LIVE_A | source;
+		else if (in->code == TAX && live & LIVE_X)
 			live = LIVE_A;
-		if (in->code == TXA && live & LIVE_A)
+		else if (in->code == TXA && live & LIVE_A)
 			live = LIVE_X;
+		if (class == CLASS_LD && (in->code & MODE_MASK) == MODE_IND)
+			live |= LIVE_X;
 		p->live[i] = (uint8_t)live;
 	}
 }
@@ -167,16 +167,6 @@ go_on(struct planner *p, size_t at, uint32_t node)
 	}
 }
 
-static void
-forwards(struct planner *p)
-{
-	reach(p, 0, pri_state_start(p->layout, PRI_VALUE_CONSTANT));
-	for (size_t at = 0; at < p->count && !p->failed; at++)
-		if ((p->insns[at].code & CLASS_MASK) != CLASS_RET)
-			for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next)
-				go_on(p, at, i);
-}
-
 /* ---- backwards ---- */
 
 /* What must hold from a node on, if what leads to it can hold. */
@@ -227,7 +217,12 @@ make(struct planner *p)
 	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
 	if (p->count) {
 		find_live(p);
-		forwards(p);
+		reach(p, 0, pri_state_start(p->layout, PRI_VALUE_CONSTANT));
+		for (size_t at = 0; at < p->count && !p->failed; at++)
+			if ((p->insns[at].code & CLASS_MASK) != CLASS_RET)
+				for (uint32_t i = p->first[at]; i != NOWHERE;
+					i = p->nodes[i].next)
+					go_on(p, at, i);
 		if (p->failed)
 			return NULL;
 		backwards(p);

@@ -263,42 +263,38 @@ sure_of_key(const struct pri_key *key)
 	return (struct sure){.possible = ALL};
 }
 
-static struct sure
-sure_of_node(const struct lower *l, uint32_t node)
+/* false: no memory. */
+static bool
+know_all(struct lower *l)
 {
 	static const uint8_t kinds[] = {[PRI_NUMBER_SPORT] = PRI_KEY_SPORT,
 		[PRI_NUMBER_DPORT] = PRI_KEY_DPORT,
 		[PRI_NUMBER_SRC4] = PRI_KEY_SRC,
 		[PRI_NUMBER_DST4] = PRI_KEY_DST};
-	const struct pri_plan_node *n = &l->t->nodes[node];
-	const struct sure *a = &l->sure[n->left], *b = &l->sure[n->right];
 
-	switch (n->op) {
-	case PRI_PLAN_KEY:
-		return sure_of_key(key_of(l->t, node));
-	case PRI_PLAN_RANGE: /* as much as any key of the kind */
-		return sure_of_key(&(struct pri_key){.len = 4,
-			.kind = kinds[pri_term_leaf_of(l->t, node)->range.number]});
-	case PRI_PLAN_AND:
-		return (struct sure){.possible = a->possible & b->possible};
-	case PRI_PLAN_OR:
-		return (struct sure){.possible = a->possible | b->possible,
-			.only = a->only == b->only ? a->only : 0};
-	default:
-		return (struct sure){.possible = ALL};
-	}
-}
-
-/* false: no memory. */
-static bool
-know_all(struct lower *l)
-{
 	if (PR_ARRAY_RESERVE(l->sure, l->room, l->t->count) < 0) {
 		l->t->failed = true;
 		return false;
 	}
-	for (; l->known < l->t->count; l->known++)
-		l->sure[l->known] = sure_of_node(l, l->known);
+	for (; l->known < l->t->count; l->known++) {
+		const struct pri_plan_node *n = &l->t->nodes[l->known];
+		const struct sure *a = &l->sure[n->left], *b = &l->sure[n->right];
+		struct pri_key any = {.len = 4};
+		struct sure sure = {.possible = ALL};
+
+		if (n->op == PRI_PLAN_KEY) {
+			sure = sure_of_key(key_of(l->t, l->known));
+		} else if (n->op == PRI_PLAN_RANGE) { /* as much as any key of the kind */
+			any.kind = kinds[pri_term_leaf_of(l->t, l->known)->range.number];
+			sure = sure_of_key(&any);
+		} else if (n->op == PRI_PLAN_AND) {
+			sure.possible = a->possible & b->possible;
+		} else if (n->op == PRI_PLAN_OR) {
+			sure.possible = a->possible | b->possible;
+			sure.only = a->only == b->only ? a->only : 0;
+		}
+		l->sure[l->known] = sure;
+	}
 	return true;
 }
 

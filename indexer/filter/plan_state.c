@@ -117,24 +117,9 @@ struct test {
 		*layout; /* NULL: nothing is known of such packets */
 	struct pri_terms *terms;
 	uint32_t holds; /* what was found so far */
-	/* bytes of the packet, and which of their bits are known */
-	uint32_t at;
-	unsigned len;
-	uint8_t mask[4], value[4];
+	/* len bytes of the packet as a number, and which of its bits are known */
+	uint32_t at, len, mask, value;
 };
-
-static void
-set_bytes(struct test *t, uint32_t bits, uint32_t value)
-{
-	t->at = t->state->a.at;
-	t->len = t->state->a.size;
-	for (unsigned i = 0; i < t->len; i++) {
-		unsigned shift = 8 * (t->len - 1 - i);
-
-		t->mask[i] = (uint8_t)(bits >> shift);
-		t->value[i] = (uint8_t)(value >> shift) & t->mask[i];
-	}
-}
 
 /* The n bytes (at most 4) at `at`, as a number; what is not known is 0 in *mask. */
 static uint32_t
@@ -144,11 +129,11 @@ number_at(const struct test *t, uint32_t at, unsigned n, uint32_t *mask)
 
 	*mask = 0;
 	for (unsigned i = 0; i < n; i++) {
-		bool inside = at + i >= t->at && at + i < t->at + t->len;
-		uint32_t j = inside ? at + i - t->at : 0;
+		uint32_t behind = t->at + t->len - 1 - (at + i); /* of the bytes */
+		bool inside = behind < t->len;
 
-		*mask = *mask << 8 | (inside ? t->mask[j] : 0u);
-		value = value << 8 | (inside ? t->value[j] : 0u);
+		*mask = *mask << 8 | (inside ? t->mask >> 8 * behind & 0xff : 0);
+		value = value << 8 | (inside ? t->value >> 8 * behind & 0xff : 0);
 	}
 	return value;
 }
@@ -179,7 +164,7 @@ static void
 say_range(struct test *t, enum pri_number number, int64_t least, int64_t most)
 {
 	say(t, &(struct pri_term_leaf){.op = PRI_PLAN_RANGE,
-		       .range = {.number = (uint8_t)number, .least = least, .most = most}});
+		       .range = {.number = number, .least = least, .most = most}});
 }
 
 /* What is known of a field of len bytes at `at`. */
@@ -192,12 +177,13 @@ say_bytes(struct test *t, enum pri_term_field field, uint32_t at, unsigned len)
 	bool some = false;
 
 	for (unsigned i = 0; i < t->len; i++) {
-		uint32_t byte = t->at + i;
+		uint32_t byte = t->at + i - at;
+		unsigned shift = 8 * (t->len - 1 - i);
 
-		if (byte < at || byte >= at + len || !t->mask[i])
+		if (byte >= len || !(t->mask >> shift & 0xff))
 			continue;
-		leaf.mask[byte - at] = t->mask[i];
-		leaf.value[byte - at] = t->value[i];
+		leaf.mask[byte] = (uint8_t)(t->mask >> shift);
+		leaf.value[byte] = (uint8_t)(t->value >> shift);
 		some = true;
 	}
 	if (some)
@@ -354,12 +340,21 @@ behind_ip4(const struct pri_state *s)
 }
 
 /* The register's bits under bits (of the value as loaded) are those of value. */
+static void
+know(struct test *t, uint32_t bits, uint32_t value)
+{
+	t->at = t->state->a.at;
+	t->len = t->state->a.size;
+	t->mask = bits;
+	t->value = value & bits;
+}
+
 static uint32_t
 equals(struct test *t, uint32_t bits, uint32_t value)
 {
 	struct pri_state *s = t->state;
 
-	set_bytes(t, bits, value);
+	know(t, bits, value);
 	if (!t->layout)
 		return PRI_TERM_TRUE;
 	if (s->a.form == PRI_VALUE_LOAD_BEHIND) {
@@ -418,33 +413,25 @@ branch_equal(struct test *t, uint32_t k, bool taken)
 	return equals(t, mask, value ^ mask); /* one bit: it is the other */
 }
 
-/* At least one of several bits is set: of an IPv4 fragment's offset it says something. */
-static uint32_t
-any_bit(struct test *t, uint32_t bits)
-{
-	const struct pri_state *s = t->state;
-	uint32_t mask;
-
-	set_bytes(t, bits, 0);
-	if (!t->layout || s->a.form != PRI_VALUE_LOAD || s->net_is != PRI_NET_IP4)
-		return PRI_TERM_TRUE;
-	number_at(t, s->net + 6u, 2, &mask);
-	if (__builtin_popcount(bits) == __builtin_popcount(mask & 0x1fff))
-		say_key(t, PRI_KEY_FRAGMENT, 0);
-	return t->holds;
-}
-
 static uint32_t
 branch_bits(struct test *t, uint32_t k, bool taken)
 {
-	const struct pri_value *a = &t->state->a;
-	uint32_t bits = (uint32_t)((uint64_t)k << a->shift) & a->mask;
+	const struct pri_state *s = t->state;
+	uint32_t bits = (uint32_t)((uint64_t)k << s->a.shift) & s->a.mask, mask;
 
-	if (!taken)
-		return bits ? equals(t, bits, 0) : PRI_TERM_TRUE;
 	if (!bits)
-		return PRI_TERM_FALSE;
-	return bits & (bits - 1) ? any_bit(t, bits) : equals(t, bits, bits);
+		return taken ? PRI_TERM_FALSE : PRI_TERM_TRUE;
+	if (!taken)
+		return equals(t, bits, 0);
+	if (!(bits & (bits - 1)))
+		return equals(t, bits, bits);
+	/* at least one of several is set: of an IPv4 fragment's offset it says something */
+	know(t, bits, 0);
+	number_at(t, s->net + 6u, 2, &mask);
+	if (t->layout && s->a.form == PRI_VALUE_LOAD && s->net_is == PRI_NET_IP4 &&
+		__builtin_popcount(bits) == __builtin_popcount(mask & 0x1fff))
+		say_key(t, PRI_KEY_FRAGMENT, 0);
+	return t->holds;
 }
 
 /* The whole of what was loaded, as a number: a port, or an IPv4 address. */

@@ -199,25 +199,6 @@ pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
 	return 1;
 }
 
-static void
-put_head(const struct pri_level2_writer *w, uint16_t link, uint32_t pages, uint8_t *out)
-{
-	memset(out, 0, lead_of(pages));
-	pr_put_le32(out, PRI_LEVEL2_MAGIC);
-	pr_put_le16(out + 4, PRI_LEVEL2_VERSION);
-	pr_put_le16(out + 6, link);
-	pr_put_le64(out + 8, w->first_sequence);
-	pr_put_le32(out + 16, w->segments);
-	pr_put_le16(out + 20, (uint16_t)w->columns);
-	pr_put_le16(out + 22, (uint16_t)((w->columns + 7) / 8));
-	pr_put_le32(out + 24, pages);
-	for (unsigned i = 0; i < w->columns; i++) {
-		pr_put_le64(out + HEADER + i * COLUMN, w->column[i].check);
-		pr_put_le32(out + HEADER + i * COLUMN + 8, w->column[i].segments);
-	}
-	pr_put_le64(out + 32, head_check(out, w->columns));
-}
-
 /* Of one column: where its bits are in a slice, and which of those bytes'. */
 struct column {
 	uint8_t *first; /* page, with that byte of the first slice */
@@ -260,14 +241,29 @@ pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out
 {
 	uint32_t pages = pages_for(w->columns, w->count, w->squares);
 	uint8_t *first = out + lead_of(pages);
+	uint64_t check;
 
-	put_head(w, link, pages, out);
+	memset(out, 0, lead_of(pages));
+	pr_put_le32(out, PRI_LEVEL2_MAGIC);
+	pr_put_le16(out + 4, PRI_LEVEL2_VERSION);
+	pr_put_le16(out + 6, link);
+	pr_put_le64(out + 8, w->first_sequence);
+	pr_put_le32(out + 16, w->segments);
+	pr_put_le16(out + 20, (uint16_t)w->columns);
+	pr_put_le16(out + 22, (uint16_t)((w->columns + 7) / 8));
+	pr_put_le32(out + 24, pages);
+	for (unsigned i = 0; i < w->columns; i++) {
+		pr_put_le64(out + HEADER + i * COLUMN, w->column[i].check);
+		pr_put_le32(out + HEADER + i * COLUMN + 8, w->column[i].segments);
+	}
+	check = head_check(out, w->columns);
+	pr_put_le64(out + 32, check);
 	memset(first, 0, (size_t)pages * PRI_SLICES_PAGE);
 	for (unsigned i = 0; i < w->columns; i++)
 		put_column(w, i, pages, first);
 	for (uint32_t i = 0; i < pages; i++) {
 		uint8_t *page = first + (size_t)i * PRI_SLICES_PAGE;
 
-		pr_put_le64(page, page_check(pr_get_le64(out + 32), i, page));
+		pr_put_le64(page, page_check(check, i, page));
 	}
 }

@@ -155,31 +155,24 @@ take_ip6(struct walk *w)
 	take_transport(w, w->net + 40, 58, PRI_FIELD_ICMP6);
 }
 
-/* false: no bottom of the stack within reach. */
-static bool
-pass_labels(struct walk *w)
-{
-	struct pri_packet_fields *f = w->out;
-	uint32_t label;
-
-	do {
-		if (f->tag_count + f->label_count >= PRI_KEYS_DEPTH || !has(w, w->net, 4))
-			return false;
-		label = pr_get_be32(w->data + w->net);
-		f->labels[f->label_count++] = label >> 12;
-		w->net += 4;
-	} while (!(label & 0x100));
-	return true;
-}
-
 /* What lies behind MPLS and PPPoE; 0: nothing that is known. */
 static uint16_t
 pass_inner(struct walk *w, uint16_t type)
 {
+	struct pri_packet_fields *f = w->out;
 	uint16_t inner = 0;
+	uint32_t label;
 
 	if (type == PRI_ETHERTYPE_MPLS) {
-		if (pass_labels(w) && has(w, w->net, 1))
+		do {
+			if (f->tag_count + f->label_count >= PRI_KEYS_DEPTH ||
+				!has(w, w->net, 4))
+				return 0; /* no bottom of the stack within reach */
+			label = pr_get_be32(w->data + w->net);
+			f->labels[f->label_count++] = label >> 12;
+			w->net += 4;
+		} while (!(label & 0x100));
+		if (has(w, w->net, 1))
 			inner = of_nibble(w->data[w->net]);
 	} else {
 		if (!has(w, w->net + 6, 2))
