@@ -205,6 +205,8 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 #define PROTOS (PROTO_PORTS | PROTO_ICMP | PROTO_ICMP6 | 1024)
 #define UNTAGGED 2048 /* it may have no VLAN tag */
 #define ALL (TYPES | PROTOS | UNTAGGED)
+#define ANY_INSIDE (PROTOS | UNTAGGED)
+#define OVER_IP (TYPE_IPS | UNTAGGED)
 
 struct sure {
 	uint16_t possible;
@@ -227,23 +229,22 @@ sure_of_key(const struct pri_key *key)
 		uint16_t value; /* the first two bytes, or the only one; 0: any */
 		struct sure sure;
 	} t[] = {
-		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP, {ALL & ~(TYPES & ~TYPE_IP), TYPES}},
-		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP6, {ALL & ~(TYPES & ~TYPE_IP6), TYPES}},
-		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_ARP, {ALL & ~(TYPES & ~TYPE_ARP), TYPES}},
-		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_RARP,
-			{ALL & ~(TYPES & ~TYPE_RARP), TYPES}},
-		{PRI_KEY_ETHERTYPE, 0x8100, {ALL & ~UNTAGGED, UNTAGGED}},
-		{PRI_KEY_ETHERTYPE, 0x88a8, {ALL & ~UNTAGGED, UNTAGGED}},
-		{PRI_KEY_ETHERTYPE, 0x9100, {ALL & ~UNTAGGED, UNTAGGED}},
-		{PRI_KEY_VLAN, 0, {ALL & ~UNTAGGED, 0}},
-		{PRI_KEY_PROTO, 6, {TYPE_IPS | PROTO_TCP | UNTAGGED, TYPES | PROTOS}},
-		{PRI_KEY_PROTO, 17, {TYPE_IPS | PROTO_UDP | UNTAGGED, TYPES | PROTOS}},
-		{PRI_KEY_PROTO, 132, {TYPE_IPS | PROTO_SCTP | UNTAGGED, TYPES | PROTOS}},
-		{PRI_KEY_PROTO, 1, {TYPE_IPS | PROTO_ICMP | UNTAGGED, TYPES | PROTOS}},
-		{PRI_KEY_PROTO, 58, {TYPE_IPS | PROTO_ICMP6 | UNTAGGED, TYPES | PROTOS}},
-		{PRI_KEY_PROTO, 0, {TYPE_IPS | PROTOS | UNTAGGED, 0}},
-		{PRI_KEY_SPORT, 0, {TYPE_IPS | PROTO_PORTS | UNTAGGED, 0}},
-		{PRI_KEY_DPORT, 0, {TYPE_IPS | PROTO_PORTS | UNTAGGED, 0}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP, {ANY_INSIDE | TYPE_IP, TYPES}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP6, {ANY_INSIDE | TYPE_IP6, TYPES}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_ARP, {ANY_INSIDE | TYPE_ARP, TYPES}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_RARP, {ANY_INSIDE | TYPE_RARP, TYPES}},
+		{PRI_KEY_ETHERTYPE, 0x8100, {TYPES | PROTOS, UNTAGGED}},
+		{PRI_KEY_ETHERTYPE, 0x88a8, {TYPES | PROTOS, UNTAGGED}},
+		{PRI_KEY_ETHERTYPE, 0x9100, {TYPES | PROTOS, UNTAGGED}},
+		{PRI_KEY_VLAN, 0, {TYPES | PROTOS, 0}},
+		{PRI_KEY_PROTO, 6, {OVER_IP | PROTO_TCP, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 17, {OVER_IP | PROTO_UDP, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 132, {OVER_IP | PROTO_SCTP, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 1, {OVER_IP | PROTO_ICMP, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 58, {OVER_IP | PROTO_ICMP6, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 0, {OVER_IP | PROTOS, 0}},
+		{PRI_KEY_SPORT, 0, {OVER_IP | PROTO_PORTS, 0}},
+		{PRI_KEY_DPORT, 0, {OVER_IP | PROTO_PORTS, 0}},
 		{PRI_KEY_ICMP, 0, {TYPE_IP | PROTO_ICMP | UNTAGGED, 0}},
 		{PRI_KEY_ICMP6, 0, {TYPE_IP6 | PROTO_ICMP6 | UNTAGGED, 0}},
 		{PRI_KEY_FRAGMENT, 0, {TYPE_IP | PROTOS | UNTAGGED, 0}},
@@ -254,8 +255,7 @@ sure_of_key(const struct pri_key *key)
 	if (address || key->kind == PRI_KEY_NET) {
 		bool ip4 = address ? key->len == 4 : key->len < 4;
 
-		return (struct sure){
-			.possible = PROTOS | UNTAGGED | (ip4 ? TYPE_IP4 : TYPE_IP6)};
+		return (struct sure){.possible = ANY_INSIDE | (ip4 ? TYPE_IP4 : TYPE_IP6)};
 	}
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
 		if (t[i].kind == key->kind && (!t[i].value || t[i].value == value))

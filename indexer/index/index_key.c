@@ -44,11 +44,8 @@ struct pri_key
 pri_key_pair(const uint8_t *a, const uint8_t *b, size_t len)
 {
 	struct pri_key key = {.kind = PRI_KEY_PAIR, .len = (uint8_t)(2 * len)};
-	bool swap;
+	bool swap = memcmp(a, b, len) > 0;
 
-	if (len > 16)
-		return (struct pri_key){.kind = PRI_KEY_NONE};
-	swap = memcmp(a, b, len) > 0;
 	memcpy(key.bytes, swap ? b : a, len);
 	memcpy(key.bytes + len, swap ? a : b, len);
 	return key;
@@ -59,13 +56,9 @@ pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst, size_t le
 	uint16_t sport, uint16_t dport)
 {
 	struct pri_key key = {.kind = PRI_KEY_FLOW, .len = (uint8_t)(2 * len + 5)};
-	int order;
-	bool swap;
+	int order = memcmp(src, dst, len);
+	bool swap = order > 0 || (order == 0 && sport > dport);
 
-	if (len > 16)
-		return (struct pri_key){.kind = PRI_KEY_NONE};
-	order = memcmp(src, dst, len);
-	swap = order > 0 || (order == 0 && sport > dport);
 	key.bytes[0] = protocol;
 	memcpy(key.bytes + 1, swap ? dst : src, len);
 	memcpy(key.bytes + 1 + len, swap ? src : dst, len);
@@ -79,8 +72,6 @@ pri_key_service(const uint8_t *address, size_t len, uint16_t port)
 {
 	struct pri_key key = {.kind = PRI_KEY_SERVICE, .len = (uint8_t)(len + 2)};
 
-	if (len > 16)
-		return (struct pri_key){.kind = PRI_KEY_NONE};
 	memcpy(key.bytes, address, len);
 	pr_put_be16(key.bytes + len, port);
 	return key;

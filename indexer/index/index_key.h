@@ -94,7 +94,7 @@ pri_key_equal(const struct pri_key *a, const struct pri_key *b)
 struct pri_key pri_key_number(enum pri_key_kind kind, uint32_t value);
 /* Addresses, MACs, prefixes. len above PRI_KEY_MAX: a key of kind NONE, which nothing has. */
 struct pri_key pri_key_bytes(enum pri_key_kind kind, const void *bytes, size_t len);
-/* Of two addresses of the same length, 4 or 16. */
+/* Of addresses of the same length, 4 or 16, as those below. */
 struct pri_key pri_key_pair(const uint8_t *a, const uint8_t *b, size_t len);
 struct pri_key pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst,
 	size_t len, uint16_t sport, uint16_t dport);

@@ -46,18 +46,6 @@ page_check(uint64_t head, uint32_t page, const uint8_t *bytes)
 	return XXH3_64bits_withSeed(bytes + 8, PRI_SLICES_PAGE - 8, head + page);
 }
 
-void
-pri_slices_of(uint64_t hash, uint32_t pages, uint16_t slices_a_page, struct pri_slices *out)
-{
-	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
-		struct pri_slice_walk walk = pri_slice_walk_begin(hash, i, pages);
-
-		out->page[i] = walk.page;
-		for (int j = 0; j < PRI_SLICES_PROBES; j++, walk.at += walk.step)
-			out->slice[i][j] = (uint16_t)pri_reduce(walk.at, slices_a_page);
-	}
-}
-
 uint64_t
 pri_segments_digest_add(uint64_t check, uint64_t sequence, uint64_t proof)
 {
@@ -116,12 +104,13 @@ pri_level2_page_valid(const struct pri_level2 *l, uint32_t page, const uint8_t *
 }
 
 void
-pri_level2_apply(const struct pri_level2 *l, const struct pri_slices *slices, int which,
+pri_level2_apply(const struct pri_level2 *l, struct pri_slice_walk walk,
 	const uint8_t *page, uint8_t *vector)
 {
-	for (int i = 0; i < PRI_SLICES_PROBES; i++) {
+	for (int i = 0; i < PRI_SLICES_PROBES; i++, walk.at += walk.step) {
 		const uint8_t *slice =
-			page + PAGE_HEADER + (size_t)slices->slice[which][i] * l->stride;
+			page + PAGE_HEADER +
+			(size_t)pri_reduce(walk.at, l->slices_a_page) * l->stride;
 
 		for (unsigned j = 0; j < l->stride; j++)
 			vector[j] &= slice[j];

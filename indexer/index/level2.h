@@ -43,14 +43,6 @@ pri_reduce(uint32_t x, uint32_t n)
 #define PRI_SLICES_PAGES 2
 #define PRI_SLICES_PROBES 3
 
-/* Which slices of which pages a key tests. */
-struct pri_slices {
-	uint32_t page[PRI_SLICES_PAGES];
-	uint16_t slice[PRI_SLICES_PAGES][PRI_SLICES_PROBES]; /* within the page */
-};
-void pri_slices_of(
-	uint64_t hash, uint32_t pages, uint16_t slices_a_page, struct pri_slices *out);
-
 /*
  * The slices of a key one after the other: of its i-th page the first slice is at pri_reduce(at, slices), and each
  * next one a step on.
@@ -127,9 +119,9 @@ pri_level2_page_at(const struct pri_level2 *l, uint32_t page)
 	return l->lead + (size_t)page * PRI_SLICES_PAGE;
 }
 bool pri_level2_page_valid(const struct pri_level2 *l, uint32_t page, const uint8_t *bytes);
-/* vector: PRI_LEVEL2_VECTOR bytes; what the slices lack is cleared. which: of slices->page. */
-void pri_level2_apply(const struct pri_level2 *l, const struct pri_slices *slices,
-	int which, const uint8_t *page, uint8_t *vector);
+/* vector: PRI_LEVEL2_VECTOR bytes; what the key's slices in its page lack is cleared. */
+void pri_level2_apply(const struct pri_level2 *l, struct pri_slice_walk walk,
+	const uint8_t *page, uint8_t *vector);
 
 /* ---- writing ---- */
 

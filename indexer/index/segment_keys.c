@@ -249,58 +249,41 @@ ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 /* ---- other layouts ---- */
 
 static void
-add_key(struct pri_segment_keys *s, const struct pri_key *key)
-{
-	switch (key->kind) {
-	case PRI_KEY_SRC:
-	case PRI_KEY_DST:
-	case PRI_KEY_SPORT:
-	case PRI_KEY_DPORT:
-		break; /* counted as well: see there */
-	case PRI_KEY_NET:
-		if (key->len > 1) /* else with its address */
-			add(s, PRI_KEY_NET, key->bytes, key->len);
-		break;
-	case PRI_KEY_MAC_SRC:
-	case PRI_KEY_MAC_DST:
-		add_mac(s, (enum pri_key_kind)key->kind, key->bytes);
-		break;
-	default:
-		add(s, (enum pri_key_kind)key->kind, key->bytes, key->len);
-	}
-}
-
-static struct pri_host_stats *
-add_any_address(struct pri_segment_keys *s, const struct pri_packet_fields *f,
-	const uint8_t *address, bool source)
-{
-	unsigned side = source ? PRI_HOST_SRC : PRI_HOST_DST;
-
-	if (!(f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST)))
-		return NULL;
-	return &s->hosts.items[add_address(s, address, f->address_len, side)];
-}
-
-static void
 any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 	const struct pri_header_layout *layout)
 {
 	struct pri_key keys[PRI_KEYS_MAX];
-	struct pri_host_stats *src, *dst;
-	size_t count = pri_keys_of_fields(f, keys);
-	uint8_t port[2];
+	struct pri_host_stats *src = NULL, *dst = NULL;
+	bool tcp = f->protos[0] == 6;
 
-	for (size_t i = 0; i < count; i++)
-		add_key(s, &keys[i]);
-	src = add_any_address(s, f, f->src, true);
-	dst = add_any_address(s, f, f->dst, false);
+	for (size_t i = 0, count = pri_keys_of_fields(f, keys); i < count; i++) {
+		const struct pri_key *key = &keys[i];
+		const uint8_t *bytes = key->bytes;
+
+		switch (key->kind) {
+		case PRI_KEY_SRC:
+			src = &s->hosts.items[add_address(
+				s, bytes, key->len, PRI_HOST_SRC)];
+			break;
+		case PRI_KEY_DST:
+			dst = &s->hosts.items[add_address(
+				s, bytes, key->len, PRI_HOST_DST)];
+			break;
+		case PRI_KEY_SPORT:
+		case PRI_KEY_DPORT:
+			add_port(s, bytes, key->kind == PRI_KEY_SPORT, tcp);
+			break;
+		case PRI_KEY_MAC_SRC:
+		case PRI_KEY_MAC_DST:
+			add_mac(s, (enum pri_key_kind)key->kind, bytes);
+			break;
+		default:
+			/* a net of one byte is added with its address */
+			if (key->kind != PRI_KEY_NET || key->len > 1)
+				add(s, (enum pri_key_kind)key->kind, bytes, key->len);
+		}
+	}
 	count_addresses(layout, src, dst);
-	pr_put_be16(port, f->sport);
-	if (f->have & PRI_FIELD_SPORT)
-		add_port(s, port, true, f->protos[0] == 6);
-	pr_put_be16(port, f->dport);
-	if (f->have & PRI_FIELD_DPORT)
-		add_port(s, port, false, f->protos[0] == 6);
 }
 
 /* The keys of all header layouts, and what their addresses have. -1: no memory. */

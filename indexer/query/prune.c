@@ -246,19 +246,19 @@ apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 	struct record *r = &s->record2;
 	uint8_t vector[PRI_LEVEL2_VECTOR];
 	struct columns c = {{0}};
-	struct pri_slices slices;
 
 	memset(vector, 0xff, sizeof(vector));
-	pri_slices_of(pri_key_hash(key), s->level2.pages, s->level2.slices_a_page, &slices);
-	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
-		uint32_t number = slices.page[i];
+	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
+		struct pri_slice_walk walk =
+			pri_slice_walk_begin(pri_key_hash(key), i, s->level2.pages);
+		uint32_t number = walk.page;
 
 		if (r->state[number] == UNKNOWN)
 			keep_page2(p, s, number,
 				read_part(p, r, pri_level2_page_at(&s->level2, number),
 					PRI_SLICES_PAGE, &r->part));
 		if (r->state[number] == READ) /* else it excludes nothing */
-			pri_level2_apply(&s->level2, &slices, i,
+			pri_level2_apply(&s->level2, walk,
 				r->pages + (size_t)number * PRI_SLICES_PAGE, vector);
 	}
 	for (unsigned i = 0; i < PRI_LEVEL2_VECTOR; i++)

@@ -33,7 +33,7 @@ load_headers(const struct trace *t)
 	}
 }
 
-/* As pri_slices_of steps, with as many bits as asked for. */
+/* As pri_slice_walk steps, with as many bits as asked for. */
 static inline void
 set_bits(uint8_t *words, uint64_t hash, unsigned bits)
 {

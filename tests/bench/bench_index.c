@@ -136,22 +136,23 @@ hash(void)
 {
 	static const size_t lens[] = {1, 2, 4, 8, 16, 32, 37};
 	static uint8_t words[8192 / 8];
-	struct pri_slices slices;
 	struct pri_hashset set = {0};
 	double begin;
 
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		printf("hash%zu %.2f\n", lens[i], hash_ns(lens[i]));
 	begin = cpu_ns();
-	for (uint32_t i = 0; i < TIMES; i++) {
-		pri_slices_of(i * 0x9e3779b97f4a7c15u, 1, 8192, &slices);
-		for (int j = 0; j < PRI_SLICES_PAGES * PRI_SLICES_PROBES; j++) {
-			uint16_t bit =
-				slices.slice[j / PRI_SLICES_PROBES][j % PRI_SLICES_PROBES];
+	for (uint32_t i = 0; i < TIMES; i++)
+		for (unsigned j = 0; j < PRI_SLICES_PAGES; j++) {
+			struct pri_slice_walk walk =
+				pri_slice_walk_begin(i * 0x9e3779b97f4a7c15u, j, 1);
 
-			words[bit / 8] |= (uint8_t)(1u << bit % 8);
+			for (int k = 0; k < PRI_SLICES_PROBES; k++, walk.at += walk.step) {
+				uint32_t bit = pri_reduce(walk.at, 8192);
+
+				words[bit / 8] |= (uint8_t)(1u << bit % 8);
+			}
 		}
-	}
 	kept = words[7];
 	printf("bit %.2f\n",
 		(cpu_ns() - begin) / TIMES / (PRI_SLICES_PAGES * PRI_SLICES_PROBES));

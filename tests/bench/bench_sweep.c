@@ -243,15 +243,15 @@ static void
 apply(const struct pri_level2 *l, const struct record *r, const struct pri_key *key,
 	uint8_t *have, uint8_t *vector, struct cost *c)
 {
-	struct pri_slices slices;
+	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
+		struct pri_slice_walk walk =
+			pri_slice_walk_begin(pri_key_hash(key), i, l->pages);
 
-	pri_slices_of(pri_key_hash(key), l->pages, l->slices_a_page, &slices);
-	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
-		if (!have[slices.page[i]])
+		if (!have[walk.page])
 			count(c, PRI_SLICES_PAGE);
-		have[slices.page[i]] = 1;
-		pri_level2_apply(l, &slices, i,
-			r->body + pri_level2_page_at(l, slices.page[i]), vector);
+		have[walk.page] = 1;
+		pri_level2_apply(
+			l, walk, r->body + pri_level2_page_at(l, walk.page), vector);
 	}
 }
 

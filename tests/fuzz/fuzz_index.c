@@ -54,17 +54,17 @@ ask_group(const uint8_t *data, size_t len)
 {
 	static struct pri_level2 l;
 	uint8_t vector[PRI_LEVEL2_VECTOR];
-	struct pri_slices slices;
 
 	if (pri_level2_open(&l, data, len, len, NULL) < 0)
 		return;
-	pri_slices_of(len * 0x9e3779b97f4a7c15u, l.pages, l.slices_a_page, &slices);
 	memset(vector, 0xff, sizeof(vector));
-	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
-		const uint8_t *page = data + pri_level2_page_at(&l, slices.page[i]);
+	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
+		struct pri_slice_walk walk =
+			pri_slice_walk_begin(len * 0x9e3779b97f4a7c15u, i, l.pages);
+		const uint8_t *page = data + pri_level2_page_at(&l, walk.page);
 
-		pri_level2_page_valid(&l, slices.page[i], page);
-		pri_level2_apply(&l, &slices, i, page, vector);
+		pri_level2_page_valid(&l, walk.page, page);
+		pri_level2_apply(&l, walk, page, vector);
 	}
 }
 

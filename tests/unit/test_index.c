@@ -160,15 +160,14 @@ static struct pri_level2 group;
 static void
 look_up(const uint8_t *body, const struct pri_key *key, uint8_t *vector)
 {
-	struct pri_slices slices;
-
-	pri_slices_of(pri_key_hash(key), group.pages, group.slices_a_page, &slices);
 	memset(vector, 0xff, PRI_LEVEL2_VECTOR);
-	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
-		const uint8_t *page = body + pri_level2_page_at(&group, slices.page[i]);
+	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
+		struct pri_slice_walk walk =
+			pri_slice_walk_begin(pri_key_hash(key), i, group.pages);
+		const uint8_t *page = body + pri_level2_page_at(&group, walk.page);
 
-		ck_assert(pri_level2_page_valid(&group, slices.page[i], page));
-		pri_level2_apply(&group, &slices, i, page, vector);
+		ck_assert(pri_level2_page_valid(&group, walk.page, page));
+		pri_level2_apply(&group, walk, page, vector);
 	}
 }
 

@@ -180,15 +180,16 @@ static void
 use_level2(const uint8_t *body, size_t len)
 {
 	uint8_t vector[PRI_LEVEL2_VECTOR] = {0};
-	struct pri_slices slices;
 
 	if (pri_level2_open(&group, body, len, len, &err) < 0)
 		return;
 	opened++;
-	pri_slices_of(12345, group.pages, group.slices_a_page, &slices);
-	for (int i = 0; i < PRI_SLICES_PAGES; i++)
-		pri_level2_apply(&group, &slices, i,
-			body + pri_level2_page_at(&group, slices.page[i]), vector);
+	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
+		struct pri_slice_walk walk = pri_slice_walk_begin(12345, i, group.pages);
+
+		pri_level2_apply(
+			&group, walk, body + pri_level2_page_at(&group, walk.page), vector);
+	}
 }
 
 /* A copy of exactly its length, so that sanitizers see what reads beyond. */

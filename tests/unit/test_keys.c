@@ -195,9 +195,6 @@ START_TEST(too_long_is_no_key)
 	static const uint8_t zeros[64];
 
 	ck_assert_int_eq(pri_key_bytes(PRI_KEY_SRC, zeros, 64).kind, PRI_KEY_NONE);
-	ck_assert_int_eq(pri_key_pair(zeros, zeros, 17).kind, PRI_KEY_NONE);
-	ck_assert_int_eq(pri_key_flow(6, zeros, zeros, 17, 1, 2).kind, PRI_KEY_NONE);
-	ck_assert_int_eq(pri_key_service(zeros, 17, 80).kind, PRI_KEY_NONE);
 }
 END_TEST
 
