@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct sfs_check {
 	int64_t faults;
 	uint64_t records;
 	unsigned searches; /* through all blocks for what is missing */
+	char why[640], header_why[64];
 };
 
 /* Are [from, to), but no further than to the end of from's 512 bytes, zero? */
@@ -50,12 +52,17 @@ noted(const struct sfs *sfs, const struct sfs_finding *f)
 	}
 }
 
-/* Reports, unless a repair has noted it. */
-static void
-report_fault(struct sfs_check *c, struct sfs_finding *f)
+/* Reports, and says why, unless a repair has noted it. */
+__attribute__((format(printf, 3, 4))) static void
+report(struct sfs_check *c, struct sfs_finding *f, const char *fmt, ...)
 {
+	va_list args;
 	if (noted(c->sfs, f))
 		return;
+	va_start(args, fmt);
+	vsnprintf(c->why, sizeof(c->why), fmt, args);
+	va_end(args);
+	f->fault.why = c->why;
 	c->faults++;
 	if (c->call)
 		c->call(c->arg, &f->fault);
@@ -69,10 +76,10 @@ struct place {
 
 static struct sfs_finding
 fault_at(struct sfs_check *c, enum sfs_fault_kind kind, const struct place *p,
-	uint32_t from, uint32_t to, const char *why)
+	uint32_t from, uint32_t to)
 {
 	struct sfs_finding f = {
-		.fault = {.kind = kind, .block = p->block, .offset = from, .why = why},
+		.fault = {.kind = kind, .block = p->block, .offset = from},
 		.generation = p->generation,
 		.to = to,
 	};
@@ -96,31 +103,30 @@ static void
 found(struct sfs_check *c, const struct place *p, enum sfs_fault_kind kind, uint32_t from,
 	uint32_t to, uint64_t first, uint64_t last, const char *why)
 {
-	struct sfs_finding f = fault_at(c, kind, p, from, to, why);
+	struct sfs_finding f = fault_at(c, kind, p, from, to);
 	f.fault.first = first;
 	f.fault.last = last;
-	report_fault(c, &f);
+	report(c, &f, "%s", why);
 }
 
-/* Why a header does not decode. buf: at least a sector. */
+/* Why a header does not decode, of which c->buf has the sector. */
 static const char *
-header_text(
-	const struct sfs *sfs, const uint8_t *buf, uint64_t block, char *text, size_t size)
+header_text(struct sfs_check *c, uint64_t block)
 {
 	struct sfs_block_header h;
-	uint64_t says = pr_get_le64(buf + 40);
+	uint64_t says = pr_get_le64(c->buf + 40);
 	bool zero = true;
 	for (uint32_t i = 0; i < SFS_BLOCK_HEADER; i++)
-		zero = zero && buf[i] == 0;
+		zero = zero && c->buf[i] == 0;
 	if (zero)
-		snprintf(text, size, "there are zeros in the header's place");
-	else if (sfs_block_decode(&sfs->key, buf, block, &h))
-		snprintf(text, size, "the header is good, what it covers is not");
-	else if (says != block && sfs_block_decode(&sfs->key, buf, says, &h))
-		snprintf(text, size, "block %" PRIu64 " lies in its place", says);
-	else
-		snprintf(text, size, "the header is damaged, or of another volume");
-	return text;
+		return "there are zeros in the header's place";
+	if (sfs_block_decode(&c->sfs->key, c->buf, block, &h))
+		return "the header is good, what it covers is not";
+	if (says == block || !sfs_block_decode(&c->sfs->key, c->buf, says, &h))
+		return "the header is damaged, or of another volume";
+	snprintf(c->header_why, sizeof(c->header_why),
+		"block %" PRIu64 " lies in its place", says);
+	return c->header_why;
 }
 
 /* ---- what is missing between blocks ---- */
@@ -211,9 +217,7 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 		if (best.generation == 0)
 			break;
 		const struct place p = {g->s, best.block, best.generation};
-		struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, &p, 0, 0,
-			"the block header and the first record are damaged: no reader "
-			"finds the others");
+		struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, &p, 0, 0);
 		f.kept = (struct sfs_map_entry){
 			.stream = g->s->id,
 			.flags = SFS_REPAIR_KEPT,
@@ -222,7 +226,9 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 			.first_sequence = best.sequence - best.index,
 			.end = SFS_BLOCK_HEADER,
 		};
-		report_fault(c, &f);
+		report(c, &f,
+			"the block header and the first record are damaged: no reader "
+			"finds the others");
 		any = true;
 		rest.first = best_last + 1;
 	}
@@ -234,12 +240,11 @@ missing(struct sfs_check *c, const struct gap *g)
 {
 	struct sfs *sfs = c->sfs;
 	struct place p = {g->s, g->at.block, g->at.generation};
+	const char *why = sfs->lost > 0 ? ", on a device that was left out" : "";
+	const char *more = "";
 	struct sfs_block_header h;
-	char text[200], why[100];
 	if (sfs_repairs_cover(sfs, g->s->id, g->first, g->last) || find_orphans(c, g))
 		return;
-	snprintf(text, sizeof(text), "the records are lost with their block%s",
-		sfs->lost > 0 ? ", on a device that was left out" : "");
 	if (p.block >= sfs->root.blocks) {
 		p.block = SFS_NO_BLOCK;
 	} else if (sfs_block_there(sfs, p.block) &&
@@ -249,15 +254,18 @@ missing(struct sfs_check *c, const struct gap *g)
 		 * the stream went on behind this one, without what lay on the device in between:
 		 * they lay in another one, nobody knows which
 		 */
-		if (good && h.generation == p.generation && sfs->lost > 0)
+		if (good && h.generation == p.generation && sfs->lost > 0) {
 			p.block = SFS_NO_BLOCK;
-		else
-			snprintf(text, sizeof(text),
-				"the records are lost with their block: %s",
-				good ? "another one was written over it"
-				     : header_text(sfs, c->buf, p.block, why, sizeof(why)));
+		} else {
+			why = ": ";
+			more = good ? "another one was written over it"
+				    : header_text(c, p.block);
+		}
 	}
-	found(c, &p, SFS_FAULT_MISSING, 0, sfs->root.block_size, g->first, g->last, text);
+	struct sfs_finding f = fault_at(c, SFS_FAULT_MISSING, &p, 0, sfs->root.block_size);
+	f.fault.first = g->first;
+	f.fault.last = g->last;
+	report(c, &f, "the records are lost with their block%s%s", why, more);
 }
 
 /*
@@ -362,25 +370,19 @@ block_gone(struct sfs_check *c, uint32_t block, uint64_t generation)
 static void
 check_header(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
+	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, p, 0, 0);
 	struct sfs_block_header h;
-	char text[200], why[100];
+	f.kept = sfs_map_entry_make(e, p->block, SFS_REPAIR_KEPT);
 	if (!sfs_block_decode(&c->sfs->key, c->buf, p->block, &h))
-		snprintf(text, sizeof(text), "the block header is damaged: %s",
-			header_text(c->sfs, c->buf, p->block, why, sizeof(why)));
+		report(c, &f, "the block header is damaged: %s", header_text(c, p->block));
 	else if (h.kind != SFS_KIND_DATA || h.generation != e->generation ||
 		 h.stream != e->stream || h.first_sequence != e->first_sequence)
-		snprintf(text, sizeof(text),
+		report(c, &f,
 			"the block is of generation %" PRIu64
 			", by the map it should be %" PRIu64,
 			h.generation, e->generation);
 	else if (c->buf[6] || c->buf[7])
-		snprintf(text, sizeof(text),
-			"the block header: reserved bytes are not zero");
-	else
-		return;
-	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, p, 0, 0, text);
-	f.kept = sfs_map_entry_make(e, p->block, SFS_REPAIR_KEPT);
-	report_fault(c, &f);
+		report(c, &f, "the block header: reserved bytes are not zero");
 }
 
 /* What lies between the record before, that ended at pos, and this one; and behind its body. */
@@ -561,14 +563,11 @@ check_devices(struct sfs_check *c)
 {
 	for (uint16_t i = 0; i < c->sfs->disks; i++) {
 		const struct sfs_disk *disk = &c->sfs->disk[i];
-		char text[400];
-		if (!disk->missing || disk->lost)
-			continue;
-		snprintf(text, sizeof(text), "device %u of the volume is missing: %.300s",
-			i, disk->why);
-		struct sfs_finding f = fault_at(c, SFS_FAULT_DEVICE, &nowhere, 0, 0, text);
+		struct sfs_finding f = fault_at(c, SFS_FAULT_DEVICE, &nowhere, 0, 0);
 		f.fault.device = disk->path[0] ? disk->path : NULL;
-		report_fault(c, &f);
+		if (disk->missing && !disk->lost)
+			report(c, &f, "device %u of the volume is missing: %.300s", i,
+				disk->why);
 	}
 }
 
@@ -580,21 +579,17 @@ check_roots(struct sfs_check *c)
 	/* a writer replaces the older copy all the time */
 	for (uint32_t i = 0; buf && i < sfs->disks * 2u && !sfs_writer_alive(sfs); i++) {
 		struct sfs_disk *disk = &sfs->disk[i / 2];
-		uint64_t at = i % 2 ? SFS_ROOT_BYTES : 0;
+		struct sfs_finding f = fault_at(c, SFS_FAULT_ROOT, &nowhere, 0, 0);
 		struct pr_error why = {""};
-		char text[640];
 		const char *what = "it cannot be read";
 		if (disk->missing || disk->lost)
 			continue;
-		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, at) == 0)
-			what = root_fault(c, buf, i / 2, &why);
-		if (!what || sfs_writer_alive(sfs))
-			continue;
-		snprintf(text, sizeof(text), "root copy %c: %s", i % 2 ? 'B' : 'A', what);
-		struct sfs_finding f = fault_at(c, SFS_FAULT_ROOT, &nowhere, 0, 0, text);
 		f.fault.device = disk->path;
-		f.fault.position = at;
-		report_fault(c, &f);
+		f.fault.position = i % 2 ? SFS_ROOT_BYTES : 0;
+		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, f.fault.position) == 0)
+			what = root_fault(c, buf, i / 2, &why);
+		if (what && !sfs_writer_alive(sfs))
+			report(c, &f, "root copy %c: %s", i % 2 ? 'B' : 'A', what);
 	}
 	free(buf);
 }
@@ -604,12 +599,10 @@ check_map(struct sfs_check *c, uint64_t pos)
 {
 	const uint32_t size = c->sfs->root.block_size;
 	const struct place p = {.block = pos};
+	struct sfs_finding f = fault_at(c, SFS_FAULT_MAP, &p, 0, 0);
 	struct sfs_block_header h, b;
-	char why[160], text[160];
 	if (!sfs_map_read(c->sfs, pos, c->buf, &h)) {
-		snprintf(text, sizeof(text), "the block map is damaged: %s",
-			header_text(c->sfs, c->buf, pos, why, sizeof(why)));
-		found(c, &p, SFS_FAULT_MAP, 0, 0, 0, 0, text);
+		report(c, &f, "the block map is damaged: %s", header_text(c, pos));
 		return;
 	}
 	uint32_t end = SFS_BLOCK_HEADER + (h.entries + h.late) * SFS_MAP_ENTRY;
@@ -622,15 +615,12 @@ check_map(struct sfs_check *c, uint64_t pos)
 	for (uint64_t at = pos - (c->sfs->root.map_interval - 1); at < pos; at++)
 		if (sfs_read_header(c->sfs, at, &b) && b.generation > newest)
 			newest = b.generation;
-	if (newest == h.generation)
-		return;
-	snprintf(text, sizeof(text),
-		"the block map is of generation %" PRIu64
-		", a block it should list is of generation %" PRIu64,
-		h.generation, newest);
-	struct sfs_finding f = fault_at(c, SFS_FAULT_MAP, &p, 0, 0, text);
-	f.stale = true;
-	report_fault(c, &f);
+	f.stale = newest > h.generation;
+	if (f.stale)
+		report(c, &f,
+			"the block map is of generation %" PRIu64
+			", a block it should list is of generation %" PRIu64,
+			h.generation, newest);
 }
 
 int64_t

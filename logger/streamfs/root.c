@@ -430,15 +430,13 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 			s->durable_sequence = w->tail[i].target;
 	}
 	for (uint16_t i = 0; i < sfs->disks; i++) {
+		uint8_t *copy = w->root_buf + i * SFS_ROOT_BYTES;
 		root.device_index = i;
-		len = sfs_root_encode(
-			&root, w->root_streams, w->root_buf + i * SFS_ROOT_BYTES);
+		len = sfs_root_encode(&root, w->root_streams, copy);
+		if (w->root_full)
+			memset(copy + len, 0, SFS_ROOT_BYTES - len);
 	}
-	if (w->root_full == 0)
-		return len;
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		memset(w->root_buf + i * SFS_ROOT_BYTES + len, 0, SFS_ROOT_BYTES - len);
-	return SFS_ROOT_BYTES;
+	return w->root_full ? SFS_ROOT_BYTES : len;
 }
 
 /*
