@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
-
 #include "logger/streamfs/internal.h"
 
 /* ---- requests ---- */
@@ -467,7 +463,8 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	tail->reserved = false;
 	sfs->w->dirty = true;
 	sfs->w->slot[tail->slot].used = ++sfs->w->clock;
-	sfs_shm_slot_fill(&sfs->shm, tail->slot, tail->fill);
+	atomic_store_explicit(
+		&sfs->shm.slot[tail->slot].fill, tail->fill, memory_order_release);
 	sfs_table_record(&sfs->table, tail->block, tail->fill, min_time, max_time);
 	if (handle)
 		sfs_handle_make(&sfs->key, &h, handle);

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
 #include "proto/base/cursor.h"
@@ -12,6 +8,7 @@ struct sfs_check {
 	struct sfs *sfs;
 	sfs_fault_call call;
 	void *arg;
+	bool settled; /* no writer is at work */
 	uint8_t *buf; /* of a block */
 	struct sfs_stream *streams; /* of the root that counts */
 	uint64_t uuid_faults; /* root copies of another volume */
@@ -296,7 +293,7 @@ check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_ent
 {
 	struct gap g = {s, first, last, {.block = SFS_NO_BLOCK}};
 	struct sfs_entry n = {.first_sequence = s->last_sequence + 1};
-	if (c->sfs->live || c->sfs->writer || sfs_repairs_cover(c->sfs, s->id, first, last))
+	if (!c->settled || sfs_repairs_cover(c->sfs, s->id, first, last))
 		return false;
 	/* with a gap behind it, the block's own records are known, not guessed from what follows */
 	if ((e->next != SFS_NONE && !sfs_view_entry(c->sfs, e->next, &n)) ||
@@ -325,7 +322,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 	uint64_t generation = 0, expected = s->first_sequence;
 	struct sfs_entry e;
 	/* while a writer lives, the first block may be another by now */
-	if (c->sfs->live || c->sfs->writer)
+	if (!c->settled)
 		return;
 	for (uint32_t b = s->oldest; b != SFS_NONE; b = e.next) {
 		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != s->id ||
@@ -334,7 +331,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 		if (e.first_sequence > expected)
 			missing_before(c, s, b, expected, e.first_sequence - 1);
 		generation = e.generation;
-		expected = e.first_sequence + e.records;
+		expected = sfs_entry_end(&e);
 	}
 	/* with its last block, a stream forgets what it held; the root does not */
 	if (s->oldest == SFS_NONE && c->streams[s->id].id == s->id &&
@@ -422,7 +419,7 @@ static uint32_t
 check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
 	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, p->block, e);
-	uint64_t end = e->first_sequence + e->records;
+	uint64_t end = sfs_entry_end(e);
 	bool cut = e->flags & SFS_ENTRY_CUT;
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
@@ -485,7 +482,7 @@ check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e
 		check_records(c, p, e);
 	else if (!sfs_block_gone(c->sfs, p->block, e->generation))
 		found(c, p, SFS_FAULT_RECORD, SFS_BLOCK_HEADER, e->end, e->first_sequence,
-			e->first_sequence + e->records - 1, err.text);
+			sfs_entry_end(e) - 1, err.text);
 }
 
 static void
@@ -497,7 +494,7 @@ check_block(struct sfs_check *c, uint32_t block)
 		!sfs_view_stream(c->sfs, e.stream, &s))
 		return;
 	struct place p = {&s, block, e.generation};
-	if (c->sfs->live || c->sfs->writer) {
+	if (!c->settled) {
 		check_live(c, &p, &e);
 		return;
 	}
@@ -627,8 +624,10 @@ int64_t
 sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	uint64_t *uuid_faults, struct pr_error *err)
 {
-	struct sfs_check c = {.sfs = sfs, .call = call, .arg = arg};
-	const bool settled = !sfs->live && !sfs->writer;
+	struct sfs_check c = {.sfs = sfs,
+		.call = call,
+		.arg = arg,
+		.settled = !sfs->live && !sfs->writer};
 	const uint32_t step = sfs->root.map_interval;
 	struct sfs_stream s;
 	if (!sfs->live && !sfs->table_valid)
@@ -638,7 +637,7 @@ sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records
 	if (c.buf && c.streams) {
 		check_devices(&c);
 		check_roots(&c);
-		for (uint64_t map = step - 1; settled && map < sfs->root.blocks;
+		for (uint64_t map = step - 1; c.settled && map < sfs->root.blocks;
 			map += step)
 			if (sfs_map_knows_all(sfs, &sfs->root, map) &&
 				sfs_block_there(sfs, map))

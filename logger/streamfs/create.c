@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "logger/streamfs/internal.h"
-#include "proto/base/clock.h"
 
 /* ---- is a device faster at its beginning than at its end? ---- */
 
@@ -497,8 +491,7 @@ widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 		return pr_error_set(err, "no memory for %" PRIu64 " blocks", blocks);
 	}
 	for (uint64_t b = t->blocks; b < blocks; b++)
-		t->entry[b] = (struct sfs_entry){
-			.prev = SFS_NONE, .next = SFS_NONE, .slot = SFS_NONE};
+		t->entry[b] = (struct sfs_entry){SFS_ALONE};
 	for (uint16_t d = 0; d < p->root.device_count; d++)
 		disk[d] = d < p->old ? sfs->disk[d] : added[d - p->old];
 	free(sfs->disk);

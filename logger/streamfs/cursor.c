@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "logger/streamfs/internal.h"
-#include "proto/base/clock.h"
 
 /*
  * A walk along a stream: block by block, one read (or one copy from shared memory) a block and not
@@ -232,7 +229,7 @@ sfs_cursor_open(
 	}
 	c->block = after->block;
 	c->generation = after->generation;
-	c->offset = after->offset + sfs_record_size(after->header, after->length);
+	c->offset = after->offset + sfs_handle_size(after);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
 	if (rc == SFS_DELETED)
@@ -404,7 +401,7 @@ skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *er
 	struct sfs_scan scan = scan_from_here(c, e);
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
-	uint64_t from = scan.sequence++, end = e->first_sequence + e->records;
+	uint64_t from = scan.sequence++, end = sfs_entry_end(e);
 	uint32_t at = c->offset;
 	bool more = sfs_scan_resync(&scan, end, &h);
 	c->sequence = more ? h.sequence : end;
@@ -479,7 +476,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 		if (!sfs_view_entry(c->sfs, block, &n) || n.stream != c->stream ||
 			n.generation <= generation)
 			return 2;
-	} while (c->seeking && n.next != SFS_NONE && n.first_sequence + n.records <= from &&
+	} while (c->seeking && n.next != SFS_NONE && sfs_entry_end(&n) <= from &&
 		 passed++ < c->sfs->root.blocks);
 	place_cursor(c, block, &n);
 	c->passed_block = true;
@@ -506,7 +503,7 @@ step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 	if (!sfs_view_entry(sfs, c->block, &e) || e.generation != c->generation ||
 		e.stream != c->stream || c->sequence == 0)
 		return replace(c, &s, err);
-	if (c->sequence >= e.first_sequence + e.records)
+	if (c->sequence >= sfs_entry_end(&e))
 		return next_block(c, &e, err);
 	if (!(e.flags & SFS_ENTRY_CUT) || !sfs_hole_at(sfs, c->stream, c->sequence, &hole))
 		return next_here(c, &e, out, err);
@@ -584,7 +581,7 @@ sfs_cursor_peek_shared(struct sfs_cursor *c, struct sfs_record *out)
 		e.stream != c->stream)
 		return 0;
 	/* the cursor's block has the next record; or the one behind it */
-	if (c->sequence >= e.first_sequence + e.records) {
+	if (c->sequence >= sfs_entry_end(&e)) {
 		if (e.next == SFS_NONE || !sfs_view_entry(sfs, e.next, &n) ||
 			n.stream != c->stream || n.generation <= e.generation ||
 			n.first_sequence != c->sequence || n.records == 0)

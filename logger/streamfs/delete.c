@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "logger/streamfs/internal.h"
 
 /* ---- erasing deleted records ---- */
@@ -96,8 +92,7 @@ place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t fir
 		;
 	*from = scan.pos;
 	scan.sequence = last + 1;
-	if (last + 1 < e->first_sequence + e->records &&
-		sfs_scan_resync(&scan, UINT64_MAX, &h))
+	if (last + 1 < sfs_entry_end(e) && sfs_scan_resync(&scan, UINT64_MAX, &h))
 		*to = h.offset;
 }
 
@@ -126,7 +121,7 @@ erase_part(struct sfs *sfs, uint32_t block, const struct sfs_map_entry *hole,
 {
 	const struct sfs_entry *e = &sfs->table.entry[block];
 	uint64_t first = hole->first_sequence, last = first + hole->records - 1;
-	uint64_t end = e->first_sequence + e->records;
+	uint64_t end = sfs_entry_end(e);
 	uint32_t from = SFS_BLOCK_HEADER, to = sfs_sector_up(e->end);
 	if (first > e->first_sequence || last + 1 < end) {
 		if (sfs_fetch(sfs, block, e, 0, e->end, bytes, err) != SFS_OK)
@@ -158,8 +153,7 @@ erase_holes(struct sfs *sfs, struct pr_error *err)
 			rc == 0 && b != SFS_NONE && t->entry[b].first_sequence < end;
 			b = t->entry[b].next) {
 			const struct sfs_entry *e = &t->entry[b];
-			if (e->first_sequence + e->records > h->first_sequence &&
-				sfs_block_there(sfs, b))
+			if (sfs_entry_end(e) > h->first_sequence && sfs_block_there(sfs, b))
 				rc = erase_part(sfs, b, h, bytes, zeros, err);
 		}
 	}
@@ -189,8 +183,7 @@ sfs_root_clean(struct sfs *sfs, struct pr_error *err)
 static bool
 may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
 {
-	return e->max_time <= what->until &&
-	       e->first_sequence + e->records - 1 <= what->last &&
+	return e->max_time <= what->until && sfs_entry_end(e) - 1 <= what->last &&
 	       (e->min_time >= what->since || e->records == 0);
 }
 
@@ -203,7 +196,7 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 	uint32_t last = SFS_NONE;
 	for (uint32_t b = t->stream[stream].oldest; b != SFS_NONE; b = t->entry[b].next) {
 		const struct sfs_entry *e = &t->entry[b];
-		uint64_t end = e->first_sequence + e->records;
+		uint64_t end = sfs_entry_end(e);
 		uint32_t slot = e->slot;
 		if (!may_go(e, what))
 			break;
@@ -395,7 +388,7 @@ take_some(struct deletion *d, uint32_t block)
 {
 	const struct sfs_entry *e = &d->sfs->table.entry[block];
 	struct sfs_scan scan = sfs_scan_of(d->sfs, d->bytes, block, e);
-	uint64_t end = e->first_sequence + e->records;
+	uint64_t end = sfs_entry_end(e);
 	struct stretch s = {0};
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
@@ -436,7 +429,7 @@ take_block(struct deletion *d, uint32_t block)
 			.min_time = e->min_time,
 			.max_time = e->max_time}};
 	if (!within(d, e->min_time, e->max_time) || (e->flags & SFS_ENTRY_CUT) ||
-		e->first_sequence + e->records - 1 > d->what.last)
+		sfs_entry_end(e) - 1 > d->what.last)
 		return take_some(d, block);
 	return fetch(d, block, SFS_SECTOR) && take_stretch(d, block, &all);
 }

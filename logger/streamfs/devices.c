@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "logger/streamfs/internal.h"
 
 /* ---- which devices are there ---- */
@@ -143,7 +138,7 @@ lose_block(struct sfs *sfs, uint32_t block)
 	if (e->state == SFS_OPEN && tail->reserved)
 		return false;
 	if (sfs_entry_holds(e) && e->records > 0) {
-		uint64_t last = e->first_sequence + e->records - 1;
+		uint64_t last = sfs_entry_end(e) - 1;
 		tail->lost_until = last > tail->lost_until ? last : tail->lost_until;
 	}
 	/* its slot is free when the last request that reads it has come back */

@@ -2,12 +2,7 @@
 #ifndef SFS_FORMAT_H
 #define SFS_FORMAT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 
 /*
  * The on-disk format, version 2 (Hyperion, section 4.4: record, block, block map, root). All fields

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "logger/streamfs/internal.h"
-#include "proto/base/array.h"
 
 /* ---- the table ---- */
 
@@ -137,15 +134,15 @@ sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t end
 bool
 sfs_hole_covers(struct sfs *sfs, const struct sfs_entry *e)
 {
-	uint64_t end = e->first_sequence + e->records;
 	return (e->flags & SFS_ENTRY_CUT) && e->records > 0 &&
-	       sfs_holes_records(sfs, e->stream, e->first_sequence, end) == e->records;
+	       sfs_holes_records(sfs, e->stream, e->first_sequence, sfs_entry_end(e)) ==
+		       e->records;
 }
 
 bool
 sfs_erasing_in(struct sfs *sfs, const struct sfs_entry *e)
 {
-	uint64_t end = e->first_sequence + e->records;
+	uint64_t end = sfs_entry_end(e);
 	for (uint32_t i = 0; sfs->erasing && i < sfs->holes; i++) {
 		const struct sfs_map_entry *h = &sfs->hole[i];
 		if ((h->flags & SFS_REPAIR_WIPE) && h->stream == e->stream &&
@@ -241,7 +238,7 @@ sfs_holes_mark(struct sfs *sfs)
 				at++;
 			if (at == end)
 				break;
-			if (sfs->hole[at].first_sequence < e->first_sequence + e->records)
+			if (sfs->hole[at].first_sequence < sfs_entry_end(e))
 				e->flags |= SFS_ENTRY_CUT;
 		}
 	}

@@ -2,10 +2,17 @@
 #ifndef SFS_INTERNAL_H
 #define SFS_INTERNAL_H
 
-#include "logger/streamfs/format.h"
+/* what most files here use */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "logger/streamfs/disk.h"
 #include "logger/streamfs/shm.h"
-#include "logger/streamfs/table.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
 
 /* One block being filled, per stream. */
 struct sfs_tail {

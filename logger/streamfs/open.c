@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
-#include "proto/base/clock.h"
 
 const char *
 sfs_result_text(int result)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "logger/streamfs/internal.h"
@@ -314,7 +311,7 @@ lost(struct pr_error *err)
 static bool
 counted(const struct sfs_entry *e, const struct sfs_record_header *h)
 {
-	return h->sequence < e->first_sequence + e->records;
+	return h->sequence < sfs_entry_end(e);
 }
 
 /* The block as the table has it: does it still hold what the handle speaks of? */
@@ -381,7 +378,7 @@ static bool
 dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e)
 {
 	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
-	uint64_t end = e->first_sequence + e->records;
+	uint64_t end = sfs_entry_end(e);
 	struct sfs_record_header r;
 	if (sfs->repairs == 0 || sfs_fetch(sfs, h->block, e, scan.pos, h->offset,
 					 sfs->scratch, NULL) != SFS_OK)
@@ -462,8 +459,7 @@ sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_
 size_t
 sfs_read_room(const struct sfs_handle *handle)
 {
-	return sfs_sector_up(handle->offset % SFS_SECTOR +
-			     sfs_record_size(handle->header, handle->length));
+	return sfs_sector_up(handle->offset % SFS_SECTOR + sfs_handle_size(handle));
 }
 
 static int

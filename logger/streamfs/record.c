@@ -8,12 +8,10 @@
  */
 #include <xxh_x86dispatch.h>
 #endif
-#include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
-#include "logger/streamfs/format.h"
 #include "logger/streamfs/internal.h"
 #include "proto/base/cursor.h"
 
@@ -89,39 +87,22 @@ sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out)
 char *
 sfs_handle_text(const struct sfs_handle *handle, char out[SFS_HANDLE_TEXT])
 {
-	static const char digit[] = "0123456789abcdef";
 	uint8_t bytes[SFS_HANDLE_BYTES];
 	sfs_handle_encode(handle, bytes);
-	for (int i = 0; i < SFS_HANDLE_BYTES; i++) {
-		out[2 * i] = digit[bytes[i] >> 4];
-		out[2 * i + 1] = digit[bytes[i] & 15];
-	}
-	out[2 * SFS_HANDLE_BYTES] = 0;
+	for (int i = 0; i < SFS_HANDLE_BYTES; i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 	return out;
-}
-
-static int
-digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 bool
 sfs_handle_parse(const char *text, struct sfs_handle *out)
 {
 	uint8_t bytes[SFS_HANDLE_BYTES];
-	if (strlen(text) != 2 * SFS_HANDLE_BYTES)
+	size_t digits = strspn(text, "0123456789abcdefABCDEF");
+	if (digits != 2 * SFS_HANDLE_BYTES || text[digits] != 0)
 		return false;
-	for (int i = 0; i < SFS_HANDLE_BYTES; i++) {
-		int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return false;
-		bytes[i] = high << 4 | low;
-	}
+	for (int i = 0; i < SFS_HANDLE_BYTES; i++)
+		sscanf(text + 2 * i, "%2hhx", &bytes[i]);
 	sfs_handle_decode(bytes, out);
 	return true;
 }
@@ -391,15 +372,22 @@ enum {
 static uint32_t
 expected_offset(const struct sfs_handle *before, bool same_block)
 {
-	return same_block
-		       ? (before->offset + sfs_record_size(before->header, before->length))
-		       : SFS_BLOCK_HEADER;
+	return same_block ? before->offset + sfs_handle_size(before) : SFS_BLOCK_HEADER;
 }
 
 static uint64_t
 step_to(uint64_t from, uint64_t to)
 {
 	return pr_zigzag(to - from);
+}
+
+/* A number, with the flag that says so, where it differs from the handle before. */
+static bool
+put_other(struct pr_writer *w, uint8_t *flags, uint8_t flag, bool other, uint64_t number)
+{
+	if (other)
+		*flags |= flag;
+	return !other || pr_store_varint(w, number);
 }
 
 size_t
@@ -409,31 +397,23 @@ sfs_handle_pack(const struct sfs_handle *handle, const struct sfs_handle *before
 	bool same_block =
 		handle->block == before->block && handle->generation == before->generation;
 	struct pr_writer w = pr_writer_make(out + 1, SFS_HANDLE_PACKED_MAX - 1);
-	bool good = true;
 
 	out[0] = same_block ? 0 : BLOCK;
-	if (handle->stream != before->stream) {
-		out[0] |= STREAM;
-		good = good && pr_store_varint(&w, handle->stream);
-	}
-	if (!same_block)
-		good = good &&
-		       pr_store_varint(
-			       &w, step_to(before->generation, handle->generation)) &&
-		       pr_store_varint(&w, step_to(before->block, handle->block));
-	if (handle->offset != expected_offset(before, same_block)) {
-		out[0] |= OFFSET;
-		good = good && pr_store_varint(&w, handle->offset);
-	}
-	if (handle->length != before->length) {
-		out[0] |= LENGTH;
-		good = good && pr_store_varint(&w, step_to(before->length, handle->length));
-	}
-	if (handle->header != before->header) {
-		out[0] |= HEADER;
-		good = good && pr_store_varint(&w, handle->header);
-	}
-	good = good && pr_store_le64(&w, handle->proof);
+	bool good =
+		put_other(&w, out, STREAM, handle->stream != before->stream,
+			handle->stream) &&
+		(same_block || (pr_store_varint(&w,
+					step_to(before->generation, handle->generation)) &&
+				       pr_store_varint(&w,
+					       step_to(before->block, handle->block)))) &&
+		put_other(&w, out, OFFSET,
+			handle->offset != expected_offset(before, same_block),
+			handle->offset) &&
+		put_other(&w, out, LENGTH, handle->length != before->length,
+			step_to(before->length, handle->length)) &&
+		put_other(&w, out, HEADER, handle->header != before->header,
+			handle->header) &&
+		pr_store_le64(&w, handle->proof);
 	return good ? pr_writer_len(&w) + 1 : 0; /* SFS_HANDLE_PACKED_MAX is enough */
 }
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
-#include "proto/base/array.h"
 
 /* What recovery knows while it works. */
 struct sfs_late {
@@ -89,13 +86,11 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 		.max_time = m->max_time,
 		.records = m->records,
 		.end = m->end,
-		.prev = SFS_NONE,
-		.next = SFS_NONE,
 		.stream = m->stream,
 		.state = SFS_SEALED,
 		.flags = m->flags & SFS_MAP_OPEN ? SFS_ENTRY_UNSURE | SFS_ENTRY_MAPPED_OPEN
 						 : 0,
-		.slot = SFS_NONE,
+		SFS_ALONE,
 	};
 	saw(r, m->block, m->generation);
 }
@@ -465,7 +460,7 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 				     !(e->flags & SFS_ENTRY_UNSURE)))
 			return true;
 		count_found(r, run, block);
-		if (!devices_missing(sfs) && e->first_sequence + e->records <= run->durable)
+		if (!devices_missing(sfs) && sfs_entry_end(e) <= run->durable)
 			count_lost(sfs, e, run->durable + 1);
 		return true;
 	}
@@ -476,13 +471,13 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	 * may tell of records that the crash has taken. Where the next one that is there may not be
 	 * the next one that there was, the block is asked itself.
 	 */
-	if (((e->flags & SFS_ENTRY_UNSURE) || e->first_sequence + e->records != next) &&
+	if (((e->flags & SFS_ENTRY_UNSURE) || sfs_entry_end(e) != next) &&
 		sfs_read_header(sfs, run->block[i + 1], &h) &&
 		h.generation == n->generation)
 		take_end(sfs, block, &h.prev);
 	if (e->flags & SFS_ENTRY_UNSURE) {
 		count_records(r, run, block);
-		if (e->first_sequence + e->records != next && !devices_missing(sfs)) {
+		if (sfs_entry_end(e) != next && !devices_missing(sfs)) {
 			/* nobody can say, but all up to the next block were there */
 			count_lost(sfs, e, next);
 			e->min_time = INT64_MIN;
@@ -492,7 +487,7 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	if (next - 1 <= run->durable)
 		return true;
 	count_found(r, run, block);
-	return e->first_sequence + e->records == next || devices_missing(sfs);
+	return sfs_entry_end(e) == next || devices_missing(sfs);
 }
 
 static void
@@ -519,7 +514,7 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 			continue;
 		}
 		going = settle(r, run, i);
-		expected = e->first_sequence + e->records;
+		expected = sfs_entry_end(e);
 		if (e->records == 0)
 			e->state = SFS_FREE;
 		else

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "logger/streamfs/internal.h"
-#include "proto/base/array.h"
 
 /*
  * A repair goes in rounds: check, note what is bad in fresh roots, open again, until a check finds

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "logger/streamfs/internal.h"
-#include "proto/base/clock.h"
 
 /* ---- what a repair has noted ---- */
 

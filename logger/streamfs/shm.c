@@ -282,12 +282,6 @@ sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t ge
 	atomic_store_explicit(&s->generation, generation, memory_order_release);
 }
 
-void
-sfs_shm_slot_fill(struct sfs_shm *shm, uint32_t slot, uint32_t fill)
-{
-	atomic_store_explicit(&shm->slot[slot].fill, fill, memory_order_release);
-}
-
 uint32_t
 sfs_shm_valid_from(const struct sfs_shm *shm, uint32_t slot)
 {

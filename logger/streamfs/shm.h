@@ -3,9 +3,6 @@
 #define SFS_SHM_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "logger/streamfs/table.h"
@@ -118,7 +115,6 @@ sfs_shm_data(const struct sfs_shm *shm, uint32_t slot)
 /* Writer: slot now holds bytes of a block from valid_from on; generation 0: nothing. */
 void sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block,
 	uint64_t generation, uint32_t valid_from);
-void sfs_shm_slot_fill(struct sfs_shm *shm, uint32_t slot, uint32_t fill);
 /* Reader: from where on the slot has its block's bytes; not to be believed. */
 uint32_t sfs_shm_valid_from(const struct sfs_shm *shm, uint32_t slot);
 /* Reader: copies [from, to) of a block; false: it is not there any more, or not all. */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
-#include "proto/base/clock.h"
 
 /* ---- storage guarantees ---- */
 

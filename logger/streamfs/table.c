@@ -173,7 +173,7 @@ sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size, uint32
 			err, "no memory for a table of %" PRIu64 " blocks", blocks);
 	}
 	for (uint64_t i = 0; i < blocks; i++)
-		t->entry[i].prev = t->entry[i].next = t->entry[i].slot = SFS_NONE;
+		t->entry[i] = (struct sfs_entry){SFS_ALONE};
 	return 0;
 }
 
@@ -264,7 +264,7 @@ sfs_table_link(struct sfs_table *t, uint32_t block)
 		e->block_number = t->entry[s->newest].block_number + 1;
 	chain(t, s, block);
 	s->bytes += e->end;
-	s->last_sequence = e->first_sequence + e->records - 1;
+	s->last_sequence = sfs_entry_end(e) - 1;
 	s->next_block_number = e->block_number + 1;
 }
 

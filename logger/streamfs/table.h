@@ -2,9 +2,6 @@
 #ifndef SFS_TABLE_H
 #define SFS_TABLE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/streamfs/format.h"
 
 /* ---- layout and order ---- */
@@ -101,6 +98,9 @@ struct sfs_entry {
 	uint32_t slot; /* in shared memory; SFS_NONE */
 };
 
+/* Of an entry that is in no chain, and in no slot. */
+#define SFS_ALONE .prev = SFS_NONE, .next = SFS_NONE, .slot = SFS_NONE
+
 struct sfs_shm;
 struct sfs_table {
 	uint64_t blocks;
@@ -116,6 +116,12 @@ struct sfs_table {
 int sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size,
 	uint32_t interval, struct pr_error *err);
 void sfs_table_free(struct sfs_table *t);
+/* The sequence behind its last record's. */
+static inline uint64_t
+sfs_entry_end(const struct sfs_entry *e)
+{
+	return e->first_sequence + e->records;
+}
 /* Are there records in it, or soon? */
 static inline bool
 sfs_entry_holds(const struct sfs_entry *e)

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "logger/streamfs/internal.h"
 
 /* ---- slots of shared memory ---- */
@@ -249,11 +246,8 @@ write_map(struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error 
 			"cannot write the block map: %s (retried when the device works "
 			"again)",
 			w->error.text);
-	sfs->table.entry[block] = (struct sfs_entry){.generation = generation,
-		.state = SFS_MAP,
-		.prev = SFS_NONE,
-		.next = SFS_NONE,
-		.slot = SFS_NONE};
+	sfs->table.entry[block] =
+		(struct sfs_entry){.generation = generation, .state = SFS_MAP, SFS_ALONE};
 	sfs_table_notify(&sfs->table, block);
 	return 0;
 }
@@ -467,6 +461,7 @@ int
 sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
+	struct sfs_tail *tail = &w->tail[stream];
 	uint64_t generation, maps = sfs->root.blocks / sfs->root.map_interval;
 	uint32_t block;
 	for (;;) {
@@ -489,16 +484,11 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 			return full(err);
 	}
 	sfs_table_begin(&sfs->table, stream, block, generation);
-	w->tail[stream] = (struct sfs_tail){
-		.block = block,
-		.slot = SFS_NONE,
-		.fill = SFS_BLOCK_HEADER,
-		.part = SFS_NONE,
-		.reserved = true,
-		.target = w->tail[stream].target,
-		.lost_until = w->tail[stream].lost_until,
-		.aged = w->tail[stream].aged,
-	};
+	tail->block = block;
+	tail->slot = tail->part = SFS_NONE;
+	tail->fill = SFS_BLOCK_HEADER;
+	tail->submitted = 0; /* nothing is waiting */
+	tail->reserved = true;
 	if (w->frontier.ready <= w->frontier.batch && w->frontier.pending == 0)
 		w->checkpoint_wanted = true;
 	return SFS_OK;
@@ -520,12 +510,7 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		w->slot[tail->slot].state = SFS_SLOT_SEALED;
 	note_late(sfs, tail->block);
 	sfs_table_seal(&sfs->table, tail->block);
-	*tail = (struct sfs_tail){
-		.block = SFS_NONE,
-		.slot = SFS_NONE,
-		.target = tail->target,
-		.lost_until = tail->lost_until,
-		.aged = tail->aged,
-	};
+	tail->block = tail->slot = SFS_NONE;
+	tail->reserved = false;
 	return 0;
 }
