@@ -34,6 +34,7 @@ struct fake {
 	uint32_t credit, batches, most_ahead;
 	bool asked, cancelled, ended, count_only;
 	uint64_t only; /* sends just the packets whose seq is a multiple of it */
+	uint32_t caplen; /* 0: 4 */
 };
 
 struct lab {
@@ -104,7 +105,8 @@ send_end(struct fake *n)
 static void
 send_batch(struct fake *n)
 {
-	static uint8_t buf[8192];
+	static uint8_t buf[16384];
+	static const uint8_t data[1024] = "abcd";
 	struct pr_segment_builder b;
 	uint64_t first = n->seq, last = first;
 	Packrack__Held held = PACKRACK__HELD__INIT, *list = &held;
@@ -121,10 +123,10 @@ send_batch(struct fake *n)
 			.otime = (int64_t)(n->seq - odd),
 			.epoch = 9,
 			.seq = n->seq - odd,
-			.caplen = 4,
-			.len = 4,
+			.caplen = n->caplen ? n->caplen : 4,
+			.len = 1024,
 			.linktype = 1,
-			.data = (const uint8_t *)"abcd"};
+			.data = data};
 
 		last = n->seq;
 		bits[(last - first) / 8] |= (uint8_t)(1 << (last - first) % 8);

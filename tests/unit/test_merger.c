@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <zmq.h>
+
 #include "tests/unit/merger_lab.h"
 #include "tests/unit/unit.h"
 
@@ -230,6 +232,83 @@ START_TEST(test_client_dies)
 }
 END_TEST
 
+/* A client without a loop, which reads when the test does; what it read last. */
+static void *raw;
+static uint64_t source;
+static char told[200];
+
+static void
+send_raw(Packrack__Envelope__BodyCase body_case, const void *body, uint64_t id)
+{
+	Packrack__Envelope env = pr_message_of(id, body_case, body);
+	uint8_t *buf;
+	size_t len;
+
+	ck_assert_int_eq(pr_message_pack(&env, &buf, &len, NULL), 0);
+	ck_assert_int_eq(zmq_send(raw, buf, len, ZMQ_DONTWAIT), (int)len);
+	free(buf);
+}
+
+static bool
+read_raw(struct lab *lab)
+{
+	static uint8_t buf[PR_RPC_MESSAGE_MAX];
+	Packrack__Envelope *env;
+	int len;
+
+	while ((len = zmq_recv(raw, buf, sizeof(buf), ZMQ_DONTWAIT)) >= 0) {
+		if (!(env = pr_message_unpack(buf, (size_t)len, NULL)))
+			continue; /* a probe */
+		if (env->body_case == PACKRACK__ENVELOPE__BODY_SOURCES)
+			source = env->sources->ids[0];
+		lab->batches += env->body_case == PACKRACK__ENVELOPE__BODY_BATCH;
+		if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE && env->id == 77)
+			snprintf(told, sizeof(told), "%s", env->failure->text);
+		pr_message_free(&env);
+	}
+	return lab->nodes[0].cancelled ? told[0] != 0 : source != 0;
+}
+
+/* Credit in steps, as the node's queue is no longer than that to the client. */
+static bool
+queue_filled(struct lab *lab)
+{
+	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
+
+	credit.batches = 20;
+	if (!lab->nodes[0].credit && !lab->nodes[0].cancelled)
+		send_raw(PACKRACK__ENVELOPE__BODY_CREDIT, &credit, source);
+	return lab->nodes[0].cancelled;
+}
+
+/* A client that gives credit and does not read: its query ends, and it is told when it reads again. */
+START_TEST(test_client_queue_full)
+{
+	struct lab *lab = lab_up(1, NONE);
+	void *ctx = zmq_ctx_new();
+	Packrack__Query q = PACKRACK__QUERY__INIT;
+	int one = 1, none = 0;
+
+	lab->nodes[0].caplen = 1024;
+	raw = zmq_socket(ctx, ZMQ_DEALER);
+	zmq_setsockopt(raw, ZMQ_RCVHWM, &one, sizeof(one));
+	zmq_setsockopt(raw, ZMQ_LINGER, &none, sizeof(none));
+	ck_assert_int_eq(zmq_connect(raw, lab->endpoint), 0);
+	q.since = INT64_MIN;
+	q.until = INT64_MAX;
+	q.merges = true;
+	send_raw(PACKRACK__ENVELOPE__BODY_QUERY, &q, 77);
+	run_until(lab, read_raw);
+	run_until(lab, queue_filled);
+	ck_assert_uint_lt(lab->nodes[0].batches, SEQS / PER_BATCH);
+	run_until(lab, read_raw);
+	ck_assert_ptr_nonnull(strstr(told, "queue"));
+	zmq_close(raw);
+	zmq_ctx_term(ctx);
+	lab_down(lab);
+}
+END_TEST
+
 /* Few packets match: a node must not wait for another's next one, nor tell all before it. */
 START_TEST(test_sparse)
 {
@@ -265,6 +344,7 @@ fill(TCase *t)
 	tcase_add_test(t, test_count_copies);
 	tcase_add_test(t, test_slow_client_cancels);
 	tcase_add_test(t, test_client_dies);
+	tcase_add_test(t, test_client_queue_full);
 	tcase_add_test(t, test_sparse);
 }
 
