@@ -611,7 +611,6 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	const struct prd_receiver *receiver, struct pr_error *err)
 {
 	const struct prd_options *o = sender->config.options;
-	const struct pr_rpc_keys keys = {o->keys};
 	struct prd_manage *m = calloc(1, sizeof *m);
 
 	if (!m) {
@@ -628,7 +627,7 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	m->tables[3] = PR_COUNTER_TABLE(received_rows, prd_receiver_counters(receiver));
 	m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
 	if (m->timer)
-		m->rpc = pr_rpc_listen(loop, o->manage, &keys, on_message, m, err);
+		m->rpc = pr_rpc_listen(loop, o->manage, o->keys, on_message, m, err);
 	if (m->rpc && o->metrics)
 		m->metrics = pr_metrics_serve(loop, o->metrics, on_scrape, m, err);
 	if (!m->rpc || (o->metrics && !m->metrics))

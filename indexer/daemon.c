@@ -496,8 +496,6 @@ on_state(void *arg, enum pr_rpc_state state)
 static int
 pri_indexer_connect(struct daemon *d, struct pr_error *err)
 {
-	struct pr_rpc_keys keys = {d->options.keys};
-
 	d->mergers = calloc(d->options.merger.count + 1, sizeof(*d->mergers));
 	if (!d->mergers)
 		return pr_error_set(err, "no memory");
@@ -505,13 +503,13 @@ pri_indexer_connect(struct daemon *d, struct pr_error *err)
 		struct connection *connection = &d->mergers[i];
 		connection->daemon = d;
 		connection->endpoint = d->options.merger.items[i];
-		if (!keys.dir)
+		if (!d->options.keys)
 			pr_log_warning("no keys: packets travel to %s in the clear, and "
 				       "whoever listens there may ask "
 				       "(packrack-keys(7))",
 				connection->endpoint);
-		connection->rpc = pr_rpc_connect(
-			d->loop, connection->endpoint, &keys, on_message, connection, err);
+		connection->rpc = pr_rpc_connect(d->loop, connection->endpoint,
+			d->options.keys, on_message, connection, err);
 		if (!connection->rpc)
 			return -1;
 		pr_rpc_watch(connection->rpc, on_state, connection);
@@ -522,16 +520,14 @@ pri_indexer_connect(struct daemon *d, struct pr_error *err)
 static int
 pri_indexer_listen(struct daemon *d, struct pr_error *err)
 {
-	struct pr_rpc_keys keys = {d->options.keys};
-
 	d->manage = (struct connection){.daemon = d, .endpoint = d->options.manage};
 	if (!d->options.manage)
 		return 0;
-	if (!keys.dir)
+	if (!d->options.keys)
 		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
 			d->options.manage);
 	d->manage.rpc = pr_rpc_listen(
-		d->loop, d->options.manage, &keys, on_message, &d->manage, err);
+		d->loop, d->options.manage, d->options.keys, on_message, &d->manage, err);
 	return d->manage.rpc ? 0 : -1;
 }
 

@@ -379,14 +379,13 @@ static int
 open_sockets(struct prl_record_loop *d, struct pr_error *err)
 {
 	const struct prl_options *o = d->o;
-	const struct pr_rpc_keys keys = {o->keys};
 	struct pr_error own;
 
 	if (o->manage && !o->keys)
 		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
 			o->manage);
 	if (o->manage)
-		d->manage = pr_rpc_listen(d->loop, o->manage, &keys, on_message, d, err);
+		d->manage = pr_rpc_listen(d->loop, o->manage, o->keys, on_message, d, err);
 	if (o->manage && !d->manage)
 		return -1;
 	if (o->metrics)

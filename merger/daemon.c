@@ -98,19 +98,19 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 	char *alone = fallback;
 	struct pr_string_list one = {&alone, 1};
 	const struct pr_string_list *list = v->listen.count ? &v->listen : &one;
-	struct pr_rpc_keys keys = {pr_keys_dir(v->key_flag)};
+	const char *keys = pr_keys_dir(v->key_flag);
 
 	for (size_t i = 0; i < list->count; i++) {
-		if (!keys.dir)
+		if (!keys)
 			pr_log_warning("no keys: everybody who can connect to %s may read, "
 				       "and report as "
 				       "a node (packrack-keys(7))",
 				list->items[i]);
-		if (prm_merger_listen(m, list->items[i], &keys, err) < 0)
+		if (prm_merger_listen(m, list->items[i], keys, err) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < v->peers.count; i++)
-		if (prm_merger_peer(m, v->peers.items[i], &keys, err) < 0)
+		if (prm_merger_peer(m, v->peers.items[i], keys, err) < 0)
 			return -1;
 	return pcap_over_ip(v, m, err);
 }

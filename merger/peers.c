@@ -156,8 +156,8 @@ on_state(void *arg, enum pr_rpc_state state)
 }
 
 int
-prm_peers_add(struct prm_peers *p, const char *endpoint, const struct pr_rpc_keys *keys,
-	struct pr_error *err)
+prm_peers_add(
+	struct prm_peers *p, const char *endpoint, const char *keys, struct pr_error *err)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
 

@@ -35,8 +35,8 @@ struct prm_peers *prm_peers_create(struct pr_loop *loop, const char *name,
 	struct prm_ownership *ownership, void (*done)(void *arg), void *arg);
 void prm_peers_destroy(struct prm_peers **peers);
 /* keys as in pr_rpc_connect. */
-int prm_peers_add(struct prm_peers *peers, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err);
+int prm_peers_add(struct prm_peers *peers, const char *endpoint, const char *keys,
+	struct pr_error *err);
 /* A few times a second. */
 void prm_peers_tick(struct prm_peers *peers, int64_t mono);
 

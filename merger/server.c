@@ -759,8 +759,8 @@ on_routes_complete(void *arg)
 }
 
 int
-prm_merger_peer(struct prm_merger *m, const char *endpoint, const struct pr_rpc_keys *keys,
-	struct pr_error *err)
+prm_merger_peer(
+	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err)
 {
 	return prm_peers_add(m->peers, endpoint, keys, err);
 }
@@ -859,8 +859,8 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 }
 
 int
-prm_merger_listen(struct prm_merger *m, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err)
+prm_merger_listen(
+	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 

@@ -34,15 +34,15 @@ int prm_merger_main(int argc, char **argv);
 
 struct prm_merger *prm_merger_create(struct pr_loop *loop,
 	const struct prm_merger_options *options, struct pr_error *err);
-int prm_merger_listen(struct prm_merger *m, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err);
+int prm_merger_listen(
+	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
 /* Serves live packets on a TCP port (pcap_over_ip.h). */
 int prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err);
 /* All figures of its status. */
 void prm_merger_scrape(void *merger, struct pr_metrics_page *page);
 /* Another merger, with which this one shares the summaries. keys: as a client. */
-int prm_merger_peer(struct prm_merger *m, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err);
+int prm_merger_peer(
+	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
 /* A query of this process; see deliver in fanout.h. The fan-out stays the merger's. NULL: err. */
 struct prm_fanout *prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
 	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,

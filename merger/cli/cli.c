@@ -247,8 +247,8 @@ has_secret(const char *dir, int mode)
  * A directory that was named must exist: opening it reports that. The default one is
  * used only if its secret can be read.
  */
-const struct pr_rpc_keys *
-cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
+const char *
+cli_keys(const struct cli_connection *c)
 {
 	const char *dir = c->key ? c->key : variable("PACKRACK_KEY"), *own = of_user();
 
@@ -256,10 +256,7 @@ cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
 		dir = own;
 	if (!dir && has_secret(PR_KEYS_DIR, R_OK))
 		dir = PR_KEYS_DIR;
-	if (!dir || !strcmp(dir, PR_KEYS_NONE))
-		return NULL;
-	*room = (struct pr_rpc_keys){dir};
-	return room;
+	return dir && strcmp(dir, PR_KEYS_NONE) ? dir : NULL;
 }
 
 const char *
@@ -284,12 +281,11 @@ ask(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope **reply, struct pr_error *err)
 {
 	const char *endpoint = cli_endpoint(c->endpoint, server, err);
-	struct pr_rpc_keys room;
 
 	if (!endpoint)
 		return CLI_USAGE;
 	env->id = 1;
-	if (pr_rpc_ask(endpoint, cli_keys(c, &room), env, timeout_ns, reply, err) < 0)
+	if (pr_rpc_ask(endpoint, cli_keys(c), env, timeout_ns, reply, err) < 0)
 		return CLI_FAILED;
 	if ((*reply)->body_case == body)
 		return CLI_OK;

@@ -118,9 +118,8 @@ const char *cli_endpoint(
 bool cli_is_named(const char *flag, const struct cli_server *server);
 bool cli_is_local(const struct cli_server *server);
 
-/* NULL when there are no keys. */
-const struct pr_rpc_keys *cli_keys(
-	const struct cli_connection *c, struct pr_rpc_keys *room);
+/* The key directory; NULL when there are no keys. */
+const char *cli_keys(const struct cli_connection *c);
 
 /*
  * The key directory that `packrack keys` works in: flag, $PACKRACK_KEY, or the user's

@@ -363,7 +363,7 @@ rpc_start(struct pr_rpc *rpc, struct event_base *base, struct pr_error *err)
 }
 
 struct pr_rpc *
-pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
+pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
 	struct pr_rpc *rpc = rpc_create(true, endpoint, call, arg, err);
@@ -376,8 +376,8 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_ke
 	rpc->socket = pr_rpc_socket(rpc->ctx, true, endpoint, keys, err);
 	if (!rpc->socket)
 		goto fail;
-	if (pr_rpc_has_keys(keys)) {
-		rpc->zap = pr_zap_create(base, rpc->ctx, keys->dir, err);
+	if (keys) {
+		rpc->zap = pr_zap_create(base, rpc->ctx, keys, err);
 		if (!rpc->zap)
 			goto fail;
 	}
@@ -397,7 +397,7 @@ fail:
 }
 
 static struct pr_rpc *
-connect_in(struct event_base *base, const char *endpoint, const struct pr_rpc_keys *keys,
+connect_in(struct event_base *base, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
 	struct pr_rpc *rpc = rpc_create(false, endpoint, call, arg, err);
@@ -425,7 +425,7 @@ fail:
 }
 
 struct pr_rpc *
-pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
+pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
 	return connect_in(pr_loop_base(loop), endpoint, keys, call, arg, err);
@@ -503,9 +503,8 @@ on_late(evutil_socket_t fd, short what, void *late)
 }
 
 int
-pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
-	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
-	struct pr_error *err)
+pr_rpc_ask(const char *endpoint, const char *keys, const Packrack__Envelope *env,
+	int64_t timeout_ns, Packrack__Envelope **reply, struct pr_error *err)
 {
 	const struct timeval timeout = {
 		timeout_ns / PR_NS_PER_S, timeout_ns % PR_NS_PER_S / 1000};

@@ -30,15 +30,6 @@ struct pr_rpc_peer {
 	uint8_t key[32]; /* with keys: the peer's public one */
 };
 
-/*
- * CURVE. keys or dir NULL: plain (only sensible on ipc and loopback; programs say so). dir is a key
- * directory (proto/rpc/keys.h): a server takes its own pair and whom it admits from it, a client its
- * own pair and the server's public key. dir is kept by servers: not to be freed before them.
- */
-struct pr_rpc_keys {
-	const char *dir;
-};
-
 struct pr_rpc;
 
 /*
@@ -49,10 +40,15 @@ struct pr_rpc;
 typedef void (*pr_rpc_call)(
 	void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
 
-struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint,
-	const struct pr_rpc_keys *keys, pr_rpc_call call, void *arg, struct pr_error *err);
-struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint,
-	const struct pr_rpc_keys *keys, pr_rpc_call call, void *arg, struct pr_error *err);
+/*
+ * keys: CURVE, with a key directory (proto/rpc/keys.h): a server takes its own pair and whom it admits from it, a
+ * client its own pair and the server's public key. Kept: not to be freed before the connection. NULL: plain (only
+ * sensible on ipc and loopback; programs say so).
+ */
+struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err);
+struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const char *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err);
 /* Closes; blocks for up to 1 s for messages that are not sent yet. */
 void pr_rpc_destroy(struct pr_rpc **rpc);
 
@@ -97,9 +93,8 @@ bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
  * timeout in ns. -1 on time-out ("no answer from ...") or when nothing can listen there.
  * *reply is freed with pr_message_free.
  */
-int pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
-	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
-	struct pr_error *err);
+int pr_rpc_ask(const char *endpoint, const char *keys, const Packrack__Envelope *env,
+	int64_t timeout_ns, Packrack__Envelope **reply, struct pr_error *err);
 
 /* Server: has the peer's key not been revoked? */
 bool pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);

@@ -148,12 +148,6 @@ set_limits(void *socket, bool server, bool tcp)
 	return bad ? -1 : 0;
 }
 
-bool
-pr_rpc_has_keys(const struct pr_rpc_keys *keys)
-{
-	return keys && keys->dir;
-}
-
 static int
 set_keys(void *socket, bool server, const char *endpoint, const char *dir,
 	struct pr_error *err)
@@ -181,7 +175,7 @@ set_keys(void *socket, bool server, const char *endpoint, const char *dir,
 }
 
 void *
-pr_rpc_socket(void *ctx, bool server, const char *endpoint, const struct pr_rpc_keys *keys,
+pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *keys,
 	struct pr_error *err)
 {
 	void *socket;
@@ -191,8 +185,7 @@ pr_rpc_socket(void *ctx, bool server, const char *endpoint, const struct pr_rpc_
 	socket = zmq_socket(ctx, server ? ZMQ_ROUTER : ZMQ_DEALER);
 	if (!socket || set_limits(socket, server, !ipc_path(endpoint)) < 0)
 		pr_error_set(err, "cannot make a ZeroMQ socket: %s", zmq_strerror(errno));
-	else if (!pr_rpc_has_keys(keys) ||
-		 set_keys(socket, server, endpoint, keys->dir, err) == 0)
+	else if (!keys || set_keys(socket, server, endpoint, keys, err) == 0)
 		return socket;
 	if (socket)
 		zmq_close(socket);
@@ -359,16 +352,14 @@ pr_zevent_destroy(struct pr_zevent **zevent)
 #define BROKEN_MAX 3
 
 struct pr_monitor *
-pr_monitor_open(void *ctx, void *socket, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err)
+pr_monitor_open(void *ctx, void *socket, const char *endpoint, const char *keys,
+	struct pr_error *err)
 {
 	struct pr_monitor *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return pr_error_null(err, "no memory for a connection");
-	*m = (struct pr_monitor){.monitored = socket,
-		.endpoint = endpoint,
-		.dir = pr_rpc_has_keys(keys) ? keys->dir : NULL};
+	*m = (struct pr_monitor){.monitored = socket, .endpoint = endpoint, .dir = keys};
 	if (zmq_socket_monitor(socket, MONITOR_ENDPOINT, MONITOR_EVENTS) == 0)
 		m->socket = zmq_socket(ctx, ZMQ_PAIR);
 	if (m->socket && pr_socket_set(m->socket, ZMQ_LINGER, 0) == 0 &&

@@ -18,9 +18,8 @@ int pr_rpc_clear_stale(const char *endpoint, struct pr_error *err);
  * A socket with our limits and, where keys are given, CURVE; neither bound nor connected. ctx is
  * void * as ZeroMQ has it. NULL and err.
  */
-void *pr_rpc_socket(void *ctx, bool server, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err);
-bool pr_rpc_has_keys(const struct pr_rpc_keys *keys);
+void *pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *keys,
+	struct pr_error *err);
 
 /* Sets an option that is a number. 0 or -1. */
 int pr_socket_set(void *socket, int option, int value);
@@ -70,9 +69,9 @@ struct pr_monitor {
 	const char *endpoint, *dir; /* kept by the caller; dir NULL: no keys */
 };
 
-/* keys as given to the socket: only whether there are any, and where, for the texts. */
+/* keys as given to the socket, for the texts; they stay the caller's. */
 struct pr_monitor *pr_monitor_open(void *ctx, void *socket, const char *endpoint,
-	const struct pr_rpc_keys *keys, struct pr_error *err);
+	const char *keys, struct pr_error *err);
 void pr_monitor_close(struct pr_monitor **monitor); /* before its socket */
 /* Takes one event without blocking; false: none. *news: it changed the state. */
 bool pr_monitor_read(struct pr_monitor *monitor, bool *news, enum pr_rpc_state *state);

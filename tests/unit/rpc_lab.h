@@ -101,8 +101,7 @@ wait_until(const unsigned *value, unsigned want)
 }
 
 static inline void
-start(struct server *s, struct client *c, const struct pr_rpc_keys *server_keys,
-	const struct pr_rpc_keys *client_keys)
+start(struct server *s, struct client *c, const char *server_keys, const char *client_keys)
 {
 	memset(s, 0, sizeof(*s));
 	memset(c, 0, sizeof(*c));

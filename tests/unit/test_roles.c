@@ -205,17 +205,15 @@ START_TEST(each_message_by_each_role)
 	struct pr_error err;
 	struct pr_loop *loop = pr_loop_create(NULL, &err);
 	struct side server = {0};
-	const struct pr_rpc_keys keys = {server_dir};
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(server_dir, sizeof(server_dir), "%s/server", dir);
 	snprintf(endpoint, sizeof(endpoint), "ipc://%s/sock", dir);
 	ck_assert_int_eq(pr_keys_generate(server_dir, &err), 0);
 	ck_assert_int_eq(pr_keys_load_public(server_dir, own, &err), 0);
-	server.rpc = pr_rpc_listen(loop, endpoint, &keys, on_server, &server, &err);
+	server.rpc = pr_rpc_listen(loop, endpoint, server_dir, on_server, &server, &err);
 	ck_assert_ptr_nonnull(server.rpc);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const struct pr_rpc_keys theirs = {client_dir};
 		struct side client = {0};
 		char name[8], path[96];
 		FILE *f;
@@ -231,8 +229,8 @@ START_TEST(each_message_by_each_role)
 		f = fopen(path, "w");
 		fprintf(f, "server-key %s\n", own);
 		fclose(f);
-		client.rpc =
-			pr_rpc_connect(loop, endpoint, &theirs, on_client, &client, &err);
+		client.rpc = pr_rpc_connect(
+			loop, endpoint, client_dir, on_client, &client, &err);
 		ck_assert_msg(client.rpc != NULL, "%s", err.text);
 		try_all(loop, &server, &client, pr_role_parse(names[i]));
 		pr_rpc_destroy(&client.rpc);

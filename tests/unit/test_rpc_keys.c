@@ -11,7 +11,6 @@
 #include "tests/unit/rpc_lab.h"
 
 static char server_dir[96], client_dir[96];
-static const struct pr_rpc_keys server_keys = {server_dir}, client_keys = {client_dir};
 
 static void
 write_file(const char *where, const char *name, mode_t mode, const char *fmt, ...)
@@ -64,7 +63,7 @@ withdraw(const char *name)
 }
 
 static void
-connect_client(struct client *c, const struct pr_rpc_keys *keys)
+connect_client(struct client *c, const char *keys)
 {
 	memset(c, 0, sizeof(*c));
 	c->rpc = pr_rpc_connect(loop, endpoint, keys, on_client, c, &err);
@@ -79,14 +78,14 @@ START_TEST(curve_admits_and_refuses)
 	Packrack__Envelope env = request(1);
 
 	make_keys();
-	start(&s, &c, &server_keys, &client_keys);
+	start(&s, &c, server_dir, client_dir);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.refused, 1);
 	ck_assert_ptr_nonnull(strstr(pr_rpc_refusal(c.rpc), "does not admit our key"));
 	ck_assert_uint_eq(s.got, 0);
 	pr_rpc_destroy(&c.rpc);
 	enroll("ann", PR_ROLE_READ); /* without a restart */
-	connect_client(&c, &client_keys);
+	connect_client(&c, client_dir);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.got, 1);
 	ck_assert_str_eq(s.last.user, "ann");
@@ -113,13 +112,13 @@ START_TEST(wrong_servers_are_told)
 	enroll("ann", PR_ROLE_READ);
 	ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
 	write_file(client_dir, "rack", 0600, "server-key %s\n", key);
-	start(&s, &c, &server_keys, &client_keys);
+	start(&s, &c, server_dir, client_dir);
 	wait_until(&c.refused, 1);
 	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "is not the server-key") != NULL, "%s",
 		pr_rpc_refusal(c.rpc));
 	pr_rpc_destroy(&c.rpc);
 	pr_rpc_destroy(&s.rpc);
-	start(&s, &c, NULL, &client_keys); /* it has no keys */
+	start(&s, &c, NULL, client_dir); /* it has no keys */
 	wait_until(&c.refused, 1);
 	ck_assert_msg(
 		strstr(pr_rpc_refusal(c.rpc), "does not use keys") ||
@@ -150,7 +149,7 @@ START_TEST(questions_are_refused_at_once)
 		int rc = pr_rpc_ask(endpoint, NULL, &env, 20 * PR_NS_PER_S, &reply, &err);
 		_exit(rc == -1 && strstr(err.text, "requires a key") ? 0 : 1);
 	}
-	start(&s, &c, &server_keys, &client_keys);
+	start(&s, &c, server_dir, client_dir);
 	ck_assert_int_eq(write(go[1], "", 1), 1);
 	while ((ended = waitpid(child, &status, WNOHANG)) == 0 &&
 		pr_now_mono() - before < 30 * PR_NS_PER_S)
@@ -175,7 +174,7 @@ START_TEST(a_revoked_key_is_out_at_once)
 
 	make_keys();
 	enroll("ann", PR_ROLE_READ);
-	start(&s, &c, &server_keys, &client_keys);
+	start(&s, &c, server_dir, client_dir);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.got, 1);
 	peer = s.last;

@@ -498,8 +498,7 @@ sources_open(
 	struct console *con, const struct cli_connection *keys_of, struct pr_error *err)
 {
 	struct model *m = con->model;
-	struct pr_rpc_keys room;
-	const struct pr_rpc_keys *keys = cli_keys(keys_of, &room);
+	const char *keys = cli_keys(keys_of);
 
 	while (con->source_count <= m->merger_count) {
 		unsigned i = con->source_count++;

@@ -306,8 +306,8 @@ on_tick(void *arg)
 }
 
 static int
-run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query *query,
-	struct sink *sink, struct pr_error *err)
+run(const char *endpoint, const char *keys, const Packrack__Query *query, struct sink *sink,
+	struct pr_error *err)
 {
 	struct ask ask = {.endpoint = endpoint,
 		.sink = sink,
@@ -380,8 +380,7 @@ int
 ask_merger(struct sink *sink, struct pr_error *err)
 {
 	const struct cli_connection *c = &sink->args->merger;
-	struct pr_rpc_keys room;
-	const struct pr_rpc_keys *keys = cli_keys(c, &room);
+	const char *keys = cli_keys(c);
 	const char *endpoint = cli_endpoint(c->endpoint, &cli_merger, err);
 	struct question q = {0};
 	Packrack__Envelope *status;
