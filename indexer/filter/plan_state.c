@@ -443,21 +443,20 @@ within(struct test *t, uint32_t least, uint32_t most)
 	     ports = s->flags & PRI_STATE_PORTS && s->a.size == 2 &&
 		     (behind ? behind_ip4(s) : s->net_is == PRI_NET_IP6),
 	     addresses = !behind && s->a.size == 4 && (s->net_is == PRI_NET_IP4 || arp);
-	uint32_t port = behind ? s->net : s->net + 40u, src = s->net + (arp ? 14u : 12u);
+	uint32_t src = ports ? (behind ? s->net : s->net + 40u)
+			     : s->net + (arp ? 14u : 12u),
+		 dst = src + (ports        ? 2u
+				     : arp ? 10u
+					   : 4u);
+	enum pri_number number = ports ? PRI_NUMBER_SPORT : PRI_NUMBER_SRC4;
 
 	if (s->a.form == PRI_VALUE_LENGTH)
 		say_range(t, PRI_NUMBER_LENGTH, least, most);
 	else if (!t->layout)
 		return PRI_TERM_TRUE;
-	else if (ports && s->a.at == port)
-		say_range(t, PRI_NUMBER_SPORT, least, most);
-	else if (ports && s->a.at == port + 2)
-		say_range(t, PRI_NUMBER_DPORT, least, most);
-	/* less than the four bytes do not show that an index had the address */
-	else if (addresses && s->a.at == src)
-		say_range(t, PRI_NUMBER_SRC4, least, most);
-	else if (addresses && s->a.at == src + (arp ? 10u : 4u))
-		say_range(t, PRI_NUMBER_DST4, least, most);
+	/* of an address less than the four bytes do not show that an index had it */
+	else if ((ports || addresses) && (s->a.at == src || s->a.at == dst))
+		say_range(t, s->a.at == src ? number : number + 1, least, most);
 	return t->holds;
 }
 

@@ -259,18 +259,6 @@ finish_batch(struct pri_builder *b)
 	return pri_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
-/* It does not follow the last one, or is of another epoch: then it is nobody's next. */
-static bool
-begins_anew(const struct pri_builder *b, uint64_t sequence, const void *body, size_t len)
-{
-	struct pr_segment_header h;
-
-	if (!b->level1.segments && !b->summarizer.span.segments)
-		return false;
-	return sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
-					      h.epoch != b->summarizer.span.epoch);
-}
-
 /* The segment whose keys were taken goes into the batch; one that has no room for it is finished first. */
 static int
 put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
@@ -324,12 +312,16 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	const void *body, size_t len, bool (*still_valid)(void *arg), void *arg,
 	struct pr_error *err)
 {
+	struct pr_segment_header h;
 	bool anew;
 	int rc;
 
 	if (!pri_builder_offer(b))
 		return 0;
-	anew = begins_anew(b, sequence, body, len);
+	/* it does not follow the last one, or is of another epoch: then it is nobody's next */
+	anew = (b->level1.segments || b->summarizer.span.segments) &&
+	       (sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
+					       h.epoch != b->summarizer.span.epoch));
 	if (anew || (b->level1.segments && (sequence == b->first_without_level1 ||
 						   sequence == b->first_without_level2))) {
 		if (finish_batch(b) < 0 || (anew && finish_summary(b) < 0))

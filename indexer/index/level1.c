@@ -274,29 +274,24 @@ pri_held_walk_begin(
 		w->span = s->held_len ? (uint64_t)s->held_len * 8 - 1 : 0;
 }
 
-static bool
-next_of_runs(struct pri_held_walk *w, uint64_t *seq)
-{
-	struct pr_cursor c = {w->at, w->end};
-
-	if (!w->repeat &&
-		(!pr_load_varint(&c, &w->step) || !pr_load_varint(&c, &w->repeat) ||
-			!w->step || !w->repeat))
-		return false;
-	w->at = c.at;
-	if (w->step > w->span - w->next)
-		return false;
-	w->repeat--;
-	w->next += w->step;
-	*seq = w->next;
-	return true;
-}
-
 bool
 pri_held_walk_next(struct pri_held_walk *w, uint64_t *seq)
 {
-	if (w->form == PRI_HELD_RUNS)
-		return next_of_runs(w, seq);
+	struct pr_cursor c = {w->at, w->end};
+
+	if (w->form == PRI_HELD_RUNS) {
+		if (!w->repeat &&
+			(!pr_load_varint(&c, &w->step) || !pr_load_varint(&c, &w->repeat) ||
+				!w->step || !w->repeat))
+			return false;
+		w->at = c.at;
+		if (w->step > w->span - w->next)
+			return false;
+		w->repeat--;
+		w->next += w->step;
+		*seq = w->next;
+		return true;
+	}
 	for (; w->next <= w->span; w->next++)
 		if (w->form == PRI_HELD_ALL ||
 			(w->at != w->end && w->at[w->next / 8] & 1u << w->next % 8)) {

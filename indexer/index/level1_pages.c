@@ -85,22 +85,6 @@ make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k
 		}
 }
 
-static void
-pass(const uint64_t *from, uint64_t *to, size_t count, uint32_t *starts, unsigned shift,
-	unsigned digit)
-{
-	uint32_t at = 0;
-
-	for (unsigned i = 0; i < 1u << DIGIT_BITS; i++) {
-		uint32_t n = starts[i];
-
-		starts[i] = at;
-		at += n;
-	}
-	for (size_t i = 0; i < count; i++)
-		to[starts[digit_of(from[i], shift, digit)]++] = from[i];
-}
-
 /*
  * By radix, from the least digit on: segments stay in order. Returns where they are then: hashes, or what is
  * behind them.
@@ -114,7 +98,14 @@ sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsi
 
 	make_items(hashes, ends, k, shift, starts);
 	for (unsigned d = 0; d < DIGITS; d++) {
-		pass(from, to, count, starts[d], shift, d);
+		for (unsigned i = 0, at = 0; i < 1u << DIGIT_BITS; i++) {
+			uint32_t n = starts[d][i];
+
+			starts[d][i] = at;
+			at += n;
+		}
+		for (size_t i = 0; i < count; i++)
+			to[starts[d][digit_of(from[i], shift, d)]++] = from[i];
 		swap = from;
 		from = to;
 		to = swap;
@@ -195,23 +186,11 @@ size_with(const struct pri_level1_keys *k, unsigned low_bits)
 	       (size_t)k->pages * (PAGE_HEADER + 3);
 }
 
-static unsigned
-low_bits_for(const struct pri_level1_keys *k, size_t count)
-{
-	size_t bits = count * BITS_A_KEY, rest;
-
-	rest = bits > k->set_bits ? (bits - k->set_bits) / (k->distinct + 1) : 0;
-	rest = rest > 2 + LOW_MIN ? rest - 2 : LOW_MIN;
-	if (rest < LOW_OF_FEW && count <= (size_t)k->segments * FEW)
-		rest = LOW_OF_FEW;
-	return rest < PRI_LEVEL1_LOW_MAX ? (unsigned)rest : PRI_LEVEL1_LOW_MAX;
-}
-
 void
 pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room)
 {
-	size_t count = ends[segments - 1];
+	size_t count = ends[segments - 1], bits = count * BITS_A_KEY, rest;
 	unsigned shift;
 
 	*k = (struct pri_level1_keys){.segments = segments,
@@ -224,7 +203,11 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	k->sets = k->items == hashes ? hashes + count : hashes;
 	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
 	count_sets(k);
-	k->low_bits = low_bits_for(k, count);
+	rest = bits > k->set_bits ? (bits - k->set_bits) / (k->distinct + 1) : 0;
+	rest = rest > 2 + LOW_MIN ? rest - 2 : LOW_MIN;
+	if (rest < LOW_OF_FEW && count <= (size_t)segments * FEW)
+		rest = LOW_OF_FEW;
+	k->low_bits = rest < PRI_LEVEL1_LOW_MAX ? (unsigned)rest : PRI_LEVEL1_LOW_MAX;
 	while (k->low_bits && size_with(k, k->low_bits) > room)
 		k->low_bits--;
 	if (size_with(k, k->low_bits) > room || k->crowd > CROWD)
@@ -278,16 +261,6 @@ set_of(uint64_t set, unsigned bits)
 	return is_one(set) ? one : stretch;
 }
 
-static inline void
-put_each(struct bit_writer *b, uint64_t set, unsigned segments)
-{
-	put(b, 3, 2);
-	for (unsigned n = segments, some; n; n -= some, set >>= some) {
-		some = n < 32 ? n : 32;
-		put(b, set & ((UINT64_C(1) << some) - 1), some);
-	}
-}
-
 #define ONES_MAX 24
 _Static_assert(ONES_MAX + 1 + PRI_LEVEL1_LOW_MAX + 14 <= PUT_MAX, "a key at once");
 
@@ -306,7 +279,11 @@ put_key(struct bit_writer *b, const struct pri_level1_keys *k, uint32_t step, ui
 		put(b, key.value, key.n);
 	} else {
 		put(b, key.value, key.n);
-		put_each(b, set, k->segments);
+		put(b, 3, 2);
+		for (unsigned n = k->segments, some; n; n -= some, set >>= some) {
+			some = n < 32 ? n : 32;
+			put(b, set & ((UINT64_C(1) << some) - 1), some);
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t
 	case PRI_TYPE_PPP:
 		return of_ppp(value);
 	case PRI_TYPE_FAMILY:
-		/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs: a filter for a trace file tests for those of the BSDs */
+		/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs, for which a trace file's filter tests */
 		value = value & 0xff ? value : value >> 24;
 		if (value == 10 || value == 24 || value == 28 || value == 30)
 			return PRI_ETHERTYPE_IP6;

@@ -361,27 +361,19 @@ second_of(int64_t time)
 	return time / PR_NS_PER_S - (time % PR_NS_PER_S < 0);
 }
 
-/* The interval of the series that the last packet was in: the next one is, too, as a rule. */
-struct interval {
-	int64_t first; /* ns */
-	uint64_t length;
-	struct pri_segment_keys_bucket *bucket;
-};
-
-/* A header may lie of its times; what lies outside then counts at the ends. */
-static void
-find_interval(const struct pri_segment_keys *s, int64_t time, struct interval *out)
+/*
+ * Of the series, for a packet of this time; *first: the beginning of its second, in ns. A header may lie of its
+ * times; what lies outside then counts at the ends.
+ */
+static struct pri_segment_keys_bucket *
+find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 {
-	int64_t first = second_of(s->header.min_time), now = second_of(time);
+	int64_t least = second_of(s->header.min_time), now = second_of(time);
 	uint64_t at =
-		now > first ? ((uint64_t)now - (uint64_t)first) >> s->item.series_width : 0;
+		now > least ? ((uint64_t)now - (uint64_t)least) >> s->item.series_width : 0;
 
-	/* the cached bucket is always one second long; other times and longer buckets are looked up again */
-	out->first = (int64_t)((uint64_t)now * PR_NS_PER_S);
-	out->length = (uint64_t)PR_NS_PER_S;
-	if (at >= PRI_LEVEL1_BUCKETS)
-		at = PRI_LEVEL1_BUCKETS - 1;
-	out->bucket = (struct pri_segment_keys_bucket *)&s->buckets[at];
+	*first = (int64_t)((uint64_t)now * PR_NS_PER_S);
+	return &s->buckets[at < PRI_LEVEL1_BUCKETS ? at : PRI_LEVEL1_BUCKETS - 1];
 }
 
 /*
@@ -429,7 +421,9 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	const struct pri_linktype_layout *linktype =
 		pri_linktype_layout_find(r->header.linktype);
 	const bool ether = linktype && linktype->ether;
-	struct interval interval = {0};
+	/* the second that the last packet was in: the next one is, too, as a rule */
+	struct pri_segment_keys_bucket *bucket = s->buckets;
+	int64_t first = INT64_MIN;
 	struct pr_segment_walk walk;
 	struct pr_segment_step step;
 	const uint8_t *from = r->c.at;
@@ -451,10 +445,10 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 		*seq++ = step.seq;
 		least = step.len < least ? step.len : least;
 		most = step.len > most ? step.len : most;
-		if ((uint64_t)step.time - (uint64_t)interval.first >= interval.length)
-			find_interval(s, step.time, &interval);
-		interval.bucket->packets++;
-		interval.bucket->bytes += step.len;
+		if ((uint64_t)step.time - (uint64_t)first >= PR_NS_PER_S)
+			bucket = find_bucket(s, step.time, &first);
+		bucket->packets++;
+		bucket->bytes += step.len;
 		if (linktype && take_packet(s, linktype, ether, &step) < 0)
 			return -1;
 	}
@@ -491,27 +485,13 @@ encode_series(struct pri_segment_keys *s)
 	return 0;
 }
 
-/* false: no room. */
-static bool
-put_runs(const struct pri_segment_keys *s, struct pr_writer *w)
-{
-	for (size_t i = 1; i < s->seq_count;) {
-		uint64_t step = s->seqs[i] - s->seqs[i - 1], repeat = 0;
-
-		for (; i < s->seq_count && s->seqs[i] - s->seqs[i - 1] == step; i++)
-			repeat++;
-		if (!pr_store_varint(w, step) || !pr_store_varint(w, repeat))
-			return false;
-	}
-	return true;
-}
-
 /* Spread in turn gives runs, by flow gives bits; whatever is shorter. */
 static int
 encode_held(struct pri_segment_keys *s)
 {
 	uint64_t span = s->seqs[s->seq_count - 1];
 	size_t bits = span / 8 + 1;
+	bool fits = true;
 	struct pr_writer w;
 
 	if (span == s->seq_count - 1)
@@ -520,7 +500,14 @@ encode_held(struct pri_segment_keys *s)
 		return -1;
 	w = pr_writer_make(s->held, bits);
 	s->item.held_form = PRI_HELD_RUNS;
-	if (put_runs(s, &w)) {
+	for (size_t i = 1; i < s->seq_count && fits;) {
+		uint64_t step = s->seqs[i] - s->seqs[i - 1], repeat = 0;
+
+		for (; i < s->seq_count && s->seqs[i] - s->seqs[i - 1] == step; i++)
+			repeat++;
+		fits = pr_store_varint(&w, step) && pr_store_varint(&w, repeat);
+	}
+	if (fits) {
 		s->item.held_len = (uint32_t)pr_writer_len(&w);
 		return 0;
 	}
