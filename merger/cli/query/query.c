@@ -40,9 +40,8 @@ static const struct pr_option options[] = {
 
 static const char footer[] =
 	"FILTER is a filter as tcpdump takes it (pcap-filter(7)); it may have terms after "
-	"TIME "
-	"and before\nTIME. Packets are in the order of capture. The completeness report on "
-	"standard error shows\nwhich packets are missing, and why.\n\n"
+	"TIME and before\nTIME. Packets are in the order of capture. The completeness "
+	"report on standard error shows\nwhich packets are missing, and why.\n\n"
 	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
 	"  packrack query after 3h ago and before 2h ago and icmp\n"
 	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
@@ -65,8 +64,7 @@ static const struct pr_cmdline programs[] = {
 		.footer = footer},
 	[DATA_EXPORT_COMMAND] = {.name = "packrack data export",
 		.summary = "Saves the packets of one node or volume, and then counts them "
-			   "there once "
-			   "more.",
+			   "there once more.",
 		.usage = "--node NAME -w FILE [options] [FILTER...]",
 		PR_OPTIONS(options),
 		.footer = footer},

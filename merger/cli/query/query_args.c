@@ -92,8 +92,7 @@ take_time(const char *text, struct time_token *t, const struct time_token *last,
 	word = t->after ? "after" : "before";
 	if (last == t)
 		return pr_error_set(err,
-			"%s what time? 'after 3h ago', 'before "
-			"2026-11-21T00:40:00Z'",
+			"%s what time? 'after 3h ago', 'before 2026-11-21T00:40:00Z'",
 			word);
 	time = strndup(text + from, end - from);
 	if (!time)

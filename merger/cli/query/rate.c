@@ -153,19 +153,15 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTION(query.merger.key),
 };
 
-static const char footer[] =
-	"A step begins at a multiple of its length since 1970 (UTC). Without FILTER, and "
-	"with "
-	"steps of\nwhole seconds, the index answers, and packets are read only where there "
-	"is "
-	"none.\n\n"
-	"  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
-	"  packrack rate --step 1m udp port 53";
+static const char footer[] = "A step begins at a multiple of its length since 1970 (UTC). "
+			     "Without FILTER, and with steps of\nwhole seconds, the index "
+			     "answers, and packets are read only where there is none.\n\n"
+			     "  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
+			     "  packrack rate --step 1m udp port 53";
 
 static const struct pr_cmdline program = {.name = "packrack rate",
-	.summary =
-		"Shows how busy the links were over time, or when they were busier than a "
-		"rate.",
+	.summary = "Shows how busy the links were over time, or when they were busier than "
+		   "a rate.",
 	.usage = "[options] [FILTER...]",
 	PR_OPTIONS(options),
 	.footer = footer};

@@ -124,10 +124,8 @@ static const struct pr_option options[] = {
 
 static const char footer[] =
 	"KEY is src, dst, host (the default), port, sport, dport, pair, flow, proto, "
-	"ethertype, "
-	"vlan,\nmac or link. For host without FILTER the index gives a lower and an upper "
-	"bound; "
-	"all else\nis counted packet by packet, and exact.\n\n"
+	"ethertype, vlan,\nmac or link. For host without FILTER the index gives a lower "
+	"and an upper bound; all else\nis counted packet by packet, and exact.\n\n"
 	"  packrack top --since \"1h ago\"\n"
 	"  packrack top flow -n 20 --by packets udp port 53";
 

@@ -31,15 +31,13 @@ static const struct pr_option options[] = {
 };
 
 static const struct pr_cmdline program = {.name = "packrack compare",
-	.summary =
-		"Compares the packets of two trace files: bytes, lengths, times and order. "
-		"Of one file, shows its hash.",
+	.summary = "Compares the packets of two trace files: bytes, lengths, times and "
+		   "order. Of one file, shows its hash.",
 	.usage = "[options] FILE [FILE]",
 	PR_OPTIONS(options),
-	.footer =
-		"The hash is the one that query -w and export write into a pcapng, where "
-		"all of a file is\nof one link type.\nExit status: 0 equal, 1 different, 2 "
-		"trouble, or bad usage."};
+	.footer = "The hash is the one that query -w and export write into a pcapng, where "
+		  "all of a file is\nof one link type.\nExit status: 0 equal, 1 different, "
+		  "2 trouble, or bad usage."};
 
 struct side {
 	const char *path;

@@ -133,19 +133,20 @@ list_config(const struct extcap_args *a)
 {
 	const char *variable = getenv("PACKRACK_MERGER");
 
-	printf("arg {number=0}{call=--merger}{display=Merger}{type=string}"
-	       "{tooltip=Where the rack's merger listens}{default=");
+	printf("arg {number=0}{call=--merger}{display=Merger}{type=string}{tooltip=Where "
+	       "the rack's merger listens}{default=");
 	print_text(variable && variable[0] ? variable : PR_RPC_ENDPOINT_MERGER);
 	printf("}\n"
-	       "arg {number=1}{call=--since}{display=From}{type=string}"
-	       "{tooltip=2026-11-21T00:40:00Z, @1700000000.5, 10m ago; empty: from now}\n"
-	       "arg {number=2}{call=--until}{display=Until}{type=string}"
-	       "{tooltip=The same; empty: go on until stopped}\n"
-	       "arg {number=3}{call=--link}{display=Link}{type=selector}"
-	       "{tooltip=Packets of one link only}\n"
-	       "arg {number=4}{call=--key}{display=Your key directory}{type=string}"
-	       "{tooltip=Or none; empty: the one that packrack finds by "
-	       "itself}{group=Keys}\n");
+	       "arg "
+	       "{number=1}{call=--since}{display=From}{type=string}{tooltip=2026-11-21T00:"
+	       "40:00Z, @1700000000.5, 10m ago; empty: from now}\n"
+	       "arg {number=2}{call=--until}{display=Until}{type=string}{tooltip=The same; "
+	       "empty: go on until stopped}\n"
+	       "arg {number=3}{call=--link}{display=Link}{type=selector}{tooltip=Packets "
+	       "of one link only}\n"
+	       "arg {number=4}{call=--key}{display=Your key "
+	       "directory}{type=string}{tooltip=Or none; empty: the one that packrack "
+	       "finds by itself}{group=Keys}\n");
 	printf("value {arg=3}{value=}{display=that of the interface}{default=true}\n");
 	list_links(a, "value {arg=3}{value=", "}{display=", "}{default=false}");
 	return CLI_OK;

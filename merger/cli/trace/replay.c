@@ -162,8 +162,7 @@ static const struct pr_cmdline program = {.name = "packrack replay",
 	PR_OPTIONS(options),
 	.footer = "Needs root, or CAP_NET_RAW.\n\n"
 		  "  packrack replay --volume v --out eth1\n"
-		  "  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp "
-		  "port 80\n"
+		  "  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp port 80\n"
 		  "  packrack replay --out eth1 --pace 100Mbit --at 23:00"};
 
 /* ---- the answer's packets ---- */
@@ -262,12 +261,14 @@ send_batch(struct replay *r, struct batch *b)
 		int64_t late = now - b->due[i], bucket = late < 0 ? 0 : late / BUCKET_NS;
 
 		/* the kernel refuses an untagged frame that is as long as only a tagged one may be */
-		if (failed[i]) {
-			++*(len > r->mtu + PR_ETHER_LEN ? &c->too_long
-				: len <= PR_ETHER_LEN   ? &c->too_short
-							: &c->failed);
+		if (failed[i] && len > r->mtu + PR_ETHER_LEN)
+			c->too_long++;
+		else if (failed[i] && len <= PR_ETHER_LEN)
+			c->too_short++;
+		else if (failed[i])
+			c->failed++;
+		if (failed[i])
 			continue;
-		}
 		c->frames++;
 		c->bytes += len;
 		if (b->due[i] == INT64_MIN)

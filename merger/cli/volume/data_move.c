@@ -32,8 +32,7 @@ static const struct pr_option options[] = {
 
 static const struct pr_cmdline program = {.name = "packrack data move",
 	.summary = "Moves packets of a node (all, or a time range) to another place, "
-		   "verifying "
-		   "the copy before it deletes them.",
+		   "verifying the copy before it deletes them.",
 	.usage = "--node NAME|--volume VOLUME --to NODE|--to-volume VOLUME|--to-file FILE "
 		 "[--since TIME] [--until TIME]",
 	PR_OPTIONS(options),
@@ -393,8 +392,9 @@ move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 			     ? 0
 			     : pr_error_set(err,
 				       "copied %zu packets (hash %s), but the destination "
-				       "has %" PRIu64 " (hash %s): nothing was deleted; "
-				       "check the destination and repeat the command",
+				       "has %" PRIu64
+				       " (hash %s): nothing was deleted; check the "
+				       "destination and repeat the command",
 				       part.all.count, want, part.found, m->hash);
 	}
 	free(part.have.items);
@@ -569,10 +569,9 @@ report(const struct move *m)
 	       " segments deleted\n",
 		m->from, m->packets, m->stored, m->segments);
 	if (m->left)
-		printf("  %" PRIu64
-		       " packets of the time range remain at the source: they share a "
-		       "segment with packets outside the range, or were stored during the "
-		       "move\n",
+		printf("  %" PRIu64 " packets of the time range remain at the source: they "
+				    "share a segment with packets outside the range, or "
+				    "were stored during the move\n",
 			m->left);
 }
 
