@@ -351,9 +351,9 @@ cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 int
 volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *err)
 {
-	char *at, *word;
+	char *at = strdup(text), *word;
 
-	*out = (struct volume_paths){.split = at = strdup(text)};
+	*out = (struct volume_paths){.split = at};
 	if (!at)
 		return pr_error_set(err, "no memory");
 	out->path[0] = at;

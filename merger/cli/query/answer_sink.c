@@ -163,9 +163,9 @@ open_output(struct sink *s, struct pr_error *err)
 	if (s->to_stdout) {
 		s->out.fd = STDOUT_FILENO;
 		if (path && isatty(s->out.fd))
-			return pr_error_set(
-				err, "refusing to write a binary trace to a terminal: give "
-				     "-w FILE, or redirect standard output");
+			return pr_error_set(err,
+				"refusing to write a binary trace to a terminal: give "
+				"-w FILE, or redirect standard output");
 	} else {
 		bool tcp = !strncmp(path, TCP_LISTEN, strlen(TCP_LISTEN));
 

@@ -386,7 +386,7 @@ delete_all(const struct data_args *a, const struct data_inventory *inv, struct r
 			d.sum.segments, d.sum.bytes);
 		if (left)
 			printf("  %" PRIu64 " packets of the time range remain: they share "
-					    "a segment with packets outside the range\n",
+			       "a segment with packets outside the range\n",
 				left);
 	}
 	return rc;

@@ -570,8 +570,8 @@ report(const struct move *m)
 		m->from, m->packets, m->stored, m->segments);
 	if (m->left)
 		printf("  %" PRIu64 " packets of the time range remain at the source: they "
-				    "share a segment with packets outside the range, or "
-				    "were stored during the move\n",
+		       "share a segment with packets outside the range, or "
+		       "were stored during the move\n",
 			m->left);
 }
 
