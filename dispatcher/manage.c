@@ -55,10 +55,10 @@ enum { LINK_ROWS = sizeof link_rows / sizeof link_rows[0] };
 /* What DispatcherLink and DispatcherNode have as fields of their own. */
 #define PR_COUNTED Packrack__DispatcherLink
 static const struct pr_counter_row link_fields[] = {
-	PR_METRIC(last_seq, "last_seq", PR_COUNTER, "numbered_packets_total", PR_ONE, NULL,
+	PR_COUNTER_AS(last_seq, "last_seq", "numbered_packets_total",
 		"Packets that were given a number: each is in the trace or on the loss "
 		"list."),
-	PR_METRIC(ended, "ended", PR_GAUGE, "link_ended", PR_ONE, NULL,
+	PR_GAUGE_AS(ended, "ended", "link_ended",
 		"1 when capture of the link is over, else 0."),
 };
 #undef PR_COUNTED
@@ -82,7 +82,7 @@ static const struct pr_counter_row node_rows[] = {
 		"Frames sent that the node has not yet stored or given up."),
 	PR_COUNTER_OF(lost_unacknowledged, "lost_unacknowledged_frames",
 		"Frames that were unacknowledged when the node fell silent."),
-	PR_METRIC(logs_sent, "sent_tslogs", PR_COUNTER, "sent_logs_total", PR_ONE, NULL,
+	PR_COUNTER_AS(logs_sent, "sent_tslogs", "sent_logs_total",
 		"Timestamp logs sent to the node."),
 	PR_COUNTER_OF(resend_asked, "resends_asked",
 		"Timestamp logs that the node asked for again."),
@@ -111,25 +111,20 @@ static const struct pr_counter_row node_rows[] = {
 		"Frames that came to the node twice."),
 	PR_GAUGE_OF(status.pending, "pending_frames",
 		"Frames at the node that wait for their log."),
-	PR_METRIC(status.kernel_drops, "dropped_kernel", PR_COUNTER,
-		"kernel_dropped_frames_total", PR_ONE, NULL,
+	PR_COUNTER_AS(status.kernel_drops, "dropped_kernel", "kernel_dropped_frames_total",
 		"Frames that the kernel of the node dropped."),
-	PR_METRIC(status.logs_received, "received_tslogs", PR_COUNTER,
-		"received_logs_total", PR_ONE, NULL,
+	PR_COUNTER_AS(status.logs_received, "received_tslogs", "received_logs_total",
 		"Timestamp logs that the node received."),
-	PR_METRIC(status.logs_requested, "requested_tslogs", PR_COUNTER,
-		"requested_logs_total", PR_ONE, NULL,
+	PR_COUNTER_AS(status.logs_requested, "requested_tslogs", "requested_logs_total",
 		"Timestamp logs that the node asked for again, as it says."),
-	PR_METRIC(status.logs_gone, "gone_tslogs", PR_COUNTER, "gone_logs_total", PR_ONE,
-		NULL, "Timestamp logs that the node was told are kept no more."),
-	PR_METRIC(status.disk_total, "volume_size_bytes", PR_GAUGE, "disk_size_bytes",
-		PR_ONE, NULL, "Size of the volume of the node."),
-	PR_METRIC(status.disk_free, "volume_free_bytes", PR_GAUGE, "disk_free_bytes",
-		PR_ONE, NULL,
+	PR_COUNTER_AS(status.logs_gone, "gone_tslogs", "gone_logs_total",
+		"Timestamp logs that the node was told are kept no more."),
+	PR_GAUGE_AS(status.disk_total, "volume_size_bytes", "disk_size_bytes",
+		"Size of the volume of the node."),
+	PR_GAUGE_AS(status.disk_free, "volume_free_bytes", "disk_free_bytes",
 		"What of the volume has never been written; a full one overwrites its "
 		"oldest packets."),
-	PR_METRIC(status.write_rate, "write_bytes_per_s", PR_GAUGE,
-		"write_bytes_per_second", PR_ONE, NULL,
+	PR_GAUGE_AS(status.write_rate, "write_bytes_per_s", "write_bytes_per_second",
 		"How fast the node stores at present."),
 	PR_METRIC(status.buffer_fill, "buffer_fill_percent", PR_GAUGE, "buffer_fill_ratio",
 		PR_PERCENT, NULL, "How full the buffer of the node is."),
@@ -151,11 +146,9 @@ static const struct pr_counter_row total_rows[] = {
 		PR_PERMILLE, NULL,
 		"Share of the packets of all links that were captured and sent, since the "
 		"start."),
-	PR_METRIC(input_bytes_per_s, "input_bytes_per_s", PR_GAUGE,
-		"input_bytes_per_second", PR_ONE, NULL,
+	PR_GAUGE_AS(input_bytes_per_s, "input_bytes_per_s", "input_bytes_per_second",
 		"Speed of all links over the last second."),
-	PR_METRIC(input_packets_per_s, "input_packets_per_s", PR_GAUGE,
-		"input_packets_per_second", PR_ONE, NULL,
+	PR_GAUGE_AS(input_packets_per_s, "input_packets_per_s", "input_packets_per_second",
 		"Packets a second of all links over the last second."),
 	PR_GAUGE_OF(buffer_bytes_used, "buffer_used_bytes",
 		"What lies in the cyclic buffers of all links."),
@@ -320,7 +313,7 @@ make_node(const struct prd_node_snapshot *v, struct node_part *part)
 		v->mac[1], v->mac[2], v->mac[3], v->mac[4], v->mac[5]);
 	m->name = part->name;
 	m->mac = part->mac;
-	m->state = (char *)(uintptr_t)state;
+	m->state = (char *)state;
 	m->number = v->number;
 	m->last_seen = pr_now_real() - (pr_now_mono() - v->last_heard);
 	pr_values_add_table(&values, PR_COUNTER_TABLE(node_rows, v));
@@ -401,11 +394,11 @@ make_status(struct prd_manage *s)
 	packrack__status__init(m);
 	make_totals(s);
 	make_values(s);
-	m->program = (char *)(uintptr_t) "packrack-dispatcher";
-	m->version = (char *)(uintptr_t)PACKRACK_VERSION;
+	m->program = (char *)"packrack-dispatcher";
+	m->version = (char *)PACKRACK_VERSION;
 	m->time = pr_now_real();
 	m->epoch = s->sender->config.epoch;
-	m->state = (char *)(uintptr_t)prd_capture_state_names[s->view.state];
+	m->state = (char *)prd_capture_state_names[s->view.state];
 	for (unsigned i = 0; i < s->inputs->link_count; i++) {
 		const struct prd_link *link = &s->inputs->links[i];
 		struct link_part *part = &s->links[i];
@@ -414,7 +407,7 @@ make_status(struct prd_manage *s)
 		s->link_pointers[i] = &part->message;
 		packrack__dispatcher_link__init(&part->message);
 		part->message.link = link->number;
-		part->message.name = (char *)(uintptr_t)link->name;
+		part->message.name = (char *)link->name;
 		part->message.last_seq = pr_counter_get(&link->last_seq);
 		part->message.ended = atomic_load(&link->ended);
 		pr_values_add_table(&values, PR_COUNTER_TABLE(link_rows, link));
@@ -486,7 +479,7 @@ answer_failure(
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 
-	failure.text = (char *)(uintptr_t)text;
+	failure.text = (char *)text;
 	failure.bad_request = true;
 	answer(m, peer, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 }
@@ -599,7 +592,7 @@ prd_manage_reply(struct prd_manage *m, const struct prd_reply *reply)
 	if (reply->request == 0 || !pending)
 		return;
 	done.ok = reply->ok;
-	done.text = (char *)(uintptr_t)reply->text;
+	done.text = (char *)reply->text;
 	done.status = make_status(m);
 	answer(m, &pending->peer, pending->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE,
 		&done);

@@ -89,13 +89,6 @@ match_loss_flush(struct prl_match *m, struct match_link *link)
 }
 
 static void
-match_loss_passed(struct prl_match *m, struct match_link *link, const struct match_entry *s)
-{
-	if (link->run.count && (link->run_open || s->e.seq > link->run.last_seq))
-		match_loss_flush(m, link);
-}
-
-static void
 run_start(struct prl_match *m, struct match_link *link, const struct match_entry *s,
 	bool open)
 {
@@ -201,7 +194,9 @@ give_log(struct prl_match *m, struct match_link *link, const struct match_log *l
 		if (s->state == SLOT_MATCHED) {
 			struct match_frame *h = held_at(m, s->frame);
 
-			match_loss_passed(m, link, s);
+			if (link->run.count &&
+				(link->run_open || s->e.seq > link->run.last_seq))
+				match_loss_flush(m, link);
 			m->calls.packet(m->calls.arg, link->id, &s->e, &h->f, h->sent_len);
 			match_held_done(m, s->frame);
 		} else if (s->state == SLOT_LOST) {
@@ -220,30 +215,24 @@ give_log(struct prl_match *m, struct match_link *link, const struct match_log *l
 	}
 }
 
-static void
-link_give(struct prl_match *m, struct match_link *link)
-{
-	for (; link->out < link->next; link->out++) {
-		struct match_log *log = match_log(link, link->out);
-
-		if (log->state == LOG_MISSING || log->state == LOG_TAKING)
-			return;
-		if (log->state == LOG_GONE && log->told)
-			; /* with the first of its range */
-		else if (log->state == LOG_GONE)
-			match_loss_log(m, link, log);
-		else if (!give_log(m, link, log))
-			return;
-		link->started = false;
-	}
-}
-
 /* A link waits only for its own logs and entries. */
 static void
 match_links_give(struct prl_match *m)
 {
-	for (size_t i = 0; i < m->link_count; i++)
-		link_give(m, &m->links[i]);
+	for (size_t i = 0; i < m->link_count; i++) {
+		struct match_link *link = &m->links[i];
+
+		for (; link->out < link->next; link->out++) {
+			struct match_log *log = match_log(link, link->out);
+
+			if (log->state == LOG_MISSING || log->state == LOG_TAKING ||
+				(log->state == LOG_PRESENT && !give_log(m, link, log)))
+				break;
+			if (log->state == LOG_GONE && !log->told) /* else with its range */
+				match_loss_log(m, link, log);
+			link->started = false;
+		}
+	}
 }
 
 /* No room to wait any longer: missing logs are gone. */

@@ -29,15 +29,6 @@ fit(const struct match_frame *h, uint32_t fingerprint)
 }
 
 static void
-unhash(struct prl_match *m, struct match_entry *s)
-{
-	if (s->hashed) {
-		match_table_remove(&m->entries, s->e.fingerprint, s->e.ordinal);
-		s->hashed = false;
-	}
-}
-
-static void
 hash_entry(struct prl_match *m, struct match_entry *s)
 {
 	if (!s->hashed) {
@@ -79,25 +70,12 @@ match_oldest_move(struct prl_match *m)
 	}
 }
 
-/* A log has told of an ordinal that was passed over: what was matched behind it counts again. */
-static void
-oldest_back(struct prl_match *m, uint64_t ordinal)
-{
-	for (uint64_t o = ordinal + 1; o < m->first_waiting; o++) {
-		struct match_entry *s = slot_at(m, o);
-
-		if (s->framed && !s->counted && s->e.ordinal == o) {
-			s->counted = true;
-			m->matched_above++;
-		}
-	}
-	m->first_waiting = ordinal;
-}
-
 static void
 resolved(struct prl_match *m, struct match_entry *s)
 {
-	unhash(m, s);
+	if (s->hashed)
+		match_table_remove(&m->entries, s->e.fingerprint, s->e.ordinal);
+	s->hashed = false;
 	m->waiting--;
 	if (s->e.ordinal == m->first_waiting)
 		match_oldest_move(m);
@@ -184,25 +162,6 @@ choose_entry(struct prl_match *m, uint32_t fingerprint)
 	return best;
 }
 
-static void
-front_move(struct prl_match *m)
-{
-	while (m->next_expected < m->end &&
-		slot_at(m, m->next_expected)->state != SLOT_WAITING)
-		m->next_expected++;
-}
-
-static void
-park(struct prl_match *m, uint64_t arrival)
-{
-	struct match_frame *h = held_at(m, arrival);
-
-	h->gone = (uint32_t)m->stats.logs_gone;
-	h->state = HELD_PARKED;
-	match_table_add(&m->frames, h->f.fingerprint, arrival);
-	m->parked++;
-}
-
 /* The head of the frames against the entries that wait. False: it fits none. */
 static bool
 seek(struct prl_match *m)
@@ -234,7 +193,9 @@ match_drain(struct prl_match *m, bool force)
 		struct match_frame *h = held_at(m, m->held_at);
 		struct match_entry *s;
 
-		front_move(m);
+		while (m->next_expected < m->end &&
+			slot_at(m, m->next_expected)->state != SLOT_WAITING)
+			m->next_expected++;
 		s = slot_at(m, m->next_expected);
 		if (m->next_expected < m->end && s->e.fingerprint == h->f.fingerprint) {
 			pair(m, s, m->held_at++, h->f.len);
@@ -249,7 +210,10 @@ match_drain(struct prl_match *m, bool force)
 			m->stuck = true; /* until the next log */
 			return;
 		}
-		park(m, m->held_at++);
+		h->gone = (uint32_t)m->stats.logs_gone;
+		h->state = HELD_PARKED;
+		match_table_add(&m->frames, h->f.fingerprint, m->held_at++);
+		m->parked++;
 	}
 }
 
@@ -292,28 +256,14 @@ match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last)
 	m->stuck = false;
 	if (m->parked == 0)
 		return;
-	if (m->several) {
-		m->span = (struct match_span){0, UINT64_MAX};
-		return;
-	}
-	if (first < m->next_expected) {
-		/* Frames alike may have gone to later entries; their surplus comes anywhere behind. */
+	if (m->several)
+		m->span.floor = 0;
+	else if (first < m->next_expected)
 		span_around(m, first, last, &m->span);
-		m->span.ceiling = UINT64_MAX;
-		return;
-	}
-	m->span.floor = m->front_arrival > slack ? m->front_arrival - slack : 0;
+	else
+		m->span.floor = m->front_arrival > slack ? m->front_arrival - slack : 0;
+	/* Frames alike may have gone to later entries; their surplus comes anywhere behind. */
 	m->span.ceiling = UINT64_MAX;
-}
-
-/* How far a frame lies from where an entry's would, had nothing been lost or doubled since. */
-static uint64_t
-off_pace(const struct prl_match *m, const struct match_entry *s, uint64_t arrival)
-{
-	int64_t off = (int64_t)(arrival - m->pace_arrival) -
-		      (int64_t)(s->e.ordinal - m->pace_ordinal);
-
-	return (uint64_t)(off < 0 ? -off : off);
 }
 
 /*
@@ -331,7 +281,10 @@ find_parked(struct prl_match *m, struct match_entry *s)
 
 		if (h->f.fingerprint == s->e.fingerprint && n >= m->span.floor &&
 			n <= m->span.ceiling) {
-			uint64_t off = off_pace(m, s, n);
+			/* how far it lies from its place, had nothing been lost or doubled since */
+			int64_t late = (int64_t)(n - m->pace_arrival) -
+				       (int64_t)(s->e.ordinal - m->pace_ordinal);
+			uint64_t off = (uint64_t)(late < 0 ? -late : late);
 
 			if (off >= best_off)
 				break; /* they lie in order of arrival */
@@ -354,8 +307,18 @@ match_entry_added(struct prl_match *m, uint64_t ordinal)
 	struct match_entry *s = slot_at(m, ordinal);
 
 	m->waiting++;
-	if (ordinal < m->first_waiting)
-		oldest_back(m, ordinal);
+	/* A log has told of an ordinal that was passed over: what was matched behind it counts again. */
+	if (ordinal < m->first_waiting) {
+		for (uint64_t o = ordinal + 1; o < m->first_waiting; o++) {
+			struct match_entry *t = slot_at(m, o);
+
+			if (t->framed && !t->counted && t->e.ordinal == o) {
+				t->counted = true;
+				m->matched_above++;
+			}
+		}
+		m->first_waiting = ordinal;
+	}
 	if (m->parked && find_parked(m, s))
 		return;
 	if (ordinal < m->next_expected || ordinal < m->indexed_below)
@@ -393,35 +356,24 @@ match_last_chance(struct prl_match *m, struct match_entry *s)
 
 #define PATIENCE 3
 
-/*
- * Many later frames have come: it is lost. Few: it may be that the switch holds it back, so it gets more time
- * although what follows it on the link has to wait.
- */
-static bool
-overdue(const struct prl_match *m, const struct match_entry *s, int64_t now)
-{
-	int64_t age = now - s->came;
-
-	return age >= PATIENCE * m->o.expire_ns ||
-	       (age >= m->o.expire_ns && m->matched_above >= m->o.window);
-}
-
-/* An entry whose log came late waits for the surplus that frames alike leave further on. */
-static bool
-overtaken(const struct prl_match *m, const struct match_entry *s)
-{
-	return !s->behind && m->matched_above >= 2 * (uint64_t)m->o.window;
-}
-
 void
 match_expire(struct prl_match *m, int64_t now)
 {
+	const uint64_t window = m->o.window;
+
 	for (match_oldest_move(m); m->first_waiting < m->end; match_oldest_move(m)) {
 		uint64_t ordinal = m->first_waiting;
 		struct match_entry *s = slot_at(m, ordinal);
-		bool timed = overdue(m, s, now);
+		int64_t age = now - s->came;
+		/*
+		 * Many later frames have come: it is lost. Few: it may be that the switch holds it back, so it gets
+		 * more time although what follows it on the link has to wait.
+		 */
+		bool timed = age >= PATIENCE * m->o.expire_ns ||
+			     (age >= m->o.expire_ns && m->matched_above >= window);
 
-		if (!timed && !overtaken(m, s))
+		/* An entry whose log came late waits for the surplus that frames alike leave further on. */
+		if (!timed && (s->behind || m->matched_above < 2 * window))
 			return;
 		/* Its frame may be queued behind one whose log is to come: another link's is not late. */
 		if (timed || m->several)
@@ -458,13 +410,6 @@ match_leave(struct prl_match *m, uint64_t arrival, enum prl_match_fate fate)
 	match_held_done(m, arrival);
 }
 
-/* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
-static bool
-log_told(const struct prl_match *m, uint64_t arrival)
-{
-	return arrival + m->o.window < m->marked[0];
-}
-
 static bool
 parked_over(const struct prl_match *m, const struct match_frame *h, uint64_t arrival,
 	int64_t now)
@@ -476,7 +421,8 @@ parked_over(const struct prl_match *m, const struct match_frame *h, uint64_t arr
 	/* A repeat needs no log, once all the logs are here that could be its own. */
 	if (m->missing || !match_recent_has(m->recent, h->f.fingerprint, arrival))
 		return false;
-	if (m->several && !log_told(m, arrival))
+	/* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
+	if (m->several && arrival + m->o.window >= m->marked[0])
 		return false;
 	return age >= 2 * m->o.expire_ns ||
 	       (!m->several && m->front_arrival > arrival + 2 * (uint64_t)m->o.window);

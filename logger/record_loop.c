@@ -358,16 +358,16 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		make_report(d, &report);
 		for (size_t i = 0; i < report.table_count; i++)
 			pr_values_add_table(&values, report.tables[i]);
-		status.program = (char *)(uintptr_t) "packrack-logger";
-		status.version = (char *)(uintptr_t)PACKRACK_VERSION;
+		status.program = (char *)"packrack-logger";
+		status.version = (char *)PACKRACK_VERSION;
 		status.time = pr_now_real();
 		status.epoch = report.epoch;
-		status.state = (char *)(uintptr_t)report.state;
+		status.state = (char *)report.state;
 		status.values = list;
 		status.n_values = values.count;
 		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	} else {
-		failure.text = (char *)(uintptr_t) "a logger only answers status requests";
+		failure.text = (char *)"a logger only answers status requests";
 		failure.bad_request = true;
 		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 	}

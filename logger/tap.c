@@ -57,8 +57,7 @@ on_tick(void *arg, int64_t now)
 
 #define PR_COUNTED struct tap
 static const struct pr_counter_row tap_rows[] = {
-	PR_METRIC(monitor.mark.link.last_seq, "last_seq", PR_COUNTER,
-		"numbered_packets_total", PR_ONE, NULL,
+	PR_COUNTER_AS(monitor.mark.link.last_seq, "last_seq", "numbered_packets_total",
 		"With --tap: packets that were given a number."),
 };
 #undef PR_COUNTED

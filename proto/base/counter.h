@@ -62,14 +62,13 @@ struct pr_counter_row {
  *
  *	PR_COUNTER_OF(frames_sent, "sent_frames", "Frames sent."),
  */
-#define PR_COUNTER_OF(member, name, help)                                                  \
-	{                                                                                  \
-		PR_AT(PR_COUNTED, member), name, PR_COUNTER, help, NULL, PR_ONE, NULL      \
-	}
-#define PR_GAUGE_OF(member, name, help)                                                    \
-	{                                                                                  \
-		PR_AT(PR_COUNTED, member), name, PR_GAUGE, help, NULL, PR_ONE, NULL        \
-	}
+#define PR_COUNTER_OF(member, name, help) PR_COUNTER_AS(member, name, NULL, help)
+#define PR_GAUGE_OF(member, name, help) PR_GAUGE_AS(member, name, NULL, help)
+/* The same with another name in metrics. */
+#define PR_COUNTER_AS(member, name, metric, help)                                          \
+	PR_METRIC(member, name, PR_COUNTER, metric, PR_ONE, NULL, help)
+#define PR_GAUGE_AS(member, name, metric, help)                                            \
+	PR_METRIC(member, name, PR_GAUGE, metric, PR_ONE, NULL, help)
 #define PR_METRIC(member, name, type, metric, unit, labels, help)                          \
 	{                                                                                  \
 		PR_AT(PR_COUNTED, member), name, type, help, metric, unit, labels          \

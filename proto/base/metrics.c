@@ -270,7 +270,7 @@ static const struct pr_counter_row process_rows[] = {
 		NULL, "Memory of the program that is in RAM."),
 	PR_METRIC(started_us, "started_us", PR_GAUGE, "start_time_seconds", PR_US, NULL,
 		"When the program was started, seconds since 1970."),
-	PR_METRIC(open_files, "open_files", PR_GAUGE, "open_fds", PR_ONE, NULL,
+	PR_GAUGE_AS(open_files, "open_files", "open_fds",
 		"Files and sockets that the program has open."),
 };
 #undef PR_COUNTED

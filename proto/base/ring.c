@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,8 +10,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "proto/base/clock.h"
 
 /*
  * Positions count bytes for ever and are taken modulo size. A record is a header (its length)
@@ -287,23 +284,6 @@ pr_ring_arm(struct pr_ring *ring)
 	/* the producer may have seen the flag and written: then the eventfd must be emptied */
 	if (!atomic_exchange(&ring->sleeping, false))
 		ring->armed = true;
-	return true;
-}
-
-bool
-pr_ring_wait(struct pr_ring *ring, int timeout_ms)
-{
-	int64_t deadline = pr_now_mono() + timeout_ms * PR_NS_PER_MS, left;
-
-	while (!pr_ring_arm(ring)) {
-		struct pollfd pfd = {.fd = ring->fd, .events = POLLIN};
-
-		left = (deadline - pr_now_mono() + PR_NS_PER_MS - 1) / PR_NS_PER_MS;
-		poll(&pfd, 1, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0);
-		ring_disarm(ring);
-		if (timeout_ms >= 0 && pr_now_mono() >= deadline)
-			return ring_has_more(ring);
-	}
 	return true;
 }
 

@@ -33,13 +33,11 @@ void pr_ring_release(struct pr_ring *ring); /* gives back everything next has re
 void pr_ring_release_before(struct pr_ring *ring, const void *rec);
 
 /*
- * Consumer: sleep until published or timeout_ms; false on time-out. A consumer that waits on
- * several rings polls pr_ring_fd (readable when published) after pr_ring_arm returned false
- * (true: there are records already, do not sleep). pr_ring_next disarms, also when it returns NULL, as
- * emptying a shared descriptor for one ring may take another's wake with it: whoever has called it, at
- * whatever occasion (a timer's, too), arms all of its rings again before it sleeps, or sleeps over them.
+ * Consumer: to sleep on one or several rings, polls pr_ring_fd (readable when published) after pr_ring_arm
+ * returned false (true: there are records already, do not sleep). pr_ring_next disarms, also when it returns
+ * NULL, as emptying a shared descriptor for one ring may take another's wake with it: whoever has called it,
+ * at whatever occasion (a timer's, too), arms all of its rings again before it sleeps, or sleeps over them.
  */
-bool pr_ring_wait(struct pr_ring *ring, int timeout_ms);
 bool pr_ring_arm(struct pr_ring *ring);
 int pr_ring_fd(const struct pr_ring *ring);
 /*

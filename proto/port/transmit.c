@@ -176,13 +176,12 @@ pr_transmit_add(
 	struct msghdr *msg = &t->data[t->data_count++].msg_hdr;
 
 	if (!head) {
-		pieces[0] = (struct iovec){(void *)(uintptr_t)frame, len};
+		pieces[0] = (struct iovec){(void *)frame, len};
 		msg->msg_iovlen = 1;
 		return;
 	}
-	pieces[0] = (struct iovec){(void *)(uintptr_t)head, PR_ETHER_LEN};
-	pieces[1] = (struct iovec){
-		(void *)(uintptr_t)(frame + PR_ETHER_LEN), len - PR_ETHER_LEN};
+	pieces[0] = (struct iovec){(void *)head, PR_ETHER_LEN};
+	pieces[1] = (struct iovec){(void *)(frame + PR_ETHER_LEN), len - PR_ETHER_LEN};
 	msg->msg_iovlen = 2;
 }
 

@@ -135,12 +135,12 @@ static const struct pr_counter_row node_rows[] = {
 	PR_GAUGE_OF(volume_used, "volume_used_bytes",
 		"What of the volume of the node has been written; when "
 		"all is, the oldest is overwritten."),
-	PR_METRIC(queries, "queries_total", PR_COUNTER, "queries_total", PR_ONE, NULL,
+	PR_COUNTER_AS(queries, "queries_total", "queries_total",
 		"Queries that the indexer of the node was asked."),
-	PR_METRIC(queries_running, "running_query_count", PR_GAUGE, "queries_running",
-		PR_ONE, NULL, "Queries that the indexer of the node is at."),
-	PR_METRIC(indexed_lag_bytes, "indexed_lag_bytes", PR_GAUGE, "lag_bytes", PR_ONE,
-		NULL, "Estimated bytes of stored packets that are not yet indexed."),
+	PR_GAUGE_AS(queries_running, "running_query_count", "queries_running",
+		"Queries that the indexer of the node is at."),
+	PR_GAUGE_AS(indexed_lag_bytes, "indexed_lag_bytes", "lag_bytes",
+		"Estimated bytes of stored packets that are not yet indexed."),
 };
 
 static const struct pr_counter_row merger_rows[] = {
@@ -154,11 +154,9 @@ static const struct pr_counter_row merger_rows[] = {
 	PR_GAUGE_OF(summaries, "summaries", "Summaries that the node has told of."),
 	PR_GAUGE_OF(summaries_here, "summaries_here",
 		"Summaries of the node that the merger holds."),
-	PR_METRIC(summary_bytes, "summary_bytes", PR_COUNTER, "summaries_bytes_total",
-		PR_ONE, NULL,
+	PR_COUNTER_AS(summary_bytes, "summary_bytes", "summaries_bytes_total",
 		"Bytes that the node sent to tell of summaries, and for them."),
-	PR_METRIC(segments_unsummarized, "segments_unsummarized", PR_GAUGE,
-		"unsummarized_segments", PR_ONE, NULL,
+	PR_GAUGE_AS(segments_unsummarized, "segments_unsummarized", "unsummarized_segments",
 		"Lower bound of the node's segments that no summary covers yet."),
 	PR_METRIC(summaries_told_time, "summaries_told_time", PR_GAUGE,
 		"summaries_told_timestamp_seconds", PR_NS, NULL,

@@ -48,8 +48,8 @@ hear(int fd, char *out, size_t size)
 }
 
 #define PR_COUNTED struct rig
-static const struct pr_counter_row rows[] = {PR_METRIC(calls, "matched", PR_COUNTER,
-	"matched_packets_total", PR_ONE, NULL, "Frames that found their entry in a log.")};
+static const struct pr_counter_row rows[] = {PR_COUNTER_AS(calls, "matched",
+	"matched_packets_total", "Frames that found their entry in a log.")};
 #undef PR_COUNTED
 
 static void
