@@ -16,29 +16,33 @@
 
 /* ---- to the nodes: frames, commands ---- */
 
-static void
-fill_header(const struct prd_sender *s, struct pr_frame *f, enum pr_frame_type type,
-	uint64_t number, uint32_t receiver)
+/* node NULL: to all. receiver: the nonce that it is bound to. */
+static int
+add(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type, uint32_t receiver,
+	struct pr_frame *f)
 {
+	/* RECONNECT is also broadcast: with numbers per node, nodes would refuse one as old */
+	uint64_t number = !node || type == PR_FRAME_RECONNECT ? ++s->reconnects
+							      : ++node->numbers[type];
+
+	if (node)
+		memcpy(f->dst, node->mac, PR_MAC_LEN);
+	else
+		memset(f->dst, 0xff, PR_MAC_LEN);
 	f->header = (struct pr_frame_header){.type = (uint8_t)type,
 		.rack = (uint32_t)s->config.options->rack_id,
 		.epoch = s->config.epoch,
 		.number = number,
 		.sender_nonce = s->config.nonce,
 		.receiver_nonce = receiver};
+	return pr_control_add(s->control, f);
 }
 
 void
 prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
 	struct pr_frame *frame)
 {
-	/* RECONNECT is also broadcast: with numbers per node, nodes would refuse one as old */
-	uint64_t number =
-		type == PR_FRAME_RECONNECT ? ++s->reconnects : ++node->numbers[type];
-
-	memcpy(frame->dst, node->mac, PR_MAC_LEN);
-	fill_header(s, frame, type, number, node->nonce);
-	if (pr_control_add(s->control, frame) < 0)
+	if (add(s, node, type, node->nonce, frame) < 0)
 		pr_log_node(PR_LOG_WARNING, node->ann.name,
 			"node %s: a %s frame could not be built", node->ann.name,
 			pr_frame_type_name(type));
@@ -52,9 +56,7 @@ prd_control_ack(struct prd_sender *s, struct prd_node *node, uint32_t nonce)
 	frame.body.ann_ack = (struct pr_ann_ack){.node = node->number,
 		.hold_ns = (uint64_t)s->config.options->hold_time,
 		.snaplen = (uint32_t)s->config.options->snaplen};
-	memcpy(frame.dst, node->mac, PR_MAC_LEN);
-	fill_header(s, &frame, PR_FRAME_ANN_ACK, ++node->numbers[PR_FRAME_ANN_ACK], nonce);
-	pr_control_add(s->control, &frame);
+	add(s, node, PR_FRAME_ANN_ACK, nonce, &frame);
 }
 
 /* Makes nodes that wait for a dispatcher, or for one that died, announce themselves at once. */
@@ -64,9 +66,7 @@ prd_control_reconnect_all(struct prd_sender *s)
 	struct pr_frame frame;
 
 	frame.body.command = (struct pr_command){.command = ++s->commands};
-	memset(frame.dst, 0xff, PR_MAC_LEN);
-	fill_header(s, &frame, PR_FRAME_RECONNECT, ++s->reconnects, 0);
-	pr_control_add(s->control, &frame);
+	add(s, NULL, PR_FRAME_RECONNECT, 0, &frame);
 }
 
 static void

@@ -23,36 +23,27 @@ struct sent_log {
 };
 
 /* The logs of one (node, link). */
-struct log_series {
+struct prd_log_series {
 	uint64_t newest;
 	struct prd_log_meta *
 		gone; /* the last PRD_GONE_LOGS_MAX that left; made when the first one does */
 	uint64_t gone_count;
 };
 
-struct prd_log_history {
-	uint8_t *mem;
-	size_t size;
-	uint64_t head, tail;
-	int64_t keep;
-	unsigned links;
-	struct log_series *series; /* node * links + link */
-};
-
-static struct log_series *
-series_of(const struct prd_log_history *h, const struct prd_log_meta *meta)
+static struct prd_log_series *
+series_of(const struct prd_logs *h, const struct prd_log_meta *meta)
 {
 	return &h->series[(size_t)meta->node * h->links + meta->link];
 }
 
 static struct sent_log *
-log_at(const struct prd_log_history *h, uint64_t pos)
+log_at(const struct prd_logs *h, uint64_t pos)
 {
 	return (struct sent_log *)(void *)(h->mem + pos % h->size);
 }
 
 static void
-note_gone(struct log_series *series, const struct prd_log_meta *meta)
+note_gone(struct prd_log_series *series, const struct prd_log_meta *meta)
 {
 	if (!series->gone)
 		series->gone = calloc(PRD_GONE_LOGS_MAX, sizeof *series->gone);
@@ -62,14 +53,14 @@ note_gone(struct log_series *series, const struct prd_log_meta *meta)
 
 /* True if the rest of the memory at pos is a gap: a log may not cross the end. */
 static bool
-is_gap(const struct prd_log_history *h, uint64_t pos)
+is_gap(const struct prd_logs *h, uint64_t pos)
 {
 	return h->size - pos % h->size < sizeof(struct sent_log) ||
 	       log_at(h, pos)->total == 0;
 }
 
 static void
-drop_oldest(struct prd_log_history *h)
+drop_oldest(struct prd_logs *h)
 {
 	const struct sent_log *log = log_at(h, h->tail);
 
@@ -82,12 +73,12 @@ drop_oldest(struct prd_log_history *h)
 }
 
 static void
-history_put(struct prd_log_history *h, const struct prd_log_meta *meta, const void *body,
+history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *body,
 	size_t len, int64_t now)
 {
 	size_t total = (sizeof(struct sent_log) + len + 7) & ~(size_t)7;
 	size_t to_end = h->size - h->head % h->size;
-	struct log_series *series = series_of(h, meta);
+	struct prd_log_series *series = series_of(h, meta);
 	struct sent_log *log;
 
 	if (total > h->size / 2) {
@@ -118,8 +109,8 @@ history_put(struct prd_log_history *h, const struct prd_log_meta *meta, const vo
  * still kept (last + 1 if none is).
  */
 static size_t
-history_find(const struct prd_log_history *h, const struct prd_log_meta *which,
-	uint64_t last, const struct sent_log *found[PRD_RESEND_MAX], uint64_t *lowest)
+history_find(const struct prd_logs *h, const struct prd_log_meta *which, uint64_t last,
+	const struct sent_log *found[PRD_RESEND_MAX], uint64_t *lowest)
 {
 	uint64_t pos = series_of(h, which)->newest;
 	size_t n = 0;
@@ -141,10 +132,10 @@ history_find(const struct prd_log_history *h, const struct prd_log_meta *which,
 
 /* What is remembered of gone logs which->number..last; seqs, times and count stay 0 unless all are known. */
 static void
-history_gone(const struct prd_log_history *h, const struct prd_log_meta *which,
-	uint64_t last, struct pr_gone *out)
+history_gone(const struct prd_logs *h, const struct prd_log_meta *which, uint64_t last,
+	struct pr_gone *out)
 {
-	const struct log_series *series = series_of(h, which);
+	const struct prd_log_series *series = series_of(h, which);
 	uint64_t count = series->gone_count, known = 0;
 	uint64_t from = count < PRD_GONE_LOGS_MAX ? 0 : count - PRD_GONE_LOGS_MAX;
 	const struct pr_gone unknown = {
@@ -172,45 +163,39 @@ history_gone(const struct prd_log_history *h, const struct prd_log_meta *which,
 /* ---- logs being filled ---- */
 
 int
-prd_logs_init(struct prd_logs *logs, unsigned links, size_t memory, int64_t keep,
+prd_logs_init(struct prd_logs *h, unsigned links, size_t memory, int64_t keep,
 	struct pr_error *err)
 {
-	struct prd_log_history *h = calloc(1, sizeof *h);
 	size_t size = memory & ~(size_t)7;
 
-	*logs = (struct prd_logs){.links = links, .history = h};
-	if (h) {
-		h->mem = malloc(size);
-		h->series = calloc((size_t)PRD_NODES_MAX * links, sizeof *h->series);
-		h->links = links;
-		h->size = h->head = h->tail = size;
-		h->keep = keep;
-	}
-	if (h && h->mem && h->series)
+	*h = (struct prd_logs){.mem = malloc(size),
+		.size = size,
+		.head = size,
+		.tail = size,
+		.keep = keep,
+		.series = calloc((size_t)PRD_NODES_MAX * links, sizeof *h->series),
+		.links = links};
+	if (h->mem && h->series)
 		return 0;
-	prd_logs_free(logs);
+	prd_logs_free(h);
 	return pr_error_set(err, "cannot allocate %zu bytes for sent timestamp logs", size);
 }
 
 void
-prd_logs_free(struct prd_logs *logs)
+prd_logs_free(struct prd_logs *h)
 {
-	struct prd_log_history *h = logs->history;
-
-	logs->history = NULL;
-	if (!h)
-		return;
 	for (size_t i = 0; h->series && i < (size_t)PRD_NODES_MAX * h->links; i++)
 		free(h->series[i].gone);
 	free(h->series);
 	free(h->mem);
-	free(h);
+	h->series = NULL;
+	h->mem = NULL;
 }
 
 size_t
 prd_logs_kept(const struct prd_logs *logs)
 {
-	return (size_t)(logs->history->head - logs->history->tail);
+	return (size_t)(logs->head - logs->tail);
 }
 
 static void
@@ -281,7 +266,7 @@ log_finish(struct prd_logs *logs, struct prd_node *node, uint16_t link, int64_t 
 
 	if (len == 0)
 		return;
-	history_put(logs->history, &log->meta, body, len, now);
+	history_put(logs, &log->meta, body, len, now);
 	log->last_log++;
 	log_send(logs, node, body, len);
 	log_begin(logs, node, link);
@@ -331,18 +316,17 @@ prd_logs_oldest(const struct prd_logs *logs, const struct prd_node *node)
 }
 
 void
-prd_logs_resend(struct prd_logs *logs, struct prd_node *node, const struct pr_resend *ask,
-	int64_t now)
+prd_logs_resend(
+	struct prd_logs *h, struct prd_node *node, const struct pr_resend *ask, int64_t now)
 {
 	struct prd_log_meta which = {.nonce = node->nonce, .node = node->number};
-	struct prd_log_history *h = logs->history;
 	uint64_t last = ask->last_log, lowest;
 	const struct sent_log *found[PRD_RESEND_MAX];
 	struct pr_frame frame;
 	size_t n, sent = 0;
 
 	node->resend_asked++;
-	if (ask->link >= logs->links || !node->logs || ask->first_log == 0)
+	if (ask->link >= h->links || !node->logs || ask->first_log == 0)
 		return;
 	which.link = ask->link;
 	which.number = ask->first_log;
@@ -358,12 +342,12 @@ prd_logs_resend(struct prd_logs *logs, struct prd_node *node, const struct pr_re
 	if (lowest > ask->first_log) {
 		history_gone(h, &which, lowest - 1, &frame.body.gone);
 		node->gone_answered++;
-		logs->send(logs->arg, node, PR_FRAME_GONE, &frame);
+		h->send(h->arg, node, PR_FRAME_GONE, &frame);
 	}
 	for (; n > 0 && sent < PRD_RESEND_MAX; sent++) {
 		const struct sent_log *log = found[--n % PRD_RESEND_MAX];
 
-		log_send(logs, node, log->body, log->len);
+		log_send(h, node, log->body, log->len);
 	}
 	node->resend_answered += sent;
 	node->resend_budget -= (int64_t)sent + 1;

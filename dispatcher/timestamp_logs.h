@@ -40,7 +40,12 @@ struct prd_node_log {
 };
 
 struct prd_logs {
-	struct prd_log_history *history;
+	/* logs that were sent, kept for RESEND: a cyclic memory */
+	uint8_t *mem;
+	size_t size;
+	uint64_t head, tail;
+	int64_t keep;
+	struct prd_log_series *series; /* node * links + link */
 	unsigned links;
 	void (*send)(void *arg, struct prd_node *node, enum pr_frame_type type,
 		const struct pr_frame *frame);

@@ -47,12 +47,8 @@ struct prl_capture {
 struct prl_capture *
 prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 {
-	bool direct = o->direct && o->buffer_size >= GATHER_BYTES;
-	struct pr_capture_options port = {.ifname = o->ifname,
-		.buffer_size = o->buffer_size + (direct ? 4 * o->ring_size : 0),
-		.snaplen = o->snaplen,
-		.promiscuous = o->promiscuous,
-		.both = o->both};
+	bool direct = o->direct && o->port.buffer_size >= GATHER_BYTES;
+	struct pr_capture_options port = o->port;
 	struct prl_capture *c = calloc(1, sizeof(*c));
 	const char *filter = o->filter;
 	const uint8_t *m = o->mac;
@@ -70,7 +66,9 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 		m[0], m[1], m[2], m[3], m[4], m[5], o->ethertype);
 	if (o->rack)
 		filter = rack;
-	if (!direct)
+	if (direct)
+		port.buffer_size += 4 * o->ring_size;
+	else
 		c->ring = pr_ring_create(o->ring_size, err);
 	if (direct || c->ring)
 		c->port = pr_capture_open(&port, err);
@@ -189,7 +187,7 @@ receive(void *arg)
 		 */
 		if (taken == 0)
 			poll(&p, 1, WAIT_MS);
-		else if (taken < PUBLISH && c->o.buffer_size >= GATHER_BYTES)
+		else if (taken < PUBLISH && c->o.port.buffer_size >= GATHER_BYTES)
 			nanosleep(&nap, NULL);
 		read_kernel_counters(c);
 	}

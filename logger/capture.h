@@ -30,13 +30,9 @@ struct prl_capture_record {
 };
 
 struct prl_capture_options {
-	const char *ifname;
-	uint64_t buffer_size; /* the kernel's ring, bytes */
+	struct pr_capture_options port;
 	uint64_t ring_size; /* the frame buffer, bytes */
-	uint32_t snaplen;
 	const char *filter; /* pcap-filter(7), or NULL */
-	bool promiscuous;
-	bool both; /* what the machine sends as well */
 	/* Take from the kernel's ring, which then has both sizes, if that is large enough for a tick. */
 	bool direct;
 	/* rack mode: frames to this MAC, and broadcast control frames; control is told by the Ethertype */

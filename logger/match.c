@@ -160,15 +160,15 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 {
 	struct pr_loss loss = {
 		.epoch = m->o.epoch, .link = link->id, .reason = PR_LOSS_LOG_GONE};
+	const struct pr_gone *gone = &log->gone;
 
 	match_loss_flush(m, link);
-	if (log->gone_first && log->gone_last >= log->gone_first) {
-		loss.first_seq = log->gone_first;
-		loss.last_seq = log->gone_last;
-		loss.first_time = log->gone_first_time;
-		loss.last_time = log->gone_last_time;
-		loss.count = log->gone_count ? log->gone_count
-					     : loss.last_seq - loss.first_seq + 1;
+	if (gone->first_seq && gone->last_seq >= gone->first_seq) {
+		loss.first_seq = gone->first_seq;
+		loss.last_seq = gone->last_seq;
+		loss.first_time = gone->first_time;
+		loss.last_time = gone->last_time;
+		loss.count = gone->count ? gone->count : loss.last_seq - loss.first_seq + 1;
 	} else {
 		bounds_from_neighbours(link, &loss);
 	}
@@ -470,11 +470,11 @@ log_take(struct prl_match *m, struct match_link *link, struct match_log *log, in
 	}
 	/* A log whose entries cannot be placed is as good as gone; its losses are told. */
 	m->stats.logs_bad++;
-	log->gone_first = log->first_seq;
-	log->gone_last = last->seq;
-	log->gone_first_time = first->otime;
-	log->gone_last_time = last->otime;
-	log->gone_count = log->count;
+	log->gone = (struct pr_gone){.first_seq = first->seq,
+		.last_seq = last->seq,
+		.first_time = first->otime,
+		.last_time = last->otime,
+		.count = log->count};
 	log->state = LOG_GONE;
 	m->stats.logs_gone++;
 }
@@ -526,13 +526,8 @@ prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 		if (n < link->out || log->state != LOG_MISSING)
 			continue;
 		/* What GONE says is of all its logs together: it is told once. */
-		if (!told) {
-			log->gone_first = gone->first_seq;
-			log->gone_last = gone->last_seq;
-			log->gone_first_time = gone->first_time;
-			log->gone_last_time = gone->last_time;
-			log->gone_count = gone->count;
-		}
+		if (!told)
+			log->gone = *gone;
 		log->told = told && gone->first_seq;
 		told = true;
 		match_log_gone(m, log);

@@ -139,8 +139,7 @@ struct match_log {
 	uint64_t first_ordinal, last_ordinal, first_seq;
 	int64_t base_time;
 	int64_t missing_since, asked;
-	uint64_t gone_first, gone_last, gone_count;
-	int64_t gone_first_time, gone_last_time;
+	struct pr_gone gone; /* what is known of it if it is */
 	uint32_t count;
 	uint8_t state;
 	bool told; /* gone, and its losses are told with another log's */

@@ -185,7 +185,6 @@ data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 		return;
 	}
 	n->stats.frames++;
-	n->stats.bytes += rec->caplen;
 	n->session_frames++;
 	n->session_bytes += rec->caplen;
 	prl_session_frame(n->session, rec, now);
@@ -265,7 +264,6 @@ on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
 			prl_node_send_status(n, now);
 		return;
 	}
-	n->stats.acknowledged++;
 	prl_node_follow(n, f, now);
 }
 
@@ -385,7 +383,6 @@ prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64
 	bool for_us, of_capture;
 
 	result = pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
-	n->stats.control_frames++;
 	if (result != PR_FRAME_OK) {
 		n->stats.control_bad[result]++;
 		return;

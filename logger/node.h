@@ -38,11 +38,11 @@ struct prl_node_config {
 };
 
 struct prl_node_stats {
-	uint64_t control_frames, control_bad[PR_FRAME_RESULTS], control_refused;
-	uint64_t frames, bytes; /* data, from our dispatcher */
+	uint64_t control_bad[PR_FRAME_RESULTS], control_refused;
+	uint64_t frames; /* data, from our dispatcher */
 	uint64_t foreign; /* data frames from someone else */
 	uint64_t unexpected; /* data frames while no dispatcher has acknowledged us */
-	uint64_t announced, acknowledged, statuses, resends;
+	uint64_t announced, statuses, resends;
 	uint64_t epoch;
 	uint64_t ordinal;
 	bool connected;

@@ -210,10 +210,10 @@ static int
 open_capture(struct rack *r, struct pr_error *err)
 {
 	struct prl_capture_options options = {
-		.ifname = r->o->rack,
-		.buffer_size = r->o->buffer_size,
+		.port = {.ifname = r->o->rack,
+			.buffer_size = r->o->buffer_size,
+			.snaplen = SNAPLEN},
 		.ring_size = r->o->ring_size,
-		.snaplen = SNAPLEN,
 		.rack = true,
 		.ethertype = (uint16_t)r->o->ethertype,
 	};

@@ -48,7 +48,6 @@ prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
 	p.seq = ++link->last_seq;
 	link->assigned++;
 	m->packets++;
-	m->bytes += caplen;
 	m->refused += prl_writer_put_packet(m->append, &p) != 0;
 }
 

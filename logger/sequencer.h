@@ -16,7 +16,7 @@ struct prl_sequencer {
 	struct prl_volume_writer *append;
 	struct pr_ledger_mark
 		mark; /* last_seq and the like; drops are the caller's to set */
-	uint64_t packets, bytes, refused;
+	uint64_t packets, refused;
 };
 
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */

@@ -108,10 +108,7 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 		p.epoch = s->config.match.epoch;
 		p.link = link;
 		p.linktype = info ? info->linktype : 1;
-		if (prl_writer_put_packet(s->config.append, &p))
-			s->stats.refused++;
-		else
-			s->stats.stored++;
+		prl_writer_put_packet(s->config.append, &p);
 	} else {
 		/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
 		const struct pr_loss loss = {
@@ -126,7 +123,6 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 			.second = (e->flags & PR_ENTRY_SECOND) != 0,
 		};
 
-		s->stats.refused++;
 		on_loss(s, &loss);
 	}
 	give_back(s, f);

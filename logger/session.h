@@ -38,7 +38,6 @@ struct prl_session_config {
 
 struct prl_session_stats {
 	struct prl_match_stats match;
-	uint64_t stored, refused;
 	uint64_t
 		settled_cost; /* bytes of frames given back, with what each takes besides */
 	uint64_t stashed; /* frames copied out of the buffer */

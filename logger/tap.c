@@ -76,13 +76,13 @@ static int
 tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct prl_capture_options capture = {
-		.ifname = o->tap,
-		.buffer_size = o->buffer_size,
+		.port = {.ifname = o->tap,
+			.buffer_size = o->buffer_size,
+			.snaplen = (uint32_t)o->snaplen,
+			.promiscuous = true,
+			.both = o->both},
 		.ring_size = o->ring_size,
-		.snaplen = (uint32_t)o->snaplen,
 		.filter = o->filter,
-		.promiscuous = true,
-		.both = o->both,
 		.direct = true,
 	};
 	struct prl_writer_options append = {
