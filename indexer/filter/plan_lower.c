@@ -14,16 +14,20 @@ key_of(const struct pri_terms *t, uint32_t node)
 	return pri_term_is(t, node, PRI_PLAN_KEY) ? &pri_term_leaf_of(t, node)->key : NULL;
 }
 
-static const struct pri_key *
-find_key(const struct pri_terms *t, const struct pri_parts *parts, unsigned kind)
+/* Copies it: the next leaf that is made may move them all. */
+static bool
+find_key(const struct pri_terms *t, const struct pri_parts *parts, unsigned kind,
+	struct pri_key *out)
 {
 	for (size_t i = 0; i < parts->count; i++) {
 		const struct pri_key *key = key_of(t, parts->items[i]);
 
-		if (key && key->kind == kind)
-			return key;
+		if (key && key->kind == kind) {
+			*out = *key;
+			return true;
+		}
 	}
-	return NULL;
+	return false;
 }
 
 static uint32_t
@@ -115,12 +119,12 @@ plan_composites(struct pri_terms *t, struct pri_parts *parts)
 	static const uint8_t kinds[PRI_PARTS] = {PRI_KEY_SRC, PRI_KEY_DST, PRI_KEY_SPORT,
 		PRI_KEY_DPORT, PRI_KEY_PROTO, PRI_KEY_VLAN};
 	const struct pri_key *keys[PRI_PARTS], *of[PRI_PARTS];
-	struct pri_key address, port, all;
+	struct pri_key found[PRI_PARTS], address, port, all;
 	bool any_address, any_port;
 	uint32_t term = PRI_TERM_FALSE;
 
 	for (int i = 0; i < PRI_PARTS; i++)
-		keys[i] = find_key(t, parts, kinds[i]);
+		keys[i] = find_key(t, parts, kinds[i], &found[i]) ? &found[i] : NULL;
 	any_address =
 		!keys[0] && !keys[1] && find_fixed(t, parts, PRI_KEY_ADDRESS, &address);
 	any_port = !keys[2] && !keys[3] && find_fixed(t, parts, PRI_KEY_PORT, &port);
@@ -321,15 +325,14 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 {
 	uint32_t both = pri_term_and(l->t, a, b), more = PRI_TERM_TRUE;
 	struct pri_parts parts = {0};
-	const struct pri_key *src, *dst;
+	struct pri_key src, dst;
 
 	if (!know_all(l) || !pri_term_is(l->t, both, PRI_PLAN_AND) ||
 		!pri_term_parts(l->t, both, &parts))
 		return both;
-	src = find_key(l->t, &parts, PRI_KEY_SRC);
-	dst = find_key(l->t, &parts, PRI_KEY_DST);
-	if (src && dst && src->len == dst->len)
-		more = plan_key(l->t, pri_key_pair(src->bytes, dst->bytes, src->len));
+	if (find_key(l->t, &parts, PRI_KEY_SRC, &src) &&
+		find_key(l->t, &parts, PRI_KEY_DST, &dst) && src.len == dst.len)
+		more = plan_key(l->t, pri_key_pair(src.bytes, dst.bytes, src.len));
 	more = pri_term_and(l->t, more, plan_services(l->t, &parts));
 	more = pri_term_and(l->t, more, plan_composites(l->t, &parts));
 	drop_implied(l, &parts);
