@@ -187,17 +187,17 @@ prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t interval,
 	}
 	while (b->used >> column & 1)
 		column++;
-	b->used |= (uint8_t)(1u << column);
+	b->used |= 1u << column;
 	for (size_t i = 0; i < bits; i++)
-		b->slices[i] |= (uint8_t)((summary->bits[i / 8] >> i % 8 & 1) << column);
-	return (struct prm_cluster_slot){(uint32_t)(b - c->blocks) + 1, (uint8_t)column};
+		b->slices[i] |= (summary->bits[i / 8] >> i % 8 & 1) << column;
+	return (struct prm_cluster_slot){b - c->blocks + 1, column};
 }
 
 void
 prm_clusters_remove(struct prm_clusters *c, struct prm_cluster_slot slot)
 {
 	struct block *b = slot.block ? &c->blocks[slot.block - 1] : NULL;
-	uint8_t mask = (uint8_t) ~(1u << slot.column);
+	uint8_t mask = ~(1u << slot.column);
 
 	if (!b)
 		return;

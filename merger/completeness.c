@@ -171,7 +171,7 @@ prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_er
 	text_set(c, &answer->node, name);
 	c->nodes[n] = (struct node){.answer = answer, .watermark = INT64_MIN};
 	c->out->nodes[c->out->n_nodes++] = answer;
-	return (int)n;
+	return n;
 }
 
 const char *
@@ -486,7 +486,7 @@ take_word(struct sweep *s, unsigned width)
 	for (size_t i = 0; i < s->active; i++) {
 		uint64_t bits = load_bits(s->c->active[i], s->at, width);
 
-		s->c->told += (unsigned)__builtin_popcountll(bits);
+		s->c->told += __builtin_popcountll(bits);
 		word |= bits;
 	}
 	for (unsigned done = 0; done < width;) {
@@ -521,7 +521,7 @@ step(struct sweep *s, uint64_t upto)
 		last = all->items[s->next].first - 1;
 	width = last - s->at + 1;
 	if (!full) {
-		take_word(s, width > 64 ? 64 : (unsigned)width);
+		take_word(s, width > 64 ? 64 : width);
 		return;
 	}
 	if (s->active)

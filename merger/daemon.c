@@ -11,6 +11,7 @@
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
+#include "proto/base/text.h"
 #include "proto/rpc/option_rows.h"
 
 struct values {
@@ -130,7 +131,7 @@ run(const struct values *v, struct pr_error *err)
 
 	/* mergers on two machines may well listen on the same local path */
 	gethostname(host, sizeof(host) - 1);
-	snprintf(name, sizeof(name), "%.60s %.60s", host,
+	PR_PRINT(name, "%.60s %.60s", host,
 		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
 	if (m && v->metrics)
 		metrics = pr_metrics_serve(loop, v->metrics, prm_merger_scrape, m, err);

@@ -8,6 +8,7 @@
 #include "merger/completeness.h"
 #include "merger/remote.h"
 #include "merger/route.h"
+#include "proto/base/text.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/segment.h"
@@ -169,15 +170,14 @@ leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *no
 	f->leg_count++;
 	if (!node || !prm_node_connected(node, f->mono)) {
 		if (node)
-			snprintf(why, sizeof(why), "not heard for %lld s",
+			PR_PRINT(why, "not heard for %lld s",
 				(long long)((f->mono - node->heard) / 1000000000));
 		drop_node(f, leg, node ? why : "the merger knows no such node");
 		return 0;
 	}
 	leg->settled = route && prm_route_decide(route, name, why);
 	if (f->rechecking)
-		snprintf(
-			why, sizeof(why), "the answer seemed to lack packets, so all were");
+		PR_PRINT(why, "the answer seemed to lack packets, so all were");
 	prm_completeness_set_reason(f->completeness, leg->index, why, leg->settled);
 	if (leg->settled) /* what the node would tell is told for it */
 		return prm_route_tell(route, name, f->completeness, leg->index, err);
@@ -985,7 +985,7 @@ check_leg(struct prm_fanout *f, struct leg *leg)
 	char why[80];
 
 	if (f->mono - heard > f->options.silent_ns) {
-		snprintf(why, sizeof(why), "not heard for %lld s",
+		PR_PRINT(why, "not heard for %lld s",
 			(long long)((f->mono - heard) / 1000000000));
 		drop_node(f, leg, why);
 	} else if (f->mono - leg->moved > PRM_FANOUT_STUCK_NS) {

@@ -35,7 +35,7 @@ write_fully(int fd, const uint8_t *data, size_t len)
 		if (n < 0)
 			return errno;
 		data += n;
-		len -= (size_t)n;
+		len -= n;
 	}
 	return 0;
 }
@@ -168,8 +168,8 @@ prm_output_flush(struct prm_output *out, struct pr_error *err)
 	 * this cannot be had, nothing is lost.
 	 */
 	if (out->ahead && out->placed + len > out->allocated) {
-		out->ahead = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, (off_t)out->allocated,
-				     (off_t)(len + AHEAD)) == 0;
+		out->ahead = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, out->allocated,
+				     len + AHEAD) == 0;
 		out->allocated += out->ahead ? len + AHEAD : 0;
 	}
 	out->placed += len;

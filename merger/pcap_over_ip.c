@@ -15,6 +15,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/tcp.h"
+#include "proto/base/text.h"
 #include "proto/wire/segment.h"
 
 struct pcap_reader;
@@ -259,7 +260,7 @@ reader_start(struct prm_pcap_over_ip *all, struct bufferevent *io, const char *l
 	if (!r)
 		return -1;
 	pr_tcp_name(bufferevent_getfd(io), true, r->name);
-	snprintf(text, sizeof(text), "(pcap-over-IP to %s)", r->name);
+	PR_PRINT(text, "(pcap-over-IP to %s)", r->name);
 	query.since = pr_now_real();
 	query.until = PR_TIME_MAX;
 	query.follow = true;

@@ -91,7 +91,7 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 	if (got > 0 && r->any && pr_packet_compare(out, &r->last) < 0)
 		got = pr_error_set(&err, "its packets are not in order");
 	if (got > 0) {
-		out->flags &= (uint16_t)~PRM_WATERMARK;
+		out->flags &= ~PRM_WATERMARK;
 		r->last = *out;
 		r->any = true;
 	} else if (got < 0) {

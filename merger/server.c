@@ -797,7 +797,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct prm_peer_ref from = {l->rpc, *peer};
 
 	prm_registry_heard(&m->registry, &from, pr_now_mono(), pr_now_real());
-	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+	for (size_t i = 0; i < PR_COUNT(messages); i++) {
 		if (messages[i].body != env->body_case)
 			continue;
 		messages[i].call(m, &from, env);

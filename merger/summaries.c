@@ -32,7 +32,7 @@ interval_of(int64_t time)
 size_t
 prm_owner_of(const struct prm_ownership *o, int64_t time)
 {
-	uint64_t seed = (uint64_t)interval_of(time), best = 0;
+	uint64_t seed = interval_of(time), best = 0;
 	size_t owner = o->self;
 
 	for (size_t i = 0; i < o->count; i++) {
@@ -179,7 +179,7 @@ prm_summary_span(const Packrack__SummaryInfo *i)
 {
 	return (struct pr_summary_span){.first_sequence = i->first_sequence,
 		.segments = i->segments,
-		.link = (uint16_t)i->link,
+		.link = i->link,
 		.epoch = i->epoch,
 		.first_seq = i->first_seq,
 		.last_seq = i->last_seq,
@@ -372,7 +372,7 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 	if (!h->body)
 		return;
 	memcpy(h->body, m->body.data, len);
-	h->bytes = (uint32_t)len;
+	h->bytes = len;
 	c->bodies++;
 	s->figures.bodies++;
 	s->figures.received++;

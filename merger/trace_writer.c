@@ -7,6 +7,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
+#include "proto/base/text.h"
 #include "proto/wire/relation.h"
 
 /* An interface of the file: a name and a link type; several epochs' links may share it. */
@@ -73,7 +74,7 @@ prm_trace_hash_add(struct prm_trace_hash *hash, const struct pr_packet *p)
 	XXH3_state_t *state = (XXH3_state_t *)hash;
 	uint8_t head[24];
 
-	pr_put_le64(head, (uint64_t)p->time);
+	pr_put_le64(head, p->time);
 	pr_put_le32(head + 8, p->caplen);
 	pr_put_le32(head + 12, p->len);
 	pr_put_le32(head + 16, p->linktype);
@@ -107,7 +108,7 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint32_t lin
 	char made_up[24];
 
 	if (!name[0]) {
-		snprintf(made_up, sizeof(made_up), "link %u", link);
+		PR_PRINT(made_up, "link %u", link);
 		name = made_up;
 	}
 	for (*out = 0; *out < w->interface_count; ++*out)
@@ -117,7 +118,7 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint32_t lin
 	if (PR_ARRAY_GROW(w->interfaces, w->interface_count) < 0)
 		return pr_error_set(err, "no memory for another interface");
 	w->interfaces[*out] = (struct trace_interface){.name = strdup(name),
-		.linktype = (uint16_t)linktype,
+		.linktype = linktype,
 		.number = UINT32_MAX,
 		.ancient = UINT32_MAX};
 	if (!w->interfaces[*out].name)
@@ -174,8 +175,8 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 		ns = sec < SECONDS_MIN ? 0 : 999999999;
 		sec = sec < SECONDS_MIN ? SECONDS_MIN : SECONDS_MAX;
 	}
-	pr_put_le32(at, (uint32_t)sec);
-	pr_put_le32(at + 4, (uint32_t)(w->format == PRM_TRACE_PCAP ? ns / 1000 : ns));
+	pr_put_le32(at, sec);
+	pr_put_le32(at + 4, w->format == PRM_TRACE_PCAP ? ns / 1000 : ns);
 	pr_put_le32(at + 8, p->caplen);
 	pr_put_le32(at + 12, p->len);
 	return prm_output_write(w->out, p->data, p->caplen, err);
@@ -258,7 +259,7 @@ put_option(uint8_t *at, const struct option *o)
 	if (!o->len)
 		return;
 	pr_put_le16(at, o->code);
-	pr_put_le16(at + 2, (uint16_t)o->len);
+	pr_put_le16(at + 2, o->len);
 	memcpy(at + 4, o->data ? o->data : o->bytes, o->len);
 }
 
@@ -278,7 +279,7 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
 	if (!block)
 		return pr_error_set(err, "no memory for a block of a trace");
 	pr_put_le32(block, type);
-	pr_put_le32(block + 4, (uint32_t)len);
+	pr_put_le32(block + 4, len);
 	at = block + 8;
 	for (size_t i = 0; i < word_count; i++, at += 4)
 		pr_put_le32(at, words[i]);
@@ -286,12 +287,11 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
 		put_option(at, &options[i]);
 		at += option_cost(&options[i]);
 	}
-	pr_put_le32(block + len - 4, (uint32_t)len);
+	pr_put_le32(block + len - 4, len);
 	result = prm_output_write(w->out, block, len, err);
 	free(block);
 	return result;
 }
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
  * ---- section and interfaces ----
@@ -315,7 +315,7 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 		const struct trace_link *l = &w->links[i];
 
 		if (&w->interfaces[l->interface] == interface && epochs++ < EPOCHS_NAMED)
-			used += (size_t)snprintf(text + used, sizeof(text) - used,
+			used += snprintf(text + used, sizeof(text) - used,
 				epochs == 1 ? "packrack link %u of epoch %016llx"
 					    : ", %u of %016llx",
 				l->link, (unsigned long long)l->epoch);
@@ -330,12 +330,12 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 			interface->speed && !interface->speeds_differ),
 		text_option(IF_TSRESOL, "\x09"), /* nanoseconds */
 		data_option(IF_FILTER, w->filter, w->filter_len),
-		number_option(IF_TSOFFSET, (uint64_t)ANCIENT_OFFSET, ancient),
+		number_option(IF_TSOFFSET, ANCIENT_OFFSET, ancient),
 	};
 
 	*number = w->written_interfaces++;
-	return write_block(
-		w, BLOCK_INTERFACE, words, COUNT(words), options, COUNT(options), err);
+	return write_block(w, BLOCK_INTERFACE, words, PR_COUNT(words), options,
+		PR_COUNT(options), err);
 }
 
 /* ---- packets ---- */
@@ -347,11 +347,11 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	bool ancient = p->time < 0;
 	uint32_t *number = ancient ? &interface->ancient : &interface->number;
 	uint64_t ticks = (uint64_t)p->time - (ancient ? (uint64_t)ANCIENT_OFFSET * NS : 0);
-	uint32_t pad = (uint32_t)padded(p->caplen) - p->caplen;
+	uint32_t pad = padded(p->caplen) - p->caplen;
 	const char *text = pr_relation_text(p->flags);
 	const struct option comment = text_option(OPT_COMMENT, text ? text : "");
 	size_t options = text ? option_cost(&comment) + 4 : 0; /* and the end of them */
-	uint32_t total = 32 + p->caplen + pad + (uint32_t)options;
+	uint32_t total = 32 + p->caplen + pad + options;
 	uint8_t *at;
 
 	if (p->caplen > UINT32_MAX - 1024)
@@ -366,8 +366,8 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	pr_put_le32(at, BLOCK_ENHANCED);
 	pr_put_le32(at + 4, total);
 	pr_put_le32(at + 8, *number);
-	pr_put_le32(at + 12, (uint32_t)(ticks >> 32));
-	pr_put_le32(at + 16, (uint32_t)ticks);
+	pr_put_le32(at + 12, ticks >> 32);
+	pr_put_le32(at + 16, ticks);
 	pr_put_le32(at + 20, p->caplen);
 	pr_put_le32(at + 24, p->len);
 	if (prm_output_write(w->out, p->data, p->caplen, err) < 0)
@@ -387,7 +387,7 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 static uint64_t
 block_time(int64_t time)
 {
-	uint64_t ticks = time < 0 ? 0 : (uint64_t)time;
+	uint64_t ticks = time < 0 ? 0 : time;
 
 	return ticks >> 32 | ticks << 32;
 }
@@ -401,7 +401,7 @@ write_statistics(struct prm_trace_writer *w, const struct trace_interface *inter
 	/* the block's own time is that of its last packet, or 0 */
 	const uint32_t words[] = {
 		interface->number != UINT32_MAX ? interface->number : interface->ancient,
-		(uint32_t)last, (uint32_t)(last >> 32)};
+		last, last >> 32};
 	struct option *options = calloc(comment_count + 6, sizeof(*options));
 	size_t count = 0;
 	int result;
@@ -416,7 +416,8 @@ write_statistics(struct prm_trace_writer *w, const struct trace_interface *inter
 	options[count++] = number_option(ISB_IFRECV, interface->received, told);
 	options[count++] = number_option(ISB_IFDROP, interface->dropped_interface, told);
 	options[count++] = number_option(ISB_OSDROP, interface->dropped_kernel, told);
-	result = write_block(w, BLOCK_STATISTICS, words, COUNT(words), options, count, err);
+	result = write_block(
+		w, BLOCK_STATISTICS, words, PR_COUNT(words), options, count, err);
 	free(options);
 	return result;
 }
@@ -553,8 +554,7 @@ link_find_or_add(struct prm_trace_writer *w, uint64_t epoch, uint32_t link,
 		return -1;
 	if (PR_ARRAY_GROW(w->links, w->link_count) < 0)
 		return pr_error_set(err, "no memory for another link");
-	w->links[w->link_count++] =
-		(struct trace_link){epoch, (uint16_t)link, (uint16_t)linktype, interface};
+	w->links[w->link_count++] = (struct trace_link){epoch, link, linktype, interface};
 	return 0;
 }
 
@@ -592,8 +592,8 @@ prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err)
 		return 0;
 	w->begun = true;
 	return w->format == PRM_TRACE_PCAPNG
-		       ? write_block(w, BLOCK_SECTION, words, COUNT(words), options,
-				 COUNT(options), err)
+		       ? write_block(w, BLOCK_SECTION, words, PR_COUNT(words), options,
+				 PR_COUNT(options), err)
 		       : pcap_begin(w, err);
 }
 

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/rpc/socket.h"
 
 /* ---- roles ---- */
@@ -41,7 +43,7 @@ static const struct {
 };
 
 static const char *const names[] = {"node", "read", "operate"};
-enum { ROLES = sizeof(names) / sizeof(names[0]) };
+enum { ROLES = PR_COUNT(names) };
 
 unsigned
 pr_role_parse(const char *text)
@@ -76,7 +78,7 @@ pr_role_text(unsigned roles, char text[PR_ROLE_TEXT])
 unsigned
 pr_roles_for(Packrack__Envelope__BodyCase body)
 {
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+	for (size_t i = 0; i < PR_COUNT(table); i++)
 		if (table[i].body == body)
 			return table[i].roles;
 	return NODE;
@@ -121,7 +123,7 @@ receive_frames(void *socket, struct frame *frames, size_t room)
 
 		if (len < 0)
 			return 0;
-		f->len = len <= ZAP_FRAME_MAX ? (size_t)len : 0;
+		f->len = len <= ZAP_FRAME_MAX ? len : 0;
 		count++;
 	} while (pr_socket_get(socket, ZMQ_RCVMORE));
 	return count;
@@ -243,7 +245,7 @@ pr_admit_fill(struct pr_enrolled *enrolled, const char *user_id, struct pr_rpc_p
 	if (!key)
 		return;
 	peer->role = key->role;
-	snprintf(peer->user, sizeof(peer->user), "%s", key->name);
+	PR_PRINT(peer->user, "%s", key->name);
 }
 
 bool

@@ -17,6 +17,7 @@
 #include "proto/base/array.h"
 #include "proto/base/keyfile.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/rpc/admission.h"
 
 /* ---- key pairs ---- */
@@ -143,14 +144,14 @@ pr_keys_parse_public(const char *text, char out[PR_KEY_TEXT])
 	size_t len = strcspn(text, "\r\n");
 
 	if (len == PR_KEY_TEXT - 1 && !text[len + strspn(text + len, "\r\n")]) {
-		snprintf(room, sizeof(room), "%.*s", PR_KEY_TEXT - 1, text);
+		PR_PRINT(room, "%.*s", PR_KEY_TEXT - 1, text);
 		return take(room, out);
 	}
 	while (*text == '#' || *text == '\n') {
 		text += strcspn(text, "\n");
 		text += *text == '\n';
 	}
-	snprintf(room, sizeof(room), "%s", text);
+	PR_PRINT(room, "%s", text);
 	value = next_value(&rest, "public-key");
 	return value ? take(value, out) : -1;
 }
@@ -226,8 +227,8 @@ write_key(const char *dir, const char *name, mode_t mode, const char *word, cons
 	char line[PR_KEY_TEXT + 32], path[PATH_MAX];
 	int rc;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	snprintf(line, sizeof(line), "%s %s\n", word, key);
+	PR_PRINT(path, "%s/%s", dir, name);
+	PR_PRINT(line, "%s %s\n", word, key);
 	rc = pr_keyfile_write(path, mode, line, !strcmp(name, "public"), err);
 	if (rc < 0 && errno == EEXIST)
 		pr_error_set(err, "a key exists already: %s; 'packrack keys list' shows it",
@@ -329,7 +330,7 @@ pr_enrolled_open(const char *dir, struct pr_error *err)
 	struct pr_enrolled *e = calloc(1, sizeof(*e));
 
 	if (e && (e->dir = strdup(dir))) {
-		snprintf(e->file, sizeof(e->file), "%s/enrolled", dir);
+		PR_PRINT(e->file, "%s/enrolled", dir);
 		if (load(e, err) == 0)
 			return e;
 	} else {
@@ -492,7 +493,7 @@ pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 			"and "
 			"underscores, first a letter or digit",
 			name, PR_KEY_NAME_MAX);
-	snprintf(added.name, sizeof(added.name), "%s", name);
+	PR_PRINT(added.name, "%s", name);
 	if (!zmq_z85_decode(added.key, key))
 		return pr_error_set(err, "'%s' is not a public key", key);
 	return change(dir, &added, NULL, NULL, err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/relation.h"
 
@@ -14,7 +15,6 @@
 
 /* ---- check ---- */
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define CREDIT_MAX 65536
 #define SECONDS_MAX 86400
 
@@ -27,7 +27,7 @@ check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error
 	size_t max = PR_MESSAGE_NAME_MAX, len = strlen(s);
 	bool lines = false;
 
-	for (size_t i = 0; i < COUNT(long_texts); i++)
+	for (size_t i = 0; i < PR_COUNT(long_texts); i++)
 		lines |= !strcmp(field->name, long_texts[i]);
 	if (lines)
 		max = PR_MESSAGE_TEXT_MAX;
@@ -35,7 +35,7 @@ check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error
 		return pr_error_set(err, "%s of %zu bytes: at most %zu are taken",
 			field->name, len, max);
 	for (; *s; s++) {
-		uint8_t c = (uint8_t)*s;
+		uint8_t c = *s;
 		if ((c < 0x20 || c == 0x7f) && !(lines && strchr("\n\r\t", c)))
 			return pr_error_set(
 				err, "%s with the control byte 0x%02x", field->name, c);
@@ -136,7 +136,7 @@ check_numbers(const ProtobufCMessage *message, struct pr_error *err)
 	const ProtobufCMessageDescriptor *type = message->descriptor;
 	bool is_signed;
 
-	for (size_t i = 0; i < COUNT(limits); i++) {
+	for (size_t i = 0; i < PR_COUNT(limits); i++) {
 		uint64_t value;
 
 		if (limits[i].type != type)
@@ -148,7 +148,7 @@ check_numbers(const ProtobufCMessage *message, struct pr_error *err)
 				(unsigned long long)limits[i].low,
 				(unsigned long long)limits[i].high);
 	}
-	for (size_t i = 0; i < COUNT(pairs); i++) {
+	for (size_t i = 0; i < PR_COUNT(pairs); i++) {
 		uint64_t first, last;
 		bool bad;
 
@@ -213,7 +213,7 @@ static int
 check_bits(const Packrack__Held *held, struct pr_error *err)
 {
 	uint64_t span = held->last - held->first; /* less one: no overflow at the ends */
-	unsigned used = (unsigned)(span % 8) + 1;
+	unsigned used = span % 8 + 1;
 
 	if (held->bits.len == 0)
 		return 0;
@@ -351,8 +351,8 @@ put_varint(uint8_t *at, uint64_t value)
 	size_t len = 0;
 
 	for (; value >= 0x80; value >>= 7)
-		at[len++] = (uint8_t)(value | 0x80);
-	at[len++] = (uint8_t)value;
+		at[len++] = value | 0x80;
+	at[len++] = value;
 	return len;
 }
 
@@ -368,7 +368,7 @@ find_packets(
 
 	head->at = env.at;
 	do {
-		head->len = (size_t)(env.at - head->at);
+		head->len = env.at - head->at;
 		if (!take_varint(&env, &tag))
 			return false;
 	} while ((tag & 7) == 0 && take_varint(&env, &len));
@@ -398,7 +398,7 @@ unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 		at += put_varint(at, rest.len);
 		memcpy(at, rest.at, rest.len);
 		at += rest.len;
-		env = packrack__envelope__unpack(allocator, (size_t)(at - buf), buf);
+		env = packrack__envelope__unpack(allocator, at - buf, buf);
 		free(buf);
 	} else {
 		env = packrack__envelope__unpack(allocator, len, data);
@@ -446,7 +446,7 @@ const char *
 pr_message_name(const Packrack__Envelope *env)
 {
 	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
-		&packrack__envelope__descriptor, (unsigned)env->body_case);
+		&packrack__envelope__descriptor, env->body_case);
 
 	return env->body_case && field ? field->name : "nothing";
 }
@@ -475,7 +475,7 @@ static const struct {
 static enum add_rule
 add_rule(const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field)
 {
-	for (size_t i = 0; i < COUNT(add_rules); i++)
+	for (size_t i = 0; i < PR_COUNT(add_rules); i++)
 		if (add_rules[i].type == type &&
 			(!add_rules[i].field || !strcmp(add_rules[i].field, field->name)))
 			return add_rules[i].rule;

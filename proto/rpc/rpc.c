@@ -12,6 +12,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/rpc/admission.h"
 #include "proto/rpc/socket.h"
 
@@ -124,7 +125,7 @@ send_failure(
 	uint8_t *buf;
 	size_t len;
 
-	failure.text = (char *)(uintptr_t)text;
+	failure.text = (char *)text;
 	failure.bad_request = true;
 	if (pr_message_pack(&env, &buf, &len, NULL) == 0)
 		send_as_server(rpc, peer, buf, len, NULL);
@@ -233,7 +234,7 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 	if (!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
 		now - rpc->said_not_allowed > 60 * PR_NS_PER_S) {
 		rpc->said_not_allowed = now;
-		snprintf(rpc->said_user, sizeof(rpc->said_user), "%s", peer->user);
+		PR_PRINT(rpc->said_user, "%s", peer->user);
 		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
 			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
 			pr_message_name(env), why.text);

@@ -48,7 +48,7 @@ pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err)
 		return pr_error_set(err,
 			"endpoint %s: its path has %zu bytes, a socket's at most %zu; "
 			"use a shorter directory",
-			endpoint, strlen(path), (size_t)PATH_LIMIT);
+			endpoint, strlen(path), PATH_LIMIT);
 	return 0;
 }
 

@@ -12,7 +12,7 @@ pr_values_add(struct pr_values *v, const char *name, uint64_t number)
 	if (v->count == v->capacity)
 		return;
 	packrack__value__init(value);
-	value->name = (char *)(uintptr_t)name;
+	value->name = (char *)name;
 	value->number = number;
 	v->pointers[v->count++] = value;
 }

@@ -29,7 +29,7 @@ pr_tally_create(bool series, bool by_packets, size_t items_max, struct pr_error 
 	t->by_packets = by_packets;
 	t->max = items_max ? items_max : PR_TALLY_ITEMS_MAX;
 	packrack__tally__init(&t->sums);
-	t->seed = (uint64_t)pr_now_mono() ^ (uintptr_t)t;
+	t->seed = pr_now_mono() ^ (uintptr_t)t;
 	return t;
 }
 
@@ -52,7 +52,7 @@ static size_t
 slot_of(const struct pr_tally *t, const void *key, size_t len)
 {
 	size_t mask = 2 * t->room - 1;
-	size_t at = (size_t)XXH3_64bits_withSeed(key, len, t->seed) & mask;
+	size_t at = XXH3_64bits_withSeed(key, len, t->seed) & mask;
 
 	for (; t->slots[at]; at = (at + 1) & mask) {
 		const struct pr_tally_item *item = &t->items[t->slots[at] - 1];
@@ -68,7 +68,7 @@ fill_slots(struct pr_tally *t)
 {
 	memset(t->slots, 0, 2 * t->room * sizeof(*t->slots));
 	for (size_t i = 0; i < t->count; i++)
-		t->slots[slot_of(t, t->items[i].key, t->items[i].len)] = (uint32_t)(i + 1);
+		t->slots[slot_of(t, t->items[i].key, t->items[i].len)] = i + 1;
 }
 
 static uint64_t
@@ -100,7 +100,7 @@ compare(const void *va, const void *vb, void *tally)
 	if (!t->series && other_a != other_b)
 		return other_a < other_b ? 1 : -1;
 	order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
-	return order ? order : (int)a->len - (int)b->len;
+	return order ? order : a->len - b->len;
 }
 
 static void
@@ -186,8 +186,8 @@ find(struct pr_tally *t, const void *key, size_t len, struct pr_error *err)
 		return NULL;
 	at = slot_of(t, key, len);
 	item = &t->items[t->count++];
-	t->slots[at] = (uint32_t)t->count;
-	*item = (struct pr_tally_item){.len = (uint8_t)len};
+	t->slots[at] = t->count;
+	*item = (struct pr_tally_item){.len = len};
 	memcpy(item->key, key, len);
 	return item;
 }
