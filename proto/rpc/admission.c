@@ -185,13 +185,14 @@ on_request(void *arg)
 }
 
 struct pr_zap *
-pr_zap_create(struct event_base *base, void *ctx, const char *dir, struct pr_error *err)
+pr_zap_create(struct event_base *base, void *ctx, const char *dir,
+	struct pr_enrolled **enrolled, struct pr_error *err)
 {
 	struct pr_zap *zap = calloc(1, sizeof(*zap));
 
 	if (!zap)
 		return pr_error_null(err, "no memory");
-	zap->enrolled = pr_enrolled_open(dir, err);
+	*enrolled = zap->enrolled = pr_enrolled_open(dir, err);
 	if (!zap->enrolled)
 		goto fail;
 	zap->socket = zmq_socket(ctx, ZMQ_REP);
@@ -222,12 +223,6 @@ pr_zap_destroy(struct pr_zap **zap)
 	pr_enrolled_close(&z->enrolled);
 	free(z);
 	*zap = NULL;
-}
-
-struct pr_enrolled *
-pr_zap_enrolled(struct pr_zap *zap)
-{
-	return zap->enrolled;
 }
 
 /* ---- messages ---- */

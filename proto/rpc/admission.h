@@ -40,12 +40,12 @@ struct pr_zap;
 /*
  * ZeroMQ's authentication protocol (RFC 27): admits CURVE clients whose public key is enrolled, and
  * gives their messages that key (Z85) as user id, so that each can be checked anew. One per context,
- * made before its server is bound. dir is a key directory.
+ * made before its server is bound. dir is a key directory; *enrolled: its list, as
+ * long as this lasts.
  */
-struct pr_zap *pr_zap_create(
-	struct event_base *base, void *ctx, const char *dir, struct pr_error *err);
+struct pr_zap *pr_zap_create(struct event_base *base, void *ctx, const char *dir,
+	struct pr_enrolled **enrolled, struct pr_error *err);
 void pr_zap_destroy(struct pr_zap **zap);
-struct pr_enrolled *pr_zap_enrolled(struct pr_zap *zap);
 
 /* Inside proto/rpc: may this peer of a server send this? enrolled NULL: no keys, everybody may all. */
 

@@ -387,12 +387,6 @@ pr_enrolled_find(struct pr_enrolled *e, const uint8_t key[PR_KEY_BYTES])
 	return NULL;
 }
 
-size_t
-pr_enrolled_count(struct pr_enrolled *e)
-{
-	return e->count;
-}
-
 const struct pr_enrolled_key *
 pr_enrolled_at(struct pr_enrolled *e, size_t at)
 {

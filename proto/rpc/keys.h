@@ -72,7 +72,6 @@ void pr_enrolled_close(struct pr_enrolled **enrolled);
  */
 const struct pr_enrolled_key *pr_enrolled_find(
 	struct pr_enrolled *enrolled, const uint8_t key[PR_KEY_BYTES]);
-size_t pr_enrolled_count(struct pr_enrolled *enrolled);
 /* In the file's order; valid until the next call of any of these. NULL: no such one. */
 const struct pr_enrolled_key *pr_enrolled_at(struct pr_enrolled *enrolled, size_t at);
 

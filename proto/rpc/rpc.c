@@ -40,16 +40,10 @@ struct pr_rpc {
 	struct pr_monitor *monitor;
 	struct pr_zevent *zevent, *monitor_zevent;
 	struct pr_zap *zap;
+	struct pr_enrolled *enrolled; /* whom a server with keys admits; NULL without */
 	struct pending pending[PENDING_MAX];
 	size_t pending_count;
 };
-
-/* Whom a server with keys admits; NULL without. */
-static struct pr_enrolled *
-enrolled_of(struct pr_rpc *rpc)
-{
-	return rpc->zap ? pr_zap_enrolled(rpc->zap) : NULL;
-}
 
 /* ---- sending ---- */
 
@@ -135,9 +129,7 @@ send_failure(
 bool
 pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
-	struct pr_enrolled *enrolled = enrolled_of(rpc);
-
-	return !enrolled || pr_enrolled_find(enrolled, peer->key);
+	return !rpc->enrolled || pr_enrolled_find(rpc->enrolled, peer->key);
 }
 
 int
@@ -223,7 +215,7 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 		rpc->bad++;
 		return;
 	}
-	if (!peer || pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why)) {
+	if (!peer || pr_admit_message(rpc->enrolled, peer, env->body_case, &why)) {
 		rpc->received = msg;
 		rpc->call(rpc->arg, peer, env);
 		rpc->received = NULL;
@@ -284,7 +276,7 @@ on_message(void *arg)
 			memcpy(peer.id, zmq_msg_data(&msg), peer.len);
 		if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
 			return false;
-		pr_admit_fill(enrolled_of(rpc),
+		pr_admit_fill(rpc->enrolled,
 			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
 	}
 	if (zmq_msg_more(&msg)) {
@@ -378,7 +370,7 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
 	if (!rpc->socket)
 		goto fail;
 	if (keys) {
-		rpc->zap = pr_zap_create(base, rpc->ctx, keys, err);
+		rpc->zap = pr_zap_create(base, rpc->ctx, keys, &rpc->enrolled, err);
 		if (!rpc->zap)
 			goto fail;
 	}

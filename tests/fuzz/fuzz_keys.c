@@ -101,10 +101,10 @@ load_keys(void)
 static size_t
 look_at(struct pr_enrolled *enrolled)
 {
-	size_t count = pr_enrolled_count(enrolled);
+	const struct pr_enrolled_key *key;
+	size_t count = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct pr_enrolled_key *key = pr_enrolled_at(enrolled, i);
+	for (; (key = pr_enrolled_at(enrolled, count)); count++) {
 		char text[PR_ROLE_TEXT];
 
 		MUST(pr_key_name_valid(key->name));
@@ -137,7 +137,7 @@ enrol(struct pr_enrolled *enrolled, size_t before)
 		return;
 	MUST(count_now() == before + 1);
 	pr_enrolled_find(enrolled, nobody); /* sees that the file is another one */
-	MUST(pr_enrolled_count(enrolled) == before + 1);
+	MUST(pr_enrolled_at(enrolled, before) && !pr_enrolled_at(enrolled, before + 1));
 	MUST(pr_revoke(dir, "fuzz-new", &was, NULL) == 0 && was == role);
 	MUST(count_now() == before);
 }
