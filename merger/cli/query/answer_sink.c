@@ -85,23 +85,11 @@ put_ip(struct line *l, const struct pr_headers *h)
 		put(l, " frag");
 }
 
-static void
-put_ethernet(struct line *l, const uint8_t *m, const struct pr_headers *h)
-{
-	put(l, "%02x:%02x:%02x:%02x:%02x:%02x > %02x:%02x:%02x:%02x:%02x:%02x", m[6], m[7],
-		m[8], m[9], m[10], m[11], m[0], m[1], m[2], m[3], m[4], m[5]);
-	if (h->ethertype == 0x0806)
-		put(l, " ARP");
-	else if (h->ethertype)
-		put(l, " ethertype 0x%04x", h->ethertype);
-	else
-		put(l, " 802.3");
-}
-
 size_t
 packet_line(const struct pr_packet *p, char *buf, size_t size)
 {
 	struct line l = {buf, buf + size - 1};
+	const uint8_t *m = p->data;
 	struct pr_decoded d;
 	char time[PR_TIME_TEXT];
 
@@ -111,10 +99,19 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 		put(&l, "vlan %u ", d.outer.vlan[i]);
 	if (d.outer.flags & (PR_DECODE_IP4 | PR_DECODE_IP6))
 		put_ip(&l, &d.outer);
-	else if (p->linktype == LINKTYPE_ETHERNET && p->caplen >= 14)
-		put_ethernet(&l, p->data, &d.outer);
-	else
+	else if (p->linktype != LINKTYPE_ETHERNET || p->caplen < 14)
 		put(&l, "link type %u", p->linktype);
+	else {
+		put(&l, "%02x:%02x:%02x:%02x:%02x:%02x > %02x:%02x:%02x:%02x:%02x:%02x",
+			m[6], m[7], m[8], m[9], m[10], m[11], m[0], m[1], m[2], m[3], m[4],
+			m[5]);
+		if (d.outer.ethertype == 0x0806)
+			put(&l, " ARP");
+		else if (d.outer.ethertype)
+			put(&l, " ethertype 0x%04x", d.outer.ethertype);
+		else
+			put(&l, " 802.3");
+	}
 	if (d.outer.flags & PR_DECODE_TUNNEL &&
 		d.inner.flags & (PR_DECODE_IP4 | PR_DECODE_IP6)) {
 		put(&l, " | ");

@@ -75,23 +75,6 @@ on_signal(int number)
 
 /* ---- the thread ---- */
 
-static int
-fill(struct slot *s, struct pri_answer *answer)
-{
-	Packrack__Batch told = *pri_answer_batch(answer);
-
-	s->packets = told.packets.data;
-	s->len = told.packets.len;
-	told.packets = (ProtobufCBinaryData){0};
-	s->told_len = packrack__batch__get_packed_size(&told);
-	if (PR_ARRAY_RESERVE(s->told, s->told_room, s->told_len) < 0)
-		return -1;
-	if (s->len)
-		pri_answer_exchange(answer, &s->buffer);
-	packrack__batch__pack(&told, s->told);
-	return 0;
-}
-
 static void *
 read_volume(void *arg)
 {
@@ -100,15 +83,29 @@ read_volume(void *arg)
 	int slot;
 
 	while (state == PRI_ANSWER_BATCH && (slot = pr_queue_reserve(&v->queue)) >= 0) {
+		struct slot *s = &v->slots[slot];
+		Packrack__Batch told;
+
 		do
 			state = pri_answer_step(
 				v->answer, pr_now_mono() + STEP_NS, &v->error);
 		while (state == PRI_ANSWER_MORE && !pr_queue_stopped(&v->queue));
-		if (state == PRI_ANSWER_BATCH && fill(&v->slots[slot], v->answer) < 0) {
-			pr_error_set(&v->error, "no memory for a batch");
-			state = PRI_ANSWER_ERROR;
+		if (state == PRI_ANSWER_BATCH) {
+			told = *pri_answer_batch(v->answer);
+			s->packets = told.packets.data;
+			s->len = told.packets.len;
+			told.packets = (ProtobufCBinaryData){0};
+			s->told_len = packrack__batch__get_packed_size(&told);
+			if (PR_ARRAY_RESERVE(s->told, s->told_room, s->told_len) < 0) {
+				pr_error_set(&v->error, "no memory for a batch");
+				state = PRI_ANSWER_ERROR;
+			} else {
+				packrack__batch__pack(&told, s->told);
+				if (s->len)
+					pri_answer_exchange(v->answer, &s->buffer);
+			}
 		}
-		v->slots[slot].state = state;
+		s->state = state;
 		pr_queue_put(&v->queue);
 	}
 	pr_queue_end(&v->queue);

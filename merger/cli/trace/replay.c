@@ -375,33 +375,28 @@ send_all(void *arg)
 	return NULL;
 }
 
-/* ---- when ---- */
-
-/* 09:30 means tomorrow's if today's is over. */
-static int
-parse_at(const char *text, int64_t *out, struct pr_error *err)
-{
-	bool of_day = strchr(text, ':') && strlen(text) <= strlen("09:30:00");
-	int64_t now = pr_now_real();
-
-	if (pr_time_parse(text, now, out, err) < 0)
-		return pr_error_prefix(err, "--at");
-	if (*out < now && of_day)
-		*out += 86400 * PR_NS_PER_S;
-	return *out >= now ? 0 : pr_error_set(err, "--at %s is in the past", text);
-}
-
 static int
 take(struct replay_args *a, struct replay *r, int count, char **words, struct pr_error *err)
 {
+	int64_t now = pr_now_real();
+
 	if (query_args_take(&a->query, count, words, err) < 0)
 		return -1;
 	if (!a->out)
 		return pr_error_set(err, "no interface given: use --out IFACE");
 	if (pace_parse(a->pace ? a->pace : "recorded", &r->pace, err) < 0)
 		return pr_error_prefix(err, "--pace");
-	if ((a->at && parse_at(a->at, &r->at, err) < 0) ||
-		question_check(&a->query, err) < 0)
+	if (a->at) {
+		if (pr_time_parse(a->at, now, &r->at, err) < 0)
+			return pr_error_prefix(err, "--at");
+		/* 09:30 means tomorrow's if today's is over */
+		if (r->at < now && strchr(a->at, ':') &&
+			strlen(a->at) <= strlen("09:30:00"))
+			r->at += 86400 * PR_NS_PER_S;
+		if (r->at < now)
+			return pr_error_set(err, "--at %s is in the past", a->at);
+	}
+	if (question_check(&a->query, err) < 0)
 		return -1;
 	a->query.checked = true; /* before a socket is asked for, and not once more */
 	return 0;
