@@ -268,7 +268,7 @@ cli_keys_home(const char *flag, struct pr_error *err)
 		dir = geteuid() == 0 ? PR_KEYS_DIR : of_user();
 	if (dir && strcmp(dir, PR_KEYS_NONE) != 0)
 		return dir;
-	pr_error_set(err, "which key directory? Give --key DIR");
+	pr_error_set(err, "which key directory? Give --key-dir DIR");
 	return NULL;
 }
 

@@ -87,8 +87,9 @@ struct cli_connection {
 	PR_OPT_STRING(member, "dispatcher", 'd', "ENDPOINT", what,                         \
 		.def_note = "$PACKRACK_DISPATCHER, or the local one")
 #define CLI_KEY_OPTION(member)                                                             \
-	PR_OPT_STRING(member, "key", 0, "DIR", "your key directory, or none",              \
-		.def_note = "$PACKRACK_KEY, ~/.config/packrack/keys or " PR_KEYS_DIR)
+	PR_OPT_STRING(member, "key-dir", 0, "DIR", "your key directory, or none",          \
+		.def_note = "$PACKRACK_KEY, ~/.config/packrack/keys or " PR_KEYS_DIR,      \
+		.aliases = {"key"})
 #define CLI_TIME_OPTIONS(at)                                                               \
 	PR_OPT_TIME(at since, "since", 'S', "TIME",                                        \
 		"from TIME on: 2026-11-21T09:30Z, 09:30, today, -3h, \"3h ago\", "         \

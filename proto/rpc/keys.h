@@ -34,7 +34,7 @@ struct pr_key_pair {
 char *pr_keys_path(const char *dir, const char *name, struct pr_error *err);
 
 /*
- * The directory that a daemon uses: what --key said, else PR_KEYS_DIR when there is a key pair in it,
+ * The directory that a daemon uses: what --key-dir said, else PR_KEYS_DIR when there is a key pair in it,
  * or when that cannot be told (then using it fails, loudly). NULL: no keys.
  */
 const char *pr_keys_dir(const char *flag);

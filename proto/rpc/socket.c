@@ -396,14 +396,14 @@ refused(struct pr_monitor *m, uint16_t event)
 			m->endpoint, dir);
 	else if (!m->dir)
 		pr_error_set(&m->refusal,
-			"%s requires a key, and no key directory was found: give --key DIR "
+			"%s requires a key, and no key directory was found: give --key-dir DIR "
 			"or set PACKRACK_KEY (create one with 'packrack keys generate' and "
 			"have it enrolled)",
 			m->endpoint);
 	else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 		pr_error_set(&m->refusal,
 			"%s does not use keys, but %s has one: check the endpoint, or "
-			"connect without a key by --key " PR_KEYS_NONE,
+			"connect without a key by --key-dir " PR_KEYS_NONE,
 			m->endpoint, dir);
 	else
 		pr_error_set(&m->refusal,

@@ -36,9 +36,9 @@ by() { # NAME CMD: with that one's keys, at the head
 }
 
 member() { # NAME ROLE: a key pair of its own, enrolled on the head
-	"$PACKRACK" keys generate --key "$KEYS/$1" 2> /dev/null |
-		"$PACKRACK" keys enroll "$1" "$2" - --key "$KEYS/head" --bundle - |
-		"$PACKRACK" keys join - --key "$KEYS/$1"
+	"$PACKRACK" keys generate --key-dir "$KEYS/$1" 2> /dev/null |
+		"$PACKRACK" keys enroll "$1" "$2" - --key-dir "$KEYS/head" --bundle - |
+		"$PACKRACK" keys join - --key-dir "$KEYS/$1"
 }
 
 run_step "a rack with keys, over TCP" "$RACK" up -n 2 --tcp
@@ -81,7 +81,7 @@ status_of() { # DIR ENDPOINT: whichever it is
 	esac
 }
 run_step "without a key" refused "requires a key" status_of none
-"$PACKRACK" keys generate --key "$KEYS/stranger" > /dev/null 2>&1
+"$PACKRACK" keys generate --key-dir "$KEYS/stranger" > /dev/null 2>&1
 cp "$KEYS/user/rack" "$KEYS/stranger/rack"
 run_step "with a key that is not enrolled" refused "does not admit our key" status_of "$KEYS/stranger"
 cp -a "$KEYS/user" "$KEYS/fooled"
@@ -93,13 +93,13 @@ chmod 750 "$KEYS/fooled"
 run_step "a directory that others may enter" refused "chmod 700" status_of "$KEYS/fooled"
 
 no_bundle() {
-	says 1 "line 1 of the bundle" "$PACKRACK" keys join "$LAB_DIR/a.pcap" --key "$KEYS/stranger" &&
-		says 1 "no server-key" "$PACKRACK" keys join /dev/null --key "$KEYS/stranger" &&
+	says 1 "line 1 of the bundle" "$PACKRACK" keys join "$LAB_DIR/a.pcap" --key-dir "$KEYS/stranger" &&
+		says 1 "no server-key" "$PACKRACK" keys join /dev/null --key-dir "$KEYS/stranger" &&
 		cmp "$KEYS/user/rack" "$KEYS/stranger/rack"
 }
 run_step "what is no bundle is not taken in" no_bundle
 run_step "nor is a secret key enrolled" says 1 "SECRET" \
-	"$PACKRACK" keys enroll eve read "$KEYS/stranger/secret" --key "$KEYS/head"
+	"$PACKRACK" keys enroll eve read "$KEYS/stranger/secret" --key-dir "$KEYS/head"
 
 # The loggers' own sockets; what has no command is asked as the Python package asks.
 run_step "a node's own socket admits the user, and nobody without a key" \
@@ -134,7 +134,7 @@ fi
 frameless() {
 	cp -a "$KEYS/log2" "$KEYS/frameless"
 	sed -i /frame-key/d "$KEYS/frameless/rack"
-	says 1 "no frame-key" "$RACK" exec log2 timeout 10 "$BUILD/packrack-logger" --config /dev/null --key "$KEYS/frameless" \
+	says 1 "no frame-key" "$RACK" exec log2 timeout 10 "$BUILD/packrack-logger" --config /dev/null --key-dir "$KEYS/frameless" \
 		--rack eth0 --name log2 --volume "$LAB_DIR/other.vol"
 }
 "$PACKRACK" volume create "$LAB_DIR/other.vol" --size 64M > /dev/null
@@ -145,7 +145,7 @@ bad_tags() {
 keyless() {
 	local before pid rc
 	"$RACK" kill log2 && before=$(bad_tags) || return 1
-	"$RACK" exec log2 "$BUILD/packrack-logger" --config /dev/null --key none --rack eth0 --name log2 \
+	"$RACK" exec log2 "$BUILD/packrack-logger" --config /dev/null --key-dir none --rack eth0 --name log2 \
 		--volume "$LAB_DIR/other.vol" 2> "$LAB_DIR/keyless.log" &
 	pid=$!
 	more() { (($(bad_tags) > before + 1)); }
@@ -160,7 +160,7 @@ keyless() {
 run_step "a logger without the frame key is not admitted" keyless
 run_step "with it, it is" "$RACK" restart log2
 impostor() {
-	"$RACK" exec log2 timeout 5 "$BUILD/packrack-indexer" --config /dev/null --key "$KEYS/log2" --name log1 \
+	"$RACK" exec log2 timeout 5 "$BUILD/packrack-indexer" --config /dev/null --key-dir "$KEYS/log2" --name log1 \
 		--volume "$LAB_DIR/other.vol" --merger "$PACKRACK_MERGER" > "$LAB_DIR/impostor.log" 2>&1 &
 	poll_until 5 grep -q "enrolled as log2" "$LAB_DIR/impostor.log" || { cat "$LAB_DIR/impostor.log"; return 1; }
 	kill $! && wait $! 2> /dev/null
@@ -178,7 +178,7 @@ revoked() {
 	pid=$!
 	exec 7> "$LAB_DIR/trace" # it has asked once, and asks again when told to, over the same connection
 	poll_until 5 grep -q "answered" "$LAB_DIR/held" || { cat "$LAB_DIR/held"; exec 7>&-; return 1; }
-	"$PACKRACK" keys revoke ann --key "$KEYS/head" || return 1
+	"$PACKRACK" keys revoke ann --key-dir "$KEYS/head" || return 1
 	echo go >&7
 	exec 7>&-
 	wait "$pid" || rc=$?
@@ -188,13 +188,13 @@ revoked() {
 run_step "a revoked key is out at once, also on a connection that stands" revoked
 run_step "and does not come in again" says 1 "does not admit our key" by ann "$PACKRACK" query --count
 node_revoked() {
-	"$PACKRACK" keys revoke log1 --key "$KEYS/head" || return 1
+	"$PACKRACK" keys revoke log1 --key-dir "$KEYS/head" || return 1
 	says_partial() {
 		head_of "$PACKRACK" query --count > "$LAB_DIR/out" 2>&1
 		(($? == 3)) && grep -q log1 "$LAB_DIR/out"
 	}
 	poll_until 10 says_partial || { cat "$LAB_DIR/out"; return 1; }
-	"$PACKRACK" keys enroll log1 node "$KEYS/log1/public" --key "$KEYS/head" || return 1
+	"$PACKRACK" keys enroll log1 node "$KEYS/log1/public" --key-dir "$KEYS/head" || return 1
 	poll_until 10 head_of "$PACKRACK" query --count
 }
 run_step "answers lack a node whose key is revoked, until it is enrolled again" node_revoked

@@ -340,7 +340,7 @@ action_start(struct console *con, const struct console_order *o, struct pr_error
 	int ends[2];
 
 	if (con->key) {
-		argv[n++] = "--key";
+		argv[n++] = "--key-dir";
 		argv[n++] = con->key;
 	}
 	if (!strcmp(o->verb, "delete"))

@@ -121,9 +121,10 @@ struct keys_args {
 
 #define PR_VALUES struct keys_args
 #define KEY_OPTION                                                                         \
-	PR_OPT_STRING(key, "key", 0, "DIR", "the key directory",                           \
+	PR_OPT_STRING(key, "key-dir", 0, "DIR", "the key directory",                       \
 		.def_note = "$PACKRACK_KEY, root's " PR_KEYS_DIR                           \
-			    ", or ~/.config/packrack/keys")
+			    ", or ~/.config/packrack/keys",                                \
+		.aliases = {"key"})
 
 static const struct pr_option generate_options[] = {
 	KEY_OPTION,
