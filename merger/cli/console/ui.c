@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/console/ui.h"
 
-#include "proto/base/array.h"
-#include "proto/base/text.h"
-
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "proto/base/array.h"
+#include "proto/base/text.h"
 
 void
 ui_say(struct ui *ui, bool bad, const char *fmt, ...)
@@ -102,39 +101,6 @@ ui_order_is_data(const struct console_order *o)
 {
 	return !strcmp(o->verb, "export") || !strcmp(o->verb, "move") ||
 	       !strcmp(o->verb, "delete");
-}
-
-char *
-ui_question(const struct ui *ui, char *buf, size_t size)
-{
-	const struct console_order *o = &ui->pending;
-
-	if (ui->needs_text && !strcmp(o->verb, "delete"))
-		snprintf(buf, size,
-			"Delete packets on %s up to TIME, included (empty: ALL packets): "
-			"%s_",
-			o->node, ui->answer);
-	else if (ui->needs_text)
-		snprintf(buf, size, "%s the packets of %s to which %s: %s_",
-			strcmp(o->verb, "move") ? "Export" : "Move", o->node,
-			strcmp(o->verb, "move") ? "file" : "node", ui->answer);
-	else if (ui->needs_name && o->text[0])
-		snprintf(buf, size,
-			"Permanently deletes packets on %s up to %s. Type the node name: "
-			"%s_",
-			o->node, o->text, ui->answer);
-	else if (ui->needs_name)
-		snprintf(buf, size,
-			"Permanently deletes ALL packets on %s. Type the node name: %s_",
-			o->node, ui->answer);
-	else if (!strcmp(o->verb, "cancel"))
-		snprintf(buf, size, "Cancel query %" PRIu64 "? (y/n)", o->number);
-	else if (!strcmp(o->verb, "spread"))
-		snprintf(buf, size, "Spread packets %s from now on? (y/n)", o->node);
-	else
-		snprintf(buf, size, "Really %s %s? (y/n)", o->verb,
-			o->node[0] ? o->node : "the capture");
-	return buf;
 }
 
 static bool

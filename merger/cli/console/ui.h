@@ -90,8 +90,6 @@ int ui_count(const struct ui *ui, const struct model *m);
 int ui_chosen(struct ui *ui, const struct model *m);
 void ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* What is asked before the pending order goes out. */
-char *ui_question(const struct ui *ui, char *buf, size_t size);
 
 /* ---- view.c ---- */
 

@@ -913,18 +913,50 @@ hint(struct canvas *c, int col, int key, const char *label, const char *text)
 	return col;
 }
 
+/* What is asked before the pending order goes out. */
+static void
+question(struct canvas *c, const struct ui *ui)
+{
+	const struct console_order *o = &ui->pending;
+
+	if (ui->needs_text && !strcmp(o->verb, "delete"))
+		canvas_line(c, STYLE_WARN,
+			"Delete packets on %s up to TIME, included (empty: ALL packets): "
+			"%s_",
+			o->node, ui->answer);
+	else if (ui->needs_text)
+		canvas_line(c, STYLE_WARN, "%s the packets of %s to which %s: %s_",
+			strcmp(o->verb, "move") ? "Export" : "Move", o->node,
+			strcmp(o->verb, "move") ? "file" : "node", ui->answer);
+	else if (ui->needs_name && o->text[0])
+		canvas_line(c, STYLE_WARN,
+			"Permanently deletes packets on %s up to %s. Type the node name: "
+			"%s_",
+			o->node, o->text, ui->answer);
+	else if (ui->needs_name)
+		canvas_line(c, STYLE_WARN,
+			"Permanently deletes ALL packets on %s. Type the node name: %s_",
+			o->node, ui->answer);
+	else if (!strcmp(o->verb, "cancel"))
+		canvas_line(c, STYLE_WARN, "Cancel query %" PRIu64 "? (y/n)", o->number);
+	else if (!strcmp(o->verb, "spread"))
+		canvas_line(c, STYLE_WARN, "Spread packets %s from now on? (y/n)", o->node);
+	else
+		canvas_line(c, STYLE_WARN, "Really %s %s? (y/n)", o->verb,
+			o->node[0] ? o->node : "the capture");
+}
+
 static void
 bottom_lines(struct canvas *c, const struct ui *ui)
 {
 	bool nodes = ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
 	enum console_screen screen = nodes ? SCREEN_CLIENTS : ui->screen;
-	char question[256], label[2] = "";
+	char label[2] = "";
 	int col = 1;
 
 	c->row = c->rows - 2;
 	if (ui->pending.verb)
-		canvas_line(
-			c, STYLE_WARN, "%s", ui_question(ui, question, sizeof(question)));
+		question(c, ui);
 	else
 		canvas_line(c, ui->message_bad ? STYLE_BAD : STYLE_GOOD, "%s%s",
 			ui->message_bad ? "! " : "", ui->message);

@@ -551,8 +551,7 @@ static const struct command {
 	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
 		"NAME ROLE KEY [options]",
 		"ROLE is node, read or operate, or several with commas. KEY is the file "
-		"with "
-		"the public\nkey, or - for standard input, or the key itself.",
+		"with the public\nkey, or - for standard input, or the key itself.",
 		OPTIONS(enroll_options), 3, run_enroll},
 	{"bundle", "write the bundle of an enrolled key again",
 		"Writes the bundle of an enrolled key again.", "NAME FILE [options]",

@@ -58,8 +58,7 @@ run_order(const struct cli_call *call, struct pr_error *err)
 		if (*word < '0' || *word > '9' || *end)
 			status = pr_error_set(err,
 				"'%s' is not the number of a query: 'packrack queries "
-				"list' "
-				"shows them",
+				"list' shows them",
 				word);
 	} else if (call->count) {
 		c.node = call->operands[0];

@@ -628,8 +628,7 @@ check_bridge(struct setup *s)
 	for (size_t i = 0; i < PR_COUNT(files); i++) {
 		int bad = must_hold(s, "bridge", files[i], "0",
 			"netfilter on bridges is on: if a Linux bridge is the rack's "
-			"switch, "
-			"it drops or trims unusual frames");
+			"switch, it drops or trims unusual frames");
 
 		seen += bad >= 0;
 		on += bad > 0;
