@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <langinfo.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -526,7 +527,7 @@ show(struct console *con, const struct console_args *a, struct pr_error *err)
 	if (!con->loop || sources_open(con, &a->dispatcher, err) < 0 ||
 		terminal_open(!a->mono, err) < 0)
 		return -1;
-	con->canvas.ascii = a->ascii || !terminal_is_utf8();
+	con->canvas.ascii = a->ascii || strcmp(nl_langinfo(CODESET), "UTF-8");
 	/* after curses, which also installs a handler for SIGWINCH */
 	base = pr_loop_base(con->loop);
 	con->input = event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, con);

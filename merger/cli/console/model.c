@@ -352,14 +352,6 @@ model_event(struct model *m, int64_t now, const char *fmt, ...)
 	va_end(args);
 }
 
-const struct model_event *
-model_event_at(const struct model *m, unsigned back)
-{
-	unsigned kept = m->event_count < MODEL_EVENTS ? m->event_count : MODEL_EVENTS;
-
-	return back < kept ? &m->events[(m->event_count - 1 - back) % MODEL_EVENTS] : NULL;
-}
-
 void
 model_silent(struct model *m, struct model_peer *peer, const char *name, const char *why,
 	int64_t now)

@@ -109,8 +109,8 @@ struct model {
 	size_t query_count;
 	struct model_store stores[MODEL_STORES];
 	unsigned store_count;
-	struct model_event events[MODEL_EVENTS]; /* ring */
-	unsigned event_count;
+	struct model_event events[MODEL_EVENTS]; /* ring: the last ones */
+	unsigned event_count; /* of all that there were */
 };
 struct model *model_create(struct pr_error *err);
 void model_destroy(struct model **m);
@@ -125,9 +125,6 @@ void model_silent(struct model *m, struct model_peer *peer, const char *name,
 	const char *why, int64_t now);
 void model_event(struct model *m, int64_t now, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/* back 0: the newest; NULL: there are no more. */
-const struct model_event *model_event_at(const struct model *m, unsigned back);
 
 /* The state of a node in one word, from both reports; *bad: it needs attention. */
 const char *node_state(const struct model *m, const struct model_node *n, bool *bad);

@@ -2,7 +2,6 @@
 #include "merger/cli/console/terminal.h"
 
 #include <curses.h>
-#include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -208,12 +207,6 @@ terminal_close(void)
 	endwin();
 	delscreen(screen);
 	screen = NULL;
-}
-
-bool
-terminal_is_utf8(void)
-{
-	return !strcmp(nl_langinfo(CODESET), "UTF-8");
 }
 
 void

@@ -75,7 +75,6 @@ char *canvas_row(const struct canvas *c, int row, char *buf, int size);
 
 int terminal_open(bool colour, struct pr_error *err);
 void terminal_close(void);
-bool terminal_is_utf8(void);
 
 /* The size as the kernel has it now; curses is told. */
 void terminal_size(int *rows, int *cols);

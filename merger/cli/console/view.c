@@ -736,7 +736,8 @@ view_logfile(
 		ui->logs ? " (l: the log files)" : "");
 	skip = scrolled(ui, count, room);
 	for (int i = (count > room ? room : count) - 1; i >= 0; i--) {
-		const struct model_event *e = model_event_at(m, (unsigned)(skip + i));
+		unsigned place = m->event_count - 1 - (unsigned)(skip + i);
+		const struct model_event *e = &m->events[place % MODEL_EVENTS];
 
 		canvas_line(c, STYLE_PLAIN, "%s  %s", clock_at(e->time).text, e->text);
 	}

@@ -286,14 +286,14 @@ parse_limits(struct status_args *a, struct pr_error *err)
 	struct check_limits *l = &a->limits;
 
 	l->loss.critical = l->silent.critical = 1;
-	if (!a->check && (a->loss || a->silent || a->full || a->kept || a->last))
-		return pr_error_set(err,
-			"--loss, --max-unreachable, --full-within, --retention and "
-			"--state-file need --check");
-	if (a->check && (a->json || a->keyvalue))
-		return pr_error_set(
-			err, "--check does not go together with --json or --keyvalue");
-	if (check_limit_parse(&l->loss, "loss", a->loss, err) < 0 ||
+	if (CLI_CHECK(err,
+		    {!a->check && (a->loss || a->silent || a->full || a->kept || a->last),
+			    "--loss, --max-unreachable, --full-within, --retention and "
+			    "--state-file need --check"},
+		    {a->check && (a->json || a->keyvalue),
+			    "--check does not go together with --json or --keyvalue"}) <
+			0 ||
+		check_limit_parse(&l->loss, "loss", a->loss, err) < 0 ||
 		check_limit_parse(&l->silent, "max-unreachable", a->silent, err) < 0 ||
 		check_limit_parse(&l->full, "full-within", a->full, err) < 0 ||
 		check_limit_parse(&l->kept, "retention", a->kept, err) < 0)
@@ -331,10 +331,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	if (!a->check && (m || d) && show(a, merger, dispatcher) == 0)
 		status = silent || status_is_degraded(merger, dispatcher) ? CLI_PARTIAL
 									  : CLI_OK;
-	if (m)
-		pr_message_free(&m);
-	if (d)
-		pr_message_free(&d);
+	pr_message_free(&m);
+	pr_message_free(&d);
 	return status;
 }
 
