@@ -396,7 +396,8 @@ refused(struct pr_monitor *m, uint16_t event)
 			m->endpoint, dir);
 	else if (!m->dir)
 		pr_error_set(&m->refusal,
-			"%s requires a key, and no key directory was found: give --key-dir DIR "
+			"%s requires a key, and no key directory was found: give --key-dir "
+			"DIR "
 			"or set PACKRACK_KEY (create one with 'packrack keys generate' and "
 			"have it enrolled)",
 			m->endpoint);
