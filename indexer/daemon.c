@@ -24,6 +24,7 @@
 #include "proto/base/options.h"
 #include "proto/base/thread.h"
 #include "proto/rpc/option_rows.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 #include "proto/wire/frame.h"
@@ -102,7 +103,7 @@ check(struct pri_indexer_options *o, struct pr_error *err)
 	if (o->paths.count == 0)
 		return pr_error_set(err, "no volume: give --volume PATH");
 	if (!o->name) {
-		if (gethostname(host, sizeof(host) - 1) < 0)
+		if (gethostname(host, sizeof host - 1) < 0)
 			return pr_error_errno(err, "the machine's name");
 		o->name = strdup(host);
 		if (!o->name)
@@ -213,7 +214,7 @@ open_volume(struct daemon *d)
 		return;
 	}
 	pr_log_info("volume %s is open", d->options.paths.items[0]);
-	if (sfs_degraded(d->volume->sfs, text, sizeof(text)))
+	if (sfs_degraded(d->volume->sfs, text, sizeof text))
 		pr_log_warning("%s", text);
 	d->said_waiting = false;
 	pri_serve_set_volume(d->serve, d->volume, NULL);
@@ -268,8 +269,7 @@ static void
 offer(struct daemon *d)
 {
 	if (!d->offer)
-		d->offer =
-			pri_announcer_create(d->volume, d->feed, d->options.cluster, NULL);
+		d->offer = pri_announcer_create(d->volume, d->feed, d->options.cluster);
 	if (!d->offer)
 		return;
 	pri_announcer_tick(d->offer);
@@ -369,10 +369,9 @@ make_hello(struct daemon *d)
 static void
 say_hello(struct connection *connection, struct pri_hello *hello)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(0, PACKRACK__ENVELOPE__BODY_HELLO, &hello->message);
 
-	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
-	env.hello = &hello->message;
 	if (connection->connected)
 		pr_rpc_send(connection->rpc, NULL, &env, NULL);
 }
@@ -407,9 +406,9 @@ static void
 answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	struct pri_hello *hello = make_hello(connection->daemon);
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Status status = PACKRACK__STATUS__INIT;
 	Packrack__NodeStatus *node;
+	Packrack__Envelope env;
 
 	if (!hello)
 		return;
@@ -421,9 +420,7 @@ answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uin
 	status.n_nodes = 1;
 	status.links = hello->message.links;
 	status.n_links = hello->message.n_links;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
-	env.status = &status;
+	env = pr_message_of(id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	pr_rpc_send(connection->rpc, peer, &env, NULL);
 	pri_hello_destroy(&hello);
 }

@@ -238,7 +238,7 @@ struct pri_index_follower *
 pri_follower_create(
 	struct pri_volume *volume, pri_index_sink sink, void *arg, struct pr_error *err)
 {
-	struct pri_index_follower *f = calloc(1, sizeof(*f));
+	struct pri_index_follower *f = calloc(1, sizeof *f);
 
 	if (!f) {
 		pr_error_set(err, "no memory for indexing");
@@ -355,7 +355,7 @@ find_or_add(struct pri_index_follower *f, const struct sfs_stream_info *info, ui
 	for (size_t i = 0; i < f->count; i++)
 		if (f->streams[i]->id == info->id)
 			return f->streams[i];
-	s = calloc(1, sizeof(*s));
+	s = calloc(1, sizeof *s);
 	if (s)
 		s->builder = pri_builder_create(
 			link, sfs_record_max(f->volume->sfs), sink_of, s, err);

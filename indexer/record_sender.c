@@ -8,6 +8,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 
 /*
@@ -48,8 +49,8 @@ pri_sender_send(struct pri_record_sender *d)
 {
 	for (size_t i = 0; i < d->count; i++) {
 		struct item *item = &d->items[i];
-		Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 		Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
+		Packrack__Envelope env;
 
 		if (item->sent)
 			continue;
@@ -62,9 +63,8 @@ pri_sender_send(struct pri_record_sender *d)
 		m.max_time = item->record.max_time;
 		m.body.data = item->buf;
 		m.body.len = item->record.len;
-		env.id = item->id = ++d->id;
-		env.body_case = PACKRACK__ENVELOPE__BODY_INDEX_RECORD;
-		env.index_record = &m;
+		item->id = ++d->id;
+		env = pr_message_of(item->id, PACKRACK__ENVELOPE__BODY_INDEX_RECORD, &m);
 		item->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
 	}
 }
@@ -74,11 +74,9 @@ pri_sender_send(struct pri_record_sender *d)
 static void
 answer_command(struct pr_rpc *rpc, uint64_t id, const Packrack__CommandDone *done)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, done);
 
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
-	env.command_done = (Packrack__CommandDone *)done;
 	pr_rpc_send(rpc, NULL, &env, NULL);
 }
 
@@ -95,8 +93,8 @@ void
 pri_sender_command(
 	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *command)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	const char *refusal = "the logger takes no command at present: try again";
+	Packrack__Envelope env;
 
 	if (!d || !d->connected) {
 		refusal =
@@ -106,9 +104,8 @@ pri_sender_command(
 		refusal = "the logger carries out another command: try again";
 	} else {
 		d->command = (struct command){from, command->id, d->command.number + 1};
-		env.id = d->command.number;
-		env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
-		env.command = command->command;
+		env = pr_message_of(d->command.number, PACKRACK__ENVELOPE__BODY_COMMAND,
+			command->command);
 		if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
 			return;
 		d->command.rpc = NULL;
@@ -137,7 +134,7 @@ on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored 
 	gone = d->items[i];
 	d->count--;
 	d->bytes -= gone.record.len;
-	memmove(&d->items[i], &d->items[i + 1], (d->count - i) * sizeof(gone));
+	memmove(&d->items[i], &d->items[i + 1], (d->count - i) * sizeof gone);
 	d->items[d->count] = gone;
 }
 
@@ -179,13 +176,13 @@ struct pri_record_sender *
 pri_sender_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 {
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) + 40];
-	struct pri_record_sender *d = calloc(1, sizeof(*d));
+	struct pri_record_sender *d = calloc(1, sizeof *d);
 
 	if (!d) {
 		pr_error_set(err, "no memory for indexing");
 		return NULL;
 	}
-	snprintf(endpoint, sizeof(endpoint), PR_RPC_ENDPOINT_INDEX, uuid);
+	snprintf(endpoint, sizeof endpoint, PR_RPC_ENDPOINT_INDEX, uuid);
 	d->rpc = pr_rpc_connect(loop, endpoint, NULL, on_message, d, err);
 	if (!d->rpc) {
 		free(d);

@@ -3,7 +3,6 @@
 #define PRI_INDEXER_DELIVER_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "indexer/index/builder.h"
 #include "proto/base/error.h"

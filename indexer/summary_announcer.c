@@ -84,15 +84,13 @@ begin_anew(struct pri_summary_announcer *o)
 }
 
 struct pri_summary_announcer *
-pri_announcer_create(struct pri_volume *volume, struct pri_index_follower *feed,
-	const char *cluster, struct pr_error *err)
+pri_announcer_create(
+	struct pri_volume *volume, struct pri_index_follower *feed, const char *cluster)
 {
-	struct pri_summary_announcer *o = calloc(1, sizeof(*o));
+	struct pri_summary_announcer *o = calloc(1, sizeof *o);
 
-	if (!o) {
-		pr_error_set(err, "no memory for summaries");
+	if (!o)
 		return NULL;
-	}
 	o->volume = volume;
 	o->feed = feed;
 	o->cluster = cluster;
@@ -137,7 +135,7 @@ take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
 
 	/* its head alone is read; if it does not fit it is as if there were none: the follower's spans have it */
 	if (pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
-		    &at, NULL) != SFS_OK ||
+		    &at) != SFS_OK ||
 		pr_summary_peek(&item.span, at, PR_SUMMARY_HEADER, NULL) < 0 ||
 		item.span.first_sequence != ref->first_sequence ||
 		item.span.segments != ref->segments || item.span.link != s->link ||
@@ -197,7 +195,7 @@ pri_announcer_tick(struct pri_summary_announcer *o)
 		return;
 	o->count -= gone;
 	o->base += gone;
-	memmove(o->items, o->items + gone, o->count * sizeof(*o->items));
+	memmove(o->items, o->items + gone, o->count * sizeof *o->items);
 }
 
 /* ---- what the volume says ---- */
@@ -331,8 +329,8 @@ static int
 send_coverage(struct pri_summary_announcer *o, const struct news *news, struct pr_rpc *rpc,
 	uint64_t *bytes)
 {
-	struct message *m = calloc(1, sizeof(*m));
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	struct message *m = calloc(1, sizeof *m);
+	Packrack__Envelope env;
 	const char *text = news->text;
 	struct pri_volume_stats figures;
 	int rc;
@@ -350,8 +348,7 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	fill_items(m, o, news);
 	fill_ledger(m, &o->volume->ledger);
 	fill_gone(m, o->volume);
-	env.body_case = PACKRACK__ENVELOPE__BODY_COVERAGE;
-	env.coverage = &m->coverage;
+	env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_COVERAGE, &m->coverage);
 	*bytes = packrack__envelope__get_packed_size(&env);
 	rc = pr_rpc_send(rpc, NULL, &env, NULL);
 	free(m);
@@ -431,7 +428,7 @@ pri_announcer_want(struct pri_summary_announcer *o, struct pri_announced *line,
 	for (size_t i = 0; want->boot == o->boot && i < want->n_numbers && i < WANT_MAX;
 		i++) {
 		Packrack__Summary m = PACKRACK__SUMMARY__INIT;
-		Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+		Packrack__Envelope env;
 		uint64_t number = want->numbers[i];
 		const struct sfs_handle *handle = NULL;
 		const uint8_t *body;
@@ -440,13 +437,12 @@ pri_announcer_want(struct pri_summary_announcer *o, struct pri_announced *line,
 			handle = &o->items[number - o->base].handle;
 		m.boot = o->boot;
 		m.number = number;
-		if (handle && pri_volume_read_record(o->volume, handle, &o->buffer, &body,
-				      NULL) == SFS_OK) {
+		if (handle && pri_volume_read_record(
+				      o->volume, handle, &o->buffer, &body) == SFS_OK) {
 			m.body.data = (uint8_t *)body;
 			m.body.len = handle->length;
 		}
-		env.body_case = PACKRACK__ENVELOPE__BODY_SUMMARY;
-		env.summary = &m;
+		env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_SUMMARY, &m);
 		line->bytes += packrack__envelope__get_packed_size(&env);
 		pr_rpc_send(rpc, NULL, &env, NULL);
 	}

@@ -2,7 +2,6 @@
 #ifndef PRI_SUMMARY_ANNOUNCER_H
 #define PRI_SUMMARY_ANNOUNCER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "indexer/index_follower.h"
@@ -25,9 +24,9 @@ struct pri_announced {
 	uint64_t bytes; /* sent, over all: for the node's own figures */
 };
 
-/* volume and feed must outlive it. cluster is borrowed; NULL: none. */
-struct pri_summary_announcer *pri_announcer_create(struct pri_volume *volume,
-	struct pri_index_follower *feed, const char *cluster, struct pr_error *err);
+/* volume and feed must outlive it. cluster is borrowed; NULL: none. NULL: no memory. */
+struct pri_summary_announcer *pri_announcer_create(
+	struct pri_volume *volume, struct pri_index_follower *feed, const char *cluster);
 void pri_announcer_destroy(struct pri_summary_announcer **offer);
 
 /* Takes in summaries that the volume has meanwhile. */

@@ -19,8 +19,7 @@ programs_from_message(Packrack__Program *const *list, size_t count, struct pri_b
 {
 	for (size_t i = 0; i < count; i++) {
 		const Packrack__Program *message = list[i];
-		struct pri_insn *insns =
-			calloc(message->n_instructions + 1, sizeof(*insns));
+		struct pri_insn *insns = calloc(message->n_instructions + 1, sizeof *insns);
 		struct pri_bpf *program;
 
 		if (!insns)
@@ -43,11 +42,11 @@ programs_from_message(Packrack__Program *const *list, size_t count, struct pri_b
 static int
 take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_error *err)
 {
-	struct pr_relations *r = out->relations = calloc(1, sizeof(*r));
+	struct pr_relations *r = out->relations = calloc(1, sizeof *r);
 
 	if (r) {
-		r->keys = calloc(m->n_keys + 1, sizeof(*r->keys));
-		r->spans = calloc(m->n_spans / 2 + 1, sizeof(*r->spans));
+		r->keys = calloc(m->n_keys + 1, sizeof *r->keys);
+		r->spans = calloc(m->n_spans / 2 + 1, sizeof *r->spans);
 	}
 	if (!r || !r->keys || !r->spans)
 		return pr_error_set(err, "no memory for related packets");
@@ -103,7 +102,7 @@ program_to_message(const struct pri_bpf *program)
 	const struct pri_insn *insns = program->insns;
 	size_t count = program->count;
 
-	whole = malloc(sizeof(*whole) + count * (sizeof(*whole->in) + sizeof(*pointers)));
+	whole = malloc(sizeof *whole + count * (sizeof *whole->in + sizeof *pointers));
 	if (!whole)
 		return NULL;
 	pointers = (Packrack__Instruction **)(whole->in + count);
@@ -126,7 +125,7 @@ int
 pri_query_set_programs(
 	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err)
 {
-	message->programs = calloc(programs->count + 1, sizeof(*message->programs));
+	message->programs = calloc(programs->count + 1, sizeof *message->programs);
 	message->n_programs = 0;
 	if (!message->programs)
 		return pr_error_set(err, "no memory for a filter");
@@ -167,7 +166,7 @@ struct deleted {
 struct end {
 	Packrack__End message;
 	Packrack__Loss *losses;
-	Packrack__Evicted *evicted;
+	struct pri_evicted_list evicted;
 	struct deleted *deleted; /* one for each evicted, used or not */
 	Packrack__Ledger *ledgers;
 	bool filled;
@@ -224,7 +223,7 @@ fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_quer
 	if (gather_losses(book, q, &losses, &count) == 0) {
 		/* each link has one at least */
 		room = count < LOSSES_MAX ? count : LOSSES_MAX + book->count;
-		end->losses = calloc(room + 1, sizeof(*end->losses));
+		end->losses = calloc(room + 1, sizeof *end->losses);
 		for (size_t from = 0; end->losses && from < count; from += n) {
 			l = losses + from;
 			for (n = 1; from + n < count && l[n].epoch == l->epoch &&
@@ -238,7 +237,7 @@ fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_quer
 	}
 	free(losses);
 	end->message.losses = pri_message_pointers(
-		end->losses, end->message.n_losses, sizeof(*end->losses));
+		end->losses, end->message.n_losses, sizeof *end->losses);
 	return end->message.losses ? 0 : -1;
 }
 
@@ -264,41 +263,24 @@ static int
 fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 	struct pr_error *err)
 {
-	struct pri_evicted *list;
-	size_t count;
-	bool overtaken = false;
+	struct pri_evicted_list *list = &end->evicted;
 
-	if (pri_query_evicted(q, &list, &count, err) < 0)
+	if (pri_query_evicted(q, list, err) < 0)
 		return -1;
-	for (size_t i = 0; i < count; i++)
-		overtaken |= list[i].overtaken;
 	/* deleted while the query ran: the ledger is read again, as its entry precedes the deletion */
-	if (overtaken)
+	if (list->overtaken)
 		pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
-	end->evicted = calloc(count + 1, sizeof(*end->evicted));
-	end->deleted = calloc(count + 1, sizeof(*end->deleted));
-	end->message.evicted =
-		pri_message_pointers(end->evicted, count, sizeof(*end->evicted));
-	if (end->deleted && end->message.evicted)
-		end->message.n_evicted = count;
-	for (size_t i = 0; i < end->message.n_evicted; i++) {
-		Packrack__Evicted *out = &end->evicted[i];
-
-		packrack__evicted__init(out);
-		out->stream = (char *)pri_volume_stream_name(volume, list[i].stream);
-		out->midst = list[i].since != PR_TIME_MIN;
-		out->since = out->midst ? list[i].since : 0;
-		out->until = list[i].until;
-		out->epoch = list[i].epoch;
-		out->link = list[i].link;
-		out->last_seq = list[i].last_seq;
-		add_deleted(
-			out, &end->deleted[i], &volume->ledger, pri_query_spec(q)->since);
-	}
-	free(list);
-	return end->message.n_evicted == count
-		       ? 0
-		       : pr_error_set(err, "no memory for an answer's end");
+	end->deleted = calloc(list->count + 1, sizeof *end->deleted);
+	if (list->count)
+		end->message.evicted =
+			pri_message_pointers(list->items, list->count, sizeof *list->items);
+	if (!end->deleted || (list->count && !end->message.evicted))
+		return pr_error_set(err, "no memory for an answer's end");
+	end->message.n_evicted = list->count;
+	for (size_t i = 0; i < list->count; i++)
+		add_deleted(&list->items[i], &end->deleted[i], &volume->ledger,
+			pri_query_spec(q)->since);
+	return 0;
 }
 
 /* ---- ledgers ---- */
@@ -310,7 +292,7 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 static int
 fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
-	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
+	end->ledgers = calloc(book->count + 1, sizeof *end->ledgers);
 	for (size_t i = 0; end->ledgers && i < book->count; i++) {
 		const struct pri_series_ledger *s = book->series[i];
 
@@ -319,7 +301,7 @@ fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_que
 			pri_hello_ledger(&end->ledgers[end->message.n_ledgers++], s);
 	}
 	end->message.ledgers = pri_message_pointers(
-		end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
+		end->ledgers, end->message.n_ledgers, sizeof *end->ledgers);
 	return end->message.ledgers ? 0 : -1;
 }
 
@@ -384,7 +366,7 @@ struct pri_answer *
 pri_answer_create(
 	struct pri_volume *volume, const Packrack__Query *query, struct pr_error *err)
 {
-	struct pri_answer *a = calloc(1, sizeof(*a));
+	struct pri_answer *a = calloc(1, sizeof *a);
 	struct pri_query_spec spec;
 
 	if (!a) {
@@ -439,7 +421,7 @@ pri_answer_destroy(struct pri_answer **answer)
 	free(a->end.message.evicted);
 	free(a->end.message.ledgers);
 	free(a->end.losses);
-	free(a->end.evicted);
+	free(a->end.evicted.items);
 	free(a->end.deleted);
 	free(a->end.ledgers);
 	pri_query_destroy(&a->query);
@@ -457,8 +439,8 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 {
 	size_t count = a->held.count + a->edges.count;
 
-	a->messages = calloc(count + 1, sizeof(*a->messages));
-	a->pointers = pri_message_pointers(a->messages, count, sizeof(*a->messages));
+	a->messages = calloc(count + 1, sizeof *a->messages);
+	a->pointers = pri_message_pointers(a->messages, count, sizeof *a->messages);
 	if (!a->pointers)
 		return pr_error_set(err, "no memory for what is held");
 	for (size_t i = 0; i < count; i++) {

@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "indexer/filter/bpf.h"
-#include "indexer/query/query.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"

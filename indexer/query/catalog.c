@@ -16,10 +16,10 @@ list_add(void *list, size_t *count, size_t size)
 {
 	void **items, *item;
 
-	if (pr_array_grow(list, *count, sizeof(item)) < 0)
+	if (pr_array_grow(list, *count, sizeof item) < 0)
 		return NULL;
 	item = calloc(1, size);
-	memcpy(&items, list, sizeof(items));
+	memcpy(&items, list, sizeof items);
 	if (item)
 		items[(*count)++] = item;
 	return item;
@@ -73,14 +73,11 @@ add_to_sums(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, int sign)
 {
 	uint64_t packets = (uint64_t)sign * entry->count;
-	uint64_t bytes = (uint64_t)sign * entry->handle.length;
 
-	series->segments += (uint64_t)sign;
 	series->packets += packets;
-	series->bytes += bytes;
-	catalog->segments += (uint64_t)sign;
 	catalog->packets += packets;
-	catalog->bytes += bytes;
+	catalog->segments += (uint64_t)sign;
+	catalog->bytes += (uint64_t)sign * entry->handle.length;
 }
 
 int
@@ -94,7 +91,7 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	if (run && run->head + run->count == run->capacity &&
 		run->head > run->capacity / 4) {
 		memmove(run->items, run->items + run->head,
-			run->count * sizeof(*run->items));
+			run->count * sizeof *run->items);
 		run->head = 0;
 	}
 	if (!run ||
@@ -255,7 +252,7 @@ pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 			series->stream == stream)
 			return series;
 	}
-	series = list_add(&catalog->series, &catalog->series_count, sizeof(*series));
+	series = list_add(&catalog->series, &catalog->series_count, sizeof *series);
 	if (series)
 		*series = (struct pri_epoch_series){
 			.epoch = epoch, .link = link, .strays = strays, .stream = stream};
@@ -352,13 +349,12 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 	struct pri_series_ledger *series = pri_ledger_view_find(ledger, epoch, link);
 	size_t at = ledger_position(ledger, epoch, link);
 
-	if (series ||
-		!(series = list_add(&ledger->series, &ledger->count, sizeof(*series))))
+	if (series || !(series = list_add(&ledger->series, &ledger->count, sizeof *series)))
 		return series;
 	series->epoch = epoch;
 	series->link = link;
 	memmove(ledger->series + at + 1, ledger->series + at,
-		(ledger->count - 1 - at) * sizeof(series));
+		(ledger->count - 1 - at) * sizeof series);
 	return ledger->series[at] = series;
 }
 
@@ -436,7 +432,7 @@ forget_deleted(struct pri_ledger_view *ledger, size_t at)
 {
 	ledger->deleted_count--;
 	memmove(ledger->deleted + at, ledger->deleted + at + 1,
-		(ledger->deleted_count - at) * sizeof(*ledger->deleted));
+		(ledger->deleted_count - at) * sizeof *ledger->deleted);
 }
 
 static struct pri_ledger_deletion *
@@ -611,7 +607,7 @@ stream_find_or_add(struct pri_index_map *map, uint16_t link, struct pr_error *er
 
 	if (s)
 		return s;
-	s = list_add(&map->streams, &map->count, sizeof(*s));
+	s = list_add(&map->streams, &map->count, sizeof *s);
 	if (s)
 		s->link = link;
 	else
@@ -637,7 +633,7 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 		return pr_error_set(err, "no memory for the list of segments");
 	if (at >= s->proof_count) {
 		memset(s->proofs + s->proof_count, 0,
-			(at - s->proof_count) * sizeof(*s->proofs));
+			(at - s->proof_count) * sizeof *s->proofs);
 		s->proof_count = at + 1;
 	}
 	s->proofs[at] = proof;
@@ -702,7 +698,7 @@ pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *e
 		to++;
 	if (PR_ARRAY_GROW(l->items, l->count) < 0)
 		return pr_error_set(err, "no memory for the list of indexes");
-	memmove(l->items + from + 1, l->items + to, (l->count - to) * sizeof(*l->items));
+	memmove(l->items + from + 1, l->items + to, (l->count - to) * sizeof *l->items);
 	l->items[from] = ref;
 	l->count += 1 - (to - from);
 	return 0;
@@ -722,7 +718,7 @@ pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence
 
 		l->count -= first;
 		if (first)
-			memmove(l->items, l->items + first, l->count * sizeof(*l->items));
+			memmove(l->items, l->items + first, l->count * sizeof *l->items);
 	}
 	if (sequence <= s->base)
 		return;
@@ -731,7 +727,7 @@ pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence
 		s->proof_count = 0;
 	} else if (gone > s->proof_count / 4) { /* not for each single one */
 		s->proof_count -= (size_t)gone;
-		memmove(s->proofs, s->proofs + gone, s->proof_count * sizeof(*s->proofs));
+		memmove(s->proofs, s->proofs + gone, s->proof_count * sizeof *s->proofs);
 		s->base = sequence;
 	}
 }

@@ -64,7 +64,7 @@ struct pri_epoch_series {
 	uint32_t stream; /* StreamFS's id */
 	struct pri_sorted_run **runs;
 	size_t run_count;
-	uint64_t segments, packets, bytes;
+	uint64_t packets;
 	struct pri_seq_time
 		evicted; /* the newest packet that expired here, as far as this catalog saw it */
 };

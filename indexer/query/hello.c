@@ -10,7 +10,7 @@
 void *
 pri_message_pointers(void *items, size_t count, size_t size)
 {
-	void **pointers = items ? calloc(count + 1, sizeof(*pointers)) : NULL;
+	void **pointers = items ? calloc(count + 1, sizeof *pointers) : NULL;
 
 	for (size_t i = 0; pointers && i < count; i++)
 		pointers[i] = (char *)items + i * size;
@@ -135,11 +135,11 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 
 	if (count > PRI_HELLO_STREAMS_MAX)
 		count = PRI_HELLO_STREAMS_MAX;
-	h->stream_infos = calloc(count + 1, sizeof(*h->stream_infos));
-	h->streams = calloc(count + 1, sizeof(*h->streams));
-	h->deleted = calloc(deletions, sizeof(*h->deleted));
-	h->deleted_pointers = calloc(deletions, sizeof(*h->deleted_pointers));
-	s->streams = pri_message_pointers(h->streams, count, sizeof(*h->streams));
+	h->stream_infos = calloc(count + 1, sizeof *h->stream_infos);
+	h->streams = calloc(count + 1, sizeof *h->streams);
+	h->deleted = calloc(deletions, sizeof *h->deleted);
+	h->deleted_pointers = calloc(deletions, sizeof *h->deleted_pointers);
+	s->streams = pri_message_pointers(h->streams, count, sizeof *h->streams);
 	if (!h->stream_infos || !h->deleted || !h->deleted_pointers || !s->streams)
 		return -1;
 	for (size_t i = 0; i < count; i++)
@@ -174,13 +174,13 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 		s->volume_used = h->info.blocks_used * h->info.block_size;
 		s->writer_alive = h->info.writer_alive;
 	}
-	if (!sfs_note_get(volume->sfs, h->note, sizeof(h->note)))
+	if (!sfs_note_get(volume->sfs, h->note, sizeof h->note))
 		return;
 	/*
 	 * The logger's note goes out as it is; but the merger refuses messages with control bytes, and a
 	 * damaged note must not make the node vanish.
 	 */
-	h->note[sizeof(h->note) - 1] = 0;
+	h->note[sizeof h->note - 1] = 0;
 	for (char *at = h->note; *at; at++)
 		if ((unsigned char)*at < 0x20 || *at == 0x7f)
 			*at = ' ';
@@ -191,7 +191,7 @@ struct pri_hello *
 pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	struct pr_error *err)
 {
-	struct pri_hello *h = calloc(1, sizeof(*h));
+	struct pri_hello *h = calloc(1, sizeof *h);
 	const struct pri_ledger_view *ledger;
 	size_t first = 0;
 
@@ -214,12 +214,12 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	ledger = &volume->ledger;
 	if (ledger->count > PRI_HELLO_LINKS_MAX)
 		first = ledger->count - PRI_HELLO_LINKS_MAX;
-	h->links = calloc(ledger->count - first + 1, sizeof(*h->links));
+	h->links = calloc(ledger->count - first + 1, sizeof *h->links);
 	for (size_t i = first; h->links && i < ledger->count; i++)
 		if (ledger->series[i]->have_mark || ledger->series[i]->have_link)
 			pri_hello_link(&h->links[h->message.n_links++], ledger->series[i]);
 	h->message.links =
-		pri_message_pointers(h->links, h->message.n_links, sizeof(*h->links));
+		pri_message_pointers(h->links, h->message.n_links, sizeof *h->links);
 	if (!h->message.links || fill_streams(h, volume) < 0) {
 		pr_error_set(err, "no memory");
 		pri_hello_destroy(&h);

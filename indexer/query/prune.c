@@ -152,8 +152,7 @@ read_part(struct pri_prune *p, struct record *r, size_t offset, size_t len,
 	size_t from = (size_t)r->handle.offset + r->handle.header + offset;
 	uint64_t sectors = (from + len - 1) / SECTOR - from / SECTOR + 1;
 	const uint8_t *at = NULL;
-	int rc =
-		pri_volume_read_part(p->volume, &r->handle, offset, len, buffer, &at, NULL);
+	int rc = pri_volume_read_part(p->volume, &r->handle, offset, len, buffer, &at);
 
 	return count_read(p, r, sectors * SECTOR, rc, at);
 }
@@ -223,7 +222,7 @@ take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *r
 	s->starts[0] = l->first_sequence;
 	for (unsigned i = 0; i < l->columns; i++)
 		s->starts[i + 1] = s->starts[i] + l->column[i].segments;
-	memset(s->proven, UNKNOWN, sizeof(s->proven));
+	memset(s->proven, UNKNOWN, sizeof s->proven);
 	return true;
 }
 
@@ -247,7 +246,7 @@ apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 	uint8_t vector[PRI_LEVEL2_VECTOR];
 	struct columns c = {{0}};
 
-	memset(vector, 0xff, sizeof(vector));
+	memset(vector, 0xff, sizeof vector);
 	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
 		struct pri_slice_walk walk =
 			pri_slice_walk_begin(pri_key_hash(key), i, s->level2.pages);
@@ -297,7 +296,7 @@ read_whole1(struct pri_prune *p, struct stream *s)
 	struct record *r = &s->record1;
 	size_t len = r->handle.length;
 	const uint8_t *body = NULL;
-	int rc = pri_volume_read_record(p->volume, &r->handle, &r->whole, &body, NULL);
+	int rc = pri_volume_read_record(p->volume, &r->handle, &r->whole, &body);
 
 	body = count_read(p, r, len, rc, body);
 	return body && pri_level1_open(&s->level1, body, len, len, NULL) == 0;
@@ -570,7 +569,7 @@ ask_rank(const struct question *q, struct columns interest)
 {
 	struct inquiry *i = q->inquiry;
 
-	memset(i->nodes, 0, i->plan->count * sizeof(*i->nodes));
+	memset(i->nodes, 0, i->plan->count * sizeof *i->nodes);
 	return ask_node(q, (uint32_t)i->plan->count - 1, interest);
 }
 
@@ -666,7 +665,7 @@ struct pri_prune *
 pri_prune_create(struct pri_volume *volume, const struct pri_plans *plans,
 	Packrack__End *stats, struct pr_error *err)
 {
-	struct pri_prune *p = calloc(1, sizeof(*p));
+	struct pri_prune *p = calloc(1, sizeof *p);
 	size_t longest = 1;
 
 	for (size_t i = 0; i < plans->count; i++)
@@ -722,7 +721,7 @@ find_or_add_stream(
 			return p->streams[i];
 	if (PR_ARRAY_GROW(p->streams, p->count) < 0)
 		return NULL;
-	s = calloc(1, sizeof(*s));
+	s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	s->link = link;

@@ -3,7 +3,6 @@
 #define PRI_QUERY_PRUNE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "indexer/filter/plan.h"

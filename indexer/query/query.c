@@ -48,7 +48,7 @@ link_is(const char *wanted, uint16_t link, const char *name)
 {
 	char number[8];
 
-	snprintf(number, sizeof(number), "%u", link);
+	snprintf(number, sizeof number, "%u", link);
 	return !strcmp(wanted, number) || (*name && !strcmp(wanted, name));
 }
 
@@ -79,8 +79,8 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 
 	for (size_t i = 0; i < catalog->series_count; i++)
 		runs += catalog->series[i]->run_count;
-	q->series = calloc(catalog->series_count + 1, sizeof(*q->series));
-	q->readers = calloc(runs + 1, sizeof(*q->readers));
+	q->series = calloc(catalog->series_count + 1, sizeof *q->series);
+	q->readers = calloc(runs + 1, sizeof *q->readers);
 	q->merge = pr_merge_create(err);
 	if (!q->series || !q->readers || !q->merge)
 		return pr_error_set(
@@ -144,7 +144,7 @@ struct pri_query *
 pri_query_create(
 	struct pri_volume *volume, struct pri_query_spec *spec, struct pr_error *err)
 {
-	struct pri_query *q = calloc(1, sizeof(*q));
+	struct pri_query *q = calloc(1, sizeof *q);
 	char *link = strdup(spec->link ? spec->link : "");
 
 	if (!q || !link) {
@@ -208,7 +208,7 @@ prepare_coverage(struct series *s, struct pr_error *err)
 	s->passed = true;
 	if (s->coverage)
 		return 0;
-	s->coverage = calloc(1, sizeof(*s->coverage));
+	s->coverage = calloc(1, sizeof *s->coverage);
 	if (!s->coverage)
 		return pr_error_set(err, "no memory for the list of stored packets");
 	s->coverage->epoch = s->stored->epoch;
@@ -369,7 +369,7 @@ count_series(struct pri_query *q, struct pri_run_reader *r,
 		step_of(q, &r->entry, s, &b, &step);
 		pri_tally_key_interval_key(step, key);
 		pr_tally_sum(q->spec.tally, &more);
-		if (pr_tally_add(q->spec.tally, key, sizeof(key), b.packets, b.bytes, err) <
+		if (pr_tally_add(q->spec.tally, key, sizeof key, b.packets, b.bytes, err) <
 			0)
 			return -1;
 	}
@@ -730,7 +730,7 @@ add_edge(struct pri_range_list *list, const struct series *s,
 
 	if (!edge->seq)
 		return 0;
-	one = calloc(1, sizeof(*one));
+	one = calloc(1, sizeof *one);
 	if (!one)
 		return pr_error_set(err, "no memory for the list of stored packets");
 	one->epoch = s->stored->epoch;
@@ -782,17 +782,19 @@ pri_query_spec(const struct pri_query *q)
 
 /* ---- what is gone ---- */
 
-struct evicted_list {
-	struct pri_evicted *items;
-	size_t count;
-};
-
 static int
-add_evicted(struct evicted_list *list, const struct pri_evicted *e, struct pr_error *err)
+add_evicted(const struct pri_query *q, struct pri_evicted_list *list, uint32_t stream,
+	const Packrack__Evicted *e, struct pr_error *err)
 {
+	Packrack__Evicted *item;
+
 	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of overwritten packets");
-	list->items[list->count++] = *e;
+	item = &list->items[list->count++];
+	*item = *e;
+	item->base =
+		(ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&packrack__evicted__descriptor);
+	item->stream = (char *)pri_volume_stream_name(q->volume, stream);
 	return 0;
 }
 
@@ -839,18 +841,16 @@ stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *stored
 }
 
 static int
-evicted_series(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
+evicted_series(
+	const struct pri_query *q, struct pri_evicted_list *list, struct pr_error *err)
 {
 	for (size_t i = 0; i < q->series_count; i++) {
 		const struct pri_epoch_series *stored = q->series[i].stored;
 		const struct pri_seq_time *seen = &q->series[i].bounds.evicted;
 		bool oldest, empty;
-		struct pri_evicted e = {.epoch = stored->epoch,
-			.since = PR_TIME_MIN,
+		Packrack__Evicted e = {.epoch = stored->epoch,
 			.link = stored->link,
-			.stream = stored->stream,
-			.until = pri_volume_evicted_until(q->volume, stored->stream),
-			.overtaken = seen->seq > 0};
+			.until = pri_volume_evicted_until(q->volume, stored->stream)};
 
 		if (seen->seq) /* while the query ran: the stream's time may be older */
 			e.until = seen->otime;
@@ -875,7 +875,10 @@ evicted_series(const struct pri_query *q, struct evicted_list *list, struct pr_e
 			if (oldest && first_entry(stored)->first_seq - 1 > e.last_seq)
 				e.last_seq = first_entry(stored)->first_seq - 1;
 		}
-		if ((e.last_seq || empty) && add_evicted(list, &e, err) < 0)
+		if (!e.last_seq && !empty)
+			continue;
+		list->overtaken |= seen->seq > 0;
+		if (add_evicted(q, list, stored->stream, &e, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -895,15 +898,15 @@ has_series(const struct pri_query *q, const struct pri_series_ledger *ledger)
 
 /* Links that the ledger still knows and of which all packets were overwritten before we started. */
 static int
-evicted_ledgers(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
+evicted_ledgers(
+	const struct pri_query *q, struct pri_evicted_list *list, struct pr_error *err)
 {
 	const struct pri_ledger_view *ledger = &q->volume->ledger;
 	char name[32];
 
 	for (size_t i = 0; i < ledger->count; i++) {
 		const struct pri_series_ledger *s = ledger->series[i];
-		struct pri_evicted e = {
-			.epoch = s->epoch, .since = PR_TIME_MIN, .link = s->link};
+		Packrack__Evicted e = {.epoch = s->epoch, .link = s->link};
 		int64_t last_otime = s->mark.link.last_otime;
 		bool declared = s->have_mark && s->mark.link.last_seq;
 		int stream;
@@ -911,17 +914,16 @@ evicted_ledgers(const struct pri_query *q, struct evicted_list *list, struct pr_
 		if ((!declared && !s->have_link) || !pri_query_selects(q, s) ||
 			(declared && last_otime < q->spec.since) || has_series(q, s))
 			continue;
-		snprintf(name, sizeof(name), "packets.%u", s->link);
+		snprintf(name, sizeof name, "packets.%u", s->link);
 		stream = sfs_stream_find(q->volume->sfs, name);
 		if (stream < 0)
 			continue;
-		e.stream = (uint32_t)stream;
-		e.until = pri_volume_evicted_until(q->volume, e.stream);
+		e.until = pri_volume_evicted_until(q->volume, (uint32_t)stream);
 		/* the link's last packets may have gone to other nodes: then its time must do */
 		if (declared && e.until >= last_otime)
 			e.last_seq = s->mark.link.last_seq;
 		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&
-			add_evicted(list, &e, err) < 0)
+			add_evicted(q, list, (uint32_t)stream, &e, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -944,60 +946,56 @@ concerns(const struct pri_query *q, uint32_t stream, unsigned link)
 	return false;
 }
 
-static int
-deleted_of(const struct pri_query *q, struct pri_evicted e, struct evicted_list *list,
-	struct pr_error *err)
-{
-	struct sfs_deleted range = {0};
-	size_t count = 0;
-
-	while (sfs_stream_deleted(q->volume->sfs, (int)e.stream, range.last + 1, &range)) {
-		e.since = range.min_time;
-		e.until = range.max_time;
-		if (e.until < q->spec.since || e.since > q->spec.until)
-			continue;
-		if (count == DELETED_MAX && e.until > list->items[list->count - 1].until)
-			list->items[list->count - 1].until = e.until;
-		if (count < DELETED_MAX && (count++, add_evicted(list, &e, err)) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* What was deleted from the middle of streams. */
 static int
-deleted_ranges(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
+deleted_ranges(
+	const struct pri_query *q, struct pri_evicted_list *list, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
+	uint16_t link;
 
 	if (sfs_info(q->volume->sfs, &volume, err) != SFS_OK)
 		return -1;
 	for (size_t i = 0; volume.deletions > 0 && i < volume.stream_count; i++) {
-		struct pri_evicted e = {.stream = (uint32_t)i,
-			.overtaken = q->context.deleted_segments > 0};
+		struct sfs_deleted range = {0};
+		size_t count = 0;
 
 		if (sfs_stream_info(q->volume->sfs, i, &info, err) != SFS_OK)
 			return -1;
-		if (info.deleted_records && pri_stream_is_link(info.name, &e.link) &&
-			concerns(q, e.stream, e.link) && deleted_of(q, e, list, err) < 0)
-			return -1;
+		if (!info.deleted_records || !pri_stream_is_link(info.name, &link) ||
+			!concerns(q, (uint32_t)i, link))
+			continue;
+		while (sfs_stream_deleted(q->volume->sfs, (int)i, range.last + 1, &range)) {
+			const Packrack__Evicted e = {.link = link,
+				.midst = true,
+				.since = range.min_time,
+				.until = range.max_time};
+
+			if (e.until < q->spec.since || e.since > q->spec.until)
+				continue;
+			if (count == DELETED_MAX &&
+				e.until > list->items[list->count - 1].until)
+				list->items[list->count - 1].until = e.until;
+			if (count == DELETED_MAX)
+				continue;
+			count++;
+			list->overtaken |= q->context.deleted_segments > 0;
+			if (add_evicted(q, list, (uint32_t)i, &e, err) < 0)
+				return -1;
+		}
 	}
 	return 0;
 }
 
 int
-pri_query_evicted(
-	struct pri_query *q, struct pri_evicted **out, size_t *count, struct pr_error *err)
+pri_query_evicted(struct pri_query *q, struct pri_evicted_list *out, struct pr_error *err)
 {
-	struct evicted_list list = {0};
-
-	if (evicted_series(q, &list, err) < 0 || evicted_ledgers(q, &list, err) < 0 ||
-		deleted_ranges(q, &list, err) < 0) {
-		free(list.items);
-		return -1;
-	}
-	*out = list.items;
-	*count = list.count;
-	return 0;
+	*out = (struct pri_evicted_list){0};
+	if (evicted_series(q, out, err) == 0 && evicted_ledgers(q, out, err) == 0 &&
+		deleted_ranges(q, out, err) == 0)
+		return 0;
+	free(out->items);
+	out->items = NULL;
+	return -1;
 }

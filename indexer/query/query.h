@@ -95,19 +95,16 @@ int pri_query_take_edges(
 const Packrack__End *pri_query_stats(struct pri_query *query);
 
 /*
- * Data of the time range that was stored once and is gone; last_seq 0: not known. since PR_TIME_MIN: the oldest of the
- * stream was overwritten; else a range was deleted from its middle, of any epoch (0).
+ * Data of the time range that was stored once and is gone, without what the ledger says of it. last_seq 0: not known.
+ * midst: a range was deleted from its middle, of any epoch (0); else the oldest of the stream was overwritten.
  */
-struct pri_evicted {
-	uint64_t epoch, last_seq;
-	int64_t since, until;
-	uint32_t stream;
-	uint16_t link;
+struct pri_evicted_list {
+	Packrack__Evicted *items; /* from malloc */
+	size_t count;
 	bool overtaken; /* some of it went while the query ran */
 };
-/* *out from malloc, *count may be 0. */
-int pri_query_evicted(struct pri_query *query, struct pri_evicted **out, size_t *count,
-	struct pr_error *err);
+int pri_query_evicted(
+	struct pri_query *query, struct pri_evicted_list *out, struct pr_error *err);
 
 /* Did the query ask for this link of the ledger? */
 bool pri_query_selects(

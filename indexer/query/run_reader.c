@@ -189,7 +189,7 @@ look_ahead(struct pri_run_reader *r)
 	if (!c->scans)
 		c->scans = pri_scans_create(c->programs);
 	if (c->scans && !r->ahead)
-		r->ahead = calloc(1, sizeof(*r->ahead));
+		r->ahead = calloc(1, sizeof *r->ahead);
 	a = r->ahead;
 	if (!c->scans || !a)
 		return;
@@ -221,7 +221,7 @@ read_segment(struct pri_run_reader *r, bool scanned)
 	const struct pr_segment_header *h = &r->reader.header;
 	int rc = scanned ? SFS_OK
 			 : pri_volume_read_record(
-				   c->volume, &e->handle, &r->buffer, &r->body, NULL);
+				   c->volume, &e->handle, &r->buffer, &r->body);
 
 	/* is it what the catalog says? Handles prove the record, but the run must stay in order */
 	if (rc == SFS_OK &&

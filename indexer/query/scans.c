@@ -37,7 +37,7 @@ static struct {
 	pthread_cond_t work, done;
 	struct pri_scan *head, **tail;
 	pthread_t threads[PRI_SCANS_THREADS_MAX];
-	unsigned count, users, wanted;
+	unsigned count, users;
 	int nice;
 	bool stop;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -47,9 +47,8 @@ static struct {
 	.tail = &pool.head};
 
 void
-pri_scans_setup(unsigned threads, int nice)
+pri_scans_setup(int nice)
 {
-	pool.wanted = threads;
 	pool.nice = nice;
 }
 
@@ -80,7 +79,7 @@ judge(struct pri_scan *s, size_t length)
 		return;
 	bytes = h->count / 8 + 1;
 	if (!m->places)
-		m->places = malloc(PRI_PLACES_MAX * sizeof(*m->places));
+		m->places = malloc(PRI_PLACES_MAX * sizeof *m->places);
 	if (!m->places || PR_ARRAY_RESERVE(m->bits, m->room, bytes) < 0)
 		return;
 	memset(m->bits, 0, bytes);
@@ -170,7 +169,7 @@ static void
 join_pool(struct pri_scans *scans)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned want = pool.wanted ? pool.wanted : cpus > 2 ? (unsigned)cpus - 1 : 2;
+	unsigned want = cpus > 2 ? (unsigned)cpus - 1 : 2;
 
 	if (want > PRI_SCANS_THREADS_MAX)
 		want = PRI_SCANS_THREADS_MAX;
@@ -191,7 +190,7 @@ join_pool(struct pri_scans *scans)
 struct pri_scans *
 pri_scans_create(const struct pri_bpf_set *programs)
 {
-	struct pri_scans *scans = calloc(1, sizeof(*scans));
+	struct pri_scans *scans = calloc(1, sizeof *scans);
 
 	if (scans)
 		scans->programs = programs;

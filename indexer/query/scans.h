@@ -20,11 +20,8 @@
 #define PRI_SCANS_AHEAD 8 /* of a query: 256 KiB each, as a rule */
 #define PRI_SCANS_THREADS_MAX 8
 
-/*
- * For the whole process, before its first query. threads: 0: one less than there are CPUs, but 2 at least;
- * nice: added to theirs, for who works beside a capture.
- */
-void pri_scans_setup(unsigned threads, int nice);
+/* For the whole process, before its first query: added to the threads' nice value, for who works beside a capture. */
+void pri_scans_setup(int nice);
 
 struct pri_scans; /* of a query: one thread */
 struct pri_scan;

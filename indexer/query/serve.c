@@ -47,28 +47,25 @@ struct job {
 static void
 job_send(struct job *job)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__End end = PACKRACK__END__INIT;
 	const Packrack__End *own = &end;
+	Packrack__Envelope env;
 
-	env.id = job->id;
 	if (job->out == OUT_END && job->answer)
 		own = pri_answer_end(job->answer, NULL);
 	if (job->out == OUT_BATCH) {
-		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
-		env.batch = (Packrack__Batch *)pri_answer_batch(job->answer);
+		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_BATCH,
+			pri_answer_batch(job->answer));
 	} else if (job->out == OUT_END && own) {
 		end = *own; /* its lists stay the answer's */
 		end.cancelled = job->cancelled;
-		env.body_case = PACKRACK__ENVELOPE__BODY_END;
-		env.end = &end;
+		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_END, &end);
 	} else {
 		failure.text =
 			*job->failure ? job->failure : (char *)"no memory for an answer";
 		failure.bad_request = job->bad_request;
-		env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-		env.failure = &failure;
+		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 	}
 	if (pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, &env, NULL) < 0) {
 		job->done |= errno != EAGAIN;
@@ -82,7 +79,7 @@ job_send(struct job *job)
 static void
 job_fail(struct job *job, const char *text, bool bad_request)
 {
-	snprintf(job->failure, sizeof(job->failure), "%s", text);
+	snprintf(job->failure, sizeof job->failure, "%s", text);
 	job->bad_request = bad_request;
 	job->out = OUT_FAILURE;
 	job_send(job);
@@ -292,7 +289,7 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 		job_fail(&made, "a query of this id runs already", true);
 		return;
 	}
-	job = malloc(sizeof(*job));
+	job = malloc(sizeof *job);
 	if (job)
 		made.query = pr_message_copy(&env->query->base);
 	if (!made.query) {
@@ -351,7 +348,7 @@ pri_serve_tick(struct pri_serve *s)
 void
 pri_serve_set_volume(struct pri_serve *s, struct pri_volume *volume, const char *why)
 {
-	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
+	snprintf(s->why, sizeof s->why, "%s", why ? why : "");
 	for (struct job *job = s->jobs; job; job = job->next)
 		if (job->answer && job->volume != volume && !job->done) {
 			job_fail(job, why ? why : "the volume was opened anew", false);
@@ -367,7 +364,7 @@ pri_serve_set_volume(struct pri_serve *s, struct pri_volume *volume, const char 
 struct pri_serve *
 pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 {
-	struct pri_serve *s = calloc(1, sizeof(*s));
+	struct pri_serve *s = calloc(1, sizeof *s);
 
 	if (s)
 		s->turn = evtimer_new(pr_loop_base(loop), on_turn, s);
@@ -376,9 +373,9 @@ pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	pri_scans_setup(0, SCANS_NICE);
+	pri_scans_setup(SCANS_NICE);
 	s->running_max = running_max ? running_max : PRI_SERVE_RUNNING_DEFAULT;
-	snprintf(s->why, sizeof(s->why), "the volume is not there yet");
+	snprintf(s->why, sizeof s->why, "the volume is not there yet");
 	return s;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "indexer/index/index_key.h"
-#include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 
 /* ---- intervals ---- */
@@ -55,7 +54,7 @@ add_port(struct keys *k, uint16_t port)
 	uint8_t bytes[2];
 
 	pr_put_be16(bytes, port);
-	add_bytes(k, bytes, sizeof(bytes));
+	add_bytes(k, bytes, sizeof bytes);
 }
 
 static void

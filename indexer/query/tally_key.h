@@ -3,7 +3,6 @@
 #define PRI_INDEXER_GROUP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/base/error.h"

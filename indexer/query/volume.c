@@ -46,7 +46,7 @@ struct pri_volume *
 pri_volume_open(
 	const char *const *paths, size_t count, unsigned options, struct pr_error *err)
 {
-	struct pri_volume *v = calloc(1, sizeof(*v));
+	struct pri_volume *v = calloc(1, sizeof *v);
 	const struct sfs_open_options open = {
 		.no_direct = (options & PRI_VOLUME_CACHED) != 0};
 
@@ -603,19 +603,16 @@ pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity)
 
 int
 pri_volume_read_record(struct pri_volume *v, const struct sfs_handle *handle,
-	struct pri_read_buffer *buffer, const uint8_t **body, struct pr_error *err)
+	struct pri_read_buffer *buffer, const uint8_t **body)
 {
 	struct sfs_record record;
 	int rc;
 
 	if (handle->length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
-	if (pri_read_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
-		pr_error_set(
-			err, "no memory for a record of %zu bytes", (size_t)handle->length);
+	if (pri_read_buffer_grow(buffer, sfs_read_room(handle)) < 0)
 		return SFS_ERROR;
-	}
-	rc = sfs_read_in(v->sfs, handle, buffer->bytes, buffer->capacity, &record, err);
+	rc = sfs_read_in(v->sfs, handle, buffer->bytes, buffer->capacity, &record, NULL);
 	if (rc == SFS_OK)
 		*body = record.body;
 	return rc;
@@ -623,13 +620,12 @@ pri_volume_read_record(struct pri_volume *v, const struct sfs_handle *handle,
 
 int
 pri_volume_read_part(struct pri_volume *v, const struct sfs_handle *handle, size_t offset,
-	size_t len, struct pri_read_buffer *buffer, const uint8_t **at,
-	struct pr_error *err)
+	size_t len, struct pri_read_buffer *buffer, const uint8_t **at)
 {
 	enum { SECTOR = 4096 };
 
 	if (pri_read_buffer_grow(buffer, len + 2 * SECTOR) < 0)
-		return pr_error_set(err, "no memory to read %zu bytes", len);
+		return SFS_ERROR;
 	return sfs_read_part(
-		v->sfs, handle, offset, len, buffer->bytes, buffer->capacity, at, err);
+		v->sfs, handle, offset, len, buffer->bytes, buffer->capacity, at, NULL);
 }

@@ -79,10 +79,9 @@ int pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity);
  * body begins. Returns enum sfs_result.
  */
 int pri_volume_read_record(struct pri_volume *volume, const struct sfs_handle *handle,
-	struct pri_read_buffer *buffer, const uint8_t **body, struct pr_error *err);
-/* Some bytes of a record. Only the record's own header is verified: the caller must verify the bytes. */
+	struct pri_read_buffer *buffer, const uint8_t **body);
+/* Some bytes of a record; as above. Only the record's own header is verified: the caller must verify the bytes. */
 int pri_volume_read_part(struct pri_volume *volume, const struct sfs_handle *handle,
-	size_t offset, size_t len, struct pri_read_buffer *buffer, const uint8_t **at,
-	struct pr_error *err);
+	size_t offset, size_t len, struct pri_read_buffer *buffer, const uint8_t **at);
 
 #endif

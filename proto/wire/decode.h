@@ -2,7 +2,6 @@
 #ifndef PR_WIRE_DECODE_H
 #define PR_WIRE_DECODE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

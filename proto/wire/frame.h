@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/base/error.h"
 #include "proto/base/field_table.h"
 
 /*

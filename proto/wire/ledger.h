@@ -3,7 +3,6 @@
 #define PR_WIRE_LEDGER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/base/cursor.h"

@@ -58,7 +58,7 @@ pr_rack_key_turn(struct pr_frame_key *key)
 	memcpy(key->active, key->alternate, PR_FRAME_KEY);
 	memcpy(key->alternate, bytes, PR_FRAME_KEY);
 	key->alternate_is_newer = !key->alternate_is_newer;
-	sodium_memzero(bytes, sizeof(bytes));
+	sodium_memzero(bytes, sizeof bytes);
 }
 
 void
@@ -70,7 +70,7 @@ pr_rack_key_heard(struct pr_frame_key *key, bool by_alternate)
 		pr_rack_key_turn(key);
 	if (key->alternate_is_newer)
 		return;
-	sodium_memzero(key->alternate, sizeof(key->alternate));
+	sodium_memzero(key->alternate, sizeof key->alternate);
 	key->alternate_set = false;
 }
 
@@ -80,10 +80,10 @@ pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err
 	char path[PATH_MAX], *text;
 	int rc;
 
-	memset(key, 0, sizeof(*key));
+	memset(key, 0, sizeof *key);
 	if (!dir)
 		return 0;
-	snprintf(path, sizeof(path), "%s/rack", dir);
+	snprintf(path, sizeof path, "%s/rack", dir);
 	if (sodium_init() < 0)
 		return pr_error_set(err, "libsodium does not start");
 	if (pr_keydir_check(dir, err) < 0)
@@ -97,7 +97,7 @@ pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err
 			path);
 	if (!text)
 		return -1;
-	sodium_mlock(key, sizeof(*key));
+	sodium_mlock(key, sizeof *key);
 	rc = parse(text, path, key, err);
 	pr_keyfile_free(text);
 	if (rc < 0)
@@ -108,5 +108,5 @@ pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err
 void
 pr_rack_key_forget(struct pr_frame_key *key)
 {
-	sodium_munlock(key, sizeof(*key));
+	sodium_munlock(key, sizeof *key);
 }

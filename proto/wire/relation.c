@@ -57,7 +57,7 @@ fragment_key(const struct pr_headers *h, uint64_t *key)
 	bytes[at++] = h->flags & PR_DECODE_IP4 ? h->protocol : 0;
 	pr_put_be32(id, h->fragment_id);
 	at = put_addresses(bytes, at, h);
-	at = put(bytes, at, id, sizeof(id));
+	at = put(bytes, at, id, sizeof id);
 	*key = XXH3_64bits(bytes, at);
 	return true;
 }
@@ -74,7 +74,7 @@ packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
 		return false;
 	bytes[at++] = h->protocol;
 	pr_put_be16(id, h->flags & PR_DECODE_IP4 ? (uint16_t)h->fragment_id : 0);
-	at = put(bytes, at, id, sizeof(id));
+	at = put(bytes, at, id, sizeof id);
 	at = put_addresses(bytes, at, h);
 	/* the bytes of the transport header that stay as they are from hop to hop */
 	if (h->protocol == ICMP || h->protocol == ICMP6) {
@@ -129,8 +129,8 @@ static int
 grow(struct pr_relations *r, struct pr_error *err)
 {
 	size_t room = r->room ? 2 * r->room : 1024;
-	struct pr_relation_key *keys = reallocarray(r->keys, room, sizeof(*keys));
-	uint32_t *slots = calloc(2 * room, sizeof(*slots));
+	struct pr_relation_key *keys = reallocarray(r->keys, room, sizeof *keys);
+	uint32_t *slots = calloc(2 * room, sizeof *slots);
 
 	if (keys)
 		r->keys = keys;
@@ -185,7 +185,7 @@ join_spans(struct pr_relations *r)
 	size_t kept = 0;
 
 	if (r->span_count)
-		qsort(r->spans, r->span_count, sizeof(*r->spans), by_time);
+		qsort(r->spans, r->span_count, sizeof *r->spans, by_time);
 	for (size_t i = 0; i < r->span_count; i++) {
 		struct pr_relation_span *last = kept ? &r->spans[kept - 1] : NULL;
 
@@ -271,7 +271,7 @@ pr_relations_finish(struct pr_relations *r)
 	r->slots = NULL;
 	r->slot_room = 0;
 	if (r->count)
-		qsort(r->keys, r->count, sizeof(*r->keys), by_key);
+		qsort(r->keys, r->count, sizeof *r->keys, by_key);
 	join_spans(r);
 	while (r->span_count > PR_RELATION_SPANS_MAX)
 		halve_spans(r);

@@ -2,7 +2,6 @@
 #include "proto/wire/segment.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/field_table.h"
@@ -110,7 +109,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	if (pr_cursor_left(c) < need)
 		return false;
 	/* once: what lies in shared memory may be another length when it is looked at again */
-	memcpy(fixed, at, sizeof(fixed));
+	memcpy(fixed, at, sizeof fixed);
 	atomic_signal_fence(memory_order_seq_cst);
 	uint16_t flags = pr_get_le16(fixed + 20);
 	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;

@@ -3,7 +3,6 @@
 #define PR_WIRE_SOURCE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/base/error.h"

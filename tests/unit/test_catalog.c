@@ -115,7 +115,7 @@ START_TEST(deleted_entries_are_passed_by)
 	pri_catalog_delete(&c, 1, 4, 6);
 	pri_catalog_delete(&c, 1, 5, 7);
 	ck_assert_uint_eq(c.packets, 60);
-	ck_assert_uint_eq(run->segments, 6);
+	ck_assert_uint_eq(c.segments, 6);
 	ck_assert_uint_eq(c.bytes, 6000);
 	for (uint64_t n = 0; n < 10; n++) {
 		const struct pri_segment_entry *e = pri_sorted_run_at(run->runs[0], n);

@@ -84,8 +84,8 @@ START_TEST(recycled_while_asked)
 	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct pri_query *query;
 	struct pr_packet p, last = {0};
-	struct pri_evicted *evicted;
-	size_t count, got = 0;
+	struct pri_evicted_list evicted;
+	size_t got = 0;
 	int rc;
 
 	srandom(12);
@@ -109,9 +109,9 @@ START_TEST(recycled_while_asked)
 	}
 	ck_assert_uint_lt(got, 11000);
 	ck_assert_uint_eq(pri_query_stats(query)->corrupt_records, 0);
-	ck_assert_int_eq(pri_query_evicted(query, &evicted, &count, &err), 0);
-	ck_assert_uint_gt(count, 0);
-	free(evicted);
+	ck_assert_int_eq(pri_query_evicted(query, &evicted, &err), 0);
+	ck_assert_uint_gt(evicted.count, 0);
+	free(evicted.items);
 	pri_query_destroy(&query);
 	pri_volume_close(&view);
 	sfs_close(&w.sfs);
