@@ -142,8 +142,7 @@ struct daemon {
 	struct pr_loop *loop;
 	struct pri_serve *serve;
 	struct pri_volume *volume;
-	struct connection *mergers;
-	struct connection manage;
+	struct connection *mergers; /* and behind them the socket for queries without one */
 	struct pr_timer *hello, *refresh, *tick, *index;
 	struct pr_metrics_server *metrics;
 	struct pri_index_follower *feed;
@@ -258,9 +257,8 @@ open_feed(struct daemon *d, struct pr_error *err)
 	if (!d->deliver && sfs_info(d->volume->sfs, &info, err) == 0)
 		d->deliver = pri_sender_create(d->loop, info.uuid, err);
 	if (d->deliver && !d->feed)
-		d->feed = pri_follower_create(d->volume, pri_sender_sink, d->deliver, err);
-	if (d->feed)
-		pri_follower_composites(d->feed, &d->options.composites);
+		d->feed = pri_follower_create(d->volume, &d->options.composites,
+			pri_sender_sink, d->deliver, err);
 	return d->feed ? 0 : -1;
 }
 
@@ -491,54 +489,41 @@ on_state(void *arg, enum pr_rpc_state state)
 /* ---- connections ---- */
 
 static int
-pri_indexer_connect(struct daemon *d, struct pr_error *err)
+connect_all(struct daemon *d, struct pr_error *err)
 {
-	d->mergers = calloc(d->options.merger.count + 1, sizeof(*d->mergers));
+	const char *manage = d->options.manage, *keys = d->options.keys;
+	size_t count = d->options.merger.count;
+	struct connection *c;
+
+	d->mergers = calloc(count + 1, sizeof *d->mergers);
 	if (!d->mergers)
 		return pr_error_set(err, "no memory");
-	for (size_t i = 0; i < d->options.merger.count; i++) {
-		struct connection *connection = &d->mergers[i];
-		connection->daemon = d;
-		connection->endpoint = d->options.merger.items[i];
-		if (!d->options.keys)
+	for (c = d->mergers; c < d->mergers + count; c++) {
+		*c = (struct connection){
+			.daemon = d, .endpoint = d->options.merger.items[c - d->mergers]};
+		if (!keys)
 			pr_log_warning("no keys: packets travel to %s in the clear, and "
 				       "whoever listens there may ask "
 				       "(packrack-keys(7))",
-				connection->endpoint);
-		connection->rpc = pr_rpc_connect(d->loop, connection->endpoint,
-			d->options.keys, on_message, connection, err);
-		if (!connection->rpc)
+				c->endpoint);
+		c->rpc = pr_rpc_connect(d->loop, c->endpoint, keys, on_message, c, err);
+		if (!c->rpc)
 			return -1;
-		pr_rpc_watch(connection->rpc, on_state, connection);
+		pr_rpc_watch(c->rpc, on_state, c);
 	}
-	return 0;
-}
-
-static int
-pri_indexer_listen(struct daemon *d, struct pr_error *err)
-{
-	d->manage = (struct connection){.daemon = d, .endpoint = d->options.manage};
-	if (!d->options.manage)
+	if (!manage)
 		return 0;
-	if (!d->options.keys)
-		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
-			d->options.manage);
-	d->manage.rpc = pr_rpc_listen(
-		d->loop, d->options.manage, d->options.keys, on_message, &d->manage, err);
-	return d->manage.rpc ? 0 : -1;
+	*c = (struct connection){.daemon = d, .endpoint = manage};
+	if (!keys)
+		pr_log_warning(
+			"no keys: whoever reaches %s may read (packrack-keys(7))", manage);
+	c->rpc = pr_rpc_listen(d->loop, manage, keys, on_message, c, err);
+	return c->rpc ? 0 : -1;
 }
 
 #define HELLO_NS (2 * PR_NS_PER_S)
 #define REFRESH_NS (PR_NS_PER_S / 2)
 #define INDEX_START_NS (20 * PR_NS_PER_MS) /* then as it goes */
-
-static void
-on_tick(void *arg)
-{
-	struct daemon *d = arg;
-
-	pri_serve_tick(d->serve);
-}
 
 static int
 start(struct daemon *d, struct pr_error *err)
@@ -552,17 +537,15 @@ start(struct daemon *d, struct pr_error *err)
 		return -1;
 	d->hello = pr_timer_create(d->loop, HELLO_NS, pri_indexer_say_hello, d, err);
 	d->refresh = pr_timer_create(d->loop, REFRESH_NS, pri_indexer_refresh, d, err);
-	d->tick = pr_timer_create(d->loop, PR_NS_PER_S, on_tick, d, err);
+	d->tick = pr_timer_create(d->loop, PR_NS_PER_S, pri_serve_tick, d->serve, err);
 	d->index = pr_timer_create(d->loop, INDEX_START_NS, pri_indexer_index, d, err);
 	if (!d->hello || !d->refresh || !d->tick || !d->index)
 		return -1;
 	pri_indexer_refresh(d);
-	if (pri_indexer_listen(d, err) < 0)
-		return -1;
 	if (d->options.metrics)
 		d->metrics = pr_metrics_serve(
 			d->loop, d->options.metrics, pri_indexer_scrape, d, err);
-	if ((d->options.metrics && !d->metrics) || pri_indexer_connect(d, err) < 0)
+	if ((d->options.metrics && !d->metrics) || connect_all(d, err) < 0)
 		return -1;
 	pr_priority_give_way(); /* capture comes first */
 	return 0;
@@ -574,10 +557,9 @@ stop(struct daemon *d)
 {
 	pr_metrics_stop(&d->metrics);
 	pri_serve_destroy(&d->serve);
-	for (size_t i = 0; d->mergers && i < d->options.merger.count; i++)
+	for (size_t i = 0; d->mergers && i <= d->options.merger.count; i++)
 		pr_rpc_destroy(&d->mergers[i].rpc);
 	free(d->mergers);
-	pr_rpc_destroy(&d->manage.rpc);
 	pr_timer_destroy(&d->hello);
 	pr_timer_destroy(&d->refresh);
 	pr_timer_destroy(&d->tick);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index_follower.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,8 +234,8 @@ pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 #define AGAIN_MAX 4096
 
 struct pri_index_follower *
-pri_follower_create(
-	struct pri_volume *volume, pri_index_sink sink, void *arg, struct pr_error *err)
+pri_follower_create(struct pri_volume *volume, const struct pri_composites *composites,
+	pri_index_sink sink, void *arg, struct pr_error *err)
 {
 	struct pri_index_follower *f = calloc(1, sizeof *f);
 
@@ -245,16 +244,11 @@ pri_follower_create(
 		return NULL;
 	}
 	f->volume = volume;
+	if (composites)
+		f->composites = *composites;
 	f->sink = sink;
 	f->arg = arg;
 	return f;
-}
-
-void
-pri_follower_composites(
-	struct pri_index_follower *f, const struct pri_composites *composites)
-{
-	f->composites = *composites;
 }
 
 static void
@@ -381,7 +375,7 @@ look(struct pri_index_follower *f, struct pr_error *err)
 	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
 	struct sfs_deleted hole;
-	unsigned link;
+	uint16_t link;
 
 	if (sfs_refresh(sfs, err) < 0 || sfs_info(sfs, &whole, err) < 0)
 		return -1;
@@ -390,9 +384,9 @@ look(struct pri_index_follower *f, struct pr_error *err)
 
 		if (sfs_stream_info(sfs, i, &info, err) < 0)
 			return -1;
-		if (sscanf(info.name, "packets.%u", &link) != 1 || link > UINT16_MAX)
+		if (!pri_stream_is_link(info.name, &link))
 			continue;
-		s = find_or_add(f, &info, (uint16_t)link, err);
+		s = find_or_add(f, &info, link, err);
 		if (!s)
 			return -1;
 		if (info.last_sequence <

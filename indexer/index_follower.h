@@ -16,12 +16,10 @@
  */
 struct pri_index_follower;
 
-/* The volume must have been refreshed, with `all`, and must outlive it. */
-struct pri_index_follower *pri_follower_create(
-	struct pri_volume *volume, pri_index_sink sink, void *arg, struct pr_error *err);
-/* Composite keys to make; before the first step. Copied. */
-void pri_follower_composites(
-	struct pri_index_follower *feed, const struct pri_composites *composites);
+/* The volume must have been refreshed, with `all`, and must outlive it. composites: keys to make; copied, or NULL. */
+struct pri_index_follower *pri_follower_create(struct pri_volume *volume,
+	const struct pri_composites *composites, pri_index_sink sink, void *arg,
+	struct pr_error *err);
 void pri_follower_destroy(struct pri_index_follower **feed);
 
 /*

@@ -114,6 +114,7 @@ struct inquiry {
 
 /* The index of one stream. */
 struct stream {
+	struct pri_prune *prune;
 	uint16_t link;
 	struct record record1, record2;
 	struct inquiry inquiry1, inquiry2;
@@ -127,7 +128,7 @@ struct stream {
 
 struct pri_prune {
 	struct pri_volume *volume;
-	const struct pri_plans *plans;
+	struct pri_plans plans;
 	uint8_t *scratch; /* for the longest plan */
 	struct stream **streams;
 	size_t count;
@@ -197,7 +198,7 @@ free_record(struct record *r)
 /* ---- level 2: records of level 1 are its columns ---- */
 
 static bool
-take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
+take_level2(struct stream *s, const struct pri_index_ref *ref)
 {
 	struct record *r = &s->record2;
 	struct pri_level2 *l = &s->level2;
@@ -211,14 +212,14 @@ take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *r
 	s->inquiry2.plan = NULL;
 	if (len > PRI_LEVEL2_HEAD_MAX)
 		len = PRI_LEVEL2_HEAD_MAX;
-	at = read_part(p, r, 0, len, &r->head);
+	at = read_part(s->prune, r, 0, len, &r->head);
 	r->usable = at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
 		    l->link == s->link && l->first_sequence == ref->first_sequence &&
 		    l->segments == ref->segments &&
 		    prepare_pages(r, l->pages, pri_level2_page_at(l, 0),
 			    pri_level2_page_at(l, l->pages));
 	if (!r->usable)
-		return damaged(p, r);
+		return damaged(s->prune, r);
 	s->starts[0] = l->first_sequence;
 	for (unsigned i = 0; i < l->columns; i++)
 		s->starts[i + 1] = s->starts[i] + l->column[i].segments;
@@ -227,7 +228,7 @@ take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *r
 }
 
 static void
-keep_page2(struct pri_prune *p, struct stream *s, uint32_t number, const uint8_t *bytes)
+keep_page2(struct stream *s, uint32_t number, const uint8_t *bytes)
 {
 	struct record *r = &s->record2;
 
@@ -236,11 +237,11 @@ keep_page2(struct pri_prune *p, struct stream *s, uint32_t number, const uint8_t
 	if (r->state[number] == READ)
 		memcpy(r->pages + (size_t)number * PRI_SLICES_PAGE, bytes, PRI_SLICES_PAGE);
 	else
-		damaged(p, r);
+		damaged(s->prune, r);
 }
 
 static struct columns
-apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
+apply_key2(struct stream *s, const struct pri_key *key)
 {
 	struct record *r = &s->record2;
 	uint8_t vector[PRI_LEVEL2_VECTOR];
@@ -253,8 +254,9 @@ apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 		uint32_t number = walk.page;
 
 		if (r->state[number] == UNKNOWN)
-			keep_page2(p, s, number,
-				read_part(p, r, pri_level2_page_at(&s->level2, number),
+			keep_page2(s, number,
+				read_part(s->prune, r,
+					pri_level2_page_at(&s->level2, number),
 					PRI_SLICES_PAGE, &r->part));
 		if (r->state[number] == READ) /* else it excludes nothing */
 			pri_level2_apply(&s->level2, walk,
@@ -268,7 +270,7 @@ apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 /* ---- level 1: segments are its columns ---- */
 
 static bool
-read_head1(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
+read_head1(struct stream *s, const struct pri_index_ref *ref)
 {
 	struct record *r = &s->record1;
 	struct pri_level1 *l = &s->level1;
@@ -278,12 +280,12 @@ read_head1(struct pri_prune *p, struct stream *s, const struct pri_index_ref *re
 	if (len > r->handle.length)
 		len = r->handle.length;
 	if (len > PRI_LEVEL1_HEADER)
-		at = read_part(p, r, 0, len, &r->head);
+		at = read_part(s->prune, r, 0, len, &r->head);
 	/* the length of the head stands in its beginning */
 	if (at && pri_level1_head_of(at) > len &&
 		pri_level1_head_of(at) <= r->handle.length) {
 		len = pri_level1_head_of(at);
-		at = read_part(p, r, 0, len, &r->head);
+		at = read_part(s->prune, r, 0, len, &r->head);
 	}
 	return at && pri_level1_open(l, at, len, r->handle.length, NULL) == 0 &&
 	       prepare_pages(r, l->pages, pri_level1_head(l->segments, l->pages),
@@ -291,21 +293,20 @@ read_head1(struct pri_prune *p, struct stream *s, const struct pri_index_ref *re
 }
 
 static bool
-read_whole1(struct pri_prune *p, struct stream *s)
+read_whole1(struct stream *s)
 {
 	struct record *r = &s->record1;
 	size_t len = r->handle.length;
 	const uint8_t *body = NULL;
-	int rc = pri_volume_read_record(p->volume, &r->handle, &r->whole, &body);
+	int rc = pri_volume_read_record(s->prune->volume, &r->handle, &r->whole, &body);
 
-	body = count_read(p, r, len, rc, body);
+	body = count_read(s->prune, r, len, rc, body);
 	return body && pri_level1_open(&s->level1, body, len, len, NULL) == 0;
 }
 
 /* whole: with its series and held seqs. */
 static bool
-take_level1(
-	struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref, bool whole)
+take_level1(struct stream *s, const struct pri_index_ref *ref, bool whole)
 {
 	struct record *r = &s->record1;
 	struct pri_level1 *l = &s->level1;
@@ -315,12 +316,12 @@ take_level1(
 	r->first_sequence = ref->first_sequence;
 	r->handle = ref->handle;
 	s->inquiry1.plan = NULL;
-	r->usable = (whole || r->handle.length <= SHORT_RECORD ? read_whole1(p, s)
-							       : read_head1(p, s, ref)) &&
+	r->usable = (whole || r->handle.length <= SHORT_RECORD ? read_whole1(s)
+							       : read_head1(s, ref)) &&
 		    l->link == s->link && l->first_sequence == ref->first_sequence &&
 		    l->segments == ref->segments;
 	if (!r->usable)
-		return damaged(p, r);
+		return damaged(s->prune, r);
 	for (unsigned i = 0; i < l->segments; i++)
 		pri_level1_get(l, i, &s->segments[i]);
 	return true;
@@ -328,13 +329,13 @@ take_level1(
 
 /* NULL: level 1 knows nothing of the segment. */
 static const struct pri_level1_segment *
-find_segment(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
+find_segment(struct stream *s, const struct pri_index_stream *known,
 	const struct pri_segment_entry *entry, bool whole)
 {
 	const struct pri_index_ref *ref = pri_index_find(known, 1, entry->sequence);
 	const struct pri_level1_segment *segment;
 
-	if (!ref || !take_level1(p, s, ref, whole) ||
+	if (!ref || !take_level1(s, ref, whole) ||
 		entry->sequence - s->level1.first_sequence >= s->level1.segments)
 		return NULL;
 	segment = &s->segments[entry->sequence - s->level1.first_sequence];
@@ -343,7 +344,7 @@ find_segment(struct pri_prune *p, struct stream *s, const struct pri_index_strea
 
 /* NULL: the page cannot be read, and excludes nothing. */
 static const uint8_t *
-page1(struct pri_prune *p, struct stream *s, uint32_t number, size_t *len)
+page1(struct stream *s, uint32_t number, size_t *len)
 {
 	struct record *r = &s->record1;
 	struct pri_level1 *l = &s->level1;
@@ -352,39 +353,39 @@ page1(struct pri_prune *p, struct stream *s, uint32_t number, size_t *len)
 	const uint8_t *at;
 
 	if (!l->whole && r->state[number] == UNKNOWN && r->parts == PARTS_MAX) {
-		r->usable = read_whole1(p, s) && l->check == check;
+		r->usable = read_whole1(s) && l->check == check;
 		for (unsigned i = 0; r->usable && i < l->segments; i++)
 			pri_level1_get(l, i, &s->segments[i]);
 		if (!r->usable)
-			damaged(p, r);
+			damaged(s->prune, r);
 	}
 	if (!r->usable)
 		return NULL;
 	if (l->whole)
 		return l->body + offset;
 	if (r->state[number] == UNKNOWN) {
-		at = read_part(p, r, offset, *len, &r->part);
+		at = read_part(s->prune, r, offset, *len, &r->part);
 		r->parts++;
 		r->state[number] =
 			at && pri_level1_page_valid(l, number, at, *len) ? READ : DAMAGED;
 		if (r->state[number] == READ)
 			memcpy(r->pages + (offset - r->pages_at), at, *len);
 		else
-			damaged(p, r);
+			damaged(s->prune, r);
 	}
 	return r->state[number] == READ ? r->pages + (offset - r->pages_at) : NULL;
 }
 
 /* By the pages alone. */
 static uint64_t
-in_pages1(struct pri_prune *p, struct stream *s, const struct pri_key *key)
+in_pages1(struct stream *s, const struct pri_key *key)
 {
 	uint64_t signatures[PRI_SIGNATURES_MAX], have = 0;
 	size_t count = pri_key_signatures(key, signatures), len;
 
 	for (size_t i = 0; i < count; i++) {
 		const uint8_t *bytes =
-			page1(p, s, pri_level1_page_of(&s->level1, signatures[i]), &len);
+			page1(s, pri_level1_page_of(&s->level1, signatures[i]), &len);
 
 		if (!bytes)
 			return UINT64_MAX;
@@ -395,8 +396,7 @@ in_pages1(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 
 /* interest: segments that matter; the pages are read only if the head leaves any of them. */
 static struct columns
-having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
-	const struct columns *interest)
+having_key1(struct stream *s, const struct pri_key *key, const struct columns *interest)
 {
 	bool address4 =
 		(key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST) && key->len == 4;
@@ -418,7 +418,7 @@ having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
 			open.w[0] |= bit;
 	}
 	if (open.w[0])
-		yes.w[0] |= open.w[0] & in_pages1(p, s, key);
+		yes.w[0] |= open.w[0] & in_pages1(s, key);
 	return yes;
 }
 
@@ -426,7 +426,6 @@ having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
 
 /* A plan, asked of the record of this level. */
 struct question {
-	struct pri_prune *prune;
 	struct stream *stream;
 	struct inquiry *inquiry;
 	unsigned level;
@@ -440,15 +439,15 @@ having_key(const struct question *q, const struct pri_key *asked,
 	struct columns c;
 
 	if (q->level == 1)
-		return having_key1(q->prune, q->stream, asked, interest);
+		return having_key1(q->stream, asked, interest);
 	key = pri_key_either(asked);
-	c = apply_key2(q->prune, q->stream, &key);
+	c = apply_key2(q->stream, &key);
 	/* a segment with an address has its longest prefix: a page or two more, where they cost less than they may save */
 	if (key.kind != PRI_KEY_ADDRESS || (key.len != 4 && key.len != 16) ||
 		count_columns(&c) * LEVEL1_COST <= 2 * KEY_COST)
 		return c;
 	net = pri_key_bytes(PRI_KEY_NET, key.bytes, key.len == 4 ? 3 : 8);
-	return both(c, apply_key2(q->prune, q->stream, &net));
+	return both(c, apply_key2(q->stream, &net));
 }
 
 static struct columns
@@ -588,10 +587,11 @@ ask_level2(const struct question *q)
 
 	if (i->plan->key_count >
 		pages / 4) /* nearly all would be asked for: all in one go */
-		at = read_part(q->prune, r, pri_level2_page_at(&q->stream->level2, 0),
+		at = read_part(q->stream->prune, r,
+			pri_level2_page_at(&q->stream->level2, 0),
 			(size_t)pages * PRI_SLICES_PAGE, &r->part);
 	for (uint32_t page = 0; at && page < pages; page++)
-		keep_page2(q->prune, q->stream, page, at + (size_t)page * PRI_SLICES_PAGE);
+		keep_page2(q->stream, page, at + (size_t)page * PRI_SLICES_PAGE);
 	for (i->rank = 0; i->rank < PRI_RANKS; i->rank++) {
 		if (!i->ranks[i->rank] && (asked || i->rank < PRI_RANKS - 1))
 			continue;
@@ -605,16 +605,16 @@ ask_level2(const struct question *q)
 
 /* false: level 2 excludes the segment. */
 static bool
-level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
+level2_may(struct stream *s, const struct pri_index_stream *known,
 	const struct pri_plan *plan, uint64_t sequence)
 {
 	const struct pri_index_ref *ref = pri_index_find(known, 2, sequence);
-	const struct question q = {p, s, &s->inquiry2, 2};
+	const struct question q = {s, &s->inquiry2, 2};
 	size_t low = 1, high;
 	uint64_t check;
 	unsigned c;
 
-	if (!ref || !take_level2(p, s, ref))
+	if (!ref || !take_level2(s, ref))
 		return true;
 	if (s->inquiry2.plan != plan) {
 		if (!begin_inquiry(&s->inquiry2, plan, first_columns(s->level2.columns)))
@@ -635,11 +635,11 @@ level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream 
 
 /* false: level 1 excludes the segment. Asked of all later segments of its record, too. */
 static bool
-level1_may(struct pri_prune *p, struct stream *s, const struct pri_plan *plan,
+level1_may(struct stream *s, const struct pri_plan *plan,
 	const struct pri_level1_segment *segment)
 {
 	struct inquiry *i = &s->inquiry1;
-	const struct question q = {p, s, i, 1};
+	const struct question q = {s, i, 1};
 	struct columns all = first_columns(s->level1.segments), interest, may;
 
 	if (i->plan != plan && !begin_inquiry(i, plan, all))
@@ -662,25 +662,30 @@ level1_may(struct pri_prune *p, struct stream *s, const struct pri_plan *plan,
 /* ---- the verdict ---- */
 
 struct pri_prune *
-pri_prune_create(struct pri_volume *volume, const struct pri_plans *plans,
+pri_prune_create(struct pri_volume *volume, const struct pri_bpf_set *programs,
 	Packrack__End *stats, struct pr_error *err)
 {
 	struct pri_prune *p = calloc(1, sizeof *p);
 	size_t longest = 1;
 
-	for (size_t i = 0; i < plans->count; i++)
-		if (plans->items[i]->count > longest)
-			longest = plans->items[i]->count;
-	if (p)
-		p->scratch = malloc(longest);
-	if (!p || !p->scratch) {
-		free(p);
+	if (!p) {
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
 	p->volume = volume;
-	p->plans = plans;
 	p->stats = stats;
+	if (pri_plans_create(programs, &p->plans, err) < 0) {
+		pri_prune_destroy(&p);
+		return NULL;
+	}
+	for (size_t i = 0; i < p->plans.count; i++)
+		if (p->plans.items[i]->count > longest)
+			longest = p->plans.items[i]->count;
+	p->scratch = malloc(longest);
+	if (!p->scratch) {
+		pr_error_set(err, "no memory for a query");
+		pri_prune_destroy(&p);
+	}
 	return p;
 }
 
@@ -700,6 +705,7 @@ pri_prune_destroy(struct pri_prune **prune)
 		free(s->inquiry2.nodes);
 		free(s);
 	}
+	pri_plans_free(&p->plans);
 	free(p->streams);
 	free(p->scratch);
 	free(p);
@@ -724,6 +730,7 @@ find_or_add_stream(
 	s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
+	s->prune = p;
 	s->link = link;
 	p->streams[p->count++] = s;
 	return s;
@@ -782,12 +789,12 @@ ask_levels(struct pri_prune *p, const struct pri_plan *plan, uint16_t link,
 		return PRI_PRUNE_READ;
 	if (!time_may(p, plan, entry))
 		verdict = PRI_PRUNE_TIME;
-	else if (!level2_may(p, s, known, plan, entry->sequence))
+	else if (!level2_may(s, known, plan, entry->sequence))
 		verdict = PRI_PRUNE_LEVEL2;
 	if (verdict == PRI_PRUNE_LEVEL1 || !dense) {
-		segment = find_segment(p, s, known, entry, !dense);
+		segment = find_segment(s, known, entry, !dense);
 		if (!segment ||
-			(verdict == PRI_PRUNE_LEVEL1 && level1_may(p, s, plan, segment)))
+			(verdict == PRI_PRUNE_LEVEL1 && level1_may(s, plan, segment)))
 			return PRI_PRUNE_READ;
 	}
 	pri_held_walk_begin(held, dense ? &all : segment, entry->seq_span);
@@ -801,9 +808,9 @@ pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry
 	uint64_t reads = p->stats->index_reads;
 	enum pri_prune_verdict verdict = PRI_PRUNE_READ;
 
-	if (p->plans->count)
+	if (p->plans.count)
 		verdict = ask_levels(
-			p, pri_plans_find(p->plans, entry->linktype), link, entry, held);
+			p, pri_plans_find(&p->plans, entry->linktype), link, entry, held);
 	*did_io = p->stats->index_reads != reads;
 	return verdict;
 }
@@ -818,7 +825,7 @@ pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_e
 	struct stream *s = find_or_add_stream(p, link, &known);
 
 	if (s)
-		segment = find_segment(p, s, known, entry, true);
+		segment = find_segment(s, known, entry, true);
 	*did_io = p->stats->index_reads != reads;
 	if (!segment)
 		return false;

@@ -26,11 +26,9 @@ enum pri_prune_verdict {
 	PRI_PRUNE_TIME, /* the filter's own times exclude it */
 };
 
-/*
- * plans: the caller's, must outlive it. stats: index_reads, index_bytes and index_damaged are counted there.
- */
-struct pri_prune *pri_prune_create(struct pri_volume *volume, const struct pri_plans *plans,
-	Packrack__End *stats, struct pr_error *err);
+/* By the programs' plans. stats: index_reads, index_bytes and index_damaged are counted there. */
+struct pri_prune *pri_prune_create(struct pri_volume *volume,
+	const struct pri_bpf_set *programs, Packrack__End *stats, struct pr_error *err);
 void pri_prune_destroy(struct pri_prune **prune);
 
 /*

@@ -35,9 +35,7 @@ struct pri_query {
 	struct pri_run_context context;
 	struct pri_read_buffer whole; /* of the segment given last */
 	struct pri_range_list coverage;
-	struct pri_plans plans;
-	struct pri_plans direct_plans; /* with relations: where nothing can be related */
-	struct pri_prune *direct_prune;
+	struct pri_prune *direct_prune; /* with relations: where nothing can be related */
 	Packrack__End stats, report; /* report: with what the volume knows */
 };
 
@@ -118,14 +116,10 @@ plan(struct pri_query *q, struct pr_error *err)
 	c->stats = &q->stats;
 	/* what is counted in the index, or searched for in two ways, is not for other threads */
 	c->ahead = !q->spec.relations && !q->spec.tally;
-	if (pri_plans_create(&q->spec.programs, &q->plans, err) < 0)
-		return -1;
-	c->prune = pri_prune_create(q->volume, &q->plans, &q->stats, err);
+	c->prune = pri_prune_create(q->volume, &q->spec.programs, &q->stats, err);
 	if (!c->prune || !q->spec.relations)
 		return c->prune ? 0 : -1;
-	if (pri_plans_create(&q->spec.direct, &q->direct_plans, err) < 0)
-		return -1;
-	q->direct_prune = pri_prune_create(q->volume, &q->direct_plans, &q->stats, err);
+	q->direct_prune = pri_prune_create(q->volume, &q->spec.direct, &q->stats, err);
 	return q->direct_prune ? 0 : -1;
 }
 
@@ -182,9 +176,7 @@ pri_query_destroy(struct pri_query **query)
 		free(q->series[i].coverage);
 	pri_range_list_free(&q->coverage);
 	pri_prune_destroy(&q->context.prune);
-	pri_plans_free(&q->plans);
 	pri_prune_destroy(&q->direct_prune);
-	pri_plans_free(&q->direct_plans);
 	pri_query_spec_free(&q->spec);
 	free(q->readers);
 	free(q->series);
@@ -725,21 +717,17 @@ static int
 add_edge(struct pri_range_list *list, const struct series *s,
 	const struct pri_seq_time *edge, struct pr_error *err)
 {
-	struct pri_range_builder *one;
-	int rc;
-
 	if (!edge->seq)
 		return 0;
-	one = calloc(1, sizeof *one);
-	if (!one)
+	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of stored packets");
-	one->epoch = s->stored->epoch;
-	one->link = s->stored->link;
-	rc = pri_range_builder_add(one, edge->seq, edge->otime, list, err);
-	if (rc == 0)
-		rc = pri_range_builder_end(one, list, err);
-	free(one);
-	return rc;
+	list->items[list->count++] = (struct pri_range){.epoch = s->stored->epoch,
+		.link = s->stored->link,
+		.first = edge->seq,
+		.last = edge->seq,
+		.first_otime = edge->otime,
+		.last_otime = edge->otime};
+	return 0;
 }
 
 int

@@ -336,8 +336,10 @@ pri_serve_drop(struct pri_serve *s, struct pr_rpc *rpc)
 }
 
 void
-pri_serve_tick(struct pri_serve *s)
+pri_serve_tick(void *arg)
 {
+	struct pri_serve *s = arg;
+
 	for (struct job *job = s->jobs; job; job = job->next)
 		if (job->has_peer && !job->done && !pr_rpc_probe(job->rpc, &job->peer))
 			job->done = true;

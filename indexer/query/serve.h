@@ -37,8 +37,8 @@ void pri_serve_message(struct pri_serve *serve, struct pr_rpc *rpc,
 	const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
 /* The connection is gone: drops the queries that came over it. */
 void pri_serve_drop(struct pri_serve *serve, struct pr_rpc *rpc);
-/* Call about every second: drops queries of peers that are gone. */
-void pri_serve_tick(struct pri_serve *serve);
+/* A timer's call, about every second; arg is the struct pri_serve. Drops queries of peers that are gone. */
+void pri_serve_tick(void *arg);
 
 uint64_t pri_serve_queries(const struct pri_serve *serve); /* so far */
 size_t pri_serve_running(const struct pri_serve *serve);

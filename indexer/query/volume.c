@@ -64,9 +64,8 @@ pri_volume_open(
 static void
 close_cursors(struct pri_volume *v)
 {
-	sfs_cursor_close(&v->ledger_cursor);
-	sfs_cursor_close(&v->directory_cursor);
-	sfs_cursor_close(&v->summaries_cursor);
+	for (int i = 0; i < PRI_VOLUME_LISTS; i++)
+		sfs_cursor_close(&v->cursors[i]);
 }
 
 void
@@ -473,15 +472,16 @@ take_directory(struct pri_volume *v, const struct sfs_record *record, struct pr_
 
 /* Takes new records of one of these streams. Returns as pri_volume_refresh. */
 static int
-follow(struct pri_volume *v, struct sfs_cursor **cursor, const char *name,
-	int (*take)(struct pri_volume *, const struct sfs_record *, struct pr_error *),
-	int64_t deadline, struct pr_error *err)
+follow(struct pri_volume *v, int list, int64_t deadline, struct pr_error *err)
 {
+	static const char *const names[PRI_VOLUME_LISTS] = {
+		STREAM_LEDGER, "segments", "summaries"};
+	struct sfs_cursor **cursor = &v->cursors[list];
 	struct sfs_record record;
 	int stream, rc;
 
 	if (!*cursor) {
-		stream = sfs_stream_find(v->sfs, name);
+		stream = sfs_stream_find(v->sfs, names[list]);
 		if (stream < 0)
 			return 0;
 		*cursor = sfs_cursor_open(v->sfs, stream, NULL, err);
@@ -493,7 +493,8 @@ follow(struct pri_volume *v, struct sfs_cursor **cursor, const char *name,
 			v->corrupt++;
 		else if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_DELETED)
 			return -1;
-		if (rc == 1 && take(v, &record, err) < 0)
+		if (rc == 1 && (list == 0 ? take_ledger(v, &record, err)
+					  : take_directory(v, &record, err)) < 0)
 			return -1;
 		if (pr_now_mono() >= deadline)
 			return 1;
@@ -538,21 +539,19 @@ list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err
 int
 pri_volume_refresh(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err)
 {
-	int rc;
+	int lists = v->with_summaries ? PRI_VOLUME_LISTS : PRI_VOLUME_LISTS - 1, rc;
 
 	if (update_streams(v, err) < 0)
 		return -1;
 	/* The ledger first: what it declares was stored before it. */
-	rc = follow(v, &v->ledger_cursor, STREAM_LEDGER, take_ledger, deadline, err);
-	if (rc == 0 && update_streams(v, err) < 0)
-		return -1;
-	if (rc == 0)
-		rc = follow(
-			v, &v->directory_cursor, "segments", take_directory, deadline, err);
-	if (rc == 0 && v->with_summaries)
-		rc = follow(v, &v->summaries_cursor, "summaries", take_directory, deadline,
-			err);
-	return rc == 0 ? list_data(v, all, deadline, err) : rc;
+	for (int i = 0; i < lists; i++) {
+		rc = follow(v, i, deadline, err);
+		if (rc == 0 && i == 0)
+			rc = update_streams(v, err);
+		if (rc != 0)
+			return rc;
+	}
+	return list_data(v, all, deadline, err);
 }
 
 /* ---- what others ask ---- */

@@ -10,6 +10,8 @@
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
 
+#define PRI_VOLUME_LISTS 3
+
 /*
  * A volume as queries see it: its segments, its ledger and its index, kept up to date behind the volume's
  * writer. Segments are listed from the stream "segments"; those that are newer than that (or were lost from it
@@ -25,7 +27,8 @@ struct pri_volume {
 	struct pri_volume_stream *streams;
 	size_t stream_count;
 	bool with_summaries;
-	struct sfs_cursor *ledger_cursor, *directory_cursor, *summaries_cursor;
+	struct sfs_cursor
+		*cursors[PRI_VOLUME_LISTS]; /* of the ledger, segments, summaries */
 	uint64_t ledger_sequence;
 	uint64_t corrupt;
 };

@@ -25,7 +25,7 @@ struct form {
 	}
 
 /* In the order of format.h. */
-#define OF_BLOCK(member) PR_INT(struct sfs_block_header, member)
+#define OF_BLOCK(member) PR_INT(sfs_block_header, member)
 static const struct pr_field block_fields[] = {OF_BLOCK(kind), OF_BLOCK(stream),
 	OF_BLOCK(permission), OF_BLOCK(header_bytes), OF_BLOCK(block), OF_BLOCK(generation),
 	OF_BLOCK(block_number), OF_BLOCK(first_sequence), OF_BLOCK(durable_sequence),
@@ -35,7 +35,7 @@ static const struct pr_field block_fields[] = {OF_BLOCK(kind), OF_BLOCK(stream),
 static const struct form block_form =
 	FORM(struct sfs_block_header, block_fields, SFS_BLOCK_HEADER - BLOCK_FIELDS_AT);
 
-#define OF_ENTRY(member) PR_INT(struct sfs_map_entry, member)
+#define OF_ENTRY(member) PR_INT(sfs_map_entry, member)
 static const struct pr_field map_entry_fields[] = {OF_ENTRY(stream), OF_ENTRY(flags),
 	OF_ENTRY(block), OF_ENTRY(generation), OF_ENTRY(first_sequence),
 	OF_ENTRY(block_number), OF_ENTRY(records), OF_ENTRY(end), OF_ENTRY(min_time),
@@ -43,7 +43,7 @@ static const struct pr_field map_entry_fields[] = {OF_ENTRY(stream), OF_ENTRY(fl
 static const struct form map_entry_form =
 	FORM(struct sfs_map_entry, map_entry_fields, SFS_MAP_ENTRY);
 
-#define OF_STREAM(member) PR_INT(struct sfs_stream, member)
+#define OF_STREAM(member) PR_INT(sfs_stream, member)
 static const struct pr_field stream_fields[] = {OF_STREAM(name), OF_STREAM(id),
 	OF_STREAM(flags), OF_STREAM(permission), PR_ZEROS(4), OF_STREAM(guarantee),
 	OF_STREAM(created), OF_STREAM(oldest_generation), OF_STREAM(first_sequence),
@@ -53,7 +53,7 @@ static const struct pr_field stream_fields[] = {OF_STREAM(name), OF_STREAM(id),
 static const struct form stream_form =
 	FORM(struct sfs_stream, stream_fields, SFS_STREAM_BYTES);
 
-#define OF_ROOT(member) PR_INT(struct sfs_root, member)
+#define OF_ROOT(member) PR_INT(sfs_root, member)
 static const struct pr_field root_fields[] = {OF_ROOT(length), OF_ROOT(hash_kind),
 	OF_ROOT(generation), OF_ROOT(uuid), OF_ROOT(secret), OF_ROOT(created), PR_ZEROS(8),
 	OF_ROOT(block_size), OF_ROOT(map_interval), OF_ROOT(data_start), OF_ROOT(blocks),
@@ -66,21 +66,21 @@ static const struct pr_field root_fields[] = {OF_ROOT(length), OF_ROOT(hash_kind
 static const struct form root_form =
 	FORM(struct sfs_root, root_fields, DEVICES_AT - FIELDS_AT);
 
-#define OF_DEVICE(member) PR_INT(struct sfs_device, member)
+#define OF_DEVICE(member) PR_INT(sfs_device, member)
 static const struct pr_field device_fields[] = {OF_DEVICE(uuid), OF_DEVICE(blocks),
 	OF_DEVICE(flags), PR_ZEROS(4), OF_DEVICE(lost_records)};
 static const struct form device_form = FORM(struct sfs_device, device_fields, 64);
 
 static const struct pr_field set_fields[] = {
-	PR_INT(struct sfs_set, blocks),
-	PR_INT(struct sfs_set, devices),
-	PR_INT(struct sfs_set, tier),
+	PR_INT(sfs_set, blocks),
+	PR_INT(sfs_set, devices),
+	PR_INT(sfs_set, tier),
 };
 static const struct form set_form = FORM(struct sfs_set, set_fields, 32);
 
 static const struct pr_field redo_fields[] = {
-	PR_INT(struct sfs_redo, block),
-	PR_INT(struct sfs_redo, offset),
+	PR_INT(sfs_redo, block),
+	PR_INT(sfs_redo, offset),
 };
 static const struct form redo_form = FORM(struct sfs_redo, redo_fields, SFS_REDO_BYTES);
 

@@ -24,13 +24,13 @@ struct pr_field {
 	uint8_t kind; /* 1, 2, 4, 8: an integer; 9 to 63: so many bytes; else PR_FIELD_... */
 };
 
-#define PR_INT(type, member) PR_FIELD_OF(type, member, sizeof(((type *)0)->member))
+#define PR_INT(type, member) PR_FIELD_OF(type, member, sizeof((struct type *)0)->member)
 #define PR_BYTES(type, member) PR_INT(type, member)
 #define PR_BOOL(type, member) PR_FIELD_OF(type, member, PR_FIELD_BOOL)
 #define PR_NAME(type, member) PR_FIELD_OF(type, member, PR_FIELD_NAME)
 #define PR_FIELD_OF(type, member, kind)                                                    \
 	{                                                                                  \
-		offsetof(type, member), kind                                               \
+		offsetof(struct type, member), kind                                               \
 	}
 
 #define PR_ZEROS(bytes)                                                                    \

@@ -17,101 +17,101 @@
 /* Field order is the wire's; frame.h documents it. All big-endian. */
 
 static const struct pr_field ann_items[] = {
-	PR_NAME(struct pr_ann, name),
-	PR_NAME(struct pr_ann, version),
-	PR_INT(struct pr_ann, disk_total),
-	PR_INT(struct pr_ann, disk_free),
-	PR_INT(struct pr_ann, write_rate),
-	PR_INT(struct pr_ann, buffer_size),
-	PR_INT(struct pr_ann, link_speed),
-	PR_INT(struct pr_ann, mtu),
+	PR_NAME(pr_ann, name),
+	PR_NAME(pr_ann, version),
+	PR_INT(pr_ann, disk_total),
+	PR_INT(pr_ann, disk_free),
+	PR_INT(pr_ann, write_rate),
+	PR_INT(pr_ann, buffer_size),
+	PR_INT(pr_ann, link_speed),
+	PR_INT(pr_ann, mtu),
 };
 
 static const struct pr_field ann_ack_items[] = {
-	PR_INT(struct pr_ann_ack, node),
-	PR_INT(struct pr_ann_ack, hold_ns),
-	PR_INT(struct pr_ann_ack, snaplen),
+	PR_INT(pr_ann_ack, node),
+	PR_INT(pr_ann_ack, hold_ns),
+	PR_INT(pr_ann_ack, snaplen),
 };
 
 static const struct pr_field status_items[] = {
-	PR_INT(struct pr_status, state),
-	PR_INT(struct pr_status, buffer_fill),
-	PR_INT(struct pr_status, ordinal_settled),
-	PR_INT(struct pr_status, frames_received),
-	PR_INT(struct pr_status, bytes_received),
-	PR_INT(struct pr_status, packets_stored),
-	PR_INT(struct pr_status, bytes_stored),
-	PR_INT(struct pr_status, packets_durable),
-	PR_INT(struct pr_status, missing),
-	PR_INT(struct pr_status, stray),
-	PR_INT(struct pr_status, duplicate),
-	PR_INT(struct pr_status, pending),
-	PR_INT(struct pr_status, kernel_drops),
-	PR_INT(struct pr_status, logs_received),
-	PR_INT(struct pr_status, logs_requested),
-	PR_INT(struct pr_status, logs_gone),
-	PR_INT(struct pr_status, disk_total),
-	PR_INT(struct pr_status, disk_free),
-	PR_INT(struct pr_status, write_rate),
-	PR_INT(struct pr_status, command),
-	PR_INT(struct pr_status, command_type),
-	PR_BOOL(struct pr_status, command_result),
+	PR_INT(pr_status, state),
+	PR_INT(pr_status, buffer_fill),
+	PR_INT(pr_status, ordinal_settled),
+	PR_INT(pr_status, frames_received),
+	PR_INT(pr_status, bytes_received),
+	PR_INT(pr_status, packets_stored),
+	PR_INT(pr_status, bytes_stored),
+	PR_INT(pr_status, packets_durable),
+	PR_INT(pr_status, missing),
+	PR_INT(pr_status, stray),
+	PR_INT(pr_status, duplicate),
+	PR_INT(pr_status, pending),
+	PR_INT(pr_status, kernel_drops),
+	PR_INT(pr_status, logs_received),
+	PR_INT(pr_status, logs_requested),
+	PR_INT(pr_status, logs_gone),
+	PR_INT(pr_status, disk_total),
+	PR_INT(pr_status, disk_free),
+	PR_INT(pr_status, write_rate),
+	PR_INT(pr_status, command),
+	PR_INT(pr_status, command_type),
+	PR_BOOL(pr_status, command_result),
 };
 
 static const struct pr_field mark_items[] = {
-	PR_INT(struct pr_mark, said_until),
-	PR_INT(struct pr_mark, next_ordinal),
-	PR_BOOL(struct pr_mark, stopping),
-	PR_INT(struct pr_mark, link_count),
-	PR_INT(struct pr_mark, count),
+	PR_INT(pr_mark, said_until),
+	PR_INT(pr_mark, next_ordinal),
+	PR_BOOL(pr_mark, stopping),
+	PR_INT(pr_mark, link_count),
+	PR_INT(pr_mark, count),
 };
 
 static const struct pr_field mark_link_items[] = {
-	PR_INT(struct pr_mark_link, link),
-	PR_INT(struct pr_mark_link, linktype),
-	PR_INT(struct pr_mark_link, snaplen),
-	PR_BOOL(struct pr_mark_link, ended),
-	PR_INT(struct pr_mark_link, last_seq),
-	PR_INT(struct pr_mark_link, last_otime),
-	PR_INT(struct pr_mark_link, last_log),
-	PR_INT(struct pr_mark_link, assigned),
-	PR_INT(struct pr_mark_link, dropped_kernel),
-	PR_INT(struct pr_mark_link, dropped_interface),
-	PR_INT(struct pr_mark_link, dropped_ring),
-	PR_INT(struct pr_mark_link, dropped_no_node),
-	PR_INT(struct pr_mark_link, dropped_send),
-	PR_INT(struct pr_mark_link, cut),
-	PR_INT(struct pr_mark_link, undelivered_first),
-	PR_INT(struct pr_mark_link, undelivered_last),
-	PR_NAME(struct pr_mark_link, name),
+	PR_INT(pr_mark_link, link),
+	PR_INT(pr_mark_link, linktype),
+	PR_INT(pr_mark_link, snaplen),
+	PR_BOOL(pr_mark_link, ended),
+	PR_INT(pr_mark_link, last_seq),
+	PR_INT(pr_mark_link, last_otime),
+	PR_INT(pr_mark_link, last_log),
+	PR_INT(pr_mark_link, assigned),
+	PR_INT(pr_mark_link, dropped_kernel),
+	PR_INT(pr_mark_link, dropped_interface),
+	PR_INT(pr_mark_link, dropped_ring),
+	PR_INT(pr_mark_link, dropped_no_node),
+	PR_INT(pr_mark_link, dropped_send),
+	PR_INT(pr_mark_link, cut),
+	PR_INT(pr_mark_link, undelivered_first),
+	PR_INT(pr_mark_link, undelivered_last),
+	PR_NAME(pr_mark_link, name),
 };
 const struct pr_field_table pr_mark_link_fields = PR_FIELD_TABLE(mark_link_items);
 
 static const struct pr_field resend_items[] = {
-	PR_INT(struct pr_resend, link),
-	PR_INT(struct pr_resend, first_log),
-	PR_INT(struct pr_resend, last_log),
+	PR_INT(pr_resend, link),
+	PR_INT(pr_resend, first_log),
+	PR_INT(pr_resend, last_log),
 };
 
 static const struct pr_field gone_items[] = {
-	PR_INT(struct pr_gone, link),
-	PR_INT(struct pr_gone, first_log),
-	PR_INT(struct pr_gone, last_log),
-	PR_INT(struct pr_gone, first_seq),
-	PR_INT(struct pr_gone, last_seq),
-	PR_INT(struct pr_gone, first_time),
-	PR_INT(struct pr_gone, last_time),
-	PR_INT(struct pr_gone, count),
+	PR_INT(pr_gone, link),
+	PR_INT(pr_gone, first_log),
+	PR_INT(pr_gone, last_log),
+	PR_INT(pr_gone, first_seq),
+	PR_INT(pr_gone, last_seq),
+	PR_INT(pr_gone, first_time),
+	PR_INT(pr_gone, last_time),
+	PR_INT(pr_gone, count),
 };
 
 static const struct pr_field command_items[] = {
-	PR_INT(struct pr_command, command),
-	PR_INT(struct pr_command, seconds),
+	PR_INT(pr_command, command),
+	PR_INT(pr_command, seconds),
 };
 
 static const struct pr_field port_items[] = {
-	PR_INT(struct pr_port, link),
-	PR_INT(struct pr_port, speed),
+	PR_INT(pr_port, link),
+	PR_INT(pr_port, speed),
 };
 
 /* The wire table: a row a frame type. */
@@ -266,13 +266,13 @@ tag_good(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *pay
 
 /* Bytes 1 to 31 of the header. */
 static const struct pr_field header_items[] = {
-	PR_INT(struct pr_frame_header, type),
-	PR_INT(struct pr_frame_header, flags),
-	PR_INT(struct pr_frame_header, rack),
-	PR_INT(struct pr_frame_header, epoch),
-	PR_INT(struct pr_frame_header, number),
-	PR_INT(struct pr_frame_header, sender_nonce),
-	PR_INT(struct pr_frame_header, receiver_nonce),
+	PR_INT(pr_frame_header, type),
+	PR_INT(pr_frame_header, flags),
+	PR_INT(pr_frame_header, rack),
+	PR_INT(pr_frame_header, epoch),
+	PR_INT(pr_frame_header, number),
+	PR_INT(pr_frame_header, sender_nonce),
+	PR_INT(pr_frame_header, receiver_nonce),
 };
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 #define FIELDS_END 32

@@ -6,53 +6,53 @@
 #define ENTRY_HEADER 4
 
 static const struct pr_field mark_items[] = {
-	PR_INT(struct pr_ledger_mark, epoch),
-	PR_INT(struct pr_ledger_mark, said_until),
-	PR_BOOL(struct pr_ledger_mark, stopping),
+	PR_INT(pr_ledger_mark, epoch),
+	PR_INT(pr_ledger_mark, said_until),
+	PR_BOOL(pr_ledger_mark, stopping),
 };
 
 static const struct pr_field loss_items[] = {
-	PR_INT(struct pr_loss, epoch),
-	PR_INT(struct pr_loss, first_seq),
-	PR_INT(struct pr_loss, last_seq),
-	PR_INT(struct pr_loss, count),
-	PR_INT(struct pr_loss, first_time),
-	PR_INT(struct pr_loss, last_time),
-	PR_INT(struct pr_loss, link),
-	PR_INT(struct pr_loss, reason),
-	PR_BOOL(struct pr_loss, second),
+	PR_INT(pr_loss, epoch),
+	PR_INT(pr_loss, first_seq),
+	PR_INT(pr_loss, last_seq),
+	PR_INT(pr_loss, count),
+	PR_INT(pr_loss, first_time),
+	PR_INT(pr_loss, last_time),
+	PR_INT(pr_loss, link),
+	PR_INT(pr_loss, reason),
+	PR_BOOL(pr_loss, second),
 };
 
 static const struct pr_field boot_items[] = {
-	PR_INT(struct pr_ledger_boot, time),
-	PR_INT(struct pr_ledger_boot, nonce),
-	PR_NAME(struct pr_ledger_boot, name),
+	PR_INT(pr_ledger_boot, time),
+	PR_INT(pr_ledger_boot, nonce),
+	PR_NAME(pr_ledger_boot, name),
 };
 
 static const struct pr_field link_items[] = {
-	PR_INT(struct pr_ledger_link, epoch),
-	PR_INT(struct pr_ledger_link, link),
-	PR_INT(struct pr_ledger_link, linktype),
-	PR_INT(struct pr_ledger_link, snaplen),
-	PR_NAME(struct pr_ledger_link, name),
+	PR_INT(pr_ledger_link, epoch),
+	PR_INT(pr_ledger_link, link),
+	PR_INT(pr_ledger_link, linktype),
+	PR_INT(pr_ledger_link, snaplen),
+	PR_NAME(pr_ledger_link, name),
 };
 
 static const struct pr_field deleted_items[] = {
-	PR_INT(struct pr_ledger_deleted, at),
-	PR_INT(struct pr_ledger_deleted, since),
-	PR_INT(struct pr_ledger_deleted, until),
-	PR_INT(struct pr_ledger_deleted, records),
-	PR_INT(struct pr_ledger_deleted, bytes),
-	PR_INT(struct pr_ledger_deleted, link),
-	PR_INT(struct pr_ledger_deleted, phase),
-	PR_NAME(struct pr_ledger_deleted, by),
-	PR_NAME(struct pr_ledger_deleted, moved_to),
+	PR_INT(pr_ledger_deleted, at),
+	PR_INT(pr_ledger_deleted, since),
+	PR_INT(pr_ledger_deleted, until),
+	PR_INT(pr_ledger_deleted, records),
+	PR_INT(pr_ledger_deleted, bytes),
+	PR_INT(pr_ledger_deleted, link),
+	PR_INT(pr_ledger_deleted, phase),
+	PR_NAME(pr_ledger_deleted, by),
+	PR_NAME(pr_ledger_deleted, moved_to),
 };
 
 static const struct pr_field port_items[] = {
-	PR_INT(struct pr_ledger_port, epoch),
-	PR_INT(struct pr_ledger_port, link),
-	PR_INT(struct pr_ledger_port, speed),
+	PR_INT(pr_ledger_port, epoch),
+	PR_INT(pr_ledger_port, link),
+	PR_INT(pr_ledger_port, speed),
 };
 
 static bool

@@ -10,16 +10,16 @@
 /* The header behind magic and version. */
 #define FIELDS_AT 6
 static const struct pr_field header_items[] = {
-	PR_INT(struct pr_segment_header, linktype),
-	PR_INT(struct pr_segment_header, epoch),
-	PR_INT(struct pr_segment_header, link),
-	PR_INT(struct pr_segment_header, flags),
-	PR_INT(struct pr_segment_header, count),
-	PR_INT(struct pr_segment_header, first_seq),
-	PR_INT(struct pr_segment_header, min_time),
-	PR_INT(struct pr_segment_header, max_time),
-	PR_INT(struct pr_segment_header, first_otime),
-	PR_INT(struct pr_segment_header, last_otime),
+	PR_INT(pr_segment_header, linktype),
+	PR_INT(pr_segment_header, epoch),
+	PR_INT(pr_segment_header, link),
+	PR_INT(pr_segment_header, flags),
+	PR_INT(pr_segment_header, count),
+	PR_INT(pr_segment_header, first_seq),
+	PR_INT(pr_segment_header, min_time),
+	PR_INT(pr_segment_header, max_time),
+	PR_INT(pr_segment_header, first_otime),
+	PR_INT(pr_segment_header, last_otime),
 };
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 

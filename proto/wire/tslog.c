@@ -16,14 +16,14 @@
 #define ENTRY_MAX (1 + 1 + 10 + 10 + 10 + 4 + 1 + 5 + 5 + 2 + 10 + 1 + 13)
 
 static const struct pr_field header_items[] = {
-	PR_INT(struct pr_tslog_header, link),
-	PR_INT(struct pr_tslog_header, flags),
-	PR_INT(struct pr_tslog_header, number),
-	PR_INT(struct pr_tslog_header, first_seq),
-	PR_INT(struct pr_tslog_header, first_ordinal),
-	PR_INT(struct pr_tslog_header, base_time),
-	PR_INT(struct pr_tslog_header, count),
-	PR_INT(struct pr_tslog_header, pairs),
+	PR_INT(pr_tslog_header, link),
+	PR_INT(pr_tslog_header, flags),
+	PR_INT(pr_tslog_header, number),
+	PR_INT(pr_tslog_header, first_seq),
+	PR_INT(pr_tslog_header, first_ordinal),
+	PR_INT(pr_tslog_header, base_time),
+	PR_INT(pr_tslog_header, count),
+	PR_INT(pr_tslog_header, pairs),
 };
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 

@@ -139,7 +139,7 @@ static inline uint64_t
 index_all(bool group)
 {
 	struct pri_volume *view = open_view();
-	struct pri_index_follower *feed = pri_follower_create(view, sink, NULL, &err);
+	struct pri_index_follower *feed = pri_follower_create(view, NULL, sink, NULL, &err);
 	struct pri_follower_stats f;
 
 	do

@@ -68,7 +68,7 @@ START_TEST(what_was_refused_is_offered_again)
 	put_packets(1500, 1);
 	prl_writer_flush(append, &err);
 	view = open_view();
-	feed = pri_follower_create(view, sink, NULL, &err);
+	feed = pri_follower_create(view, NULL, sink, NULL, &err);
 	while (pri_follower_step(feed, INT64_MAX, &err) > 0)
 		;
 	level[1] = level[3] = 0;

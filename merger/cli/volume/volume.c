@@ -626,10 +626,10 @@ inline_index_step(
 			b->path, PRI_VOLUME_CACHED | PRI_VOLUME_SUMMARIES, err);
 		if (!b->view || pri_volume_refresh(b->view, true, INT64_MAX, err) < 0)
 			return -1;
-		b->feed = pri_follower_create(b->view, add_index_record, b, err);
+		b->feed = pri_follower_create(
+			b->view, &b->composites, add_index_record, b, err);
 		if (!b->feed)
 			return -1;
-		pri_follower_composites(b->feed, &b->composites);
 	}
 	do
 		rc = pri_follower_step(b->feed, INT64_MAX, err);
