@@ -22,7 +22,6 @@ struct stream {
 	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
 	int64_t added; /* monotonic: last time that something was */
 	int64_t rested; /* the same, or that the record was finished since */
-	uint64_t lost;
 	uint64_t first; /* sequence that is not recycled yet, as of the last step */
 	struct pr_summary_span
 		unsummarized[UNSUMMARIZED_MAX]; /* without summary in the index */
@@ -218,7 +217,6 @@ pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 		s->waiting.body, s->waiting.length, err);
 	if (rc <= 0)
 		return rc;
-	s->lost += s->waiting.sequence - s->next;
 	if (s->waiting.sequence > s->next)
 		pri_follower_mark_gap(s, s->next, s->waiting.sequence - 1);
 	if (pri_builder_figures(s->builder)->damaged > damaged)
@@ -400,16 +398,12 @@ look(struct pri_index_follower *f, struct pr_error *err)
 		s->last = info.last_sequence;
 		s->first = info.first_sequence ? info.first_sequence : 1;
 		pri_follower_expire(s);
-		if (info.first_sequence > s->next) {
-			s->lost += info.first_sequence - s->next;
+		if (info.first_sequence > s->next)
 			s->next = info.first_sequence;
-		}
 		/* in what was deleted there is nothing to be indexed */
 		while (sfs_stream_deleted(sfs, (int)s->id, s->next, &hole) &&
-			hole.first <= s->next) {
-			s->lost += hole.last + 1 - s->next;
+			hole.first <= s->next)
 			s->next = hole.last + 1;
-		}
 	}
 	return 0;
 }
@@ -484,25 +478,15 @@ pri_follower_finish(struct pri_index_follower *f, bool all, struct pr_error *err
 void
 pri_follower_stats(const struct pri_index_follower *f, struct pri_follower_stats *out)
 {
-	struct pri_builder_figures *to = &out->built;
-
 	*out = (struct pri_follower_stats){0};
 	for (size_t i = 0; i < f->count; i++) {
 		const struct stream *s = f->streams[i];
 		const struct pri_builder_figures *by = pri_builder_figures(s->builder);
 
-		to->segments += by->segments;
-		to->packets += by->packets;
-		to->bytes += by->bytes;
-		to->keys += by->keys;
-		to->wide_keys += by->wide_keys;
-		to->damaged += by->damaged;
-		to->dropped += by->dropped;
-		to->level1_bytes += by->level1_bytes;
-		to->level2_bytes += by->level2_bytes;
-		to->level3_bytes += by->level3_bytes;
-		to->open += by->open;
+		out->segments += by->segments;
+		out->packets += by->packets;
+		out->damaged += by->damaged;
+		out->index_bytes += by->level1_bytes + by->level2_bytes;
 		out->behind += s->last >= s->next ? s->last - s->next + 1 : 0;
-		out->lost += s->lost;
 	}
 }

@@ -49,9 +49,9 @@ void pri_follower_summarized(struct pri_index_follower *feed, uint16_t link,
 uint64_t pri_follower_restarts(const struct pri_index_follower *feed);
 
 struct pri_follower_stats {
-	struct pri_builder_figures built; /* over all streams */
+	/* of what was built, over all streams */
+	uint64_t segments, packets, damaged, index_bytes; /* the index: levels 1 and 2 */
 	uint64_t behind; /* segments that are stored and not indexed */
-	uint64_t lost; /* segments that were recycled or damaged before they were */
 };
 void pri_follower_stats(
 	const struct pri_index_follower *feed, struct pri_follower_stats *out);

@@ -32,14 +32,14 @@ item_at(const struct pri_level1 *l, unsigned index)
 	return l->body + PRI_LEVEL1_HEADER + (size_t)index * PRI_LEVEL1_ITEM;
 }
 
-#define ITEM(member) PR_INT(struct pri_level1_segment, member)
+#define ITEM(member) PR_INT(pri_level1_segment, member)
 static const struct pr_field item_rows[] = {ITEM(proof), ITEM(data_at), ITEM(keyed),
 	PR_ZEROS(3), ITEM(series_len), ITEM(series_width), ITEM(held_form), ITEM(held_len),
 	ITEM(len_min), ITEM(len_max), ITEM(sport_min), ITEM(sport_max), ITEM(dport_min),
 	ITEM(dport_max), ITEM(ports), ITEM(octets)};
 static const struct pr_field_table item_fields = PR_FIELD_TABLE(item_rows);
 
-#define HEAD(member) PR_INT(struct pri_level1, member)
+#define HEAD(member) PR_INT(pri_level1, member)
 #define COMPOSITES 28
 static const struct pr_field head_rows[] = {PR_ZEROS(6), HEAD(link), HEAD(first_sequence),
 	HEAD(segments), HEAD(tops), HEAD(tops_at), HEAD(packets_short), PR_ZEROS(4),

@@ -315,21 +315,15 @@ pri_catalog_free(struct pri_catalog *catalog)
 
 /* ---- the ledger view ---- */
 
-static int
-compare_series(const struct pri_series_ledger *series, uint64_t epoch, uint16_t link)
-{
-	if (series->epoch != epoch)
-		return series->epoch < epoch ? -1 : 1;
-	return series->link < link ? -1 : series->link > link;
-}
-
 /* Where (epoch, link) is, or would be. */
 static size_t
 ledger_position(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
 {
+	struct pri_series_ledger *const *s = ledger->series;
 	size_t low = 0, high = ledger->count;
 
-	PR_ARRAY_SEARCH(low, high, compare_series(ledger->series[mid], epoch, link) < 0);
+	PR_ARRAY_SEARCH(low, high,
+		s[mid]->epoch < epoch || (s[mid]->epoch == epoch && s[mid]->link < link));
 	return low;
 }
 
@@ -337,10 +331,9 @@ struct pri_series_ledger *
 pri_ledger_view_find(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
 {
 	size_t at = ledger_position(ledger, epoch, link);
+	struct pri_series_ledger *s = at < ledger->count ? ledger->series[at] : NULL;
 
-	if (at < ledger->count && compare_series(ledger->series[at], epoch, link) == 0)
-		return ledger->series[at];
-	return NULL;
+	return s && s->epoch == epoch && s->link == link ? s : NULL;
 }
 
 static struct pri_series_ledger *

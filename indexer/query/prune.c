@@ -815,21 +815,19 @@ pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry
 	return verdict;
 }
 
-bool
+const struct pri_level1_segment *
 pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
-	struct pri_level1_segment *out, const struct pri_level1 **record, bool *did_io)
+	const struct pri_level1 **record, bool *did_io)
 {
 	uint64_t reads = p->stats->index_reads;
 	const struct pri_level1_segment *segment = NULL;
 	const struct pri_index_stream *known;
 	struct stream *s = find_or_add_stream(p, link, &known);
 
-	if (s)
+	if (s) {
 		segment = find_segment(s, known, entry, true);
+		*record = &s->level1;
+	}
 	*did_io = p->stats->index_reads != reads;
-	if (!segment)
-		return false;
-	*out = *segment;
-	*record = &s->level1;
-	return true;
+	return segment;
 }

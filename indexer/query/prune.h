@@ -39,12 +39,9 @@ void pri_prune_destroy(struct pri_prune **prune);
 enum pri_prune_verdict pri_prune_ask(struct pri_prune *prune, uint16_t link,
 	const struct pri_segment_entry *entry, struct pri_held_walk *held, bool *did_io);
 
-/*
- * What level 1 knows of a segment, and in *record the whole record; valid until the next call. false:
- * nothing is known.
- */
-bool pri_prune_segment(struct pri_prune *prune, uint16_t link,
-	const struct pri_segment_entry *entry, struct pri_level1_segment *out,
-	const struct pri_level1 **record, bool *did_io);
+/* What level 1 knows of a segment, and in *record the whole record; valid until the next call. NULL: nothing. */
+const struct pri_level1_segment *pri_prune_segment(struct pri_prune *prune, uint16_t link,
+	const struct pri_segment_entry *entry, const struct pri_level1 **record,
+	bool *did_io);
 
 #endif

@@ -208,6 +208,15 @@ prepare_coverage(struct series *s, struct pr_error *err)
 	return 0;
 }
 
+static inline int
+cover(struct pri_query *q, struct series *s, uint64_t seq, int64_t otime,
+	struct pr_error *err)
+{
+	if (prepare_coverage(s, err) < 0)
+		return -1;
+	return pri_range_builder_add(s->coverage, seq, otime, &q->coverage, err);
+}
+
 /* A packet within the range is covered; one outside may be the nearest. */
 static int
 cover_packet(struct pri_query *q, struct series *s, const struct pr_packet *p,
@@ -217,20 +226,17 @@ cover_packet(struct pri_query *q, struct series *s, const struct pr_packet *p,
 
 	if (s->stored->strays)
 		return 0;
+	if (p->otime >= b->since && p->otime <= b->until)
+		return cover(q, s, p->seq, p->otime, err);
 	if (p->otime < b->since) {
 		if (p->seq > b->lower.seq)
 			b->lower = (struct pri_seq_time){p->seq, p->otime};
 		return 0;
 	}
-	if (p->otime > b->until) {
-		s->passed = true;
-		if (!b->upper.seq || p->seq < b->upper.seq)
-			b->upper = (struct pri_seq_time){p->seq, p->otime};
-		return 0;
-	}
-	if (prepare_coverage(s, err) < 0)
-		return -1;
-	return pri_range_builder_add(s->coverage, p->seq, p->otime, &q->coverage, err);
+	s->passed = true;
+	if (!b->upper.seq || p->seq < b->upper.seq)
+		b->upper = (struct pri_seq_time){p->seq, p->otime};
+	return 0;
 }
 
 /* All seqs of the reader's segment, which has no holes, are covered. */
@@ -248,24 +254,25 @@ cover_segment(struct pri_query *q, const struct pri_run_reader *r, struct pr_err
 
 /* The seqs of the segment that waits are covered, and it is passed over. 1; -1: no memory. */
 static int
-pass_segment(struct pri_query *q, struct pri_run_reader *r, struct pri_held_walk *held,
-	struct pr_error *err)
+pass_segment(struct pri_query *q, struct pri_run_reader *r, enum pri_prune_verdict why,
+	struct pri_held_walk *held, struct pr_error *err)
 {
-	struct series *s = &q->series[r->index];
 	const struct pri_segment_entry *e = &r->entry;
-	bool first = true;
+	int64_t otime = e->first_otime;
 	uint64_t seq;
 
+	q->stats.skipped_segments++;
+	q->stats.skipped_level2 += why == PRI_PRUNE_LEVEL2;
+	q->stats.skipped_level1 += why == PRI_PRUNE_LEVEL1;
+	q->stats.skipped_linktype += why == PRI_PRUNE_LINKTYPE;
+	q->stats.skipped_bytes += e->handle.length;
 	if (held->form == PRI_HELD_ALL) {
 		if (cover_segment(q, r, err) < 0)
 			return -1;
 	} else {
-		if (prepare_coverage(s, err) < 0)
-			return -1;
-		for (; pri_held_walk_next(held, &seq); first = false)
-			if (pri_range_builder_add(s->coverage, e->first_seq + seq,
-				    first ? e->first_otime : e->last_otime, &q->coverage,
-				    err) < 0)
+		for (; pri_held_walk_next(held, &seq); otime = e->last_otime)
+			if (cover(q, &q->series[r->index], e->first_seq + seq, otime, err) <
+				0)
 				return -1;
 	}
 	r->state = PRI_RUN_WAITING;
@@ -304,16 +311,12 @@ static int
 pass_counted(struct pri_query *q, struct pri_run_reader *r,
 	const struct pri_level1_segment *s, struct pr_error *err)
 {
-	uint64_t packets = r->entry.count;
 	struct pri_held_walk held;
 
-	q->stats.matched += packets;
-	q->stats.counted_packets += packets;
-	q->stats.skipped_segments++;
-	q->stats.skipped_level1++;
-	q->stats.skipped_bytes += r->entry.handle.length;
+	q->stats.matched += r->entry.count;
+	q->stats.counted_packets += r->entry.count;
 	pri_held_walk_begin(&held, s, r->entry.seq_span);
-	return pass_segment(q, r, &held, err);
+	return pass_segment(q, r, PRI_PRUNE_LEVEL1, &held, err);
 }
 
 /* The step that a whole interval of the series lies in; false: its packets may be in several. */
@@ -462,16 +465,15 @@ count_from_index(
 {
 	bool hosts = q->spec.tally_key == PRI_TALLY_KEY_HOST && !q->spec.exact;
 	struct series *series = &q->series[r->index];
+	const struct pri_level1_segment *s;
 	const struct pri_level1 *batch;
-	struct pri_level1_segment s;
 	struct batch_sums sums;
 
-	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts) ||
-		!pri_prune_segment(
-			q->context.prune, r->series->link, &r->entry, &s, &batch, did_io))
+	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts))
 		return 0;
-	if (!hosts)
-		return count_series(q, r, &s, err);
+	s = pri_prune_segment(q->context.prune, r->series->link, &r->entry, &batch, did_io);
+	if (!s || !hosts)
+		return s ? count_series(q, r, s, err) : 0;
 	if (r->entry.sequence >= series->counted) {
 		if (!batch_serves(r, batch, &sums))
 			return 0;
@@ -479,7 +481,7 @@ count_from_index(
 			return -1;
 		series->counted = batch->first_sequence + batch->segments;
 	}
-	return pass_counted(q, r, &s, err);
+	return pass_counted(q, r, s, err);
 }
 
 /* ---- skipping segments ---- */
@@ -508,16 +510,10 @@ skip_segment(
 		verdict = pri_prune_ask(q->direct_prune, r->series->link, e, &held, did_io);
 	else
 		verdict = pri_run_reader_ask(r, &held, did_io);
-	if (verdict == PRI_PRUNE_READ) {
-		r->state = PRI_RUN_MUST_READ;
-		return 0;
-	}
-	q->stats.skipped_segments++;
-	q->stats.skipped_level2 += verdict == PRI_PRUNE_LEVEL2;
-	q->stats.skipped_level1 += verdict == PRI_PRUNE_LEVEL1;
-	q->stats.skipped_linktype += verdict == PRI_PRUNE_LINKTYPE;
-	q->stats.skipped_bytes += e->handle.length;
-	return pass_segment(q, r, &held, err);
+	if (verdict != PRI_PRUNE_READ)
+		return pass_segment(q, r, verdict, &held, err);
+	r->state = PRI_RUN_MUST_READ;
+	return 0;
 }
 
 /* Opens the segment that waits. -1: no memory. */
@@ -665,11 +661,8 @@ pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
 	r->not_whole = !pri_run_reader_verify(r, &walk, &last);
 	if (r->not_whole)
 		return 0;
-	if (prepare_coverage(s, err) < 0)
-		return -1;
 	while (pr_segment_walk_next(&walk, &p) == 1)
-		if (pri_range_builder_add(s->coverage, r->reader.header.first_seq + p.seq,
-			    p.otime, &q->coverage, err) < 0)
+		if (cover(q, s, r->reader.header.first_seq + p.seq, p.otime, err) < 0)
 			return -1;
 	q->stats.scanned_packets += r->reader.header.count;
 	q->stats.matched += r->reader.header.count;
@@ -721,7 +714,7 @@ add_edge(struct pri_range_list *list, const struct series *s,
 		return 0;
 	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of stored packets");
-	list->items[list->count++] = (struct pri_range){.epoch = s->stored->epoch,
+	list->items[list->count++] = (struct pr_summary_run){.epoch = s->stored->epoch,
 		.link = s->stored->link,
 		.first = edge->seq,
 		.last = edge->seq,

@@ -63,24 +63,25 @@ pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *
 
 /* The header behind magic and version, up to the check. */
 #define FIELDS_AT 6
+#define OF(member) PR_INT(pr_summary, member)
 static const struct pr_field header_items[] = {
-	PR_INT(pr_summary, span.link),
-	PR_INT(pr_summary, span.first_sequence),
-	PR_INT(pr_summary, span.segments),
-	PR_INT(pr_summary, log2),
-	PR_INT(pr_summary, flags),
-	PR_INT(pr_summary, reserved),
-	PR_INT(pr_summary, span.epoch),
-	PR_INT(pr_summary, span.first_seq),
-	PR_INT(pr_summary, span.last_seq),
-	PR_INT(pr_summary, span.packets),
-	PR_INT(pr_summary, span.first_otime),
-	PR_INT(pr_summary, span.last_otime),
-	PR_INT(pr_summary, span.min_time),
-	PR_INT(pr_summary, span.max_time),
-	PR_INT(pr_summary, keys),
-	PR_INT(pr_summary, run_count),
-	PR_INT(pr_summary, runs_len),
+	OF(span.link),
+	OF(span.first_sequence),
+	OF(span.segments),
+	OF(log2),
+	OF(flags),
+	OF(reserved),
+	OF(span.epoch),
+	OF(span.first_seq),
+	OF(span.last_seq),
+	OF(span.packets),
+	OF(span.first_otime),
+	OF(span.last_otime),
+	OF(span.min_time),
+	OF(span.max_time),
+	OF(keys),
+	OF(run_count),
+	OF(runs_len),
 };
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 

@@ -151,10 +151,10 @@ index_all(bool group)
 	ck_assert_int_eq(pri_follower_finish(feed, group, &err), 1);
 	pri_follower_stats(feed, &f);
 	ck_assert_uint_eq(f.behind, 0);
-	ck_assert_uint_eq(f.built.damaged, 0);
+	ck_assert_uint_eq(f.damaged, 0);
 	pri_follower_destroy(&feed);
 	pri_volume_close(&view);
-	return f.built.segments;
+	return f.segments;
 }
 
 #endif

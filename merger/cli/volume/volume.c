@@ -653,7 +653,6 @@ volume_index(struct volume_call *c, struct pr_error *err)
 	struct pri_follower_stats f = {0};
 	struct volume_writer writer;
 	int rc = volume_writer_open(&writer, c->volume, true, err);
-	uint64_t bytes;
 
 	if (rc == 0)
 		rc = inline_index_step(&index, writer.append, true, err);
@@ -665,16 +664,15 @@ volume_index(struct volume_call *c, struct pr_error *err)
 	volume_writer_close(&writer);
 	if (rc < 0)
 		return -1;
-	bytes = f.built.level1_bytes + f.built.level2_bytes;
 	if (c->form == RENDER_TEXT) {
 		printf("%s: %" PRIu64 " segments indexed, %" PRIu64 " bytes of index\n",
-			c->volume, f.built.segments, bytes);
+			c->volume, f.segments, f.index_bytes);
 		return 0;
 	}
 	c->r = render_begin(stdout, c->form);
 	render_string(c->r, "path", c->volume);
-	RENDER_UINTS(c->r, {"segments", f.built.segments}, {"packets", f.built.packets},
-		{"index_bytes", bytes}, {"damaged_segments", f.built.damaged});
+	RENDER_UINTS(c->r, {"segments", f.segments}, {"packets", f.packets},
+		{"index_bytes", f.index_bytes}, {"damaged_segments", f.damaged});
 	return 0;
 }
 
