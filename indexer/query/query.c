@@ -661,9 +661,17 @@ pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
 	r->not_whole = !pri_run_reader_verify(r, &walk, &last);
 	if (r->not_whole)
 		return 0;
-	while (pr_segment_walk_next(&walk, &p) == 1)
-		if (cover(q, s, r->reader.header.first_seq + p.seq, p.otime, err) < 0)
+	if (last.seq - r->packet.seq == r->reader.header.count - 1 &&
+		last.seq == pri_entry_last_seq(&r->entry) &&
+		last.otime == r->entry.last_otime) {
+		if (cover_segment(q, r, err) < 0)
 			return -1;
+	} else {
+		while (pr_segment_walk_next(&walk, &p) == 1)
+			if (cover(q, s, r->reader.header.first_seq + p.seq, p.otime, err) <
+				0)
+				return -1;
+	}
 	q->stats.scanned_packets += r->reader.header.count;
 	q->stats.matched += r->reader.header.count;
 	*body = r->body;
