@@ -30,7 +30,7 @@ struct pr_field {
 #define PR_NAME(type, member) PR_FIELD_OF(type, member, PR_FIELD_NAME)
 #define PR_FIELD_OF(type, member, kind)                                                    \
 	{                                                                                  \
-		offsetof(struct type, member), kind                                               \
+		offsetof(struct type, member), kind                                        \
 	}
 
 #define PR_ZEROS(bytes)                                                                    \
