@@ -197,7 +197,7 @@ tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
 }
 
 void
-sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
+sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind)
 {
 	struct sfs_writer *w = sfs->w;
 	bool timed = kind != SFS_FLUSH_FULL;
@@ -221,7 +221,7 @@ sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 	}
 	if (timed)
 		w->since_flush = 0;
-	w->checkpoint = checkpoint || w->checkpoint_wanted;
+	w->checkpoint = !timed || w->checkpoint_wanted;
 	w->checkpoint_wanted = false;
 	w->flush_position = sfs_frontier_position(&w->frontier);
 	w->flush_parity ^= 1;
@@ -406,7 +406,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 	sfs_drop_lost_blocks(sfs);
 	/* pads the tails: before this one is measured, never after */
 	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
-		sfs_flush_start(sfs, SFS_FLUSH_FULL, true);
+		sfs_flush_start(sfs, SFS_FLUSH_FULL);
 	uint64_t start = tail->fill;
 	if (reserve && tail->waiting > 0)
 		start = sfs_sector_up(start);
@@ -514,7 +514,7 @@ sfs_flush(struct sfs *sfs, struct pr_error *err)
 	retry_failed(sfs);
 	if (sfs_flush_finish(sfs, err) < 0 && sfs->w->state != SFS_IDLE)
 		return SFS_ERROR;
-	sfs_flush_start(sfs, SFS_FLUSH_ALL, false);
+	sfs_flush_start(sfs, SFS_FLUSH_ALL);
 	return sfs_flush_finish(sfs, err);
 }
 
@@ -534,7 +534,7 @@ flush_in_time(struct sfs *sfs, int64_t since)
 		     since < w->flush_interval / 4 * 3 && w->since_flush > 0 &&
 		     w->since_flush >= pads * SFS_SECTOR * 100;
 	if (!later)
-		sfs_flush_start(sfs, w->put_off ? SFS_FLUSH_ALL : SFS_FLUSH_AGED, false);
+		sfs_flush_start(sfs, w->put_off ? SFS_FLUSH_ALL : SFS_FLUSH_AGED);
 	w->put_off = later;
 }
 

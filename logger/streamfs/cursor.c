@@ -18,7 +18,14 @@ struct sfs_cursor {
 	uint32_t have_from, have;
 	uint64_t have_generation;
 	bool passed_block; /* walks: worth reading ahead */
-	struct sfs_ahead *ahead; /* NULL: not so far, or not to be had */
+	uint32_t ahead; /* blocks that may be read ahead; 0: not so far, or not to be had */
+	struct ahead_block {
+		struct sfs_request r; /* first: what the queue gives back is this */
+		uint32_t block;
+		uint64_t generation; /* 0: nothing of use in here */
+		bool busy;
+		uint8_t *buf; /* of a block, made when first needed */
+	} at[SFS_AHEAD_BLOCKS];
 };
 
 /* ---- read-ahead ---- */
@@ -28,22 +35,7 @@ struct sfs_cursor {
  * read while the caller is busy with its records, at most SFS_AHEAD_BYTES of them. Nothing that was
  * read ahead is believed before the cursor has proved it, as it does with what it reads itself. Not
  * before a walk has passed a whole block, and not while the volume's writer is behind.
- */
-struct ahead_block {
-	struct sfs_request r; /* first: what the queue gives back is this */
-	uint32_t block;
-	uint64_t generation; /* 0: nothing of use in here */
-	bool busy;
-	uint8_t *buf; /* of a block, made when first needed */
-};
-
-struct sfs_ahead {
-	struct sfs *sfs;
-	struct ahead_block at[SFS_AHEAD_BLOCKS];
-	uint32_t count;
-};
-
-/*
+ *
  * Above half of its memory under way, the writer is behind: reads from its devices wait, but not
  * for ever, as it may be so for hours. A read comes through every 0.3 ms or so at the worst.
  */
@@ -87,50 +79,33 @@ sfs_reads_settle(struct sfs *sfs)
 		reap(sfs, true);
 }
 
-/* NULL: there is no memory, or no way to read without waiting; the cursor goes on by itself. */
-static struct sfs_ahead *
-ahead_create(struct sfs *sfs)
-{
-	struct sfs_ahead *a = calloc(1, sizeof(*a));
-	if (!a || (!sfs->reads.ops &&
-			  sfs_open_queue(sfs, &sfs->reads, SFS_QUEUE_ANY, NULL) < 0)) {
-		free(a);
-		return NULL;
-	}
-	a->sfs = sfs;
-	uint32_t fit = SFS_AHEAD_BYTES / sfs->root.block_size;
-	fit = fit > 0 ? fit : 1;
-	a->count = fit < SFS_AHEAD_BLOCKS ? fit : SFS_AHEAD_BLOCKS;
-	return a;
-}
-
 static struct ahead_block *
-find(struct sfs_ahead *a, uint32_t block, uint64_t generation)
+find(struct sfs_cursor *c, uint32_t block, uint64_t generation)
 {
-	for (uint32_t i = 0; i < a->count; i++)
-		if (a->at[i].generation == generation && a->at[i].block == block)
-			return &a->at[i];
+	for (uint32_t i = 0; i < c->ahead; i++)
+		if (c->at[i].generation == generation && c->at[i].block == block)
+			return &c->at[i];
 	return NULL;
 }
 
 /* One that holds nothing, or what the cursor has passed. */
 static struct ahead_block *
-unused(struct sfs_ahead *a, uint64_t passed)
+unused(struct sfs_cursor *c, uint64_t passed)
 {
-	for (uint32_t i = 0; i < a->count; i++)
-		if (!a->at[i].busy && a->at[i].generation <= passed)
-			return &a->at[i];
+	for (uint32_t i = 0; i < c->ahead; i++)
+		if (!c->at[i].busy && c->at[i].generation <= passed)
+			return &c->at[i];
 	return NULL;
 }
 
 /* The cursor is in the block that this is the entry of: starts reading those behind it. */
 static void
-ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
+ahead_start(struct sfs_cursor *c, const struct sfs_entry *e)
 {
-	struct sfs *sfs = a->sfs;
+	struct sfs *sfs = c->sfs;
 	struct sfs_entry at = *e, n;
 	reap(sfs, false);
-	for (uint32_t i = 0; i < a->count && !writer_behind(sfs); i++) {
+	for (uint32_t i = 0; i < c->ahead && !writer_behind(sfs); i++) {
 		uint32_t block = at.next;
 		if (block == SFS_NONE || !sfs_view_entry(sfs, block, &n) ||
 			n.stream != e->stream || n.generation <= at.generation)
@@ -138,9 +113,9 @@ ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
 		at = n;
 		/* blocks in shared memory are copied from there, and the open one grows */
 		if (n.state != SFS_SEALED || n.slot != SFS_NONE ||
-			(n.flags & SFS_ENTRY_CUT) || find(a, block, n.generation))
+			(n.flags & SFS_ENTRY_CUT) || find(c, block, n.generation))
 			continue;
-		struct ahead_block *b = unused(a, e->generation);
+		struct ahead_block *b = unused(c, e->generation);
 		if (b && !b->buf)
 			b->buf = sfs_read_buffer(sfs->root.block_size);
 		if (!b || !b->buf)
@@ -161,22 +136,22 @@ ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
 }
 
 /*
- * Gives the block's bytes in exchange for *buf, when they were read ahead; waits for a read under
- * way.
+ * Exchanges the cursor's buffer for its block's bytes, when they were read ahead; waits for a read
+ * under way.
  */
 static bool
-ahead_take(struct sfs_ahead *a, uint32_t block, const struct sfs_entry *e, uint8_t **buf)
+ahead_take(struct sfs_cursor *c, const struct sfs_entry *e)
 {
-	struct ahead_block *b = find(a, block, e->generation);
+	struct ahead_block *b = find(c, c->block, e->generation);
 	if (!b)
 		return false;
 	while (b->busy)
-		reap(a->sfs, true);
+		reap(c->sfs, true);
 	if (b->generation == 0 || b->r.len < e->end)
 		return false;
 	uint8_t *mine = b->buf;
-	b->buf = *buf;
-	*buf = mine;
+	b->buf = c->buf;
+	c->buf = mine;
 	b->generation = 0;
 	return true;
 }
@@ -243,15 +218,13 @@ sfs_cursor_close(struct sfs_cursor **cursor)
 {
 	struct sfs_cursor *c = *cursor;
 	*cursor = NULL;
-	if (!c)
-		return;
-	for (uint32_t i = 0; c->ahead && i < c->ahead->count; i++) {
-		while (c->ahead->at[i].busy)
+	for (uint32_t i = 0; c && i < c->ahead; i++) {
+		while (c->at[i].busy)
 			reap(c->sfs, true);
-		free(c->ahead->at[i].buf);
+		free(c->at[i].buf);
 	}
-	free(c->ahead);
-	free(c->buf);
+	if (c)
+		free(c->buf);
 	free(c);
 }
 
@@ -376,18 +349,25 @@ look(const struct sfs_cursor *c, const struct sfs_entry *e, struct sfs_record_he
 static int
 fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
+	struct sfs *sfs = c->sfs;
 	c->have_generation = 0;
 	if (c->offset >= e->end)
 		return SFS_OK;
-	if (!c->ahead || !ahead_take(c->ahead, c->block, e, &c->buf)) {
-		int rc = sfs_fetch(c->sfs, c->block, e, c->offset, e->end, c->buf, err);
+	if (!ahead_take(c, e)) {
+		int rc = sfs_fetch(sfs, c->block, e, c->offset, e->end, c->buf, err);
 		if (rc != SFS_OK)
 			return rc;
 	}
-	if (c->passed_block && !c->ahead)
-		c->ahead = ahead_create(c->sfs);
-	if (c->ahead)
-		ahead_start(c->ahead, e);
+	/* without a way to read ahead, the cursor goes on by itself */
+	if (c->passed_block && c->ahead == 0 &&
+		(sfs->reads.ops ||
+			sfs_open_queue(sfs, &sfs->reads, SFS_QUEUE_ANY, NULL) == 0)) {
+		uint32_t fit = SFS_AHEAD_BYTES / sfs->root.block_size;
+		fit = fit > 0 ? fit : 1;
+		c->ahead = fit < SFS_AHEAD_BLOCKS ? fit : SFS_AHEAD_BLOCKS;
+	}
+	if (c->ahead > 0)
+		ahead_start(c, e);
 	c->have_generation = e->generation;
 	c->have_from = c->offset;
 	c->have = e->end;

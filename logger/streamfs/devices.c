@@ -144,7 +144,7 @@ lose_block(struct sfs *sfs, uint32_t block)
 	/* its slot is free when the last request that reads it has come back */
 	if (e->state == SFS_OPEN) {
 		if (tail->slot != SFS_NONE)
-			sfs->w->slot[tail->slot].state = SFS_SLOT_SEALED;
+			sfs->w->slot[tail->slot].open = false;
 		tail->block = tail->slot = SFS_NONE;
 		tail->fill = tail->submitted = tail->waiting = tail->partial = 0;
 	}

@@ -30,12 +30,11 @@ struct sfs_tail {
 	uint64_t lost_until; /* the last record that a device took along */
 };
 
-enum sfs_slot_state { SFS_SLOT_FREE, SFS_SLOT_OPEN, SFS_SLOT_SEALED };
 struct sfs_slot {
 	uint32_t block, stream;
-	enum sfs_slot_state state;
+	bool open; /* of the stream's open block */
 	uint32_t in_flight; /* writes under way */
-	uint64_t used; /* clock of last use */
+	uint64_t used; /* clock of last use; 0: it is free */
 };
 
 enum sfs_flush_state {
@@ -251,8 +250,9 @@ int sfs_write_block(struct sfs *sfs, uint64_t block, uint32_t from, const uint8_
 	size_t len, struct pr_error *err);
 bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
 /*
- * Reads a block's header. Where it is damaged, the block's first record or a repair's note say what
- * the block is; header fields that they do not know are 0.
+ * Reads the header of a block with records. Where it is damaged, the block's first record or a
+ * repair's note say what the block is; header fields that they do not know are 0. False: it is a
+ * map, or nobody knows.
  */
 bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
 /* A walk over the records in a block's bytes. */
@@ -390,7 +390,7 @@ enum sfs_flush_kind {
 	SFS_FLUSH_AGED, /* records that were there at the last flush of this kind */
 	SFS_FLUSH_FULL, /* none: a checkpoint, which only wants each block's header on the device */
 };
-void sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint);
+void sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind);
 /* Waits until the present flush is done. */
 int sfs_flush_finish(struct sfs *sfs, struct pr_error *err);
 /* Handles completions; wait: at least one, when any is in flight. False: nothing has changed. */

@@ -59,7 +59,7 @@ sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 	bool readable = sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0;
 	struct sfs_record_header r;
 	if (readable && sfs_block_decode(&sfs->key, buf, block, out))
-		return true;
+		return out->kind == SFS_KIND_DATA;
 	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA, .block = block};
 	if (readable &&
 		sfs_record_identify(&sfs->key, block, SFS_BLOCK_HEADER,

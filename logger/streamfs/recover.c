@@ -162,7 +162,7 @@ load_header(struct sfs_recovery *r, uint64_t block)
 	struct sfs_block_header h;
 	if (e->state == SFS_LOST)
 		return;
-	bool good = sfs_read_identity(sfs, block, &h) && h.kind == SFS_KIND_DATA;
+	bool good = sfs_read_identity(sfs, block, &h);
 	struct sfs_map_entry m = {
 		.stream = h.stream,
 		.flags = SFS_MAP_OPEN,
@@ -282,8 +282,9 @@ apply_listed(struct sfs_recovery *r)
 	}
 }
 
+/* -1: no memory. */
 static int
-load_blocks(struct sfs_recovery *r, struct pr_error *err)
+load_blocks(struct sfs_recovery *r)
 {
 	const struct sfs_root *root = &r->sfs->root;
 	const uint32_t both = SFS_ROOT_CLEAN | SFS_ROOT_LISTED, step = root->map_interval;
@@ -292,7 +293,7 @@ load_blocks(struct sfs_recovery *r, struct pr_error *err)
 		announce(r->sfs, map, SFS_MAP_FIRST);
 	for (uint64_t first = 0; first < root->blocks; first += step)
 		if (load_interval(r, first) < 0)
-			return pr_error_set(err, "no memory to open the volume");
+			return -1;
 	if (r->late_count)
 		qsort(r->late, r->late_count, sizeof(*r->late), by_map_generation);
 	/*
@@ -307,8 +308,7 @@ load_blocks(struct sfs_recovery *r, struct pr_error *err)
 		if (!(e->flags & SFS_ENTRY_UNSURE))
 			continue;
 		/* the map says "open": its header knows whether it was ever begun there */
-		bool good = sfs_read_identity(r->sfs, r->open[i], &h) &&
-			    h.kind == SFS_KIND_DATA;
+		bool good = sfs_read_identity(r->sfs, r->open[i], &h);
 		if (good && h.generation == e->generation && h.stream == e->stream)
 			note_header(r, &h);
 		else if (good || !was_durable(r, e))
@@ -522,14 +522,15 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 	}
 }
 
+/* -1: no memory. */
 static int
-chain_all(struct sfs_recovery *r, struct pr_error *err)
+chain_all(struct sfs_recovery *r)
 {
 	struct sfs_table *t = &r->sfs->table;
 	size_t count = 0;
 	uint32_t *all = malloc((t->blocks + 1) * sizeof(*all));
 	if (!all)
-		return pr_error_set(err, "no memory to open the volume");
+		return -1;
 	for (uint32_t b = 0; b < t->blocks; b++)
 		if (t->entry[b].state == SFS_SEALED)
 			all[count++] = b;
@@ -595,14 +596,10 @@ sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 	struct sfs_recovery r = {.sfs = sfs, .streams = streams};
 	struct sfs_root *root = &sfs->root;
 	sfs->table_valid = false;
+	if (prepare_table(&r, err) < 0)
+		return -1;
 	r.buf = sfs_read_buffer(root->block_size);
-	int rc = r.buf ? prepare_table(&r, err)
-		       : pr_error_set(err, "no memory to open the volume");
-	if (rc == 0)
-		rc = load_blocks(&r, err);
-	if (rc == 0)
-		rc = chain_all(&r, err);
-	if (rc == 0) {
+	if (r.buf && load_blocks(&r) == 0 && chain_all(&r) == 0) {
 		/* the frontier goes on behind the newest block, if any was written since the root */
 		uint64_t ahead =
 			sfs_order_ahead(&sfs->table.order, r.newest_block, root->frontier);
@@ -616,5 +613,5 @@ sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 	free(r.late);
 	free(r.open);
 	free(r.buf);
-	return rc;
+	return sfs->table_valid ? 0 : pr_error_set(err, "no memory to open the volume");
 }

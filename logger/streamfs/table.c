@@ -430,7 +430,7 @@ clear_block(struct sfs_table *t, uint32_t block, sfs_release_block_fn release, v
 	return true;
 }
 
-bool
+void
 sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 	sfs_release_block_fn release, void *arg)
 {
@@ -447,7 +447,6 @@ sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 		f->clear = (f->clear + 1) % t->blocks;
 		f->window++;
 	}
-	return f->pending != before;
 }
 
 void

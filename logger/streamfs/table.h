@@ -193,8 +193,8 @@ int sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered
 	uint64_t position, uint64_t next_generation, uint64_t high_water,
 	struct pr_error *err);
 void sfs_frontier_free(struct sfs_frontier *f);
-/* Clears up to a batch into the pending ones; false: there is nothing that may be recycled. */
-bool sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
+/* Clears up to a batch into the pending ones; none: there is nothing that may be recycled. */
+void sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 	sfs_release_block_fn release, void *arg);
 /* The root is durable: pending ones may be written. */
 void sfs_frontier_release_pending(struct sfs_frontier *f, uint32_t count);

@@ -20,7 +20,7 @@ slot_clean(const struct sfs *sfs, uint32_t slot)
 	const struct sfs_slot *s = &sfs->w->slot[slot];
 	if (s->in_flight > 0)
 		return false;
-	return s->state != SFS_SLOT_OPEN || tail_clean(&sfs->w->tail[s->stream]);
+	return !s->open || tail_clean(&sfs->w->tail[s->stream]);
 }
 
 void
@@ -28,14 +28,15 @@ sfs_slot_release(struct sfs *sfs, uint32_t slot)
 {
 	struct sfs_slot *s = &sfs->w->slot[slot];
 	struct sfs_entry *e = &sfs->table.entry[s->block];
-	if (s->state == SFS_SLOT_OPEN)
+	if (s->open)
 		sfs->w->tail[s->stream].slot = SFS_NONE;
 	sfs_shm_slot_set(&sfs->shm, slot, 0, 0, 0);
 	if (e->slot == slot) {
 		e->slot = SFS_NONE;
 		sfs_table_notify(&sfs->table, s->block);
 	}
-	s->state = SFS_SLOT_FREE;
+	s->open = false;
+	s->used = 0;
 }
 
 /* The slot that can be had at once and was not used for longest. */
@@ -44,13 +45,10 @@ clean_slot(const struct sfs *sfs)
 {
 	const struct sfs_writer *w = sfs->w;
 	uint32_t best = SFS_NONE;
-	for (uint32_t i = 0; i < sfs->shm.slots; i++) {
-		if (w->slot[i].state == SFS_SLOT_FREE)
-			return i;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++)
 		if (slot_clean(sfs, i) &&
 			(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
 			best = i;
-	}
 	return best;
 }
 
@@ -65,14 +63,13 @@ write_idle_tails(struct sfs *sfs)
 	struct sfs_writer *w = sfs->w;
 	uint32_t written = 0, leaving = 0, quarter = sfs->shm.slots / 4;
 	for (uint32_t i = 0; i < sfs->shm.slots; i++)
-		leaving += w->slot[i].state == SFS_SLOT_SEALED && w->slot[i].in_flight > 0;
+		leaving += !w->slot[i].open && w->slot[i].in_flight > 0;
 	if (leaving > 0 && leaving >= quarter)
 		return false;
 	for (; written <= quarter; written++) {
 		uint32_t best = SFS_NONE;
 		for (uint32_t i = 0; i < sfs->shm.slots; i++)
-			if (w->slot[i].state == SFS_SLOT_OPEN &&
-				!w->tail[w->slot[i].stream].reserved &&
+			if (w->slot[i].open && !w->tail[w->slot[i].stream].reserved &&
 				w->tail[w->slot[i].stream].waiting > 0 &&
 				(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
 				best = i;
@@ -91,8 +88,7 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 	for (;;) {
 		uint32_t slot = clean_slot(sfs);
 		if (slot != SFS_NONE) {
-			if (w->slot[slot].state != SFS_SLOT_FREE)
-				sfs_slot_release(sfs, slot);
+			sfs_slot_release(sfs, slot);
 			return slot;
 		}
 		if (sfs_pump(sfs, false))
@@ -139,7 +135,7 @@ sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	w->slot[slot] = (struct sfs_slot){
 		.block = tail->block,
 		.stream = stream,
-		.state = SFS_SLOT_OPEN,
+		.open = true,
 		.used = ++w->clock,
 	};
 	sfs_shm_slot_set(&sfs->shm, slot, tail->block, e->generation, tail->submitted);
@@ -450,7 +446,7 @@ await_block(struct sfs *sfs, struct pr_error *err)
 	const struct sfs_frontier *f = &sfs->w->frontier;
 	int rc = sfs_flush_finish(sfs, err);
 	for (int tries = 0; rc == 0 && tries < 3 && f->ready == 0; tries++) {
-		sfs_flush_start(sfs, SFS_FLUSH_FULL, true);
+		sfs_flush_start(sfs, SFS_FLUSH_FULL);
 		rc = sfs_flush_finish(sfs, err);
 	}
 	return rc < 0 || f->ready > 0 ? rc : full(err);
@@ -507,7 +503,7 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	if (!sfs_tail_submit(sfs, stream, sector ? sector : SFS_SECTOR))
 		return pr_error_set(err, "%s", w->error.text);
 	if (tail->slot != SFS_NONE)
-		w->slot[tail->slot].state = SFS_SLOT_SEALED;
+		w->slot[tail->slot].open = false;
 	note_late(sfs, tail->block);
 	sfs_table_seal(&sfs->table, tail->block);
 	tail->block = tail->slot = SFS_NONE;
