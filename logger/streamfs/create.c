@@ -69,18 +69,14 @@ sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void))
 uint8_t *
 sfs_buffer(size_t size)
 {
-	void *p = NULL;
-	if (posix_memalign(&p, SFS_SECTOR, size) != 0)
-		return NULL;
-	memset(p, 0, size);
-	return p;
+	uint8_t *p = sfs_read_buffer(size);
+	return p ? memset(p, 0, size) : NULL;
 }
 
 uint8_t *
 sfs_read_buffer(size_t size)
 {
-	void *p = NULL;
-	return posix_memalign(&p, SFS_SECTOR, size) == 0 ? p : NULL;
+	return aligned_alloc(SFS_SECTOR, size);
 }
 
 /* A volume of whatever version, or a damaged one, is somebody's data. */

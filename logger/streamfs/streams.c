@@ -290,6 +290,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.writer_alive = sfs_writer_alive(sfs),
 		.devices = sfs->disks,
 		.devices_missing = sfs->missing,
+		.devices_lost = sfs->lost,
 		.zones = sfs->root.zone_region != 0,
 		.utilization = sfs->root.utilization,
 		.guarantee_most = sfs_guarantee_most(sfs),
@@ -301,8 +302,6 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.deletions = sfs->holes,
 	};
 	sfs_uuid_text(sfs->root.uuid, out->uuid);
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		out->devices_lost += sfs->disk[i].lost;
 	for (uint32_t i = 0; i < out->stream_count; i++) {
 		if (!sfs_view_stream(sfs, i, &s))
 			continue;
