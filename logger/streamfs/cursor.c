@@ -160,26 +160,13 @@ ahead_take(struct sfs_cursor *c, const struct sfs_entry *e)
 
 #define PROBE 50000000 /* ns between looks whether the writer lives */
 
-/* After a deleted record: what follows it in its block is still to come. */
-static void
-place_at_hole(struct sfs_cursor *c, const struct sfs_handle *after)
-{
-	struct sfs_map_entry hole;
-	struct sfs_entry e;
-	if (!sfs_view_entry(c->sfs, after->block, &e) ||
-		e.generation != after->generation ||
-		!sfs_deleted_handle(c->sfs, after, &e, &hole))
-		return;
-	c->sequence = hole.first_sequence + hole.records;
-	c->offset = SFS_BLOCK_HEADER;
-	c->seeking = true;
-}
-
 struct sfs_cursor *
 sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err)
 {
+	struct sfs_map_entry hole;
 	struct sfs_stream s;
+	struct sfs_entry e;
 	if (stream < 0 || !sfs_view_stream(sfs, stream, &s)) {
 		pr_error_set(err, "no stream %d in the volume", stream);
 		return NULL;
@@ -207,8 +194,14 @@ sfs_cursor_open(
 	c->offset = after->offset + sfs_handle_size(after);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
-	if (rc == SFS_DELETED)
-		place_at_hole(c, after);
+	/* after a deleted record: what follows it in its block is still to come */
+	if (rc == SFS_DELETED && sfs_view_entry(sfs, after->block, &e) &&
+		e.generation == after->generation &&
+		sfs_deleted_handle(sfs, after, &e, &hole)) {
+		c->sequence = hole.first_sequence + hole.records;
+		c->offset = SFS_BLOCK_HEADER;
+		c->seeking = true;
+	}
 	return c;
 }
 
@@ -238,54 +231,40 @@ place_cursor(struct sfs_cursor *c, uint32_t block, const struct sfs_entry *e)
 	c->placed = true;
 }
 
-/* The stream's first block that is younger than the cursor's. */
-static bool
-younger_block(struct sfs_cursor *c, const struct sfs_stream *s, uint32_t *block,
-	struct sfs_entry *out)
-{
-	struct sfs_entry e;
-	bool found = false;
-	uint64_t last = UINT64_MAX;
-	if (s->oldest != SFS_NONE && sfs_view_entry(c->sfs, s->oldest, out) &&
-		out->stream == c->stream && out->generation > c->generation) {
-		*block = s->oldest;
-		return true;
-	}
-	for (uint32_t b = s->newest; b != SFS_NONE; b = e.prev) {
-		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != c->stream ||
-			e.generation <= c->generation || e.generation >= last)
-			break;
-		*block = b;
-		*out = e;
-		last = e.generation;
-		found = true;
-	}
-	return found;
-}
-
 /*
- * The cursor's block is no more. 2: placed anew; 0: nothing there yet; SFS_EXPIRED when records
- * that it has not given are gone. A block that a crash has taken leaves nothing behind: the cursor
- * goes on with what has been appended since.
+ * The cursor's block is no more: on with the stream's first that is younger. 2: placed anew; 0:
+ * nothing there yet; SFS_EXPIRED when records that it has not given are gone. A block that a crash
+ * has taken leaves nothing behind: the cursor goes on with what has been appended since.
  */
 static int
 replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 {
-	uint32_t block;
-	struct sfs_entry e;
-	if (!younger_block(c, s, &block, &e))
+	struct sfs_entry at, e;
+	uint32_t block = SFS_NONE;
+	uint64_t last = UINT64_MAX, from = c->sequence;
+	if (s->oldest != SFS_NONE && sfs_view_entry(c->sfs, s->oldest, &at) &&
+		at.stream == c->stream && at.generation > c->generation)
+		block = s->oldest;
+	for (uint32_t b = block == SFS_NONE ? s->newest : SFS_NONE; b != SFS_NONE;
+		b = e.prev) {
+		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != c->stream ||
+			e.generation <= c->generation || e.generation >= last)
+			break;
+		block = b;
+		at = e;
+		last = e.generation;
+	}
+	if (block == SFS_NONE)
 		return 0;
-	bool lost = c->sequence == 0 || e.first_sequence > c->sequence;
-	uint64_t from = c->sequence;
-	place_cursor(c, block, &e);
-	c->sequence = e.first_sequence;
+	place_cursor(c, block, &at);
+	c->sequence = at.first_sequence;
 	c->seeking = false;
-	if (!lost)
+	if (from > 0 && at.first_sequence <= from)
 		return 2;
 	return sfs_fail(err, SFS_EXPIRED,
 		"stream %s: records %" PRIu64 " to %" PRIu64
 		" were recycled before they were read",
-		s->name, from, e.first_sequence - 1);
+		s->name, from, at.first_sequence - 1);
 }
 
 /* Those records are not to be had: what a repair has dropped is as good as recycled. */

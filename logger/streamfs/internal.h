@@ -279,7 +279,7 @@ bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 /* True: the block was taken for something else since it was looked at. */
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
 /* Bytes that the handle's record takes in its block. */
-uint32_t sfs_handle_size(const struct sfs_handle *h);
+uint64_t sfs_handle_size(const struct sfs_handle *h);
 
 /* ---- cursor.c ---- */
 

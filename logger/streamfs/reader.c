@@ -281,7 +281,7 @@ sfs_permitted(const struct sfs *sfs, uint32_t permission)
 	return sfs->permission_mask == 0 || (permission & ~sfs->permission_mask) == 0;
 }
 
-uint32_t
+uint64_t
 sfs_handle_size(const struct sfs_handle *h)
 {
 	return sfs_record_size(h->header, h->length);

@@ -12,7 +12,7 @@
  * read-only by everyone else. It holds the block table, the streams, and slots with the blocks
  * being filled and the last ones sealed. The writer never reads back what it put there, but for the
  * slots that it writes out; readers believe nothing without checking its range and, for records,
- * the keyed hash, or, of what they do not copy (cursor_there.c), the header's keyed check and that
+ * the keyed hash, or, of what they do not copy (cursor.c), the header's keyed check and that
  * nothing was overwritten meanwhile.
  */
 #define SFS_ENTRY_WORDS 8

@@ -69,31 +69,11 @@ sfs_zone_row(uint64_t i, uint64_t rows, uint32_t region)
 			 : part * zone + t * region + within;
 }
 
-struct maker {
-	struct sfs_order *order;
-	uint32_t interval;
-	uint32_t *left; /* data blocks of each interval still to come */
-	uint64_t position;
-};
-
 static void
-put(struct maker *m, uint64_t block)
+put(struct sfs_order *o, uint64_t *position, uint64_t block)
 {
-	m->order->block_at[m->position] = block;
-	m->order->position_of[block] = m->position;
-	m->position++;
-}
-
-/* A map does not come by itself, but with the last block that it tells of. */
-static void
-emit(struct maker *m, uint64_t block)
-{
-	uint64_t i = block / m->interval, map = (i + 1) * m->interval - 1;
-	if (block == map)
-		return;
-	put(m, block);
-	if (--m->left[i] == 0 && map < m->order->blocks)
-		put(m, map);
+	o->block_at[*position] = block;
+	o->position_of[block] = (*position)++;
 }
 
 /* The set of the tier that is furthest behind its share. */
@@ -118,22 +98,23 @@ int
 sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
 	uint32_t interval, uint32_t zone_region, struct pr_error *err)
 {
+	uint64_t position = 0;
 	sfs_order_free(o);
 	*o = (struct sfs_order){.blocks = blocks};
 	if (l->sets == 1 && zone_region == 0)
 		return 0;
-	struct maker m = {.order = o, .interval = interval};
+	/* data blocks of each interval still to come */
+	uint32_t *left = calloc(blocks / interval + 1, sizeof(*left));
 	o->block_at = calloc(blocks, sizeof(*o->block_at));
 	o->position_of = calloc(blocks, sizeof(*o->position_of));
-	m.left = calloc(blocks / interval + 1, sizeof(*m.left));
-	if (!o->block_at || !o->position_of || !m.left) {
-		free(m.left);
+	if (!o->block_at || !o->position_of || !left) {
+		free(left);
 		sfs_order_free(o);
 		return pr_error_set(
 			err, "no memory for the order of %" PRIu64 " blocks", blocks);
 	}
 	for (uint64_t first = 0; first < blocks; first += interval)
-		m.left[first / interval] =
+		left[first / interval] =
 			blocks - first < interval ? blocks - first : interval - 1;
 	for (uint32_t tier = 0, k; tier < SFS_SETS_MAX; tier++) {
 		uint64_t done[SFS_SETS_MAX] = {0};
@@ -141,10 +122,16 @@ sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
 			const struct sfs_stripe *s = &l->set[k];
 			uint64_t i = done[k]++, n = s->count;
 			uint64_t row = sfs_zone_row(i / n, s->rows, zone_region);
-			emit(&m, s->first + row * n + i % n);
+			uint64_t block = s->first + row * n + i % n;
+			uint64_t map = block - block % interval + interval - 1;
+			/* a map does not come by itself, but with the last block that it tells of */
+			if (block != map)
+				put(o, &position, block);
+			if (block != map && --left[block / interval] == 0 && map < blocks)
+				put(o, &position, map);
 		}
 	}
-	free(m.left);
+	free(left);
 	return 0;
 }
 

@@ -39,19 +39,6 @@ sfs_slot_release(struct sfs *sfs, uint32_t slot)
 	s->used = 0;
 }
 
-/* The slot that can be had at once and was not used for longest. */
-static uint32_t
-clean_slot(const struct sfs *sfs)
-{
-	const struct sfs_writer *w = sfs->w;
-	uint32_t best = SFS_NONE;
-	for (uint32_t i = 0; i < sfs->shm.slots; i++)
-		if (slot_clean(sfs, i) &&
-			(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
-			best = i;
-	return best;
-}
-
 /*
  * Writes out the open blocks that were not appended to for longest, a quarter of the slots. Not
  * where so many sealed blocks are on their way out: each gives its slot back without a sector's end
@@ -86,10 +73,15 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	for (;;) {
-		uint32_t slot = clean_slot(sfs);
-		if (slot != SFS_NONE) {
-			sfs_slot_release(sfs, slot);
-			return slot;
+		/* the one that can be had at once and was not used for longest */
+		uint32_t best = SFS_NONE;
+		for (uint32_t i = 0; i < sfs->shm.slots; i++)
+			if (slot_clean(sfs, i) &&
+				(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
+				best = i;
+		if (best != SFS_NONE) {
+			sfs_slot_release(sfs, best);
+			return best;
 		}
 		if (sfs_pump(sfs, false))
 			continue;
@@ -102,48 +94,37 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 	return SFS_NONE;
 }
 
-static void
-write_block_header(struct sfs *sfs, uint32_t stream, uint32_t block, uint8_t *to)
-{
-	const struct sfs_stream *s = &sfs->table.stream[stream];
-	const struct sfs_entry *e = &sfs->table.entry[block];
-	struct sfs_block_header h = {
-		.kind = SFS_KIND_DATA,
-		.stream = stream,
-		.permission = s->permission,
-		.block = block,
-		.generation = e->generation,
-		.block_number = e->block_number,
-		.first_sequence = e->first_sequence,
-		.durable_sequence = s->durable_sequence,
-		.prev = sfs_table_head(&sfs->table, e->prev),
-	};
-	memcpy(h.name, s->name, sizeof(h.name));
-	sfs_block_encode(&sfs->key, &h, to);
-}
-
 /* Gives the stream's open block a slot, from the bytes on that the device does not have yet. */
 int
 sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	struct sfs_tail *tail = &w->tail[stream];
-	uint32_t slot = get_slot(sfs, err);
+	const struct sfs_stream *s = &sfs->table.stream[stream];
+	uint32_t slot = get_slot(sfs, err), block = tail->block;
 	if (slot == SFS_NONE)
 		return SFS_ERROR;
-	struct sfs_entry *e = &sfs->table.entry[tail->block];
+	struct sfs_entry *e = &sfs->table.entry[block];
 	w->slot[slot] = (struct sfs_slot){
-		.block = tail->block,
-		.stream = stream,
-		.open = true,
-		.used = ++w->clock,
-	};
-	sfs_shm_slot_set(&sfs->shm, slot, tail->block, e->generation, tail->submitted);
-	if (tail->submitted == 0)
-		write_block_header(sfs, stream, tail->block, sfs_shm_data(&sfs->shm, slot));
-	tail->slot = slot;
-	e->slot = slot;
-	sfs_table_notify(&sfs->table, tail->block);
+		.block = block, .stream = stream, .open = true, .used = ++w->clock};
+	sfs_shm_slot_set(&sfs->shm, slot, block, e->generation, tail->submitted);
+	if (tail->submitted == 0) {
+		struct sfs_block_header h = {
+			.kind = SFS_KIND_DATA,
+			.stream = stream,
+			.permission = s->permission,
+			.block = block,
+			.generation = e->generation,
+			.block_number = e->block_number,
+			.first_sequence = e->first_sequence,
+			.durable_sequence = s->durable_sequence,
+			.prev = sfs_table_head(&sfs->table, e->prev),
+		};
+		memcpy(h.name, s->name, sizeof(h.name));
+		sfs_block_encode(&sfs->key, &h, sfs_shm_data(&sfs->shm, slot));
+	}
+	tail->slot = e->slot = slot;
+	sfs_table_notify(&sfs->table, block);
 	return SFS_OK;
 }
 
