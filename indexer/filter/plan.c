@@ -140,7 +140,7 @@ go_on(struct planner *p, size_t at, uint32_t node)
 {
 	const struct pri_insn *in = &p->insns[at];
 	struct pri_state yes = p->nodes[node].state, no = yes;
-	uint32_t if_yes = PRI_TERM_TRUE, if_no = PRI_TERM_FALSE, to = NOWHERE;
+	uint32_t if_yes = PRI_TERM_TRUE, if_no = PRI_TERM_FALSE, to;
 	size_t next = at + 1;
 
 	if (in->code == JA) {
@@ -152,11 +152,12 @@ go_on(struct planner *p, size_t at, uint32_t node)
 	} else {
 		pri_state_step(&yes, in);
 	}
-	if (pri_insn_begins_part(
-		    in)) /* whose tests give its loads their meaning by themselves */
+	/* a part's tests give its loads their meaning by themselves */
+	if (pri_insn_begins_part(in))
 		yes = pri_state_start(p->layout, PRI_VALUE_ANY);
 	p->nodes[node].if_yes = if_yes;
 	p->nodes[node].if_no = if_no;
+	/* nodes may move while one is reached */
 	if (if_yes != PRI_TERM_FALSE && (in->code != JA || (int32_t)in->k >= 0)) {
 		to = reach(p, next, yes);
 		p->nodes[node].yes = to;

@@ -336,9 +336,6 @@ make_composites(struct pri_segment_keys *s, const struct pri_linktype_layout *li
 	return 0;
 }
 
-#define LINE 64 /* of a cache */
-#define AHEAD 2048
-
 void
 pri_segment_keys_free(struct pri_segment_keys *s)
 {
@@ -378,7 +375,7 @@ find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 
 /*
  * Headers that take several looks are copied out: they must not change between one and the next. A plain
- * packet's take one.
+ * packet's take one. Kept out of the loop over packets, which is the faster for it.
  */
 static __attribute__((noinline)) int
 take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
@@ -414,6 +411,9 @@ take_packet(struct pri_segment_keys *s, const struct pri_linktype_layout *linkty
 	return take_other(s, linktype, layout, step);
 }
 
+#define LINE 64 /* of a cache */
+#define AHEAD 2048
+
 /* -1: no memory; 1: the segment is damaged. */
 static int
 take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
@@ -421,6 +421,8 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	const struct pri_linktype_layout *linktype =
 		pri_linktype_layout_find(r->header.linktype);
 	const bool ether = linktype && linktype->ether;
+	const uint64_t span = (uint64_t)second_of(r->header.max_time) -
+			      (uint64_t)second_of(r->header.min_time);
 	/* the second that the last packet was in: the next one is, too, as a rule */
 	struct pri_segment_keys_bucket *bucket = s->buckets;
 	int64_t first = INT64_MIN;
@@ -432,9 +434,7 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	int rc;
 
 	s->item.keyed = linktype != NULL;
-	while (((uint64_t)second_of(r->header.max_time) -
-		       (uint64_t)second_of(r->header.min_time)) >>
-		s->item.series_width >= PRI_LEVEL1_BUCKETS)
+	while (span >> s->item.series_width >= PRI_LEVEL1_BUCKETS)
 		s->item.series_width++;
 	pr_segment_walk_begin(&walk, r);
 	while ((rc = pr_segment_walk_next(&walk, &step)) == 1) {
