@@ -74,11 +74,12 @@ items_valid(const struct pri_level1 *l, size_t total)
 	bool keyed = false;
 
 	for (unsigned i = 0; i < l->segments; i++) {
-		const struct pri_level1_segment s = item_of(l, i);
+		const uint8_t *item = item_at(l, i);
 
-		keyed |= s.keyed;
-		if (s.series_width >= 64 || s.held_form > PRI_HELD_BITS ||
-			!within(s.data_at, (size_t)s.series_len + s.held_len, total))
+		len = (size_t)pr_get_le16(item + 16) + pr_get_le32(item + 20);
+		keyed |= item[12];
+		if (item[18] >= 64 || item[19] > PRI_HELD_BITS ||
+			!within(pr_get_le32(item + 8), len, total))
 			return false;
 	}
 	for (uint32_t i = 0; i <= l->pages; i++, at += len) {
