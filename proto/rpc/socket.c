@@ -397,9 +397,8 @@ refused(struct pr_monitor *m, uint16_t event)
 	else if (!m->dir)
 		pr_error_set(&m->refusal,
 			"%s requires a key, and no key directory was found: give --key-dir "
-			"DIR "
-			"or set PACKRACK_KEY (create one with 'packrack keys generate' and "
-			"have it enrolled)",
+			"DIR or set PACKRACK_KEY (create one with 'packrack keys "
+			"generate' and have it enrolled)",
 			m->endpoint);
 	else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 		pr_error_set(&m->refusal,
