@@ -1,12 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/node.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/wire/rack_key.h"
+
+/* ---- a packet as it was captured ---- */
+
+bool
+prl_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out)
+{
+	uint32_t caplen = e->flags & PR_ENTRY_CAPLEN ? e->caplen : len;
+	size_t at;
+
+	*out = (struct pr_packet){
+		.time = e->time, .otime = e->otime, .seq = e->seq, .data = data};
+	if (e->flags & PR_ENTRY_SECOND)
+		out->flags |= PR_PACKET_SECOND;
+	if (e->flags & PR_ENTRY_CUT)
+		out->flags |= PR_PACKET_CUT;
+	if (e->flags & PR_ENTRY_RUNT) {
+		out->data = e->runt;
+		caplen = e->runt_len;
+	} else {
+		if (caplen > len || len < PR_ETHER_LEN)
+			return false;
+		memcpy(data, e->macs, sizeof(e->macs));
+		at = e->flags & PR_ENTRY_ETHERTYPE ? pr_ethertype_offset(data, len) : 0;
+		if (at && at + 2 <= len) {
+			data[at] = (uint8_t)(e->ethertype >> 8);
+			data[at + 1] = (uint8_t)e->ethertype;
+		}
+	}
+	out->caplen = caplen;
+	out->len = e->flags & (PR_ENTRY_LEN | PR_ENTRY_CAPLEN) ? e->len : caplen;
+	return true;
+}
+
+/* ---- the node ---- */
+
+/* What a frame takes in a buffer besides its bytes, as the dispatcher reckons too. */
+#define FRAME_COST 128
+
+struct link_info {
+	uint16_t link, linktype;
+	bool named; /* the ledger has its LINK entry */
+	uint64_t speed; /* of its PORT entry; 0 none */
+	/* What a MARK declares is stored once all logs that it counts are settled here. */
+	struct pr_ledger_mark waiting, latest;
+	bool has_waiting, has_latest, stopping;
+	bool told; /* the ledger knows that this node hears of the link */
+};
+
+/* One admission by one dispatcher; match NULL: none. */
+struct session {
+	struct prl_match *match;
+	uint64_t epoch;
+	struct link_info *links;
+	size_t link_count;
+	uint16_t links_told; /* of the dispatcher, as MARK says */
+	bool stopping;
+	uint64_t
+		settled_cost; /* bytes of frames given back, with what each takes besides */
+	uint64_t reported_cost;
+	uint64_t stashed; /* frames copied out of the buffer */
+	uint64_t frames, bytes;
+	uint64_t stored_before, bytes_before, durable_before; /* of the writer */
+};
 
 enum phase {
 	PHASE_ANNOUNCING, /* perhaps with a session that goes on */
@@ -22,11 +87,9 @@ struct prl_node {
 	uint64_t numbers[PR_FRAME_TYPES];
 	struct pr_replay replay[PR_FRAME_TYPES];
 
-	struct prl_session *session;
+	struct session s;
 	uint8_t peer[PR_MAC_LEN]; /* of the session */
 	uint32_t peer_nonce;
-	uint64_t base_stored, base_bytes, base_durable; /* when the session began */
-	uint64_t session_frames, session_bytes;
 	struct prl_session_stats past; /* sessions that are over */
 
 	/* Data that came while nobody had acknowledged us: the acknowledgement may be what was lost. */
@@ -35,7 +98,6 @@ struct prl_node {
 	int64_t backlog_since;
 
 	int64_t announced, marked, reported, left;
-	uint64_t reported_cost;
 	uint64_t stop_command; /* a STOP that is not carried out yet */
 	bool stop_asked, stopped;
 	uint64_t command;
@@ -45,6 +107,12 @@ struct prl_node {
 
 /* ---- what it sends ---- */
 
+#define ANNOUNCE_NS PR_NS_PER_S
+#define STATUS_NS (500 * PR_NS_PER_MS)
+#define SILENCE_NS (2 * PR_NS_PER_S)
+#define LEAVE_NS (400 * PR_NS_PER_MS)
+#define BACKLOG_MAX 65536
+#define BACKLOG_NS (2 * PR_NS_PER_S)
 /* Not more often, whatever comes: strangers' frames must not make us flood the switch. */
 #define ANNOUNCE_LEAST_NS (50 * PR_NS_PER_MS)
 
@@ -57,10 +125,10 @@ prl_node_send(struct prl_node *n, struct pr_frame *f, uint8_t type, const uint8_
 	memcpy(f->src, n->c.mac, PR_MAC_LEN);
 	f->header.type = type;
 	f->header.rack = n->c.rack;
-	f->header.epoch = n->session ? prl_session_epoch(n->session) : 0;
+	f->header.epoch = n->s.epoch;
 	f->header.number = ++n->numbers[type];
 	f->header.sender_nonce = n->nonce;
-	f->header.receiver_nonce = n->session ? n->peer_nonce : 0;
+	f->header.receiver_nonce = n->s.match ? n->peer_nonce : 0;
 	n->c.send(n->c.arg, f);
 }
 
@@ -72,7 +140,7 @@ prl_node_announce(struct prl_node *n, int64_t now)
 
 	if (n->announced && now - n->announced < ANNOUNCE_LEAST_NS)
 		return;
-	if (n->announced && n->c.key && !n->session)
+	if (n->announced && n->c.key && !n->s.match)
 		pr_rack_key_turn(n->c.key);
 	n->announced = now;
 	n->c.report(n->c.arg, &disk);
@@ -98,44 +166,200 @@ prl_node_send_status(struct prl_node *n, int64_t now)
 	const struct prl_writer_counters *a = prl_writer_counters(n->c.append);
 	struct pr_frame f = {0};
 	struct pr_status *s = &f.body.status;
-	struct prl_session_stats stats;
+	struct prl_match_stats stats;
 
-	if (!n->session)
+	if (!n->s.match)
 		return;
 	n->reported = now;
 	n->c.report(n->c.arg, s);
-	prl_session_get_stats(n->session, &stats);
-	s->ordinal_settled = prl_match_ordinal(prl_session_match(n->session));
-	s->frames_received = n->session_frames;
-	s->bytes_received = n->session_bytes;
-	s->packets_stored = pr_counter_get(&a->packets_stored) - n->base_stored;
-	s->bytes_stored = pr_counter_get(&a->bytes_stored) - n->base_bytes;
-	s->packets_durable = pr_counter_get(&a->packets_durable) - n->base_durable;
-	s->missing = stats.match.lost;
-	s->stray = stats.match.strays + stats.match.late;
-	s->duplicate = stats.match.duplicates;
-	s->pending = stats.match.pending_frames;
-	s->logs_received = stats.match.logs;
-	s->logs_requested = stats.match.logs_requested;
-	s->logs_gone = stats.match.logs_gone;
+	prl_match_get_stats(n->s.match, &stats);
+	s->ordinal_settled = prl_match_ordinal(n->s.match);
+	s->frames_received = n->s.frames;
+	s->bytes_received = n->s.bytes;
+	s->packets_stored = pr_counter_get(&a->packets_stored) - n->s.stored_before;
+	s->bytes_stored = pr_counter_get(&a->bytes_stored) - n->s.bytes_before;
+	s->packets_durable = pr_counter_get(&a->packets_durable) - n->s.durable_before;
+	s->missing = stats.lost;
+	s->stray = stats.strays + stats.late;
+	s->duplicate = stats.duplicates;
+	s->pending = stats.pending_frames;
+	s->logs_received = stats.logs;
+	s->logs_requested = stats.logs_requested;
+	s->logs_gone = stats.logs_gone;
 	s->command = n->command;
 	s->command_type = n->command_type;
 	s->command_result = n->command_result;
 	if (n->stopped && s->state == PR_NODE_RUNNING)
 		s->state = PR_NODE_STOPPED;
-	n->reported_cost = stats.settled_cost;
+	n->s.reported_cost = n->s.settled_cost;
 	prl_node_send(n, &f, PR_FRAME_STATUS, n->peer);
 	n->stats.statuses++;
 }
 
-/* ---- sessions ---- */
+/* ---- a session: one admission by one dispatcher; frames are matched with its logs, and stored ---- */
 
-#define ANNOUNCE_NS PR_NS_PER_S
-#define STATUS_NS (500 * PR_NS_PER_MS)
-#define SILENCE_NS (2 * PR_NS_PER_S)
-#define LEAVE_NS (400 * PR_NS_PER_MS)
-#define BACKLOG_MAX 65536
-#define BACKLOG_NS (2 * PR_NS_PER_S)
+static struct link_info *
+link_info(struct prl_node *n, uint16_t link)
+{
+	for (size_t i = 0; i < n->s.link_count; i++) {
+		if (n->s.links[i].link == link)
+			return &n->s.links[i];
+	}
+	if (n->s.link_count == PRL_MATCH_LINKS_MAX ||
+		PR_ARRAY_GROW(n->s.links, n->s.link_count) < 0)
+		return NULL;
+	n->s.links[n->s.link_count] = (struct link_info){.link = link, .linktype = 1};
+	return &n->s.links[n->s.link_count++];
+}
+
+static void
+give_back(struct prl_node *n, const struct prl_match_frame *f)
+{
+	n->s.settled_cost += f->len + FRAME_COST;
+	if (f->moved)
+		free(f->data);
+}
+
+static void
+on_loss(void *arg, const struct pr_loss *loss)
+{
+	const struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
+	struct prl_node *n = arg;
+
+	prl_writer_tell(n->c.append, &e);
+}
+
+static void
+on_packet(void *arg, uint16_t link, const struct pr_entry *e,
+	const struct prl_match_frame *f, uint32_t len)
+{
+	struct prl_node *n = arg;
+	const struct link_info *info = link_info(n, link);
+	struct pr_packet p;
+
+	if (prl_restore(e, f->data, len, &p)) {
+		p.epoch = n->s.epoch;
+		p.link = link;
+		p.linktype = info ? info->linktype : 1;
+		prl_writer_put_packet(n->c.append, &p);
+	} else {
+		/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
+		const struct pr_loss loss = {
+			.epoch = n->s.epoch,
+			.link = link,
+			.first_seq = e->seq,
+			.last_seq = e->seq,
+			.count = 1,
+			.first_time = e->otime,
+			.last_time = e->otime,
+			.reason = PR_LOSS_SWITCH,
+			.second = (e->flags & PR_ENTRY_SECOND) != 0,
+		};
+
+		on_loss(n, &loss);
+	}
+	give_back(n, f);
+}
+
+static void
+on_leftover(void *arg, const struct prl_match_frame *f, enum prl_match_fate fate)
+{
+	struct prl_node *n = arg;
+	struct pr_packet p = {
+		.time = f->time,
+		.epoch = n->s.epoch,
+		.caplen = f->len,
+		.len = f->len,
+		.linktype = 1,
+		.data = f->data,
+	};
+
+	if (fate != PRL_MATCH_DUPLICATE)
+		prl_writer_stray(n->c.append, &p);
+	give_back(n, f);
+}
+
+static void
+on_resend(void *arg, const struct pr_resend *resend)
+{
+	struct prl_node *n = arg;
+	struct pr_frame f = {.body.resend = *resend};
+
+	prl_node_send(n, &f, PR_FRAME_RESEND, n->peer);
+	n->stats.resends++;
+}
+
+/*
+ * A reader of the volume takes what the ledger declares for stored or lost. So a MARK waits for its
+ * logs; while one waits, only the newest of those that follow is kept.
+ */
+static void
+settle_marks(struct prl_node *n, struct link_info *info)
+{
+	for (;;) {
+		if (!info->has_waiting) {
+			if (!info->has_latest)
+				return;
+			info->waiting = info->latest;
+			info->has_waiting = true;
+			info->has_latest = false;
+		}
+		/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
+		if (!info->told && info->waiting.link.last_seq) {
+			struct pr_ledger_mark mark = info->waiting;
+
+			info->told = true;
+			mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
+			mark.link.last_otime = PR_TIME_MIN;
+			mark.link.ended = 0;
+			prl_writer_put_mark(n->c.append, &mark);
+		}
+		if (!prl_match_flush_losses(
+			    n->s.match, info->link, info->waiting.link.last_log))
+			return;
+		prl_writer_put_mark(n->c.append, &info->waiting);
+		info->has_waiting = false;
+	}
+}
+
+static void
+settle_all_marks(struct prl_node *n)
+{
+	for (size_t i = 0; i < n->s.link_count; i++)
+		settle_marks(n, &n->s.links[i]);
+}
+
+/* Gives the buffer back what is not needed. full: the receiver waits for room. */
+static void
+release(struct prl_node *n, bool full)
+{
+	struct pr_ring *ring = n->c.ring;
+	struct prl_match_frame *f;
+	uint8_t *copy;
+
+	while ((f = prl_match_oldest(n->s.match)) != NULL) {
+		if (!full && pr_ring_used(ring) < pr_ring_size(ring) / 2)
+			break;
+		/* Out of the buffer's way: few frames stay behind while those around them go. */
+		if (prl_match_parked_oldest(n->s.match) &&
+			(copy = malloc(f->len ? f->len : 1)) != NULL) {
+			memcpy(copy, f->data, f->len);
+			f->data = copy;
+			f->moved = true;
+			n->s.stashed++;
+			continue;
+		}
+		if (!full)
+			break;
+		prl_match_drop_oldest(n->s.match);
+		full = false;
+	}
+	if (f)
+		pr_ring_release_before(
+			ring, f->data - offsetof(struct prl_capture_record, data));
+	else
+		pr_ring_release(ring);
+}
 
 static void
 add_stats(struct prl_session_stats *sum, const struct prl_session_stats *s)
@@ -148,79 +372,85 @@ add_stats(struct prl_session_stats *sum, const struct prl_session_stats *s)
 		to[i] += from[i];
 }
 
-static void
-prl_node_session_end(struct prl_node *n)
+/* Of the present session, added to those that are over. */
+void
+prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out)
 {
-	struct prl_session_stats s;
+	struct prl_session_stats now = {.stashed = n->s.stashed};
 
-	if (!n->session)
-		return;
-	/* What is open is lost now: the one who could say more is gone. */
-	prl_session_finish(n->session);
-	prl_session_release(n->session, false);
-	prl_session_get_stats(n->session, &s);
-	s.match.pending_frames = s.match.pending_entries = 0;
-	add_stats(&n->past, &s);
-	prl_session_destroy(&n->session);
-	n->stop_asked = n->stopped = false;
+	*out = n->past;
+	if (n->s.match)
+		prl_match_get_stats(n->s.match, &now.match);
+	add_stats(out, &now);
 }
 
 static void
-on_resend(void *arg, const struct pr_resend *resend)
+prl_node_session_end(struct prl_node *n)
 {
-	struct prl_node *n = arg;
-	struct pr_frame f = {.body.resend = *resend};
-
-	if (!n->session)
+	if (!n->s.match)
 		return;
-	prl_node_send(n, &f, PR_FRAME_RESEND, n->peer);
-	n->stats.resends++;
+	/* What is open is lost now: the one who could say more is gone. */
+	prl_match_finish(n->s.match);
+	settle_all_marks(n);
+	release(n, false);
+	prl_node_get_totals(n, &n->past);
+	n->past.match.pending_frames = n->past.match.pending_entries = 0;
+	prl_match_destroy(&n->s.match);
+	free(n->s.links);
+	n->s = (struct session){0};
+	n->stop_asked = n->stopped = false;
 }
 
 static void
 data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
+	struct prl_match_frame f = {
+		.data = rec->data,
+		.len = rec->caplen,
+		.fingerprint = rec->fingerprint,
+		.time = rec->time,
+	};
+
 	if (memcmp(rec->data + PR_MAC_LEN, n->peer, PR_MAC_LEN)) {
 		n->stats.foreign++;
 		return;
 	}
 	n->stats.frames++;
-	n->session_frames++;
-	n->session_bytes += rec->caplen;
-	prl_session_frame(n->session, rec, now);
+	n->s.frames++;
+	n->s.bytes += rec->caplen;
+	/* Received before the receiver knew of this epoch. */
+	if (rec->epoch != n->s.epoch)
+		f.fingerprint = pr_fingerprint(rec->data, rec->caplen, n->s.epoch);
+	prl_match_frame(n->s.match, &f, now);
 }
 
 static void
 session_begin(struct prl_node *n, const struct pr_frame *f)
 {
 	const struct prl_writer_counters *counters = prl_writer_counters(n->c.append);
-	struct prl_session_config config = {
-		.append = n->c.append,
-		.ring = n->c.ring,
-		.match = n->c.match,
-		.resend = on_resend,
-		.arg = n,
-	};
+	const struct prl_match_calls calls = {
+		on_packet, on_loss, on_leftover, on_resend, n};
+	struct prl_match_options match = n->c.match;
 	struct pr_error err;
 
 	prl_node_session_end(n);
-	config.match.epoch = f->header.epoch;
-	n->session = prl_session_create(&config, &err);
-	if (!n->session) {
+	match.epoch = f->header.epoch;
+	n->s.match = prl_match_create(&match, &calls, &err);
+	if (!n->s.match) {
 		pr_log_error("%s", err.text);
 		return;
 	}
 	memcpy(n->peer, f->src, PR_MAC_LEN);
 	n->peer_nonce = f->header.sender_nonce;
-	n->base_stored = pr_counter_get(&counters->packets_stored);
-	n->base_bytes = pr_counter_get(&counters->bytes_stored);
-	n->base_durable = pr_counter_get(&counters->packets_durable);
-	n->session_frames = n->session_bytes = n->reported_cost = 0;
-	n->c.epoch(n->c.arg, config.match.epoch);
+	n->s.epoch = match.epoch;
+	n->s.stored_before = pr_counter_get(&counters->packets_stored);
+	n->s.bytes_before = pr_counter_get(&counters->bytes_stored);
+	n->s.durable_before = pr_counter_get(&counters->packets_durable);
+	n->c.epoch(n->c.arg, match.epoch);
 	pr_log_info(
 		"node %u of the dispatcher at %02x:%02x:%02x:%02x:%02x:%02x, epoch %016llx",
 		f->body.ann_ack.node, f->src[0], f->src[1], f->src[2], f->src[3], f->src[4],
-		f->src[5], (unsigned long long)config.match.epoch);
+		f->src[5], (unsigned long long)match.epoch);
 }
 
 static void
@@ -233,7 +463,7 @@ prl_node_backlog_drop(struct prl_node *n)
 static bool
 prl_node_of_session(const struct prl_node *n, const struct pr_frame *f)
 {
-	return n->session && f->header.epoch == prl_session_epoch(n->session) &&
+	return n->s.match && f->header.epoch == n->s.epoch &&
 	       f->header.sender_nonce == n->peer_nonce &&
 	       !memcmp(f->src, n->peer, PR_MAC_LEN);
 }
@@ -243,7 +473,7 @@ prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	if (!prl_node_of_session(n, f))
 		session_begin(n, f);
-	if (!n->session)
+	if (!n->s.match)
 		return;
 	n->phase = PHASE_FOLLOWING;
 	n->marked = now;
@@ -270,31 +500,72 @@ on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
 static void
 on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
+	const struct pr_mark *mark = &f->body.mark;
+	struct pr_ledger_mark line = {
+		.epoch = n->s.epoch,
+		.said_until = mark->said_until,
+		.stopping = mark->stopping,
+	};
+
 	n->marked = now;
-	if (!f->body.mark.stopping)
+	if (!mark->stopping)
 		n->stopped = false;
-	prl_session_mark(n->session, &f->body.mark, now);
+	n->s.links_told = mark->link_count;
+	n->s.stopping = mark->stopping;
+	prl_match_note_sent_below(n->s.match, mark->next_ordinal, now);
+	for (uint16_t i = 0; i < mark->count; i++) {
+		const struct pr_mark_link *m = &mark->links[i];
+		struct link_info *info = link_info(n, m->link);
+
+		if (!info)
+			continue;
+		if (!info->named) {
+			struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+				.u.link = {.epoch = line.epoch,
+					.link = m->link,
+					.linktype = m->linktype,
+					.snaplen = m->snaplen}};
+
+			memcpy(e.u.link.name, m->name, sizeof(e.u.link.name));
+			info->linktype = m->linktype;
+			info->named = true;
+			prl_writer_keep(n->c.append, &e);
+		}
+		info->stopping = mark->stopping;
+		line.link = *m;
+		info->latest = line;
+		info->has_latest = true;
+		prl_match_mark(n->s.match, m->link, m->last_log, now);
+		settle_marks(n, info);
+	}
 }
 
 static void
 on_tslog(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (prl_match_tslog(
-		    prl_session_match(n->session), f->body.raw.data, f->body.raw.len, now))
+	if (prl_match_tslog(n->s.match, f->body.raw.data, f->body.raw.len, now))
 		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
 }
 
 static void
 on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	prl_match_gone(prl_session_match(n->session), &f->body.gone, now);
+	prl_match_gone(n->s.match, &f->body.gone, now);
 }
 
 static void
 on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
+	const struct pr_port *port = &f->body.port;
+	struct link_info *info = link_info(n, port->link);
+
 	(void)now;
-	prl_session_port(n->session, &f->body.port);
+	if (!info || info->speed == port->speed)
+		return;
+	info->speed = port->speed;
+	prl_writer_keep(
+		n->c.append, &(struct pr_ledger_entry){PR_LEDGER_PORT,
+				     .u.port = {n->s.epoch, port->link, port->speed}});
 }
 
 static void
@@ -395,7 +666,7 @@ prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64
 	for_us = f.header.type == PR_FRAME_RECONNECT || f.header.receiver_nonce == n->nonce;
 	of_capture = f.header.type == PR_FRAME_MARK || f.header.type == PR_FRAME_TSLOG;
 	/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
-	if (for_us && of_capture && n->phase == PHASE_ANNOUNCING && !n->session &&
+	if (for_us && of_capture && n->phase == PHASE_ANNOUNCING && !n->s.match &&
 		f.header.epoch)
 		prl_node_follow(n, &f, now);
 	if (!for_us || (row->bound && !prl_node_of_session(n, &f))) {
@@ -422,7 +693,7 @@ prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now
 		prl_node_control(n, rec, now);
 	} else if (rec->caplen < PR_ETHER_LEN || memcmp(rec->data, n->c.mac, PR_MAC_LEN)) {
 		n->stats.foreign++;
-	} else if (n->session) {
+	} else if (n->s.match) {
 		data_take(n, rec, now);
 	} else if (n->phase != PHASE_ANNOUNCING || n->backlog_count == BACKLOG_MAX) {
 		n->stats.unexpected++;
@@ -433,6 +704,25 @@ prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now
 	}
 }
 
+/* All that the last MARK of a stopping dispatcher tells of is stored or lost. */
+static bool
+settled(const struct prl_node *n)
+{
+	size_t stopping = 0;
+
+	for (size_t i = 0; i < n->s.link_count; i++)
+		stopping += n->s.links[i].stopping;
+	return n->s.stopping && stopping >= n->s.links_told &&
+	       prl_match_settled(n->s.match);
+}
+
+static void
+session_tick(struct prl_node *n, int64_t now)
+{
+	prl_match_tick(n->s.match, now);
+	settle_all_marks(n);
+}
+
 /* STOP is answered when all that was sent before is on the disk, or lost for sure. */
 static void
 stop_try(struct prl_node *n, int64_t now)
@@ -440,11 +730,11 @@ stop_try(struct prl_node *n, int64_t now)
 	struct pr_error err;
 
 	/* tried again when the volume takes something */
-	if (!n->stop_asked || !prl_session_settled(n->session) ||
-		prl_writer_suspend_reason(n->c.append))
+	if (!n->stop_asked || !settled(n) || prl_writer_suspend_reason(n->c.append))
 		return;
-	prl_session_drop_leftovers(n->session);
-	prl_session_tick(n->session, now);
+	prl_match_drop_leftovers(n->s.match);
+	settle_all_marks(n);
+	session_tick(n, now);
 	if (prl_writer_flush(n->c.append, &err)) {
 		pr_log_error("cannot flush: %s", err.text);
 		return;
@@ -460,28 +750,25 @@ stop_try(struct prl_node *n, int64_t now)
 void
 prl_node_run(struct prl_node *n, bool full, int64_t now)
 {
-	struct prl_session_stats stats;
-
-	if (!n->session) {
+	if (!n->s.match) {
 		if (full || now - n->backlog_since >= BACKLOG_NS)
 			prl_node_backlog_drop(n);
 		if (n->backlog_count == 0)
 			pr_ring_release(n->c.ring);
 		return;
 	}
-	prl_match_run(prl_session_match(n->session), now);
-	prl_session_release(n->session, full);
+	prl_match_run(n->s.match, now);
+	release(n, full);
 	stop_try(n, now);
-	prl_session_get_stats(n->session, &stats);
-	if (stats.settled_cost - n->reported_cost >= n->c.ann.buffer_size / 4)
+	if (n->s.settled_cost - n->s.reported_cost >= n->c.ann.buffer_size / 4)
 		prl_node_send_status(n, now);
 }
 
 void
 prl_node_tick(struct prl_node *n, int64_t now)
 {
-	if (n->session) {
-		prl_session_tick(n->session, now);
+	if (n->s.match) {
+		session_tick(n, now);
 		stop_try(n, now);
 	}
 	if (n->phase == PHASE_FOLLOWING && now - n->marked >= SILENCE_NS) {
@@ -491,7 +778,7 @@ prl_node_tick(struct prl_node *n, int64_t now)
 	if (n->phase == PHASE_ANNOUNCING &&
 		(!n->announced || now - n->announced >= ANNOUNCE_NS))
 		prl_node_announce(n, now);
-	if (n->session && n->phase != PHASE_AWAY && now - n->reported >= STATUS_NS)
+	if (n->s.match && n->phase != PHASE_AWAY && now - n->reported >= STATUS_NS)
 		prl_node_send_status(n, now);
 }
 
@@ -503,10 +790,10 @@ prl_node_quit(struct prl_node *n, int64_t now)
 	if (n->phase != PHASE_LEAVING) {
 		n->phase = PHASE_LEAVING;
 		n->left = now;
-		if (n->session)
+		if (n->s.match)
 			prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
 	}
-	return !n->session || n->stopped || now - n->left >= LEAVE_NS;
+	return !n->s.match || n->stopped || now - n->left >= LEAVE_NS;
 }
 
 void
@@ -514,9 +801,10 @@ prl_node_finish(struct prl_node *n, int64_t now)
 {
 	struct pr_frame quit = {0};
 
-	if (!n->session)
+	if (!n->s.match)
 		return;
-	prl_session_finish(n->session);
+	prl_match_finish(n->s.match);
+	settle_all_marks(n);
 	prl_writer_flush(
 		n->c.append, NULL); /* what fails here fails for the caller again */
 	prl_node_send_status(n, now);
@@ -565,17 +853,6 @@ prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out)
 {
 	*out = n->stats;
 	out->connected = n->phase == PHASE_FOLLOWING;
-	out->epoch = n->session ? prl_session_epoch(n->session) : 0;
-	out->ordinal = n->session ? prl_match_ordinal(prl_session_match(n->session)) : 0;
-}
-
-void
-prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out)
-{
-	struct prl_session_stats now = {0};
-
-	*out = n->past;
-	if (n->session)
-		prl_session_get_stats(n->session, &now);
-	add_stats(out, &now);
+	out->epoch = n->s.epoch;
+	out->ordinal = n->s.match ? prl_match_ordinal(n->s.match) : 0;
 }

@@ -7,7 +7,9 @@
 
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
-#include "logger/session.h"
+#include "logger/match.h"
+#include "proto/wire/source.h"
+#include "proto/wire/tslog.h"
 #include "proto/wire/frame.h"
 
 /*
@@ -48,6 +50,11 @@ struct prl_node_stats {
 	bool connected;
 };
 
+struct prl_session_stats {
+	struct prl_match_stats match;
+	uint64_t stashed; /* frames copied out of the buffer */
+};
+
 struct prl_node *prl_node_create(
 	const struct prl_node_config *config, struct pr_error *err);
 void prl_node_destroy(struct prl_node **node); /* settles what is open */
@@ -67,5 +74,14 @@ uint32_t prl_node_nonce(const struct prl_node *n);
 void prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out);
 /* The session's, added up over all there were. */
 void prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out);
+
+/*
+ * Makes of a data frame and its entry the packet as it was captured: both MACs, an escaped Ethertype,
+ * lengths, runts. Changes data in place; out->data points into data, or into e for a runt. len is the
+ * length that the frame was sent with. Epoch, link and link type are the caller's to set.
+ * false: the entry says what the frame cannot hold (more captured bytes than were sent).
+ */
+bool prl_restore(
+	const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out);
 
 #endif

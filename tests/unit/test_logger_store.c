@@ -8,7 +8,7 @@
 #include "logger/volume_writer.h"
 #include "logger/import.h"
 #include "logger/sequencer.h"
-#include "logger/session.h"
+#include "logger/node.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
