@@ -93,21 +93,19 @@ static int
 split_interfaces(struct prd_options *o, struct pr_error *err)
 {
 	struct pr_string_list split = {0};
+	int rc = 0;
 
-	for (size_t i = 0; i < o->in.count; i++) {
-		for (const char *at = o->in.items[i]; at;) {
-			const char *comma = strchr(at, ',');
-			size_t len = comma ? (size_t)(comma - at) : strlen(at);
+	for (size_t i = 0; i < o->in.count && rc == 0; i++) {
+		const char *in = o->in.items[i];
 
-			if (len == 0 || pr_string_list_add(&split, at, len, err) < 0) {
-				pr_string_list_clear(&split);
-				return pr_error_set(err,
-					"--in %s: an interface name is missing between the "
-					"commas",
-					o->in.items[i]);
-			}
-			at = comma ? comma + 1 : NULL;
-		}
+		if (!*in || *in == ',' || in[strlen(in) - 1] == ',' || strstr(in, ",,"))
+			rc = pr_error_set(err,
+				"--in %s: an interface name is missing between the commas",
+				in);
+	}
+	if (rc < 0 || pr_string_list_split(&split, &o->in, err) < 0) {
+		pr_string_list_clear(&split);
+		return -1;
 	}
 	pr_string_list_clear(&o->in);
 	o->in = split;
