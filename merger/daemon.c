@@ -79,14 +79,12 @@ pcap_over_ip(const struct values *v, struct prm_merger *m, struct pr_error *err)
 		if (prm_merger_serve_pcap(m, place, err) < 0)
 			return -1;
 		if (!loopback)
-			pr_log_warning(
-				"pcap-over-IP on %s: ANYBODY WHO REACHES IT MAY READ "
-				"ALL PACKETS, no key is asked for",
+			pr_log_warning("pcap-over-IP on %s: ANYBODY WHO REACHES IT MAY "
+				       "READ ALL PACKETS, no key is asked for",
 				place);
 		else if (pr_keys_dir(v->key_flag))
-			pr_log_warning(
-				"pcap-over-IP on %s: every user of this machine may read "
-				"all packets, no key is asked for",
+			pr_log_warning("pcap-over-IP on %s: every user of this machine may "
+				       "read all packets, no key is asked for",
 				place);
 	}
 	return 0;
@@ -104,8 +102,7 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 	for (size_t i = 0; i < list->count; i++) {
 		if (!keys)
 			pr_log_warning("no keys: everybody who can connect to %s may read, "
-				       "and report as "
-				       "a node (packrack-keys(7))",
+				       "and report as a node (packrack-keys(7))",
 				list->items[i]);
 		if (prm_merger_listen(m, list->items[i], keys, err) < 0)
 			return -1;

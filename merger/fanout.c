@@ -902,9 +902,9 @@ check_query(const struct prm_fanout_options *o, struct pr_error *err)
 		return pr_error_set(
 			err, "a count by groups gives no packets and has no limit");
 	if (!o->registry->count && !q->n_nodes)
-		return pr_error_set(err,
-			"no node has reported to this merger yet: are the indexers "
-			"running, and is their --merger this one?");
+		return pr_error_set(
+			err, "no node has reported to this merger yet: are the indexers "
+			     "running, and is their --merger this one?");
 	for (size_t i = 0; i < q->n_nodes; i++)
 		for (size_t j = 0; j < i; j++)
 			if (!strcmp(q->nodes[i], q->nodes[j]))
@@ -990,8 +990,8 @@ check_leg(struct prm_fanout *f, struct leg *leg)
 		drop_node(f, leg, why);
 	} else if (f->mono - leg->moved > PRM_FANOUT_STUCK_NS) {
 		drop_node(f, leg,
-			"the node responds, but has sent no data for this query "
-			"for two minutes");
+			"the node responds, but has sent no data for this query for two "
+			"minutes");
 	} else if (!pr_rpc_probe(leg->address.rpc, &leg->address.peer)) {
 		drop_node(f, leg, "its connection is gone");
 	}

@@ -90,8 +90,7 @@ refresh_duty(struct prm_peers *p, int64_t mono)
 				peer->name ? peer->name : peer->endpoint,
 				alive ? "is reachable"
 				      : "is unreachable: the remaining mergers take over "
-					"its "
-					"summaries");
+					"its summaries");
 		peer->alive = alive;
 		if (peer->name && strcmp(peer->name, p->name))
 			d->mergers[d->count++] = (struct prm_owner){peer->name, alive};
@@ -116,8 +115,7 @@ on_message(void *arg, const struct pr_rpc_peer *from, const Packrack__Envelope *
 		if (!peer->name || strcmp(peer->name, name)) {
 			if (!strcmp(name, p->name))
 				pr_log_warning("the merger at %s uses the same name, %s, "
-					       "as this one: give each a "
-					       "--name of its own",
+					       "as this one: give each a --name of its own",
 					peer->endpoint, name);
 			/* the list of duties borrows the old one */
 			p->ownership->count = 1;
@@ -147,9 +145,8 @@ on_state(void *arg, enum pr_rpc_state state)
 	struct peer *peer = arg;
 
 	if (state == PR_RPC_REFUSED)
-		pr_log_warning(
-			"%s refused the connection: enroll this merger's key there, with "
-			"role read",
+		pr_log_warning("%s refused the connection: enroll this merger's key there, "
+			       "with role read",
 			peer->endpoint);
 	if (state != PR_RPC_CONNECTED)
 		peer->heard = INT64_MIN / 2;

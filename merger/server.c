@@ -175,8 +175,8 @@ has_room(struct prm_merger *m, struct pr_error *err)
 		return true;
 	m->figures.queries_refused++;
 	pr_error_set(err,
-		"%zu queries are running, which is all that --max-queries allows: "
-		"try again later",
+		"%zu queries are running, which is all that --max-queries allows: try "
+		"again later",
 		m->query_count + m->waiting_queries);
 	return false;
 }

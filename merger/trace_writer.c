@@ -160,8 +160,7 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	if (interface->linktype != w->linktype)
 		return pr_error_set(err,
 			"the answer has link types %u and %u, and a pcap file holds one: "
-			"choose "
-			"one with --link, or use --format pcapng",
+			"choose one with --link, or use --format pcapng",
 			w->linktype, interface->linktype);
 	at = prm_output_room(w->out, PCAP_RECORD, err);
 	if (!at)

@@ -484,8 +484,7 @@ pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 	if (!pr_key_name_valid(name))
 		return pr_error_set(err,
 			"'%s' is not a name: give 1 to %d letters, digits, dots, dashes "
-			"and "
-			"underscores, first a letter or digit",
+			"and underscores, first a letter or digit",
 			name, PR_KEY_NAME_MAX);
 	PR_PRINT(added.name, "%s", name);
 	if (!zmq_z85_decode(added.key, key))

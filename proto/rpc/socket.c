@@ -46,8 +46,8 @@ pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err)
 			err, "endpoint %s: ipc:// needs the path of a socket", endpoint);
 	if (strlen(path) > PATH_LIMIT)
 		return pr_error_set(err,
-			"endpoint %s: its path has %zu bytes, a socket's at most %zu; "
-			"use a shorter directory",
+			"endpoint %s: its path has %zu bytes, a socket's at most %zu; use "
+			"a shorter directory",
 			endpoint, strlen(path), PATH_LIMIT);
 	return 0;
 }
@@ -391,8 +391,8 @@ refused(struct pr_monitor *m, uint16_t event)
 
 	if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
 		pr_error_set(&m->refusal,
-			"%s does not admit our key: enrol %s/public there "
-			"(packrack keys enroll)",
+			"%s does not admit our key: enrol %s/public there (packrack keys "
+			"enroll)",
 			m->endpoint, dir);
 	else if (!m->dir)
 		pr_error_set(&m->refusal,

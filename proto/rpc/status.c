@@ -121,20 +121,17 @@ static const struct pr_counter_row node_rows[] = {
 	PR_GAUGE_OF(packets, "packets", "Packets in the volume of the node."),
 	PR_GAUGE_OF(bytes, "bytes", "Bytes of packets in the volume of the node."),
 	PR_GAUGE_OF(missing, "missing_packets",
-		"Packets that the ledger of the "
-		"volume of the node lists as lost."),
+		"Packets that the ledger of the volume of the node lists as lost."),
 	PR_METRIC(first_time, "oldest_time", PR_GAUGE, "oldest_packet_timestamp_seconds",
 		PR_NS, NULL,
-		"Time of the oldest packet in the volume of the node, "
-		"seconds since 1970."),
+		"Time of the oldest packet in the volume of the node, seconds since 1970."),
 	PR_METRIC(last_time, "newest_time", PR_GAUGE, "newest_packet_timestamp_seconds",
 		PR_NS, NULL,
-		"Time of the newest packet in the volume of the node, "
-		"seconds since 1970."),
+		"Time of the newest packet in the volume of the node, seconds since 1970."),
 	PR_GAUGE_OF(volume_bytes, "volume_size_bytes", "Size of the volume of the node."),
 	PR_GAUGE_OF(volume_used, "volume_used_bytes",
-		"What of the volume of the node has been written; when "
-		"all is, the oldest is overwritten."),
+		"What of the volume of the node has been written; when all is, the oldest "
+		"is overwritten."),
 	PR_COUNTER_AS(queries, "queries_total", "queries_total",
 		"Queries that the indexer of the node was asked."),
 	PR_GAUGE_AS(queries_running, "running_query_count", "queries_running",
@@ -145,12 +142,9 @@ static const struct pr_counter_row node_rows[] = {
 
 static const struct pr_counter_row merger_rows[] = {
 	PR_GAUGE_OF(connected, "connected",
-		"1 when the indexer of the node was heard "
-		"within 6 seconds, else 0."),
+		"1 when the indexer of the node was heard within 6 seconds, else 0."),
 	PR_METRIC(last_seen, "last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS,
-		NULL,
-		"When the indexer of the node was last heard, seconds since "
-		"1970."),
+		NULL, "When the indexer of the node was last heard, seconds since 1970."),
 	PR_GAUGE_OF(summaries, "summaries", "Summaries that the node has told of."),
 	PR_GAUGE_OF(summaries_here, "summaries_here",
 		"Summaries of the node that the merger holds."),
