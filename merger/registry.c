@@ -53,6 +53,26 @@ prm_registry_find(const struct prm_registry *r, const char *name)
 	return NULL;
 }
 
+static int
+check(const struct prm_registry *r, const struct prm_node_info *known,
+	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
+	struct pr_error *err)
+{
+	if (!hello->name[0])
+		return pr_error_set(err, "a node without a name");
+	if (!known && r->count >= PRM_REGISTRY_MAX)
+		return pr_error_set(err, "node %s: there are %d nodes already", hello->name,
+			PRM_REGISTRY_MAX);
+	if (known && strcmp(known->hello->volume, hello->volume) &&
+		prm_node_connected(known, mono) &&
+		!prm_peer_ref_equal(&known->address, from))
+		return pr_error_set(err,
+			"two nodes call themselves %s (volumes %s and %s): give one "
+			"another --name",
+			hello->name, known->hello->volume, hello->volume);
+	return 0;
+}
+
 enum prm_hello
 prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	const Packrack__Hello *hello, int64_t mono, int64_t real,
@@ -63,24 +83,8 @@ prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	Packrack__Hello *copy;
 	size_t at = r->count;
 
-	if (!hello->name[0]) {
-		pr_error_set(err, "a node without a name");
+	if (check(r, node, from, hello, mono, err) < 0)
 		return PRM_HELLO_REFUSED;
-	}
-	if (!node && r->count >= PRM_REGISTRY_MAX) {
-		pr_error_set(err, "node %s: there are %d nodes already", hello->name,
-			PRM_REGISTRY_MAX);
-		return PRM_HELLO_REFUSED;
-	}
-	if (node && strcmp(node->hello->volume, hello->volume) &&
-		prm_node_connected(node, mono) &&
-		!prm_peer_ref_equal(&node->address, from)) {
-		pr_error_set(err,
-			"two nodes call themselves %s (volumes %s and %s): give one "
-			"another --name",
-			hello->name, node->hello->volume, hello->volume);
-		return PRM_HELLO_REFUSED;
-	}
 	copy = pr_message_copy(&hello->base);
 	if (copy && !node && PR_ARRAY_GROW(r->nodes, r->count) == 0)
 		node = calloc(1, sizeof(*node));
