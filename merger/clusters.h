@@ -2,10 +2,6 @@
 #ifndef PRM_MERGER_CLUSTERS_H
 #define PRM_MERGER_CLUSTERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/summary.h"
 

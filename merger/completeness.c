@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/completeness.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/base/array.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"

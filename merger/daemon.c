@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "merger/pcap_over_ip.h"
-#include "merger/server.h"
 #include "merger/summaries.h"
-#include "proto/base/log.h"
-#include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/text.h"
 #include "proto/rpc/option_rows.h"

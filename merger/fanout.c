@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/completeness.h"
 #include "merger/remote.h"
-#include "merger/route.h"
 #include "proto/base/text.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/tally.h"
-#include "proto/wire/segment.h"
 
 /*
  * In this order: asking nodes, messages to the client, credit for nodes, rounds of asking, following, the end of an
@@ -902,9 +899,9 @@ check_query(const struct prm_fanout_options *o, struct pr_error *err)
 		return pr_error_set(
 			err, "a count by groups gives no packets and has no limit");
 	if (!o->registry->count && !q->n_nodes)
-		return pr_error_set(
-			err, "no node has reported to this merger yet: are the indexers "
-			     "running, and is their --merger this one?");
+		return pr_error_set(err,
+			"no node has reported to this merger yet: are the indexers "
+			"running, and is their --merger this one?");
 	for (size_t i = 0; i < q->n_nodes; i++)
 		for (size_t j = 0; j < i; j++)
 			if (!strcmp(q->nodes[i], q->nodes[j]))

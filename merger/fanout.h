@@ -2,13 +2,8 @@
 #ifndef PRM_MERGER_FANOUT_H
 #define PRM_MERGER_FANOUT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "merger/registry.h"
 #include "merger/route.h"
-#include "merger/summaries.h"
-#include "proto/base/error.h"
 
 /*
  * One query on its way: asked of the nodes, their answers merged in the total order and sent on to

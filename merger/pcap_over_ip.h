@@ -3,11 +3,8 @@
 #define PRM_MERGER_PCAP_OVER_IP_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "merger/server.h"
-#include "proto/base/error.h"
 
 /*
  * pcap-over-IP: whoever connects to a TCP port gets a live trace of all that is stored from then on,

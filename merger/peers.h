@@ -2,14 +2,8 @@
 #ifndef PRM_MERGER_PEERS_H
 #define PRM_MERGER_PEERS_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "merger/registry.h"
 #include "merger/route.h"
-#include "proto/base/error.h"
-#include "proto/base/loop.h"
-#include "proto/rpc/rpc.h"
 
 /*
  * The other mergers, among which the duty for summaries rotates: which of them live, and questions to

@@ -2,11 +2,6 @@
 #ifndef PRM_MERGER_REGISTRY_H
 #define PRM_MERGER_REGISTRY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 
 /*

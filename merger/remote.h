@@ -2,14 +2,8 @@
 #ifndef PRM_MERGER_REMOTE_H
 #define PRM_MERGER_REMOTE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 #include "proto/wire/segment.h"
-#include "proto/wire/source.h"
 
 /*
  * A source over the answer of a node, or of a merger, to a query. Batches are put in as they arrive. They are not

@@ -2,10 +2,6 @@
 #ifndef PRM_MERGER_ROUTE_H
 #define PRM_MERGER_ROUTE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "merger/completeness.h"
 
 #include "merger/summaries.h"

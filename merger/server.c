@@ -2,8 +2,6 @@
 #include "merger/server.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"

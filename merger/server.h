@@ -2,12 +2,7 @@
 #ifndef PRM_MERGER_SERVER_H
 #define PRM_MERGER_SERVER_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "merger/fanout.h"
-#include "proto/base/error.h"
-#include "proto/base/loop.h"
 #include "proto/base/metrics.h"
 #include "proto/rpc/rpc.h"
 

@@ -2,14 +2,7 @@
 #ifndef PRM_MERGER_SUMMARIES_H
 #define PRM_MERGER_SUMMARIES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "merger/clusters.h"
-#include "proto/base/error.h"
-#include "proto/rpc/packrack.pb-c.h"
-#include "proto/wire/summary.h"
 
 /*
  * Which merger holds the summaries of which time (Hyperion, section 5.3). Time is cut into intervals. Each

@@ -2,7 +2,6 @@
 #include "merger/trace_writer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <xxhash.h>
 
 #include "proto/base/array.h"

@@ -2,12 +2,7 @@
 #ifndef PRM_MERGER_TRACE_WRITER_H
 #define PRM_MERGER_TRACE_WRITER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "merger/output.h"
-#include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/source.h"
 

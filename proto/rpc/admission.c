@@ -2,8 +2,6 @@
 #include "proto/rpc/admission.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zmq.h>
 
 #include "proto/base/array.h"

@@ -2,8 +2,6 @@
 #ifndef PR_RPC_ADMISSION_H
 #define PR_RPC_ADMISSION_H
 
-#include <stdbool.h>
-
 #include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"
 

@@ -7,8 +7,6 @@
 #include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

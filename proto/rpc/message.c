@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/message.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/base/array.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/relation.h"

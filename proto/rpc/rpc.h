@@ -2,14 +2,8 @@
 #ifndef PR_RPC_RPC_H
 #define PR_RPC_RPC_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "proto/base/error.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/message.h"
-#include "proto/rpc/packrack.pb-c.h"
 
 /*
  * Requests and replies over ZeroMQ in libevent. A server is a ROUTER that answers each peer; a

@@ -2,9 +2,6 @@
 #ifndef PR_RPC_SOCKET_H
 #define PR_RPC_SOCKET_H
 
-#include <stdbool.h>
-
-#include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 
 /* Inside proto/rpc: ZeroMQ sockets as we want them, in libevent, and what their connections do. */
