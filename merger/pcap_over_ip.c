@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/event.h>
 #include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +37,6 @@ struct pcap_reader {
 	struct prm_fanout *fanout; /* NULL: it has ended; else the merger's */
 	struct prm_output out;
 	struct prm_trace_writer *trace;
-	struct event *grant;
 	uint32_t owed; /* batches that it may still get */
 	int64_t links_known, moved; /* monotonic; moved: it took something, or had all */
 	uint64_t taken; /* bytes, when it did */
@@ -107,6 +105,14 @@ write_end(struct pcap_reader *r, const char *why)
 		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
 }
 
+/* As when it took bytes, with the loop's next turn. */
+static void
+wake(struct pcap_reader *r)
+{
+	bufferevent_trigger(
+		r->io, EV_WRITE, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
+
 /* The fan-out's client; it must not be called back from here. */
 static int
 deliver(void *arg, const Packrack__Envelope *env)
@@ -117,7 +123,7 @@ deliver(void *arg, const Packrack__Envelope *env)
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
 		r->owed--;
 		if (write_batch(r, env->batch, &text) == 0) {
-			event_active(r->grant, 0, 0);
+			wake(r);
 			return 0;
 		}
 		pr_log_warning("pcap-over-IP to %s: %s", r->name, text.text);
@@ -137,7 +143,7 @@ deliver(void *arg, const Packrack__Envelope *env)
 	}
 	r->fanout = NULL; /* it ends, and the merger frees it */
 	r->gone = true;
-	event_active(r->grant, 0, 0);
+	wake(r);
 	return -1;
 }
 
@@ -157,7 +163,6 @@ reader_free(struct pcap_reader *r)
 		prm_fanout_cancel_by_other(r->fanout);
 	prm_trace_destroy(&r->trace);
 	prm_output_free(&r->out);
-	event_free(r->grant);
 	bufferevent_free(r->io);
 	free(r);
 }
@@ -183,14 +188,6 @@ grant(struct pcap_reader *r)
 		return;
 	r->owed += more;
 	prm_fanout_credit(r->fanout, 0, more);
-}
-
-static void
-on_grant(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	grant(arg);
 }
 
 static void
@@ -227,20 +224,14 @@ reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_er
 {
 	struct pcap_reader *r = calloc(1, sizeof(*r));
 
-	if (r) {
-		r->all = all;
-		r->io = io;
-		r->moved = pr_now_mono();
-		r->grant = event_new(bufferevent_get_base(io), -1, 0, on_grant, r);
-	}
-	if (!r || !r->grant || prm_output_init_call(&r->out, take_bytes, r, err) < 0) {
-		if (r && r->grant)
-			event_free(r->grant);
+	if (!r || prm_output_init_call(&r->out, take_bytes, r, err) < 0) {
 		free(r);
 		bufferevent_free(io);
-		pr_error_set(err, "no memory for a reader");
-		return NULL;
+		return pr_error_null(err, "no memory for a reader");
 	}
+	r->all = all;
+	r->io = io;
+	r->moved = pr_now_mono();
 	r->next = all->readers;
 	all->readers = r;
 	all->figures.readers++;
