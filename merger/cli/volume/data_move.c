@@ -364,8 +364,8 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 		if (data_ask_count(of_source(m, since, middle), &count, err) < 0)
 			return -1;
 		*(count > PART ? &high : &low) = middle;
-		*end = middle;
 	}
+	*end = low;
 	return 0;
 }
 
