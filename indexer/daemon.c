@@ -2,7 +2,6 @@
 #include "indexer/daemon.h"
 
 #include <event2/event.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

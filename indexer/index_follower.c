@@ -237,10 +237,8 @@ pri_follower_create(struct pri_volume *volume, const struct pri_composites *comp
 {
 	struct pri_index_follower *f = calloc(1, sizeof *f);
 
-	if (!f) {
-		pr_error_set(err, "no memory for indexing");
-		return NULL;
-	}
+	if (!f)
+		return pr_error_null(err, "no memory for indexing");
 	f->volume = volume;
 	if (composites)
 		f->composites = *composites;
@@ -353,8 +351,7 @@ find_or_add(struct pri_index_follower *f, const struct sfs_stream_info *info, ui
 			link, sfs_record_max(f->volume->sfs), sink_of, s, err);
 	if (!s || !s->builder || PR_ARRAY_GROW(f->streams, f->count) < 0) {
 		stream_free(s);
-		pr_error_set(err, "no memory for indexing");
-		return NULL;
+		return pr_error_null(err, "no memory for indexing");
 	}
 	f->streams[f->count++] = s;
 	s->feed = f;

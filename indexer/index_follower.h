@@ -2,9 +2,6 @@
 #ifndef PRI_INDEXER_FEED_H
 #define PRI_INDEXER_FEED_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "indexer/index/builder.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"

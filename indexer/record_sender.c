@@ -9,7 +9,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
-#include "proto/rpc/rpc.h"
 
 /*
  * Each exchange wakes two threads on either side, which costs as much as some hundred packets. So records gather for
@@ -178,10 +177,8 @@ pri_sender_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) + 40];
 	struct pri_record_sender *d = calloc(1, sizeof *d);
 
-	if (!d) {
-		pr_error_set(err, "no memory for indexing");
-		return NULL;
-	}
+	if (!d)
+		return pr_error_null(err, "no memory for indexing");
 	snprintf(endpoint, sizeof endpoint, PR_RPC_ENDPOINT_INDEX, uuid);
 	d->rpc = pr_rpc_connect(loop, endpoint, NULL, on_message, d, err);
 	if (!d->rpc) {

@@ -2,8 +2,6 @@
 #ifndef PRI_INDEXER_DELIVER_H
 #define PRI_INDEXER_DELIVER_H
 
-#include <stdbool.h>
-
 #include "indexer/index/builder.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"

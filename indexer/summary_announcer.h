@@ -2,8 +2,6 @@
 #ifndef PRI_SUMMARY_ANNOUNCER_H
 #define PRI_SUMMARY_ANNOUNCER_H
 
-#include <stdint.h>
-
 #include "indexer/index_follower.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"

@@ -369,10 +369,8 @@ pri_answer_create(
 	struct pri_answer *a = calloc(1, sizeof *a);
 	struct pri_query_spec spec;
 
-	if (!a) {
-		pr_error_set(err, "no memory for an answer");
-		return NULL;
-	}
+	if (!a)
+		return pr_error_null(err, "no memory for an answer");
 	a->volume = volume;
 	a->count_only = query->count_only;
 	a->target = FIRST_BATCH;
@@ -637,6 +635,5 @@ pri_answer_end(struct pri_answer *a, struct pr_error *err)
 	if (fill_losses(end, &a->volume->ledger, a->query) == 0)
 		return fill_evicted(end, a->volume, a->query, err) == 0 ? &end->message
 									: NULL;
-	pr_error_set(err, "no memory for an answer's end");
-	return NULL;
+	return pr_error_null(err, "no memory for an answer's end");
 }

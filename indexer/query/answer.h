@@ -2,8 +2,6 @@
 #ifndef PRI_QUERY_ANSWER_H
 #define PRI_QUERY_ANSWER_H
 
-#include <stdint.h>
-
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"

@@ -2,10 +2,6 @@
 #ifndef PRI_QUERY_CATALOG_H
 #define PRI_QUERY_CATALOG_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
 #include "proto/wire/directory.h"

@@ -195,10 +195,8 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	const struct pri_ledger_view *ledger;
 	size_t first = 0;
 
-	if (!h) {
-		pr_error_set(err, "no memory");
-		return NULL;
-	}
+	if (!h)
+		return pr_error_null(err, "no memory");
 	packrack__hello__init(&h->message);
 	packrack__node_status__init(&h->status);
 	h->message.name = h->status.name = (char *)input->name;

@@ -2,8 +2,6 @@
 #ifndef PRI_QUERY_HELLO_H
 #define PRI_QUERY_HELLO_H
 
-#include <stdint.h>
-
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"

@@ -668,10 +668,8 @@ pri_prune_create(struct pri_volume *volume, const struct pri_bpf_set *programs,
 	struct pri_prune *p = calloc(1, sizeof *p);
 	size_t longest = 1;
 
-	if (!p) {
-		pr_error_set(err, "no memory for a query");
-		return NULL;
-	}
+	if (!p)
+		return pr_error_null(err, "no memory for a query");
 	p->volume = volume;
 	p->stats = stats;
 	if (pri_plans_create(programs, &p->plans, err) < 0) {

@@ -2,9 +2,6 @@
 #ifndef PRI_QUERY_PRUNE_H
 #define PRI_QUERY_PRUNE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "indexer/filter/plan.h"
 #include "indexer/index/level1.h"
 #include "indexer/query/volume.h"

@@ -145,8 +145,7 @@ pri_query_create(
 		pri_query_spec_free(spec);
 		free(link);
 		free(q);
-		pr_error_set(err, "no memory for a query");
-		return NULL;
+		return pr_error_null(err, "no memory for a query");
 	}
 	q->volume = volume;
 	packrack__end__init(&q->stats);

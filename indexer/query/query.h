@@ -2,10 +2,6 @@
 #ifndef PRI_QUERY_QUERY_H
 #define PRI_QUERY_QUERY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/filter/bpf.h"
 #include "indexer/index/summarize.h"
 #include "indexer/query/tally_key.h"

@@ -2,10 +2,6 @@
 #ifndef PRI_QUERY_RUN_READER_H
 #define PRI_QUERY_RUN_READER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/query/prune.h"
 #include "indexer/query/scans.h"
 #include "indexer/query/volume.h"

@@ -2,10 +2,6 @@
 #ifndef PRI_INDEXER_SCANS_H
 #define PRI_INDEXER_SCANS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
 #include "logger/streamfs/streamfs.h"

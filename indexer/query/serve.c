@@ -3,20 +3,15 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "indexer/query/answer.h"
 #include "indexer/query/scans.h"
-#include "indexer/query/volume.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
-#include "proto/rpc/rpc.h"
 
 /* A query that this node was asked, and what of its answer waits to be sent. */
 struct job {
@@ -372,8 +367,7 @@ pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 		s->turn = evtimer_new(pr_loop_base(loop), on_turn, s);
 	if (!s || !s->turn) {
 		free(s);
-		pr_error_set(err, "no memory");
-		return NULL;
+		return pr_error_null(err, "no memory");
 	}
 	pri_scans_setup(SCANS_NICE);
 	s->running_max = running_max ? running_max : PRI_SERVE_RUNNING_DEFAULT;

@@ -2,9 +2,6 @@
 #ifndef PRI_INDEXER_SERVE_H
 #define PRI_INDEXER_SERVE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"

@@ -2,9 +2,6 @@
 #ifndef PRI_INDEXER_GROUP_H
 #define PRI_INDEXER_GROUP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "proto/base/error.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/source.h"

@@ -50,10 +50,8 @@ pri_volume_open(
 	const struct sfs_open_options open = {
 		.no_direct = (options & PRI_VOLUME_CACHED) != 0};
 
-	if (!v) {
-		pr_error_set(err, "no memory");
-		return NULL;
-	}
+	if (!v)
+		return pr_error_null(err, "no memory");
 	v->with_summaries = options & PRI_VOLUME_SUMMARIES;
 	v->sfs = sfs_open(paths, count, &open, err);
 	if (!v->sfs)

@@ -2,10 +2,6 @@
 #ifndef PRI_QUERY_VOLUME_H
 #define PRI_QUERY_VOLUME_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/query/catalog.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/ledger.h"
-#include "proto/wire/frame.h"
+
+#include "proto/base/array.h"
 
 #define VERSION 1
 #define ENTRY_HEADER 4
@@ -75,8 +76,7 @@ static const struct pr_field_table tables[] = {
 static const struct pr_field_table *
 table_of(unsigned type)
 {
-	return type < sizeof tables / sizeof tables[0] && tables[type].count ? &tables[type]
-									     : NULL;
+	return type < PR_COUNT(tables) && tables[type].count ? &tables[type] : NULL;
 }
 
 bool
@@ -144,6 +144,5 @@ pr_loss_reason_name(unsigned reason)
 		[PR_LOSS_WRITE] = "write",
 		[PR_LOSS_NODE_STOP] = "node_stop",
 	};
-	return reason < sizeof names / sizeof names[0] && names[reason] ? names[reason]
-									: "?";
+	return reason < PR_COUNT(names) && names[reason] ? names[reason] : "?";
 }

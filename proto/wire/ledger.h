@@ -2,9 +2,6 @@
 #ifndef PR_WIRE_LEDGER_H
 #define PR_WIRE_LEDGER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
 

@@ -246,10 +246,8 @@ struct pr_source *
 pr_merge_create(struct pr_error *err)
 {
 	struct merge *m = calloc(1, sizeof *m);
-	if (!m) {
-		pr_error_set(err, "no memory for a merge");
-		return NULL;
-	}
+	if (!m)
+		return pr_error_null(err, "no memory for a merge");
 	m->source.next = merge_next;
 	m->source.destroy = merge_destroy;
 	return &m->source;

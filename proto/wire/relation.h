@@ -2,9 +2,7 @@
 #ifndef PR_WIRE_RELATION_H
 #define PR_WIRE_RELATION_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "proto/base/error.h"
 #include "proto/wire/source.h"

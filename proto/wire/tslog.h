@@ -2,10 +2,6 @@
 #ifndef PR_WIRE_TSLOG_H
 #define PR_WIRE_TSLOG_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
 
