@@ -17,14 +17,6 @@ get_request(struct sfs_writer *w)
 	return r;
 }
 
-static void
-put_request(struct sfs_writer *w, struct sfs_request *r)
-{
-	r->next = w->idle;
-	w->idle = r;
-	w->idle_count++;
-}
-
 /*
  * Waits for completions until a request is free that is not reserved for syncs and roots. False:
  * the devices fail, nothing is in flight any more.
@@ -53,6 +45,7 @@ static void
 take(struct sfs *sfs, struct sfs_request *r)
 {
 	struct sfs_writer *w = sfs->w;
+	bool control = r->flush_parity == SFS_CONTROL_WRITE;
 	if ((r->error || r->disk->lost) && sfs_disk_drop_failed(sfs, r->disk, r->error))
 		r->error = 0; /* it has come to nothing */
 	if (r->error) {
@@ -62,13 +55,14 @@ take(struct sfs *sfs, struct sfs_request *r)
 			r->disk->path, r->buf ? "write" : "sync", r->offset);
 		w->suspended = true;
 	}
-	if (r->flush_parity == SFS_CONTROL_WRITE) {
-		w->control--;
-		w->control_failed |= r->error != 0;
-		put_request(w, r);
-	} else if (r->error) {
+	if (r->error && !control) {
 		r->next = w->failed;
 		w->failed = r;
+		return;
+	}
+	if (control) {
+		w->control--;
+		w->control_failed |= r->error != 0;
 	} else {
 		w->in_flight[r->flush_parity]--;
 		w->bytes_in_flight -= r->len;
@@ -77,8 +71,10 @@ take(struct sfs *sfs, struct sfs_request *r)
 			w->slot[r->slot].in_flight--;
 		else
 			w->map_in_flight = false;
-		put_request(w, r);
 	}
+	r->next = w->idle;
+	w->idle = r;
+	w->idle_count++;
 }
 
 /* To a block that was being filled when its device went, nothing is written any more. */

@@ -167,7 +167,7 @@ sfs_cursor_open(
 	struct sfs_map_entry hole;
 	struct sfs_stream s;
 	struct sfs_entry e;
-	if (stream < 0 || !sfs_view_stream(sfs, stream, &s)) {
+	if (!sfs_view_stream(sfs, stream, &s)) {
 		pr_error_set(err, "no stream %d in the volume", stream);
 		return NULL;
 	}

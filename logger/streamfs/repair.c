@@ -71,41 +71,33 @@ put_gone(struct repair *r, const struct sfs_finding *f)
 	} while (records > 0 && !r->failed);
 }
 
-static void
-tell(struct repair *r, const struct sfs_finding *f)
-{
-	r->out->faults++;
-	if (r->call)
-		r->call(r->arg, &f->fault);
-}
-
 /* Maps come before blocks: while one is stale, what seems to be missing may be there. */
 static void
 on_finding(void *arg, const struct sfs_fault *fault)
 {
 	const struct sfs_finding *f = (const struct sfs_finding *)fault;
 	struct repair *r = arg;
+	bool told = false;
 	r->todo = true;
-	if (f->fault.kind == SFS_FAULT_ROOT) {
+	if (fault->kind == SFS_FAULT_ROOT) {
 		r->out->roots++;
-		tell(r, f);
-	} else if (f->fault.kind == SFS_FAULT_MAP) {
-		bool told = false;
+	} else if (fault->kind == SFS_FAULT_MAP) {
 		for (uint32_t i = 0; i < r->stales_before; i++)
-			told |= r->stale[i] == f->fault.block;
-		if (!told)
-			tell(r, f);
+			told |= r->stale[i] == fault->block;
 		if (f->stale)
-			put_map(r, &r->stale, &r->stales, f->fault.block);
+			put_map(r, &r->stale, &r->stales, fault->block);
 		else
-			put_map(r, &r->map, &r->maps, f->fault.block);
-	} else if (r->stales == r->stales_before) {
-		tell(r, f);
-		if (f->fault.kind == SFS_FAULT_HEADER)
-			put_entry(r, &f->kept);
-		else
-			put_gone(r, f);
+			put_map(r, &r->map, &r->maps, fault->block);
+	} else if (r->stales > r->stales_before) {
+		return;
+	} else if (fault->kind == SFS_FAULT_HEADER) {
+		put_entry(r, &f->kept);
+	} else {
+		put_gone(r, f);
 	}
+	r->out->faults += !told;
+	if (!told && r->call)
+		r->call(r->arg, fault);
 }
 
 /* One copy after the other, so that one is good at any moment. */

@@ -15,20 +15,15 @@ static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
 #define SLOTS_MIN 4
 #define SLOTS_MAX 65536
 
-static size_t
-page_up(size_t n)
-{
-	return (n + SFS_SECTOR - 1) & ~(size_t)(SFS_SECTOR - 1);
-}
-
 /* Sets the pointers into a mapping at base, or only the size when base is NULL. */
 static void
 lay_out(struct sfs_shm *shm, uint8_t *base)
 {
-	size_t streams = page_up(sizeof(struct sfs_shm_header));
-	size_t entries = streams + page_up(SFS_STREAMS_MAX * sizeof(struct sfs_shm_stream));
-	size_t slots = entries + page_up(shm->blocks * sizeof(struct sfs_shm_entry));
-	size_t data = slots + page_up(shm->slots * sizeof(struct sfs_shm_slot));
+	size_t streams = sfs_sector_up(sizeof(struct sfs_shm_header));
+	size_t entries =
+		streams + sfs_sector_up(SFS_STREAMS_MAX * sizeof(struct sfs_shm_stream));
+	size_t slots = entries + sfs_sector_up(shm->blocks * sizeof(struct sfs_shm_entry));
+	size_t data = slots + sfs_sector_up(shm->slots * sizeof(struct sfs_shm_slot));
 	shm->size = data + (size_t)shm->slots * shm->block_size;
 	if (!base)
 		return;
@@ -105,7 +100,7 @@ map_aligned(size_t size, int protection, int flags, int fd)
 	}
 	if (before > 0)
 		munmap(room, before);
-	munmap(room + before + page_up(size), HUGE - before);
+	munmap(room + before + sfs_sector_up(size), HUGE - before);
 	return base;
 }
 
