@@ -879,13 +879,6 @@ prm_fanout_cancel_by_other(struct prm_fanout *f)
 	cancel(f);
 }
 
-void
-prm_fanout_abort(struct prm_fanout *f, const char *why)
-{
-	if (!f->state.done)
-		send_failure(f, why, false);
-}
-
 /* ---- life ---- */
 
 static int
@@ -950,20 +943,21 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 	f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
 	return f;
 fail:
-	prm_fanout_destroy(&f);
+	prm_fanout_destroy(&f, NULL);
 	return NULL;
 }
 
 void
-prm_fanout_destroy(struct prm_fanout **fp)
+prm_fanout_destroy(struct prm_fanout **fp, const char *why)
 {
 	struct prm_fanout *f = *fp;
 
 	*fp = NULL;
 	if (!f)
 		return;
-	if (!f->state.done)
-		cancel_nodes(f);
+	if (!f->state.done && why)
+		send_failure(f, why, false);
+	cancel_nodes(f);
 	release(f);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);

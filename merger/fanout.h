@@ -60,8 +60,8 @@ struct prm_fanout_options {
 /* Asks the nodes. NULL: err is for the client. */
 struct prm_fanout *prm_fanout_create(
 	const struct prm_fanout_options *options, struct pr_error *err);
-/* Cancels what nodes are still at. */
-void prm_fanout_destroy(struct prm_fanout **f);
+/* Cancels what nodes are still at. why: a Failure for the client of a query that goes on; NULL: none. */
+void prm_fanout_destroy(struct prm_fanout **f, const char *why);
 
 /* Is it of this query? Then it has been dealt with. */
 bool prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
@@ -72,12 +72,11 @@ bool prm_fanout_is_client(
 void prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches);
 /*
  * Ways to end. The client cancels: it gets End, cancelled unless the query follows; with the id of a node whose
- * batches it merges, that node is dropped. Somebody else cancels: the client gets End, cancelled. The merger stops:
- * the client gets a Failure with the reason. A node is lost: the answer goes on, and is incomplete.
+ * batches it merges, that node is dropped. Somebody else cancels: the client gets End, cancelled. A node is lost:
+ * the answer goes on, and is incomplete.
  */
 void prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id);
 void prm_fanout_cancel_by_other(struct prm_fanout *f);
-void prm_fanout_abort(struct prm_fanout *f, const char *why);
 void prm_fanout_on_node_lost(
 	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why);
 /* A few times a second: deadlines, and sends what has waited for more. */

@@ -133,7 +133,7 @@ queries_reap(struct prm_merger *m)
 		m->figures.nodes_left_out += state->left_out;
 		if (state->untold && (w = waiting_add(m, state->untold, state->id)))
 			w->queue_full = true;
-		prm_fanout_destroy(&m->queries[i]);
+		prm_fanout_destroy(&m->queries[i], NULL);
 		m->queries[i] = m->queries[--m->query_count];
 	}
 }
@@ -900,10 +900,8 @@ prm_merger_destroy(struct prm_merger **mp)
 		waiting_remove(m, w);
 	}
 	prm_peers_destroy(&m->peers);
-	for (size_t i = 0; i < m->query_count; i++) {
-		prm_fanout_abort(m->queries[i], why);
-		prm_fanout_destroy(&m->queries[i]);
-	}
+	for (size_t i = 0; i < m->query_count; i++)
+		prm_fanout_destroy(&m->queries[i], why);
 	prm_pcap_over_ip_free(&m->pcap_over_ip);
 	for (size_t i = 0; i < m->listener_count; i++) {
 		pr_rpc_destroy(&m->listeners[i]->rpc);
