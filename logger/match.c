@@ -2,6 +2,7 @@
 #include "logger/match_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "logger/match.h"
 #include "proto/base/array.h"
@@ -361,22 +362,24 @@ match_links_ask(struct prl_match *m, int64_t now)
 /* Entries that were given out stay readable for so long: losses look back for alike ones. */
 #define HISTORY 2048
 
+/* The ring of the table's items, first..end of which are in use, becomes twice as large. */
 static bool
-slots_grow(struct prl_match *m)
+grow(struct prl_match *m, struct match_table *t, uint64_t first, uint64_t end)
 {
-	uint64_t room = 2 * m->slot_room;
-	uint64_t from = m->end > m->slot_room ? m->end - m->slot_room : 0;
-	struct match_entry *slots;
+	uint64_t mask = 2 * t->mask + 1;
+	uint8_t *items;
 
-	if (room > m->o.room || !(slots = calloc(room, sizeof(*slots))))
+	if (mask >= m->o.room || !(items = calloc(mask + 1, t->size)))
 		return false;
-	for (uint64_t o = from; o < m->end; o++)
-		slots[o & (room - 1)] = *slot_at(m, o);
-	free(m->slots);
-	m->slots = slots;
-	m->slot_room = room;
-	m->entries.items = (uint8_t *)slots;
-	m->entries.mask = room - 1;
+	for (; first < end; first++)
+		memcpy(items + (first & mask) * t->size, match_hook_at(t, first), t->size);
+	free(t->items);
+	t->items = items;
+	t->mask = mask;
+	m->slots = (void *)m->entries.items;
+	m->slot_room = m->entries.mask + 1;
+	m->held = (void *)m->frames.items;
+	m->held_room = m->frames.mask + 1;
 	return true;
 }
 
@@ -406,7 +409,9 @@ slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 {
 	if (first < m->settled_below || last < first || last - first >= m->o.room / 2)
 		return false;
-	while (last + HISTORY - m->settled_below >= m->slot_room && slots_grow(m))
+	while (last + HISTORY - m->settled_below >= m->slot_room &&
+		grow(m, &m->entries, m->end > m->slot_room ? m->end - m->slot_room : 0,
+			m->end))
 		;
 	if (last - m->settled_below >= m->slot_room) {
 		/* A gap too wide to wait for: the past is settled as it stands. */
@@ -613,24 +618,6 @@ prl_match_destroy(struct prl_match **match)
 	*match = NULL;
 }
 
-static bool
-held_grow(struct prl_match *m)
-{
-	uint64_t room = 2 * m->held_room;
-	struct match_frame *held;
-
-	if (room > m->o.room || !(held = calloc(room, sizeof(*held))))
-		return false;
-	for (uint64_t n = m->held_base; n < m->held_top; n++)
-		held[n & (room - 1)] = *held_at(m, n);
-	free(m->held);
-	m->held = held;
-	m->held_room = room;
-	m->frames.items = (uint8_t *)held;
-	m->frames.mask = room - 1;
-	return true;
-}
-
 /* Gives up what the oldest frame is held for, and what is ready for giving out then. */
 void
 prl_match_drop_oldest(struct prl_match *m)
@@ -657,7 +644,8 @@ prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_
 {
 	struct match_frame *h;
 
-	while (m->held_top - m->held_base >= m->held_room && !held_grow(m))
+	while (m->held_top - m->held_base >= m->held_room &&
+		!grow(m, &m->frames, m->held_base, m->held_top))
 		prl_match_drop_oldest(m);
 	h = held_at(m, m->held_top++);
 	*h = (struct match_frame){.f = *frame, .came = now, .state = HELD_QUEUED};

@@ -704,18 +704,6 @@ prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now
 	}
 }
 
-/* All that the last MARK of a stopping dispatcher tells of is stored or lost. */
-static bool
-settled(const struct prl_node *n)
-{
-	size_t stopping = 0;
-
-	for (size_t i = 0; i < n->s.link_count; i++)
-		stopping += n->s.links[i].stopping;
-	return n->s.stopping && stopping >= n->s.links_told &&
-	       prl_match_settled(n->s.match);
-}
-
 static void
 session_tick(struct prl_node *n, int64_t now)
 {
@@ -727,13 +715,16 @@ session_tick(struct prl_node *n, int64_t now)
 static void
 stop_try(struct prl_node *n, int64_t now)
 {
+	size_t stopping = 0;
 	struct pr_error err;
 
-	/* tried again when the volume takes something */
-	if (!n->stop_asked || !settled(n) || prl_writer_suspend_reason(n->c.append))
-		return;
+	/* All that the last MARK of a stopping dispatcher tells of is stored or lost, and the volume takes more. */
+	for (size_t i = 0; i < n->s.link_count; i++)
+		stopping += n->s.links[i].stopping;
+	if (!n->stop_asked || !n->s.stopping || stopping < n->s.links_told ||
+		!prl_match_settled(n->s.match) || prl_writer_suspend_reason(n->c.append))
+		return; /* tried again */
 	prl_match_drop_leftovers(n->s.match);
-	settle_all_marks(n);
 	session_tick(n, now);
 	if (prl_writer_flush(n->c.append, &err)) {
 		pr_log_error("cannot flush: %s", err.text);

@@ -296,35 +296,29 @@ rack_open(struct rack *r, struct pr_error *err)
 	return r->daemon ? 0 : -1;
 }
 
-/* What is open is settled and stored before the last word. */
-static int
-rack_end(struct rack *r, int result, struct pr_error *err)
-{
-	const struct prl_writer_counters *a = prl_writer_counters(r->append);
-	struct prl_session_stats s;
-	struct pr_error own;
-
-	prl_node_finish(r->node, pr_now_mono());
-	if (prl_writer_flush(r->append, &own) && result == 0)
-		result = pr_error_set(err, "%s", own.text);
-	prl_node_get_totals(r->node, &s);
-	pr_log_info("%llu packets stored, %llu missing, %llu strays",
-		(unsigned long long)pr_counter_get(&a->packets_stored),
-		(unsigned long long)s.match.lost,
-		(unsigned long long)(s.match.strays + s.match.late));
-	return result;
-}
-
 int
 prl_logger_rack(struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct rack r = {.o = o, .sfs = sfs};
+	struct prl_session_stats s;
+	struct pr_error own;
 	int result = rack_open(&r, err);
 
 	if (result == 0) {
+		const struct prl_writer_counters *a = prl_writer_counters(r.append);
+
 		pr_log_node(PR_LOG_INFO, o->name, "node \"%s\" on %s, announcing", o->name,
 			o->rack);
-		result = rack_end(&r, prl_record_loop_run(r.daemon, err), err);
+		result = prl_record_loop_run(r.daemon, err);
+		/* What is open is settled and stored before the last word. */
+		prl_node_finish(r.node, pr_now_mono());
+		if (prl_writer_flush(r.append, &own) && result == 0)
+			result = pr_error_set(err, "%s", own.text);
+		prl_node_get_totals(r.node, &s);
+		pr_log_info("%llu packets stored, %llu missing, %llu strays",
+			(unsigned long long)pr_counter_get(&a->packets_stored),
+			(unsigned long long)s.match.lost,
+			(unsigned long long)(s.match.strays + s.match.late));
 	}
 	prl_record_loop_destroy(&r.daemon);
 	prl_node_destroy(&r.node);

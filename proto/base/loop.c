@@ -28,29 +28,20 @@ struct pr_loop {
 };
 
 static void
-on_stop(evutil_socket_t sig, short what, void *arg)
+on_signal(evutil_socket_t sig, short what, void *arg)
 {
 	struct pr_loop *loop = arg;
 
-	(void)sig;
 	(void)what;
-	if (loop->stopping || !loop->calls.stop) {
+	if (sig == SIGHUP) {
+		if (loop->calls.reload)
+			loop->calls.reload(loop->calls.arg);
+	} else if (loop->stopping || !loop->calls.stop) {
 		pr_loop_break(loop);
-		return;
+	} else {
+		loop->stopping = true;
+		loop->calls.stop(loop->calls.arg);
 	}
-	loop->stopping = true;
-	loop->calls.stop(loop->calls.arg);
-}
-
-static void
-on_reload(evutil_socket_t sig, short what, void *arg)
-{
-	struct pr_loop *loop = arg;
-
-	(void)sig;
-	(void)what;
-	if (loop->calls.reload)
-		loop->calls.reload(loop->calls.arg);
 }
 
 static void
@@ -105,8 +96,7 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 	}
 	for (int i = 0; i < SIGNALS; i++) {
 		int sig = loop_signals[i];
-		struct event *e = evsignal_new(
-			loop->base, sig, sig == SIGHUP ? on_reload : on_stop, loop);
+		struct event *e = evsignal_new(loop->base, sig, on_signal, loop);
 
 		loop->signals[i] = e;
 		if (!e || event_add(e, NULL) < 0) {

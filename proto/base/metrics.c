@@ -221,41 +221,18 @@ open_files(void)
 	return count > 3 ? count - 3 : 0; /* ., .. and this directory */
 }
 
+/* The number that stands there; 0: it cannot be read. */
 static uint64_t
-resident_kib(void)
+number_in(const char *path, const char *format)
 {
-	FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long long pages = 0;
+	FILE *file = fopen(path, "re");
+	unsigned long long number = 0;
 
-	if (!file)
-		return 0;
-	if (fscanf(file, "%*u %llu", &pages) != 1)
-		pages = 0;
-	fclose(file);
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
-}
-
-/* Field 22 of /proc/self/stat, ticks after boot; the name before it may hold anything. */
-static uint64_t
-started_us(void)
-{
-	FILE *file = fopen("/proc/self/stat", "re");
-	unsigned long long ticks = 0;
-	struct timespec up;
-	int64_t age;
-
-	if (!file)
-		return 0;
-	if (fscanf(file,
-		    "%*d (%*[^)]%*[)] %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u "
-		    "%*d %*d %*d %*d %*d %*d %llu",
-		    &ticks) != 1)
-		ticks = 0;
-	fclose(file);
-	clock_gettime(CLOCK_BOOTTIME, &up);
-	age = (int64_t)up.tv_sec * PR_NS_PER_S + up.tv_nsec -
-	      (int64_t)(ticks * (uint64_t)PR_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
-	return (uint64_t)(pr_now_real() - age) / 1000;
+	if (file && fscanf(file, format, &number) != 1)
+		number = 0;
+	if (file)
+		fclose(file);
+	return number;
 }
 
 struct process {
@@ -278,11 +255,23 @@ static const struct pr_counter_row process_rows[] = {
 void
 pr_metrics_process(struct pr_metrics_page *page)
 {
-	struct process p = {.resident_kib = resident_kib(),
-		.started_us = started_us(),
+	uint64_t pages = number_in("/proc/self/statm", "%*u %llu");
+	/* Field 22, ticks after boot; the name before it may hold anything. */
+	uint64_t ticks = number_in("/proc/self/stat",
+		"%*d (%*[^)]%*[)] %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u "
+		"%*d %*d %*d %*d %*d %*d %llu");
+	struct process p = {.resident_kib = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024,
 		.open_files = open_files()};
 	struct rusage used;
+	struct timespec up;
 
+	if (ticks) {
+		clock_gettime(CLOCK_BOOTTIME, &up);
+		p.started_us =
+			(uint64_t)(pr_now_real() - up.tv_sec * PR_NS_PER_S - up.tv_nsec) /
+				1000 +
+			ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	}
 	if (getrusage(RUSAGE_SELF, &used) == 0)
 		p.cpu_us =
 			(uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
