@@ -719,7 +719,7 @@ stop_try(struct prl_node *n, int64_t now)
 	struct pr_error err;
 
 	/* All that the last MARK of a stopping dispatcher tells of is stored or lost, and the volume takes more. */
-	for (size_t i = 0; i < n->s.link_count; i++)
+	for (size_t i = 0; n->stop_asked && i < n->s.link_count; i++)
 		stopping += n->s.links[i].stopping;
 	if (!n->stop_asked || !n->s.stopping || stopping < n->s.links_told ||
 		!prl_match_settled(n->s.match) || prl_writer_suspend_reason(n->c.append))
