@@ -148,9 +148,9 @@ fetch(struct stream *s, int64_t deadline, struct pr_error *err)
 	/* behind the last one that is indexed, when its handle is known; else from the start */
 	if (!s->cursor &&
 		(after = pri_catalog_handle(&volume->catalog, s->id, s->next - 1)))
-		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, after, NULL);
+		s->cursor = sfs_cursor_open(volume->sfs, s->id, after, NULL);
 	if (!s->cursor)
-		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, NULL, err);
+		s->cursor = sfs_cursor_open(volume->sfs, s->id, NULL, err);
 	if (!s->cursor)
 		return -1;
 	while ((rc = sfs_cursor_next(s->cursor, &s->waiting, err)) != 0) {
@@ -320,7 +320,6 @@ begin(struct stream *s, const struct sfs_stream_info *info)
 			ref->first_sequence + ref->segments > first)
 			summaries = ref->first_sequence + ref->segments;
 	}
-	s->first = first;
 	s->next = summaries < grouped && end - summaries <= AGAIN_MAX ? summaries : grouped;
 	for (size_t i = 0; list && i < list->count; i++) {
 		struct pri_index_ref *ref = &list->items[i];
@@ -398,7 +397,7 @@ look(struct pri_index_follower *f, struct pr_error *err)
 		if (info.first_sequence > s->next)
 			s->next = info.first_sequence;
 		/* in what was deleted there is nothing to be indexed */
-		while (sfs_stream_deleted(sfs, (int)s->id, s->next, &hole) &&
+		while (sfs_stream_deleted(sfs, s->id, s->next, &hole) &&
 			hole.first <= s->next)
 			s->next = hole.last + 1;
 	}
@@ -422,7 +421,7 @@ finish_idle(struct stream *s, struct pr_error *err)
 	tails = pri_builder_tail(s->builder, tail);
 	if (tails && s->next > s->last)
 		known = pri_ledger_view_find(
-			&s->feed->volume->ledger, tail[0].epoch, (uint16_t)tail[0].link);
+			&s->feed->volume->ledger, tail[0].epoch, tail[0].link);
 	if (known && known->have_mark && known->mark.link.ended) {
 		/* all of the series is indexed, and nothing more will follow */
 		rc = pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err);

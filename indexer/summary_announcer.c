@@ -318,7 +318,7 @@ fill_gone(struct message *m, struct pri_volume *volume)
 		until = pri_volume_evicted_until(volume, info.id);
 		if (until > c->evicted_until)
 			c->evicted_until = until;
-		while (sfs_stream_deleted(volume->sfs, (int)i, hole.last + 1, &hole))
+		while (sfs_stream_deleted(volume->sfs, i, hole.last + 1, &hole))
 			add_range(&m->deleted, RANGES, 0, hole.min_time, hole.max_time);
 	}
 	c->deleted = m->deleted.pointers;
@@ -392,7 +392,7 @@ gather(struct pri_summary_announcer *o, struct pri_announced *line, struct news 
 		     : o->listing ? "it lists its summaries"
 				  : NULL;
 	news->items = o->items + (news->first_number - o->base);
-	news->item_count = (size_t)(o->base + o->count - news->first_number);
+	news->item_count = o->base + o->count - news->first_number;
 	if (news->item_count > CHUNK)
 		news->item_count = CHUNK;
 }

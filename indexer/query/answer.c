@@ -27,11 +27,10 @@ programs_from_message(Packrack__Program *const *list, size_t count, struct pri_b
 		for (size_t j = 0; j < message->n_instructions; j++) {
 			const Packrack__Instruction *in = message->instructions[j];
 
-			insns[j] = (struct pri_insn){(uint16_t)in->code, (uint8_t)in->jt,
-				(uint8_t)in->jf, in->k};
+			insns[j] = (struct pri_insn){in->code, in->jt, in->jf, in->k};
 		}
 		program = pri_bpf_create(
-			(uint16_t)message->linktype, insns, message->n_instructions, err);
+			message->linktype, insns, message->n_instructions, err);
 		free(insns);
 		if (!program || pri_bpf_set_add(out, program, err) < 0)
 			return -1;
@@ -57,9 +56,8 @@ take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_e
 	for (size_t i = 0; i < m->n_keys; i++) {
 		r->keys[i].key = m->keys[i];
 		r->keys[i].first = m->first[i];
-		if (m->lasting[i] > INT64_MAX ||
-			__builtin_add_overflow(
-				m->first[i], (int64_t)m->lasting[i], &r->keys[i].last))
+		if (m->lasting[i] > INT64_MAX || __builtin_add_overflow(m->first[i],
+							 m->lasting[i], &r->keys[i].last))
 			return pr_error_set(err, "related packets that never end");
 	}
 	for (size_t i = 0; i < m->n_spans / 2; i++)
@@ -249,7 +247,7 @@ add_deleted(Packrack__Evicted *out, struct deleted *deleted,
 	const struct pri_ledger_view *book, int64_t since)
 {
 	const struct pr_ledger_deleted *from =
-		pri_ledger_view_deletion(book, (uint16_t)out->link, !out->midst,
+		pri_ledger_view_deletion(book, out->link, !out->midst,
 			out->midst && out->since > since ? out->since : since, out->until);
 
 	if (!from)

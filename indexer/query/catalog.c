@@ -67,17 +67,17 @@ run_find(const struct pri_sorted_run *run, uint64_t sequence)
 
 /* ---- the catalog ---- */
 
-/* sign 1: the entry is added; -1: it is taken off. */
+/* sign 1: the entry is added; -1, modulo 2^64: it is taken off. */
 static void
 add_to_sums(struct pri_catalog *catalog, struct pri_epoch_series *series,
-	const struct pri_segment_entry *entry, int sign)
+	const struct pri_segment_entry *entry, uint64_t sign)
 {
-	uint64_t packets = (uint64_t)sign * entry->count;
+	uint64_t packets = sign * entry->count;
 
 	series->packets += packets;
 	catalog->packets += packets;
-	catalog->segments += (uint64_t)sign;
-	catalog->bytes += (uint64_t)sign * entry->handle.length;
+	catalog->segments += sign;
+	catalog->bytes += sign * entry->handle.length;
 }
 
 int
@@ -468,7 +468,7 @@ take_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *ent
 	if (item->reached > item->word.until || d.phase == PR_DELETION_OVER)
 		item->word.until = item->reached;
 	if (d.phase == PR_DELETION_OVER && item->word.records == 0)
-		forget_deleted(ledger, (size_t)(item - ledger->deleted));
+		forget_deleted(ledger, item - ledger->deleted);
 	return 0;
 }
 
@@ -621,7 +621,7 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 		s->base = sequence;
 	if (sequence < s->base || sequence - s->base >= PROOFS_MAX)
 		return 0; /* such a segment is without index */
-	at = (size_t)(sequence - s->base);
+	at = sequence - s->base;
 	if (PR_ARRAY_RESERVE(s->proofs, s->proof_capacity, at + 1) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
 	if (at >= s->proof_count) {

@@ -98,7 +98,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 	out->evicted_segments = info->recycled_records;
 	if (info->recycled_records)
 		out->evicted_until = info->evicted_until;
-	if (!pri_stream_is_link(info->name, &link) && !pri_stream_is_strays(info->name))
+	if (!pri_stream_is_link(info->name, &link) && strcmp(info->name, PRI_STREAM_STRAYS))
 		return;
 	out->packet_stream = true;
 	out->link = link;

@@ -329,7 +329,7 @@ step_of(const struct pri_query *q, const struct pri_segment_entry *e,
 	if (s->series_width > 32 || b->interval >> 32 ||
 		__builtin_mul_overflow(
 			(int64_t)1 << s->series_width, PR_NS_PER_S, &width) ||
-		__builtin_mul_overflow((int64_t)b->interval, width, &first) ||
+		__builtin_mul_overflow(b->interval, width, &first) ||
 		__builtin_mul_overflow(second, PR_NS_PER_S, &begin) ||
 		__builtin_add_overflow(first, begin, &first) ||
 		__builtin_add_overflow(first, width - 1, &last))
@@ -906,12 +906,12 @@ evicted_ledgers(
 		stream = sfs_stream_find(q->volume->sfs, name);
 		if (stream < 0)
 			continue;
-		e.until = pri_volume_evicted_until(q->volume, (uint32_t)stream);
+		e.until = pri_volume_evicted_until(q->volume, stream);
 		/* the link's last packets may have gone to other nodes: then its time must do */
 		if (declared && e.until >= last_otime)
 			e.last_seq = s->mark.link.last_seq;
 		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&
-			add_evicted(q, list, (uint32_t)stream, &e, err) < 0)
+			add_evicted(q, list, stream, &e, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -952,9 +952,9 @@ deleted_ranges(
 		if (sfs_stream_info(q->volume->sfs, i, &info, err) != SFS_OK)
 			return -1;
 		if (!info.deleted_records || !pri_stream_is_link(info.name, &link) ||
-			!concerns(q, (uint32_t)i, link))
+			!concerns(q, i, link))
 			continue;
-		while (sfs_stream_deleted(q->volume->sfs, (int)i, range.last + 1, &range)) {
+		while (sfs_stream_deleted(q->volume->sfs, i, range.last + 1, &range)) {
 			const Packrack__Evicted e = {.link = link,
 				.midst = true,
 				.since = range.min_time,
@@ -969,7 +969,7 @@ deleted_ranges(
 				continue;
 			count++;
 			list->overtaken |= q->context.deleted_segments > 0;
-			if (add_evicted(q, list, (uint32_t)i, &e, err) < 0)
+			if (add_evicted(q, list, i, &e, err) < 0)
 				return -1;
 		}
 	}

@@ -156,7 +156,7 @@ decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *io
 	if (pri_entry_inside(e, r->bounds))
 		d->verdict = pri_prune_ask(c->prune, r->series->link, e, &d->held, &did_io);
 	/* what held walks over is the index's only until the next question */
-	len = (size_t)(d->held.end - d->held.at);
+	len = d->held.end - d->held.at;
 	if (d->verdict != PRI_PRUNE_READ && d->held.form != PRI_HELD_ALL && len) {
 		d->own = malloc(len);
 		if (!d->own)

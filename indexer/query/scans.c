@@ -93,7 +93,7 @@ judge(struct pri_scan *s, size_t length)
 		m->sound = m->sound && p.otime >= last && p.otime <= h->last_otime &&
 			   p.time >= h->min_time && p.time <= h->max_time;
 		if (pri_bpf_set_match(s->programs, &p)) {
-			m->bits[m->judged / 8] |= (uint8_t)(1u << m->judged % 8);
+			m->bits[m->judged / 8] |= 1u << m->judged % 8;
 			if (m->count < PRI_PLACES_MAX)
 				m->places[m->count] = before;
 			m->count++;

@@ -28,12 +28,7 @@ struct job {
 	Packrack__Query *query; /* until answer is made */
 	struct pri_answer *answer;
 	struct pri_volume *volume; /* that answer reads */
-	enum job_out {
-		OUT_NOTHING,
-		OUT_BATCH,
-		OUT_END,
-		OUT_FAILURE
-	} out; /* not yet sent */
+	enum { OUT_NOTHING, OUT_BATCH, OUT_END, OUT_FAILURE } out; /* not yet sent */
 	bool cancelled, bad_request;
 	char failure[sizeof(((struct pr_error *)0)->text)];
 };
@@ -370,7 +365,7 @@ pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 		return pr_error_null(err, "no memory");
 	}
 	pri_scans_setup(SCANS_NICE);
-	s->running_max = running_max ? running_max : PRI_SERVE_RUNNING_DEFAULT;
+	s->running_max = running_max;
 	snprintf(s->why, sizeof s->why, "the volume is not there yet");
 	return s;
 }

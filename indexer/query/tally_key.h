@@ -13,7 +13,7 @@
  * Numbers stand in messages: never reuse one. Pure.
  */
 enum pri_tally_key {
-	PRI_TALLY_KEY_NONE = 0,
+	PRI_TALLY_KEY_NONE,
 	PRI_TALLY_KEY_TIME = 1, /* which multiple of step it is in, 8 bytes */
 	PRI_TALLY_KEY_SRC = 2, /* addresses: 4 or 16 */
 	PRI_TALLY_KEY_DST = 3,

@@ -96,12 +96,6 @@ pri_stream_is_link(const char *name, uint16_t *link)
 	return true;
 }
 
-bool
-pri_stream_is_strays(const char *name)
-{
-	return !strcmp(name, "strays");
-}
-
 static struct pri_volume_stream *
 find_stream(const struct pri_volume *v, uint32_t id)
 {
@@ -133,7 +127,7 @@ update_data(struct pri_volume *v, struct pri_volume_stream *s)
 	}
 	if (info->deleted_records == s->deleted_records)
 		return;
-	while (sfs_stream_deleted(v->sfs, (int)info->id, range.last + 1, &range))
+	while (sfs_stream_deleted(v->sfs, info->id, range.last + 1, &range))
 		pri_catalog_delete(&v->catalog, info->id, range.first, range.last);
 	s->deleted_records = info->deleted_records;
 }
@@ -157,7 +151,7 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 				return pr_error_set(err, "no memory");
 			s = &v->streams[v->stream_count++];
 			*s = (struct pri_volume_stream){
-				.strays = pri_stream_is_strays(info.name)};
+				.strays = !strcmp(info.name, PRI_STREAM_STRAYS)};
 			s->data = s->strays || pri_stream_is_link(info.name, &s->link);
 		}
 		s->info = info;
@@ -198,7 +192,7 @@ add_to_catalog(struct pri_volume *v, struct pri_volume_stream *s, const struct l
 	if (pri_catalog_add(&v->catalog, series, &l->entry, err) < 0)
 		return -1;
 	if (s->info.deleted_records > 0 &&
-		sfs_stream_deleted(v->sfs, (int)s->info.id, sequence, &range) &&
+		sfs_stream_deleted(v->sfs, s->info.id, sequence, &range) &&
 		range.first <= sequence)
 		pri_catalog_delete(&v->catalog, s->info.id, sequence, sequence);
 	if (!s->strays && pri_index_map_proof(&v->index_map, s->link, sequence,
@@ -217,8 +211,7 @@ pass_deleted(const struct pri_volume *v, const struct pri_volume_stream *s, uint
 	struct sfs_deleted range;
 
 	while (s->info.deleted_records > 0 &&
-		sfs_stream_deleted(v->sfs, (int)s->info.id, next, &range) &&
-		range.first <= next)
+		sfs_stream_deleted(v->sfs, s->info.id, next, &range) && range.first <= next)
 		next = range.last + 1;
 	return next;
 }
@@ -232,7 +225,7 @@ list(const struct pr_directory_segment *d, const struct sfs_handle *handle, bool
 		.link = d->link,
 		.entry = {.handle = *handle,
 			.first_seq = d->first_seq,
-			.seq_span = (uint32_t)(d->last_seq - d->first_seq),
+			.seq_span = d->last_seq - d->first_seq,
 			.min_time = d->min_time,
 			.max_time = d->max_time,
 			.first_otime = d->first_otime,
@@ -288,9 +281,9 @@ walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t
 	int rc = 0, got;
 
 	if (s->any)
-		cursor = sfs_cursor_open(v->sfs, (int)s->info.id, &s->last, NULL);
+		cursor = sfs_cursor_open(v->sfs, s->info.id, &s->last, NULL);
 	if (!cursor) /* from the start, passing over what is listed */
-		cursor = sfs_cursor_open(v->sfs, (int)s->info.id, NULL, err);
+		cursor = sfs_cursor_open(v->sfs, s->info.id, NULL, err);
 	if (!cursor)
 		return -1;
 	while (rc == 0 && (got = sfs_cursor_next(cursor, &record, err)) != 0) {

@@ -34,7 +34,7 @@ struct pri_volume {
  * logger reads past it (O_DIRECT) instead, for capture comes first.
  * PRI_VOLUME_SUMMARIES: list the records of level 3 of the index, too, which queries do not need.
  */
-enum pri_volume_options { PRI_VOLUME_CACHED = 1, PRI_VOLUME_SUMMARIES = 2 };
+enum { PRI_VOLUME_CACHED = 1, PRI_VOLUME_SUMMARIES = 2 };
 /* The volume must exist. */
 struct pri_volume *pri_volume_open(
 	const char *const *paths, size_t count, unsigned options, struct pr_error *err);
@@ -53,9 +53,9 @@ int64_t pri_volume_evicted_until(const struct pri_volume *volume, uint32_t strea
 const char *pri_volume_stream_name(
 	const struct pri_volume *volume, uint32_t stream); /* or "" */
 
-/* Is this the name of a link's packet stream, and of which link? Of the stream of strays? */
+#define PRI_STREAM_STRAYS "strays" /* packets that were never matched */
+/* Is this the name of a link's packet stream, and of which link? */
 bool pri_stream_is_link(const char *name, uint16_t *link);
-bool pri_stream_is_strays(const char *name);
 
 struct pri_volume_stats {
 	uint64_t corrupt_records; /* that could not be listed: their packets are unknown */

@@ -36,7 +36,7 @@ struct walk {
 static size_t
 offset_of(const struct walk *w)
 {
-	return (size_t)(w->c.at - w->start);
+	return w->c.at - w->start;
 }
 
 /* The next len bytes; NULL, and the flag set, when there are fewer. */
@@ -106,14 +106,6 @@ end_packet(struct walk *w, size_t left)
 }
 
 static enum layer
-after_ip(struct walk *w)
-{
-	if (w->h->flags & PR_DECODE_FRAGMENT_LATER)
-		return LAYER_DONE;
-	return LAYER_TRANSPORT;
-}
-
-static enum layer
 ip4(struct walk *w)
 {
 	struct pr_headers *h = w->h;
@@ -128,7 +120,7 @@ ip4(struct walk *w)
 		return malformed(w);
 	h->flags |= PR_DECODE_IP4;
 	h->ip_offset = offset;
-	h->ip_length = (uint32_t)total;
+	h->ip_length = total;
 	h->ttl = p[8];
 	h->protocol = p[9];
 	memcpy(h->src, p + 12, 4);
@@ -144,7 +136,7 @@ ip4(struct walk *w)
 	if (!take(w, header - 20))
 		return LAYER_DONE;
 	h->l4_offset = offset_of(w);
-	return after_ip(w);
+	return h->flags & PR_DECODE_FRAGMENT_LATER ? LAYER_DONE : LAYER_TRANSPORT;
 }
 
 static bool
@@ -208,7 +200,7 @@ ip6(struct walk *w)
 			return LAYER_DONE;
 	}
 	h->l4_offset = offset_of(w);
-	return after_ip(w);
+	return h->flags & PR_DECODE_FRAGMENT_LATER ? LAYER_DONE : LAYER_TRANSPORT;
 }
 
 /* GRE's optional words by its flags, and what is inside by its type (RFC 2784, 2890, 7637). */

@@ -18,7 +18,7 @@
  * An IP packet ends where its length says: headers beyond that, in the padding, are MALFORMED, not
  * read. An IP length of 0 (segmentation offload) means all that was captured.
  */
-enum pr_decode_flag {
+enum {
 	PR_DECODE_IP4 = 1 << 0,
 	PR_DECODE_IP6 = 1 << 1,
 	PR_DECODE_PORTS = 1 << 2, /* src_port and dst_port are set */

@@ -15,7 +15,7 @@ enum { LINK = 0x08, LEVEL_SHIFT = 1, LEVEL_MASK = 3, INDEX_FLAGS = INDEX | LINK 
 static bool
 store_step(struct pr_writer *w, uint64_t from, uint64_t to)
 {
-	return pr_store_varint(w, pr_zigzag((int64_t)(to - from)));
+	return pr_store_varint(w, pr_zigzag(to - from));
 }
 
 static bool
@@ -64,12 +64,10 @@ store_segment(struct pr_writer *w, const struct pr_directory_segment *s,
 		return false;
 	if (holes && !pr_store_varint(w, s->last_seq - s->first_seq))
 		return false;
-	if (otimes &&
-		(!store_step(w, (uint64_t)s->min_time, (uint64_t)s->first_otime) ||
-			!store_step(w, (uint64_t)s->max_time, (uint64_t)s->last_otime)))
+	if (otimes && (!store_step(w, s->min_time, s->first_otime) ||
+			      !store_step(w, s->max_time, s->last_otime)))
 		return false;
-	return pr_store_varint(w, s->count) &&
-	       store_step(w, (uint64_t)last->max_time, (uint64_t)s->min_time) &&
+	return pr_store_varint(w, s->count) && store_step(w, last->max_time, s->min_time) &&
 	       pr_store_varint(w, (uint64_t)s->max_time - (uint64_t)s->min_time);
 }
 
@@ -85,8 +83,8 @@ load_segment(struct pr_cursor *c, uint8_t flags, struct pr_directory_segment *s)
 		if (!pr_load_le64(c, &s->epoch) || !load_up_to(c, UINT16_MAX, &link) ||
 			!load_up_to(c, UINT16_MAX, &linktype))
 			return false;
-		s->link = (uint16_t)link;
-		s->linktype = (uint16_t)linktype;
+		s->link = link;
+		s->linktype = linktype;
 	}
 	s->first_seq = s->last_seq + 1;
 	if (flags & APART && !load_step(c, s->first_seq, &s->first_seq))
@@ -95,15 +93,15 @@ load_segment(struct pr_cursor *c, uint8_t flags, struct pr_directory_segment *s)
 	if ((flags & HOLES && !pr_load_varint(c, &seqs)) ||
 		(flags & OTIMES && (!load_step(c, 0, &begin) || !load_step(c, 0, &end))))
 		return false;
-	if (!load_up_to(c, UINT32_MAX, &count) ||
-		!load_step(c, (uint64_t)s->max_time, &from) || !pr_load_varint(c, &length))
+	if (!load_up_to(c, UINT32_MAX, &count) || !load_step(c, s->max_time, &from) ||
+		!pr_load_varint(c, &length))
 		return false;
-	s->count = (uint32_t)count;
+	s->count = count;
 	s->last_seq = s->first_seq + (flags & HOLES ? seqs : count - 1);
-	s->min_time = (int64_t)from;
-	s->max_time = (int64_t)(from + length);
-	s->first_otime = (int64_t)(from + begin);
-	s->last_otime = (int64_t)(from + length + end);
+	s->min_time = from;
+	s->max_time = from + length;
+	s->first_otime = from + begin;
+	s->last_otime = from + length + end;
 	return segment_valid(s);
 }
 
@@ -120,7 +118,7 @@ static bool
 store_index(struct pr_writer *w, const struct pr_directory_index *i,
 	const struct pr_directory_index *last)
 {
-	uint8_t flags = (uint8_t)(INDEX | i->level << LEVEL_SHIFT);
+	uint8_t flags = INDEX | i->level << LEVEL_SHIFT;
 
 	if (i->link != last->link)
 		flags |= LINK;
@@ -142,13 +140,13 @@ load_index(struct pr_cursor *c, uint8_t flags, struct pr_directory_index *i)
 	if (flags & LINK) {
 		if (!load_up_to(c, UINT16_MAX, &link))
 			return false;
-		i->link = (uint16_t)link;
+		i->link = link;
 	}
 	i->level = flags >> LEVEL_SHIFT & LEVEL_MASK;
 	if (!load_step(c, i->first_sequence + i->segments, &i->first_sequence) ||
 		!load_up_to(c, UINT32_MAX, &segments) || !pr_load_le64(c, &i->check))
 		return false;
-	i->segments = (uint32_t)segments;
+	i->segments = segments;
 	return index_valid(i);
 }
 

@@ -228,7 +228,7 @@ check_of(const uint8_t *macs, const uint8_t *payload, size_t len)
 	XXH3_64bits_update(&state, payload, CHECK_OFFSET);
 	XXH3_64bits_update(&state, zeros, sizeof zeros);
 	XXH3_64bits_update(&state, payload + PR_FRAME_HEADER, len - PR_FRAME_HEADER);
-	return (uint32_t)XXH3_64bits_digest(&state);
+	return XXH3_64bits_digest(&state);
 }
 
 static void
@@ -300,7 +300,7 @@ pr_frame_encode_payload(
 	if (!encode_body(f, &w) || pr_writer_len(&w) > UINT16_MAX)
 		return 0;
 	buf[0] = PR_FRAME_VERSION;
-	pr_put_be16(buf + 32, (uint16_t)pr_writer_len(&w));
+	pr_put_be16(buf + 32, pr_writer_len(&w));
 	pr_put_be16(buf + 34, 0);
 	pr_put_be32(buf + CHECK_OFFSET, 0);
 	if (!pr_field_table_store(&head, &f->header, &header_fields, PR_BIG_ENDIAN))

@@ -96,7 +96,7 @@ pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 		return false;
 	head[0] = e->type;
 	head[1] = VERSION;
-	pr_put_le16(head + 2, (uint16_t)pr_writer_len(&payload));
+	pr_put_le16(head + 2, pr_writer_len(&payload));
 	w->at = payload.at;
 	return true;
 }

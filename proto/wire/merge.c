@@ -271,29 +271,22 @@ grow(struct merge *m)
 	return 0;
 }
 
-/* An input that has ended leaves its place to the next one. */
-static struct input *
-free_place(struct merge *m)
-{
-	for (unsigned i = 0; i < m->count; i++)
-		if (m->inputs[i].state == FREE)
-			return &m->inputs[i];
-	if (m->count == m->room && grow(m) < 0)
-		return NULL;
-	return &m->inputs[m->count++];
-}
-
 int
 pr_merge_add(struct pr_source *merge, struct pr_source *input, struct pr_error *err)
 {
 	struct merge *m = (struct merge *)merge;
-	struct input *in = free_place(m);
-	if (!in) {
+	unsigned i = 0;
+
+	/* an input that has ended leaves its place to the next one */
+	while (i < m->count && m->inputs[i].state != FREE)
+		i++;
+	if (i == m->room && grow(m) < 0) {
 		pr_source_destroy(&input);
 		return pr_error_set(err, "no memory for one more input of a merge");
 	}
-	in->source = input;
-	in->state = HUNGRY;
+	m->count += i == m->count;
+	m->inputs[i].source = input;
+	m->inputs[i].state = HUNGRY;
 	m->hungry++;
 	m->rebuild = true;
 	return 0;

@@ -143,7 +143,7 @@ grow(struct pr_relations *r, struct pr_error *err)
 	r->room = room;
 	r->slot_room = 2 * room;
 	for (size_t i = 0; i < r->count; i++)
-		r->slots[slot_of(r, r->keys[i].key)] = (uint32_t)(i + 1);
+		r->slots[slot_of(r, r->keys[i].key)] = i + 1;
 	return 0;
 }
 
@@ -166,7 +166,7 @@ note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *er
 			"more packets match than others can be held against: a narrower "
 			"filter, or a shorter time range");
 	r->keys[r->count++] = (struct pr_relation_key){key, time, time};
-	r->slots[at] = (uint32_t)r->count;
+	r->slots[at] = r->count;
 	return 0;
 }
 

@@ -114,7 +114,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	uint16_t flags = pr_get_le16(fixed + 20);
 	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;
 	need += (otime ? PR_SEGMENT_OTIME_LEN : 0) + (mixed ? PR_SEGMENT_MIXED_LEN : 0);
-	p->time = p->otime = (int64_t)pr_get_le64(fixed);
+	p->time = p->otime = pr_get_le64(fixed);
 	p->seq = r->header.first_seq + pr_get_le32(fixed + 8);
 	p->caplen = pr_get_le32(fixed + 12);
 	p->len = pr_get_le32(fixed + 16);
@@ -129,7 +129,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 		return false; /* reserved: of a version to come, or damaged */
 	at += PR_SEGMENT_PACKET;
 	if (otime) {
-		p->otime = (int64_t)pr_get_le64(at);
+		p->otime = pr_get_le64(at);
 		at += PR_SEGMENT_OTIME_LEN;
 	}
 	if (mixed) {

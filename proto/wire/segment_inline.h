@@ -53,12 +53,12 @@ pr_segment_put_fields(
 	uint16_t flags = (uint16_t)(p->flags | (otime ? PR_SEGMENT_OTIME : 0));
 
 	/* two fields a store */
-	pr_put_le64(at, (uint64_t)p->time);
+	pr_put_le64(at, p->time);
 	pr_put_le64(at + 8, seq | (uint64_t)p->caplen << 32);
 	pr_put_le64(at + 16, p->len | (uint64_t)flags << 32);
 	at += PR_SEGMENT_PACKET;
 	if (otime) {
-		pr_put_le64(at, (uint64_t)p->otime);
+		pr_put_le64(at, p->otime);
 		at += PR_SEGMENT_OTIME_LEN;
 	}
 	if (mixed) {
@@ -136,7 +136,7 @@ pr_segment_walk_begin(struct pr_segment_walk *w, const struct pr_segment_reader 
 static inline int
 pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 {
-	const size_t room = (size_t)(w->end - w->at);
+	const size_t room = w->end - w->at;
 	uint64_t second, third;
 	size_t head, need;
 
@@ -145,13 +145,13 @@ pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 	if (room < PR_SEGMENT_PACKET)
 		return -1;
 	/* once: what lies in shared memory may be another length when it is looked at again */
-	out->time = (int64_t)pr_get_le64(w->at);
+	out->time = pr_get_le64(w->at);
 	second = pr_get_le64(w->at + 8);
 	third = pr_get_le64(w->at + 16);
 	atomic_signal_fence(memory_order_seq_cst);
-	out->seq = (uint32_t)second;
-	out->caplen = (uint32_t)(second >> 32);
-	out->len = (uint32_t)third;
+	out->seq = second;
+	out->caplen = second >> 32;
+	out->len = third;
 	head = PR_SEGMENT_PACKET + (third >> 47 & 1) * PR_SEGMENT_OTIME_LEN;
 	need = head + (((size_t)out->caplen + 7) & ~(size_t)7);
 	/* the first seq is 0; bytes reserved are of a version to come, or damaged */

@@ -45,7 +45,7 @@ pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *
 	to->first_sequence = least(to->first_sequence, by->first_sequence);
 	to->segments = was.segments + by->segments;
 	if (end - to->first_sequence < to->segments)
-		to->segments = (uint32_t)(end - to->first_sequence);
+		to->segments = end - to->first_sequence;
 	to->first_seq = least(was.first_seq, by->first_seq);
 	to->last_seq = most(was.last_seq, by->last_seq);
 	to->packets += by->packets;
@@ -121,7 +121,7 @@ pr_summary_peek(
 static bool
 load_run(struct pr_summary_walk *w, struct pr_summary_run *run)
 {
-	struct pr_cursor c = pr_cursor_make(w->at, (size_t)(w->end - w->at));
+	struct pr_cursor c = pr_cursor_make(w->at, w->end - w->at);
 	uint64_t gap, span, from, length, bits;
 
 	if (!pr_load_varint(&c, &gap) || !pr_load_varint(&c, &span) ||
@@ -130,7 +130,7 @@ load_run(struct pr_summary_walk *w, struct pr_summary_run *run)
 		return false;
 	from = (uint64_t)w->otime + (uint64_t)pr_unzigzag(from);
 	*run = (struct pr_summary_run){.first = w->seq + (uint64_t)pr_unzigzag(gap),
-		.first_otime = (int64_t)from,
+		.first_otime = from,
 		.last_otime = (int64_t)(from + (uint64_t)pr_unzigzag(length)),
 		.bits_len = bits};
 	run->last = run->first + span;
@@ -240,7 +240,7 @@ add(uint8_t *bits, unsigned log2, uint64_t hash)
 
 #pragma GCC unroll 8
 	for (int i = 0; i < PR_SUMMARY_PROBES; i++, p.at += p.step)
-		bits[(p.at & p.mask) / 8] |= (uint8_t)(1u << p.at % 8);
+		bits[(p.at & p.mask) / 8] |= 1u << p.at % 8;
 }
 
 uint8_t
@@ -289,7 +289,7 @@ put_runs(const struct pr_summary_span *span, const struct pr_summary_run *runs,
 	for (size_t i = 0; i < count; i++) {
 		const struct pr_summary_run *r = &runs[i];
 
-		fits &= pr_store_varint(&w, pr_zigzag((int64_t)(r->first - seq)));
+		fits &= pr_store_varint(&w, pr_zigzag(r->first - seq));
 		fits &= pr_store_varint(&w, r->last - r->first);
 		fits &= pr_store_varint(&w, pr_zigzag(r->first_otime - otime));
 		fits &= pr_store_varint(&w, pr_zigzag(r->last_otime - r->first_otime));
@@ -323,8 +323,8 @@ pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, siz
 		s.flags = PR_SUMMARY_NO_RUNS;
 		len = count = 0;
 	}
-	s.run_count = (uint32_t)count;
-	s.runs_len = (uint32_t)len;
+	s.run_count = count;
+	s.runs_len = len;
 	if (!pr_field_table_store(&w, &s, &header_fields, PR_LITTLE_ENDIAN))
 		return 0; /* cannot be: the header has room for all */
 	len += PR_SUMMARY_HEADER + size;

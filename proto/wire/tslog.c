@@ -31,10 +31,10 @@ static uint8_t *
 put_varint(uint8_t *p, uint64_t v)
 {
 	while (v >= 0x80) {
-		*p++ = (uint8_t)(v | 0x80);
+		*p++ = v | 0x80;
 		v >>= 7;
 	}
-	*p++ = (uint8_t)v;
+	*p++ = v;
 	return p;
 }
 
@@ -62,7 +62,7 @@ find_pair(const struct pr_tslog_builder *b, const uint8_t macs[PAIR_LEN])
 		return b->other_pair;
 	for (unsigned i = 0; i < pairs; i++)
 		if (memcmp(b->macs[i], macs, PAIR_LEN) == 0)
-			return (int)i;
+			return i;
 	return pairs < PR_TSLOG_PAIRS_MAX ? (int)pairs : -1;
 }
 
@@ -71,7 +71,7 @@ static uint8_t *
 put_extras(uint8_t *p, const struct pr_entry *e, unsigned ext, unsigned pair)
 {
 	if (ext & PR_ENTRY_PAIR)
-		*p++ = (uint8_t)pair;
+		*p++ = pair;
 	if (ext & PR_ENTRY_CAPLEN)
 		p = put_varint(p, e->caplen);
 	if (ext & PR_ENTRY_LEN)
@@ -109,7 +109,7 @@ put_entry(const struct pr_tslog_builder *b, uint8_t *p, const struct pr_entry *e
 	}
 	*p++ = ext ? lead | LEAD_EXT : lead;
 	if (ext)
-		*p++ = (uint8_t)ext;
+		*p++ = ext;
 	if ((lead & LEAD_STEP) == 0)
 		p = put_varint(p, step);
 	if (b->header.flags & PR_TSLOG_INTERLEAVED)
@@ -153,7 +153,7 @@ pr_tslog_add(struct pr_tslog_builder *b, const struct pr_entry *e)
 	}
 	/* Straight into the log, except where the longest of entries might not fit. */
 	p = room >= ENTRY_MAX ? b->entries.at : near_end;
-	len = (size_t)(put_entry(b, p, e, (unsigned)pair) - p);
+	len = put_entry(b, p, e, pair) - p;
 	if (len > room)
 		return false;
 	if (p == near_end)
@@ -163,7 +163,7 @@ pr_tslog_add(struct pr_tslog_builder *b, const struct pr_entry *e)
 		memcpy(b->macs[b->header.pairs++], e->macs, PAIR_LEN);
 	if (pair != b->last_pair) {
 		b->other_pair = b->last_pair;
-		b->last_pair = (uint8_t)pair;
+		b->last_pair = pair;
 	}
 	b->last_seq = e->seq;
 	b->last_ordinal = e->ordinal;
@@ -222,7 +222,7 @@ load_u32(struct pr_cursor *c, uint32_t *out)
 	uint64_t v;
 	if (!pr_load_varint(c, &v) || v > UINT32_MAX)
 		return false;
-	*out = (uint32_t)v;
+	*out = v;
 	return true;
 }
 
