@@ -67,8 +67,9 @@ begin() { # NAME LOGGER-OPTIONS -- TCPDUMP-OPTIONS...: a logger, and tcpdump wit
 	poll_until 20 grep -q "recording in0" "$LAB_DIR/$name.log" || { cat "$LAB_DIR/$name.log"; return 1; }
 	poll_until 20 grep -q "listening on in0" "$LAB_DIR/$name.dump" || { cat "$LAB_DIR/$name.dump"; return 1; }
 }
+# one with a buffer too small for ticks that are far apart: a thread takes from it
 all_begin() {
-	begin all -- -Q in && begin both --both -- && begin cut --snaplen 100 -- -Q in -s 100 &&
+	begin all -- -Q in && begin both --both -- && begin cut --snaplen 100 --capture-buffer 8M -- -Q in -s 100 &&
 		begin some --filter 'vlan 7 or greater 6000' -- -Q in 'vlan 7 or greater 6000'
 }
 run_step "loggers, and tcpdump beside each" all_begin
