@@ -41,7 +41,7 @@ ifneq ($(findstring thread,$(SAN)),)
 ALL_CFLAGS += -Wno-tsan
 endif
 
-# folder -> archive, lowest layer first (DESIGN section 3)
+# folder -> archive, lowest layer first
 base_DIR := proto/base
 wire_DIR := proto/wire
 rpc_DIR := proto/rpc

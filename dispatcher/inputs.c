@@ -19,7 +19,10 @@
 #include "proto/port/trace.h"
 
 #define ETHERNET 1
-/* After so long without a packet, none is on its way any more: it allows for the kernel's timers. */
+/*
+ * After this time without a packet, none is on its way any more; allows for the kernel's
+ * timers.
+ */
 #define QUIET_NS (5 * PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS)
 #define CAPTURE_BATCH 256 /* packets between two publications */
 #define FILE_BATCH 64 /* packets of one file in a row, at pace max */
@@ -186,7 +189,7 @@ capture_close(struct prd_reader *r)
 	pr_capture_close(&r->capture);
 }
 
-/* Returns how many packets came; 0: none are there; -1: the interface went down or away. */
+/* Returns the number of packets; 0: none; -1: the interface is down or gone. */
 static int
 capture_step(struct prd_reader *r)
 {
@@ -317,7 +320,7 @@ files_step_max(struct prd_reader *r)
 	return any;
 }
 
-/* When the file's next packet is due, counted from its first; kept within what a wait can be. */
+/* Time from the file's first packet to its next; limited to what a wait can be. */
 static int64_t
 due_after(const struct file *f)
 {

@@ -80,18 +80,21 @@ struct prd_inputs {
 };
 
 /*
- * Opens everything, so that what is wrong shows before anything starts; no thread runs yet, and capture
- * is off. o must outlive it. 0, or an exit status (enum prd_exit_status) and err.
+ * Opens everything, so that errors show before anything starts. No thread runs yet, and
+ * capture is off. o must outlive it. 0, or an exit status (enum prd_exit_status) and err.
  */
 int prd_inputs_open(
 	struct prd_inputs *in, const struct prd_options *o, struct pr_error *err);
 int prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err);
 void prd_inputs_close(struct prd_inputs *in);
 
-/* Any thread may call these. After "off", what the kernel has is still delivered; then it is quiet. */
+/*
+ * Any thread may call these. After "off", packets in the kernel are still delivered; then
+ * prd_inputs_quiet is true.
+ */
 void prd_inputs_set_running(struct prd_inputs *in, bool running);
 bool prd_inputs_quiet(const struct prd_inputs *in);
-/* All files are read to their ends, or to where they are broken, and published. */
+/* True if all files were read to the end, or to where they are broken, and published. */
 bool prd_inputs_at_end(const struct prd_inputs *in);
 /* After the end: true and err if a file was broken. What came before has been delivered. */
 bool prd_inputs_broken(const struct prd_inputs *in, struct pr_error *err);

@@ -52,7 +52,7 @@ static const struct pr_counter_row link_rows[] = {
 #undef PR_COUNTED
 enum { LINK_ROWS = sizeof link_rows / sizeof link_rows[0] };
 
-/* What DispatcherLink and DispatcherNode have as fields of their own. */
+/* Counters that are fields of DispatcherLink and DispatcherNode. */
 #define PR_COUNTED Packrack__DispatcherLink
 static const struct pr_counter_row link_fields[] = {
 	PR_COUNTER_AS(last_seq, "last_seq", "numbered_packets_total",
@@ -321,7 +321,7 @@ make_node(const struct prd_node_snapshot *v, struct node_part *part)
 	m->n_values = values.count;
 }
 
-/* The sums of all links, then what is the dispatcher's own. */
+/* Fills in the totals that are computed for each message. */
 static void
 make_totals(struct prd_manage *s)
 {
@@ -348,7 +348,7 @@ make_totals(struct prd_manage *s)
 		t->control_refused += pr_counter_get(&c->refused[i]);
 }
 
-/* The sums of all links, then what is the dispatcher's own. */
+/* Adds the sums of all links, then the dispatcher's own counters. */
 static void
 make_values(struct prd_manage *s)
 {
@@ -372,7 +372,7 @@ make_values(struct prd_manage *s)
 			at == offsetof(struct prd_link, dropped_send))
 			late += sum; /* counted as captured before */
 	}
-	/* Per mille of all that came to the link and has been sent; CLog shows it in percent. */
+	/* Per mille of the packets at the link that were sent; CLog shows it in percent. */
 	captured = s->items[0].number - late;
 	s->totals.goodness_permille = 1000;
 	if (captured + lost)

@@ -461,7 +461,10 @@ pick_weighted(struct prd_spread *spread, size_t len, const struct prd_node *exce
 	return NULL;
 }
 
-/* A copy that cannot be placed now must not leave the first one counted. */
+/*
+ * Picks a node for each copy. If strict, picks none unless all can be placed: else the
+ * first copy would stay counted.
+ */
 static enum prd_spread_result
 pick_two(struct prd_spread *spread, unsigned copies, size_t len, struct prd_node *out[2],
 	struct prd_node *(*pick)(struct prd_spread *, size_t, const struct prd_node *))

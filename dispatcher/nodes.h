@@ -11,9 +11,10 @@
 #include "proto/wire/frame.h"
 
 /*
- * The node table (CLog section 3.3): which nodes have announced themselves, which are alive, and how much
- * each has been sent and not acknowledged. Below it the spread: which node gets a packet. No I/O; time is
- * an argument, monotonic ns. Used by the send thread only.
+ * The node table (CLog section 3.3): which nodes have announced themselves, which are
+ * alive, and how many bytes were sent to each and are not acknowledged. The second part is
+ * the spread, which chooses the node for a packet. No I/O; time is an argument, monotonic
+ * ns. Used by the send thread only.
  */
 #define PRD_NODES_MAX 256
 #define PRD_NODE_SILENCE (2 * PR_NS_PER_S)
@@ -27,7 +28,7 @@
 enum prd_node_phase {
 	PRD_NODE_ACTIVE,
 	PRD_NODE_GONE, /* silent; comes back by ANN, or by STATUS with the same nonce */
-	PRD_NODE_QUIT, /* said so; comes back by ANN */
+	PRD_NODE_QUIT, /* has sent QUIT; comes back by ANN */
 	PRD_NODE_DISCONNECTED, /* told to leave; comes back after a `reconnect` */
 };
 const char *prd_node_phase_name(enum prd_node_phase phase);
@@ -40,7 +41,7 @@ struct prd_window {
 	uint64_t acknowledged; /* frames of lower ordinal are stored or given up */
 	uint64_t next_point_cost;
 	struct {
-		uint64_t ordinal, cost; /* all frames of lower ordinal cost so much */
+		uint64_t ordinal, cost; /* cost: of all frames of lower ordinal */
 	} points[PRD_WINDOW_POINTS];
 	uint32_t first, count;
 };
@@ -53,7 +54,7 @@ struct prd_node {
 	enum prd_node_phase phase;
 	struct pr_ann ann;
 	uint32_t nonce;
-	uint32_t pending_nonce; /* announced while nonce was alive; waits for a STATUS */
+	uint32_t pending_nonce; /* announced while `nonce` was in use; not proven yet */
 	struct pr_ann pending_ann;
 	uint32_t retired[PRD_RETIRED_MAX];
 	unsigned retired_at;
@@ -73,7 +74,7 @@ struct prd_node {
 	int64_t resend_budget;
 	uint64_t lost_unacknowledged; /* frames not acknowledged when it went silent */
 
-	/* what it is told to do until it says that it did */
+	/* the command that is sent again until the node's STATUS acknowledges it */
 	uint8_t command_type; /* enum pr_frame_type; 0: nothing */
 	uint64_t command;
 	uint32_t command_seconds;
@@ -131,18 +132,20 @@ void prd_node_status(
 /* Takes a node out of the spread. */
 void prd_node_leave(
 	struct prd_nodes *nodes, struct prd_node *node, enum prd_node_phase phase);
-/* Marks the next node that has been silent for so long as gone and returns it; NULL: there is none. */
+/*
+ * Marks the next node silent for `silence` ns as gone, and returns it; NULL: there is none.
+ */
 struct prd_node *prd_nodes_next_silent(
 	struct prd_nodes *nodes, int64_t now, int64_t silence);
 
-/* True if it may get data: it is active, and can write. */
+/* True if the node may get data: it is active, and can write. */
 static inline bool
 prd_node_usable(const struct prd_node *node)
 {
 	return node->phase == PRD_NODE_ACTIVE && node->status.state != PR_NODE_SUSPENDED;
 }
 
-/* Enters a data frame of len bytes that has been sent; returns its ordinal. */
+/* Accounts for a data frame of len bytes that was sent; returns its ordinal. */
 uint64_t prd_node_sent(struct prd_node *node, size_t len);
 /* True if a frame of len bytes fits into what is free of the buffer that the node announced. */
 bool prd_node_has_room(const struct prd_node *node, size_t len);
@@ -160,7 +163,7 @@ extern const char *const prd_spread_names[]; /* NULL-terminated, for the option 
 
 struct prd_spread {
 	enum prd_spread_mode mode;
-	bool strict; /* rather wait than send more than fits a node's announced buffer */
+	bool strict; /* wait rather than send more than a node's announced buffer holds */
 	struct prd_nodes *nodes;
 	uint64_t change_count; /* of nodes, at the last rebuild */
 	struct prd_node
@@ -179,7 +182,7 @@ enum prd_spread_result {
 	PRD_SPREAD_FULL, /* strict: the buffers of all usable nodes are full */
 };
 
-/* For the next packets; packets sent before stay where they are. */
+/* Changes the mode for the next packets. Packets sent before stay on their nodes. */
 void prd_spread_change(struct prd_spread *spread, enum prd_spread_mode mode);
 
 /*

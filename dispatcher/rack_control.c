@@ -243,8 +243,9 @@ struct prd_receiver {
 };
 
 /*
- * All protocols, as a socket for one would lie behind clsact, which drops everything; the filter
- * takes our Ethertype only. What this machine sends itself is left out.
+ * The socket is for all protocols, because a socket for one protocol would lie behind
+ * clsact, which drops everything. The filter takes only our Ethertype, and no frames that
+ * this machine sends.
  */
 static int
 open_socket(struct prd_receiver *r, int ifindex, struct pr_error *err)
@@ -270,8 +271,9 @@ open_socket(struct prd_receiver *r, int ifindex, struct pr_error *err)
 		return pr_error_errno(err, "--out %s: cannot attach a filter", r->o->out);
 	setsockopt(r->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
 	/*
-	 * As long as any socket asks for stamps, the kernel stamps packets on arrival, not when it
-	 * hands them out: nearer to the wire, and the same for all who capture on the capture interface.
+	 * While any socket asks for timestamps, the kernel takes them when packets arrive,
+	 * not when it hands packets out. That is nearer to the wire, and the same for all
+	 * programs on the capture interface.
 	 */
 	setsockopt(r->fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
 	if (setsockopt(r->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)

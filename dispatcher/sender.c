@@ -16,7 +16,10 @@
 /* How long a node may take to acknowledge a command, and STOP when it lives but never stops. */
 #define COMMAND_PATIENCE (5 * PR_NS_PER_S)
 #define STOP_PATIENCE (60 * PR_NS_PER_S)
-/* While stopping: a node silent for so long is gone; one that cannot write is waited for so long. */
+/*
+ * While stopping: when a silent node counts as gone; how long to wait for one that cannot
+ * write.
+ */
 #define STOP_SILENCE (5 * PR_NS_PER_S)
 #define STOP_SUSPENDED (10 * PR_NS_PER_S)
 /* Timestamps of one link may come out of order by a little when several CPUs receive. */
@@ -137,7 +140,7 @@ tell_stop(struct prd_sender *s, struct prd_node *node)
 	prd_control_command(s, node, PR_FRAME_STOP, 0, 0, STOP_PATIENCE);
 }
 
-/* Everything that was captured has gone out. */
+/* Call when everything that was captured has been sent. */
 static void
 begin_stopping(struct prd_sender *s)
 {
@@ -158,7 +161,7 @@ stored_all(const struct prd_sender *s, char *text, size_t size)
 		const struct prd_node *node = s->nodes.list[i];
 		uint64_t open = node->lost_unacknowledged;
 
-		/* of other nodes they have been added to lost_unacknowledged */
+		/* those of other nodes are in lost_unacknowledged already */
 		if (node->phase == PRD_NODE_ACTIVE)
 			open += node->next_ordinal - node->window.acknowledged;
 		if (open == 0)
@@ -185,7 +188,7 @@ stored_all(const struct prd_sender *s, char *text, size_t size)
 	return true;
 }
 
-/* When all nodes have acknowledged STOP, or cannot. */
+/* Ends the capture when all nodes have acknowledged STOP, or cannot. */
 static void
 stop_if_all_have(struct prd_sender *s)
 {
@@ -454,7 +457,7 @@ on_node_command(struct prd_sender *s, const struct prd_event *e)
 	}
 	if (type == PR_FRAME_RECONNECT) {
 		if (node->phase == PRD_NODE_DISCONNECTED)
-			node->phase = PRD_NODE_QUIT; /* its ANN will be welcome */
+			node->phase = PRD_NODE_QUIT; /* its next ANN is accepted */
 	} else if (node->phase != PRD_NODE_ACTIVE) {
 		prd_reply(s, PRD_REPLY_DONE, e->request, false, "node %s is %s",
 			node->ann.name, prd_node_phase_name(node->phase));
@@ -596,7 +599,9 @@ take_packets(struct prd_sender *s)
 		if (s->unplaced[i])
 			continue;
 		if (taken > 0) {
-			/* maybe not all: only what is older than the last packet taken */
+			/*
+			 * perhaps not all were taken: counts only up to the last one taken
+			 */
 			if (!live || pr_counter_get(&links[i].last_seq) == 0)
 				continue;
 			until[i] = atomic_load(&links[i].last_otime) - TIMESTAMP_SLACK;
@@ -616,8 +621,9 @@ sender_main(void *arg)
 
 	pr_priority_thread(PR_NICE_STORE);
 	/*
-	 * Frames that one thread sends from two CPUs may lie in two of the kernel's queues, and one of them
-	 * may wait for long: a thread that stays where it is keeps them in order.
+	 * Frames that a thread sends from two CPUs may lie in two queues of the kernel, and
+	 * one of these may wait long. A thread that stays on one CPU keeps its frames in
+	 * order.
 	 */
 	CPU_ZERO(&set);
 	if (cpu >= 0 && cpu < CPU_SETSIZE) {

@@ -17,12 +17,13 @@
 #include "proto/wire/tslog.h"
 
 /*
- * The send thread: takes packets from the cyclic buffers, numbers them, spreads them over the
- * nodes, sends frames, timestamp logs and ledger, and speaks with the nodes. It owns the node table.
- * The loop's thread talks to it through two rings (events, replies), and reads a copy of the table.
+ * The send thread: takes packets from the rings (inputs.h), numbers them, spreads them over
+ * the nodes, sends frames, timestamp logs and ledger, and exchanges control frames with the
+ * nodes. It owns the node table. The loop's thread talks to it through two rings (events,
+ * replies), and reads a copy of the table.
  *
  *   sender.c        the thread, the states of capture, events, the copy of the node table
- *   batch.c         the packet's way
+ *   distribute.c    the packet's way
  *   rack_control.c  control frames to and from the nodes
  *   manage.c        status, metrics and commands (the loop's thread)
  */
@@ -62,7 +63,7 @@ struct prd_event {
 enum prd_reply_kind {
 	PRD_REPLY_DONE, /* of an event with a request */
 	PRD_REPLY_STOPPED, /* all nodes have acknowledged STOP, or are silent */
-	PRD_REPLY_FAILED, /* it cannot go on; text says why */
+	PRD_REPLY_FAILED, /* the send thread cannot continue; text has the reason */
 };
 
 struct prd_reply {
@@ -129,7 +130,7 @@ struct prd_receiver_counters {
 	pr_counter received[PR_FRAME_TYPES]; /* good ones, by type */
 	pr_counter refused[PR_FRAME_RESULTS]; /* by enum pr_frame_result */
 	pr_counter other_rack, not_from_node;
-	pr_counter dropped; /* no room on the way to the send thread */
+	pr_counter dropped; /* the ring of events was full */
 };
 
 /* o, key and events are kept. events: of struct prd_event; this is its producer. */
@@ -155,7 +156,7 @@ void prd_manage_close(struct prd_manage **manage);
 /* Answers the command that a PRD_REPLY_DONE belongs to. */
 void prd_manage_reply(struct prd_manage *manage, const struct prd_reply *reply);
 
-/* ---- the send thread's own: what sender.c, batch.c and rack_control.c share ---- */
+/* ---- the send thread's own: what sender.c, distribute.c and rack_control.c share ---- */
 
 #define PRD_TICK (10 * PR_NS_PER_MS) /* how often the ages of timestamp logs are checked */
 #define PRD_MARK_PERIOD (100 * PR_NS_PER_MS)
@@ -163,7 +164,7 @@ void prd_manage_reply(struct prd_manage *manage, const struct prd_reply *reply);
 /* What all frames of one run have in common. */
 struct prd_prepare {
 	uint8_t src[PR_MAC_LEN]; /* of the rack interface */
-	uint16_t ethertype; /* the rack's, which tapped frames may not carry */
+	uint16_t ethertype; /* the rack's; a captured frame with it is escaped */
 	uint64_t epoch;
 };
 
@@ -193,11 +194,11 @@ struct prd_sender {
 	int64_t last_tick, last_mark, last_weigh, last_trouble;
 	uint64_t commands; /* numbers given to commands */
 	uint64_t reconnects; /* numbers of RECONNECT frames, which are also broadcast */
-	uint64_t stop_request; /* of the manager that asked for a stop; 0: none */
+	uint64_t stop_request; /* request of the STOP event, for the reply; 0: none */
 	bool marking_stop; /* MARKs carry `stopping` */
 	unsigned cut_warnings;
 
-	/* batch.c */
+	/* distribute.c */
 	struct prd_item items[PR_TRANSMIT_BATCH];
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
@@ -215,7 +216,7 @@ struct prd_sender {
 	/* Three copies: one is written, one is read, and one lies between, so that neither side waits. */
 	struct prd_snapshot snapshots[3];
 	_Atomic unsigned
-		snapshot_between; /* its index, and SNAPSHOT_NEW until it is read */
+		snapshot_between; /* index of the one between; SNAPSHOT_NEW until read */
 	unsigned snapshot_written; /* the send thread's */
 	unsigned snapshot_read; /* the reader's */
 };
@@ -225,20 +226,20 @@ unsigned prd_tx_batch(struct prd_sender *s);
 bool prd_tx_batch_unplaced(const struct prd_sender *s); /* a packet taken has no node yet */
 
 /*
- * The longest frame that an interface of this MTU takes. AF_PACKET allows four bytes more for one
- * 802.1Q tag, and counts all further tags.
+ * The longest frame that an interface of this MTU takes. AF_PACKET allows four bytes more
+ * if the frame has one 802.1Q tag; further tags count towards the MTU.
  */
 size_t prd_frame_limit(const uint8_t *frame, size_t len, uint32_t mtu);
 /*
- * Turns a captured packet, in place, into the frame for a node: MACs rewritten, our Ethertype
- * escaped, cut to mtu, padded; a runt becomes a frame of zeros. Sets in e all that this hides, the
- * time and the fingerprint; seq, otime, ordinal and PR_ENTRY_SECOND are left to the caller.
- * Returns the frame's length.
+ * Turns a captured packet, in place, into the frame for a node: MACs rewritten, our
+ * Ethertype escaped, cut to mtu, padded; a runt becomes a frame of zeros. Records in e what
+ * the rewriting hides, and the time and the fingerprint. The caller sets seq, otime,
+ * ordinal and PR_ENTRY_SECOND. Returns the frame's length.
  */
 size_t prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 	const uint8_t dst[PR_MAC_LEN], uint32_t mtu, struct pr_entry *e);
 
-/* Queues one frame to one node, numbered, and bound to both nonces. */
+/* Queues a frame to a node. Fills in the frame's number and both nonces. */
 void prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
 	struct pr_frame *frame);
 void prd_control_ack(struct prd_sender *s, struct prd_node *node, uint32_t nonce);
@@ -256,7 +257,7 @@ void prd_send_mark(struct prd_sender *s, struct prd_node *node);
 
 void prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request, bool ok,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* Makes the snapshot that others see the present one. */
+/* Publishes a snapshot of the present state for prd_sender_snapshot. */
 void prd_snapshot_publish(struct prd_sender *s);
 
 #endif

@@ -130,7 +130,10 @@ history_find(const struct prd_logs *h, const struct prd_log_meta *which, uint64_
 	return n;
 }
 
-/* What is remembered of gone logs which->number..last; seqs, times and count stay 0 unless all are known. */
+/*
+ * Collects what is known of the gone logs which->number..last; seqs, times and count stay 0
+ * unless all are known.
+ */
 static void
 history_gone(const struct prd_logs *h, const struct prd_log_meta *which, uint64_t last,
 	struct pr_gone *out)
@@ -334,7 +337,7 @@ prd_logs_resend(
 		last = node->logs[ask->link].last_log;
 	if (ask->first_log > last || node->resend_budget <= 0)
 		return;
-	/* Those that are too old go, so that all that are left may be sent again. */
+	/* Drops logs that are too old, so that all others may be sent again. */
 	while (h->tail < h->head &&
 		(is_gap(h, h->tail) || now - log_at(h, h->tail)->sent_at >= h->keep))
 		drop_oldest(h);

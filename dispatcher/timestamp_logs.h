@@ -10,9 +10,10 @@
 #include "proto/wire/tslog.h"
 
 /*
- * Timestamp logs (CLog section 3.2): one is being filled for each node and link. It is sent when it is full
- * or old, and kept in a cyclic memory for RESEND. A log that leaves the memory leaves its seqs and times, for
- * GONE. No I/O: sending is a call of the owner; time is an argument, monotonic ns. Send thread only.
+ * Timestamp logs (CLog section 3.2): one is filled at a time for each node and link. It is
+ * sent when it is full or old, and kept in a cyclic memory for RESEND. Of a log that is
+ * dropped from the memory, seqs and times are kept for GONE. No I/O: sending is a call of
+ * the owner; time is an argument, monotonic ns. Send thread only.
  */
 #define PRD_LOG_ROOM_MAX 8192
 #define PRD_RESEND_MAX 256 /* logs in answer to one RESEND */

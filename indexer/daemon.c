@@ -147,7 +147,7 @@ struct daemon {
 	struct pri_index_follower *feed;
 	struct pri_record_sender *deliver;
 	struct pri_summary_announcer *offer;
-	int64_t idle_ns; /* how long the index is left alone when nothing is left to do */
+	int64_t idle_ns; /* time between steps while nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
 	dev_t device; /* of the volume's first path when it was opened */
@@ -157,17 +157,23 @@ struct daemon {
 #define REFRESH_SLICE_NS (20 * PR_NS_PER_MS)
 #define LOADING_SLICE_NS (200 * PR_NS_PER_MS) /* at the start, when there is much to list */
 
-/* Indexing gets at most this much of this; the rest of the loop's time is queries'. */
+/*
+ * Indexing gets at most INDEX_SLICE_NS of each INDEX_NS; queries get the rest of the time.
+ */
 #define INDEX_NS (20 * PR_NS_PER_MS)
 #define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
 /*
- * When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. So
- * it is left alone for as long as it takes no more than INDEX_ONCE_NS then, and still lies in shared memory.
+ * Time between steps while nothing is left to do. Queries read new segments themselves, and
+ * waking costs as much as a segment. So the indexer waits, but not so long that a step
+ * would take more than INDEX_ONCE_NS, or that new segments leave shared memory.
  */
 #define INDEX_IDLE_NS (200 * PR_NS_PER_MS)
 #define INDEX_IDLE_LEAST_NS (50 * PR_NS_PER_MS)
 #define INDEX_ONCE_NS (3 * PR_NS_PER_MS)
-/* When the logger has many records and more may follow: it answers within its loop's next turn. */
+/*
+ * Time between steps while the logger has yet to take many records: it answers within its
+ * loop's next turn.
+ */
 #define INDEX_HANDED_NS (5 * PR_NS_PER_MS)
 #define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
 
@@ -228,7 +234,7 @@ pri_indexer_refresh(void *arg)
 	bool same;
 	int rc;
 
-	/* a volume that was removed and made anew at the same path is another: what we hold open is gone */
+	/* a new volume at the same path is another one: what we hold open is gone */
 	if (stat(d->options.paths.items[0], &st) < 0)
 		same = d->inode == 0; /* it was missing when the others were opened, too */
 	else
@@ -261,7 +267,10 @@ open_feed(struct daemon *d, struct pr_error *err)
 	return d->feed ? 0 : -1;
 }
 
-/* Only what is indexed and told of lets a merger leave us out; else it asks. */
+/*
+ * Announces summaries to the mergers. A merger leaves this node out only for data that is
+ * indexed and announced.
+ */
 static void
 offer(struct daemon *d)
 {
@@ -277,9 +286,9 @@ offer(struct daemon *d)
 }
 
 /*
- * The time until the next step; rc and took are of the last one. Busy: `took` scaled so that indexing has its share of
- * the thread, also while the logger has yet to take records. Idle: so that steps with nothing to do, which take `took`,
- * cost INDEX_ONCE_NS each.
+ * The time until the next step; rc and took are of the last one. Busy: `took` scaled so
+ * that indexing has its share of the thread, also while the logger has yet to take records.
+ * Idle: changed so that a step with nothing to do takes INDEX_ONCE_NS.
  */
 static int64_t
 index_period(struct daemon *d, int rc, int64_t took)
@@ -300,7 +309,7 @@ index_period(struct daemon *d, int rc, int64_t took)
 	return d->idle_ns;
 }
 
-/* What cannot be indexed is read by queries: no reason to stop answering them. */
+/* An error is only logged: queries read the segments that have no index. */
 static void
 pri_indexer_index(void *arg)
 {
@@ -328,7 +337,10 @@ pri_indexer_index(void *arg)
 	pri_follower_destroy(&d->feed);
 }
 
-/* What is being made is worth more in the volume than made again after the next start. */
+/*
+ * Hands unfinished records to the logger at the end: making them again after the next start
+ * would cost more.
+ */
 static void
 pri_indexer_hand_over(struct daemon *d)
 {
@@ -435,7 +447,10 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		answer_status(connection, peer, env->id);
 		return;
 	case PACKRACK__ENVELOPE__BODY_FAILURE:
-		/* of our Hello: our key was revoked, or is another node's. Once, though it is said every time */
+		/*
+		 * our Hello was refused: our key was revoked, or is another node's; logged
+		 * once
+		 */
 		if (!connection->said_refused)
 			pr_log_warning("%s: %s", connection->endpoint, env->failure->text);
 		connection->said_refused = true;
@@ -501,8 +516,8 @@ connect_all(struct daemon *d, struct pr_error *err)
 		*c = (struct connection){
 			.daemon = d, .endpoint = d->options.merger.items[c - d->mergers]};
 		if (!keys)
-			pr_log_warning("no keys: packets travel to %s in the clear, and "
-				       "whoever listens there may ask "
+			pr_log_warning("no keys: packets go to %s unencrypted, and any "
+				       "program that listens there may query "
 				       "(packrack-keys(7))",
 				c->endpoint);
 		c->rpc = pr_rpc_connect(d->loop, c->endpoint, keys, on_message, c, err);
@@ -515,14 +530,14 @@ connect_all(struct daemon *d, struct pr_error *err)
 	*c = (struct connection){.daemon = d, .endpoint = manage};
 	if (!keys)
 		pr_log_warning(
-			"no keys: whoever reaches %s may read (packrack-keys(7))", manage);
+			"no keys: anyone reaching %s may query (packrack-keys(7))", manage);
 	c->rpc = pr_rpc_listen(d->loop, manage, keys, on_message, c, err);
 	return c->rpc ? 0 : -1;
 }
 
 #define HELLO_NS (2 * PR_NS_PER_S)
 #define REFRESH_NS (PR_NS_PER_S / 2)
-#define INDEX_START_NS (20 * PR_NS_PER_MS) /* then as it goes */
+#define INDEX_START_NS (20 * PR_NS_PER_MS) /* index_period sets the next */
 
 static int
 start(struct daemon *d, struct pr_error *err)
@@ -550,7 +565,10 @@ start(struct daemon *d, struct pr_error *err)
 	return 0;
 }
 
-/* Queries before what they read from and answer over. */
+/*
+ * Ends queries first, then the volume that they read and the connections over which they
+ * answer.
+ */
 static void
 stop(struct daemon *d)
 {

@@ -20,13 +20,13 @@ struct stream {
 	uint64_t next; /* sequence; what comes before it is indexed or lost */
 	uint64_t last; /* of the stream, as of the last step */
 	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
-	int64_t added; /* monotonic: last time that something was */
-	int64_t rested; /* the same, or that the record was finished since */
-	uint64_t first; /* sequence that is not recycled yet, as of the last step */
+	int64_t added; /* monotonic ns: when a segment was added last */
+	int64_t rested; /* as added, or when the record was finished */
+	uint64_t first; /* lowest sequence that is not overwritten, as of the last step */
 	struct pr_summary_span
 		unsummarized[UNSUMMARIZED_MAX]; /* without summary in the index */
 	size_t unsummarized_count;
-	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
+	uint64_t unknown; /* also none up to this sequence, times unknown; 0: no such */
 };
 
 struct pri_index_follower {
@@ -95,7 +95,7 @@ pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
 	}
 }
 
-/* What is recycled needs none. */
+/* Forgets overwritten segments: they need no summary. */
 static void
 pri_follower_expire(struct stream *s)
 {
@@ -145,7 +145,7 @@ fetch(struct stream *s, int64_t deadline, struct pr_error *err)
 		return 1;
 	if (s->next > s->last)
 		return 0;
-	/* behind the last one that is indexed, when its handle is known; else from the start */
+	/* behind the last indexed segment if its handle is known; else from the start */
 	if (!s->cursor &&
 		(after = pri_catalog_handle(&volume->catalog, s->id, s->next - 1)))
 		s->cursor = sfs_cursor_open(volume->sfs, s->id, after, NULL);
@@ -182,7 +182,10 @@ whole(void *arg)
 	return sfs_cursor_confirm(s->cursor, &s->waiting);
 }
 
-/* What the writer's memory has is indexed there, without a copy. 1; 0: not now; 2: it is to be copied; -1. */
+/*
+ * Indexes the next segment in the writer's shared memory, without a copy. 1: done; 0: not
+ * now; 2: it must be copied; -1: err.
+ */
 static int
 advance_there(struct stream *s, struct pr_error *err)
 {
@@ -225,10 +228,16 @@ pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 	return 1;
 }
 
-/* A batch that nothing was added to for so long is finished as it is; then the summary. */
+/*
+ * A record of level 1 is finished when nothing was added to it for IDLE_NS; the summary,
+ * for IDLE_SUMMARY_NS.
+ */
 #define IDLE_NS (2 * PR_NS_PER_S)
 #define IDLE_SUMMARY_NS (6 * PR_NS_PER_S)
-/* A crash leaves some segments that level 1 knows and no summary: so many are indexed again. */
+/*
+ * After a crash some segments have level 1 and no summary: at most this many are indexed
+ * again.
+ */
 #define AGAIN_MAX 4096
 
 struct pri_index_follower *
@@ -279,7 +288,10 @@ pri_follower_restarts(const struct pri_index_follower *f)
 	return f->restarts;
 }
 
-/* A summary that the volume has taken, or refuses, is not in its index yet. */
+/*
+ * Hands a record to the sink. A summary counts as missing until it is in the volume's
+ * index, also if the volume refuses it.
+ */
 static int
 sink_of(void *arg, const struct pr_index_record *record)
 {
@@ -296,8 +308,8 @@ sink_of(void *arg, const struct pr_index_record *record)
 /* ---- where to begin ---- */
 
 /*
- * Where the index that is there ends; or before that, where its last groups or summaries were lost with an
- * indexer that was killed: they are made again. What an earlier run left without summary before that is noted.
+ * Begins where the index ends; or earlier, if an indexer was killed and its last groups or
+ * summaries must be made again. Notes what is left without summary before that.
  */
 static void
 begin(struct stream *s, const struct sfs_stream_info *info)
@@ -396,7 +408,7 @@ look(struct pri_index_follower *f, struct pr_error *err)
 		pri_follower_expire(s);
 		if (info.first_sequence > s->next)
 			s->next = info.first_sequence;
-		/* in what was deleted there is nothing to be indexed */
+		/* skips deleted ranges: they have nothing to index */
 		while (sfs_stream_deleted(sfs, s->id, s->next, &hole) &&
 			hole.first <= s->next)
 			s->next = hole.last + 1;
@@ -406,7 +418,10 @@ look(struct pri_index_follower *f, struct pr_error *err)
 
 /* ---- following ---- */
 
-/* Offers the sink again what it had no room for; a record that nothing was added to for a while is finished. */
+/*
+ * Offers again what the sink could not take. Finishes a record to which nothing was added
+ * for a while.
+ */
 static int
 finish_idle(struct stream *s, struct pr_error *err)
 {

@@ -15,14 +15,15 @@
 #include "proto/wire/frame.h"
 
 /*
- * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill a third of it. A direct
- * capture is looked at every 60 ms: they fill four fifths of its ring with four times the frame buffer's memory.
+ * Time for which frames may gather in the kernel's ring, if it has at least GATHER_BYTES:
+ * 10 Gbit/s then fill a third of it. A direct capture is read every 60 ms: then they fill
+ * four fifths of its ring, which also has four times the frame buffer's memory.
  */
 #define GATHER_MS 8
 #define GATHER_BYTES ((uint64_t)32 << 20)
 /* Records that are made visible to the other side at once. */
 #define PUBLISH 1024
-/* One look at the kernel's counters in so many ns: libpcap reads files of /sys for it. */
+/* Period of reading the kernel's counters: for that libpcap reads files in /sys. */
 #define STATS_NS (500 * PR_NS_PER_MS)
 /* A thread that is told to stop ends within this time. */
 #define WAIT_MS 50
@@ -31,7 +32,7 @@ struct prl_capture {
 	struct pr_capture *port;
 	struct pr_ring *ring; /* NULL: direct */
 	struct prl_capture_options o;
-	/* of the take that is under way: the call of a direct capture, and what is not counted yet */
+	/* during a take: the call of a direct capture, and frames not counted yet */
 	pr_capture_call call;
 	void *call_arg;
 	uint64_t taken, taken_bytes;
@@ -59,7 +60,7 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 		return NULL;
 	}
 	c->o = *o;
-	/* A switch that floods must not cost us a copy of each frame of other nodes. */
+	/* If the switch floods, frames for other nodes must not be copied. */
 	snprintf(rack, sizeof(rack),
 		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
 		"ether[12:2] = %u)",
@@ -77,7 +78,7 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	return c;
 }
 
-/* Room in the frame buffer; waits for it. NULL: told to stop. */
+/* Reserves room in the frame buffer, and waits for it. NULL: stopping. */
 static void *
 room(struct prl_capture *c, size_t len)
 {
@@ -182,8 +183,8 @@ receive(void *arg)
 			break;
 		}
 		/*
-		 * A drained ring is first left alone for a while: waking for each block costs more than
-		 * its frames do.
+		 * After emptying the ring, waits a while: a wake-up for each block would
+		 * cost more than its frames.
 		 */
 		if (taken == 0)
 			poll(&p, 1, WAIT_MS);

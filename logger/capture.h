@@ -12,10 +12,11 @@
 #include "proto/port/capture.h"
 
 /*
- * The receive thread: moves frames of an interface from the kernel's ring into a frame buffer. It drops
- * nothing: while the buffer is full it waits, and the kernel's ring takes up what comes.
- * A direct capture has neither thread nor frame buffer, because no frame waits for a timestamp log:
- * prl_capture_take passes frames on as they lie in the kernel's ring. This saves a copy and a thread's waking.
+ * The receive thread: moves frames of an interface from the kernel's ring into a frame
+ * buffer. It drops nothing: while the buffer is full it waits, and frames gather in the
+ * kernel's ring. A direct capture has neither thread nor frame buffer, because no frame
+ * waits for a timestamp log: prl_capture_take passes frames on in the kernel's ring. That
+ * saves a copy and waking a thread.
  */
 struct prl_capture;
 
@@ -33,9 +34,15 @@ struct prl_capture_options {
 	struct pr_capture_options port;
 	uint64_t ring_size; /* the frame buffer, bytes */
 	const char *filter; /* pcap-filter(7), or NULL */
-	/* Take from the kernel's ring, which then has both sizes, if that is large enough for a tick. */
+	/*
+	 * Direct capture, if buffer_size is large enough for a tick; the kernel's ring then
+	 * also gets four times ring_size.
+	 */
 	bool direct;
-	/* rack mode: frames to this MAC, and broadcast control frames; control is told by the Ethertype */
+	/*
+	 * rack mode: only frames to this MAC, and broadcast frames of this Ethertype
+	 * (control)
+	 */
 	bool rack;
 	uint8_t mac[6];
 	uint16_t ethertype;
@@ -57,15 +64,20 @@ void prl_capture_close(struct prl_capture **capture);
 
 struct pr_ring *prl_capture_ring(struct prl_capture *c); /* NULL: it is direct */
 
-/* Direct captures only: passes the frames that have come, `most` at most; does not wait. Returns how many. */
+/*
+ * Direct captures only: passes up to `most` frames that have come. Does not wait. Returns
+ * their number.
+ */
 int prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg);
 const struct pr_capture *prl_capture_port(const struct prl_capture *c);
 const struct prl_capture_counters *prl_capture_counters(const struct prl_capture *c);
-/* Fingerprints are made with this from now on; a record says which it has. Any thread. */
+/*
+ * Sets the seed of the next fingerprints; each record has its own in `epoch`. Any thread.
+ */
 void prl_capture_set_epoch(struct prl_capture *c, uint64_t epoch);
-/* The receiver waits for room in the frame buffer. Any thread. */
+/* True while the receiver waits for room in the frame buffer. Any thread. */
 bool prl_capture_waiting(const struct prl_capture *c);
-/* The interface has failed, and why; or NULL. */
+/* Why the interface has failed, or NULL. */
 const char *prl_capture_failed(const struct prl_capture *c);
 
 #endif

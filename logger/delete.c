@@ -27,7 +27,7 @@ link_of(const struct sfs_stream_info *s)
 		       : (uint16_t)strtoul(s->name + strlen(data_prefix), NULL, 10);
 }
 
-/* Who reads the ledger learns by whom; what is recycled later is nobody's doing. */
+/* Writes to the ledger who deleted what; packets overwritten later are not part of it. */
 static void
 tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 	const struct prl_delete_order *order, enum pr_deletion_phase phase, int64_t until,
@@ -35,7 +35,10 @@ tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_DELETED};
 	struct pr_ledger_deleted *d = &e.u.deleted;
-	/* Is what is to go the stream's oldest? Then what was recycled before lies before it. */
+	/*
+	 * From the stream's oldest packets on: then overwritten packets lie before the
+	 * range.
+	 */
 	bool oldest = order->since <= stream->min_time;
 
 	*d = (struct pr_ledger_deleted){.at = order->at,
@@ -51,7 +54,7 @@ tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 	prl_writer_tell(append, &e);
 }
 
-/* The index of packets that are kept stays. */
+/* Deletes index records, but none that covers packets that are kept. */
 static int
 delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 	const struct prl_delete_order *order, bool *more, struct pr_error *err)
@@ -70,7 +73,7 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 		return 0;
 	if (sfs_stream_info(sfs, stream->id, &now, err) != SFS_OK)
 		return -1;
-	/* Up to where packets of the time are gone; PR_TIME_MIN: none are. */
+	/* Limits the range to times whose packets are gone; PR_TIME_MIN: none are. */
 	if (now.last_sequence) {
 		int64_t gone = now.evicted_until;
 
@@ -129,7 +132,10 @@ delete_from(struct sfs *sfs, struct prl_volume_writer *append,
 	return done.more ? 0 : delete_index(sfs, stream, order, &out->more, err);
 }
 
-/* Of all streams that it is about: that it begins, and how far it may go; or that it is over. */
+/*
+ * Writes to the ledger, for each stream of the deletion: its begin, with the time that it
+ * may reach, or its end.
+ */
 static int
 announce(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, enum pr_deletion_phase phase,

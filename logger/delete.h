@@ -10,23 +10,23 @@
 #include "proto/base/error.h"
 
 /*
- * Deleting packets from a volume at somebody's word: of each stream of packets the segments of which all
- * packets are of `since` to `until`, and of its index what speaks of no others. They are written over, and the
- * ledger says who deleted them. A segment that reaches beyond keeps all that it holds.
- * By the volume's writer; one thread.
+ * Deletes packets from a volume by order of a user: from each stream of packets the
+ * segments that lie whole in `since` to `until`, and from its index the records that cover
+ * only deleted segments. Their bytes are overwritten, and the ledger has who deleted them.
+ * A segment that reaches beyond the range stays whole. By the volume's writer; one thread.
  */
 struct prl_delete_fence {
 	const char *stream;
-	uint64_t last; /* segment of it that may go */
+	uint64_t last; /* last segment of it that may be deleted */
 };
 
 struct prl_delete_order {
 	int64_t since, until; /* included; PR_TIME_MIN, PR_TIME_MAX: all that is there */
-	int64_t at; /* when it was given; one order has the same in all its steps */
+	int64_t at; /* time of the order, the same in all its steps */
 	const char *by;
-	const char *moved_to; /* what has a copy; NULL: nothing */
+	const char *moved_to; /* node, volume or file that has a copy; NULL: none */
 	uint64_t step; /* 0, 1, ...: the first only announces it in the ledger */
-	/* fenced: of these streams alone, and of them no later segment */
+	/* fenced: delete only from these streams, and no segment after `last` */
 	bool fenced;
 	const struct prl_delete_fence *fences;
 	size_t fence_count;
@@ -38,8 +38,9 @@ struct prl_deleted {
 };
 
 /*
- * A step of it: some MiB, or about 50 ms, as the volume's device goes; a logger does something else
- * between two. What is gathered in memory is stored first. -1: err; out says what was done all the same.
+ * One step of a deletion: some MiB, or about 50 ms, depending on the device; between two
+ * steps a logger does other work. Packets gathered in memory are stored first. -1: err; out
+ * then has what was done before the error.
  */
 int prl_delete_step(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, struct prl_deleted *out,

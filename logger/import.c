@@ -15,7 +15,7 @@
 /* Packets between two looks at the clock. */
 #define BATCH 64
 #define TICK_NS (10 * PR_NS_PER_MS)
-#define SAY_NS PR_NS_PER_S /* a file does not wait for what a MARK says of it */
+#define SAY_NS PR_NS_PER_S /* a file needs no MARKs ten times a second */
 #define PATIENCE_NS (5 * PR_NS_PER_S) /* with a volume that takes nothing */
 
 struct import {
@@ -61,7 +61,7 @@ tick(struct import *im)
 		im->stopped = im->failed = true;
 }
 
-/* A pipe gives nothing at present: what came is to be durable and found all the same. */
+/* The pipe has no data now: packets read before must become durable and be found anyway. */
 static bool
 on_idle(void *arg)
 {
@@ -104,7 +104,7 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	return 0;
 }
 
-/* Files can wait until a volume that is suspended takes more; for ever they do not. */
+/* Waits while the volume is suspended, because a file can wait; but not for ever. */
 static void
 await_volume(struct import *im)
 {
@@ -149,7 +149,7 @@ read_all(struct import *im, struct pr_error *err)
 		own.text, stats->packets);
 }
 
-/* Whatever reading came to, what was read is made durable; its error goes first. */
+/* Makes what was read durable, even after an error in reading, which is reported first. */
 static int
 end(struct import *im, int result, struct pr_error *err)
 {
@@ -158,7 +158,7 @@ end(struct import *im, int result, struct pr_error *err)
 	prl_sequencer_say(&im->monitor, true);
 	if (prl_writer_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
-	/* the index stands behind what it is about, and is durable as well */
+	/* then writes the index of these packets, and makes it durable, too */
 	if (result == 0 && (im->failed || beside(im, true) < 0 ||
 				   prl_writer_flush(im->append, &im->error)))
 		result = pr_error_set(err, "%s: %s", im->path, im->error.text);

@@ -15,15 +15,17 @@
 struct prl_volume_writer;
 struct prl_import_options {
 	const char *name; /* of the link; NULL: the file's base name */
-	int link; /* its number; PRL_LINK_BY_NAME, or it */
-	/* What else is written meanwhile (the index): about every 10 ms, and when all is read and
-	 * durable, end. NULL: nothing. -1 ends the import. */
+	int link; /* its number, or PRL_LINK_BY_NAME */
+	/*
+	 * Writes other data (the index) during the import. Called about every 10 ms, and
+	 * with `end` when all is read and durable. NULL: none. -1 ends the import.
+	 */
 	int (*beside)(void *arg, struct prl_volume_writer *append, bool end,
 		struct pr_error *err);
 	void *beside_arg;
 };
 
-/* Said of a file that has some: its name, and their number. */
+/* Message for a file with decryption secrets: file name, number of blocks. */
 #define PRL_SECRETS_LEFT_OUT                                                               \
 	"%s: decryption secrets (%" PRIu64                                                 \
 	" blocks) are left out: a volume holds packets "                                   \
@@ -45,8 +47,8 @@ struct prl_import_stats {
 typedef bool (*prl_import_progress)(void *arg, const struct prl_import_stats *stats);
 
 /*
- * 0: all read and durable. -1: err says what is wrong, and at which packet; what was read before is stored
- * and durable all the same, and stats count it. sfs: a writer's. progress may be NULL.
+ * 0: all read and durable. -1: err has the reason and the packet; packets read before are
+ * stored and durable anyway, and counted in stats. sfs: a writer's. progress may be NULL.
  */
 int prl_import_file(struct sfs *sfs, const char *path,
 	const struct prl_import_options *options, prl_import_progress progress, void *arg,

@@ -110,13 +110,14 @@ prl_journal_add(struct prl_journal *j, const struct pr_ledger_entry *e, int64_t 
 /* ---- directories ---- */
 
 /*
- * Each record costs a sector of the volume when it is flushed, and is read by who opens it; each segment that
- * is not listed costs who asks meanwhile a look at it.
+ * How long entries wait for others. Each record costs a sector of the volume when it is
+ * flushed, and a read when the volume is opened. Each segment that is not listed yet must
+ * be read itself.
  */
 #define LATE_NS (200 * PR_NS_PER_MS)
 #define LATE_ENTRIES 16
 #define UNHURRIED_NS PR_NS_PER_S
-#define UNHURRIED_ENTRIES 64 /* an indexer beside finds so many in shared memory */
+#define UNHURRIED_ENTRIES 64 /* an indexer beside finds this many in shared memory */
 
 int
 prl_journal_add_place(struct prl_journal *j, struct pr_directory_entry *e,
@@ -179,7 +180,7 @@ prl_index_check(struct sfs *sfs, const struct pr_index_record *i, struct pr_erro
 	if (i->segments == 0 || i->first_sequence == 0 || i->segments > stored ||
 		i->first_sequence > stored - i->segments + 1)
 		return pr_error_set(err,
-			"an index of segments %llu and %u more of link %u, which has %llu",
+			"an index of segments %llu on, %u in all, of link %u with %llu",
 			(unsigned long long)i->first_sequence, i->segments, i->link,
 			(unsigned long long)stored);
 	if (i->min_time > i->max_time)
@@ -202,7 +203,7 @@ int
 prl_index_append(struct sfs *sfs, int stream, const struct pr_index_record *i,
 	struct sfs_handle *handle, struct pr_error *err)
 {
-	/* Level 2 is read in sectors: there it begins at one. */
+	/* Level 2 is read in sectors: a reserved record begins at a sector. */
 	void *room = i->level == 2 ? sfs_reserve(sfs, stream, i->len, err) : NULL;
 
 	if (!room)

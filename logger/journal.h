@@ -15,38 +15,47 @@
  */
 struct prl_journal;
 
-/* share: of the volume's bytes that is guaranteed to the stream, as a divisor. free(3) ends it, and writes nothing. */
+/*
+ * share: divisor; 1/share of the volume's bytes is guaranteed to the stream. Release it
+ * with free(3), which writes nothing.
+ */
 struct prl_journal *prl_journal_create(
 	struct sfs *sfs, const char *stream, unsigned share, struct pr_error *err);
 
-/* min and max: times that the entry is about. -1: it could not be kept (no room, volume refuses). */
+/*
+ * min and max: time range of the entry. -1: it could not be stored (no room, volume
+ * refuses).
+ */
 int prl_journal_add(struct prl_journal *j, const struct pr_ledger_entry *e, int64_t min,
 	int64_t max, struct pr_error *err);
-/* The same of a directory. e: but for its handle. */
+/* The same for a directory. e: complete except for its handle. */
 int prl_journal_add_place(struct prl_journal *j, struct pr_directory_entry *e,
 	const struct sfs_handle *handle, int64_t min, int64_t max, struct pr_error *err);
 /* Appends what is gathered; on failure it is kept for the next try. */
 int prl_journal_write(struct prl_journal *j, struct pr_error *err);
 /*
- * The same of a directory, when its oldest is late (now: monotonic; INT64_MAX: in any case). What is not
- * written yet is found by reading the segments themselves, so it may be late, and entries share a record.
- * lazy: nobody asks for what was just stored.
+ * The same for a directory, if its oldest entry has waited long enough (now: monotonic;
+ * INT64_MAX: in any case). Entries may wait, so that several share a record: readers find
+ * what is not written yet by reading the segments themselves. lazy: entries may wait
+ * longer, because nobody queries what was just stored.
  */
 int prl_journal_write_late(
 	struct prl_journal *j, bool lazy, int64_t now, struct pr_error *err);
 
 /*
- * Records of the index, made by the indexer (the logger knows nothing of what is in them), into stream
- * "index.N" of the volume. Its storage guarantee is in proportion to that of "packets.N", of which it
- * speaks: so the two age together.
+ * Records of the index, made by the indexer, for stream "index.N" of the volume. The logger
+ * does not look into them. The stream's storage guarantee is in proportion to that of
+ * "packets.N", the packets that it indexes, so that the two age together.
  */
 
-/* Is it about segments that are there, and of a size that the volume takes? 0, or -1 and why not. */
+/*
+ * Checks that the record is about existing segments, and fits the volume. 0, or -1 and err.
+ */
 int prl_index_check(
 	struct sfs *sfs, const struct pr_index_record *index, struct pr_error *err);
 /* Stream "index.N", or -1: the volume refuses. */
 int prl_index_stream(struct sfs *sfs, uint16_t link, struct pr_error *err);
-/* Of one that was checked. -1: the volume refuses. */
+/* Appends a record that prl_index_check has accepted. -1: the volume refuses. */
 int prl_index_append(struct sfs *sfs, int stream, const struct pr_index_record *index,
 	struct sfs_handle *handle, struct pr_error *err);
 

@@ -13,7 +13,7 @@
 #include "logger/volume_writer.h"
 #include "logger/import.h"
 #include "logger/record_loop.h"
-#include "logger/match.h"
+#include "logger/timestamp_match.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -46,25 +46,25 @@ static const struct pr_option table[] = {
 	PR_OPT_SIZE(shm_size, "shm-size", 0, "SIZE", 1 << 18, UINT64_C(1) << 40,
 		"shared memory for the newest blocks"),
 	PR_OPT_DURATION(hold_time, "hold-time", 0, "DURATION", 1000000,
-		UINT64_C(60000000000), "how long frames wait for a lost timestamp log",
+		UINT64_C(60000000000), "how long a frame waits for its timestamp log",
 		.def = "2s"),
 	PR_OPT_UINT(window, "reorder-window", 0, "FRAMES", PRL_MATCH_WINDOW_MIN,
-		PRL_MATCH_WINDOW_MAX, "half of it is how far the switch may reorder"),
+		PRL_MATCH_WINDOW_MAX, "frames; the switch may reorder by half of it"),
 	PR_OPT_DURATION(segment_age, "segment-age", 0, "DURATION", 1000000,
-		UINT64_C(60000000000), "packets can be found after so long at most"),
+		UINT64_C(60000000000), "longest time until a packet can be found"),
 	PR_OPT_STRING(filter, "filter", 0, "FILTER",
-		"with --tap: record only these (pcap-filter(7))"),
+		"with --tap: record only matching packets (pcap-filter(7))"),
 	PR_OPT_UINT(snaplen, "snaplen", 0, "BYTES", 1, 262144,
-		"with --tap: bytes kept of a packet", .def = "262144"),
-	PR_OPT_FLAG(both, "both", 0, "with --tap: what this machine sends as well"),
+		"with --tap: keep at most this many bytes of a packet", .def = "262144"),
+	PR_OPT_FLAG(both, "both", 0, "with --tap: also record what this machine sends"),
 	PR_OPT_UINT(link, "link-number", 0, "N", 0, PRL_STRAY_LINK - 1,
 		"with --tap, --read: number of the link", .def_note = "by its name",
 		.aliases = {"link"}),
 	PR_OPTION_KEY(key_flag),
 	PR_OPT_UINT(rack_id, "rack-id", 0, "N", 0, UINT32_MAX,
-		"tells racks on one switch apart"),
-	PR_OPT_UINT(ethertype, "ethertype", 0, "N", 0x600, 0xffff, "of control frames",
-		.def = "0x88B5"),
+		"number that distinguishes racks on one switch"),
+	PR_OPT_UINT(ethertype, "ethertype", 0, "N", 0x600, 0xffff,
+		"Ethertype of control frames", .def = "0x88B5"),
 	PR_OPT_STRING(manage, "listen", 0, "ENDPOINT", "endpoint for status",
 		.aliases = {"manage"}),
 	PR_OPTION_METRICS(metrics),
@@ -98,7 +98,7 @@ check(struct prl_options *o, struct pr_error *err)
 			"(made by `packrack volume create PATH --size SIZE`)");
 	if (o->filter && !o->tap)
 		return pr_error_set(
-			err, "--filter is for --tap; a rack's is the dispatcher's");
+			err, "--filter needs --tap; in a rack the dispatcher has it");
 	if (o->name && (!*o->name || strlen(o->name) > PR_NAME_MAX))
 		return pr_error_set(
 			err, "--node-name \"%s\": 1 to %d bytes", o->name, PR_NAME_MAX);
@@ -109,7 +109,7 @@ check(struct prl_options *o, struct pr_error *err)
 		return -1;
 	if (o->ethertype == PR_ETHERTYPE_ESCAPE)
 		return pr_error_set(err,
-			"--ethertype 0x%x is taken (escaped frames carry it)",
+			"--ethertype 0x%x is reserved for escaped frames: choose another",
 			PR_ETHERTYPE_ESCAPE);
 	return 0;
 }
@@ -197,7 +197,7 @@ run(const struct prl_options *o, struct pr_error *err)
 
 	if (o->volume.count == 1 && access(first, F_OK))
 		return pr_error_set(err,
-			"volume %s is not there: make it by `packrack volume create %s "
+			"volume %s does not exist: make it by `packrack volume create %s "
 			"--size SIZE`",
 			first, first);
 	sfs = sfs_open(

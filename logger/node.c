@@ -92,7 +92,10 @@ struct prl_node {
 	uint32_t peer_nonce;
 	struct prl_session_stats past; /* sessions that are over */
 
-	/* Data that came while nobody had acknowledged us: the acknowledgement may be what was lost. */
+	/*
+	 * Data received before any acknowledgement: perhaps only the acknowledgement was
+	 * lost.
+	 */
 	struct prl_capture_record **backlog;
 	size_t backlog_count;
 	int64_t backlog_since;
@@ -113,7 +116,9 @@ struct prl_node {
 #define LEAVE_NS (400 * PR_NS_PER_MS)
 #define BACKLOG_MAX 65536
 #define BACKLOG_NS (2 * PR_NS_PER_S)
-/* Not more often, whatever comes: strangers' frames must not make us flood the switch. */
+/*
+ * Least time between announcements: frames of strangers must not make us flood the switch.
+ */
 #define ANNOUNCE_LEAST_NS (50 * PR_NS_PER_MS)
 
 static const uint8_t broadcast[PR_MAC_LEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -389,7 +394,7 @@ prl_node_session_end(struct prl_node *n)
 {
 	if (!n->s.match)
 		return;
-	/* What is open is lost now: the one who could say more is gone. */
+	/* Gives up everything still open: the dispatcher that could complete it is gone. */
 	prl_match_finish(n->s.match);
 	settle_all_marks(n);
 	release(n, false);
@@ -485,7 +490,7 @@ prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now)
 
 /* ---- control frames ---- */
 
-/* Only while we ask for it: an old one replayed must not lead us astray. */
+/* Only while announcing: a replayed old ANN_ACK must not start a session. */
 static void
 on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
@@ -588,7 +593,9 @@ on_stop(struct prl_node *n, const struct pr_frame *f, int64_t now)
 	n->stop_command = f->body.command.command;
 }
 
-/* IDENTIFY, RESET: one that is repeated gets the same answer again. */
+/*
+ * IDENTIFY, RESET. A repeated command is not carried out again; its result is sent again.
+ */
 static void
 on_deed(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
@@ -611,8 +618,8 @@ on_disconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
 	prl_node_session_end(n);
 	prl_node_backlog_drop(n);
 	n->phase = PHASE_AWAY;
-	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
-	pr_log_info("told to disconnect");
+	n->nonce = pr_nonce_make(); /* frames for the old nonce are refused now */
+	pr_log_info("disconnected by order of the dispatcher");
 }
 
 static void
@@ -629,7 +636,7 @@ on_reconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
 
 struct row {
 	void (*call)(struct prl_node *n, const struct pr_frame *f, int64_t now);
-	bool bound; /* only from the dispatcher that we follow, and for our present nonce */
+	bool bound; /* taken only from our dispatcher, and for our present nonce */
 };
 
 static const struct row table[PR_FRAME_TYPES] = {
@@ -665,13 +672,19 @@ prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64
 		pr_rack_key_heard(n->c.key, f.by_alternate);
 	for_us = f.header.type == PR_FRAME_RECONNECT || f.header.receiver_nonce == n->nonce;
 	of_capture = f.header.type == PR_FRAME_MARK || f.header.type == PR_FRAME_TSLOG;
-	/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
+	/*
+	 * It has our present nonce: so the dispatcher acknowledged us, and its ANN_ACK was
+	 * lost or is late.
+	 */
 	if (for_us && of_capture && n->phase == PHASE_ANNOUNCING && !n->s.match &&
 		f.header.epoch)
 		prl_node_follow(n, &f, now);
 	if (!for_us || (row->bound && !prl_node_of_session(n, &f))) {
 		n->stats.control_refused++;
-		/* A dispatcher that takes us for another, or another dispatcher: say who we are. */
+		/*
+		 * The dispatcher has an old nonce of ours, or is another one: announces the
+		 * node again.
+		 */
 		if (of_capture)
 			prl_node_start_announcing(n, now);
 		return;
@@ -763,7 +776,7 @@ prl_node_tick(struct prl_node *n, int64_t now)
 		stop_try(n, now);
 	}
 	if (n->phase == PHASE_FOLLOWING && now - n->marked >= SILENCE_NS) {
-		pr_log_warning("no word of the dispatcher for 2 s: announcing again");
+		pr_log_warning("no frame of the dispatcher for 2 s: announcing again");
 		n->phase = PHASE_ANNOUNCING;
 	}
 	if (n->phase == PHASE_ANNOUNCING &&
@@ -796,8 +809,7 @@ prl_node_finish(struct prl_node *n, int64_t now)
 		return;
 	prl_match_finish(n->s.match);
 	settle_all_marks(n);
-	prl_writer_flush(
-		n->c.append, NULL); /* what fails here fails for the caller again */
+	prl_writer_flush(n->c.append, NULL); /* an error will show again at the caller */
 	prl_node_send_status(n, now);
 	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
 	prl_node_session_end(n);

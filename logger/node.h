@@ -7,15 +7,15 @@
 
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
-#include "logger/match.h"
+#include "logger/timestamp_match.h"
 #include "proto/wire/source.h"
 #include "proto/wire/tslog.h"
 #include "proto/wire/frame.h"
 
 /*
- * A node's part of the protocol on the switch (DESIGN section 4): announces itself, follows one dispatcher,
- * reports, carries out commands. No I/O of its own but by the calls in its configuration; time is an
- * argument (monotonic). One thread.
+ * A node's side of the protocol on the switch (proto/wire/frame.h): announces itself,
+ * follows one dispatcher, reports, carries out commands. I/O only by the calls in its
+ * configuration; time is an argument (monotonic). One thread.
  */
 struct prl_node;
 
@@ -23,7 +23,7 @@ struct prl_node_config {
 	uint8_t mac[PR_MAC_LEN];
 	uint32_t rack;
 	uint16_t ethertype;
-	struct pr_frame_key *key; /* kept, and turned while it is renewed */
+	struct pr_frame_key *key; /* kept, not copied; alternates during a key renewal */
 	struct pr_ann ann; /* what to announce; disk_free is brought up to date */
 	struct prl_match_options match;
 	struct prl_volume_writer *append;
@@ -34,7 +34,10 @@ struct prl_node_config {
 	/* IDENTIFY, RESET: 0 done, -1 cannot */
 	int (*identify)(void *arg, uint32_t seconds);
 	int (*reset)(void *arg);
-	/* fills what the node cannot know: disk, kernel drops, buffer fill, write rate, state */
+	/*
+	 * fills in what the node does not know: disk, kernel drops, buffer, write rate,
+	 * state
+	 */
 	void (*report)(void *arg, struct pr_status *status);
 	void *arg;
 };
@@ -42,7 +45,7 @@ struct prl_node_config {
 struct prl_node_stats {
 	uint64_t control_bad[PR_FRAME_RESULTS], control_refused;
 	uint64_t frames; /* data, from our dispatcher */
-	uint64_t foreign; /* data frames from someone else */
+	uint64_t foreign; /* data frames not from our dispatcher */
 	uint64_t unexpected; /* data frames while no dispatcher has acknowledged us */
 	uint64_t announced, statuses, resends;
 	uint64_t epoch;
@@ -59,20 +62,26 @@ struct prl_node *prl_node_create(
 	const struct prl_node_config *config, struct pr_error *err);
 void prl_node_destroy(struct prl_node **node); /* settles what is open */
 
-/* Any frame that came, in order. It may be kept in the buffer until pr_node_release. */
+/*
+ * Takes each received frame, in order. The node may keep it in the buffer until a later
+ * prl_node_run.
+ */
 void prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now);
-/* After a batch of them: matches, and gives the buffer back what is not needed. */
+/* After a batch of frames: matches them, and releases frames that are no longer needed. */
 void prl_node_run(struct prl_node *n, bool full, int64_t now);
 void prl_node_tick(struct prl_node *n, int64_t now);
 
-/* Leaving: QUIT is sent at the first call, and what is on its way still taken. true: time to go. */
+/*
+ * Leaving: the first call sends QUIT; frames on their way are still taken. true: the
+ * program may end.
+ */
 bool prl_node_quit(struct prl_node *n, int64_t now);
 /* Settles what is open: entries are lost, frames without one are strays. Then a last STATUS and QUIT. */
 void prl_node_finish(struct prl_node *n, int64_t now);
 
 uint32_t prl_node_nonce(const struct prl_node *n);
 void prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out);
-/* The session's, added up over all there were. */
+/* Counters of all sessions so far, added up. */
 void prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out);
 
 /*

@@ -76,7 +76,7 @@ reset(void *arg)
 	struct rack *r = arg;
 	struct pr_error err;
 
-	pr_log_warning("told to delete all packets that are stored");
+	pr_log_warning("the dispatcher has ordered to delete all stored packets");
 	if (prl_writer_reset(r->append, &err) == 0)
 		return 0;
 	pr_log_error("cannot delete: %s", err.text);
@@ -219,7 +219,7 @@ open_capture(struct rack *r, struct pr_error *err)
 	};
 
 	if (!r->o->keys)
-		pr_log_warning("no keys: whoever is on the switch may speak as the "
+		pr_log_warning("no keys: any machine on the switch can act as the "
 			       "dispatcher (packrack-keys(7))");
 	if (pr_rack_key_read(r->o->keys, &r->key, err) ||
 		pr_netdev_open(&r->dev, r->o->rack, err) || pr_netdev_check(&r->dev, err))
@@ -257,7 +257,7 @@ open_node(struct rack *r, struct pr_error *err)
 
 	memcpy(config.mac, r->dev.mac, sizeof(config.mac));
 	snprintf(config.ann.name, sizeof(config.ann.name), "%s", r->o->name);
-	/* Half of what there is, so that what is being stored does not count against it. */
+	/* Half of the memory: the other half is for frames that are being stored. */
 	config.ann.buffer_size = (size < r->o->buffer_size ? size : r->o->buffer_size) / 2;
 	prl_match_defaults(&config.match);
 	config.match.window = (uint32_t)r->o->window;
@@ -310,7 +310,7 @@ prl_logger_rack(struct sfs *sfs, const struct prl_options *o, struct pr_error *e
 		pr_log_node(PR_LOG_INFO, o->name, "node \"%s\" on %s, announcing", o->name,
 			o->rack);
 		result = prl_record_loop_run(r.daemon, err);
-		/* What is open is settled and stored before the last word. */
+		/* Settles and stores what is open, then logs the totals. */
 		prl_node_finish(r.node, pr_now_mono());
 		if (prl_writer_flush(r.append, &own) && result == 0)
 			result = pr_error_set(err, "%s", own.text);

@@ -18,9 +18,15 @@
 
 #define VALUES_MAX 64
 
-/* Of a rack the frame buffer and the log come before. */
+/*
+ * Period of ticks, except for direct captures. Short, because in a rack packets also wait
+ * for their timestamp log.
+ */
 #define TICK_NS (10 * PR_NS_PER_MS)
-/* A direct capture's ring must not fill up between two ticks: where so much of it came, the next comes sooner. */
+/*
+ * A direct capture's ring must not fill up between two ticks: after this share of it, the
+ * next tick comes sooner.
+ */
 #define TICK_SOON_NS (20 * PR_NS_PER_MS)
 #define SOON_SHARE 4
 #define NOTE_NS (500 * PR_NS_PER_MS)
@@ -29,7 +35,7 @@
 #define BATCH 256
 #define DIRECT_ROUNDS 8
 #define DRAIN 4096 /* batches */
-/* The tick finds what came; a buffer so full does not wait for it. */
+/* A tick reads what came; from this share of the buffer on, the loop is woken before. */
 #define WAKE_SHARE 8
 
 struct prl_record_loop {
@@ -47,11 +53,11 @@ struct prl_record_loop {
 	bool stopping, suspended;
 	struct prl_stall_clock patience;
 	int64_t noted, ticked, tick_ns;
-	uint32_t devices_lost; /* of the volume, that have been said */
+	uint32_t devices_lost; /* lost devices of the volume that were logged */
 	uint64_t rated_bytes, rate;
 };
 
-/* The time that the calls are given: not the disk's, nor the management's. */
+/* The time for the calls: without stalls for the disk or management requests. */
 static int64_t
 patience(struct prl_record_loop *d)
 {
@@ -86,7 +92,10 @@ tick(struct prl_record_loop *d, int64_t now)
 	prl_writer_tick(d->append, pr_now_mono());
 }
 
-/* As many as the loop may wait for. true: there may be more; false: it is woken, or the next tick comes. */
+/*
+ * Takes records, for as long as the loop may wait. true: there may be more; false: none
+ * now, the ring is armed or the next tick takes them.
+ */
 static bool
 take_round(struct prl_record_loop *d)
 {
@@ -114,7 +123,10 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 		event_active(d->again, EV_READ, 0);
 }
 
-/* What a direct capture has is taken first: it is not to wait for the next tick. */
+/*
+ * First takes the packets of a direct capture, so that they need not wait for the next
+ * tick.
+ */
 static void
 tick_direct(struct prl_record_loop *d)
 {
@@ -189,7 +201,10 @@ make_report(void *arg, struct prl_report *r)
 	d->calls.report(d->calls.arg, r);
 }
 
-/* The volume's note: the figures, as JSON. A name that is no UTF-8 is left out rather than the rest with it. */
+/*
+ * Writes the counters to the volume's note, as JSON. A name that is not UTF-8 is left out,
+ * so that the rest can be written.
+ */
 static void
 note(struct prl_record_loop *d)
 {
@@ -221,7 +236,7 @@ note(struct prl_record_loop *d)
 	sfs_note_set(d->sfs, text);
 }
 
-/* Twice a second: the pace of writing, devices that are lost, the note. */
+/* Twice a second: computes the write rate, logs lost devices, writes the note. */
 static void
 look_around(struct prl_record_loop *d, int64_t now)
 {
@@ -243,7 +258,7 @@ look_around(struct prl_record_loop *d, int64_t now)
 	note(d);
 }
 
-/* Tells the recorder to stop, and asks it whether it has. */
+/* Asks the recorder to stop; true: it has stopped. */
 static bool
 may_end(struct prl_record_loop *d)
 {
@@ -261,15 +276,18 @@ on_tick(void *arg)
 		tick_direct(d);
 	} else {
 		tick(d, patience(d));
-		/* The buffer may have filled up while all waited for a log. Taking disarms the ring:
-		 * it must be emptied and armed again, or nobody wakes us. */
+		/*
+		 * The buffer may have filled up while all frames waited for a log. Taking
+		 * frames disarms the ring: it must be emptied and armed again, or nobody
+		 * wakes the loop.
+		 */
 		on_readable(-1, 0, d);
 	}
 	why = prl_writer_suspend_reason(d->append);
 	if (why && !d->suspended)
 		pr_log_error("storing is suspended, trying again: %s", why);
 	if (!why && d->suspended)
-		pr_log_info("storing goes on");
+		pr_log_info("storing continues");
 	d->suspended = why != NULL;
 	if (now - d->noted >= NOTE_NS)
 		look_around(d, now);
@@ -374,7 +392,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	pr_rpc_send(d->manage, peer, &reply, NULL);
 }
 
-/* Where to ask us. */
+/* Opens the sockets for status, metrics and the indexer. */
 static int
 open_sockets(struct prl_record_loop *d, struct pr_error *err)
 {
@@ -382,8 +400,8 @@ open_sockets(struct prl_record_loop *d, struct pr_error *err)
 	struct pr_error own;
 
 	if (o->manage && !o->keys)
-		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
-			o->manage);
+		pr_log_warning(
+			"no keys: any client of %s may read (packrack-keys(7))", o->manage);
 	if (o->manage)
 		d->manage = pr_rpc_listen(d->loop, o->manage, o->keys, on_message, d, err);
 	if (o->manage && !d->manage)
@@ -392,7 +410,7 @@ open_sockets(struct prl_record_loop *d, struct pr_error *err)
 		d->metrics = pr_metrics_serve(d->loop, o->metrics, on_scrape, d, err);
 	if (o->metrics && !d->metrics)
 		return -1;
-	/* Recording goes on without: who wants an index can make it later. */
+	/* Recording continues without the socket: the index can be made later. */
 	d->door = prl_writer_socket_open(d->loop, d->sfs, d->append, &own);
 	if (!d->door)
 		pr_log_warning("no index will be stored: %s", own.text);
@@ -436,7 +454,10 @@ prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 	result = pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
 	prl_capture_stop(d->capture);
-	/* What is there now; the kernel's ring of a direct capture still fills meanwhile. */
+	/*
+	 * Takes what is left; bounded, because a direct capture's ring in the kernel still
+	 * fills.
+	 */
 	for (unsigned i = 0; take_batch(d, patience(d)) && !(endless && i == DRAIN); i++)
 		;
 	failed = prl_capture_failed(d->capture);

@@ -13,18 +13,18 @@
 #include "proto/base/metrics.h"
 
 /*
- * The clock by which others are waited for (ns, monotonic): it leaves out the time in which its thread did
- * not look, be it for the disk or for want of a CPU. What came meanwhile lies unread in the buffer, and
- * must not be given up for not having come. Zeroed is ready. One thread.
+ * The clock for match timeouts (ns, monotonic). It leaves out times in which its thread was
+ * busy with the disk or had no CPU: what came in such a time is unread in the buffer, and
+ * must not be given up as missing. Zeroed is ready. One thread.
  */
 struct prl_stall_clock {
 	int64_t looked, left_out;
 };
 
-/* A longer time between two looks is a stall; a few ticks of 20 ms. */
+/* A longer time between two calls is a stall; several ticks (10 ms). */
 #define PRL_STALL_NS (60 * PR_NS_PER_MS)
 
-/* mono: pr_now_mono(). To be asked right before the buffer is looked at. */
+/* mono: pr_now_mono(). Call right before reading the buffer. */
 static inline int64_t
 prl_stall_clock_now(struct prl_stall_clock *p, int64_t mono)
 {
@@ -37,8 +37,8 @@ prl_stall_clock_now(struct prl_stall_clock *p, int64_t mono)
 }
 
 /*
- * The logger's figures: shown in the volume's note as JSON, in answers to status requests, and in metrics.
- * What tables point at must live as long as the report.
+ * The logger's counters, for the volume's note (JSON), answers to status requests, and
+ * metrics. The structs that the tables point to must live as long as the report.
  */
 #define PRL_REPORT_TABLES 3
 
@@ -51,15 +51,16 @@ struct prl_report {
 };
 
 /*
- * What a rack's node and a tap have in common: the loop, the receive thread's frame buffer in it, the
- * volume's writer, the note with the figures, the management socket. Two threads: the receiver, and the
- * loop's, which does all else; or only that, where the capture is direct.
+ * The common part of a rack's node and a tap: the event loop with the receive thread's
+ * frame buffer, the volume's writer, the volume's note, and the management socket. Two
+ * threads: the receiver, and the loop's thread, which does everything else. A direct
+ * capture has only the loop's thread.
  */
 struct prl_record_loop;
 
 /*
- * So far apart a direct capture's ticks are, unless much comes: a wake-up costs as much as several hundred
- * packets, and a packet is to be found within 100 ms.
+ * Period of a direct capture's ticks, unless much data comes. A wake-up costs as much as
+ * several hundred packets; but a packet must be found within 100 ms.
  */
 #define PRL_RECORD_LOOP_TICK_DIRECT (60 * PR_NS_PER_MS)
 
@@ -68,10 +69,13 @@ struct prl_record_loop_calls {
 	void (*frame)(void *arg, struct prl_capture_record *rec, int64_t now);
 	/* A frame of a direct capture. */
 	pr_capture_call packet;
-	/* After a batch; gives the buffer back. full: the receiver waits for room. NULL: nothing is kept in it. */
+	/*
+	 * After a batch: releases records. full: the receiver waits for room. NULL: all are
+	 * released.
+	 */
 	void (*batch)(void *arg, bool full, int64_t now);
 	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */
-	/* From SIGTERM or SIGINT on: may the loop end? NULL: at once. */
+	/* From SIGTERM or SIGINT on: true if the loop may end. NULL: ends at once. */
 	bool (*stop)(void *arg, int64_t now);
 	void (*report)(void *arg, struct prl_report *report); /* adds its figures */
 	void *arg;

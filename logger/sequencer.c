@@ -78,7 +78,10 @@ prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *er
 	cursor = sfs_cursor_open(sfs, stream, NULL, err);
 	if (!cursor)
 		return -1;
-	/* What was recycled or is damaged cannot tell; its links' names begin anew. */
+	/*
+	 * Skips records that are overwritten, deleted or damaged; their links' names begin
+	 * anew.
+	 */
 	while ((result = sfs_cursor_next(cursor, &record, err)) == 1 ||
 		result == SFS_EXPIRED || result == SFS_CORRUPT || result == SFS_DELETED) {
 		struct pr_cursor c =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_MONITOR_H
-#define PRL_LOGGER_MONITOR_H
+#ifndef PRL_LOGGER_SEQUENCER_H
+#define PRL_LOGGER_SEQUENCER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,13 +9,13 @@
 #include "proto/base/error.h"
 
 /*
- * A link that the logger records by itself, a tap or a trace file: it gives seqs and order times, and keeps
- * the ledger that a dispatcher would. One thread.
+ * A link that the logger records by itself, a tap or a trace file: gives packets their seqs
+ * and order times, and writes the ledger, as a dispatcher would. One thread.
  */
 struct prl_sequencer {
 	struct prl_volume_writer *append;
-	struct pr_ledger_mark
-		mark; /* last_seq and the like; drops are the caller's to set */
+	/* last_seq and so on; the caller sets the drops. */
+	struct pr_ledger_mark mark;
 	uint64_t packets, refused;
 };
 
@@ -25,7 +25,10 @@ void prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *appe
 /* Gives the packet its seq and order time, and stores it. */
 void prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
-/* To the ledger: all captured so far has been said. ended: nothing more will come. */
+/*
+ * Writes a MARK to the ledger: all packets captured so far are accounted for. ended: no
+ * more will come.
+ */
 void prl_sequencer_say(struct prl_sequencer *m, bool ended);
 
 /*

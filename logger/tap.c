@@ -103,7 +103,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	prl_sequencer_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
 		(uint16_t)link, o->tap, pr_capture_linktype(prl_capture_port(t->capture)),
 		pr_capture_snaplen(prl_capture_port(t->capture)));
-	/* "any" is no device of which to ask */
+	/* the pseudo-device "any" has no speed */
 	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
 		prl_writer_keep(t->append, &(struct pr_ledger_entry){PR_LEDGER_PORT,
 						   .u.port = {t->monitor.mark.epoch,

@@ -38,8 +38,8 @@ struct link_segment {
 #define MARKS_MAX 256
 
 /*
- * What MARKs said last, per (epoch, link): decides which are worth a line in the ledger. Ten MARKs a
- * second say the same on an idle link; then one a second is written, so that the time is on record.
+ * The last MARK for each (epoch, link): decides which MARKs are written to the ledger. On
+ * an idle link ten MARKs a second are equal; then one a second is written, for its time.
  */
 struct mark_row {
 	struct pr_ledger_mark mark;
@@ -58,8 +58,8 @@ struct prl_volume_writer {
 	int16_t index_streams[LINKS]; /* 1 + id; 0: not opened yet */
 	struct mark_row *marks;
 	size_t mark_count, mark_next;
-	struct pr_ledger_entry *
-		link_facts; /* BOOT, LINK and PORT, the last of each: a reset tells them again */
+	/* The last BOOT, LINK and PORT entries; written again after a reset. */
+	struct pr_ledger_entry *link_facts;
 	size_t link_facts_count;
 	uint64_t stray_seq;
 	bool suspended;
@@ -69,13 +69,16 @@ struct prl_volume_writer {
 };
 
 #define RETRY_NS (100 * PR_NS_PER_MS)
-/* These parts of the volume are kept for what speaks of the data, so that it outlives it. */
+/*
+ * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
+ */
 #define LEDGER_SHARE 50
 #define SEGMENTS_SHARE 200
 #define SUMMARIES_SHARE 800
 /*
- * A segment that is this part full is sealed at this part of its age: on a fast link a packet is found soon,
- * and on a slow one segments do not become many. Where ticks are far apart, it is sealed at the next.
+ * A segment that is a quarter full is sealed at 40 % of segment_age: packets of a fast link
+ * can be found soon, and a slow link does not get many segments. If ticks are far apart, it
+ * is sealed at the next tick.
  */
 #define SOON_FULL 4
 #define SOON_AGE(age) ((age) / 5 * 2)
@@ -95,7 +98,10 @@ prl_writer_create(
 	if (a->o.segment_age <= 0)
 		a->o.segment_age = PRL_SEGMENT_AGE_DEFAULT;
 	a->room = sfs_record_max(sfs);
-	/* Four to a block: a quarter left over in each would be a quarter of the disk. */
+	/*
+	 * Four segments fill a block: segments a bit larger would leave a quarter of it
+	 * empty.
+	 */
 	a->target = a->room / 4 > 256 ? a->room / 4 - 128 : a->room;
 	if (a->target > PR_SEGMENT_TARGET)
 		a->target = PR_SEGMENT_TARGET;
@@ -138,7 +144,7 @@ prl_writer_suspend(struct prl_volume_writer *a, const struct pr_error *why)
 	a->retry_at = pr_now_mono() + RETRY_NS;
 }
 
-/* ---- what is said of packets: ledger and directory ---- */
+/* ---- ledger and directory ---- */
 
 void
 prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
@@ -175,7 +181,7 @@ link_told(const struct pr_ledger_entry *e)
 	return e->type == PR_LEDGER_PORT ? e->u.port.link : e->u.link.link;
 }
 
-/* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
+/* Without memory, a reset forgets the entry: until the next epoch the link has no name. */
 void
 prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
 {
@@ -213,12 +219,12 @@ directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 		}};
 	struct pr_error err = {0};
 
-	/* Without it an indexer reads the segment itself: no harm but work. */
+	/* Without the entry an indexer reads the segment itself: that costs only work. */
 	if (prl_journal_add_place(a->segments, &e, handle, h->min_time, h->max_time, &err))
 		pr_count(&a->counters.ledger_refused, 1);
 }
 
-/* An index that is lost is made again: it must not suspend what it is about. */
+/* A lost index is made again, so a failure here must not suspend the writer. */
 int
 prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
 	struct pr_error *err)
@@ -351,7 +357,7 @@ lose(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet
 	return -1;
 }
 
-/* Into the next segment. */
+/* Adds the packet to a new segment. */
 static int
 out_add(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet *p)
 {
@@ -446,7 +452,7 @@ write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 
 		if (o->b.used >= a->target / SOON_FULL)
 			due = a->o.tick_ns ? 0 : SOON_AGE(age);
-		else if (age) /* the tick that is nearest */
+		else if (age) /* seal at the nearest tick */
 			due -= a->o.tick_ns / 2;
 		if (o->b.buf && (o->sealed || now - o->began >= due) &&
 			prl_writer_seal(a, o))
@@ -469,7 +475,10 @@ prl_writer_tick(struct prl_volume_writer *a, int64_t now)
 
 	if (a->suspended && now < a->retry_at)
 		return;
-	/* First the volume: what it could not write holds the memory that more would need. */
+	/*
+	 * First lets the volume retry: its unwritten blocks occupy the memory that new ones
+	 * need.
+	 */
 	if (a->suspended && sfs_tick(a->sfs, now, &err)) {
 		prl_writer_suspend(a, &err);
 		return;
@@ -482,7 +491,10 @@ prl_writer_tick(struct prl_volume_writer *a, int64_t now)
 	durable_move(a);
 }
 
-/* Behind the packets that it declares: who reads the ledger first then finds them all. */
+/*
+ * Seals the link's segment first: a reader of the ledger then finds all packets that a MARK
+ * declares.
+ */
 static void
 mark_write(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 {
@@ -621,8 +633,8 @@ prl_writer_put_moved(
 	if (pr_segment_open(&r, body, len, err) < 0)
 		return -1;
 	if (!(r.header.flags & PR_SEGMENT_MIXED))
-		return pr_error_set(err, "packets of one link, where a mixed lot is due");
-	/* What a volume does not take is not to be declared lost: it still lies where it came from. */
+		return pr_error_set(err, "not a MIXED segment, but one of a single link");
+	/* A refused packet must not be declared lost: the source volume still has it. */
 	while ((rc = pr_segment_next(&r, &p, err)) == 1) {
 		if (p.link == PRL_STRAY_LINK || p.seq == 0)
 			return pr_error_set(err, "a packet without a number");

@@ -14,11 +14,13 @@
 #include "proto/wire/source.h"
 
 /*
- * The writer of a volume: packets go into one segment per (epoch, link), stream "packets.N"; facts into
- * "ledger"; where segments lie into "segments"; frames that were never matched into "strays". One thread.
+ * The writer of a volume: packets go into one segment per (epoch, link), stream
+ * "packets.N"; ledger entries into "ledger"; locations of segments into "segments"; frames
+ * that were never matched into "strays". One thread.
  *
- * When the volume refuses a segment the writer is suspended: the segment is kept and tried again every
- * 100 ms, and what comes meanwhile is lost, counted and declared in the ledger (PR_LOSS_WRITE).
+ * When the volume refuses a segment the writer is suspended: the segment is kept and tried
+ * again every 100 ms. Packets that come in the meantime are lost, and are counted and
+ * declared in the ledger (PR_LOSS_WRITE).
  */
 struct prl_volume_writer;
 
@@ -56,16 +58,16 @@ void prl_writer_destroy(
 	struct prl_volume_writer **append); /* call prl_writer_flush first */
 
 /*
- * Stores a packet, and copies it: in order of seq per (epoch, link). 0, or -1 if it was lost; that is declared
- * in the ledger.
+ * Copies and stores a packet. Call in order of seq for each (epoch, link). 0, or -1: the
+ * packet was lost, which is declared in the ledger.
  */
 int prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p);
-/* p: time, data, lengths; the rest is filled in. */
+/* Stores a stray. p needs time, data and lengths only; the rest is filled in. */
 int prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p);
 
-/* An entry of the ledger, but no MARK. */
+/* Adds an entry to the ledger; not for MARKs. */
 void prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
-/* BOOT, LINK or PORT of what is recorded here: told, and told again after a reset. */
+/* Adds a BOOT, LINK or PORT entry of this recording, and again after a reset. */
 void prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
 /*
  * Keeps the MARK, and writes it to the ledger when its content is new, or once a second. The link's open
@@ -73,7 +75,10 @@ void prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *
  */
 void prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mark *mark);
 
-/* 0: stored; 1: not now, the volume is not writing; -1: it can never be, err says why. */
+/*
+ * Stores an index record. 0: stored; 1: not now, the writer is suspended; -1: refused, see
+ * err.
+ */
 int prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
 	struct pr_error *err);
 
@@ -89,13 +94,13 @@ const char *prl_writer_suspend_reason(const struct prl_volume_writer *a);
 const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_writer *a);
 
 /*
- * Packets that another node recorded, moved here: they keep epoch, link, seq and times, so answers give
- * each once, wherever it lies. One thread, the volume's writer's.
+ * Packets moved here from another node. They keep epoch, link, seq and times, so an answer
+ * gives each packet once, wherever it is stored. One thread, the volume's writer's.
  */
 
 /*
- * body: a MIXED segment (proto/wire/segment.h). All or, where err says why, none of the packets are
- * taken; they are durable after prl_writer_flush. 0 or -1.
+ * body: a MIXED segment (proto/wire/segment.h). Takes all packets (0), or none (-1 and
+ * err). They are durable after prl_writer_flush.
  */
 int prl_writer_put_moved(
 	struct prl_volume_writer *a, const void *body, size_t len, struct pr_error *err);

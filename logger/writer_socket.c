@@ -23,7 +23,7 @@ struct prl_writer_socket {
 		      sizeof(((struct sfs_volume_info *)0)->uuid)];
 };
 
-/* What a merger was told to have deleted: a step of it. */
+/* One step of a deletion that a merger ordered. */
 static void
 delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
 	Packrack__CommandDone *done, struct pr_error *err)
@@ -49,11 +49,14 @@ delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
 	done->more = deleted.more;
 	if (deleted.segments)
 		pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"user", c->user}),
-			"%llu segments deleted at the word of %s",
+			"%llu segments deleted by order of %s",
 			(unsigned long long)deleted.segments, c->user);
 }
 
-/* Packets of another node, and what their links are; or no more come for now. */
+/*
+ * Stores packets of another node, and the names of their links. Without packets: makes all
+ * durable.
+ */
 static int
 store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *err)
 {

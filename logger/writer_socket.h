@@ -8,10 +8,10 @@
 #include "proto/base/loop.h"
 
 /*
- * Where the volume's indexer hands in what it made, and orders to delete that a merger gave it: a local
- * socket that only this user can write to.
- * Each record is checked and appended at once, and answered, so that it comes one at a time and gives
- * way when the volume does not take it. Loop's thread.
+ * The index socket, a local socket that only this user can write to. The volume's indexer
+ * sends index records to it, and the deletions that a merger ordered. Each record is
+ * checked, appended and answered at once, so the indexer sends one at a time and waits when
+ * the volume does not take it. Loop's thread.
  */
 struct prl_writer_socket;
 

@@ -40,7 +40,7 @@ struct series {
 	uint64_t epoch;
 	uint32_t link;
 	struct ranges ranges; /* those not judged yet */
-	struct ranges gaps; /* otimes of the held neighbours; INT64_MIN, INT64_MAX: none */
+	struct ranges gaps; /* their otimes: of the held neighbours, or INT64_MIN, _MAX */
 	Packrack__Loss *losses; /* each with a reason of its own */
 	size_t loss_count;
 	uint64_t judged; /* all seqs up to this one are judged */
@@ -221,7 +221,7 @@ series_of(struct prm_completeness *c, uint64_t epoch, uint32_t link, const char 
 	return c->series[at] = series;
 }
 
-/* Pieces come nearly in order, so the place is found from the end. */
+/* Ranges come nearly in order, so the place is searched from the end. */
 static bool
 range_insert(struct ranges *to, const struct range *range)
 {
@@ -247,9 +247,9 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 
 	if (h->first < 1 || h->last < h->first || h->last == UINT64_MAX ||
 		h->link > UINT16_MAX || h->first_otime > h->last_otime)
-		return pr_error_set(err, "it tells a range of seqs that makes no sense");
+		return pr_error_set(err, "it reported an invalid range of seqs");
 	if (h->bits.len && h->bits.len != span / 8 + 1)
-		return pr_error_set(err, "it tells %llu seqs with %zu bytes of bits",
+		return pr_error_set(err, "it reported %llu seqs with %zu bytes of bits",
 			(unsigned long long)span + 1, h->bits.len);
 	series = series_of(c, h->epoch, h->link, what, err);
 	if (!series)
@@ -262,7 +262,7 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 			series->above = (struct point){h->first, h->first_otime};
 		return 0;
 	}
-	series->in_scope = true; /* told, so asked for, whatever the link's name */
+	series->in_scope = true; /* reported, so the query asks for it, whatever its name */
 	if (h->last <= series->judged)
 		return 0; /* too late to count: that seqs are missing has been settled */
 	if (h->bits.len)
@@ -341,7 +341,10 @@ clip_to_edges(const struct series *series, uint64_t *first, uint64_t *last)
 	return *first <= *last;
 }
 
-/* What lies between these two, both held or outside the range; seq 0 below: from seq 1 on. */
+/*
+ * Adds the gap between two seqs, each held or outside the range. below.seq 0: the gap
+ * begins at 1.
+ */
 static void
 gap_add(struct prm_completeness *c, struct series *series, struct point below,
 	struct point above)
@@ -359,11 +362,11 @@ gap_add(struct prm_completeness *c, struct series *series, struct point below,
 }
 
 /*
- * The union of ranges, seq by seq in steps of up to 64, with all-held and none-held ranges
- * taken whole. Costs nodes x seqs / 64 on a rack, and nothing per seq on a monitor.
+ * The union of ranges, in steps of up to 64 seqs; where all seqs or none are held, a range
+ * is one step. Costs nodes x seqs / 64 on a rack, and nothing per seq with one node.
  */
 
-/* More overlapping ranges than this come from no honest nodes; the surplus counts as not held. */
+/* Honest nodes never have more overlapping ranges; the surplus counts as not held. */
 #define ACTIVE_MAX 4096
 
 struct sweep {
@@ -406,7 +409,7 @@ activate(struct sweep *s)
 	}
 }
 
-/* The otime of the lowest seq from `seq` on of which it is known. */
+/* The otime of the lowest seq from `seq` on whose otime is known. */
 static int64_t
 otime_after(const struct sweep *s, uint64_t seq)
 {
@@ -427,7 +430,7 @@ otime_after(const struct sweep *s, uint64_t seq)
 		       : best.otime;
 }
 
-/* at, ..., at + count - 1 are held; whatever lies between them and the last such is a gap. */
+/* Seqs at..at + count - 1 are held; those between the last held one and `at` are a gap. */
 static void
 take_held(struct sweep *s, uint64_t at, uint64_t count)
 {
@@ -500,7 +503,7 @@ take_word(struct sweep *s, unsigned width)
 	s->at += width;
 }
 
-/* Goes on by those seqs, up to upto, that see the same ranges. */
+/* Takes the next seqs, up to upto, that lie in the same ranges. */
 static void
 step(struct sweep *s, uint64_t upto)
 {
@@ -527,7 +530,7 @@ step(struct sweep *s, uint64_t upto)
 	s->at += width;
 }
 
-/* Judges what ends before this otime, and forgets it. */
+/* Judges the ranges that end before this otime, and frees them. */
 static void
 judge_before(struct prm_completeness *c, struct series *series, int64_t before)
 {
@@ -605,11 +608,11 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	if (loss.first_seq < 1 || loss.last_seq < loss.first_seq ||
 		loss.last_seq == UINT64_MAX || from->link > UINT16_MAX ||
 		loss.count > loss.last_seq - loss.first_seq + 1)
-		return pr_error_set(err, "it tells a loss that makes no sense");
+		return pr_error_set(err, "it reported an invalid loss");
 	series = series_of(c, loss.epoch, loss.link, what, err);
 	if (!series)
 		return -1;
-	series->in_scope = true; /* told, so asked for */
+	series->in_scope = true; /* reported, so the query asks for it */
 	if (loss.last_seq > series->lost.seq && in_time(c, &loss))
 		series->lost = (struct point){loss.last_seq, loss.last_time};
 	if (c->loss_count >= PRM_COMPLETENESS_LOSSES_MAX)
@@ -633,7 +636,7 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	struct series *series;
 
 	if (out->n_evicted >= EVICTED_MAX)
-		return pr_error_set(err, "it tells too many evictions");
+		return pr_error_set(err, "it reported too many evictions");
 	named.node = c->nodes[node].answer->node;
 	if (PR_ARRAY_GROW(out->evicted, out->n_evicted) < 0 ||
 		!(out->evicted[out->n_evicted] = pr_message_copy(&named.base)))
@@ -648,8 +651,9 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 }
 
 /*
- * A node's ledger declares no more than it has settled. One that is far behind the others hears the
- * dispatcher no more: nobody waits for it.
+ * Sets settled, and whether the series has ended. A node's ledger declares no more than the
+ * node has settled. A node whose ledger is far behind no longer hears the dispatcher; the
+ * answer does not wait for it.
  */
 static void
 update_ledger_state(const struct prm_completeness *c, struct series *series)
@@ -669,7 +673,7 @@ update_ledger_state(const struct prm_completeness *c, struct series *series)
 		if (series->settled > series->told[i].seq)
 			series->settled = series->told[i].seq;
 	}
-	/* It ended, and whoever has not heard of it by now will not. */
+	/* The series has ended; a node that has not heard of it by now will not. */
 	if (any && series->ledger->said_until < c->options.now - PR_LEDGER_ALIVE_NS)
 		series->ledger->ended = true;
 }
@@ -684,9 +688,9 @@ ledger_add(struct prm_completeness *c, const Packrack__Ledger *from, struct pr_e
 
 	if (from->link > UINT16_MAX)
 		return pr_error_set(
-			err, "it tells of link %u, which there cannot be", from->link);
+			err, "it reported link %u, which is not a link number", from->link);
 	if (from->last_seq == UINT64_MAX)
-		return pr_error_set(err, "it tells of more packets than there can be");
+		return pr_error_set(err, "it reported an impossible number of packets");
 	series = series_of(c, from->epoch, from->link, what, err);
 	if (!series)
 		return -1;
@@ -729,7 +733,7 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
  * each seq ("exact") are believed before those that say "count of first..last".
  */
 
-/* Through the exact losses of a series, or the others. */
+/* A walk through the exact losses of a series, or through the others. */
 struct walk {
 	bool exact;
 	size_t next;
@@ -767,7 +771,7 @@ missing_compare(const void *pa, const void *pb)
 
 /* ---- listing ---- */
 
-/* first..last is missing; as far as is known, it is of `about`. */
+/* Lists first..last as missing, with the times and the reason of `about`. */
 static void
 list(struct prm_completeness *c, uint64_t first, uint64_t last, const Packrack__Loss *about)
 {
@@ -820,7 +824,7 @@ reason_of(const struct prm_completeness *c, const struct series *series, char **
 							     : PRM_MISSING_UNKNOWN;
 }
 
-/* An eviction that names no seq covers gaps that may be as old as what it took. */
+/* True if an eviction that names no seq may have taken the gap, by its times. */
 static bool
 evicted_by_time(const struct prm_completeness *c, const struct series *series,
 	const struct range *gap)
@@ -839,7 +843,7 @@ evicted_by_time(const struct prm_completeness *c, const struct series *series,
 	return false;
 }
 
-/* first..last, which lie in the gap. */
+/* Gives the missing seqs first..last of a gap, which no loss explains, a reason. */
 static void
 unexplained(struct prm_completeness *c, struct series *series, const struct range *gap,
 	uint64_t first, uint64_t last)
@@ -858,7 +862,7 @@ unexplained(struct prm_completeness *c, struct series *series, const struct rang
 	about.last_time = gap->last_otime;
 	if (first > last || !in_time(c, &about))
 		return;
-	/* some node that hears the dispatcher has not settled all up to there */
+	/* a node that hears the dispatcher has not settled all seqs of the gap: pending */
 	if (alive(c, series) && gap->last > series->settled) {
 		c->out->pending_packets += last - first + 1;
 		return;
@@ -876,8 +880,8 @@ unexplained(struct prm_completeness *c, struct series *series, const struct rang
 /* ---- matching gaps with losses ---- */
 
 /*
- * The loss of this kind that covers seq (else NULL). *upto is lowered to where another answer may
- * begin.
+ * The loss of this kind that covers seq (else NULL). Lowers *upto to the last seq for which
+ * this is true.
  */
 static const Packrack__Loss *
 covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *upto)
@@ -933,8 +937,9 @@ explain_gaps(struct prm_completeness *c, struct series *series)
 
 /*
  * Before the first held seq and after the last: bounded by edges, else by seq 1 and by what the
- * dispatcher declared. Seqs between an edge and the range may lie on either side of the range's
- * end; they count, unless a loss tells their time: never a silently short answer.
+ * dispatcher declared. Seqs between an edge and the range may lie on either side of the
+ * range's end. They count as missing unless a loss tells their time, so that an answer is
+ * never silently short.
  */
 static void
 series_ends(struct prm_completeness *c, struct series *series)
@@ -967,8 +972,9 @@ series_ends(struct prm_completeness *c, struct series *series)
 /* ---- the whole answer ---- */
 
 /*
- * True if the eviction need not be reported: the packets were moved, and the answer of another node holds them. Of
- * whatever epoch (midst): nothing of the link is missed that somebody had deleted.
+ * True if the eviction need not be reported: the packets were moved, and the answer of
+ * another node holds them. In the middle of a stream (midst) the epoch does not matter:
+ * then no evicted packets of the link may be missing.
  */
 static bool
 is_moved(const struct prm_completeness *c, const Packrack__Evicted *e)
@@ -990,7 +996,7 @@ is_moved(const struct prm_completeness *c, const Packrack__Evicted *e)
 	return held;
 }
 
-/* What nodes say of themselves, and evictions that reach into the range, only those. */
+/* Reports how each node answered, and the evictions that reach into the range. */
 static void
 answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 {
@@ -1002,7 +1008,7 @@ answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 
 		a->answered = !n->failed && (n->ended || c->cut);
 		if (!n->failed && !a->answered)
-			text_set(c, &a->error, "did not answer to its end");
+			text_set(c, &a->error, "its answer broke off");
 		a->stopped = a->answered && !n->ended && !a->left_out;
 		r->complete &= a->answered && !n->corrupt;
 	}

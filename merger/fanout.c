@@ -11,12 +11,16 @@
 #include "proto/rpc/tally.h"
 
 /*
- * In this order: asking nodes, messages to the client, credit for nodes, rounds of asking, following, the end of an
- * answer, merging, what nodes send, life.
+ * In this order: asking nodes, messages to the client, credit for nodes, rounds of asking
+ * and following, the end of an answer, merging, what nodes send, what the client sends,
+ * life.
  */
 
 #define CREDIT_MAX 1024 /* batches */
-/* Nodes whose batches a client may merge: each has some under way, and the queue to the client is bounded. */
+/*
+ * Most nodes whose batches a client may merge: each has batches under way, and the queue to
+ * the client is bounded.
+ */
 #define PASS_MAX 16
 
 /* One node's part. */
@@ -31,12 +35,15 @@ struct leg {
 		moved; /* last sign of life; last batch, or when one was first owed */
 };
 
-/* Of a query that goes on: round after round, each of a time range behind the one before. */
+/*
+ * A query that follows: it is asked in rounds, each for the time range after the one
+ * before.
+ */
 struct follow {
 	bool on, idle; /* idle: between two rounds */
 	int64_t until; /* as asked */
 	int64_t round_mono;
-	Packrack__Completeness *total; /* of the rounds before; NULL: none was */
+	Packrack__Completeness *total; /* sum of earlier rounds; NULL: there was none */
 };
 
 struct prm_fanout {
@@ -66,8 +73,8 @@ struct prm_fanout {
 	 * client has got; any more that match now are pending.
 	 */
 	bool rechecking;
-	bool broken_off; /* not by its client */
-	uint64_t given; /* matched, when that began */
+	bool broken_off; /* cancelled, but not by its client */
+	uint64_t given; /* matched when the second round began */
 	Packrack__End sums; /* of the nodes' */
 	struct pr_tally *tally; /* of the nodes', when asked for */
 	struct pr_tally_part part;
@@ -76,8 +83,6 @@ struct prm_fanout {
 	Packrack__RunningQuery report;
 	struct follow follow;
 };
-
-/* Which nodes are asked, and what for. */
 
 static void
 leg_cancel(struct leg *leg)
@@ -128,7 +133,7 @@ send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body
 		client_gone(f);
 }
 
-/* Nothing more of the node goes to the client, which merges. */
+/* Tells a client that merges that no more batches of this node come. */
 static void
 send_source_end(struct prm_fanout *f, const struct leg *leg)
 {
@@ -176,7 +181,7 @@ leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *no
 	if (f->rechecking)
 		PR_PRINT(why, "the answer seemed to lack packets, so all were");
 	prm_completeness_set_reason(f->completeness, leg->index, why, leg->settled);
-	if (leg->settled) /* what the node would tell is told for it */
+	if (leg->settled) /* not asked: its summaries stand for its coverage */
 		return prm_route_tell(route, name, f->completeness, leg->index, err);
 	leg->address = node->address;
 	leg->id = ++*f->options.next_id;
@@ -190,9 +195,9 @@ leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *no
 }
 
 /*
- * The query as nodes get it: `nodes` is for mergers. Nodes can count for themselves as long as no
- * packet lies on two of them, which shows at the end (counted_twice), and without a limit, which
- * only a merge can keep.
+ * Sends the query to the nodes, without what is for mergers (`nodes`). Nodes can count for
+ * themselves while no packet lies on two of them, which is known at the end
+ * (counted_twice), and while there is no limit, which only a merge can keep.
  */
 static int
 ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
@@ -202,7 +207,10 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	Packrack__Query copy = *query;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 	struct prm_route route;
-	/* one that goes on must not miss who has nothing yet, and cannot be checked by asking again */
+	/*
+	 * a query that follows asks all: a node without data may get some, and no second
+	 * round checks
+	 */
 	bool routed = f->options.summaries && !f->rechecking && !f->follow.on;
 	int rc = 0;
 
@@ -210,7 +218,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	copy.n_nodes = 0;
 	copy.lookups = NULL;
 	copy.n_lookups = 0;
-	copy.tally = f->rechecking ? NULL : query->tally; /* which was given */
+	copy.tally = f->rechecking ? NULL : query->tally; /* the client has it already */
 	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
 	copy.count_only = f->count_at_node;
 	copy.follow = false;
@@ -269,8 +277,7 @@ grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
 	if (!credit.batches)
 		return;
 	if (!owed)
-		leg->moved =
-			f->mono; /* it cannot be blamed for the time that nothing was asked */
+		leg->moved = f->mono; /* no batch was owed before: its time begins now */
 	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_CREDIT, &credit) < 0)
 		drop_node(f, leg, "its connection is gone");
 }
@@ -311,7 +318,10 @@ grant_all(struct prm_fanout *f)
 		grant(f, leg, window);
 		owed |= leg->remote->owed > 0;
 	}
-	/* all wait for each other: nodes of which no packet is here must be asked */
+	/*
+	 * no node owes a batch: ask those of which no packet is here, or all wait for each
+	 * other
+	 */
 	for (size_t i = 0; i < f->leg_count && !f->state.done && !owed; i++)
 		if (leg_live(&f->legs[i]) && !f->legs[i].remote->waiting)
 			grant(f, &f->legs[i], 1);
@@ -337,7 +347,7 @@ now_real(const struct prm_fanout *f)
 	return f->options.real + (f->mono - f->began);
 }
 
-/* The round before, if any, is over, and all that is left of it is what the client got and the sums. */
+/* Begins a round. Of an earlier round only the sums remain, and what the client got. */
 static int
 begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
@@ -360,7 +370,7 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	f->merge = pr_merge_create(err);
 	if (!f->completeness || !f->merge || ask_all(f, count_at_node, err) < 0)
 		return -1;
-	/* the client merges what it can merge, unless the merger has to see each packet */
+	/* the client merges the batches, unless the merger has to see each packet */
 	may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
 		   f->leg_count <= PASS_MAX;
 	sources.ids = ids;
@@ -395,12 +405,13 @@ completeness_free(Packrack__Completeness **c)
 }
 
 /*
- * A query that goes on (Query.follow): the nodes are asked round after round, each time for what lies
- * between the end of the round before and now. They begin when all of it is settled there, so a packet
- * comes once, in order, and none is left behind. Nodes that come or go are seen at the next round.
+ * A query that follows (Query.follow) asks the nodes in rounds, each for what lies between
+ * the end of the round before and now. A node begins when all of this range is settled
+ * there. So each packet comes once, in order, and none is left behind. Nodes that come or
+ * go take part from the next round on.
  */
 
-/* A range that begins later than now is one instant: the first round then waits for it. */
+/* If the range begins later than now, the first round is one instant, and waits for it. */
 static void
 set_until(struct prm_fanout *f)
 {
@@ -413,7 +424,7 @@ set_until(struct prm_fanout *f)
 	f->follow.round_mono = f->mono;
 }
 
-/* The figures become those of all rounds; a node has answered if it did in each. */
+/* Adds the figures of the earlier rounds. A node has answered if it did in each round. */
 static bool
 same_node(void *now_item, const void *before_item)
 {
@@ -430,7 +441,10 @@ same_node(void *now_item, const void *before_item)
 	return true;
 }
 
-/* Ledgers say how far a link had got: only one that has ended meanwhile is not in the later list. */
+/*
+ * A later ledger replaces the earlier one. Only a link that has ended meanwhile is not in
+ * the later list.
+ */
 static bool
 same_ledger(void *now_item, const void *before_item)
 {
@@ -439,7 +453,10 @@ same_ledger(void *now_item, const void *before_item)
 	return now->epoch == before->epoch && now->link == before->link;
 }
 
-/* Moves over, up to max, what only the earlier list has; the others stay, to be freed with it. */
+/*
+ * Moves what only the earlier list has to the later one, up to max items. The others stay
+ * in the earlier list, and are freed with it.
+ */
 static bool
 add_items(void ***to, size_t *to_count, void **from, size_t *from_count, size_t max,
 	bool (*same)(void *now, const void *before))
@@ -467,7 +484,10 @@ add_items(void ***to, size_t *to_count, void **from, size_t *from_count, size_t 
 	add_items((void ***)&(now)->list, &(now)->n_##list, (void **)(before)->list,       \
 		&(before)->n_##list, max, same)
 
-/* The later round has all that still lasts; what is over comes from those before. */
+/*
+ * Adds the earlier rounds to the last one. Evictions are taken from the last round only: it
+ * has all that still hold.
+ */
 static void
 take_over(struct prm_fanout *f)
 {
@@ -482,7 +502,7 @@ take_over(struct prm_fanout *f)
 			!ADD_ITEMS(c, total, missing, PRM_COMPLETENESS_LIST_MAX, NULL) ||
 			!ADD_ITEMS(c, total, ledgers, PRM_COMPLETENESS_SERIES_MAX,
 				same_ledger))
-			c->complete = false; /* what is not in it for want of memory */
+			c->complete = false; /* no memory: some items are left out */
 	}
 	completeness_free(&f->follow.total);
 	f->follow.total = c;
@@ -490,14 +510,16 @@ take_over(struct prm_fanout *f)
 
 /* ---- the end of an answer ---- */
 
-/* An end that fits into no message says less, rather than nothing. */
+/* Shortens the lists of an End that is too long for a message. */
 static void
 send_end(struct prm_fanout *f, bool cancelled)
 {
 	Packrack__End *end = &f->sums;
 	Packrack__Completeness *all = end->completeness, less;
 
-	/* what came to the nodes after they had told is not in the answer, and the answer says so */
+	/*
+	 * packets that nodes got after the first round are not in the answer, but pending
+	 */
 	if (f->rechecking && f->state.matched > f->given) {
 		all->pending_packets += f->state.matched - f->given;
 		all->complete = false;
@@ -505,7 +527,10 @@ send_end(struct prm_fanout *f, bool cancelled)
 	if (f->rechecking)
 		f->state.matched = f->given;
 	end->matched = f->state.matched;
-	/* who follows ends so, unless it was somebody else's wish */
+	/*
+	 * a client ends a query that follows by Cancel: it is cancelled only if somebody
+	 * else did it
+	 */
 	end->cancelled = cancelled && (!f->follow.on || f->broken_off);
 	end->limit_reached = f->limited;
 	f->state.done = true;
@@ -539,8 +564,9 @@ finish(struct prm_fanout *f, bool cancelled)
 		return;
 	}
 	/*
-	 * Nodes have counted, and some packets lie on two of them: only a merge tells them apart. Where the client
-	 * merges, nodes count in the second round only, and what they counted in the first also had packets twice.
+	 * True if nodes have counted and some packets lie on two of them: only a merge
+	 * tells them apart. False if the client merges: then nodes count in the second
+	 * round only, and the first round also has those packets twice.
 	 */
 	twice = f->count_at_node && !f->passes && !cancelled && f->leg_count > 1 &&
 		prm_completeness_duplicates(f->completeness);
@@ -562,7 +588,7 @@ finish(struct prm_fanout *f, bool cancelled)
 		f->follow.total = NULL;
 	}
 	c = f->sums.completeness;
-	/* who was not asked may hold, or know, what the answer seems to lack */
+	/* packets seem to be missing, and nodes not asked may have them, or know why */
 	if (f->state.left_out && !f->rechecking && !cancelled &&
 		(c->missing_packets || c->pending_packets)) {
 		completeness_free(&f->sums.completeness);
@@ -621,7 +647,7 @@ add(struct prm_fanout *f, const struct pr_packet *p)
 		return false;
 	if (f->state.done)
 		return true;
-	/* a packet longer than a batch gets one of its own size */
+	/* enlarges the batch for a packet that does not fit into an empty one */
 	room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
 	if (room > f->room && room < PR_RPC_MESSAGE_MAX - 1024 &&
 		(grown = realloc(f->buf, room))) {
@@ -634,7 +660,10 @@ add(struct prm_fanout *f, const struct pr_packet *p)
 	return true;
 }
 
-/* What nodes have counted goes to the client when they are all through; true: it has all of it. */
+/*
+ * Sends the tally of all nodes to the client, within its credit. True: the client has all
+ * of it.
+ */
 static bool
 give_tally(struct prm_fanout *f)
 {
@@ -670,7 +699,7 @@ merge_on(struct prm_fanout *f, bool flush)
 		if (f->has_kept)
 			p = f->kept;
 		else
-			do /* past what says only how far nodes are */
+			do /* skips marks that only carry a watermark */
 				got = pr_source_next(f->merge, &p, NULL);
 			while (got == PR_SOURCE_PACKET && p.flags & PRM_WATERMARK);
 		if (got != PR_SOURCE_PACKET)
@@ -796,7 +825,7 @@ prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_END)
 		on_end(f, leg, env->end);
 	else if (env->body_case != PACKRACK__ENVELOPE__BODY_FAILURE)
-		drop_node(f, leg, "it sent what is no answer");
+		drop_node(f, leg, "it sent a message that is not an answer");
 	else if (env->failure->bad_request)
 		send_failure(f, env->failure->text, true);
 	else
@@ -940,7 +969,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		set_until(f);
 	if (begin_round(f, !q->follow, err) < 0)
 		goto fail;
-	f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
+	f->options.exclusions = NULL; /* freed by the caller; only for this round */
 	return f;
 fail:
 	prm_fanout_destroy(&f, NULL);

@@ -16,13 +16,17 @@
  * of a plan (plan_lower.c).
  *
  * A formula is AND and OR over leaves, without NOT. Each distinct formula is stored once, so it is a number, and
- * equal formulas have equal numbers. Because nothing is negated, TRUE in place of any part makes a formula weaker
- * and never wrong: that is done when there are too many. Parts have smaller numbers than the formulas made of them.
+ * equal formulas have equal numbers. Because nothing is negated, TRUE in place of any part
+ * makes a formula weaker and never wrong; this is done when there are too many formulas.
+ * Parts have smaller numbers than the formulas made of them.
  */
 #define PRI_TERM_FALSE 0u
 #define PRI_TERM_TRUE 1u
 
-/* Fields of several bytes, of which a test may know a part: IPv6 addresses come in four words. */
+/*
+ * Fields of several bytes. A test may be about some of them only: IPv6 addresses come in
+ * four words.
+ */
 enum pri_term_field {
 	PRI_TERM_SRC4,
 	PRI_TERM_DST4,
@@ -32,10 +36,13 @@ enum pri_term_field {
 	PRI_TERM_MAC_DST,
 };
 
-/* A node of op PRI_PLAN_KEY, PRI_PLAN_RANGE, or of this: a field's bits under mask are those of value. */
+/*
+ * Op of a leaf besides PRI_PLAN_KEY and PRI_PLAN_RANGE: the field's bits under mask are
+ * those of value.
+ */
 #define PRI_TERM_BYTES 100
 
-/* Compared and hashed as bytes, so there is nothing between its members; what is not used is 0. */
+/* Compared and hashed as bytes, so it has no holes, and members that are not used are 0. */
 struct pri_term_leaf {
 	uint8_t op;
 	uint8_t field;
@@ -54,7 +61,7 @@ struct pri_terms {
 	struct pri_term_leaf *leaves; /* nodes[i].left of a leaf */
 	uint32_t *table; /* of numbers of nodes, by hash; 0: free */
 	uint32_t count, room, leaf_count; /* the table has twice that room */
-	uint32_t limit; /* of nodes: what would be more is TRUE */
+	uint32_t limit; /* most nodes; a formula beyond it is TRUE */
 	const struct pri_insn *times; /* the program's */
 	size_t time_count;
 	bool failed; /* no memory: what was returned since is of no use */
@@ -69,8 +76,9 @@ uint32_t pri_term_and(struct pri_terms *terms, uint32_t a, uint32_t b);
 uint32_t pri_term_or(struct pri_terms *terms, uint32_t a, uint32_t b);
 
 /*
- * (if_true and yes) or (if_false and no): a branch. What yes allows that no allows too is left to no, so that
- * a chain of tests with one way out (the words of an IPv6 address) stays a plain OR of ANDs.
+ * (if_true and yes) or (if_false and no): a branch. A case that both yes and no allow is
+ * left to no, so that a chain of tests with one way out (the words of an IPv6 address)
+ * stays a plain OR of ANDs.
  */
 uint32_t pri_term_branch(struct pri_terms *t, uint32_t if_true, uint32_t yes,
 	uint32_t if_false, uint32_t no);
@@ -89,9 +97,12 @@ pri_term_drop(struct pri_parts *parts, size_t i)
 	memmove(parts->items + i, parts->items + i + 1,
 		(parts->count - i) * sizeof(parts->items[0]));
 }
-/* An AND of them all as they stand; of none TRUE. */
+/* An AND of the parts, without simplifying it; TRUE if there are none. */
 uint32_t pri_term_join(struct pri_terms *terms, const struct pri_parts *parts);
-/* The first alternative of *a, which becomes the others: of an OR; of any other formula itself, then FALSE. */
+/*
+ * Takes the first alternative from the OR *a, which becomes the rest. Any other formula is
+ * its own only alternative; *a is then FALSE.
+ */
 uint32_t pri_term_next(const struct pri_terms *terms, uint32_t *a);
 
 static inline bool
@@ -100,7 +111,7 @@ pri_term_is(const struct pri_terms *terms, uint32_t a, unsigned op)
 	return terms->nodes[a].op == op;
 }
 
-/* Of a leaf; valid until the next is made. */
+/* What a leaf is about; valid until the next leaf is made. */
 static inline const struct pri_term_leaf *
 pri_term_leaf_of(const struct pri_terms *terms, uint32_t a)
 {
@@ -109,7 +120,8 @@ pri_term_leaf_of(const struct pri_terms *terms, uint32_t a)
 
 /*
  * An abstract state: what is known of a packet at one instruction, on the way that led there: how far its headers
- * are understood (index_key.h), and what the registers hold. To forget something is always right.
+ * are understood (index_key.h), and what the registers hold. Forgetting a fact is always
+ * safe.
  */
 enum pri_value_form {
 	PRI_VALUE_ANY, /* nothing is known of it */
@@ -140,7 +152,7 @@ enum pri_net { /* what lies at net */
 #define PRI_STATE_PORTS 1 /* the protocol is one of those with ports */
 #define PRI_STATE_ICMP 2 /* it is ICMP, or over IPv6 ICMPv6 */
 #define PRI_STATE_FIRST 4 /* IPv4: no later fragment */
-#define PRI_STATE_FRAGMENT6 8 /* the first IPv6 header behind is a fragment header */
+#define PRI_STATE_FRAGMENT6 8 /* a fragment header follows the IPv6 header */
 
 struct pri_state {
 	uint8_t net_is; /* enum pri_net */
@@ -153,23 +165,27 @@ _Static_assert(sizeof(struct pri_state) == 8 + 2 * sizeof(struct pri_value) &&
 		       sizeof(struct pri_value) == 16,
 	"states are compared as bytes");
 
-/* At the beginning of a program, or behind it, where registers may hold anything. layout NULL: of no headers. */
+/*
+ * The state at the start of a program or behind it. registers: CONSTANT (both are 0), or
+ * ANY. layout NULL: no headers are known.
+ */
 struct pri_state pri_state_start(
 	const struct pri_linktype_layout *layout, enum pri_value_form registers);
-/* Changes the state as an instruction does that is no jump. */
+/* Applies an instruction, not a jump, to the state. */
 void pri_state_step(struct pri_state *state, const struct pri_insn *in);
 /*
- * Changes the state as a conditional jump does that is taken, or is not. Returns what holds then. layout NULL: of
- * such packets only the length is known.
+ * Applies a conditional jump to the state. Returns what holds after it. layout NULL: only
+ * the length of a packet is known.
  */
 uint32_t pri_state_branch(struct pri_state *state, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms);
 
 /*
- * Makes the plan of what a program tests, of what an index can be asked: bytes become whole keys, prefixes or
- * "may match"; addresses and ports that come together become pairs, services and parts of composites; what both
- * ways of an OR demand is demanded once; tests that other tests imply are left out (a host's packets are of IP or
- * ARP). Where the plan nests to the left deeper than a walk over it may go, it says "may match". NULL: no memory.
+ * Makes a plan of what a program tests. Bytes become whole keys, prefixes or "may match";
+ * addresses and ports that come together become pairs, services and parts of composites; a
+ * condition common to both sides of an OR is asked once; tests that other tests imply are
+ * left out (a host's packets are of IP or ARP). A part that nests to the left deeper than a
+ * walk over the plan may go becomes "may match". NULL: no memory.
  */
 struct pri_plan *pri_plan_lower(struct pri_terms *terms, uint32_t term);
 

@@ -36,9 +36,12 @@ plan_key(struct pri_terms *t, struct pri_key key)
 	return pri_term_leaf(t, &(struct pri_term_leaf){.op = PRI_PLAN_KEY, .key = key});
 }
 
-#define FIXED_DEPTH 5 /* of what is looked into: ORs and ANDs one in the other */
+#define FIXED_DEPTH 5 /* depth to which nested ORs and ANDs are searched */
 
-/* The ADDRESS or PORT that each packet has for which a formula holds, on either side; false: none is sure. */
+/*
+ * Finds the ADDRESS or PORT, of either side, that each packet has that the formula accepts.
+ * False: none is certain.
+ */
 static bool
 fixes(const struct pri_terms *t, uint32_t node, enum pri_key_kind kind, unsigned depth,
 	struct pri_key *out)
@@ -61,7 +64,7 @@ fixes(const struct pri_terms *t, uint32_t node, enum pri_key_kind kind, unsigned
 	return out->kind == kind;
 }
 
-/* The first of the parts' keys of this kind, ADDRESS or PORT, that is sure on either side. */
+/* The first ADDRESS or PORT that a part fixes. */
 static bool
 find_fixed(const struct pri_terms *t, const struct pri_parts *parts, enum pri_key_kind kind,
 	struct pri_key *out)
@@ -96,7 +99,7 @@ plan_services(struct pri_terms *t, const struct pri_parts *parts)
 
 /* ---- composites as configured ---- */
 
-/* Drops keys of kind PARTS, but for those that have any of the parts to keep. */
+/* Drops keys of kind PARTS, except those that have any of the parts in `keep`. */
 static void
 drop_parts(const struct pri_terms *t, struct pri_parts *parts, uint8_t keep)
 {
@@ -109,9 +112,10 @@ drop_parts(const struct pri_terms *t, struct pri_parts *parts, uint8_t keep)
 }
 
 /*
- * All keys that composites as configured can be made of, as one of kind PARTS; of a host and a port on either
- * side one for each of the ways, of which a packet has one. TRUE: fewer than two. Those that were made of some
- * of the keys say nothing more then, and are dropped.
+ * One key of kind PARTS with all fields that are fixed, for composites as configured. A
+ * host or a port on either side gives an OR of one such key for each combination. TRUE:
+ * fewer than two fields. Keys of kind PARTS among the parts say no more than this one, and
+ * are dropped.
  */
 static uint32_t
 plan_composites(struct pri_terms *t, struct pri_parts *parts)
@@ -150,7 +154,7 @@ plan_composites(struct pri_terms *t, struct pri_parts *parts)
 
 /* ---- one test as a look-up ---- */
 
-/* A whole key; else a prefix, and of IPv4 the range of numbers that the prefix does not say. */
+/* A whole key; else a prefix, and for IPv4 also the exact range of numbers. */
 static uint32_t
 lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 {
@@ -192,7 +196,7 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 
 /* ---- what is sure ---- */
 
-/* What a packet can be for which a formula holds. */
+/* What a packet can be if a formula holds for it. */
 #define TYPE_IP 1
 #define TYPE_IP6 2
 #define TYPE_IPS (TYPE_IP | TYPE_IP6)
@@ -302,7 +306,7 @@ know_all(struct lower *l)
 	return true;
 }
 
-/* Drops what the others say already. */
+/* Drops the parts that other parts imply. */
 static void
 drop_implied(const struct lower *l, struct pri_parts *parts)
 {
@@ -345,7 +349,7 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 
 static uint32_t lower_or(struct lower *l, uint32_t a, uint32_t b, unsigned depth);
 
-/* (c and a) or (c and b) is c and (a or b). FALSE: they have nothing in common. */
+/* Turns (c and a) or (c and b) into c and (a or b). FALSE: they share nothing. */
 static uint32_t
 factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 {
@@ -354,7 +358,7 @@ factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 
 	if (!pri_term_parts(l->t, a, &of_a) || !pri_term_parts(l->t, b, &of_b))
 		return PRI_TERM_FALSE;
-	/* of a port that may be of any of several protocols they would keep these apart */
+	/* PARTS of a port differ by protocol: they would hide what both sides share */
 	drop_parts(l->t, &of_a, PRI_PART_SRC | PRI_PART_DST);
 	drop_parts(l->t, &of_b, PRI_PART_SRC | PRI_PART_DST);
 	for (size_t i = 0, j; i < of_a.count;) {
@@ -399,7 +403,10 @@ is_pair(unsigned op)
 	return op == PRI_PLAN_AND || op == PRI_PLAN_OR;
 }
 
-/* What the formula is made of: 1 for each of these terms. The caller's, free(); NULL: no memory. */
+/*
+ * Marks the terms that the formula is made of with 1. The array is the caller's, free();
+ * NULL: no memory.
+ */
 static uint32_t *
 mark(const struct pri_terms *t, uint32_t term)
 {
@@ -439,7 +446,10 @@ lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 
 #define DEPTH_MAX 500
 
-/* Adds a term whose parts are there. map: the plan's nodes; depth: to the left, of terms. -1: no memory. */
+/*
+ * Adds a term to the plan, after its parts. map: number in the plan by term; depth: how
+ * deep terms nest to the left. -1: no memory.
+ */
 static int
 add_node(struct pri_plan *p, const struct pri_terms *t, uint32_t term, uint32_t *map,
 	uint16_t *depth)

@@ -14,10 +14,11 @@
 #include "proto/wire/source.h"
 
 /*
- * What an index knows of a packet. Keys are taken at the offsets at which compiled pcap filters (BPF)
- * load, whatever a strict decoder would say of the headers; so a filter that accepts a packet after it
- * found value v in such a place implies that the packet has the key: that is the promise between the
- * planner (filter -> keys) and the signatures (keys -> segments), and there are no false negatives.
+ * What an index knows of a packet. Keys are taken at the offsets at which compiled pcap
+ * filters (BPF) load, even if a strict decoder would reject the headers. So if a filter
+ * accepts a packet because it found value v at such a place, the packet has the key. This
+ * is the promise between the planner (filter -> keys) and the Bloom filters (keys ->
+ * segments): there are no false negatives.
  *
  * Where things lie (byte offsets from the start of the captured bytes; each is a key only if all its
  * bytes are captured, since a load beyond them rejects the packet):
@@ -37,12 +38,13 @@
  * Tags, labels, PPPoE and MACs are looked for only where layout.ether is set. What lies deeper (tunnels,
  * GRE, Geneve, more than PRI_KEYS_DEPTH tags and labels) has no keys: filters on it "may match".
  *
- * Of an IPv6 address cut off by the snap length the NET keys that its first whole words give are there.
+ * If the snap length cuts an IPv6 address, the NET keys of its whole first words are there.
  *
- * Of a packet each of SRC, DST, SPORT, DPORT, MAC_SRC, MAC_DST is at most one, so an AND of SRC = a and
- * DST = b is as well the composite PAIR of a, b. An address and a well-known port, whose sides they are of, are
- * the composite SERVICE: who spoke which of them is few keys, and tells segments apart that hold both of
- * them in different packets. The whole 5-tuple is no key: PAIR and the client's port leave no more segments.
+ * A packet has at most one of each of SRC, DST, SPORT, DPORT, MAC_SRC, MAC_DST, so SRC = a
+ * and DST = b together also mean the composite PAIR of a, b. An address and a well-known
+ * port of one packet, on whichever sides, are the composite SERVICE. It is few keys, and
+ * excludes segments that hold address and port in different packets only. The whole 5-tuple
+ * is not a key: it would exclude no more segments than PAIR and the client's port.
  */
 enum pri_key_kind {
 	PRI_KEY_NONE = 0,
@@ -56,8 +58,8 @@ enum pri_key_kind {
 	PRI_KEY_NET =
 		8, /* prefix of SRC or of DST: /8 /16 /24 are 1, 2, 3 bytes, /32 /48 /64 are 4, 6, 8 */
 	PRI_KEY_PROTO = 9, /* 1 */
-	PRI_KEY_SPORT =
-		10, /* 2; in level 1 3: 6 behind it, or 17 if the protocol is not TCP */
+	/* 2; in level 1 it has 3: the last one is 6 for TCP, 17 for other protocols */
+	PRI_KEY_SPORT = 10,
 	PRI_KEY_DPORT = 11, /* as SPORT */
 	PRI_KEY_PAIR = 12, /* SRC and DST, the smaller first */
 	PRI_KEY_FLOW =
@@ -65,7 +67,10 @@ enum pri_key_kind {
 	PRI_KEY_FRAGMENT = 14, /* 0: a later fragment of IPv4 */
 	PRI_KEY_ICMP = 15, /* 1: type */
 	PRI_KEY_ICMP6 = 16, /* 1: type */
-	/* Never asked for by planners: either side in one, which halves what a signature must hold. */
+	/*
+	 * Planners never ask for these: one key for either side halves what a Bloom filter
+	 * must hold.
+	 */
 	PRI_KEY_ADDRESS = 17,
 	PRI_KEY_PORT = 18,
 	PRI_KEY_MAC = 19,
@@ -99,8 +104,8 @@ struct pri_key pri_key_pair(const uint8_t *a, const uint8_t *b, size_t len);
 struct pri_key pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst,
 	size_t len, uint16_t sport, uint16_t dport);
 /*
- * Well known: below 1024, but for DNS's: as good as each address speaks that, so that its keys would say
- * nothing and be many.
+ * True for ports below 1024 except 53: almost every address uses DNS, so its keys would be
+ * many and exclude nothing.
  */
 static inline bool
 pri_port_is_service(uint16_t port)
@@ -114,11 +119,14 @@ struct pri_key pri_key_port_of(enum pri_key_kind kind, uint16_t port, uint8_t pr
  * SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, others as they are.
  */
 struct pri_key pri_key_either(const struct pri_key *key);
-/* Equal on all machines and for ever: it stands in volumes. */
+/* The same on all machines and in all versions: volumes contain it. */
 uint64_t pri_key_hash(const struct pri_key *key);
-/* As level 1 has it: pri_signature_hash. */
+/* The hash by which level 1 stores the key (pri_signature_hash). */
 uint64_t pri_key_signature(const struct pri_key *key);
-/* As level 1 is asked for it: any of these, which are in one page. A port may be of any protocol. */
+/*
+ * The hashes by which level 1 is asked for a key: it is there if one of them is. All are in
+ * one page. A port has two, because it may be of any protocol.
+ */
 #define PRI_SIGNATURES_MAX 2
 size_t pri_key_signatures(const struct pri_key *key, uint64_t out[PRI_SIGNATURES_MAX]);
 
@@ -133,7 +141,7 @@ enum pri_number {
 	PRI_NUMBER_DST4 = 5,
 };
 
-/* At most so many, without ADDRESS, PORT and MAC. */
+/* Most keys of one packet, without ADDRESS, PORT and MAC. */
 #define PRI_KEYS_MAX (4 * PRI_KEYS_DEPTH + 24)
 size_t pri_keys_of_fields(
 	const struct pri_packet_fields *fields, struct pri_key out[PRI_KEYS_MAX]);
@@ -161,7 +169,10 @@ struct pri_composites {
 	uint8_t masks[PRI_COMPOSITES_MAX];
 };
 
-/* Of options, as "src+dport" (any order, each part once, two at least): at most PRI_COMPOSITES_MAX, separated by commas or in several items. */
+/*
+ * Parses values of an option, such as "src+dport": parts in any order, each once, two at
+ * least. At most PRI_COMPOSITES_MAX of them, separated by commas or in several items.
+ */
 int pri_composites_parse(const struct pr_string_list *list, struct pri_composites *out,
 	struct pr_error *err);
 
@@ -180,7 +191,7 @@ enum pri_key_rank {
 	PRI_RANK_PARTS, /* addresses with ports */
 	PRI_RANK_ADDRESSES,
 	PRI_RANK_PORTS, /* prefixes, rarer types */
-	PRI_RANK_TYPES, /* that as good as all traffic has */
+	PRI_RANK_TYPES, /* types that almost all traffic has */
 	PRI_RANKS,
 };
 

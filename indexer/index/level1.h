@@ -11,9 +11,10 @@
 #include "proto/base/error.h"
 
 /*
- * The first level of the index: what each of some consecutive segments of a stream holds. One record
- * of stream "index.N". Who looks for keys reads its head and of its pages those in which the keys
- * lie; what else there is, with the whole of it. Little-endian; the head, a header of 56 bytes:
+ * The first level of the index: what each of up to 64 consecutive segments of a stream
+ * holds. A record of stream "index.N". A look-up of keys reads the head and the pages in
+ * which the keys lie; all other uses read the whole record. Little-endian; the head, a
+ * header of 56 bytes:
  *
  *    0 magic u32 "PIX1"    4 version u16 (5)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
@@ -27,15 +28,20 @@
  *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
- * and the lengths of the pages, and of a reserved one behind them, u16 each. Then the pages: a key lies in page
- * (home * pages >> 16), home being the upper 16 bits of pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
- * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
- *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
- *   bits) - 1, as what it is more than the one before: the upper part in as many bits 1, and a 0, the low
- *   bits as they are; so a key that is not there is taken for one that is with a chance of 1 in 2^low bits;
- *   which segments have it: 0 and the number of one, 1, 0 and those of the first and the last of some, in
- *   bits enough for the number of any, or 1, 1 and a bit each.
- * Then the reserved page: check u64 as of the next page, and up to October 2026 what nobody reads any more.
+ * and the lengths of the pages, and of a reserved one behind them, u16 each. Then the
+ * pages: a key lies in page (home * pages >> 16); home is the upper 16 bits of
+ * pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
+ * u16, and a bit stream (from the least significant bit of the first byte on) of its keys
+ * in order. For each key:
+ *   its value: the upper `hash bits` of the 32 bits from bit 16 of the hash on, scaled to
+ *   0..(keys << low bits) - 1. Stored is the difference from the value before: its upper
+ *   part as that many bits 1 and a 0, then the low bits. An absent key is taken for a
+ *   present one with a chance of 1 in 2^low bits;
+ *   its segments: 0 and the number of one; or 1, 0 and the numbers of the first and the
+ *   last of a range; or 1, 1 and a bit for each. A number has as many bits as the highest
+ *   one needs.
+ * Then the reserved page: check u64 as of page number `pages`; up to October 2026 it also
+ * had data that is not read any more.
  * Behind them, at `data at`, each segment's series and held seqs, one after the other. At `tops at`
  * the heavy hitters of them all: length u8 (4 or 16), 3 zeros, packets u32, bytes u64, address; each
  * may have up to `packets short` and `bytes short` more, and so may addresses that are not there.
@@ -87,7 +93,7 @@ struct pri_level1_top {
 	uint64_t bytes;
 };
 
-/* A record that was checked: nothing that is asked of it can fail. */
+/* An opened record. It was checked, so reading from it cannot fail. */
 struct pri_level1 {
 	const uint8_t *body;
 	size_t len; /* of the head, or of all */
@@ -105,33 +111,42 @@ pri_level1_head(size_t segments, size_t pages)
 {
 	return PRI_LEVEL1_HEADER + segments * PRI_LEVEL1_ITEM + 2 * (pages + 1);
 }
-/* Of the record that begins so; header: PRI_LEVEL1_HEADER bytes. */
+/* Bytes of the head of the record with this header, of PRI_LEVEL1_HEADER bytes. */
 size_t pri_level1_head_of(const void *header);
 /*
- * body is the caller's and must outlive it: the record of total bytes, or its head, or more than that.
- * The pages of a whole one are not looked at: who has it has its proof.
+ * body is the caller's and must outlive *out: a record of `total` bytes, or at least its
+ * head. The pages of a whole record are not checked here: StreamFS has verified all of it.
  */
 int pri_level1_open(struct pri_level1 *out, const void *body, size_t len, size_t total,
 	struct pr_error *err);
 void pri_level1_get(
 	const struct pri_level1 *l, unsigned index, struct pri_level1_segment *out);
-/* The page in which a key with this pri_key_signature lies if it is there; where a page lies (l->pages: the reserved one). */
+/*
+ * pri_level1_page_of: the page in which a key with this pri_key_signature lies, if it is
+ * there. pri_level1_page_at: where a page lies (l->pages: the reserved one).
+ */
 uint32_t pri_level1_page_of(const struct pri_level1 *l, uint64_t signature);
 size_t pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len);
 bool pri_level1_page_valid(
 	const struct pri_level1 *l, uint32_t page, const uint8_t *bytes, size_t len);
-/* Which segments have the key, a bit each, by the page's bytes; those that are not keyed have not. */
+/*
+ * A bit for each segment that has the key, by the page's bytes; 0 for segments that are not
+ * keyed.
+ */
 uint64_t pri_level1_find(
 	const struct pri_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
-/* Is it a key that the items know, and pages do not: an IPv4 NET of 8 bits? Then *has says. */
+/*
+ * True if the items, not the pages, know the key: an IPv4 NET of 8 bits. *has is then the
+ * result.
+ */
 bool pri_level1_item_has(
 	const struct pri_level1_segment *s, const struct pri_key *key, bool *has);
 /* Of a whole record: the largest first, by bytes; out has room for PRI_LEVEL1_TOPS_MAX. Returns how many. */
 size_t pri_level1_tops(const struct pri_level1 *l, struct pri_level1_top *out);
 
 /*
- * Can a packet of the segment have this number within [least, most]? PRI_NUMBER_TIME is the catalog's:
- * yes.
+ * True if a packet of the segment can have this number within [least, most]. Always true
+ * for PRI_NUMBER_TIME, which the catalog knows.
  */
 bool pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
 	int64_t least, int64_t most);
@@ -169,14 +184,15 @@ struct pri_level1_writer {
 	size_t max; /* of the record */
 	uint64_t first_sequence;
 	unsigned segments;
-	struct pri_composites composites; /* that the sketches have */
+	struct pri_composites composites; /* of the segments' keys */
 };
 
 void pri_level1_begin(struct pri_level1_writer *w);
 void pri_level1_free(struct pri_level1_writer *w);
 /*
- * The next segment, of this sequence (the first, or one more than the last). 1; 0: the record would
- * be longer than max bytes, finish it first (one alone gets a smaller signature); -1: no memory.
+ * Adds the next segment; sequence: any for the first, else one more than the last. 1:
+ * added; 0: the record would be longer than max bytes, finish it first (a segment alone is
+ * always taken, with fewer bits a key); -1: no memory.
  */
 int pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
 	const struct pri_segment_keys *sketch, size_t max);

@@ -38,7 +38,10 @@ pri_entry_last_seq(const struct pri_segment_entry *entry)
 	return entry->first_seq + entry->seq_span;
 }
 
-/* Entries have numbers that stay: base is the first one's, which grows when the oldest expire. */
+/*
+ * An entry keeps its number. base is the number of the first entry; it grows when the
+ * oldest expire.
+ */
 struct pri_sorted_run {
 	struct pri_segment_entry *items;
 	size_t head, count, capacity;
@@ -136,7 +139,10 @@ struct pri_series_ledger {
 	size_t loss_count;
 };
 
-/* A deletion: the sum of all its steps. While it goes on, word.until is as far as it may go. */
+/*
+ * A deletion: the sum of all its steps. While it runs, word.until is how far it may go, and
+ * reached how far it is.
+ */
 struct pri_ledger_deletion {
 	struct pr_ledger_deleted word;
 	int64_t reached;
@@ -165,14 +171,17 @@ int pri_ledger_view_take(struct pri_ledger_view *ledger,
 void pri_ledger_view_free(struct pri_ledger_view *ledger);
 
 /*
- * The time up to which all is stored that dispatchers still at work have sent here; PR_TIME_MAX: no
- * dispatcher is at work. now: real time.
+ * The time up to which everything is stored that live dispatchers have sent here;
+ * PR_TIME_MAX: no dispatcher is alive. now: real time.
  */
 int64_t pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now);
 
 struct pri_series_ledger *pri_ledger_view_find(
 	const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link); /* or NULL */
-/* The last deletion of the link of packets of since..until; NULL: none. oldest: from the oldest on. */
+/*
+ * The last deletion of packets of the link within since..until; NULL: none. oldest: only
+ * deletions from the oldest packet on.
+ */
 const struct pr_ledger_deleted *pri_ledger_view_deletion(
 	const struct pri_ledger_view *ledger, uint16_t link, bool oldest, int64_t since,
 	int64_t until);
@@ -188,7 +197,8 @@ size_t pri_losses_coalesce(struct pr_loss *losses, size_t count, size_t max);
 /*
  * ---- the index map ----
  *
- * Which segments have an index, and where it lies: 8 bytes a segment and 72 for each record of the index.
+ * Which segments have an index, and where it lies: 8 bytes a segment and 64 for each record
+ * of the index.
  * After a crash of the logger a segment's number may be given again to another segment, for which the index of
  * the old one would be wrong: so each segment's tag (sfs_handle.proof) is known here as well, and compared.
  */
@@ -246,8 +256,9 @@ uint64_t pri_index_uncovered(
  */
 bool pri_index_ref_usable(const struct pri_index_stream *s, struct pri_index_ref *ref);
 /*
- * Where the records of level 1 begin that lie right before `end`, follow each other and are in no record of
- * level 2: what an indexer that was killed had not finished. `end`: there are fewer than `least` of them.
+ * The first sequence of the records of level 1 that end at `end`, follow each other and are
+ * in no record of level 2: a killed indexer had not finished them. `end` if they are fewer
+ * than `least`.
  */
 uint64_t pri_index_ungrouped(const struct pri_index_stream *s, uint64_t end, size_t least);
 

@@ -10,8 +10,8 @@
 #include "proto/base/clock.h"
 
 /*
- * Sections: making, coverage, skipping segments, counting from the index, packets, whole segments, what others ask,
- * what is gone.
+ * Sections: making, coverage, counting from the index, skipping segments, packets, whole
+ * segments, what others ask, what is gone.
  */
 
 /* An epoch series within a query. */
@@ -216,7 +216,7 @@ cover(struct pri_query *q, struct series *s, uint64_t seq, int64_t otime,
 	return pri_range_builder_add(s->coverage, seq, otime, &q->coverage, err);
 }
 
-/* A packet within the range is covered; one outside may be the nearest. */
+/* Covers a packet within the time range; notes one outside if it is the nearest. */
 static int
 cover_packet(struct pri_query *q, struct series *s, const struct pr_packet *p,
 	struct pr_error *err)
@@ -251,7 +251,7 @@ cover_segment(struct pri_query *q, const struct pri_run_reader *r, struct pr_err
 		e->first_otime, e->last_otime, &q->coverage, err);
 }
 
-/* The seqs of the segment that waits are covered, and it is passed over. 1; -1: no memory. */
+/* Covers the seqs of the waiting segment, and passes it over. 1: done; -1: no memory. */
 static int
 pass_segment(struct pri_query *q, struct pri_run_reader *r, enum pri_prune_verdict why,
 	struct pri_held_walk *held, struct pr_error *err)
@@ -280,8 +280,9 @@ pass_segment(struct pri_query *q, struct pri_run_reader *r, enum pri_prune_verdi
 }
 
 /*
- * May the seqs of the segment that waits be covered at once? It must lie within the time range, for of one that
- * the range cuts only its packets tell which are inside; and no run of its series may come before its end.
+ * True if the seqs of the waiting segment may be covered at once. It must lie within the
+ * time range as a whole, else only its packets tell which seqs are inside; and no other run
+ * of its series may have packets before its end.
  */
 static bool
 is_alone(const struct pri_query *q, const struct pri_run_reader *r)
@@ -302,8 +303,8 @@ is_alone(const struct pri_query *q, const struct pri_run_reader *r)
 /*
  * ---- counting from the index ----
  *
- * Without a filter its series say how many packets and bytes fell into each
- * second, and its heavy hitters bound what a host had.
+ * Without a filter the index answers: its series give packets and bytes for each second,
+ * and its heavy hitters bound the share of a host.
  */
 
 static int
@@ -342,7 +343,10 @@ step_of(const struct pri_query *q, const struct pri_segment_entry *e,
 	return first <= last && *out == pri_tally_key_interval(last, step);
 }
 
-/* 1: the series say it all, with steps as long as ours; 0: they do not; -1: no memory. */
+/*
+ * 1: counted: the series has all packets, and none of its intervals crosses one of our
+ * steps; 0: not so; -1: no memory.
+ */
 static int
 count_series(struct pri_query *q, struct pri_run_reader *r,
 	const struct pri_level1_segment *s, struct pr_error *err)
@@ -376,7 +380,10 @@ struct batch_sums {
 	uint32_t len_min;
 };
 
-/* Are they all of this run, whole, within the time range, and what the record speaks of? */
+/*
+ * True if the segments of a record are those of this run, and all of them lie within the
+ * time range as a whole.
+ */
 static bool
 batch_serves(const struct pri_run_reader *r, const struct pri_level1 *batch,
 	struct batch_sums *sums)
@@ -430,9 +437,9 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 		.slack_bytes = batch->bytes_short};
 
 	/*
-	 * What a host that the record does not name can have at most: not more bytes than the last that it
-	 * names, when it names as many as there can be, and what the record falls short of. As many packets
-	 * as go into that, by the shortest packet.
+	 * What a host that the record does not name can have at most. Bytes: those of the
+	 * last host named, if the record names as many as it can, plus what the record
+	 * falls short of. Packets: as many of the shortest length as go into these bytes.
 	 */
 	if (count == PRI_LEVEL1_TOPS_MAX)
 		others.slack_bytes += tops[count - 1].bytes;
@@ -457,7 +464,10 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 	return 0;
 }
 
-/* 1: the index has counted the segment that waits, which is passed over; 0: it cannot; -1: no memory. */
+/*
+ * Counts the waiting segment by the index, and passes it over. 1: done; 0: the index
+ * cannot; -1: no memory.
+ */
 static int
 count_from_index(
 	struct pri_query *q, struct pri_run_reader *r, bool *did_io, struct pr_error *err)
@@ -691,7 +701,7 @@ pri_query_take_coverage(struct pri_query *q, struct pri_range_list *list,
 {
 	const struct pri_run_reader *r = first_reader(q);
 
-	/* 8 KiB each: of many series only those under way should have one */
+	/* a builder takes 8 KiB: of many series only those in use should have one */
 	for (size_t i = 0; i < q->series_count; i++) {
 		struct series *s = &q->series[i];
 
@@ -800,7 +810,10 @@ first_entry(const struct pri_epoch_series *series)
 	return first;
 }
 
-/* Has the series the oldest segment of its stream? Then the seqs in front of it were overwritten. */
+/*
+ * True if the series has the oldest segment of its stream. The seqs before it were then
+ * overwritten.
+ */
 static bool
 is_oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *series)
 {
@@ -817,7 +830,10 @@ is_oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *se
 	return first != NULL;
 }
 
-/* The whole stream is gone, with segments that were never listed: then the stream's time must do. */
+/*
+ * True if the stream is empty. Segments may be gone that were never listed: then the time
+ * of the stream is used.
+ */
 static bool
 stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *stored)
 {
@@ -845,7 +861,7 @@ evicted_series(
 		if (stored->strays || e.until < q->spec.since ||
 			(!seen->seq && e.until == PR_TIME_MIN))
 			continue;
-		/* until as low as is sure */
+		/* lower `until` as far as is certain */
 		oldest = is_oldest_of_stream(q, stored);
 		empty = stream_is_empty(q, stored);
 		if (!seen->seq && stored->evicted.seq && stored->evicted.otime < e.until &&
@@ -907,7 +923,10 @@ evicted_ledgers(
 		if (stream < 0)
 			continue;
 		e.until = pri_volume_evicted_until(q->volume, stream);
-		/* the link's last packets may have gone to other nodes: then its time must do */
+		/*
+		 * the link's last packets may have gone to other nodes: then only the time
+		 * is known
+		 */
 		if (declared && e.until >= last_otime)
 			e.last_seq = s->mark.link.last_seq;
 		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&

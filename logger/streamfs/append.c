@@ -4,9 +4,10 @@
 /* ---- requests ---- */
 
 /*
- * Writing out. A flush goes WRITING (all writes that were under way when it began), SYNCING, and,
- * with a checkpoint, ROOT_WRITING and ROOT_SYNCING: only then may the blocks be written that the
- * root says are gone. Nothing here waits unless told to.
+ * Writing out. The states of a flush are WRITING (until all writes that were under way when
+ * it began have ended), SYNCING, and, with a checkpoint, ROOT_WRITING and ROOT_SYNCING.
+ * Only after these may blocks be overwritten that the root lists as gone. Nothing here
+ * waits unless told to.
  */
 static struct sfs_request *
 get_request(struct sfs_writer *w)
@@ -47,7 +48,7 @@ take(struct sfs *sfs, struct sfs_request *r)
 	struct sfs_writer *w = sfs->w;
 	bool control = r->flush_parity == SFS_CONTROL_WRITE;
 	if ((r->error || r->disk->lost) && sfs_disk_drop_failed(sfs, r->disk, r->error))
-		r->error = 0; /* it has come to nothing */
+		r->error = 0; /* the request counts as done: its device was given up */
 	if (r->error) {
 		errno = r->error;
 		pr_error_errno(&w->error,
@@ -77,7 +78,7 @@ take(struct sfs *sfs, struct sfs_request *r)
 	w->idle_count++;
 }
 
-/* To a block that was being filled when its device went, nothing is written any more. */
+/* Submits the request. For a device that was given up it counts as done without a write. */
 static void
 submit(struct sfs *sfs, struct sfs_request *r)
 {
@@ -89,7 +90,7 @@ submit(struct sfs *sfs, struct sfs_request *r)
 	take(sfs, r);
 }
 
-/* One must be free. slot: the bytes are in it; SFS_NONE: a map. */
+/* A request must be free. slot: the slot that holds the bytes; SFS_NONE: a map. */
 static void
 submit_write(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	const uint8_t *bytes, uint32_t slot)
@@ -174,8 +175,9 @@ sfs_tail_submit(struct sfs *sfs, uint32_t stream, uint32_t pad)
 }
 
 /*
- * A record that fills [start, end) was added to the tail: what is long enough goes to the device,
- * so that it has work between flushes, whatever a block's size.
+ * A record that fills [start, end) was added to the tail: once enough full sectors have
+ * gathered they are submitted, so that the device has work between flushes, whatever a
+ * block's size.
  */
 static void
 tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
@@ -187,7 +189,7 @@ tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
 		tail->partial = 0;
 	else
 		tail->partial = full >= start ? 1 : tail->partial + 1;
-	/* should no request be free, the next flush takes it */
+	/* if no request is free, the next flush submits them */
 	if (full >= tail->submitted + (half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT))
 		sfs_tail_submit(sfs, stream, 0);
 }
@@ -205,7 +207,7 @@ sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind)
 	for (uint32_t i = 0; i < sfs->table.streams; i++) {
 		struct sfs_tail *tail = &w->tail[i];
 		uint64_t last = sfs->table.stream[i].last_sequence;
-		/* does the sector that is not full go along? */
+		/* is the last sector, not full, written too? */
 		bool pad = kind == SFS_FLUSH_ALL || tail->submitted == 0;
 		if (kind == SFS_FLUSH_AGED)
 			pad = last - tail->partial < tail->aged;
@@ -269,7 +271,9 @@ flush_over(struct sfs *sfs, bool good)
 	w->checkpoint_wanted = w->checkpoint;
 }
 
-/* One step of the flush, when what it waits for is through. True: something changed. */
+/*
+ * Takes the next step of the flush if what it waits for has ended. True: something changed.
+ */
 static bool
 step(struct sfs *sfs)
 {
@@ -300,7 +304,9 @@ step(struct sfs *sfs)
 	default:
 		sfs_root_done(sfs);
 		sfs_frontier_release_pending(&w->frontier, w->root_pending);
-		/* the root is durable: what was written since a device was lost is so, too */
+		/*
+		 * with this root, what was written since a device was lost is durable, too
+		 */
 		if (w->root_has_loss) {
 			now_durable(sfs);
 			w->loss_unsaved = !sfs_loss_settled(sfs);
@@ -379,9 +385,9 @@ part_of(const struct sfs *sfs, uint64_t start)
 }
 
 /*
- * Makes the stream's tail a block in a slot, with room for the record at its fill. reserve: what is
- * there may have to be flushed while the record is made, so the record starts a sector. narrow: its
- * time span fits a header that is not wide.
+ * Prepares the stream's tail: an open block in a slot, with room for the record at `fill`.
+ * reserve: earlier records may have to be flushed while this one is made, so it starts at a
+ * sector. narrow: the record's time span fits a narrow header.
  */
 static int
 prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
@@ -400,7 +406,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 			"a record of %zu bytes: a block takes %zu at most", length,
 			sfs_record_max(sfs));
 	sfs_drop_lost_blocks(sfs);
-	/* pads the tails: before this one is measured, never after */
+	/* a flush pads the tails, so it must come before this tail is measured */
 	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
 		sfs_flush_start(sfs, SFS_FLUSH_FULL);
 	uint64_t start = tail->fill;
@@ -428,7 +434,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 	return rc;
 }
 
-/* Makes the record a part of the stream; NULL: its body is in place. */
+/* Appends the record to the stream; body NULL: its bytes are already in the slot. */
 static void
 finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle)
@@ -515,9 +521,10 @@ sfs_flush(struct sfs *sfs, struct pr_error *err)
 }
 
 /*
- * A flush half an interval after the last leaves open sectors to the next one. Where so much comes
- * that it makes up for the ends of all streams' sectors a hundred times, it waits for a quarter
- * more, and takes all: fewer syncs, and nothing waits longer than a whole interval.
+ * A timed flush comes every half interval, and leaves sectors that are not full to the next
+ * one. If the data is more than a hundred times the padding of all streams, the flush waits
+ * for a quarter of an interval more and writes everything: that saves syncs, and nothing
+ * waits longer than a whole interval.
  */
 static void
 flush_in_time(struct sfs *sfs, int64_t since)
@@ -551,7 +558,7 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 		retry_failed(sfs);
 		sfs_pump(sfs, false);
 	}
-	/* a record waits for the second of them at most */
+	/* a record waits at most for the second flush */
 	int64_t interval = w->flush_interval / 2;
 	if (w->suspended && interval < RETRY)
 		interval = RETRY;

@@ -10,19 +10,22 @@ struct sfs_check {
 	void *arg;
 	bool settled; /* no writer is at work */
 	uint8_t *buf; /* of a block */
-	struct sfs_stream *streams; /* of the root that counts */
+	struct sfs_stream *streams; /* of the newest root */
 	uint64_t uuid_faults; /* root copies of another volume */
 	int64_t faults;
 	uint64_t records;
-	unsigned searches; /* through all blocks for what is missing */
+	unsigned searches; /* searches through all blocks for missing records */
 	char why[640], header_why[64];
 };
 
-/* Are [from, to), but no further than to the end of from's 512 bytes, zero? */
+/*
+ * True if bytes [from, to) are zero; looks no further than the end of the 512 bytes that
+ * contain `from`.
+ */
 static bool
 is_zero(const uint8_t *bytes, uint32_t from, uint32_t to)
 {
-	/* the least that a disk writes whole: what lies behind may be of a torn write */
+	/* a disk writes 512 bytes whole; bytes behind may come from a torn write */
 	uint32_t whole = (from + 511) & ~511u;
 	for (uint32_t i = from; i < to && i < whole; i++)
 		if (bytes[i] != 0)
@@ -93,8 +96,8 @@ fault_at(struct sfs_check *c, enum sfs_fault_kind kind, const struct place *p,
 }
 
 /*
- * Reports that the bytes [from, to) are not as they were, with the records first..last there; 0, 0:
- * none.
+ * Reports that the bytes [from, to) have changed, with the records first..last in them; 0,
+ * 0: no records.
  */
 static void
 found(struct sfs_check *c, const struct place *p, enum sfs_fault_kind kind, uint32_t from,
@@ -116,19 +119,19 @@ header_text(struct sfs_check *c, uint64_t block)
 	for (uint32_t i = 0; i < SFS_BLOCK_HEADER; i++)
 		zero = zero && c->buf[i] == 0;
 	if (zero)
-		return "there are zeros in the header's place";
+		return "the header is all zeros";
 	if (sfs_block_decode(&c->sfs->key, c->buf, block, &h))
-		return "the header is good, what it covers is not";
+		return "the header is good, the data behind it is not";
 	if (says == block || !sfs_block_decode(&c->sfs->key, c->buf, says, &h))
 		return "the header is damaged, or of another volume";
 	snprintf(c->header_why, sizeof(c->header_why),
-		"block %" PRIu64 " lies in its place", says);
+		"found block %" PRIu64 " there instead", says);
 	return c->header_why;
 }
 
 /* ---- what is missing between blocks ---- */
 
-/* What a stream should have and no block holds. */
+/* Records that a stream should have, and that are in no block. */
 struct gap {
 	const struct sfs_stream *s;
 	uint64_t first, last; /* sequences */
@@ -136,8 +139,8 @@ struct gap {
 };
 
 /*
- * The first good record of the gap in the block's bytes, wherever; also the last one. They are of a
- * life of the block that a wide header tells of.
+ * Finds in the block's bytes the first good record of the gap, and the sequence of the
+ * last. A wide record header there gives the block's generation.
  */
 static bool
 scan_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
@@ -191,16 +194,16 @@ is_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 #define SEARCHES_MAX 64
 
 /*
- * Blocks that nothing speaks for any more, but for records deep in them: looked for only when
- * something is missing. False: there are none.
+ * Finds blocks that have good records of the gap, but whose header and first record are
+ * damaged. Used only when something is missing. False: there are none.
  */
 static bool
 find_orphans(struct sfs_check *c, const struct gap *g)
 {
 	struct gap rest = *g;
 	bool any = false;
-	/* by sequence, as the blocks' places need not be in order */
-	/* where a whole device is gone, it is not worth a look for each of its blocks */
+	/* by sequence: the order of the blocks on the devices does not help */
+	/* limited: with a lost device, a search for each block would cost too much */
 	while (rest.first <= g->last && c->searches++ < SEARCHES_MAX) {
 		struct sfs_record_header first, best = {.sequence = UINT64_MAX};
 		uint64_t last = 0, best_last = 0;
@@ -248,8 +251,8 @@ missing(struct sfs_check *c, const struct gap *g)
 		   sfs_read_block(sfs, p.block, 0, SFS_SECTOR, c->buf) == 0) {
 		bool good = sfs_block_decode(&sfs->key, c->buf, p.block, &h);
 		/*
-		 * the stream went on behind this one, without what lay on the device in between:
-		 * they lay in another one, nobody knows which
+		 * the stream continued behind this block, without the blocks on the lost
+		 * device: the records were in one of those, not known which
 		 */
 		if (good && h.generation == p.generation && sfs->lost > 0) {
 			p.block = SFS_NO_BLOCK;
@@ -266,8 +269,8 @@ missing(struct sfs_check *c, const struct gap *g)
 }
 
 /*
- * Where the block lay that a gap's records were in: the header of the block behind the gap says so,
- * or the root when there is none behind it (SFS_NONE). False: nothing is known.
+ * Finds the block that contained a gap's records: from the header of the block behind the
+ * gap, or from the root if there is none (SFS_NONE). False: not known.
  */
 static bool
 find_place(struct sfs_check *c, struct gap *g, uint32_t behind)
@@ -284,8 +287,8 @@ find_place(struct sfs_check *c, struct gap *g, uint32_t behind)
 }
 
 /*
- * Block e of the stream does not have the last records that it should: were they in one behind it
- * that is lost? Then reports that, uses c->buf, and returns true.
+ * For block e, which lacks the last records that it should have. If these were in a lost
+ * block behind it, reports that and returns true. Uses c->buf.
  */
 static bool
 check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_entry *e,
@@ -295,7 +298,10 @@ check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_ent
 	struct sfs_entry n = {.first_sequence = s->last_sequence + 1};
 	if (!c->settled || sfs_repairs_cover(c->sfs, s->id, first, last))
 		return false;
-	/* with a gap behind it, the block's own records are known, not guessed from what follows */
+	/*
+	 * with a gap behind it, the block's number of records is known, not derived from
+	 * the next
+	 */
 	if ((e->next != SFS_NONE && !sfs_view_entry(c->sfs, e->next, &n)) ||
 		n.first_sequence != last + 1)
 		return false;
@@ -321,7 +327,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 {
 	uint64_t generation = 0, expected = s->first_sequence;
 	struct sfs_entry e;
-	/* while a writer lives, the first block may be another by now */
+	/* while a writer lives, the first block may have changed */
 	if (!c->settled)
 		return;
 	for (uint32_t b = s->oldest; b != SFS_NONE; b = e.next) {
@@ -333,7 +339,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 		generation = e.generation;
 		expected = sfs_entry_end(&e);
 	}
-	/* with its last block, a stream forgets what it held; the root does not */
+	/* a stream without blocks has no first_sequence; the root still has it */
 	if (s->oldest == SFS_NONE && c->streams[s->id].id == s->id &&
 		c->streams[s->id].first_sequence < expected)
 		expected = c->streams[s->id].first_sequence;
@@ -343,7 +349,10 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 
 /* ---- blocks and their records ---- */
 
-/* A sector that cannot be read is as good as zeros: the rest of the block still counts. */
+/*
+ * Reads what it can: an unreadable sector counts as zeros, and the rest of the block is
+ * still checked.
+ */
 static void
 read_what_there_is(struct sfs_check *c, uint32_t block, uint32_t to)
 {
@@ -355,7 +364,7 @@ read_what_there_is(struct sfs_check *c, uint32_t block, uint32_t to)
 			memset(c->buf + at, 0, SFS_SECTOR);
 }
 
-/* Is the block another one by now? A check beside no writer trusts its table. */
+/* True if the block has been overwritten. Without a writer the table is still right. */
 static bool
 block_gone(struct sfs_check *c, uint32_t block, uint64_t generation)
 {
@@ -382,7 +391,10 @@ check_header(struct sfs_check *c, const struct place *p, const struct sfs_entry 
 		report(c, &f, "the block header: reserved bytes are not zero");
 }
 
-/* What lies between the record before, that ended at pos, and this one; and behind its body. */
+/*
+ * Checks the padding from pos, the end of the record before, to this record, and the
+ * padding behind its body.
+ */
 static void
 check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 	const struct sfs_record_header *h)
@@ -402,8 +414,8 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 }
 
 /*
- * Where the record begins that follows deleted ones; 0: none does. Some may still be there, to be
- * erased.
+ * Offset of the record that follows deleted ones; 0: none. Some deleted ones may not be
+ * erased yet.
  */
 static uint32_t
 behind_hole(struct sfs_scan scan, uint64_t end)
@@ -414,7 +426,7 @@ behind_hole(struct sfs_scan scan, uint64_t end)
 	return sfs_scan_resync(&scan, UINT64_MAX, &h) ? h.offset : scan.pos;
 }
 
-/* Goes through the records that the entry speaks of; buf has the block. Returns where they end. */
+/* Checks the records of the entry; buf has the block. Returns their end. */
 static uint32_t
 check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
@@ -440,7 +452,7 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 		}
 		if (block_gone(c, p->block, e->generation))
 			return 0;
-		/* beside a writer, something may have been deleted since it was looked at */
+		/* a live writer may have deleted records since the entry was read */
 		if (!cut && sfs_view_entry(c->sfs, p->block, &now) &&
 			now.generation == p->generation && (now.flags & SFS_ENTRY_CUT)) {
 			cut = true;
@@ -461,7 +473,10 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 	return scan.pos;
 }
 
-/* Beside a writer: what is in shared memory need not be on the device, and blocks come and go. */
+/*
+ * Beside a writer: blocks in shared memory need not be on the device, and any block may be
+ * overwritten.
+ */
 static void
 check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
@@ -504,7 +519,7 @@ check_block(struct sfs_check *c, uint32_t block)
 	check_header(c, &p, &e);
 	uint32_t pos = check_records(c, &p, &e);
 	uint32_t sector = sfs_sector_up(pos);
-	/* what a crash has left of a record that was written together with the one before it */
+	/* start of a record that was written with the one before, cut off by a crash */
 	bool cut_off =
 		pos + 8 <= c->sfs->root.block_size && sfs_record_begins(c->buf + pos);
 	if (pos > 0 && !cut_off && !is_zero(c->buf, pos, sector))
@@ -524,7 +539,7 @@ sfs_fault_text(enum sfs_fault_kind kind)
 
 static const struct place nowhere = {.block = SFS_NO_BLOCK};
 
-/* NULL: as it should be. */
+/* Why the root copy is bad; NULL: it is good. */
 static const char *
 root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_error *why)
 {
@@ -554,7 +569,7 @@ root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_err
 	return NULL;
 }
 
-/* One that is missing is one fault; one that was left out of the volume is none. */
+/* A missing device is one fault; a device that was given up for good is none. */
 static void
 check_devices(struct sfs_check *c)
 {
@@ -573,7 +588,7 @@ check_roots(struct sfs_check *c)
 {
 	struct sfs *sfs = c->sfs;
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
-	/* a writer replaces the older copy all the time */
+	/* not beside a writer: it keeps replacing the older copy */
 	for (uint32_t i = 0; buf && i < sfs->disks * 2u && !sfs_writer_alive(sfs); i++) {
 		struct sfs_disk *disk = &sfs->disk[i / 2];
 		struct sfs_finding f = fault_at(c, SFS_FAULT_ROOT, &nowhere, 0, 0);

@@ -10,16 +10,16 @@
 /* ---- is a device faster at its beginning than at its end? ---- */
 
 /*
- * Is a device faster at its begin than at its end, as spinning disks are? Its rotational flag lies
- * in virtual machines, so it is asked itself. First and last GiB are read in turn, so that what
- * else the machine does falls on both, and the middle one of the rounds' ratios counts.
+ * Measures this, because the kernel's rotational flag is wrong in virtual machines. Reads
+ * from the first and the last GiB in turn, so that other load affects both; the median
+ * ratio of the rounds counts.
  */
 #define GIB (UINT64_C(1) << 30)
 #define ROUNDS 7
 #define PIECE (1u << 20)
-#define PIECES 16 /* a round: 16 MiB, a seek is a twentieth of what it takes */
+#define PIECES 16 /* 16 MiB a round: a seek is a twentieth of its time */
 
-/* ns that it takes to read from offset on; -1: it cannot be read. */
+/* Time in ns to read PIECES from offset on; -1: cannot be read. */
 static int64_t
 time_read(struct sfs_disk *disk, uint64_t offset, uint8_t *buf, int64_t (*now)(void))
 {
@@ -48,7 +48,7 @@ sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void))
 		free(buf);
 		return 1;
 	}
-	/* each round elsewhere in the GiB: a cache below us has not seen it */
+	/* each round reads elsewhere in the GiB: not from a cache below us */
 	for (; n < ROUNDS; n++) {
 		uint64_t at = n * (GIB / ROUNDS & ~(uint64_t)(PIECE - 1));
 		int64_t first = time_read(disk, at, buf, now);
@@ -79,7 +79,7 @@ sfs_read_buffer(size_t size)
 	return aligned_alloc(SFS_SECTOR, size);
 }
 
-/* A volume of whatever version, or a damaged one, is somebody's data. */
+/* Refuses a device that holds a volume, of any version, even a damaged one. */
 static int
 refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)
 {
@@ -96,12 +96,12 @@ refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)
 	return 0;
 }
 
-/* What stripe sets a volume has, or is to have. */
+/* The stripe sets that a volume has, or will have. */
 struct plan {
 	struct sfs_root root; /* as it will be */
 	uint64_t rows[SFS_DEVICES_MAX]; /* that each device could have */
 	uint64_t used[SFS_DEVICES_MAX]; /* that it has in the sets so far */
-	uint16_t old; /* devices there were */
+	uint16_t old; /* devices before growing */
 };
 
 static int
@@ -135,7 +135,10 @@ add_set(struct plan *p, uint32_t devices, uint64_t rows, uint16_t tier,
 	return 0;
 }
 
-/* Devices [from, to) that have room left for at least `worth` rows, and the least of it. */
+/*
+ * Bit set of the devices in [from, to) with room for at least `worth` more rows. *least:
+ * the smallest such room.
+ */
 static uint32_t
 with_room(const struct plan *p, uint16_t from, uint16_t to, uint64_t worth, uint64_t *least)
 {
@@ -152,8 +155,8 @@ with_room(const struct plan *p, uint16_t from, uint16_t to, uint64_t worth, uint
 }
 
 /*
- * What is left over on some devices only, and less than this part of a full one's, is not worth a
- * set.
+ * Room left over on only some devices is not worth a set if it is less than this part of a
+ * full device's rows.
  */
 #define LEAST_SET_PART 16
 
@@ -242,7 +245,10 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	return rc;
 }
 
-/* What root makes in a folder of another user, as of the daemons, is that user's. */
+/*
+ * A file that the user root creates in another user's folder, such as the daemons', belongs
+ * to that user.
+ */
 static int
 give_to_folder(int fd, const char *path)
 {
@@ -260,9 +266,9 @@ give_to_folder(int fd, const char *path)
 }
 
 /*
- * Makes a file of that size; 0: leaves one that is there as it is. Room is reserved now where the
- * file system can: a recorder must not find the disk full later. Where it cannot, the file is
- * sparse.
+ * Creates a file of that size; 0: leaves an existing file as it is. Its blocks are reserved
+ * now if the file system can do that: a recorder must not find the disk full later. Else
+ * the file is sparse.
  */
 static int
 size_file(const char *path, uint64_t size, struct pr_error *err)
@@ -291,7 +297,7 @@ size_file(const char *path, uint64_t size, struct pr_error *err)
 	return rc;
 }
 
-/* What is there, before anything is touched: a volume, that may even be in use? */
+/* Before anything is changed: refuses a volume in use, and, without force, any volume. */
 static int
 check_file(const char *path, bool force, struct pr_error *err)
 {
@@ -299,7 +305,7 @@ check_file(const char *path, bool force, struct pr_error *err)
 	char head[8] = {0};
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = 0;
 	if (fd < 0)
-		return 0; /* to be made, or making it will say why not */
+		return 0; /* does not exist yet, or creating it will fail and report why */
 	bool volume = pread(fd, head, 8, 0) == 8 && memcmp(head, "SFSroot\n", 8) == 0;
 	if (fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
 		rc = pr_error_set(err,
@@ -358,7 +364,7 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 			rc = sfs_disk_open(&disks[opened], paths[opened], true, true, err);
 		opened += rc == 0;
 	}
-	/* of files nothing can be measured: they may lie anywhere, or nowhere yet */
+	/* files cannot be measured: their blocks may lie anywhere, or not exist yet */
 	for (size_t i = 0; rc == 0 && options->zones == SFS_ZONES_AUTO && i < count; i++) {
 		if (sfs_disk_is_file(&disks[i]) || !disks[i].direct || shape.zones)
 			continue;
@@ -375,12 +381,12 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 /* ---- grow ---- */
 
 /*
- * Growing a volume, by room on its devices and by more devices. Blocks keep their numbers and
- * places; what is new becomes stripe sets of its own, and the order of the frontier is another: new
- * devices get a part in each tier, so that from the next block on all of them work. As the maps of
- * the old order say nothing of what is written in the new one, they are all written anew, then the
- * root. A crash before that root leaves the old volume: the new maps are of generations that its
- * root knows not, so that headers are asked instead.
+ * Growing a volume, by room on its devices and by more devices. Blocks keep their numbers
+ * and places. New room becomes new stripe sets, and the frontier gets a new order: new
+ * devices get a part in each tier, so that all devices work from the next block on. The
+ * maps were made for the old order, so all maps are written again, then the root. A crash
+ * before that root leaves the old volume: the new maps have generations above its limit, so
+ * recovery reads block headers instead.
  */
 static uint16_t
 last_tier(const struct sfs_root *r)
@@ -392,7 +398,8 @@ last_tier(const struct sfs_root *r)
 }
 
 /*
- * New room on the devices that there were: behind all else, unless the last set just gets longer.
+ * New room on the old devices comes behind everything else, except if the last set just
+ * gets longer.
  */
 static int
 plan_room(struct plan *p, struct pr_error *err)
@@ -411,7 +418,7 @@ plan_room(struct plan *p, struct pr_error *err)
 	return 0;
 }
 
-/* New devices take part in each tier by its share of the volume. */
+/* New devices get a part in each tier, in proportion to the tier's share of the volume. */
 static int
 plan_devices(struct plan *p, struct pr_error *err)
 {
@@ -469,7 +476,9 @@ make_plan(const struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 	return 0;
 }
 
-/* The table, the disks and what depends on their number; nothing on the devices yet. */
+/*
+ * Enlarges the table and the list of disks in memory; changes nothing on the devices yet.
+ */
 static int
 widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 	struct pr_error *err)
@@ -496,11 +505,11 @@ widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 	sfs->w->root_buf = roots;
 	sfs->disks = p->root.device_count;
 	t->blocks = blocks;
-	t->shm = NULL; /* shared memory has no room for them; it goes with us */
+	t->shm = NULL; /* no room there for the new blocks; unlinked at the end */
 	return 0;
 }
 
-/* The frontier goes on at the block that it would have come by next, in the new order. */
+/* The frontier continues in the new order, at the block that would have been next. */
 static int
 turn_frontier(struct sfs *sfs, const struct plan *p, struct pr_error *err)
 {
@@ -536,7 +545,10 @@ write_maps(struct sfs *sfs, struct pr_error *err)
 	return sfs_sync_disks(sfs, err);
 }
 
-/* First on the new devices: a root that speaks of them must not be there before they have one. */
+/*
+ * Writes the new devices first: no old device may have a root that lists them before they
+ * have a root.
+ */
 static int
 write_new_roots(struct sfs *sfs, uint16_t old, struct pr_error *err)
 {
@@ -575,8 +587,8 @@ sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 /* ---- files and block devices ---- */
 
 /*
- * Files get the size, 0: stay as they are; what devices and files have now is measured. *largest:
- * of any.
+ * Enlarges files to `each` bytes (0: not), and measures all devices and files. *largest:
+ * the largest size.
  */
 static int
 enlarge(struct sfs *sfs, uint64_t each, uint64_t *largest, struct pr_error *err)
@@ -623,7 +635,10 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 		const char *path = o->add[opened];
 		struct stat st;
 		rc = check_file(path, o->force, err);
-		/* a new file gets as much as the largest has, when nothing is said; others keep theirs */
+		/*
+		 * size 0: a new file gets the size of the largest one, old files keep
+		 * theirs
+		 */
 		if (rc == 0 &&
 			(stat(path, &st) < 0 || (S_ISREG(st.st_mode) && st.st_size == 0)))
 			rc = size_file(path, each ? each : largest, err);
@@ -632,7 +647,7 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 	}
 	if (rc == 0)
 		rc = sfs_grow_open(sfs, added, o->add_count, new_blocks, err);
-	/* what the volume has taken is closed with it */
+	/* devices that the volume has taken over are closed with it */
 	for (size_t i = 0; i < opened && sfs->disks == before; i++)
 		sfs_disk_close(&added[i]);
 	if (rc == 0)

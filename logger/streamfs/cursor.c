@@ -4,25 +4,26 @@
 #include "logger/streamfs/internal.h"
 
 /*
- * A walk along a stream: block by block, one read (or one copy from shared memory) a block and not
- * one a record. Its place is (block, generation, offset) and the sequence that comes next.
+ * A walk along a stream: block by block, with one read (or one copy from shared memory) for
+ * each block, not for each record. Its position is (block, generation, offset) and the
+ * sequence that comes next.
  */
 struct sfs_cursor {
 	struct sfs *sfs;
 	uint32_t stream;
 	bool placed;
-	bool seeking; /* sequence is to be looked for from offset on: before it, records are deleted */
+	bool seeking; /* search for `sequence` from offset on: records before are deleted */
 	uint32_t block, offset;
 	uint64_t generation, sequence;
-	uint8_t *buf; /* of a block; [0, have) is its bytes from where they were read */
+	uint8_t *buf; /* of a block; bytes [have_from, have) are valid */
 	uint32_t have_from, have;
 	uint64_t have_generation;
-	bool passed_block; /* walks: worth reading ahead */
+	bool passed_block; /* has passed a whole block: worth reading ahead */
 	uint32_t ahead; /* blocks that may be read ahead; 0: not so far, or not to be had */
 	struct ahead_block {
-		struct sfs_request r; /* first: what the queue gives back is this */
+		struct sfs_request r; /* first member: the queue returns it */
 		uint32_t block;
-		uint64_t generation; /* 0: nothing of use in here */
+		uint64_t generation; /* 0: no valid content */
 		bool busy;
 		uint8_t *buf; /* of a block, made when first needed */
 	} at[SFS_AHEAD_BLOCKS];
@@ -31,13 +32,14 @@ struct sfs_cursor {
 /* ---- read-ahead ---- */
 
 /*
- * Read-ahead (Hyperion, section 7.3, misses it): the blocks behind the one that a cursor is in are
- * read while the caller is busy with its records, at most SFS_AHEAD_BYTES of them. Nothing that was
- * read ahead is believed before the cursor has proved it, as it does with what it reads itself. Not
- * before a walk has passed a whole block, and not while the volume's writer is behind.
+ * Read-ahead (Hyperion has none, section 7.3): while the caller is busy with the records of
+ * a block, the blocks behind it are read, at most SFS_AHEAD_BYTES. The cursor verifies
+ * these bytes like those that it reads itself. Read-ahead starts when a cursor has passed a
+ * whole block, and pauses while the volume's writer is behind.
  *
- * Above half of its memory under way, the writer is behind: reads from its devices wait, but not
- * for ever, as it may be so for hours. A read comes through every 0.3 ms or so at the worst.
+ * The writer is behind while more than half of its memory is on the way to the devices.
+ * Reads from these devices then wait; but not without limit, because this may last for
+ * hours. At worst a read starts about every 0.3 ms.
  */
 #define BEHIND 500
 #define WAITS 2
@@ -88,7 +90,7 @@ find(struct sfs_cursor *c, uint32_t block, uint64_t generation)
 	return NULL;
 }
 
-/* One that holds nothing, or what the cursor has passed. */
+/* A buffer that is empty, or whose block the cursor has passed. */
 static struct ahead_block *
 unused(struct sfs_cursor *c, uint64_t passed)
 {
@@ -98,7 +100,7 @@ unused(struct sfs_cursor *c, uint64_t passed)
 	return NULL;
 }
 
-/* The cursor is in the block that this is the entry of: starts reading those behind it. */
+/* e: entry of the block that the cursor is in. Starts reading the blocks behind it. */
 static void
 ahead_start(struct sfs_cursor *c, const struct sfs_entry *e)
 {
@@ -158,7 +160,7 @@ ahead_take(struct sfs_cursor *c, const struct sfs_entry *e)
 
 /* ---- walking a stream ---- */
 
-#define PROBE 50000000 /* ns between looks whether the writer lives */
+#define PROBE 50000000 /* ns between checks whether a writer lives */
 
 struct sfs_cursor *
 sfs_cursor_open(
@@ -185,7 +187,8 @@ sfs_cursor_open(
 	struct sfs_record record;
 	int rc = sfs_read_header_of(sfs, after, &record, err);
 	if (rc == SFS_FORGED || after->stream != c->stream) {
-		pr_error_set(err, "the handle to go on from is not of stream %s", s.name);
+		pr_error_set(
+			err, "the handle to continue after is not of stream %s", s.name);
 		sfs_cursor_close(&c);
 		return NULL;
 	}
@@ -263,11 +266,11 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 		return 2;
 	return sfs_fail(err, SFS_EXPIRED,
 		"stream %s: records %" PRIu64 " to %" PRIu64
-		" were recycled before they were read",
+		" were overwritten before they were read",
 		s->name, from, at.first_sequence - 1);
 }
 
-/* Those records are not to be had: what a repair has dropped is as good as recycled. */
+/* Result for lost records: SFS_EXPIRED if a repair has dropped them, else SFS_CORRUPT. */
 static int
 records_lost(struct sfs_cursor *c, uint64_t from, uint64_t to)
 {
@@ -298,7 +301,7 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 		return 0;
 	if (!sfs_view_stream(c->sfs, c->stream, &now) || now.oldest != s->oldest ||
 		now.first_sequence != s->first_sequence)
-		return 2; /* recycled between the two looks */
+		return 2; /* overwritten between the two calls */
 	place_cursor(c, s->oldest, &e);
 	c->sequence = e.first_sequence;
 	if (e.first_sequence <= s->first_sequence)
@@ -306,7 +309,7 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 	return block_lost(c, s->first_sequence, e.first_sequence - 1, err);
 }
 
-/* A walk over what the cursor has of its block, from its place on. */
+/* Iterates over the bytes in the cursor's buffer, from its position on. */
 static struct sfs_scan
 scan_from_here(const struct sfs_cursor *c, const struct sfs_entry *e)
 {
@@ -353,7 +356,7 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 	return SFS_OK;
 }
 
-/* A record should be here and is not: passes it by. */
+/* There should be a record here, and there is none: skips to the next good one. */
 static int
 skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
@@ -366,7 +369,7 @@ skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *er
 	c->sequence = more ? h.sequence : end;
 	c->offset = more ? h.offset : e->end;
 	c->seeking = false;
-	/* what was deleted behind it is told by itself */
+	/* deleted records behind it are reported separately */
 	if ((e->flags & SFS_ENTRY_CUT) && sfs_hole_next(c->sfs, c->stream, from, &hole) &&
 		hole.first_sequence > from && hole.first_sequence < c->sequence)
 		c->sequence = hole.first_sequence;
@@ -402,7 +405,7 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 		int rc = fill(c, e, err);
 		if (rc != SFS_OK)
 			return rc;
-		/* behind a hole, the place of the next record is known only by looking */
+		/* behind a hole, the next record must be searched for */
 		struct sfs_scan scan = scan_from_here(c, e);
 		if (c->seeking && sfs_scan_resync(&scan, UINT64_MAX, &h)) {
 			c->offset = h.offset;
@@ -413,13 +416,14 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 		if (!sfs_view_entry(c->sfs, c->block, e) ||
 			e->generation != c->generation ||
 			sfs_block_gone(c->sfs, c->block, c->generation))
-			return 2; /* recycled under our feet: look again */
+			return 2; /* overwritten in the meantime: look again */
 	}
 	return skip_damage(c, e, err);
 }
 
 /*
- * Goes to the stream's next block. 2: went; 0: there is none; SFS_CORRUPT: one in between is lost.
+ * Goes to the stream's next block. 2: done; 0: there is none; SFS_CORRUPT: a block in
+ * between is lost.
  */
 static int
 next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
@@ -429,7 +433,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 	uint64_t from = c->sequence, generation, passed = 0;
 	if (e->next == SFS_NONE)
 		return 0;
-	do { /* past those of which all is deleted, too */
+	do { /* also skips blocks of which all records are deleted */
 		block = n.next;
 		generation = n.generation;
 		if (!sfs_view_entry(c->sfs, block, &n) || n.stream != c->stream ||
@@ -466,7 +470,7 @@ step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 		return next_block(c, &e, err);
 	if (!(e.flags & SFS_ENTRY_CUT) || !sfs_hole_at(sfs, c->stream, c->sequence, &hole))
 		return next_here(c, &e, out, err);
-	/* the next record is deleted: it is passed by, with all that were along with it */
+	/* the next record is deleted: skips the whole hole */
 	uint64_t from = c->sequence;
 	c->sequence = hole.first_sequence + hole.records;
 	c->seeking = true;
@@ -484,7 +488,8 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
 	for (int round = 0; round < 2; round++) {
 		int rc = 2;
 		/*
-		 * a stream that is recycled faster than it is looked at must not hold us for ever
+		 * a stream that is overwritten faster than it is read must not loop for
+		 * ever
 		 */
 		for (int i = 0; i < 1000 && rc == 2; i++)
 			rc = sfs->live || sfs->table_valid ? step(c, out, err) : 0;
@@ -501,11 +506,11 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
 /* ---- records in shared memory, without a copy ---- */
 
 /*
- * Records where the writer put them, in shared memory. A slot that is taken for another block loses
- * its generation first, and a block is marked before anything in it is erased: a record whose block
- * and slot are, after it was used, as they were before, was whole all the while. Its header is
- * copied and proven, as always; its body is not hashed, since what would be copied for that is what
- * its writer hashed there.
+ * Records used in place, in the writer's shared memory. Before a slot is taken for another
+ * block, its generation is cleared; before anything in a block is erased, the block is
+ * marked. So a record was intact all the time if its block and slot are the same after its
+ * use as before. The header is copied and verified, as always. The body is not hashed: the
+ * writer computed the hash of the very bytes in this memory.
  */
 
 static bool
@@ -539,7 +544,7 @@ sfs_cursor_peek_shared(struct sfs_cursor *c, struct sfs_record *out)
 		!sfs_view_entry(sfs, c->block, &e) || e.generation != c->generation ||
 		e.stream != c->stream)
 		return 0;
-	/* the cursor's block has the next record; or the one behind it */
+	/* the next record is in the cursor's block, or in the block behind it */
 	if (c->sequence >= sfs_entry_end(&e)) {
 		if (e.next == SFS_NONE || !sfs_view_entry(sfs, e.next, &n) ||
 			n.stream != c->stream || n.generation <= e.generation ||

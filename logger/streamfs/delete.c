@@ -4,10 +4,11 @@
 /* ---- erasing deleted records ---- */
 
 /*
- * Zeros over deleted records whose blocks stay. Such a block has a header, and may have records
- * that are kept, in sectors with what goes: a torn write there would take what was durable. So the
- * root that speaks of the deletion has those sectors as they are to be; until they are written,
- * reading a block puts them over it, and so does the next opening after a crash.
+ * Writes zeros over deleted records in blocks that stay. A sector with deleted bytes may
+ * also contain the block's header or records that are kept, and a torn write would destroy
+ * these. So the root with the deletion has a copy of each such sector as it will be (redo
+ * sector). Until the sector is written, reads take the copy instead; after a crash the next
+ * opening writes it.
  */
 static struct sfs_redo *
 find_redo(struct sfs *sfs, uint64_t block, uint32_t offset)
@@ -43,7 +44,7 @@ sfs_root_has_room(const struct sfs *sfs, uint32_t redos)
 	return sfs_root_length(&root) <= SFS_ROOT_BYTES;
 }
 
-/* For the root, which has room: the sector of the block whose bytes are at bytes, as it is to be. */
+/* Makes a redo sector in the root, which has room: the sector at offset, as it will be. */
 static void
 put_redo(struct sfs *sfs, uint64_t block, uint32_t offset, const uint8_t *bytes)
 {
@@ -56,8 +57,9 @@ put_redo(struct sfs *sfs, uint64_t block, uint32_t offset, const uint8_t *bytes)
 }
 
 /*
- * Of a block, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to
- * be erased: does so at bytes, and notes for the root what shares a sector with it: two at most.
+ * Prepares to erase [from, to) of a block, whose content is at bytes (its first sector is
+ * enough if all records go). Clears the range at bytes where it shares a sector with other
+ * data, and makes redo sectors of these, two at most.
  */
 static void
 prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *bytes)
@@ -77,8 +79,9 @@ prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8
 /* ---- erasing ---- */
 
 /*
- * Where in the block, whose bytes are at buf, the records [first, last] lay: behind the good ones
- * before, up to the good ones after. Of their own some may be erased already.
+ * Finds the range of the records [first, last] in the block, whose bytes are at buf: from
+ * the end of the good records before to the good records after. Some of the records
+ * themselves may be erased already.
  */
 static void
 place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t first,
@@ -96,7 +99,7 @@ place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t fir
 		*to = h.offset;
 }
 
-/* Sectors in which other bytes lie as well only as the root has them. */
+/* Writes zeros to whole sectors, and redo sectors where other bytes share the sector. */
 static int
 write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *zeros,
 	struct pr_error *err)
@@ -114,7 +117,10 @@ write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t
 	return rc;
 }
 
-/* Of one block, with room for its bytes, and as many zeros. */
+/*
+ * Erases the part of the hole in one block. bytes: room for a block; zeros: a block of
+ * them.
+ */
 static int
 erase_part(struct sfs *sfs, uint32_t block, const struct sfs_map_entry *hole,
 	uint8_t *bytes, uint8_t *zeros, struct pr_error *err)
@@ -134,8 +140,8 @@ erase_part(struct sfs *sfs, uint32_t block, const struct sfs_map_entry *hole,
 }
 
 /*
- * Writer: on the devices and in memory. A root that has the holes and what is to be redone must be
- * durable.
+ * Writer: erases all holes on the devices and in memory. A root with the holes and the redo
+ * sectors must be durable.
  */
 static int
 erase_holes(struct sfs *sfs, struct pr_error *err)
@@ -174,9 +180,10 @@ sfs_root_clean(struct sfs *sfs, struct pr_error *err)
 /* ---- whole blocks at the old end ---- */
 
 /*
- * Deleting a stream's oldest blocks, and what lay in them: first a root that says that they are
- * gone and are being wiped, then zeros over them. A crash in between leaves the notes in the root,
- * and the next opening wipes; until then the frontier passes such a block by (sfs_block_release).
+ * Deletes a stream's oldest blocks and their content: first stores a root that notes them
+ * as gone and to be wiped, then writes zeros over them. After a crash in between, the notes
+ * are still in the root, and the next opening writes the zeros. Until then the frontier
+ * skips such a block (sfs_block_release).
  */
 #define BATCH 64u /* blocks under one root */
 
@@ -187,7 +194,9 @@ may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
 	       (e->min_time >= what->since || e->records == 0);
 }
 
-/* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
+/*
+ * Notes the stream's oldest blocks that lie whole in the range as deleted; writes nothing.
+ */
 static void
 note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
 	uint32_t most, struct sfs_trimmed *out)
@@ -202,8 +211,9 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 			break;
 		out->more = out->blocks == most;
 		/*
-		 * it cannot be released while a write is in flight, its stream has unwritten or
-		 * reserved records, or records in it are still to be erased
+		 * a block cannot be released while a write to it is in flight, its stream
+		 * has unwritten or reserved records, or records in it are still to be
+		 * erased
 		 */
 		if (out->more || !sfs_block_release(sfs, b))
 			break;
@@ -227,7 +237,7 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 		sfs_table_evict(&sfs->table, last);
 }
 
-/* The next root is without the notes: no block is taken again before it. */
+/* The next root no longer has the notes; no block is taken before that root. */
 int
 sfs_wipe(struct sfs *sfs, struct pr_error *err)
 {
@@ -243,7 +253,7 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 		if (!(r->flags & SFS_REPAIR_WIPE) || r->block >= sfs->table.blocks ||
 			!sfs_block_there(sfs, r->block))
 			continue;
-		/* what has a new life since needs no wiping */
+		/* a block that is in use again needs no wiping */
 		uint8_t state = sfs->table.entry[r->block].state;
 		if (state == SFS_FREE || state == SFS_RESERVED)
 			rc = sfs_write_block(
@@ -266,7 +276,7 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 	return rc;
 }
 
-/* A root says what was taken; then it is written over. */
+/* Stores a root with what is deleted, then writes zeros. */
 static int
 store_and_wipe(struct sfs *sfs, struct pr_error *err)
 {
@@ -276,14 +286,15 @@ store_and_wipe(struct sfs *sfs, struct pr_error *err)
 }
 
 /*
- * All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks.
+ * Before a deletion: flushes, completes an earlier deletion, and limits *most to what the
+ * root has room for.
  */
 static int
 begin_deletion(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err)
 {
 	if (sfs_check_stream(sfs, stream, err) != SFS_OK)
 		return -1;
-	/* an error may have left something of the last one */
+	/* an error may have left an earlier deletion unfinished */
 	if (sfs_flush(sfs, err) != SFS_OK || store_and_wipe(sfs, err) < 0)
 		return -1;
 	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs - sfs->holes;
@@ -312,12 +323,12 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 /* ---- records from anywhere ---- */
 
 /*
- * Deleting records from anywhere in a stream. Whole blocks at its old end go as above; of all else
- * the records go and the blocks stay: first a root that has them as holes, then zeros. A crash in
- * between leaves the notes in the root, and the next opening erases.
+ * Deletes records from anywhere in a stream. Its oldest blocks are deleted whole, as above.
+ * In all other blocks the records are erased and the block stays: first stores a root with
+ * the records as holes, then writes zeros. After a crash in between, the next opening
+ * erases them.
  */
-#define NOTES_KEPT                                                                         \
-	64u /* of the root's, for trims: else nothing could be deleted any more */
+#define NOTES_KEPT 64u /* kept free for whole blocks: else a full root allows no deletion */
 
 struct deletion {
 	struct sfs *sfs;
@@ -330,7 +341,7 @@ struct deletion {
 	bool full; /* the root has no room for more */
 };
 
-/* Records of one block that follow each other, as a hole, and where they lie. */
+/* Consecutive records of one block as a hole, and their bytes [from, to). */
 struct stretch {
 	struct sfs_map_entry hole;
 	uint32_t from, to;
@@ -371,7 +382,9 @@ take_stretch(struct deletion *d, uint32_t block, struct stretch *s)
 	return true;
 }
 
-/* What lies behind the block's last record in its sector is as it was written: zeros. */
+/*
+ * Reads the block's bytes before `to`; behind its last record come zeros, as on the device.
+ */
 static bool
 fetch(struct deletion *d, uint32_t block, uint32_t to)
 {
@@ -382,7 +395,7 @@ fetch(struct deletion *d, uint32_t block, uint32_t to)
 	return d->rc == SFS_OK;
 }
 
-/* Some of the block's records: each that can be read is looked at. */
+/* Takes the records of the block that are in the range; looks at each that can be read. */
 static bool
 take_some(struct deletion *d, uint32_t block)
 {
@@ -474,8 +487,8 @@ sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, ui
 	free(d.bytes);
 	out->more = out->more || (d.full && out->records > 0);
 	if (d.rc != SFS_OK)
-		err = NULL; /* it has the reason */
-	/* what was taken is durable, then gone; at the end from the root's redo sectors, too */
+		err = NULL; /* err already has the reason */
+	/* makes the deletion durable, then erases; last also the root's redo sectors */
 	if (store_and_wipe(sfs, err) < 0 || (!out->more && sfs_root_clean(sfs, err) < 0))
 		return SFS_ERROR;
 	if (d.rc != SFS_OK || !d.full || out->more)

@@ -71,10 +71,11 @@ sfs_block_there(const struct sfs *sfs, uint64_t block)
 /* ---- going on without a device ---- */
 
 /*
- * Going on without a device, where the writer was told to. Its blocks are no more: streams have
- * gaps there, the frontier passes them by, and the root says so before anything written since is
- * called durable, as recovery takes a gap for an end where it knows of no durable record behind it.
- * The device's descriptor stays open: requests may be under way, which come to nothing.
+ * Continues without a device, if the writer was opened as degraded. The device's blocks no
+ * longer exist: streams have gaps, and the frontier skips the blocks. A root must record
+ * the loss before anything written later counts as durable: recovery takes a gap for the
+ * end of the stream unless it knows of durable records behind it. The device's descriptor
+ * stays open, because requests may be under way; their results are ignored.
  */
 static uint64_t
 records_lost(const struct sfs *sfs)
@@ -85,7 +86,7 @@ records_lost(const struct sfs *sfs)
 	return sum;
 }
 
-/* Guarantees were given on more room than there is now: each gives up its part. */
+/* The volume has shrunk: reduces the guarantees in proportion to what fits. */
 static void
 fit_guarantees(struct sfs *sfs)
 {
@@ -112,7 +113,7 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 {
 	if (disk->lost)
 		return true;
-	/* a file system that is full is no broken disk */
+	/* a full file system is not a broken disk */
 	if (!sfs->degraded || sfs->disks - sfs->missing - sfs->lost < 2 ||
 		error == ENOSPC || error == EDQUOT)
 		return false;
@@ -125,7 +126,7 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 	return true;
 }
 
-/* False: somebody is filling it right now. */
+/* Drops a block of a lost device. False: an append is filling it just now. */
 static bool
 lose_block(struct sfs *sfs, uint32_t block)
 {
@@ -141,7 +142,7 @@ lose_block(struct sfs *sfs, uint32_t block)
 		uint64_t last = sfs_entry_end(e) - 1;
 		tail->lost_until = last > tail->lost_until ? last : tail->lost_until;
 	}
-	/* its slot is free when the last request that reads it has come back */
+	/* the slot becomes free when the last request that uses it has ended */
 	if (e->state == SFS_OPEN) {
 		if (tail->slot != SFS_NONE)
 			sfs->w->slot[tail->slot].open = false;
@@ -184,7 +185,7 @@ sfs_note_losses(struct sfs *sfs)
 	const struct sfs_table *t = &sfs->table;
 	uint64_t before = records_lost(sfs), now = 0;
 	bool fresh = false;
-	/* records between the blocks of the streams: they went with devices */
+	/* counts the gaps between the blocks of each stream: lost with devices */
 	for (uint32_t i = 0; i < t->streams; i++) {
 		uint64_t next = t->stream[i].first_sequence;
 		for (uint32_t b = t->stream[i].oldest; b != SFS_NONE;

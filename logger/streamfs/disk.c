@@ -39,7 +39,7 @@ queue_limit(dev_t dev, const char *name)
 
 /* ---- files and block devices ---- */
 
-/* Files have no argument: the disk itself is theirs. */
+/* The argument of the ops: for files and block devices the disk itself. */
 static void *
 arg_of(struct sfs_disk *disk)
 {
@@ -84,10 +84,10 @@ sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why)
 }
 
 /*
- * Size, and of a block device past the page cache the sector that the medium itself writes whole.
- * The piece is what the device that is, or is under, the file takes without dividing it, a power of
- * two from 64 KiB to 1 MiB: by its longest request, and by its segments, as pages need not lie side
- * by side.
+ * Measures the size; for a block device opened with O_DIRECT also the sector that the
+ * medium writes whole. piece is the longest request that the device (for a file, the device
+ * below it) takes undivided, a power of two from 64 KiB to 1 MiB. The limits are its
+ * request size and its number of segments, as pages need not be contiguous.
  */
 int
 sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)

@@ -10,10 +10,11 @@
 #include "proto/base/error.h"
 
 /*
- * The seam between StreamFS and its devices. Tests put a simulated disk behind it, that tears and
- * reorders what was not synced; files and block devices have a descriptor as well, which io_uring
- * and the writing thread use directly. Offsets and buffers of writes are multiples of 4096, and so
- * are their lengths, but for the last write to a block, which is one of the device's sector.
+ * The interface between StreamFS and its devices. Tests use a simulated disk, which tears
+ * and reorders writes that are not synced. Files and block devices also have a descriptor,
+ * which io_uring and the writing threads use directly. Offsets, lengths and buffers of
+ * writes are multiples of 4096; only the length of the last write to a block is a multiple
+ * of the device's sector.
  */
 struct sfs_disk_ops {
 	ssize_t (*read)(void *arg, void *buf, size_t len, uint64_t offset); /* -1: errno */
@@ -21,24 +22,28 @@ struct sfs_disk_ops {
 	int (*sync)(void *arg);
 	void (*close)(void *arg);
 	/*
-	 * Optional, for disks without descriptor: which of n requests that wait is done next; n:
-	 * none for now. Without it each is done when it is submitted.
+	 * Optional, for disks without descriptor: chooses which of n waiting requests is
+	 * done next; n: none for now. Without pick each request is done when it is
+	 * submitted.
 	 */
 	unsigned (*pick)(void *arg, unsigned n);
 };
 struct sfs_disk {
 	const struct sfs_disk_ops *ops;
-	void *arg; /* of ops, where there is no fd */
+	void *arg; /* argument of ops; for an fd they get the disk itself */
 	uint64_t size;
-	int fd; /* -1: only by ops */
-	uint32_t piece; /* longest that goes to the device undivided; 0: not known */
-	uint32_t
-		sector; /* least that it writes without reading, 512 to 4096; 0: not known */
+	int fd; /* -1: none, use ops */
+	uint32_t piece; /* longest request that the device takes undivided; 0: not known */
+	/*
+	 * The smallest unit that the device writes without reading, 512 to 4096; 0: not
+	 * known.
+	 */
+	uint32_t sector;
 	bool direct;
 	bool missing; /* a stand-in that refuses everything: ENODEV */
 	bool lost; /* missing for good: the volume goes on without it */
 	char path[200];
-	char why[300]; /* it is missing */
+	char why[300]; /* why it is missing */
 };
 void sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why);
 
@@ -56,14 +61,14 @@ int sfs_disk_sync(struct sfs_disk *disk);
 #define SFS_CONTROL_WRITE 2 /* a root or a sync */
 struct sfs_request {
 	struct sfs_disk *disk;
-	const uint8_t *buf; /* to be written; or */
-	uint8_t *into; /* to be read to; neither: sync */
+	const uint8_t *buf; /* bytes to write; NULL: a read or a sync */
+	uint8_t *into; /* buffer to read into; both NULL: a sync */
 	size_t len, done;
 	uint64_t offset;
 	int error; /* 0 or errno, when it comes back */
 	uint32_t slot, parts;
 	uint32_t flush_parity; /* of the flush that waits for it; or SFS_CONTROL_WRITE */
-	bool first; /* goes before those that wait: nothing that matters to it is among them */
+	bool first; /* submitted before waiting requests: it does not depend on them */
 	struct sfs_request *next;
 };
 
@@ -82,23 +87,27 @@ struct sfs_queue {
 	uint32_t in_flight;
 };
 enum sfs_queue_kind {
-	SFS_QUEUE_ANY, /* io_uring; else as without */
+	SFS_QUEUE_ANY, /* io_uring; if not permitted, threads */
 	SFS_QUEUE_NO_URING, /* a few threads with pwrite */
-	SFS_QUEUE_ONE_THREAD, /* io_uring whose completions wake nobody: one thread submits and reaps, for good */
+	/* io_uring; one thread submits and reaps, so completions need not wake it. */
+	SFS_QUEUE_ONE_THREAD,
 };
 /* For disks without descriptor: requests are done at once. */
 int sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
 	struct pr_error *err);
 void sfs_queue_close(struct sfs_queue *q);
 /*
- * From now on requests with buffers in this memory need not have its pages looked up each time
- * (io_uring's registered buffers). base is a multiple of a page. False: not to be had
- * (RLIMIT_MEMLOCK, or no io_uring); everything works all the same.
+ * Registers memory (io_uring's registered buffers): the kernel need not look up its pages
+ * for each request. base is a multiple of a page. False: not possible (RLIMIT_MEMLOCK, or
+ * no io_uring); everything works without it.
  */
 bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
-/* Puts it into a list of those that wait: at its end, or, with first, at its beginning. */
+/*
+ * Puts the request into a list of waiting ones: at the end, or, with `first`, at the
+ * beginning.
+ */
 void sfs_request_wait(
 	struct sfs_request **list, struct sfs_request ***tail, struct sfs_request *r);
 

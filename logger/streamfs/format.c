@@ -17,7 +17,7 @@ static const char magic[8] = "SFSroot\n";
 /* An array of structures on a device: what each field is, and how many bytes each takes. */
 struct form {
 	struct pr_field_table fields;
-	size_t bytes, size; /* there, and in memory */
+	size_t bytes, size; /* on the device; in memory */
 };
 #define FORM(type, fields, bytes)                                                          \
 	{                                                                                  \
@@ -84,7 +84,7 @@ static const struct pr_field redo_fields[] = {
 };
 static const struct form redo_form = FORM(struct sfs_redo, redo_fields, SFS_REDO_BYTES);
 
-/* count structures from p on, where the rest of their bytes is zero; returns where they end. */
+/* Writes count structures from p on; p must be zeroed. Returns their end. */
 static uint8_t *
 store(uint8_t *p, const void *from, uint32_t count, const struct form *form)
 {
@@ -198,7 +198,10 @@ sfs_root_encode(const struct sfs_root *root, const struct sfs_stream *streams, u
 	return whole;
 }
 
-/* Every device has a part, every set has whole rows, and together they are the volume. */
+/*
+ * True if each device is in a set, each set has whole rows, and the sets make up the
+ * volume.
+ */
 static bool
 sets_fit(const struct sfs_root *r)
 {
@@ -217,7 +220,7 @@ sets_fit(const struct sfs_root *r)
 	return sum == r->blocks && seen == all;
 }
 
-/* The checksum is no proof of good will: whoever made the volume may have chosen every field. */
+/* Checks each field, in spite of the checksum: who made the volume may be hostile. */
 static const char *
 implausible(const struct sfs_root *r)
 {

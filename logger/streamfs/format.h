@@ -10,8 +10,9 @@
  *
  * DEVICE   0 root copy A   SFS_ROOT_BYTES root copy B   data_start (2 x SFS_ROOT_BYTES rounded up to
  * the block size) the blocks. Every device carries both copies, equal but for device_index. Blocks
- * are numbered through the stripe sets. A set has as many rows on each of its devices, behind those of
- * the sets before it: its block i is row i / n of its device i % n, where n devices have a part in it.
+ * are numbered through the stripe sets. A set has the same number of rows on each of its n
+ * devices, behind the rows of the sets before it: block i of the set is row i / n of its
+ * device i % n.
  *
  * ROOT COPY: 4096 bytes of header, then stream_count entries of SFS_STREAM_BYTES, then the repair
  * entries, then the listed ones. A root is written over the older copy, so that a torn one leaves the
@@ -38,8 +39,9 @@
  *  1024 device table: 16 x { uuid 16, blocks u64, flags u32 (1: lost), reserved u32,
  *                            records lost with it u64, reserved 24 }
  *  2048 stripe sets: 64 x { blocks u64, devices u16 (bit d: device d), tier u16, reserved 20 }
- * The frontier takes the blocks in the order that the sets and zones give (layout.h); frontier, window
- * and high water are positions in that order. A lost device's blocks are no more, whatever lies there.
+ * The frontier takes the blocks in the order that the sets and zones give (table.h);
+ * frontier, window and high water are positions in that order. A lost device's blocks no
+ * longer exist, whatever the device holds.
  *
  * STREAM ENTRY (192)
  *     0 name 48, zero-padded      48 id u32  52 flags u32 (1: guarantee kept)  56 permission u32  60 reserved
@@ -60,16 +62,18 @@
  *    16 hole: the records [first sequence, + records) of the stream were deleted, and their blocks are
  *       still there; ordinal has their bytes, min and max their times. With wipe, zeros are still to be
  *       written over them.
- * The writer lets an entry go when the stream's first held sequence is behind its records, or the block
- * is wiped.
+ * The writer drops an entry when the stream's first held sequence is behind the entry's
+ * records, or when the block is wiped.
  *
- * REDO SECTOR (4128), behind the listed entries: a sector of a block that a deletion writes over and that
- * has other bytes as well, as it is to be: a torn write of it takes nothing.
+ * REDO SECTOR (4128), behind the listed entries: new contents of a sector that a deletion
+ * overwrites in part. They are stored here before they are written in place, so a torn
+ * write loses none of the other bytes.
  *     0 block u64                  8 offset in the block u32     12 reserved 20   32 the sector
  *
- * LISTED ENTRY (64), laid out as one of a block map: in a root that was closed cleanly, what no map can
- * say: all live blocks of the intervals whose map is not younger than they, and blocks that their map
- * calls open. Without them the blocks' headers say it, one read each.
+ * LISTED ENTRY (64), laid out as one of a block map. A root that was closed cleanly has
+ * them for what no map has: the live blocks of each interval whose map is older than one of
+ * them, and blocks that their map calls open. Without these entries each block's header has
+ * to be read.
  *
  * BLOCK HEADER (192), at the block's start; written once, with the block's first flush
  *     0 magic u32 "SFSB"           4 version u16            6 reserved u16
@@ -78,45 +82,44 @@
  *    40 block u64                 48 generation u64        56 ordinal u64 (in its stream, from 0)
  *    64 first sequence u64        72 durable sequence u64 of the stream, when written
  *    80 previous block u64        88 its generation u64    96 min i64  104 max i64
- *   112 its records u32          116 its end u32  (previous of the stream; generation 0: none)
+ *   112 its records u32          116 its end u32  (the previous block's; 0: none)
  *   120 stream name 48
  *   168 entries u32              172 late entries u32     176 hash of the entries 16  (maps only)
  *
  * BLOCK MAP: a block header of kind 2 in every block b with b % interval == interval - 1, written
- * when the frontier has come by all the blocks of the interval before it: then entries (64 bytes
- * each) of those that are live, then late entries: blocks that a map called open and that were sealed
- * since the map before was written.
+ * when the frontier has passed all blocks of the interval before it. It has entries (64
+ * bytes each) of the live ones, then late entries: blocks that an earlier map called open
+ * and that were sealed after the map before this one was written.
  *     0 stream u32   4 flags u32 (1: open, more may follow)   8 block u64   16 generation u64
  *    24 first sequence u64  32 ordinal u64  40 records u32  44 end u32  48 min i64  56 max i64
  *
  * RECORD HEADER (32, or a wide one: 64), at a multiple of 8, or where a flush ended at the next multiple
- * of 4096; the body comes right behind. What its place says is not written, but hashed with it: block,
- * generation, stream, the block's first sequence, and the offset.
+ * of 4096; the body comes right behind. These facts follow from its location, and are
+ * hashed with it but not written: block, generation, stream, the block's first sequence,
+ * and the offset.
  *     0 check u32: keyed, of the place and bytes 4 .. 32 or 64
  *     4 body length u24            7 mark u8: 'R', or 'W': wide
  *     8 hash 8: keyed, of the place, bytes 4 .. 8 and 16 .. 32 or 64, and the keyed hash of the body
  *    16 index u32: sequence - the block's first   20 span u32: max time - min time; 0 in a wide one
  *    24 min time i64
- * and in a wide one, which alone says whose it is, should the block's header be damaged:
+ * A wide one goes on, so that the record is known even if the block's header is damaged:
  *    32 generation u64   40 the block's first sequence u64   48 max time i64
  *    56 stream u32       60 permission u32 (0 in the others)
- * Wide is the first that begins in each sixteenth of a block, whatever was reserved, and what does not
- * fit the others.
+ * A header is wide if it is the first that begins in its sixteenth of the block, if the
+ * record was reserved, or if its values do not fit a narrow one.
  *
  * Generations number the blocks of a volume in the order in which they are begun; none is used
- * twice, also not by blocks that a crash has lost (generation limit). Nothing is written over a
- * block before a root that says that it is gone is on the device: a crash at any moment leaves each
- * live block whole.
+ * twice, not even those of blocks that a crash has lost (generation limit). A block is
+ * overwritten only after a root that declares it gone is on the device: a crash at any
+ * moment leaves each live block whole.
  *
  * The keyed hash is XXH3-128 with a 192-byte secret made of the volume's secret: it runs at memory
  * speed, so the whole body can be covered. It guards against torn and stale writes, media errors,
  * and handles made up by someone who cannot read the volume; it is no MAC against a person who can
- * choose bodies and see hashes. Hash kind leaves room for one.
+ * choose bodies and see hashes. Another hash kind could be one.
  */
 #define SFS_VERSION 2
-/*
- * Unit of writing, but for a block's end: nothing durable shares one with later bytes.
- */
+/* Unit of writing, except at a block's end. Durable and later bytes never share one. */
 #define SFS_SECTOR 4096u
 #define SFS_ROOT_BYTES (256u * 1024)
 #define SFS_ROOT_HEADER 4096u
@@ -128,7 +131,7 @@
 #ifndef SFS_MAP_INTERVAL /* the fuzzed build has maps in small volumes */
 #define SFS_MAP_INTERVAL 256u
 #endif
-#define SFS_MAP_INTERVAL_MIN 4u /* a volume has its own, from here to that */
+#define SFS_MAP_INTERVAL_MIN 4u /* a volume's own is from this to SFS_MAP_INTERVAL */
 #define SFS_MAP_ENTRY 64u
 #define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
 #define SFS_LISTED_MAX ((SFS_ROOT_BYTES - SFS_ROOT_HEADER) / SFS_MAP_ENTRY)
@@ -144,8 +147,8 @@
 #define SFS_UTILIZATION_MIN 100
 #define SFS_UTILIZATION_MAX 950
 #define SFS_STREAM_KEPT                                                                    \
-	1u /* its guarantee was set by hand: the writer's own wish does not count */
-#define SFS_STREAM_PERMISSION 2u /* the same of its permission */
+	1u /* its guarantee was set by sfs_guarantee_set: sfs_stream_open keeps it */
+#define SFS_STREAM_PERMISSION 2u /* its permission was set by sfs_permission_set */
 #define SFS_DEVICE_LOST 1u
 #define SFS_ROOT_CLEAN 1u
 #define SFS_ROOT_LISTED 2u
@@ -164,8 +167,8 @@ void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
 void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
 
 /*
- * Copies past the caches where the CPU can: saves reading the lines that are written over. All of it
- * is seen by others before what is stored after.
+ * Copies without the caches where the CPU can: this saves reading the lines that are
+ * overwritten. Other threads see the whole copy before anything that is stored after it.
  */
 void sfs_copy_past(void *to, const void *from, size_t len);
 
@@ -234,13 +237,16 @@ size_t sfs_root_encode(
  */
 int sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *streams,
 	struct pr_error *err);
-/* What a root's header says, unproven, without devices and sets; zeros where it is none. */
+/*
+ * Unverified values of a root's header, without devices and sets; zeros if it is not a
+ * root's.
+ */
 struct sfs_root sfs_root_peek(const uint8_t *buf);
-/* What sfs_root_encode makes of it, without the padding. */
+/* Bytes that sfs_root_encode makes of the root, without the padding. */
 uint32_t sfs_root_length(const struct sfs_root *root);
 /*
- * What follows the streams in a buffer that sfs_root_decode has accepted; room for as many as root
- * says.
+ * Decodes what follows the streams in a buffer that sfs_root_decode has accepted. The
+ * arrays have room for as many items as root says.
  */
 void sfs_root_notes(const uint8_t *buf, const struct sfs_root *root,
 	struct sfs_map_entry *repairs, struct sfs_map_entry *listed,
@@ -270,7 +276,7 @@ struct sfs_map_entry {
 void sfs_map_entry_encode(const struct sfs_map_entry *entry, uint8_t buf[SFS_MAP_ENTRY]);
 void sfs_map_entry_decode(const uint8_t buf[SFS_MAP_ENTRY], struct sfs_map_entry *out);
 
-/* Where a record lies, and in whose block: each of it is proven with the record. */
+/* Location of a record, and facts of its block. The record's hash covers all of them. */
 struct sfs_record_location {
 	uint64_t block, generation, first_sequence;
 	uint32_t stream, offset;
@@ -284,12 +290,12 @@ struct sfs_record_header {
 	uint8_t hash[8];
 };
 /*
- * Writes the header, and puts the body behind it, to p + header->size; NULL: it lies there. Fills
- * header->hash.
+ * Writes the header at p and copies body to p + header->size; body NULL: it lies there
+ * already. Fills header->hash.
  */
 void sfs_record_put(const struct sfs_key *key, struct sfs_record_header *header,
 	const void *body, uint8_t *p);
-/* Makes check and hash of what lies at p fit the rest of it. */
+/* Computes check and hash of the record at p anew. */
 void sfs_record_seal(
 	const struct sfs_key *key, const struct sfs_record_location *place, uint8_t *p);
 enum sfs_record_state {
@@ -297,16 +303,22 @@ enum sfs_record_state {
 	SFS_RECORD_NONE, /* no record header of this place here, or a damaged one */
 	SFS_RECORD_BAD, /* a header of this place, but its body is damaged */
 };
-/* The header alone, whatever became of the body: keyed check, 32 bits. room: bytes there are at p. */
+/*
+ * Decodes the header and verifies its check (32 bits); the body is not looked at. room:
+ * bytes at p.
+ */
 bool sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *place,
 	const uint8_t *p, size_t room, struct sfs_record_header *out);
-/* The same of a wide one, whose generation, stream and sequence are not known. */
+/* sfs_record_peek for a wide header whose generation, stream and sequence are not known. */
 bool sfs_record_identify(const struct sfs_key *key, uint64_t block, uint32_t offset,
 	const uint8_t *p, size_t room, struct sfs_record_header *out);
 enum sfs_record_state sfs_record_decode(const struct sfs_key *key,
 	const struct sfs_record_location *place, const uint8_t *p, size_t room,
 	struct sfs_record_header *out);
-/* Is it a header's beginning, by its mark? Of the 8 bytes at p, which no torn write parts. */
+/*
+ * True if the 8 bytes at p can begin a record header, by its mark. A torn write never
+ * splits them.
+ */
 bool sfs_record_begins(const uint8_t p[8]);
 /* What a record takes in its block. header: its size. */
 static inline uint64_t
@@ -333,7 +345,10 @@ sfs_sector_up(uint64_t n)
 	return (n + SFS_SECTOR - 1) & ~(uint64_t)(SFS_SECTOR - 1);
 }
 
-/* Makes and proves handles: check covers all fields, so no made-up handle is looked at. */
+/*
+ * Makes and verifies handles. check covers all fields: a made-up handle is refused before
+ * any read.
+ */
 void sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out);
 uint32_t sfs_handle_check(const struct sfs_key *key, const struct sfs_handle *handle);

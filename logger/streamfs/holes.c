@@ -4,10 +4,11 @@
 /* ---- the table ---- */
 
 /*
- * Holes: ranges of a stream's records that were deleted from its middle (delete.c). Their blocks
- * stay in the stream until they are recycled. The root has an entry for each; here they are sorted
- * by stream and sequence, without overlap, and shared memory has the same for readers. A block with
- * a part in one is marked (SFS_ENTRY_CUT), so that nobody looks for holes in others.
+ * Holes: ranges of a stream's records that were deleted from its middle (delete.c). Their
+ * blocks stay in the stream until they are recycled. The root has an entry for each; here
+ * they are sorted by stream and sequence, without overlap, and shared memory has the same
+ * for readers. Blocks with deleted records are marked (SFS_ENTRY_CUT); only in these are
+ * holes looked for.
  */
 static uint64_t
 end_of(const struct sfs_map_entry *h)
@@ -15,7 +16,7 @@ end_of(const struct sfs_map_entry *h)
 	return h->first_sequence + h->records;
 }
 
-/* The first that does not end before the sequence. */
+/* Index of the first hole that ends behind the sequence. */
 static uint32_t
 search(const struct sfs *sfs, uint32_t stream, uint64_t sequence)
 {
@@ -180,7 +181,7 @@ sfs_hole_add(struct sfs *sfs, const struct sfs_map_entry *hole, uint32_t most)
 		return true;
 	}
 	joins = joins || (at < sfs->holes && follows(hole, &sfs->hole[at]));
-	/* what will be one with its neighbour once it is erased may go to the end of the room */
+	/* holes that will be joined once erased may use the last entries */
 	if (sfs->repairs + sfs->holes >= (joins ? SFS_REPAIRS_MAX : most))
 		return false;
 	memmove(sfs->hole + at + 1, sfs->hole + at, (sfs->holes - at) * sizeof(*sfs->hole));
@@ -246,9 +247,7 @@ sfs_holes_mark(struct sfs *sfs)
 
 /* ---- what readers ask ---- */
 
-/*
- * What readers need to know of deleted records: of one that is still there, and of one that is not.
- */
+/* Tests for deleted records, whether their bytes are still there or not. */
 bool
 sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence)
 {
@@ -265,12 +264,15 @@ sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h, const struct sfs
 	struct sfs_record_header r;
 	if (!(e->flags & SFS_ENTRY_CUT))
 		return false;
-	/* the good records around the handle's place leave it the sequences [first, end) */
+	/*
+	 * the handle's sequence lies between those of the good records around it: [first,
+	 * end)
+	 */
 	if (!sfs_hole_covers(sfs, e)) {
 		if (sfs_fetch(sfs, h->block, e, scan.pos, e->end, sfs->scratch, NULL) !=
 			SFS_OK)
 			return false;
-		/* behind the last that counts may lie some that a crash has lost */
+		/* records lost in a crash may lie behind the last that counts */
 		scan.end = h->offset;
 		while (sfs_scan_resync(&scan, end, &r))
 			;

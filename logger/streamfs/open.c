@@ -8,18 +8,18 @@
 const char *
 sfs_result_text(int result)
 {
-	static const char *const text[] = {"ok", "error", "recycled since", "forged handle",
-		"damaged on the device", "permission denied", "too big", "volume full",
-		"deleted"};
+	static const char *const text[] = {"ok", "error", "overwritten since",
+		"forged handle", "damaged on the device", "permission denied", "too big",
+		"volume full", "deleted"};
 	int i = -result;
 	return i >= 0 && i < (int)(sizeof(text) / sizeof(text[0])) ? text[i]
 								   : "unknown result";
 }
 
 /*
- * Held until the descriptor goes, so that a killed writer's lock goes with it: when the kernel has
- * done with the requests that it had under way, a moment after its death. Writing must not begin
- * before.
+ * The lock lasts as long as the descriptor is open. A killed writer's descriptor closes a
+ * moment after its death, when its requests in the kernel have ended. Writing must not
+ * begin before; so wait for that.
  */
 #define DEAD_WAIT (5 * PR_NS_PER_S)
 
@@ -29,7 +29,7 @@ sfs_lock(struct sfs *sfs, struct pr_error *err)
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	const char *path = sfs_first_disk(sfs)->path;
 	int64_t end = pr_now_mono() + DEAD_WAIT;
-	/* all of them: who opens it with other ones missing must meet the lock too */
+	/* locks all devices: a program that opens another subset must find the lock, too */
 	for (uint16_t i = 0; i < sfs->disks;) {
 		struct sfs_shm shm;
 		pid_t pid = 0;
@@ -40,7 +40,7 @@ sfs_lock(struct sfs *sfs, struct pr_error *err)
 		}
 		if (errno != EAGAIN && errno != EACCES)
 			return pr_error_errno(err, "%s: cannot lock", path);
-		/* the holder, by what it put in shared memory: is it dead? */
+		/* is the holder dead, by its process id in shared memory? */
 		if (pr_now_mono() < end && sfs_shm_attach(&shm, &sfs->root) == 0) {
 			pid = shm.header->pid;
 			sfs_shm_close(&shm, false);
@@ -75,8 +75,8 @@ sfs_dispose(struct sfs **sfs_pointer, bool unlink_shm)
 }
 
 /*
- * The root alone: a reader beside a living writer needs no more. *streams: to free(), also on
- * failure.
+ * Loads only the root: a reader beside a live writer needs no more. *streams: to free(),
+ * also on failure.
  */
 static int
 load_root(struct sfs *sfs, struct sfs_stream **streams, struct pr_error *err)
@@ -95,7 +95,7 @@ follow_writer(struct sfs *sfs)
 {
 	if (sfs_first_disk(sfs)->fd < 0 || sfs_shm_attach(&sfs->shm, &sfs->root) < 0)
 		return false;
-	/* the object may be a dead writer's, with a new one just starting */
+	/* the shared memory may be a dead writer's, while a new writer is starting */
 	if (!sfs_shm_current(&sfs->shm) || !sfs_writer_alive(sfs)) {
 		sfs_shm_close(&sfs->shm, false);
 		return false;
@@ -164,7 +164,7 @@ start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *
 			"(packrack-logger --degraded); it can be read as it is",
 			sfs_first_disk(sfs)->path, text);
 	} else if (rc == 0 && (rc = sfs_lock(sfs, err)) == 0) {
-		/* the root is read again, which the lock has made ours */
+		/* reads the root again: under the lock it can no longer change */
 		free(streams);
 		rc = load_root(sfs, &streams, err);
 		if (rc == 0)
@@ -211,7 +211,9 @@ sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *
 		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
 		return NULL;
 	}
-	/* one that cannot be opened is missing; none that can be is an error */
+	/*
+	 * a path that cannot be opened is missing; if none can be opened, that is an error
+	 */
 	for (size_t i = 0; i < count; i++) {
 		if (sfs_disk_open(&disks[i], paths[i], options->writer, !options->no_direct,
 			    &why) == 0) {
@@ -235,7 +237,9 @@ sfs_close(struct sfs **sfs_pointer)
 	struct sfs_writer *w = sfs ? sfs->w : NULL;
 	for (uint32_t i = 0; w && i < sfs->table.streams; i++)
 		w->tail[i].reserved = false;
-	/* all is on the device, and a root that says so: the next opening looks for no tail */
+	/*
+	 * stores all data, then a clean root: the next opening need not search for the end
+	 */
 	if (w && sfs_flush(sfs, NULL) == SFS_OK) {
 		sfs_frontier_set_durable(
 			&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));

@@ -23,7 +23,10 @@ sfs_request_wait(
 	*list = r;
 }
 
-/* Does it now, and waits: for the queues that have threads, or nothing. */
+/*
+ * Performs the request at once, and waits: for queues with threads, or with simulated
+ * disks.
+ */
 static void
 perform_request(struct sfs_request *r)
 {
@@ -40,10 +43,10 @@ perform_request(struct sfs_request *r)
 /* ---- threads ---- */
 
 /*
- * Where io_uring is not permitted: threads that write and read, so that several blocks are in
- * flight. The lock is taken once per block or flush, never per record. Nothing needs an order here:
- * a sync is submitted when what it is for has come back, and no two writes under way touch the same
- * sector.
+ * If io_uring is not permitted: threads that write and read, so that several blocks are in
+ * flight. The lock is taken once per block or flush, never per record. Requests need no
+ * order: a sync is submitted when the writes that it is for have ended, and no two writes
+ * under way touch the same sector.
  */
 #define THREADS 4
 struct thread_queue {
@@ -144,13 +147,13 @@ thread_open(struct sfs_queue *queue, struct pr_error *err)
 
 #define DEPTH 128
 /*
- * Bytes that the kernel has at once: enough for any device, and what a root's write has to wait
- * for.
+ * Most bytes given to the kernel at a time: enough for any device. The write of a root has
+ * to wait for them.
  */
 #define INSIDE_BYTES ((size_t)16 << 20)
 /*
- * Writes gather until there are so many bytes of them, or somebody looks for completions (at least
- * each tick of the writer): one entry into the kernel, and one kick of the device, for all.
+ * Writes are gathered up to this many bytes, or until somebody looks for completions (at
+ * least each tick of the writer). All are then submitted by one system call.
  */
 #define GATHER_BYTES ((size_t)2 << 20)
 #define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
@@ -164,11 +167,11 @@ thread_open(struct sfs_queue *queue, struct pr_error *err)
 #define READ_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 
 /*
- * What goes to the kernel in one piece is no longer than the device takes undivided (disk->piece:
- * half a MiB of a loop device or a SCSI disk): io_uring submits without blocking, the block layer
- * will not divide that and refuses, and a kernel thread does it all over again, which costs CPU and
- * counts twice against a limit of the block I/O controller. Pieces submitted together are merged
- * again.
+ * A piece is no longer than what the device takes undivided (disk->piece: half a MiB for a
+ * loop device or a SCSI disk). io_uring submits without blocking: the block layer refuses
+ * to divide a longer piece then, and a kernel thread repeats the request. That costs CPU,
+ * and counts twice against a limit of the block I/O controller. Pieces submitted together
+ * are merged again.
  */
 #define PART_BYTES ((size_t)128 << 10)
 struct part {
@@ -178,8 +181,8 @@ struct part {
 };
 
 /*
- * Requests wait in a list until there is a part for each of their pieces. Of a request in the ring,
- * done is what was given to the kernel so far, and parts are under way.
+ * A request waits in a list until all its pieces have been given to the kernel.
+ * request->done: bytes given so far; request->parts: pieces under way.
  */
 struct uring_queue {
 	struct io_uring ring;
@@ -204,7 +207,9 @@ pinned_piece(const struct uring_queue *q, const uint8_t *p, size_t len)
 	return at / PIN_BYTES;
 }
 
-/* What the kernel does not take now stays in the ring for the next time. */
+/*
+ * Submits what is in the ring; what the kernel does not take stays there for the next time.
+ */
 static void
 enter(struct uring_queue *q)
 {
@@ -284,7 +289,7 @@ complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 	slot->next = q->idle;
 	q->idle = slot;
 	if (res == -EINTR || res == -EAGAIN || (res > 0 && (size_t)res < p.len)) {
-		/* what is left of the piece is given again: there is a place for it now */
+		/* gives the rest of the piece again: it has a free part now */
 		size_t done = res > 0 ? res : 0;
 		if (give(q, r, p.at + done, p.len - done))
 			return;
@@ -350,8 +355,8 @@ static const struct sfs_queue_ops uring_ops = {.submit = uring_submit,
 	.pin = uring_pin};
 
 /*
- * The ring is entered for completions only when it is looked at (from 5.19 on), and does not end
- * the sleep of its only thread for them (6.1); where the kernel can.
+ * Completions are handled only when we look for them (kernel 5.19), and do not wake the
+ * only thread from its sleep (6.1). Older kernels get fewer flags.
  */
 static int
 uring_open(struct sfs_queue *queue, bool one_thread)
@@ -380,7 +385,10 @@ uring_open(struct sfs_queue *queue, bool one_thread)
 
 /* ---- for simulated disks ---- */
 
-/* For simulated disks: done when submitted, or when and in the order that the disk says. */
+/*
+ * A request is done when it is submitted, or when and in the order that the disk chooses
+ * (pick).
+ */
 struct inline_queue {
 	struct sfs_request *todo, *done;
 	unsigned waiting;
@@ -398,7 +406,7 @@ static void
 inline_submit(void *state, struct sfs_request *r)
 {
 	struct inline_queue *q = state;
-	/* reads leave no trace, in whichever order */
+	/* the order of reads does not matter */
 	if (r->into || !r->disk->ops->pick) {
 		perform(q, r);
 		return;

@@ -48,8 +48,9 @@ sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 }
 
 /*
- * A record's header lies in the same 512 bytes as the block's: no torn write parts the two, so a
- * good record behind a bad block header means damage, and the record says what the block is.
+ * The first record's header lies in the same 512 bytes as the block's header, so no torn
+ * write separates the two. A good record behind a bad block header therefore means damage,
+ * and the record gives the block's fields.
  */
 bool
 sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
@@ -91,7 +92,7 @@ sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
 		*out = sfs->table.entry[block];
 		return sfs_entry_holds(out);
 	}
-	/* what comes from another process is kept in range, so that nobody else needs to look */
+	/* checks the range of values from another process here, once */
 	return sfs_seq_read(sfs->shm.entry[block].word, out, SFS_ENTRY_WORDS) &&
 	       sfs_entry_holds(out) && out->end <= sfs->root.block_size &&
 	       out->stream < SFS_STREAMS_MAX &&
@@ -126,10 +127,10 @@ sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out)
 }
 
 /*
- * Gives bytes [from, to) of a block at at + from % SFS_SECTOR: from the slot what is there, the
- * rest from the device in whole sectors, for which at must have room. A block leaves its slot only
- * when it has been written, and comes back only from the next sector on, so the two together have
- * it all.
+ * Copies bytes [from, to) of a block to `at` + from % SFS_SECTOR. Takes what the slot has
+ * from the slot, and the rest from the device in whole sectors, for which `at` must have
+ * room. A block leaves its slot only when it has been written, and gets a slot again only
+ * from the next sector on, so slot and device together have all bytes.
  */
 static int
 fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
@@ -147,7 +148,7 @@ fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t fr
 	if (split == from)
 		return SFS_OK;
 	uint32_t high = sfs_sector_up(split);
-	/* a split is at a sector, but for a hostile writer's */
+	/* only a hostile writer splits within a sector */
 	if (high > split && split < to)
 		return pr_error_set(
 			err, "block %" PRIu64 " is not whole in shared memory", block);
@@ -198,7 +199,10 @@ sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
 		.sequence = e->first_sequence};
 }
 
-/* A record counts only where it was put, in the block's present life. */
+/*
+ * Decodes the record at pos. It counts only at its own place, in the block's present
+ * generation.
+ */
 static enum sfs_record_state
 record_at(const struct sfs_scan *scan, uint32_t pos, struct sfs_record_header *out)
 {
@@ -233,7 +237,8 @@ sfs_scan_next(struct sfs_scan *scan, struct sfs_record_header *out)
 }
 
 /*
- * Bodies that do not fit a valid header cost a hash each: whoever made such a block gets no more.
+ * A body that does not match its valid header costs a hash: a block made on purpose with
+ * many of them is given up after BAD_MAX.
  */
 #define BAD_MAX 64
 
@@ -301,12 +306,12 @@ static int
 lost(struct pr_error *err)
 {
 	return sfs_fail(err, SFS_EXPIRED,
-		"the record was recycled, or a crash lost it before it was durable");
+		"the record was overwritten, or a crash lost it before it was durable");
 }
 
 /*
- * Where what a block ends with was deleted, nobody knows where it ends: what a crash took may lie
- * behind.
+ * True if the record is among those of the entry. If the last records of a block were
+ * deleted, its end is not known: records that a crash took may follow.
  */
 static bool
 counted(const struct sfs_entry *e, const struct sfs_record_header *h)
@@ -314,7 +319,7 @@ counted(const struct sfs_entry *e, const struct sfs_record_header *h)
 	return h->sequence < sfs_entry_end(e);
 }
 
-/* The block as the table has it: does it still hold what the handle speaks of? */
+/* Finds the handle's block in the table, and checks that it still holds the record. */
 static int
 find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
@@ -335,7 +340,7 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	return lost(err);
 }
 
-/* Has the block been taken for something else since it was looked at? */
+/* True if the block has been overwritten since it had this generation. */
 bool
 sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation)
 {
@@ -345,7 +350,7 @@ sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation)
 		return true;
 	if (sfs->live || sfs->writer)
 		return false;
-	/* a table of one's own says nothing of a writer that has come since */
+	/* a reader's own table does not follow a writer that has started since */
 	return sfs_read_header(sfs, block, &h) && h.generation != generation;
 }
 
@@ -358,7 +363,7 @@ is_that(const struct sfs_key *key, const struct sfs_record_header *record,
 	return memcmp(&found, h, sizeof(found)) == 0;
 }
 
-/* Is it the handle's record, and whole? at: the sectors that hold it. */
+/* True if `at`, the sectors of the handle's record, contain that record undamaged. */
 static bool
 prove(const struct sfs_key *key, const struct sfs_handle *h, uint64_t first_sequence,
 	const uint8_t *at, struct sfs_record_header *record)
@@ -370,9 +375,9 @@ prove(const struct sfs_key *key, const struct sfs_handle *h, uint64_t first_sequ
 }
 
 /*
- * Was the record dropped along with what came behind it, and the repair could not tell which block
- * that was in? A handle does not have its record's number: it is behind those of the good ones
- * before it.
+ * True if a repair dropped the record together with all that follow in its block, without
+ * noting the block. A handle does not have its record's sequence: it follows those of the
+ * good records before.
  */
 static bool
 dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e)
@@ -398,10 +403,7 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	struct sfs_map_entry hole;
 	struct sfs_entry e;
 	bool good = false;
-	/*
-	 * the second time round, what was being overwritten is gone, and what was cached is read
-	 * anew
-	 */
+	/* the second try sees an overwritten block as gone, and reads cached bytes again */
 	for (int tries = 0; tries < 2 && !good; tries++) {
 		int rc = find_block(sfs, h, &e, err);
 		if (rc == SFS_OK)
@@ -410,14 +412,14 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 			return rc;
 		good = prove(&sfs->key, h, e.first_sequence, at, record);
 	}
-	/* while it is being erased, it may still be there */
+	/* a deleted record may still be there while it is being erased */
 	if (good ? sfs_deleted_record(sfs, &e, record->sequence)
 		 : sfs_deleted_handle(sfs, h, &e, &hole))
 		return sfs_fail(err, SFS_DELETED, "the record was deleted");
 	if (good)
 		return counted(&e, record) ? SFS_OK : lost(err);
 	if (sfs_block_gone(sfs, h->block, h->generation))
-		return sfs_fail(err, SFS_EXPIRED, "the record was recycled");
+		return sfs_fail(err, SFS_EXPIRED, "the record was overwritten");
 	if (sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset, end) ||
 		dropped_with_rest(sfs, h, &e))
 		return sfs_fail(err, SFS_EXPIRED,
@@ -452,7 +454,7 @@ sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_
 			return SFS_OK;
 		}
 	}
-	/* damaged, or just gone, or known to who reads all of it */
+	/* damaged, or just gone, or readable only as a whole */
 	return sfs_read(sfs, handle, NULL, 0, NULL, out, err);
 }
 
@@ -470,7 +472,7 @@ read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
 		return pr_error_set(err, "the volume cannot be read at present");
 	int rc = fetch_record(sfs, handle, at, h, err);
 	if (rc == SFS_EXPIRED && !sfs->writer && !sfs->live && sfs_writer_alive(sfs)) {
-		/* a writer has come: it knows more */
+		/* a writer has started since: take its table */
 		if (sfs_refresh(sfs, err) == SFS_OK)
 			rc = fetch_record(sfs, handle, at, h, err);
 	}
@@ -537,7 +539,7 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 			offset, offset + length, handle->length);
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
-	/* its permission is in the header, and proven with the whole only */
+	/* the permission is in the header, and only the whole record proves it */
 	if (sfs->permission_mask)
 		rc = read_at(sfs, handle, sfs->scratch, &h, err);
 	if (rc == SFS_OK)
@@ -551,8 +553,8 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	*at = (const uint8_t *)room + from % SFS_SECTOR;
 	rc = fetch_at(sfs, handle->block, &e, from, from + length, room, err);
 	/*
-	 * a block is marked before anything in it is erased: zeros are not taken for what was
-	 * written
+	 * a block is marked before anything in it is erased: if it is marked now, the
+	 * record is checked again
 	 */
 	if (rc == SFS_OK && sfs_view_entry(sfs, handle->block, &e) &&
 		(e.flags & SFS_ENTRY_CUT))
@@ -562,9 +564,9 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 
 /* ---- reading in two steps ---- */
 
-/* Reading in two steps: what is to be read is found out by one thread, and read by any. */
+/* One thread finds where the record lies; any thread may then read it. */
 
-/* What a plan's room is. */
+/* The content of struct sfs_plan, which is opaque to callers. */
 struct plan {
 	struct sfs_key key;
 	struct sfs_handle handle;

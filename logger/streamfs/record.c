@@ -55,7 +55,7 @@ hash_check(const struct sfs_key *key, const void *data, size_t len)
 		data, len, key->check_secret, sizeof(key->check_secret));
 }
 
-/* No field table: made for each record that is appended. */
+/* Without a field table, for speed: called for each record that is appended. */
 void
 sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES])
 {
@@ -150,9 +150,9 @@ sfs_copy_past(void *to, const void *from, size_t len)
 	f += head;
 	len -= head;
 	/*
-	 * Such stores keep no order by themselves. Before them: that the slot has another block
-	 * now. A reader who looks where it lies does not hash it again, and must not meet them
-	 * first.
+	 * These stores are not ordered by themselves. The store that marks the slot as
+	 * taken by another block must come first: a reader that uses a record in place does
+	 * not hash it, and must not see new bytes under the old mark.
 	 */
 	_mm_sfence();
 	for (; len >= LINE; len -= LINE, t += LINE, f += LINE) {
@@ -257,7 +257,10 @@ sfs_record_seal(
 	seal(key, place, body_hash, record);
 }
 
-/* From here on it pays to go past the caches: a block is next read by its device. */
+/*
+ * From this length on, copies bypass the caches: next the device reads the block, not the
+ * CPU.
+ */
 #define LONG 16384
 
 void
@@ -289,7 +292,7 @@ sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const voi
 		pr_put_le32(record + 56, h->stream);
 		pr_put_le32(record + 60, h->permission);
 	}
-	/* the hash of the body where it came from: that is in the caches */
+	/* hashes the source of the body: it is still in the caches */
 	sfs_hash(key, body ? body : record + h->size, h->length, body_hash);
 	seal(key, &place, body_hash, record);
 	memcpy(h->hash, record + HASH_AT, sizeof(h->hash));
@@ -355,14 +358,14 @@ sfs_record_decode(const struct sfs_key *key, const struct sfs_record_location *p
 /* ---- lists of handles ---- */
 
 /*
- * Handles one behind the other, as lists of them have. A packed one is a byte of flags, what they
- * say (varints of 7 bits a byte, least first; differences as zig-zag), and the proof. Without flags
- * it is the record behind the one before, as long as that, or the first one of its block. The check
- * is made anew.
+ * Lists of handles in packed form. A packed handle is a byte of flags, the fields that the
+ * flags name (varints of 7 bits a byte, least first; differences as zig-zag), and the
+ * proof. Without flags its record follows the record of the handle before and has the same
+ * length, or is the first of its block. The check is computed, not stored.
  */
 enum {
 	STREAM = 1, /* id */
-	BLOCK = 2, /* another one: differences of generation and block */
+	BLOCK = 2, /* another block: differences of generation and block */
 	OFFSET = 4, /* not right behind, or not first: offset */
 	LENGTH = 8, /* difference */
 	HEADER = 16, /* bytes of the record's header */

@@ -3,10 +3,10 @@
 
 #include "logger/streamfs/internal.h"
 
-/* What recovery knows while it works. */
+/* A late map entry, and the state of recovery. */
 struct sfs_late {
 	uint64_t map_generation;
-	bool stable; /* the map, and so all that was sealed before it, was on the device at the root */
+	bool stable; /* older than the root: what it lists as sealed was durable then */
 	struct sfs_map_entry entry;
 };
 struct sfs_recovery {
@@ -16,7 +16,7 @@ struct sfs_recovery {
 	uint64_t newest_generation, newest_block;
 	struct sfs_late *late;
 	size_t late_count;
-	bool listed; /* the root's list says what no map does */
+	bool listed; /* the root lists the blocks that no map has */
 	uint32_t *open; /* blocks that their maps say are open */
 	size_t open_count;
 };
@@ -32,7 +32,7 @@ saw(struct sfs_recovery *r, uint64_t block, uint64_t generation)
 	r->newest_block = block;
 }
 
-/* Written since the root, perhaps. */
+/* True if the block may have been written since the root. */
 static bool
 in_window(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
 {
@@ -95,7 +95,7 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 	saw(r, m->block, m->generation);
 }
 
-/* 1: the interval's entries are from its map; 0: there is no good one; -1: no memory. */
+/* 1: took the interval's entries from its map; 0: there is no good map; -1: no memory. */
 static int
 load_map(struct sfs_recovery *r, uint64_t pos)
 {
@@ -127,8 +127,9 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 }
 
 /*
- * What was evicted, the root says: a block is written over only under a root that has its eviction.
- * A header may speak of the next batch's, whose root a crash has taken.
+ * Takes durable_sequence from a block header, but not evictions: these are in the root,
+ * because a block is overwritten only after a root with its eviction is durable. A header
+ * may already have the evictions of the next batch, whose root was lost in a crash.
  */
 static void
 note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
@@ -142,8 +143,9 @@ note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
 }
 
 /*
- * The map lists a block whose header cannot be read. Had it durable records, then its header was
- * written, and is damaged now: the block stays, and reading it says what is lost.
+ * The map lists a block whose header cannot be read. If it had durable records, its header
+ * was written, and is damaged now. Then the block stays, and reading it reports what is
+ * lost.
  */
 static bool
 was_durable(const struct sfs_recovery *r, const struct sfs_entry *e)
@@ -153,7 +155,7 @@ was_durable(const struct sfs_recovery *r, const struct sfs_entry *e)
 	       e->generation >= s->oldest_generation;
 }
 
-/* A block whose interval has no map newer than it: its own header says what it is. */
+/* For a block whose interval has no newer map: takes its entry from its own header. */
 static void
 load_header(struct sfs_recovery *r, uint64_t block)
 {
@@ -186,8 +188,8 @@ load_header(struct sfs_recovery *r, uint64_t block)
 }
 
 /*
- * Of what lies a block or more apart the kernel's read-ahead knows nothing; asked for at once it
- * comes together.
+ * Tells the kernel to read ahead. Its own read-ahead does not see reads that are a block or
+ * more apart; announced together, they are read together.
  */
 static void
 announce(struct sfs *sfs, uint64_t block, uint32_t len)
@@ -241,7 +243,7 @@ by_map_generation(const void *a, const void *b)
 	       (x->map_generation < y->map_generation);
 }
 
-/* Blocks that were sealed after their interval's map: a later map tells how they ended. */
+/* Blocks that were sealed after their interval's map: a later map has their end. */
 static void
 apply_late(struct sfs_recovery *r, bool stable)
 {
@@ -257,8 +259,9 @@ apply_late(struct sfs_recovery *r, bool stable)
 }
 
 /*
- * In the place of headers: what is not listed, and no map knows, is not there. Under a clean root
- * nothing was written since: a younger writer's blocks are over its generation limit.
+ * Replaces reading headers: a block that is neither listed nor in a map is free. Since a
+ * clean root nothing was written, except by a younger writer, whose blocks are above the
+ * root's generation limit.
  */
 static void
 apply_listed(struct sfs_recovery *r)
@@ -297,8 +300,8 @@ load_blocks(struct sfs_recovery *r)
 	if (r->late_count)
 		qsort(r->late, r->late_count, sizeof(*r->late), by_map_generation);
 	/*
-	 * With many streams each map has many open blocks. What a stable map says of them later
-	 * needs no look at each: 13,000 reads in a volume of 100 GB and 32 streams.
+	 * With many streams each map has many open blocks. Blocks whose end is in a later,
+	 * stable map need not be read: 13,000 reads in a volume of 100 GB and 32 streams.
 	 */
 	apply_late(r, true);
 	apply_listed(r);
@@ -307,7 +310,7 @@ load_blocks(struct sfs_recovery *r)
 		struct sfs_block_header h;
 		if (!(e->flags & SFS_ENTRY_UNSURE))
 			continue;
-		/* the map says "open": its header knows whether it was ever begun there */
+		/* the map lists it as open: its header shows whether it was begun */
 		bool good = sfs_read_identity(r->sfs, r->open[i], &h);
 		if (good && h.generation == e->generation && h.stream == e->stream)
 			note_header(r, &h);
@@ -322,9 +325,9 @@ load_blocks(struct sfs_recovery *r)
 /* ---- one chain of blocks a stream ---- */
 
 /*
- * Opening: maps and headers tell which blocks there are; here each stream's blocks become one
- * chain, without gaps, cut behind the last record that a crash has left in order. Records known
- * durable are never cut: where they cannot be read, reading says so.
+ * Maps and headers gave the blocks; here each stream's blocks become one chain without
+ * gaps. It ends at the last record before the first that a crash has lost. Records known to
+ * be durable are never cut off: if they cannot be read, reading reports it.
  */
 struct run {
 	uint32_t *block;
@@ -344,7 +347,7 @@ by_stream(const void *a, const void *b, void *arg)
 	return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
-/* Evicted blocks go, and those that a younger block has replaced after an earlier crash. */
+/* Drops evicted blocks, and those that a younger block replaced after an earlier crash. */
 static void
 drop_gone(struct sfs *sfs, struct run *run)
 {
@@ -372,7 +375,10 @@ devices_missing(const struct sfs *sfs)
 	return sfs->missing + sfs->lost > 0;
 }
 
-/* How the block ended, by a clean root or the next block's header. False: it says nothing of it. */
+/*
+ * Takes the block's end from a clean root or the next block's header. False: `head` is of
+ * another block.
+ */
 static bool
 take_end(struct sfs *sfs, uint32_t block, const struct sfs_head *head)
 {
@@ -389,7 +395,10 @@ take_end(struct sfs *sfs, uint32_t block, const struct sfs_head *head)
 	return true;
 }
 
-/* Records up to there were in the block and cannot be found: reading will say which are lost. */
+/*
+ * For records before `end` that were in the block and cannot be found: reading will report
+ * which are lost.
+ */
 static void
 count_lost(const struct sfs *sfs, struct sfs_entry *e, uint64_t end)
 {
@@ -400,7 +409,8 @@ count_lost(const struct sfs *sfs, struct sfs_entry *e, uint64_t end)
 }
 
 /*
- * Reads a block and sets its entry to the records found in order; damaged durable ones are passed.
+ * Reads a block and sets its entry to the records found in order; skips damaged ones if
+ * they were durable.
  */
 static void
 count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
@@ -419,8 +429,8 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		bool good = sfs_scan_next(&scan, &h) == SFS_RECORD_GOOD;
 		if (!good && sfs_hole_at(sfs, e->stream, scan.sequence, &hole)) {
 			/*
-			 * deleted ones were there, nobody knows up to where; the next may lie
-			 * behind
+			 * records here were deleted up to an unknown place; the next one
+			 * may follow
 			 */
 			scan.sequence = hole.first_sequence + hole.records;
 			e->end = scan.end;
@@ -435,7 +445,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	e->flags &= ~SFS_ENTRY_UNSURE;
 }
 
-/* Counts the records of a block that may have some that are not known durable: recovered ones. */
+/* Counts the records of a block; those not known to be durable count as recovered. */
 static void
 count_found(struct sfs_recovery *r, const struct run *run, uint32_t block)
 {
@@ -446,7 +456,10 @@ count_found(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	r->sfs->recovered_records += last > before ? last - before : 0;
 }
 
-/* Fixes how block i of the run ends; false: the stream ends with it, later blocks do not count. */
+/*
+ * Sets the end of block i of the run; false: the stream ends with it, and later blocks do
+ * not count.
+ */
 static bool
 settle(struct sfs_recovery *r, const struct run *run, size_t i)
 {
@@ -467,9 +480,9 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	const struct sfs_entry *n = &sfs->table.entry[run->block[i + 1]];
 	uint64_t next = n->first_sequence;
 	/*
-	 * The stream's next block tells how this one ended, as a map that was written before a crash
-	 * may tell of records that the crash has taken. Where the next one that is there may not be
-	 * the next one that there was, the block is asked itself.
+	 * The next block's header has the end of this one. A map does not count for it:
+	 * written before a crash, it may list records that the crash took. If the block
+	 * that followed may itself be lost, this block is read instead.
 	 */
 	if (((e->flags & SFS_ENTRY_UNSURE) || sfs_entry_end(e) != next) &&
 		sfs_read_header(sfs, run->block[i + 1], &h) &&
@@ -478,7 +491,9 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	if (e->flags & SFS_ENTRY_UNSURE) {
 		count_records(r, run, block);
 		if (sfs_entry_end(e) != next && !devices_missing(sfs)) {
-			/* nobody can say, but all up to the next block were there */
+			/*
+			 * their number is not known, but all up to the next block existed
+			 */
 			count_lost(sfs, e, next);
 			e->min_time = INT64_MIN;
 			e->max_time = INT64_MAX;
@@ -501,8 +516,8 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 		uint32_t block = run->block[i];
 		struct sfs_entry *e = &sfs->table.entry[block];
 		/*
-		 * what is missing before it was never durable: then the block was not either;
-		 * unless it may lie on a device that is missing
+		 * if the records missing before the block were never durable, the block was
+		 * not either; unless they may lie on a missing device
 		 */
 		going = going && (e->first_sequence <= expected ||
 					 e->first_sequence - 1 <= run->durable ||
@@ -552,7 +567,10 @@ chain_all(struct sfs_recovery *r)
 			s->evicted_until = root->evicted_until;
 		if (none)
 			s->last_sequence = s->first_sequence - 1;
-		/* what was durable and is gone is missed, not forgotten; no number comes twice */
+		/*
+		 * durable records that are gone count as lost, and no sequence is given
+		 * twice
+		 */
 		if (root->durable_sequence > s->last_sequence)
 			s->last_sequence = root->durable_sequence;
 		if (none)

@@ -2,9 +2,9 @@
 #include "logger/streamfs/internal.h"
 
 /*
- * A repair goes in rounds: check, note what is bad in fresh roots, open again, until a check finds
- * nothing new. Each round is as safe against a crash as the one before: roots are written one copy
- * after the other, and maps only say again what the block headers say.
+ * A repair works in rounds: check, note the damage in new roots, open again; until a check
+ * finds nothing new. A crash is safe at any time: roots are written one copy after the
+ * other, and maps only repeat what the block headers have.
  */
 #define ROUNDS 8
 
@@ -16,9 +16,9 @@ struct repair {
 	struct sfs_repair_result *out;
 	struct sfs_map_entry *entry; /* those of the root, and new ones */
 	uint32_t entries;
-	uint64_t *map, *stale; /* maps to be written anew; and to be taken back first */
+	uint64_t *map, *stale; /* maps to write again; maps to clear first */
 	uint32_t maps, stales;
-	uint32_t stales_before; /* taken back by earlier rounds */
+	uint32_t stales_before; /* maps cleared by earlier rounds */
 	bool failed; /* no memory */
 	bool todo; /* this round has found something */
 };
@@ -71,7 +71,7 @@ put_gone(struct repair *r, const struct sfs_finding *f)
 	} while (records > 0 && !r->failed);
 }
 
-/* Maps come before blocks: while one is stale, what seems to be missing may be there. */
+/* Repairs maps before blocks: a stale map makes existing blocks seem to be missing. */
 static void
 on_finding(void *arg, const struct sfs_fault *fault)
 {
@@ -112,7 +112,7 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream *st
 	root->repair_count = r->entries;
 	root->redos = sfs->redo;
 	root->redo_count = sfs->redos;
-	/* what it drops may be listed: the headers say it then */
+	/* the list may have what is dropped: without it opening reads the headers */
 	root->flags &= ~SFS_ROOT_LISTED;
 	root->listed_count = 0;
 	for (int copy = 0; rc == 0 && copy < 2; copy++) {
@@ -120,7 +120,7 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream *st
 		for (uint16_t i = 0; rc == 0 && i < sfs->disks; i++) {
 			if (sfs->disk[i].lost)
 				continue;
-			/* first over the older one */
+			/* the first write replaces the older copy */
 			uint64_t at = sfs_root_offset(sfs, i) ^ (copy ? SFS_ROOT_BYTES : 0);
 			root->device_index = i;
 			size_t len = sfs_root_encode(root, streams, buf);
@@ -135,9 +135,7 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream *st
 	return rc;
 }
 
-/*
- * The generation that the lost map had, or one as good: right behind its interval's newest block.
- */
+/* A generation for the lost map: the one that follows its interval's newest block. */
 static uint64_t
 map_generation(const struct sfs *sfs, uint64_t pos)
 {
@@ -148,7 +146,10 @@ map_generation(const struct sfs *sfs, uint64_t pos)
 	return newest + 1;
 }
 
-/* The root as it is on the devices: what recovery made of it must be made again at each opening. */
+/*
+ * Stores the root as read from the devices, with the new notes: what recovery derives from
+ * it must be derived again at each opening.
+ */
 static int
 store(struct repair *r, struct pr_error *err)
 {
@@ -180,8 +181,8 @@ store(struct repair *r, struct pr_error *err)
 }
 
 /*
- * Blocks are written under a root only that is durable: one of a generation beyond all that the
- * root allows was written under a newer one, which is lost.
+ * A block is written only after the root that allows its generation is durable. So a block
+ * above this root's limit means that a newer root is lost.
  */
 static int
 knows_all(struct sfs *sfs, struct pr_error *err)
@@ -201,16 +202,15 @@ knows_all(struct sfs *sfs, struct pr_error *err)
 		newer);
 }
 
-/* 1: something was done, look again; 0: there is nothing to do; -1. */
+/* 1: repaired something, check again; 0: nothing to do; -1: error. */
 static int
 repair_round(struct repair *r, struct pr_error *err)
 {
 	struct sfs *sfs = r->sfs;
 	uint64_t uuid_faults = 0;
 	if (sfs->missing > 0)
-		return pr_error_set(err,
-			"a device of the volume is missing: nothing is "
-			"dropped before it is there, or left out for good");
+		return pr_error_set(err, "a device of the volume is missing: nothing is "
+					 "repaired until it is back, or given up for good");
 	r->maps = r->entries = 0;
 	r->stales_before = r->stales;
 	r->todo = false;

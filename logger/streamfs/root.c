@@ -22,7 +22,8 @@ still_held(const struct sfs *sfs, const struct sfs_map_entry *r)
 }
 
 /*
- * Writer: lets those go that speak of what is recycled; then root has what is left, holes as well.
+ * Writer: drops notes on records that are overwritten, and gives root the rest, with the
+ * holes.
  */
 static void
 prune_repairs(struct sfs *sfs, struct sfs_root *root)
@@ -88,7 +89,7 @@ put(struct sfs *sfs, uint32_t room, uint32_t block)
 	sfs->listed_count++;
 }
 
-/* What its map calls open, and no later map says how it ended. */
+/* Lists a block that its map has as open, with no later map that has its end. */
 static void
 put_open(struct sfs *sfs, const struct sfs_root *root, uint32_t room, uint32_t block)
 {
@@ -98,10 +99,10 @@ put_open(struct sfs *sfs, const struct sfs_root *root, uint32_t room, uint32_t b
 }
 
 /*
- * Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag
- * goes. A map is written when the frontier has come by its interval: of the interval where a writer
- * ends there is none yet. The root of a clean close says what it would, instead of up to 255
- * headers.
+ * Writer: fills the root's list if its flags have SFS_ROOT_LISTED; without room clears the
+ * flag. A map is written when the frontier reaches the end of its interval, so the interval
+ * where a writer stops has no map yet. After a clean close the root's list replaces it;
+ * else opening would read up to 255 headers.
  */
 static void
 make_list(struct sfs *sfs, struct sfs_root *root)
@@ -136,10 +137,10 @@ struct found {
 	bool any;
 	uint8_t copy;
 	struct sfs_root root;
-	uint8_t *bytes, *spare; /* of SFS_ROOT_BYTES: the root; to read another one */
+	uint8_t *bytes, *spare; /* SFS_ROOT_BYTES each: the root; room to read another */
 };
 
-/* As much of a copy as it says that it has; what is no root is as short as one without streams. */
+/* Reads a copy up to the length in its header; without a valid root only the header. */
 static int
 read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
 {
@@ -154,8 +155,8 @@ read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
 }
 
 /*
- * The better of a disk's two copies, as they were read just now. 0, or -1 with the first copy's
- * fault. *seen: a hash of both. streams: room to decode.
+ * Finds the better of a disk's two copies as they are now. 0, or -1 with the first copy's
+ * error. *seen: a hash of both. streams: room to decode.
  */
 static int
 load_copies(struct sfs_disk *disk, struct sfs_stream *streams, struct found *best,
@@ -188,8 +189,8 @@ load_copies(struct sfs_disk *disk, struct sfs_stream *streams, struct found *bes
 }
 
 /*
- * A reader that is slow beside a writer may meet both copies under way, one after the other: what
- * is being written changes, and what is damaged stays as it is.
+ * A slow reader may find both copies of a live writer half written, one after the other. So
+ * it reads again while they change; a damaged copy does not change.
  */
 #define ROOT_STILL (20 * PR_NS_PER_MS)
 #define ROOT_WAIT PR_NS_PER_S
@@ -211,7 +212,9 @@ load_disk(struct sfs_disk *disk, struct sfs_stream *streams, struct found *best,
 	return 0;
 }
 
-/* What a given disk says that it is; why: none, and the reason. */
+/*
+ * Identity of a disk, by its root; any false: it has no root, and disk->why has the reason.
+ */
 struct claim {
 	bool any;
 	uint8_t copy; /* the newer of its two */
@@ -252,7 +255,7 @@ claim_all(struct sfs *sfs, struct claim *claims, struct found *found, uint8_t *n
 	return first ? 0 : pr_error_set(err, "%s", sfs->disk[0].why);
 }
 
-/* What the volume's root, whose bytes these are, has beside its header. */
+/* Loads the tables behind the header of the volume's root. */
 static int
 load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream *streams,
 	struct pr_error *err)
@@ -276,7 +279,7 @@ load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream *streams,
 	return 0;
 }
 
-/* A disk that has no place any more is left where it is. */
+/* Sorts the disk in at its index; ignores a disk that is no longer part of the volume. */
 static int
 place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk,
 	struct claim *claim, struct pr_error *err)
@@ -303,8 +306,8 @@ place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk
 }
 
 /*
- * A disk that is there but holds no root of the volume: all right only in the place of a missing
- * one.
+ * Counts missing devices. A disk without a root of this volume is accepted only in place of
+ * a missing device.
  */
 static int
 count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *claims,
@@ -333,7 +336,8 @@ count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *clai
 }
 
 /*
- * The disks in the root's order, a stand-in for each that is missing; what has no place is closed.
+ * Puts the disks into the root's order, with a stand-in for each missing one, and closes
+ * the others.
  */
 static int
 reorder(struct sfs *sfs, const struct sfs_disk *sorted, const struct claim *claims,
@@ -419,7 +423,9 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 		struct sfs_stream *s = &w->root_streams[i];
 		*s = sfs->table.stream[i];
 		s->head = sfs_table_head(&sfs->table, s->newest);
-		/* all up to the targets is on the devices, or was lost with one */
+		/*
+		 * records up to the targets are on the devices, or were lost with a device
+		 */
 		if (w->root_has_loss && w->tail[i].target > s->durable_sequence)
 			s->durable_sequence = w->tail[i].target;
 	}
@@ -434,8 +440,8 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 }
 
 /*
- * A disk that a crash left behind the others has its newest copy where they have their older one:
- * each keeps its own newest until the next root is durable on all.
+ * After a crash the newest copy of one disk may lie where the other disks have their older
+ * copy. So each disk keeps its own newest copy until the next root is durable on all disks.
  */
 uint64_t
 sfs_root_offset(const struct sfs *sfs, uint16_t disk)

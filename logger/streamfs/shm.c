@@ -51,7 +51,7 @@ name_it(struct sfs_shm *shm, const uint8_t uuid[16])
 	snprintf(shm->name, sizeof(shm->name), "/packrack-%s", text);
 }
 
-/* Memory is asked for now: running out of /dev/shm later would be a SIGBUS. */
+/* Allocates all memory now: a lack of /dev/shm later would raise SIGBUS. */
 static int
 make_object(struct sfs_shm *shm, struct pr_error *err)
 {
@@ -76,9 +76,9 @@ make_object(struct sfs_shm *shm, struct pr_error *err)
 }
 
 /*
- * Where a page may be huge: a block is then one piece for its device, where it was some hundred.
- * That is asked for by the advice alone, as the kernel's setting for such memory is "never" by
- * default; where it cannot be, pages are small.
+ * Alignment for huge pages: a block is then one piece for its device, instead of some
+ * hundred. Only MADV_COLLAPSE asks for them, because the kernel's default for shared memory
+ * is "never". If that fails, pages are small.
  */
 #define HUGE ((size_t)2 << 20)
 #ifndef MADV_COLLAPSE
@@ -239,8 +239,9 @@ sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
 }
 
 /*
- * A writer may lose its CPU in between, for as long as others want it: so after a while the reader
- * gives way, too. One that died there leaves an odd count for ever.
+ * A writer may lose its CPU between the two counts, for any time: so after a while the
+ * reader sleeps. A writer that died there leaves an odd count for ever, so the reader gives
+ * up.
  */
 #define SPINS 10000
 #define NAPS 100 /* ms */

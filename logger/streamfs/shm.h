@@ -31,13 +31,13 @@ struct sfs_shm_stream {
 	_Atomic uint64_t word[1 + SFS_STREAM_WORDS];
 };
 struct sfs_shm_slot {
-	_Atomic uint64_t generation, block; /* generation 0: in between */
-	_Atomic uint32_t valid_from, fill; /* the bytes of the block that are here */
+	_Atomic uint64_t generation, block; /* generation 0: being changed */
+	_Atomic uint32_t valid_from, fill; /* range of the bytes that are here */
 };
 /*
- * The one thing that another process may ask of the writer: to change a stream's guarantee. Askers
- * need write permission on the object, and take turns by a lock on it. state: odd, asked; even,
- * answered.
+ * The one thing that another process may ask of the writer: to change a stream's guarantee.
+ * Processes that ask need write permission on the shared memory, and lock it while they
+ * ask. ask_state: odd: asked; even: answered.
  */
 struct sfs_ask {
 	char name[SFS_NAME_MAX + 1];
@@ -59,10 +59,10 @@ struct sfs_shm_header {
 	uint8_t uuid[16];
 	uint64_t blocks, size;
 	uint32_t slots, pid;
-	_Atomic uint32_t closed; /* the writer has gone, cleanly */
+	_Atomic uint32_t closed; /* 1: the writer has closed the volume */
 	_Atomic uint32_t streams;
-	_Atomic uint32_t
-		backlog; /* 1/1000 of the slots' bytes that are on their way to the devices */
+	/* Bytes on the way to the devices, in 1/1000 of all slots' bytes. */
+	_Atomic uint32_t backlog;
 	_Atomic uint64_t next_generation;
 	_Atomic uint64_t note[1 + SFS_NOTE_WORDS];
 	_Atomic uint64_t holes[1 + SFS_HOLES_WORDS]; /* holes.c */
@@ -83,24 +83,24 @@ struct sfs_shm {
 };
 
 /*
- * Writer: replaces what a dead writer left. bytes: of slots. named false: memory of this process
- * only.
+ * Writer: creates the mapping, and replaces that of a dead writer. bytes: size of all
+ * slots. named false: memory of this process only.
  */
 int sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes,
 	bool named, struct pr_error *err);
 /* Reader: 0, or -1: there is none, or none that fits. */
 int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root);
-/* Still the object that the name stands for, and its writer has not closed it. */
+/* True if the name still refers to this object, and its writer has not closed it. */
 bool sfs_shm_current(const struct sfs_shm *shm);
 void sfs_shm_close(struct sfs_shm *shm, bool unlink_it);
 
-/* By steps, where not all is written: begin gives what end takes. */
+/* For writing only some of the words: begin returns the value to pass to end. */
 uint64_t sfs_seq_begin(_Atomic uint64_t *words);
 void sfs_seq_end(_Atomic uint64_t *words, uint64_t seq);
 void sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count);
 bool sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count);
 
-/* Maps the header of the writer's object for asking, alone among askers; NULL: err. */
+/* Maps the header for asking, and locks out other processes that ask; NULL: err. */
 struct sfs_shm_header *sfs_shm_ask_open(
 	const struct sfs_shm *shm, int *fd, struct pr_error *err);
 void sfs_shm_ask_close(struct sfs_shm_header *header, int fd);
@@ -115,7 +115,7 @@ sfs_shm_data(const struct sfs_shm *shm, uint32_t slot)
 /* Writer: slot now holds bytes of a block from valid_from on; generation 0: nothing. */
 void sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block,
 	uint64_t generation, uint32_t valid_from);
-/* Reader: from where on the slot has its block's bytes; not to be believed. */
+/* Reader: offset from which the slot has its block's bytes; unchecked. */
 uint32_t sfs_shm_valid_from(const struct sfs_shm *shm, uint32_t slot);
 /* Reader: copies [from, to) of a block; false: it is not there any more, or not all. */
 bool sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block,

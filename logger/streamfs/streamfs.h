@@ -10,11 +10,12 @@
 
 /*
  * StreamFS: a store of streams in a file or block device, without a file system (Hyperion, section
- * 4). It knows bytes and times, never packets. One process writes a volume; any number read it
- * meanwhile. See DESIGN section 5 for the promises, format.h for what lies on the devices. Times
- * are ns since 1970 UTC, as the caller means them. Fork before you open a volume for writing. A
- * child inherits the writer's lock: readers would take the writer for alive until the child has
- * ended, too. A struct sfs is used by one thread at a time.
+ * 4). It knows bytes and times, never packets. One process writes a volume; any number read
+ * it meanwhile. streamfs.3 has the promises, format.h what lies on the devices. Times are
+ * ns since 1970 UTC, as the caller means them.
+ * Fork before you open a volume for writing: a child inherits the writer's lock, so readers
+ * would believe that the writer is alive until the child has ended. A struct sfs is used by
+ * one thread at a time.
  */
 struct sfs;
 struct sfs_cursor;
@@ -37,13 +38,11 @@ enum sfs_result {
 	SFS_DENIED = -5, /* permission of the record */
 	SFS_TOO_BIG = -6, /* longer than a block takes, or than the caller's buffer */
 	SFS_FULL = -7, /* nothing may be recycled: all is guaranteed */
-	SFS_DELETED = -8, /* deleted at somebody's word, by sfs_delete */
+	SFS_DELETED = -8, /* deleted by sfs_delete */
 };
 const char *sfs_result_text(int result);
 
-/*
- * Where a record lies, how long it is, and part of its hash. Readers find the record by it again.
- */
+/* Location and length of a record, and part of its hash: readers find the record by it. */
 struct sfs_handle {
 	uint64_t generation; /* of the block: unique in the volume, rising */
 	uint64_t block;
@@ -87,12 +86,13 @@ struct sfs_record {
 };
 
 /*
- * Creating. size: of all paths together; 0: the whole device, or the file as it is. A file's room
- * is reserved (fallocate) where its file system can, else the file is sparse. A volume that is
- * there is not overwritten without force, and one that is being written not at all. Several paths
- * are one volume, striped by block; they are named whenever it is opened, in any order. Where some
- * are missing it can be read without them. What the larger ones have beyond the smallest is used
- * too.
+ * Creates a volume. size: of all paths together; 0: the whole device, or the file as it is.
+ * A file's blocks are reserved (fallocate) where its file system can do that, else the file
+ * is sparse. An existing volume is overwritten only with force, and never while it is being
+ * written.
+ * Several paths make one volume, striped by block; each opening names all of them, in any
+ * order. If some are missing, the volume can be read without them. A path that is larger
+ * than the others is used in full.
  */
 enum sfs_zones {
 	SFS_ZONES_AUTO, /* measured: on when a device's first and last GiB differ by more than 15 % */
@@ -118,7 +118,7 @@ struct sfs_grow_options {
 	uint64_t size; /* of all files together, as in sfs_create; 0: as they are */
 	const char *const *add; /* files (made if need be) or block devices */
 	size_t add_count;
-	bool force; /* though an added one holds a volume */
+	bool force; /* even if an added device holds a volume */
 };
 int sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *options,
 	uint64_t *new_blocks, struct pr_error *err);
@@ -128,8 +128,8 @@ struct sfs_open_options {
 	size_t shm_bytes; /* writer: shared memory for blocks; 0: default */
 	bool no_direct; /* do not try O_DIRECT and io_uring */
 	/*
-	 * writer: only the thread that opens it uses it. A write that completes then wakes no
-	 * thread.
+	 * writer: only the thread that opens the volume uses it. The end of a write then
+	 * wakes no other thread.
 	 */
 	bool one_thread;
 	uint32_t
@@ -150,9 +150,10 @@ void sfs_close(struct sfs **sfs);
 /* ---- writing ---- */
 
 /*
- * Finds or creates; guarantee in bytes (0 none), set anew on an existing stream unless it was set
- * by sfs_guarantee_set. That many bytes of the stream's newest whole blocks, rounded up, are never
- * recycled. The volume's utilization bounds the sum of all guarantees. Returns its id, or < 0.
+ * Finds or creates a stream. guarantee: bytes of the stream's newest whole blocks, rounded
+ * up, that are never overwritten; 0: none. It replaces the guarantee of an existing stream
+ * unless that was set by sfs_guarantee_set. The volume's utilization bounds the sum of all
+ * guarantees. Returns the stream's id, or < 0.
  */
 int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee,
 	uint32_t permission, struct pr_error *err);
@@ -173,12 +174,13 @@ int sfs_guarantee_set(
 /*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory),
  * durable after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR.
- * Copies and hashes, no more, while shared memory has a free slot; else it waits for the oldest
- * write. A record lies in one block, whose header takes 192 bytes. Its own header takes 32 bytes;
- * or 64 for the first record in each sixteenth of a block, for reserved ones, and for those with a
- * permission or a time span over 2^32 ns. Header and body are rounded up to 8. The longest body has
- * block size - 256 bytes; bodies of (block size - 192) / n - 72 bytes fit n to a block, padding at
- * flushes aside.
+ * Only copies and hashes while shared memory has a free slot; else waits until the oldest
+ * write has ended.
+ * A record lies in one block, whose header takes 192 bytes. Its own header takes 32 bytes;
+ * or 64 for the first record in each sixteenth of a block, for reserved ones, and for those
+ * with a permission or a time span over 2^32 ns. Header and body are rounded up to 8. The
+ * longest body has block size - 256 bytes; bodies of (block size - 192) / n - 72 bytes fit
+ * n to a block, padding at flushes aside.
  */
 int sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err);
@@ -200,11 +202,12 @@ size_t sfs_record_max(const struct sfs *sfs); /* longest body */
  */
 int sfs_flush(struct sfs *sfs, struct pr_error *err);
 /*
- * Call at least every half flush interval, from the writer's loop: starts and reaps I/O; flushes
- * old data. What fills sectors of 4 KiB goes each half interval, the rest, padded, when a whole one
- * is over: a stream that goes on is not padded, and a slow one is durable just as soon. Where so
- * much comes that padding is less than a hundredth of it, all goes each three quarters of an
- * interval instead.
+ * Call at least every half flush interval, from the writer's loop: starts and reaps I/O;
+ * flushes old data.
+ * Every half interval the full sectors of 4 KiB are written. A last sector that is not full
+ * is padded and written when a whole interval is over. So a busy stream is not padded, and
+ * a slow one is durable just as soon. If so much data comes that padding is less than a
+ * hundredth of it, everything is written every three quarters of an interval instead.
  */
 int sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err);
 /* Records appended to / known durable in a stream (sequence numbers). */
@@ -213,12 +216,12 @@ uint64_t sfs_durable(const struct sfs *sfs, int stream);
 /* Forgets all data of the streams (RESET): blocks become free; handles expire. */
 int sfs_reset(struct sfs *sfs, struct pr_error *err);
 /*
- * Deletes the oldest blocks of a stream, guaranteed or not: those of which all records end by
- * `until` (included), one after the other up to the first that has a later one; that one stays as
- * it is, with the earlier records in it. At most `most` blocks (0: 64) go in one call: more says
- * that there are others, for the next. When it returns SFS_OK they are gone for good, handles to
- * them expired, evicted_until moved on, and the devices hold zeros where they lay. Flushes first,
- * and waits for the devices.
+ * Deletes the oldest blocks of a stream, guaranteed or not, while all records of a block
+ * end by `until` (included). The first block with a later record stays whole, with its
+ * earlier records. One call deletes at most `most` blocks (0: 64); more is set if the next
+ * call can delete others. After SFS_OK the records are gone for good: handles to them have
+ * expired, evicted_until has moved on, and the devices hold zeros in their place. Flushes
+ * first, and waits for the devices.
  */
 struct sfs_trimmed {
 	uint64_t blocks; /* whose room is free now */
@@ -233,15 +236,19 @@ struct sfs_trimmed {
 int sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most,
 	struct sfs_trimmed *out, struct pr_error *err);
 /*
- * Deletes records from anywhere in a stream: those of which all lies in [since, until] (included),
- * with sequences up to `last`; a record that reaches beyond stays whole. Blocks at the stream's old
- * end go as by sfs_trim, and their room is free at once; the room of all else is free when the
- * stream is recycled as far as there, and counts for its guarantee till then. At most `most` blocks
- * (0: 64) in one call, or fewer: more says that there is more to do. When it returns SFS_OK those
- * records are gone for good: handles to them, and cursors that come by, say SFS_DELETED (of the old
- * end SFS_EXPIRED), and the devices and shared memory hold zeros where they lay. SFS_ERROR also
- * when the root, that notes each deleted range until it is recycled, has no room: some 900 of them,
- * neighbours being one. Flushes first, and waits for the devices.
+ * Deletes records from anywhere in a stream: those that lie in [since, until] (both
+ * included) as a whole, with sequences up to `last`. A record that reaches beyond stays
+ * whole.
+ * Blocks at the stream's old end are deleted as by sfs_trim and are free at once. Other
+ * blocks become free when the stream is overwritten up to them; until then they count for
+ * its guarantee. One call handles at most `most` blocks (0: 64); more says that there is
+ * more to do.
+ * After SFS_OK the records are gone for good. Handles to them, and cursors that reach them,
+ * give SFS_DELETED (at the old end SFS_EXPIRED); devices and shared memory hold zeros in
+ * their place.
+ * SFS_ERROR also when the root is full: it notes each deleted range until the range is
+ * overwritten, some 900 of them (adjacent ranges count as one). Flushes first, and waits
+ * for the devices.
  */
 struct sfs_delete_range {
 	int64_t since, until;
@@ -255,7 +262,7 @@ int sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range
  */
 #define SFS_NOTE_BYTES 4096
 void sfs_note_set(struct sfs *sfs, const char *text);
-/* false: no writer lives, or none set. */
+/* false: no writer lives, or no text is set. */
 bool sfs_note_get(struct sfs *sfs, char *buf, size_t size);
 
 /* ---- reading (any process) ---- */
@@ -274,8 +281,8 @@ int sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t
 	size_t *length, struct sfs_record *out, struct pr_error *err);
 
 /*
- * The same without the last copy: the record is read into room (aligned to 4096, at least
- * sfs_read_room bytes), and out->body points to where in it the body lies, aligned to 8.
+ * sfs_read without the last copy: reads the record into room (aligned to 4096, at least
+ * sfs_read_room bytes). out->body points to the body in room, aligned to 8.
  */
 size_t sfs_read_room(const struct sfs_handle *handle);
 int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t size,
@@ -309,25 +316,27 @@ int sfs_read_planned(
 	const struct sfs_plan *plan, void *room, size_t size, struct sfs_record *out);
 
 /*
- * Walks a stream from its oldest record (or after a handle) to the newest, following the writer.
- * Once past a block, up to 4 MiB are read ahead. While the writer is behind with more than half of
- * its shared memory, reads of other processes from the devices wait, a quarter of a millisecond
- * each, and none go ahead.
+ * Walks a stream from its oldest record (or after a handle) to the newest, following the
+ * writer. After its first block the cursor reads up to 4 MiB ahead. While more than half of
+ * the writer's shared memory waits to be written, other processes give way: each read from
+ * a device waits for a quarter of a millisecond, and nothing is read ahead.
  */
 struct sfs_cursor *sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);
 /*
- * 1 a record; 0 none further at present (call again later); < 0 enum sfs_result. SFS_EXPIRED: the
- * frontier overtook the cursor; it goes on at what is now the oldest. SFS_CORRUPT: a bad record was
- * skipped, see err; it goes on behind it. SFS_DELETED: a deleted range was, the same.
+ * 1: a record; 0: no further record at present, call again later; < 0: enum sfs_result. The
+ * cursor goes on after these. SFS_EXPIRED: the frontier overtook the cursor, which
+ * continues at the oldest record. SFS_CORRUPT: a bad record was skipped, see err.
+ * SFS_DELETED: a deleted range was skipped.
  */
 int sfs_cursor_next(
 	struct sfs_cursor *cursor, struct sfs_record *out, struct pr_error *err);
 /*
- * Shows the record that sfs_cursor_next would give in place in the writer's shared memory. 1:
- * out->body points there; 0: it does not lie there, or there is none. The header is verified, the
- * body is not, and the writer may overwrite it meanwhile: read each byte once, expect any value,
- * and discard all results unless sfs_cursor_confirm returns true.
+ * Shows the record that sfs_cursor_next would give, without a copy. 1: out->body points
+ * into the writer's shared memory. 0: the record does not lie there, or there is none. The
+ * header is verified, the body is not, and the writer may overwrite it meanwhile: read each
+ * byte once, expect any value, and discard all results unless sfs_cursor_confirm returns
+ * true.
  */
 int sfs_cursor_peek_shared(struct sfs_cursor *cursor, struct sfs_record *out);
 /*
@@ -343,8 +352,8 @@ struct sfs_stream_info {
 	uint64_t guarantee; /* bytes */
 	uint64_t blocks, bytes; /* held */
 	uint64_t first_sequence, last_sequence; /* records held; 0, 0 none */
-	uint64_t deleted_records,
-		deleted_bytes; /* of them: gone, their blocks not recycled yet; not in bytes */
+	/* Deleted among these: their blocks are not overwritten yet. Not in `bytes`. */
+	uint64_t deleted_records, deleted_bytes;
 	uint64_t recycled_records; /* evicted so far: first_sequence - 1 */
 	int64_t min_time, max_time;
 	int64_t evicted_until; /* max_time of what was evicted; INT64_MIN none. The root keeps it */
@@ -355,18 +364,18 @@ struct sfs_volume_info {
 	uint64_t blocks, blocks_used;
 	uint64_t bytes; /* of records held */
 	uint32_t utilization; /* most that may be guaranteed, in 1/1000 */
-	uint64_t guaranteed_blocks, guarantee_most; /* that are, and that may be */
+	uint64_t guaranteed_blocks, guarantee_most; /* blocks: now, and at most */
 	uint64_t generation;
 	bool writer_alive;
 	uint32_t devices, devices_missing, devices_lost;
 	bool zones; /* balanced over a spinning disk's zones */
 	size_t stream_count;
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
-	uint64_t repairs; /* notes of what repairs have dropped */
+	uint64_t repairs; /* entries in the root for what repairs have dropped */
 	uint64_t
 		deletions; /* ranges deleted in the middle of streams, and not recycled yet */
-	uint64_t
-		wiping; /* blocks and ranges that a deletion has not written over yet: the next opening will */
+	/* Deleted blocks and ranges without zeros so far: the next opening writes them. */
+	uint64_t wiping;
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 /* A device of the volume, by its number from 0. */
@@ -377,16 +386,19 @@ enum sfs_device_state {
 };
 struct sfs_device_info {
 	enum sfs_device_state state;
-	uint64_t blocks; /* of the volume's, that lie on it */
-	uint64_t lost_records; /* that went with it, when it was lost */
+	uint64_t blocks; /* blocks of the volume that lie on it */
+	uint64_t lost_records; /* lost with the device */
 	char path[200]; /* empty: not named */
-	char why[300]; /* it is missing */
+	char why[300]; /* why it is missing */
 };
 int sfs_device_info(
 	struct sfs *sfs, size_t index, struct sfs_device_info *out, struct pr_error *err);
-/* Is a device missing? One line says which, why, and what of it. */
+/* True if a device is missing. text gets one line: which device, why, and what follows. */
 bool sfs_degraded(const struct sfs *sfs, char *text, size_t size);
-/* Are devices left out for good? One line says how many, the last one's why, and what was lost. */
+/*
+ * True if devices were given up for good. text gets one line: how many, why the last one,
+ * and what was lost.
+ */
 bool sfs_losses(const struct sfs *sfs, char *text, size_t size);
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
@@ -397,11 +409,14 @@ struct sfs_deleted {
 	uint64_t bytes;
 	int64_t min_time, max_time;
 };
-/* The first that ends at or behind the sequence, and is not recycled. False: there is none. */
+/*
+ * Finds the first deleted range that ends at or after the sequence and is not overwritten
+ * yet. False: there is none.
+ */
 bool sfs_stream_deleted(
 	struct sfs *sfs, int stream, uint64_t sequence, struct sfs_deleted *out);
 
-/* How long the volume keeps what comes, if it goes on as it has; estimates. */
+/* Estimates how long the volume keeps new data, if it is written as until now. */
 struct sfs_forecast {
 	uint64_t capacity; /* bytes of all data blocks */
 	uint64_t
@@ -410,9 +425,9 @@ struct sfs_forecast {
 		recent_rate; /* of the last minute before now, while a writer lives; 0: none, or not known */
 	bool wrapped; /* something was recycled */
 	/*
-	 * ns, at the recent rate if there is one, else at the rate; INT64_MAX: not known. kept: how
-	 * old the oldest of what is not guaranteed gets. until_full: before the first is recycled;
-	 * 0: wrapped.
+	 * ns, at the recent rate if there is one, else at the rate; INT64_MAX: not known.
+	 * kept: age at which data without a guarantee is overwritten. until_full: time
+	 * until data is overwritten for the first time; 0: wrapped.
 	 */
 	int64_t kept, until_full;
 };
@@ -424,9 +439,9 @@ int sfs_forecast(
 enum sfs_fault_kind {
 	SFS_FAULT_ROOT, /* a copy of the root; the other still serves */
 	SFS_FAULT_MAP, /* a block map; the block headers still serve */
-	SFS_FAULT_HEADER, /* a block's header; its records still speak for themselves */
+	SFS_FAULT_HEADER, /* a block's header; its records can still be read */
 	SFS_FAULT_RECORD, /* records that are damaged: they are lost */
-	SFS_FAULT_PADDING, /* bytes of no use that are not as they were written */
+	SFS_FAULT_PADDING, /* unused bytes that differ from what was written */
 	SFS_FAULT_MISSING, /* records that are lost with their block */
 	SFS_FAULT_DEVICE, /* a device is missing, and with it all that lies on it */
 };
@@ -446,11 +461,11 @@ const char *sfs_fault_text(enum sfs_fault_kind kind); /* one word */
 typedef void (*sfs_fault_call)(void *arg, const struct sfs_fault *fault);
 /*
  * Reads everything and reports each fault; returns their number, or -1 when the volume cannot be
- * read at all. *records (may be NULL): good records found. What a repair has dropped is no fault
- * any more. A fault is each byte of a root, a map in use, a live block's header or a record that is
- * not as it was written, and each such byte of the padding behind them in the same 512 bytes.
- * Nothing else on the devices is ever read as data. While a writer lives, roots and maps are not
- * checked.
+ * read at all. *records (may be NULL): good records found. What a repair has dropped is not
+ * a fault any more.
+ * These bytes must be as they were written: roots, maps in use, headers of live blocks,
+ * records, and the padding behind them in the same 512 bytes. Nothing else on the devices
+ * is ever read as data. While a writer lives, roots and maps are not checked.
  */
 int64_t sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	struct pr_error *err);
@@ -464,8 +479,8 @@ struct sfs_repair_result {
 };
 struct sfs_repair_options {
 	/*
-	 * Also where the newest root is damaged on all devices, and the one before it does not know
-	 * of blocks that were written since: their records are given up with it.
+	 * Repairs also if the newest root is damaged on all devices. Blocks written since
+	 * the root before it are then lost, with their records.
 	 */
 	bool force;
 };

@@ -6,11 +6,11 @@
 /* ---- storage guarantees ---- */
 
 /*
- * Storage guarantees (Hyperion, section 4.2): what may be promised, and changing a promise on a
- * volume that is being written.
+ * Storage guarantees (Hyperion, section 4.2): their limits, and how a guarantee is changed
+ * on a volume that is being written.
  */
 
-/* The frontier needs room to turn: not all of even the smallest volume may be promised. */
+/* The frontier needs free blocks: even in the smallest volume not all may be guaranteed. */
 #define FRONTIER_ROOM 4
 
 /* Blocks for records, on devices that are not lost. */
@@ -34,7 +34,7 @@ sfs_guarantee_most(const struct sfs *sfs)
 	return most > data - FRONTIER_ROOM ? data - FRONTIER_ROOM : most;
 }
 
-/* May stream (an id, or -1: a new one) have that guarantee, beside the others? */
+/* 0 if the stream (an id, or -1: a new one) may have this guarantee beside the others. */
 static int
 check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
 {
@@ -47,7 +47,7 @@ check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr
 		blocks += sfs_table_blocks_for(t, t->stream[i].guarantee);
 		streams += t->stream[i].guarantee > 0;
 	}
-	/* each stream's newest block comes on top of what is promised */
+	/* each stream's newest block comes on top of its guarantee */
 	if (blocks <= most && blocks + streams + FRONTIER_ROOM <= data)
 		return 0;
 	return pr_error_set(err,
@@ -57,7 +57,7 @@ check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr
 		sfs->root.utilization % 10);
 }
 
-/* What was changed of a stream counts when a root says so; else it is as before. */
+/* Stores a root with the changed stream; on failure the stream is as before. */
 static int
 store_stream(
 	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err)
@@ -112,7 +112,7 @@ sfs_guarantee_serve(struct sfs *sfs)
 
 #define PATIENCE (10 * PR_NS_PER_S)
 
-/* Until what was asked, by us or by someone who gave up, is answered. */
+/* Waits until the writer has answered the request, ours or one whose asker gave up. */
 static int
 await(struct sfs *sfs, const struct sfs_shm_header *h, int64_t deadline,
 	struct pr_error *err)
@@ -245,7 +245,7 @@ sfs_permission_set(
 	return set_own(sfs, name, SFS_STREAM_PERMISSION, permission, err);
 }
 
-/* All blocks go; sequences go on, so that no number is given twice. */
+/* Drops all blocks. Sequences continue, so that none is given twice. */
 int
 sfs_reset(struct sfs *sfs, struct pr_error *err)
 {
@@ -314,8 +314,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 }
 
 /*
- * Of a block with deleted records the times of those that are left, nearly: as if they rose. No
- * records: none are left.
+ * Estimates the times of the records left in a block with deleted ones, as if record times
+ * only increased. Sets e->records to 0 if none is left.
  */
 static void
 times_left(struct sfs *sfs, struct sfs_entry *e)
@@ -334,7 +334,10 @@ times_left(struct sfs *sfs, struct sfs_entry *e)
 		e->records = 0;
 }
 
-/* Of a hole that is recycled in part, its bytes by its records. */
+/*
+ * Sums up the deleted records and bytes. If a hole is partly overwritten, takes the share
+ * of its bytes by its records.
+ */
 static void
 stream_deleted(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info *out)
 {
@@ -377,7 +380,10 @@ sfs_stream_info(
 		return SFS_OK;
 	out->first_sequence = s.first_sequence;
 	out->last_sequence = s.last_sequence;
-	/* the blocks' times; of a stream that moves on meanwhile, what is found */
+	/*
+	 * the times of the blocks; if the stream changes meanwhile, as far as it can be
+	 * followed
+	 */
 	for (uint32_t b = s.oldest; b != SFS_NONE && sfs_view_entry(sfs, b, &e) &&
 				    e.stream == s.id && e.generation > generation;
 		b = e.next) {
@@ -430,27 +436,27 @@ sfs_note_get(struct sfs *sfs, char *buf, size_t size)
 /* ---- forecast ---- */
 
 /*
- * How long the volume will hold what comes. A stream's rate is what its blocks take of the volume
- * over the times that their records have; the recent rate counts only the blocks of the last minute
- * before now, so it speaks of captures that are running. What is all in one block says little of
- * itself: it is taken to have come in the time of the longest stream.
+ * Estimates how long the volume will keep new data. A stream's rate is the size of its
+ * blocks divided by the time span of their records. The recent rate counts only blocks of
+ * the last minute, so it covers running captures. A stream of a single block has no useful
+ * time span: its bytes are spread over the span of the longest stream.
  */
 #define RECENT (60 * INT64_C(1000000000))
 #define SECOND 1e9
 
 struct rates {
 	double whole, recent; /* bytes a second */
-	double small, longest; /* bytes of streams of one block; ns of the longest */
+	double small, longest; /* bytes in streams of one block; ns of the longest stream */
 };
 
-/* 0: no time, or none that is known. */
+/* Bytes per second; 0: no time, or not known. */
 static double
 over(double bytes, double ns)
 {
 	return ns < 1 ? 0 : bytes / ns * SECOND;
 }
 
-/* A block that is full takes its whole size; the newest, what is in it. */
+/* A full block counts with its whole size, the newest with its content. */
 static void
 stream_rates(struct sfs *sfs, const struct sfs_stream *s, int64_t now, struct rates *out)
 {

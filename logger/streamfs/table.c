@@ -234,7 +234,7 @@ sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t g
 		.slot = SFS_NONE,
 	};
 	chain(t, s, block);
-	/* the block before last, so that whoever follows the chain finds a finished one */
+	/* the block before comes last: who follows the chain finds a finished block */
 	sfs_table_notify(t, block);
 	if (before != SFS_NONE)
 		sfs_table_notify(t, before);
@@ -246,7 +246,7 @@ sfs_table_link(struct sfs_table *t, uint32_t block)
 {
 	struct sfs_entry *e = &t->entry[block];
 	struct sfs_stream *s = &t->stream[e->stream];
-	/* without holes, so that differences of ordinals count blocks */
+	/* block_number without gaps: its differences count blocks */
 	if (s->newest != SFS_NONE)
 		e->block_number = t->entry[s->newest].block_number + 1;
 	chain(t, s, block);
@@ -321,7 +321,7 @@ unlink_block(struct sfs_table *t, struct sfs_stream *s, uint32_t block)
 		s->newest = e->prev;
 	if (e->prev != SFS_NONE)
 		sfs_table_notify(t, e->prev);
-	/* without holes, so that differences of ordinals count blocks */
+	/* block_number without gaps: its differences count blocks */
 	for (uint32_t b = e->next; b != SFS_NONE; b = t->entry[b].next) {
 		struct sfs_entry *n = &t->entry[b];
 		if (n->prev != SFS_NONE)
@@ -355,8 +355,9 @@ sfs_table_lose(struct sfs_table *t, uint32_t block)
 }
 
 /*
- * May the block go without touching its stream's guarantee? That many bytes of whole blocks stay,
- * rounded up; the newest block, which may have just begun, does not count for it.
+ * True if the block may be overwritten under its stream's guarantee: that many bytes,
+ * rounded up to whole blocks, stay. The newest block may have just begun, so it does not
+ * count.
  */
 static bool
 is_surplus(const struct sfs_table *t, uint32_t block)
@@ -371,10 +372,10 @@ is_surplus(const struct sfs_table *t, uint32_t block)
 /* ---- frontier ---- */
 
 /*
- * A batch costs one root (some KiB and a sync) and that much of the oldest data early, at most
- * twice over. 256 blocks of 1 MiB mean four roots a second at 1 GB/s. While a root is made, the
- * buffer is written out up to twice: a batch lasts that long where the volume is not too small for
- * it, or the frontier would run dry each time.
+ * A batch costs one root (some KiB and a sync), and evicts up to two batches of the oldest
+ * data early. 256 blocks of 1 MiB mean four roots a second at 1 GB/s. While a root is made
+ * durable, the buffer may be written out twice. Unless the volume is too small, a batch has
+ * blocks for that; else the frontier would run out of blocks each time.
  */
 int
 sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
@@ -404,7 +405,7 @@ sfs_frontier_free(struct sfs_frontier *f)
 	f->ring = NULL;
 }
 
-/* Whether the block at the clearing position can be had; evicts it if need be. */
+/* True if the block at the clearing position can be used; evicts it if needed. */
 static bool
 clear_block(struct sfs_table *t, uint32_t block, sfs_release_block_fn release, void *arg)
 {

@@ -7,16 +7,16 @@
 /* ---- layout and order ---- */
 
 /*
- * Where blocks lie, and in which order the frontier takes them. Pure. Two mappings that do not know
- * of each other: block -> (device, row on it) never changes while a block lives, as handles hold
- * block numbers; position -> block is made anew whenever the volume is opened, and changes as it
- * grows.
+ * Where blocks lie, and in which order the frontier takes them. Pure. There are two
+ * independent mappings: block -> (device, row on it) never changes while a block lives, as
+ * handles hold block numbers; position -> block is computed whenever the volume is opened,
+ * and changes when the volume grows.
  */
 struct sfs_stripe {
 	uint64_t first, blocks, rows; /* rows: blocks on each of its devices */
 	uint16_t count, tier;
 	uint8_t device[SFS_DEVICES_MAX];
-	uint64_t base[SFS_DEVICES_MAX]; /* the set's first row on each */
+	uint64_t base[SFS_DEVICES_MAX]; /* the set's first row on each device */
 };
 struct sfs_layout {
 	uint32_t sets;
@@ -28,10 +28,10 @@ void sfs_layout_place(
 	const struct sfs_layout *l, uint64_t block, uint16_t *device, uint64_t *row);
 
 /*
- * The order of one lap: tier after tier; the sets of a tier side by side in proportion to their
- * size, so that devices that were added later work along with the first; in each set row after row,
- * or region after region (zones); and each block map right behind the last block of its interval,
- * whatever the order of these, so that it knows them all.
+ * The order of one lap: tier after tier; the sets of a tier side by side in proportion to
+ * their size, so that devices that were added later work along with the first; in each set
+ * row after row, or region after region (zones); and each block map right behind the block
+ * of its interval that comes last in this order, so that the map can list them all.
  */
 struct sfs_order {
 	uint64_t blocks;
@@ -50,7 +50,7 @@ sfs_order_position(const struct sfs_order *o, uint64_t block)
 {
 	return o->position_of ? o->position_of[block] : block;
 }
-/* How far the frontier, at a position, has to go until it comes by the block. */
+/* Number of positions from `position` until the frontier reaches the block. */
 static inline uint64_t
 sfs_order_ahead(const struct sfs_order *o, uint64_t block, uint64_t position)
 {
@@ -58,10 +58,10 @@ sfs_order_ahead(const struct sfs_order *o, uint64_t block, uint64_t position)
 }
 
 /*
- * Zones (Hyperion, section 4.5): row i of a lap over a disk of which the first rows are faster than
- * the last. The rows are three zones R, S and T of n regions each, taken R1 S1 Tn R2 S2 Tn-1 ... Rn
- * Sn T1: the mean of three places on the disk, close to constant. What does not fill three regions
- * lies between S and T and comes last.
+ * Zones (Hyperion, section 4.5): row i of a lap over a disk of which the first rows are
+ * faster than the last. The rows form three zones R, S and T of n regions each, in the
+ * order R1 S1 Tn R2 S2 Tn-1 ... Rn Sn T1. The mean speed of three such regions is close to
+ * constant. Rows left over lie between S and T and come last.
  */
 uint64_t sfs_zone_row(uint64_t i, uint64_t rows, uint32_t region);
 /* Rows of a region: 64 MiB (the paper's: one more seek a second), less on a small disk. */
@@ -82,7 +82,7 @@ enum sfs_block_state {
 	SFS_OPEN, /* being filled */
 	SFS_SEALED,
 	SFS_MAP,
-	SFS_LOST, /* on a device that is missing: the frontier passes it by */
+	SFS_LOST, /* on a missing device: the frontier skips it */
 };
 #define SFS_ENTRY_MAPPED_OPEN 1u /* its interval's map says "open" */
 #define SFS_ENTRY_UNSURE 2u /* recovery: records, end and times not known yet */
@@ -105,7 +105,7 @@ struct sfs_shm;
 struct sfs_table {
 	uint64_t blocks;
 	uint32_t block_size, interval;
-	struct sfs_order order; /* in which the frontier goes */
+	struct sfs_order order; /* order in which the frontier takes the blocks */
 	struct sfs_entry *entry;
 	struct sfs_stream *stream; /* SFS_STREAMS_MAX */
 	uint32_t streams;
@@ -122,7 +122,7 @@ sfs_entry_end(const struct sfs_entry *e)
 {
 	return e->first_sequence + e->records;
 }
-/* Are there records in it, or soon? */
+/* True if the block has records, or will have soon. */
 static inline bool
 sfs_entry_holds(const struct sfs_entry *e)
 {
@@ -133,26 +133,26 @@ sfs_table_is_map(const struct sfs_table *t, uint64_t block)
 {
 	return block % t->interval == t->interval - 1;
 }
-/* The map of the block's interval; it may lie behind the volume's end. */
+/* Block number of the interval's map; it may lie beyond the volume's end. */
 static inline uint64_t
 sfs_table_map_of(const struct sfs_table *t, uint64_t block)
 {
 	return block - block % t->interval + t->interval - 1;
 }
-/* How the block ends at present; SFS_NONE: zeros. */
+/* End of the block as it is now; for block SFS_NONE: zeros. */
 struct sfs_head sfs_table_head(const struct sfs_table *t, uint32_t block);
-/* The stream's newest block from now on. */
+/* Makes the block the stream's newest. */
 void sfs_table_begin(
 	struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t generation);
 void sfs_table_seal(struct sfs_table *t, uint32_t block);
-/* A record was appended to the stream's newest block. */
+/* Accounts for a record appended to the stream's newest block. */
 void sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t min_time,
 	int64_t max_time);
-/* Recycles a block: it and all older ones of its stream are gone. */
+/* Evicts a block and all older ones of its stream. */
 void sfs_table_evict(struct sfs_table *t, uint32_t block);
 /*
- * A block of any kind goes with its device. Of a stream it leaves a gap: older and younger ones
- * stay. Returns how many records went with it.
+ * Removes a block of any kind: its device is lost. In a stream it leaves a gap; older and
+ * younger blocks stay. Returns how many records were lost.
  */
 uint64_t sfs_table_lose(struct sfs_table *t, uint32_t block);
 static inline uint64_t
@@ -160,7 +160,10 @@ sfs_table_blocks_for(const struct sfs_table *t, uint64_t bytes)
 {
 	return bytes / t->block_size + (bytes % t->block_size != 0);
 }
-/* Recovery: puts a block behind the stream's newest, with what its entry says but its ordinal. */
+/*
+ * Recovery: appends a block to the stream, with the values in its entry except
+ * block_number, which is made anew.
+ */
 void sfs_table_link(struct sfs_table *t, uint32_t block);
 void sfs_table_notify(struct sfs_table *t, uint32_t block);
 void sfs_table_notify_stream(struct sfs_table *t, uint32_t stream);
@@ -168,13 +171,14 @@ void sfs_table_notify_stream(struct sfs_table *t, uint32_t stream);
 /* ---- frontier ---- */
 
 /*
- * The one write frontier: takes the blocks in the table's order, wraps, overwrites what is surplus,
- * skips what a guarantee protects (Hyperion, section 4.2). Evicting runs a batch of blocks ahead of
- * writing: a root that says which blocks are gone is made durable before any of them is written
- * over, so that a crash never finds a live block half overwritten. Pure: no I/O.
+ * The one write frontier: takes the blocks in the table's order, wraps, overwrites blocks
+ * that no guarantee needs, skips those that one protects (Hyperion, section 4.2). Evicting
+ * runs a batch of blocks ahead of writing: before any block of a batch is overwritten, a
+ * root that lists the batch as gone is made durable. So a crash never leaves a live block
+ * half overwritten. Pure: no I/O.
  */
 struct sfs_frontier {
-	uint32_t *ring; /* positions cleared, in order: ready ones, then pending ones */
+	uint32_t *ring; /* cleared positions, in order: first the ready, then the pending */
 	uint32_t room, head, ready, pending;
 	uint32_t batch;
 	uint64_t clear; /* the position to look at next */
@@ -183,8 +187,8 @@ struct sfs_frontier {
 	uint64_t high_water, next_generation;
 };
 /*
- * Releases a block for reuse and returns true. Returns false, and changes nothing, while that
- * cannot be done (sfs_block_release).
+ * Releases a block for reuse and returns true. If that is not possible now, returns false
+ * and changes nothing (sfs_block_release).
  */
 typedef bool (*sfs_release_block_fn)(void *arg, uint32_t block);
 
@@ -196,14 +200,14 @@ void sfs_frontier_free(struct sfs_frontier *f);
 /* Clears up to a batch into the pending ones; none: there is nothing that may be recycled. */
 void sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 	sfs_release_block_fn release, void *arg);
-/* The root is durable: pending ones may be written. */
+/* Call when the root is durable: the oldest `count` pending positions become ready. */
 void sfs_frontier_release_pending(struct sfs_frontier *f, uint32_t count);
 /* Next block to write, SFS_NONE: none ready. */
 uint32_t sfs_frontier_take(
 	struct sfs_frontier *f, const struct sfs_table *t, uint64_t *generation);
-/* All blocks before it have been taken. */
+/* The position before which all blocks have been taken. */
 uint64_t sfs_frontier_position(const struct sfs_frontier *f);
-/* Everything before position is on the device. */
+/* Call when everything before the position is on the device. */
 void sfs_frontier_set_durable(
 	struct sfs_frontier *f, const struct sfs_table *t, uint64_t position);
 uint64_t sfs_frontier_limit(const struct sfs_frontier *f);

@@ -4,9 +4,10 @@
 /* ---- slots of shared memory ---- */
 
 /*
- * Slots of shared memory hold blocks while they are filled and, until the slot is needed again,
- * after. A slot may be taken from a block when all its bytes have been written: of a sealed block,
- * or of an idle stream's open one, which goes on later in another slot from its next sector on.
+ * Slots of shared memory hold blocks while they are filled and, until the slot is needed
+ * again, after. A slot may be taken from a block when all its bytes have been written. The
+ * block may be sealed, or the open block of an idle stream, which continues later in
+ * another slot, from its next sector on.
  */
 static bool
 tail_clean(const struct sfs_tail *tail)
@@ -40,9 +41,9 @@ sfs_slot_release(struct sfs *sfs, uint32_t slot)
 }
 
 /*
- * Writes out the open blocks that were not appended to for longest, a quarter of the slots. Not
- * where so many sealed blocks are on their way out: each gives its slot back without a sector's end
- * being padded.
+ * Writes out the open blocks that were not appended to for longest, a quarter of the slots.
+ * Does nothing if as many sealed blocks are being written: their slots become free without
+ * padding.
  */
 static bool
 write_idle_tails(struct sfs *sfs)
@@ -94,7 +95,7 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 	return SFS_NONE;
 }
 
-/* Gives the stream's open block a slot, from the bytes on that the device does not have yet. */
+/* Gives the stream's open block a slot for the bytes that are not on the device yet. */
 int
 sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
@@ -178,10 +179,7 @@ put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
 	sfs_map_entry_encode(&m, to);
 }
 
-/*
- * The map of the interval that ends at block; returns its bytes, whole sectors. A repair has no
- * late ones.
- */
+/* A repair has no writer, and so no late entries. */
 size_t
 sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf)
 {
@@ -259,7 +257,7 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 	if (sfs_shm_create(
 		    &sfs->shm, &sfs->root, bytes, sfs_first_disk(sfs)->fd >= 0, err) < 0)
 		return -1;
-	/* a slot may have some under way, as it is written as it fills; and roots, syncs, maps */
+	/* several writes of a slot may be under way; plus roots, syncs and maps */
 	uint32_t requests =
 		sfs->shm.slots * (6 + size / SFS_BLOCK_DEFAULT) + 4 * SFS_DEVICES_MAX;
 	w->sealed_after_map_room =
@@ -287,7 +285,7 @@ note_late(struct sfs *sfs, uint32_t block)
 {
 	struct sfs_writer *w = sfs->w;
 	struct sfs_entry *e = &sfs->table.entry[block];
-	/* no room: recovery then asks the header of the stream's next block */
+	/* without room, recovery reads the header of the stream's next block instead */
 	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) &&
 		w->sealed_after_map_count < w->sealed_after_map_room)
 		w->sealed_after_map[w->sealed_after_map_count++] = block;
@@ -307,7 +305,7 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	const struct sfs_root *r = &sfs->root;
-	uint64_t newest = 0; /* of what does not lie in the range that was passed */
+	uint64_t newest = 0; /* newest generation outside the range that was passed */
 	for (uint32_t b = 0; b < r->blocks; b++) {
 		const struct sfs_entry *e = &sfs->table.entry[b];
 		uint64_t behind = (r->frontier + r->blocks -
@@ -339,8 +337,8 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 }
 
 /*
- * After recovery: the frontier goes on behind the newest block; what recovery found is made
- * durable, then a root that the first batch of blocks may be written under.
+ * After recovery: the frontier continues behind the newest block. What recovery found is
+ * made durable, then a root after which the first batch of blocks may be written.
  */
 static int
 start_frontier(struct sfs *sfs, struct pr_error *err)
@@ -433,7 +431,9 @@ await_block(struct sfs *sfs, struct pr_error *err)
 	return rc < 0 || f->ready > 0 ? rc : full(err);
 }
 
-/* The stream's next block; maps that the frontier comes by are written on the way. */
+/*
+ * Begins the stream's next block, and writes the maps that the frontier reaches on the way.
+ */
 int
 sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
@@ -456,7 +456,7 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 			break;
 		if (write_map(sfs, block, generation, err) < 0)
 			return SFS_ERROR;
-		/* once round, and nothing but maps: the next append tries again */
+		/* a whole lap with nothing but maps: the next append tries again */
 		if (maps-- == 0)
 			return full(err);
 	}
@@ -479,7 +479,7 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	struct sfs_tail *tail = &w->tail[stream];
 	if (tail->block == SFS_NONE)
 		return 0;
-	/* nothing comes behind it in the block: the device's own sector will do */
+	/* no record follows in the block, so padding to the device's sector is enough */
 	uint32_t sector = sfs_locate(sfs, tail->block).disk->sector;
 	if (!sfs_tail_submit(sfs, stream, sector ? sector : SFS_SECTOR))
 		return pr_error_set(err, "%s", w->error.text);

@@ -10,7 +10,7 @@
 #include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"
 
-/* The `packrack` command: a table of subcommands, each with one exit. */
+/* The `packrack` command: a table of subcommands, and the exit statuses of all of them. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTIAL = 3 };
 #define CLI_STATUSES                                                                       \
 	"Exit status: 0 done and complete, 1 failed, 2 bad usage, 3 done in part or "      \
@@ -58,7 +58,7 @@ struct cli_rule {
 	cli_check((const struct cli_rule[]){__VA_ARGS__, {false, NULL}}, err)
 int cli_check(const struct cli_rule *rules, struct pr_error *err);
 
-/* Of --json and --keyvalue. */
+/* The form that --json and --keyvalue choose. */
 enum render_form cli_form(bool json, bool keyvalue);
 /* Where standard output gets figures as data, in a list if it has a name; NULL: it gets text for people. */
 struct render *cli_render(bool json, bool keyvalue, const char *list);
@@ -79,7 +79,7 @@ struct cli_connection {
 	char *key;
 };
 
-/* Rows of option tables; member: of PR_VALUES; what: the program, as the help calls it. */
+/* Rows of option tables. member: of PR_VALUES. what: the help text. */
 #define CLI_MERGER_OPTION(member, what)                                                    \
 	PR_OPT_STRING(member, "merger", 'm', "ENDPOINT", what,                             \
 		.def_note = "$PACKRACK_MERGER, or the local one")
@@ -96,7 +96,7 @@ struct cli_connection {
 		"@SECONDS, "                                                               \
 		"now (local time if without a zone)"),                                     \
 		PR_OPT_TIME(at until, "until", 'U', "TIME", "up to and including TIME")
-/* How figures are printed; at: where the two bool are, as `query.`. */
+/* How figures are printed. at: prefix of the two bool members, such as `query.` */
 #define CLI_FORM_OPTIONS(at)                                                               \
 	PR_OPT_FLAG(at json, "json", 0, "print JSON"),                                     \
 		PR_OPT_FLAG(at keyvalue, "keyvalue", 0, "print lines of key=value")

@@ -9,9 +9,10 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * One renderer: commands say start, field, end; text for people, key=value for tests and scripts,
- * and JSON implement it. Within a list, names are for the reader of text only. Short of memory, it
- * prints what it has and render_end says so.
+ * One renderer with three forms: text for people, key=value for tests and scripts, JSON. A
+ * command calls it to begin, for each field, and to end. Items of a list have numbers in
+ * key=value, and no name in JSON. Without memory it prints what it has, and render_end
+ * returns -1.
  */
 enum render_form { RENDER_TEXT, RENDER_KEYVALUE, RENDER_JSON };
 struct render;
@@ -39,12 +40,13 @@ void render_time(struct render *r, const char *name, int64_t value);
 /* 16 hex digits; a string in JSON, as it is a name and no quantity. */
 void render_epoch(struct render *r, const char *name, uint64_t value);
 
-/* JSON text that another program gave: put in as it is, or as a string when it is none. */
+/* JSON text of another program: inserted as it is, or as a string if it is not JSON. */
 void render_json(struct render *r, const char *name, const char *text);
 
 /*
- * All fields of a message, as an object, by its descriptor: a new field is shown by itself. Numbers with a
- * sign are times; named values (Value) become fields of their own; render.c lists what is shown otherwise.
+ * All fields of a message, as an object, by its descriptor: a new field needs no code here.
+ * Signed numbers are times; named values (Value) become fields of their own; render.c lists
+ * the exceptions.
  * render_fields does not open the object. list: an array of pointers to messages of one type.
  */
 void render_message(struct render *r, const char *name, const ProtobufCMessage *message);

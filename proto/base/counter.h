@@ -43,8 +43,9 @@ enum pr_counter_unit {
 };
 
 /*
- * One figure of a program: its row is all that status, metrics, and by them the command line and the console
- * need. The number stands in a struct of the program: a pr_counter, or a number of 1, 4 or 8 bytes.
+ * One number of a program. Its row has everything that status and metrics need, and through
+ * these the command line and the console. The number is in a struct of the program: a
+ * pr_counter, or a number of 1, 4 or 8 bytes.
  */
 struct pr_counter_row {
 	size_t offset, size;

@@ -3,9 +3,9 @@
 #define PR_BASE_ERROR_H
 
 /*
- * Errors that travel: a library fills the text and returns -1; only a main prints it.
- * One clear line: what went wrong, where, how to mend it. No trailing newline.
- * All functions keep errno.
+ * Errors that travel: a library fills the text and returns -1; only a main prints it. One
+ * clear line: what went wrong, where, how to fix it. No trailing newline. All functions
+ * keep errno.
  */
 struct pr_error {
 	char text[512];

@@ -101,7 +101,10 @@ pr_field_table_store(struct pr_writer *w, const void *from,
 	return true;
 }
 
-/* Made twice, so that no field asks for the order: volumes have tens of thousands of entries. */
+/*
+ * Compiled once for each byte order, so that no field tests it: volumes have tens of
+ * thousands of entries.
+ */
 static inline __attribute__((always_inline)) bool
 load_all(struct pr_cursor *c, uint8_t *to, const struct pr_field_table *fields, bool big)
 {

@@ -52,7 +52,10 @@ struct pr_field_table {
 /* false: no room, or a name that the format cannot hold. */
 PR_MUST_USE bool pr_field_table_store(struct pr_writer *w, const void *from,
 	const struct pr_field_table *fields, enum pr_order order);
-/* false: too short, a bool that is none, a bad name. Members not in the table stay as they are. */
+/*
+ * false: too short, a bool that is neither 0 nor 1, a bad name. Members not in the table
+ * stay as they are.
+ */
 PR_MUST_USE bool pr_field_table_load(struct pr_cursor *c, void *to,
 	const struct pr_field_table *fields, enum pr_order order);
 

@@ -29,7 +29,10 @@ open_parent(const char *path)
 	return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Root looks after the keys of a daemon's user: those of the directory's owner are good enough. */
+/*
+ * True if the owner is us or root; for root also the owner of the directory, because root
+ * manages the keys of a daemon's user.
+ */
 static bool
 owner_good(const char *path, uid_t owner)
 {

@@ -9,8 +9,9 @@
 #include "proto/base/error.h"
 
 /*
- * Key files as text. Type, owner and mode of what was opened are checked: a file must belong to us or
- * root (to root: or to the owner of its directory), and others may not write it.
+ * Key files as text. Type, owner and mode of what was opened are checked: a file must
+ * belong to our user or to root, and others may not write it. If we are root, it may also
+ * belong to the owner of its directory.
  */
 
 /*
@@ -27,8 +28,9 @@ void pr_keyfile_free(char *text);
 int pr_keydir_check(const char *path, struct pr_error *err);
 
 /*
- * Writes a file whole or not at all, durable: beside it, then renamed. replace: it may be there. It
- * belongs to the owner of its directory, so that root can keep the keys of a daemon's user.
+ * Writes a file as a whole or not at all, and makes it durable: writes a new file beside
+ * it, then renames that. replace: the file may exist. The file belongs to the owner of its
+ * directory, so that root can keep the keys of a daemon's user.
  */
 int pr_keyfile_write(const char *path, mode_t mode, const char *text, bool replace,
 	struct pr_error *err);

@@ -123,7 +123,10 @@ pr_log_open(const char *program, enum pr_log_level level)
 
 	log_program = program;
 	log_level = level;
-	/* The variable is inherited by children whose stderr is elsewhere: it names device and inode. */
+	/*
+	 * Children inherit the variable even if their stderr is elsewhere: so compares
+	 * device and inode.
+	 */
 	log_journal = stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
 		      fstat(STDERR_FILENO, &st) == 0 && st.st_dev == (dev_t)dev &&
 		      st.st_ino == (ino_t)ino;
@@ -141,7 +144,9 @@ say(const struct pr_log_line *line)
 	char bytes[PR_LOG_LINE_MAX];
 	size_t len = pr_log_line_put(bytes, line, log_format, log_journal);
 
-	/* one write a line, so that threads' lines do not mix; a lost line has nowhere to go */
+	/*
+	 * one write a line, so that threads' lines do not mix; an error cannot be reported
+	 */
 	if (write(STDERR_FILENO, bytes, len) < 0)
 		return;
 }

@@ -6,18 +6,20 @@
 #include <stdint.h>
 
 /*
- * A daemon's log lines, to stderr. Thread-safe; one write a line. What other machines sent cannot forge
- * a line: control characters are replaced, and what is no UTF-8 in JSON.
+ * A daemon's log lines, to stderr. Thread-safe; one write a line. Text from other machines
+ * cannot forge a line: control characters are replaced, and in JSON also bytes that are not
+ * UTF-8.
  *   auto   "PROGRAM: level: text"
  *   text   "TIME level PROGRAM WHERE: text key=value ..."
  *   json   {"time", "level", "program", "where", "what", and the fields}, one object a line
- * Where stderr is systemd's journal, a line begins with its priority, "<6>", and auto is the text alone.
+ * Where stderr is systemd's journal, a line begins with its priority, "<6>", and auto is
+ * the text alone.
  */
 enum pr_log_level { PR_LOG_ERROR, PR_LOG_WARNING, PR_LOG_INFO, PR_LOG_DEBUG };
 enum pr_log_format { PR_LOG_AUTO, PR_LOG_TEXT, PR_LOG_JSON };
 extern const char *const pr_log_formats[]; /* their names, for an option; ends with NULL */
 
-/* What a line is about, for those who search: {"node", name}. */
+/* A field to search lines by, as {"node", name}. */
 struct pr_log_field {
 	const char *name, *text;
 };
@@ -25,13 +27,13 @@ struct pr_log_field {
 
 /* Call once before threads start. program is kept, not copied. */
 void pr_log_open(const char *program, enum pr_log_level level);
-void pr_log_set_format(enum pr_log_format format); /* the same; auto without it */
+void pr_log_set_format(enum pr_log_format format); /* the same; default: auto */
 
 /* file: the source's, for `where`. fields: ends with a NULL name; or NULL. */
 void pr_log_at(enum pr_log_level level, const char *file, const struct pr_log_field *fields,
 	const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The last words of a program that cannot go on: "PROGRAM: text" in format auto. */
+/* Logs the error with which a program ends: "PROGRAM: text" in format auto. */
 void pr_log_last(const char *program, const char *text);
 
 #define pr_log(level, ...) pr_log_at(level, __FILE__, NULL, __VA_ARGS__)
@@ -55,10 +57,13 @@ struct pr_log_line {
 	const struct pr_log_field *fields; /* or NULL */
 };
 
-/* One write of so much is never mixed with another's, on a pipe as well. */
+/* A write of up to this many bytes is never mixed with another, not even on a pipe. */
 #define PR_LOG_LINE_MAX 4096
 
-/* Its length, newline and all. What does not fit is cut, and the line still ends as it should. */
+/*
+ * Returns the length, with the newline. What does not fit is cut; the line still ends
+ * correctly.
+ */
 size_t pr_log_line_put(char out[PR_LOG_LINE_MAX], const struct pr_log_line *line,
 	enum pr_log_format format, int journal);
 

@@ -51,7 +51,10 @@ on_watchdog(void *arg)
 	pr_notify("WATCHDOG=1");
 }
 
-/* systemd restarts a service whose loop stands still: twice as often as it asks for, as sd_watchdog_enabled(3) says. */
+/*
+ * systemd restarts a service whose loop no longer reports. Reports twice as often as
+ * required, as sd_watchdog_enabled(3) advises.
+ */
 static int
 add_watchdog(struct pr_loop *loop, struct pr_error *err)
 {
@@ -65,7 +68,7 @@ add_watchdog(struct pr_loop *loop, struct pr_error *err)
 	return loop->watchdog ? 0 : pr_error_prefix(err, "systemd's watchdog");
 }
 
-/* Its own words would be lines of no format. */
+/* libevent's own lines would not have the format of the log. */
 static void
 on_libevent(int severity, const char *text)
 {
@@ -213,7 +216,7 @@ pr_timer_destroy(struct pr_timer **timer)
 	free(t);
 }
 
-/* A daemon must not fail because its supervisor does not listen: errors are left alone. */
+/* Ignores errors: a daemon must not fail because its supervisor does not listen. */
 void
 pr_notify(const char *state)
 {

@@ -11,9 +11,10 @@ struct event_base;
 struct event;
 
 /*
- * libevent's base with a daemon's signals as events: SIGTERM and SIGINT call stop (a second one
- * ends the loop at once), SIGHUP calls reload, SIGPIPE is ignored. Nothing runs in handlers.
- * Where systemd watches (WATCHDOG_USEC), the loop tells it that it turns.
+ * libevent's base with a daemon's signals as events: SIGTERM and SIGINT call stop (a second
+ * one ends the loop at once), SIGHUP calls reload, SIGPIPE is ignored. Nothing runs in
+ * handlers. If systemd's watchdog is on (WATCHDOG_USEC), the loop reports to it that it is
+ * running.
  */
 struct pr_loop;
 
@@ -33,7 +34,7 @@ void pr_loop_break(struct pr_loop *loop); /* any thread, also before the run */
 struct pr_timer;
 struct pr_timer *pr_timer_create(struct pr_loop *loop, int64_t every_ns,
 	void (*call)(void *arg), void *arg, struct pr_error *err);
-/* From now on so often, first so long from now. -1: no memory. */
+/* Sets a new period; the next call comes after every_ns. -1: no memory. */
 int pr_timer_every(struct pr_timer *timer, int64_t every_ns);
 void pr_timer_destroy(struct pr_timer **timer);
 

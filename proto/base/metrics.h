@@ -8,9 +8,10 @@
 #include "proto/base/counter.h"
 
 /*
- * What a program measures as Prometheus reads it: text exposition format 0.0.4, made from the program's
- * tables of counters; packrack-metrics(7) describes each metric. A page is one answer to a scrape: first
- * values are put in (cheap: the packets' programs do that), then it is written out.
+ * What a program measures as Prometheus reads it: text exposition format 0.0.4, made from
+ * the program's tables of counters; packrack-metrics(7) describes each metric. A page is
+ * one answer to a scrape. First the program puts its values in, which is cheap; then the
+ * page is written out.
  */
 struct pr_metrics_page;
 struct pr_metrics_page *pr_metrics_page_create(void); /* NULL: no memory */
@@ -32,10 +33,14 @@ void pr_metrics_labels(
 /* The table's numbers. prefix: what its metrics' names begin with. prefix and rows: kept, not copied. */
 void pr_metrics_table(
 	struct pr_metrics_page *page, const char *prefix, struct pr_counter_table table);
-/* 1 for the state of `states` that this is, 0 for the others. states: kept, ends with NULL. */
+/*
+ * A sample for each of `states`: 1 if it is `state`, else 0. states: kept, ends with NULL.
+ */
 void pr_metrics_states(struct pr_metrics_page *page, const char *prefix,
 	const struct pr_counter_row *row, const char *const states[], const char *state);
-/* What the process takes: processor time, memory, files, since when it runs. Any thread. */
+/*
+ * The metrics of the process: processor time, memory, open files, start time. Any thread.
+ */
 void pr_metrics_process(struct pr_metrics_page *page);
 
 /* The page as text, from malloc; NULL: no memory, also when it ran out while values were put in. */

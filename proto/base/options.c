@@ -448,7 +448,10 @@ collect_names(const struct pr_cmdline *program, struct names *n)
 		add_option(n, &builtins[i]);
 }
 
-/* getopt_long found `c` to be wrong. It takes a unique beginning of a name for the name. */
+/*
+ * Error text for a wrong option. c: from getopt_long, which accepts a unique prefix of a
+ * name.
+ */
 static int
 bad_option(const struct parser *p, const struct names *n, int c, const char *word)
 {
@@ -558,7 +561,7 @@ pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char 
 
 enum { HELP_WIDTH = 80, FLAGS_WIDTH = 28 };
 
-/* The value that the program will use if the option is not given; "": none that is worth a word. */
+/* The value that the program uses if the option is not given; "": nothing to show. */
 static const char *
 default_text(const struct pr_option *option, void *values, char *buf, size_t size)
 {

@@ -16,8 +16,9 @@
  * section. Order of precedence: defaults, file, flags. A list given by flags replaces the list of
  * the file, and that one replaces the default.
  *
- * The file has a section for each program, and `link NAME`, `class NAME`, `watch NAME` for others
- * to read. Lines start anywhere, `#` and `;` begin comments, a line has at most 64 KiB.
+ * The file has a section for each program. Sections `link NAME`, `class NAME` and `watch
+ * NAME` are accepted, and left to other programs. Lines may be indented, `#` and `;` begin
+ * comments, a line has at most 64 KiB.
  *
  * A table is written with the macros below, one row an option:
  *
@@ -97,8 +98,9 @@ struct pr_cmdline {
 #define PR_OPTIONS(table) .options = table, .option_count = PR_COUNT(table)
 
 /*
- * Parses argv into values, which hold the defaults of options without one in the table (zeroed:
- * none). --help, --version and --config FILE need no row; without --config the default file is
+ * Parses argv into values. On entry, values has the defaults of options that have none in
+ * the table (zeroed: no default). --help, --version and --config FILE need no row; without
+ * --config the default file is
  * read if it exists. Flags may follow operands unless stop_at_operand; "--" always ends them.
  * argv is put in order, flags first, and *operand is the index of the first operand; operand
  * NULL: operands are refused. Returns 0; 1 when help or version was printed (exit 0); -1 on bad

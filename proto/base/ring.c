@@ -15,14 +15,16 @@
  * Positions count bytes for ever and are taken modulo size. A record is a header (its length)
  * and its bytes, padded to 8. A record that does not fit before the end of the memory leaves a
  * WRAP header there and starts at 0; as everything is a multiple of 8, there is always room for one.
- * Each side keeps its own position and a copy of the other's last known, on cache lines of its
- * own: the lines that both touch move only when a side runs into the copy, or once a batch.
+ * Each side keeps its own position, and the other side's as it was last read, on cache
+ * lines of its own. Lines that both sides touch move between CPUs only when a side reaches
+ * that old position, or once a batch.
  */
 enum { HEADER = sizeof(uint64_t), LINE = 64, SIZE_MIN_RING = 64 << 10 };
 /*
- * A producer that finds the ring empty so far from its start leaves the rest out and begins again there:
- * as long as the consumer keeps up, what both touch stays in the caches. It can only happen again when the
- * consumer has passed the gap, so one is remembered.
+ * If the ring is empty and the producer is at least this far from the start, the producer
+ * skips the rest and goes on at the start. While the consumer keeps up, the memory that
+ * both touch then stays in the caches. This happens again only after the consumer has
+ * passed the gap, so one gap is remembered.
  */
 #define REWIND ((uint64_t)512 << 10)
 #define WRAP UINT64_MAX
@@ -37,7 +39,7 @@ struct pr_ring {
 	uint64_t reserved; /* where the reserved record's header goes */
 	uint64_t tail_seen;
 	uint64_t head_told; /* what `published` holds */
-	uint64_t wake_at; /* bytes not read that wake the consumer; its own setting */
+	uint64_t wake_at; /* unread bytes at which to wake the consumer, which sets this */
 	bool rewound; /* the reserved record's header goes to the start */
 
 	/* the consumer's */
@@ -132,7 +134,7 @@ bytes_between(const struct pr_ring *ring, uint64_t from, uint64_t to)
 	return from <= left && right <= to ? to - from - (right - left) : to - from;
 }
 
-/* What lies before it may be overwritten: it was given back, or left out. */
+/* The lowest position to keep: what lies before it was given back or skipped. */
 static uint64_t
 oldest_held(struct pr_ring *ring)
 {
@@ -205,8 +207,8 @@ pr_ring_publish(struct pr_ring *ring)
 }
 
 /*
- * Only here, after a sleep, is the eventfd emptied, and the records are looked for afterwards:
- * with rings that share it, one ring's emptying cannot lose another's wake.
+ * The eventfd is emptied only here, after a sleep, and then records are looked for. So
+ * rings that share an eventfd cannot lose each other's wake-ups.
  */
 static void
 ring_disarm(struct pr_ring *ring)

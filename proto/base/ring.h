@@ -41,8 +41,9 @@ void pr_ring_release_before(struct pr_ring *ring, const void *rec);
 bool pr_ring_arm(struct pr_ring *ring);
 int pr_ring_fd(const struct pr_ring *ring);
 /*
- * A consumer that looks now and then by itself is only woken for so many bytes (0, the default: for any):
- * a wake-up costs as much as many records do. Before threads start.
+ * For consumers that also look by themselves: wakes only for this many bytes (0, the
+ * default: for any), because a wake-up costs as much as many records. Call before threads
+ * start.
  */
 void pr_ring_wake_above(struct pr_ring *ring, size_t bytes);
 /* Let all rings of one consumer share an eventfd: call before threads start. */

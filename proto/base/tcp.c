@@ -17,7 +17,7 @@ struct place {
 	char port[8];
 };
 
-/* host and port as they stand in text; false: it does not look like a place. */
+/* Splits text into host and port; false: it does not have the form of an address. */
 static bool
 split(const char *text, struct place *out)
 {
@@ -60,7 +60,7 @@ resolve(const char *text, struct pr_error *err)
 		getaddrinfo(place.host, place.port, &hints, &list) == 0)
 		return list;
 	pr_error_set(err,
-		"'%.100s' is no place to listen: write PORT, 127.0.0.1:PORT or [::1]:PORT",
+		"'%.100s' is not an address: give PORT, 127.0.0.1:PORT or [::1]:PORT",
 		text);
 	return NULL;
 }

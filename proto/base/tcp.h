@@ -7,11 +7,12 @@
 #include "proto/base/error.h"
 
 /*
- * A place to listen: ADDRESS:PORT, [ADDRESS6]:PORT, or PORT alone and localhost:PORT, which are on
- * 127.0.0.1. Addresses are numbers; other names are not resolved. Port 0: the kernel chooses one.
+ * An address to listen on: ADDRESS:PORT, [ADDRESS6]:PORT, or PORT alone and localhost:PORT,
+ * which are on 127.0.0.1. Addresses are numbers; other names are not resolved. Port 0: the
+ * kernel chooses one.
  */
 
-/* -1: text is no such place. *loopback: only this machine can reach it. */
+/* -1: text is not such an address. *loopback: only this machine can reach it. */
 int pr_tcp_check(const char *text, bool *loopback, struct pr_error *err);
 /* A listening socket, close-on-exec, blocking; -1. */
 int pr_tcp_listen(const char *text, struct pr_error *err);

@@ -12,7 +12,7 @@
 	snprintf(array, sizeof(array) + 0 * (&(array) == (char(*)[sizeof(array)])0),       \
 		__VA_ARGS__)
 
-/* Strings of their own memory; zeroed is empty. */
+/* A list of strings, each in memory of its own; zeroed is empty. */
 struct pr_string_list {
 	char **items;
 	size_t count;
@@ -21,7 +21,7 @@ struct pr_string_list {
 /* Adds the first len bytes of text. -1: no memory. */
 int pr_string_list_add(
 	struct pr_string_list *list, const char *text, size_t len, struct pr_error *err);
-/* Adds what stands between the commas of each item of `from`; nothing between two is no item. */
+/* Splits each item of `from` at its commas, and adds the parts that are not empty. */
 int pr_string_list_split(struct pr_string_list *list, const struct pr_string_list *from,
 	struct pr_error *err);
 void pr_string_list_clear(struct pr_string_list *list);
@@ -30,14 +30,15 @@ void pr_string_list_clear(struct pr_string_list *list);
 struct pr_text {
 	char *at;
 	size_t len, room;
-	bool full; /* nothing more goes in: no second half after a gap */
+	bool full; /* something did not fit; nothing more is added, so no gap */
 };
 
 void pr_text_put(struct pr_text *o, const char *text, size_t len);
 void pr_text_puts(struct pr_text *o, const char *text);
 /*
- * As the inside of a string of JSON, or of Prometheus. What is no UTF-8, and control characters, become "?".
- * Needs no memory, of which there may be none just when we speak.
+ * Adds s as the inside of a string of JSON or Prometheus. Control characters, and bytes
+ * that are not UTF-8, become "?". Allocates no memory: there may be none just when an error
+ * is logged.
  */
 void pr_text_put_escaped(struct pr_text *o, const char *s);
 /* The same in quotes; what does not fit is left out, but not the quotes. */

@@ -21,7 +21,7 @@ struct pr_capture_options {
 	bool both; /* also what this machine sends; else incoming frames only */
 };
 
-/* A frame waits at most so long in the kernel's ring before it can be taken. */
+/* Longest time that a frame waits in the kernel's ring before it can be taken. */
 #define PR_CAPTURE_BLOCK_MS 10
 
 struct pr_capture *pr_capture_open(
@@ -35,8 +35,8 @@ int pr_capture_filter(struct pr_capture *c, const char *filter, struct pr_error 
 typedef void (*pr_capture_call)(
 	void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len);
 /*
- * Passes the frames that have come to call, `most` at most. Does not wait. Returns how many; -1: the
- * interface has failed, or is gone.
+ * Passes the frames that have come, up to `most`, to `call`. Does not wait. Returns their
+ * number; -1: the interface has failed, or is gone.
  */
 int pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg,
 	struct pr_error *err);

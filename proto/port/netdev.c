@@ -85,7 +85,7 @@ pr_netdev_check(const struct pr_netdev *dev, struct pr_error *err)
 {
 	if (!dev->ethernet)
 		return pr_error_set(
-			err, "%s is no Ethernet interface: choose another", dev->name);
+			err, "%s is not an Ethernet interface: choose another", dev->name);
 	if (!dev->up)
 		return pr_error_set(
 			err, "%s is down: 'ip link set %s up' first", dev->name, dev->name);
@@ -173,7 +173,7 @@ tc_drop(struct pr_netdev *dev, struct pr_error *err)
 static const struct {
 	const char *name;
 	uint32_t get, set;
-	uint32_t flag; /* of those that share one word */
+	uint32_t flag; /* bit of the offload in a shared word; 0: own word */
 } offloads[PR_NETDEV_OFFLOADS] = {
 	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0},
 	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO},
@@ -337,7 +337,10 @@ pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 	struct blink *b;
 	pthread_t thread;
 
-	/* Asked of the driver's name: virtual interfaces have no LED, and some accept the command. */
+	/*
+	 * Checks the driver's name: virtual interfaces have no LED, but some accept the
+	 * command.
+	 */
 	if (pr_netdev_ethtool(name, &info) < 0 || !strcmp(info.driver, "veth") ||
 		!strcmp(info.driver, "bridge") || !strcmp(info.driver, "tun"))
 		return pr_error_set(err, "%s: the card has no LED to blink", name);

@@ -9,9 +9,9 @@
 #include "proto/base/error.h"
 
 /*
- * Network interfaces that packrack is given: looked at, prepared for capture, restored at exit.
- * Frames for a node carry its own MAC, so its kernel would accept them as its own: everything is
- * dropped at clsact ingress, which lies behind the packet sockets.
+ * Network interfaces: reads their properties, prepares them for capture, restores them at
+ * exit. Frames for a node carry its own MAC, so its kernel would accept them as its own:
+ * everything is dropped at clsact ingress, which lies behind the packet sockets.
  */
 #define PR_NETDEV_OFFLOADS 4
 
@@ -29,7 +29,9 @@ struct pr_netdev {
 	bool changed_offload[PR_NETDEV_OFFLOADS];
 };
 
-/* Reads what the interface is; changes nothing. -1: there is no such interface. */
+/*
+ * Reads the properties of the interface; changes nothing. -1: there is no such interface.
+ */
 int pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err);
 
 /* -1 unless it is an Ethernet interface that is up; the text says what to do. */
@@ -45,13 +47,16 @@ void pr_netdev_prepare(struct pr_netdev *dev);
 /* Undoes what prepare has changed. An interface that has gone meanwhile is no error. */
 void pr_netdev_restore(struct pr_netdev *dev);
 
-/* An ioctl of an interface's name, and one of ethtool's commands (linux/ethtool.h). -1 and errno. */
+/*
+ * An ioctl by the name of an interface, and a command of ethtool (linux/ethtool.h). -1 and
+ * errno.
+ */
 int pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr);
 int pr_netdev_ethtool(const char *name, void *command);
 
 /*
- * Blinks the LED of the port for so many seconds (0: 10), from a thread of its own. -1: the card has
- * none, or it blinks already.
+ * Blinks the LED of the port for `seconds` (0: 10 s), from a thread of its own. -1: the
+ * card has none, or it blinks already.
  */
 int pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err);
 

@@ -158,7 +158,7 @@ pr_transmit_messages(
 		}
 		if (n < 0 && try_again(t, errno, &since))
 			continue;
-		/* What one frame is refused for says nothing of the interface. */
+		/* Errors of a single frame do not mean that the interface has failed. */
 		if (errno != EMSGSIZE && errno != EINVAL && errno != EAGAIN &&
 			errno != ENOBUFS && errno != ENOMEM)
 			t->trouble = errno;

@@ -11,13 +11,16 @@
 #include <unistd.h>
 
 /*
- * A frame's place is its own until the completion ring gives it back, as some drivers send from it
- * without copying. CHUNKS is more than an interface's queue holds; the places used last are used
- * first, being in the cache.
+ * A frame keeps its place until the completion ring gives the place back, because some
+ * drivers send from there without copying. CHUNKS is more than an interface's queue holds.
+ * The place used last is reused first: it is in the cache.
  */
 enum { CHUNKS = 1024, RING = 2048, CHUNK = PR_XDP_FRAME_MAX, BIND_TRIES = 20 };
 
-/* Newer than Debian 12's headers (Linux 6.18): frames sent in one call; 32 where there is none. */
+/*
+ * A socket option of Linux 6.18, not in Debian 12's headers: most frames sent in one call.
+ * Without the option 32 are sent.
+ */
 #ifndef XDP_MAX_TX_SKB_BUDGET
 #define XDP_MAX_TX_SKB_BUDGET 9
 #endif
@@ -193,9 +196,10 @@ withdraw(struct pr_xdp *x, uint32_t from)
 }
 
 /*
- * Has the kernel send what is between first and head, and gives how many went out. EBUSY: the
- * interface dropped the last one that the kernel took, whose place comes back as if it had left; if
- * that was the first of a call, the ring does not even say that it was taken.
+ * Makes the kernel send the frames from first to head; returns how many went out. EBUSY:
+ * the interface dropped the last frame that the kernel took; its place comes back as if it
+ * had been sent. If it was the first frame of a call, the ring does not show that it was
+ * taken.
  */
 static uint32_t
 kick(struct pr_xdp *x, uint32_t first)

@@ -8,10 +8,11 @@
 #include "proto/base/error.h"
 
 /*
- * Sending by an AF_XDP socket in copy mode, which any interface takes and no program is loaded for:
- * the kernel makes each packet out of memory that it knows already, and reads no message header,
- * vector or Ethernet header for it. Measured on a veth pair: 500 to 620 ns a frame, 690 to 730 by
- * sendmmsg. The kernel works only within pr_xdp_send, so frames keep their order. One thread.
+ * Sends by an AF_XDP socket in copy mode, which works on any interface and needs no BPF
+ * program. The kernel makes each packet from memory that is registered, so it need not read
+ * a message header, vector or Ethernet header. Measured on a veth pair: 500 to 620 ns a
+ * frame, 690 to 730 by sendmmsg. The kernel works only within pr_xdp_send, so frames keep
+ * their order. One thread.
  */
 struct pr_xdp;
 
@@ -19,16 +20,17 @@ struct pr_xdp;
 #define PR_XDP_FRAME_MAX 4096
 
 /*
- * Opens and binds queue 0 of the interface, of which there is one such socket at a time: one that a
- * program just ended has left is waited for, up to a second.
+ * Opens a socket and binds it to queue 0 of the interface. A queue has only one such
+ * socket: if a program has just ended, waits up to a second until its socket is gone.
  */
 struct pr_xdp *pr_xdp_open(
 	int ifindex, const char *ifname, int send_buffer, struct pr_error *err);
 void pr_xdp_close(struct pr_xdp **xdp);
 
 /*
- * As sendmmsg: how many frames went out, from the first on, or -1 with errno. ENOBUFS: the interface's
- * queue is full. What has not gone out is forgotten, and may be given again.
+ * As sendmmsg: how many frames went out, from the first on, or -1 with errno. ENOBUFS: the
+ * interface's queue is full. Frames that were not sent are removed from the ring; the
+ * caller may give them again.
  */
 int pr_xdp_send(struct pr_xdp *xdp, struct mmsghdr *msgs, unsigned count);
 

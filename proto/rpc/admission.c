@@ -54,7 +54,7 @@ pr_role_parse(const char *text)
 			if (strlen(names[i]) == len && !memcmp(names[i], text, len))
 				role = 1U << i;
 		if (len == 5 && !memcmp(text, "steer", 5))
-			role = PR_ROLE_OPERATE; /* what it was called before */
+			role = PR_ROLE_OPERATE; /* its old name */
 		roles |= role;
 		text += len;
 		if (!role || !*text)
@@ -102,7 +102,7 @@ struct frame {
 
 struct pr_zap {
 	void *socket;
-	int64_t said; /* monotonic: when a key was named last that is not enrolled */
+	int64_t said; /* monotonic: when an unknown key was last logged */
 	uint8_t said_key[PR_KEY_BYTES];
 	struct pr_zevent *zevent;
 	struct pr_enrolled *enrolled;
@@ -133,7 +133,10 @@ frame_is(const struct frame *frame, const char *text)
 	return frame->len == strlen(text) && !memcmp(frame->bytes, text, frame->len);
 }
 
-/* So that it can be enrolled, or its machine looked for. It tries again and again. */
+/*
+ * Logs an unknown key, so that it can be enrolled, or its machine found. Not each time: the
+ * client keeps trying.
+ */
 static void
 say_unknown(struct pr_zap *zap, const struct frame *address, const uint8_t *key)
 {

@@ -14,19 +14,19 @@
 enum pr_role {
 	PR_ROLE_NODE = 1, /* announce, send summaries and answers */
 	PR_ROLE_READ = 2, /* query, see status */
-	PR_ROLE_OPERATE = 4, /* the same, and command */
-	PR_ROLE_ALL = 7, /* all of them, and every peer of a server without keys */
+	PR_ROLE_OPERATE = 4, /* query, see status, and command */
+	PR_ROLE_ALL = 7, /* all roles; every peer of a server without keys */
 };
 
-/* "read", or several: "node,operate". 0: there is none of that name. */
+/* Parses "read", or several: "node,operate". 0: an unknown role. */
 unsigned pr_role_parse(const char *text);
-/* The other way round. */
+/* The text of a set of roles, as pr_role_parse takes it. */
 #define PR_ROLE_TEXT sizeof("node,read,operate")
 const char *pr_role_text(unsigned roles, char text[PR_ROLE_TEXT]);
 
 /*
- * The roles that may send a server this message. Those that are not in the table are for nodes only;
- * what only servers send is for nobody: 0.
+ * The roles that may send a server this message. A message that is not in the table is for
+ * nodes only. A message that only servers send is for no role: 0.
  */
 unsigned pr_roles_for(Packrack__Envelope__BodyCase body);
 
@@ -45,7 +45,10 @@ struct pr_zap *pr_zap_create(struct event_base *base, void *ctx, const char *dir
 	struct pr_enrolled **enrolled, struct pr_error *err);
 void pr_zap_destroy(struct pr_zap **zap);
 
-/* Inside proto/rpc: may this peer of a server send this? enrolled NULL: no keys, everybody may all. */
+/*
+ * Inside proto/rpc: checks what a peer may send. enrolled NULL: no keys, all may send
+ * everything.
+ */
 
 /* Fills in who the peer is, by the user id that the ZAP handler gave its messages. */
 void pr_admit_fill(

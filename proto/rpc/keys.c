@@ -60,7 +60,7 @@ take(const char *key, char out[PR_KEY_TEXT])
 	return 0;
 }
 
-/* The next line that begins with word, as its value; the rest of the text behind *rest. */
+/* Returns the value of the next line that begins with word; *rest: the text behind it. */
 static char *
 next_value(char **rest, const char *word)
 {
@@ -287,7 +287,7 @@ parse_key(const char *line, struct pr_enrolled_key *out)
 	       strlen(key) == PR_KEY_TEXT - 1 && zmq_z85_decode(out->key, key);
 }
 
-/* Who may come in is not known when it fails: nobody. */
+/* Loads the list. If that fails the list is empty: nobody is admitted. */
 static int
 load(struct pr_enrolled *e, struct pr_error *err)
 {
@@ -412,7 +412,10 @@ check_new(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
 	return 0;
 }
 
-/* Writes the file's lines but for the key of the name `without`, and then `added`; either may be NULL. */
+/*
+ * Writes the file's lines without the key named `without`, then `added`; either may be
+ * NULL.
+ */
 static int
 rewrite(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
 	const char *without, struct pr_error *err)

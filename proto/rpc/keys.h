@@ -24,13 +24,13 @@
 #define PR_KEY_BYTES 32
 #define PR_KEY_NAME_MAX 63
 #define PR_KEYS_DIR "/etc/packrack/keys"
-#define PR_KEYS_NONE "none" /* in place of a directory: go without */
+#define PR_KEYS_NONE "none" /* in place of a directory: no keys */
 
 struct pr_key_pair {
 	char secret[PR_KEY_TEXT], public[PR_KEY_TEXT];
 };
 
-/* DIR/NAME in malloc'd memory; NULL and err when there is none. */
+/* DIR/NAME in malloc'd memory; NULL and err: no memory. */
 char *pr_keys_path(const char *dir, const char *name, struct pr_error *err);
 
 /*
@@ -49,7 +49,10 @@ int pr_keys_load_public(const char *dir, char out[PR_KEY_TEXT], struct pr_error 
 const char *pr_key_text(const uint8_t key[PR_KEY_BYTES], char out[PR_KEY_TEXT]);
 /* "public-key Z85" or the key alone, as a file or a pipe has it. */
 int pr_keys_parse_public(const char *text, char out[PR_KEY_TEXT]);
-/* Of the server that listens at endpoint: the line that names it, else the one without an endpoint. */
+/*
+ * The key of the server at endpoint: from the line with this endpoint, else from the line
+ * without one.
+ */
 int pr_keys_load_server(
 	const char *dir, const char *endpoint, char out[PR_KEY_TEXT], struct pr_error *err);
 
@@ -72,7 +75,9 @@ void pr_enrolled_close(struct pr_enrolled **enrolled);
  */
 const struct pr_enrolled_key *pr_enrolled_find(
 	struct pr_enrolled *enrolled, const uint8_t key[PR_KEY_BYTES]);
-/* In the file's order; valid until the next call of any of these. NULL: no such one. */
+/*
+ * The key number `at` in the file's order; NULL: none. Valid until the next of these calls.
+ */
 const struct pr_enrolled_key *pr_enrolled_at(struct pr_enrolled *enrolled, size_t at);
 
 /* 1 to PR_KEY_NAME_MAX letters, digits, dots, dashes, underscores; begins with a letter or digit. */
@@ -85,7 +90,7 @@ bool pr_key_name_valid(const char *name);
  */
 int pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 	struct pr_error *err);
-/* *role: what it was. */
+/* *role: the role of the revoked key. */
 int pr_revoke(const char *dir, const char *name, unsigned *role, struct pr_error *err);
 
 #endif

@@ -5,9 +5,7 @@
 #include "proto/rpc/tally.h"
 #include "proto/wire/relation.h"
 
-/*
- * Sections: check (what bytes that protobuf takes may still not say), pack and unpack, copy and add.
- */
+/* Sections: check (rules beyond those of protobuf), pack and unpack, copy and add. */
 
 /* ---- check ---- */
 
@@ -39,7 +37,10 @@ check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error
 	return 0;
 }
 
-/* What a field may say: a number as such, a text, bytes or a list by its length. Negative numbers are above all. */
+/*
+ * Limits of fields: for numbers of the value; for texts, bytes and lists of the length. A
+ * negative number is above any limit.
+ */
 static const struct {
 	const ProtobufCMessageDescriptor *type;
 	const char *field;
@@ -72,7 +73,7 @@ static const struct {
 	{&packrack__command__descriptor, "seconds", 0, SECONDS_MAX},
 };
 
-/* The first of two fields is not above the second; or they are equal. */
+/* Pairs of fields: the first must not be above the second; equal: they must be equal. */
 static const struct {
 	const ProtobufCMessageDescriptor *type;
 	const char *first, *last;
@@ -161,7 +162,7 @@ check_numbers(const ProtobufCMessage *message, struct pr_error *err)
 	return 0;
 }
 
-/* ---- what limits and pairs cannot say, after they were checked ---- */
+/* ---- rules beyond limits and pairs; these were checked before ---- */
 
 static size_t
 count_instructions(Packrack__Program *const *programs, size_t count)
@@ -222,7 +223,7 @@ check_bits(const Packrack__Held *held, struct pr_error *err)
 	return 0;
 }
 
-/* By the descriptors, so that a text added to packrack.proto is checked without more ado. */
+/* Checks by descriptors: a new text field in packrack.proto is checked without new code. */
 static int
 check_message(const ProtobufCMessage *message, struct pr_error *err)
 {
@@ -276,8 +277,8 @@ pr_message_check(const Packrack__Envelope *env, struct pr_error *err)
 /* ---- pack and unpack ---- */
 
 /*
- * protobuf-c allocates as the bytes say, and two bytes make an empty sub-message of a hundred: the
- * budget bounds what a hostile message costs.
+ * protobuf-c allocates what a message demands, and two bytes on the wire make an empty
+ * sub-message of a hundred bytes. The budget bounds the memory of a hostile message.
  */
 static void *
 budget_alloc(void *arg, size_t size)
@@ -353,8 +354,9 @@ put_varint(uint8_t *at, uint64_t value)
 }
 
 /*
- * In an envelope of numbers and then a batch, which begins with its packets: the packets; head, which is all in
- * front of the batch; rest, which is all behind the packets. false: this is no such envelope.
+ * Finds the packets in an envelope of numbers and then a batch that begins with its
+ * packets. head: everything before the batch; rest: everything behind the packets. false:
+ * another envelope.
  */
 static bool
 find_packets(
@@ -401,7 +403,7 @@ unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 	}
 	if (!env || env->body_case != PACKRACK__ENVELOPE__BODY_BATCH)
 		return env;
-	if (env->batch->packets.len) { /* in an order that nobody of ours writes */
+	if (env->batch->packets.len) { /* not in the order that we write */
 		packrack__envelope__free_unpacked(env, NULL);
 		return NULL;
 	}
@@ -432,7 +434,7 @@ void
 pr_message_free(Packrack__Envelope **env)
 {
 	if (*env && (*env)->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
-		(*env)->batch->packets = (ProtobufCBinaryData){0}; /* not of its memory */
+		(*env)->batch->packets = (ProtobufCBinaryData){0}; /* they are borrowed */
 	if (*env)
 		packrack__envelope__free_unpacked(*env, NULL);
 	*env = NULL;
@@ -449,7 +451,9 @@ pr_message_name(const Packrack__Envelope *env)
 
 /* ---- copy and add ---- */
 
-/* How fields add up that are not plain sums. By default numbers are added, flags and times stay. */
+/*
+ * Fields whose sum is not a plain one. By default numbers are added, flags and times stay.
+ */
 enum add_rule { ADD_NONE, ADD_SUM, ADD_MAX, ADD_MIN };
 
 static const struct {
@@ -464,7 +468,7 @@ static const struct {
 	{&packrack__completeness__descriptor, "held_at_most", ADD_MAX},
 	/* counted for a whole epoch each time */
 	{&packrack__completeness__descriptor, "dropped_packets", ADD_MAX},
-	/* of one series, by several nodes: some hear later than others */
+	/* several nodes report one series, and some are behind */
 	{&packrack__ledger__descriptor, NULL, ADD_MAX},
 };
 

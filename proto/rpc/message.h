@@ -9,11 +9,11 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * Envelopes to bytes and back. Pure: no sockets, so that fuzzers can feed it. What unpack returns
- * can be trusted in form: a body is set, texts are short and hold no control bytes (newline and
- * tab pass in the longer ones: texts, errors, the logger's JSON), numbers fit the types that they
- * stand for, ranges are not inverted, bitmaps are as long as their stretch, and the whole took at
- * most PR_MESSAGE_MEMORY. Texts need not be UTF-8.
+ * Envelopes to bytes and back. Pure: no sockets, so that fuzzers can feed it. What unpack
+ * returns can be trusted in form: a body is set, texts are short and hold no control bytes
+ * (newline and tab pass in the longer ones: texts, errors, the logger's JSON), numbers fit
+ * the types that they stand for, ranges are not inverted, bitmaps are as long as their
+ * range, and the message took at most PR_MESSAGE_MEMORY. Texts need not be UTF-8.
  */
 #define PR_RPC_MESSAGE_MAX (4 * 1024 * 1024) /* bytes on the wire */
 #define PR_MESSAGE_MEMORY                                                                  \

@@ -9,13 +9,13 @@
 /* Rows that the option tables of all daemons have; member: of PR_VALUES. */
 #define PR_OPTION_METRICS(member)                                                          \
 	PR_OPT_STRING(                                                                     \
-		member, "metrics", 0, "ADDRESS:PORT", "serve figures to Prometheus here")
+		member, "metrics", 0, "ADDRESS:PORT", "serve metrics to Prometheus here")
 #define PR_OPTION_KEY(member)                                                              \
 	PR_OPT_STRING(member, "key-dir", 0, "DIR", "its key directory, or none",           \
 		.def_note = PR_KEYS_DIR ", if it has keys", .aliases = {"key"})
 #define PR_OPTION_LOG_FORMAT(member)                                                       \
 	PR_OPT_ENUM(member, "log-format", 0, "FORMAT", pr_log_formats,                     \
-		"of what is said on stderr: auto, text or json")
-#define PR_OPTION_VERBOSE(member) PR_OPT_FLAG(member, "verbose", 'v', "say more")
+		"format of log lines on stderr: auto, text or json")
+#define PR_OPTION_VERBOSE(member) PR_OPT_FLAG(member, "verbose", 'v', "log more")
 
 #endif

@@ -47,7 +47,7 @@ struct pr_rpc {
 
 /* ---- sending ---- */
 
-/* What a client was given to send before its connection stood. */
+/* Sends what a client queued before its connection was made. */
 static void
 flush_pending(void *arg)
 {
@@ -58,7 +58,7 @@ flush_pending(void *arg)
 	while (done < rpc->pending_count) {
 		struct pending *p = &rpc->pending[done++];
 		if (pr_rpc_send_buffer(rpc->socket, p->buf, p->len) < 0)
-			break; /* the connection went already: they are lost like any on it */
+			break; /* the connection is lost, with these messages */
 	}
 	for (; done < rpc->pending_count; done++)
 		free(rpc->pending[done].buf);
@@ -190,7 +190,7 @@ pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 	rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 	if (rc >= 0)
 		zmq_send(rpc->socket, "", 0, ZMQ_DONTWAIT);
-	else if (errno == EAGAIN) /* there, and slow */
+	else if (errno == EAGAIN) /* connected, only slow */
 		rc = 0;
 	pr_zevent_check(rpc->zevent);
 	return rc >= 0;
@@ -244,7 +244,7 @@ pr_rpc_keep(struct pr_rpc *rpc, ProtobufCBinaryData *part)
 		return NULL;
 	zmq_msg_init(kept);
 	zmq_msg_copy(kept, rpc->received);
-	/* a short message has its bytes in itself */
+	/* a short message has its bytes inline: they have moved */
 	part->data = (uint8_t *)zmq_msg_data(kept) +
 		     (part->data - (uint8_t *)zmq_msg_data(rpc->received));
 	return kept;

@@ -68,17 +68,21 @@ int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err);
 
 /*
- * In a callback: keeps the message that it has beyond its end. part, which lies in the message, is set to where it
- * lies then, until pr_rpc_release. NULL: no memory.
+ * Call in a callback: keeps the message that it was given until pr_rpc_release, and moves
+ * `part`, which lies in the message, to where its bytes lie then. NULL: no memory.
  */
 void *pr_rpc_keep(struct pr_rpc *rpc, ProtobufCBinaryData *part);
 void pr_rpc_release(void *kept);
-/* In a callback of from: sends the message that it has, as it is, to a peer of the server to. -1 as pr_rpc_send. */
+/*
+ * Call in a callback of `from`: sends the message that it was given, unchanged, to a peer
+ * of the server `to`. Returns as pr_rpc_send.
+ */
 int pr_rpc_pass_on(struct pr_rpc *from, struct pr_rpc *to, const struct pr_rpc_peer *peer);
 
 /*
- * Server: is the peer still there, and admitted? Sends it an empty message, which all receivers ignore.
- * A peer whose key was revoked is gone for all calls, and is told so in place of what was to be sent.
+ * Server: true if the peer is still there, and admitted. Sends it an empty message, which
+ * all receivers ignore. A peer whose key was revoked is gone for all calls; it is sent a
+ * Failure in place of the next message.
  */
 bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
 
@@ -90,7 +94,7 @@ bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
 int pr_rpc_ask(const char *endpoint, const char *keys, const Packrack__Envelope *env,
 	int64_t timeout_ns, Packrack__Envelope **reply, struct pr_error *err);
 
-/* Server: has the peer's key not been revoked? */
+/* Server: true unless the peer's key was revoked. */
 bool pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
 
 bool pr_rpc_peer_equal(const struct pr_rpc_peer *a, const struct pr_rpc_peer *b);
@@ -98,7 +102,10 @@ uint64_t pr_rpc_bad_messages(const struct pr_rpc *rpc);
 
 /* Refuses ipc paths over 107 bytes and unknown transports with a clear line. */
 int pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err);
-/* ipc: -1 when nobody listens on the socket, at once. Others: 0, only trying tells. */
+/*
+ * -1 at once if endpoint is an ipc socket on which nobody listens. 0 for other transports:
+ * only a request can tell.
+ */
 int pr_rpc_reachable(const char *endpoint, struct pr_error *err);
 
 #endif

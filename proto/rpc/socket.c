@@ -62,7 +62,7 @@ try_connect(const char *path)
 		return -1;
 	memcpy(address.sun_path, path, strlen(path));
 	rc = connect(fd, (struct sockaddr *)&address, sizeof(address));
-	if (rc < 0 && errno == EAGAIN) /* its backlog is full: it lives */
+	if (rc < 0 && errno == EAGAIN) /* a full backlog: somebody listens */
 		rc = 0;
 	saved = errno;
 	close(fd);
@@ -218,7 +218,10 @@ pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len)
 
 /* ---- in libevent ---- */
 
-/* What is at hand is taken in turns with the loop's other events, such as an interrupt. */
+/*
+ * Limits of one batch of messages; between batches the loop serves other events, such as
+ * signals.
+ */
 #define ZEVENT_BATCH 32
 #define ZEVENT_NS (10 * PR_NS_PER_MS)
 
@@ -345,8 +348,9 @@ pr_zevent_destroy(struct pr_zevent **zevent)
 		ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |    \
 		ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 /*
- * A server that cannot read our greeting, as it was made for another's key, hangs up without a word.
- * So does one that just ends: hence more than one.
+ * A server with another key than the one we have cannot read our greeting, and closes the
+ * connection without an error. A server that just ends does the same; so only several in a
+ * row count.
  */
 #define BROKEN_MAX 3
 

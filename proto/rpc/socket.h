@@ -4,7 +4,9 @@
 
 #include "proto/rpc/rpc.h"
 
-/* Inside proto/rpc: ZeroMQ sockets as we want them, in libevent, and what their connections do. */
+/*
+ * Inside proto/rpc: ZeroMQ sockets with our settings, in libevent, and their connections.
+ */
 
 /* ---- sockets ---- */
 
@@ -22,7 +24,7 @@ void *pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *ke
 int pr_socket_set(void *socket, int option, int value);
 /* 0: also when it cannot be had. */
 int pr_socket_get(void *socket, int option);
-/* Drops the frames that the last message has more. */
+/* Drops the remaining frames of the last message. */
 void pr_socket_drop_rest(void *socket);
 /* Hands buf (from malloc) over to ZeroMQ and sends it without blocking; -1 and errno. */
 int pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len);
@@ -32,9 +34,10 @@ int pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len);
 struct event_base;
 
 /*
- * A ZeroMQ socket in libevent; nothing else touches ZMQ_FD. That descriptor is edge-triggered and
- * tells of changes only: receive is called (one message each, without blocking) while the socket
- * has any, in batches between which the loop serves its other events.
+ * A ZeroMQ socket in libevent; nothing else touches ZMQ_FD. That descriptor is
+ * edge-triggered, so it reports changes only. receive is called while the socket has
+ * messages; each call takes one, without blocking. Between batches the loop serves its
+ * other events.
  */
 struct pr_zevent;
 
@@ -47,15 +50,15 @@ struct pr_zevent_calls {
 struct pr_zevent *pr_zevent_create(struct event_base *base, void *socket,
 	const struct pr_zevent_calls *calls, struct pr_error *err);
 void pr_zevent_destroy(struct pr_zevent **zevent); /* not the socket */
-/* After each send: sending moves the state too, and the edge may be gone. */
+/* Call after each send: sending also changes the state, and may consume the edge. */
 void pr_zevent_check(struct pr_zevent *zevent);
 void pr_zevent_want_write(struct pr_zevent *zevent);
 
 /* ---- connections of a client ---- */
 
 /*
- * A client socket's connection as ZeroMQ tells it, over a socket of its own. CURVE is silent towards
- * the user about who was refused, and why: that is concluded here from how handshakes fail.
+ * The state of a client socket's connection, from ZeroMQ's monitor socket. CURVE does not
+ * report why a client was refused: that is concluded here from how handshakes fail.
  */
 struct pr_monitor {
 	void *socket; /* to wait for */

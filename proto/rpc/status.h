@@ -20,17 +20,22 @@ struct pr_values {
 	}
 void pr_values_add(struct pr_values *values, const char *name, uint64_t number);
 void pr_values_add_table(struct pr_values *values, struct pr_counter_table table);
-/* What an indexer tells of its node. */
+/* Adds the counters that an indexer reports of its node. */
 void pr_values_add_node(struct pr_values *values, const Packrack__NodeStatus *node);
 
-/* Figures of older programs had other names (packrack-operations(7)): gives a received status the present ones. */
+/*
+ * Older programs had other names for some counters (packrack-operations(7)): renames them
+ * in a received status.
+ */
 void pr_status_rename_old(Packrack__Status *status);
 /* The present name of a figure; the name itself if it is that already. */
 const char *pr_status_new_name(const char *name);
 
 /* packrack_build_info of the program, which every page begins with. */
 void pr_status_metrics_build(struct pr_metrics_page *page, const char *program);
-/* What an indexer tells of a node; with what its merger adds if merger is set. */
+/*
+ * The counters that an indexer reports of a node; with merger set also those of its merger.
+ */
 void pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,
 	const Packrack__NodeStatus *node, int merger);
 

@@ -14,7 +14,7 @@ struct pr_tally {
 	size_t count, room, max; /* room: a power of two; there are twice as many slots */
 	struct pr_tally_item *items;
 	uint32_t *slots; /* 1 + index; 0 free */
-	uint64_t seed; /* so that nobody can make keys that fall together */
+	uint64_t seed; /* so that nobody can choose keys that collide */
 	Packrack__Tally sums;
 };
 
@@ -262,7 +262,7 @@ pr_tally_total(const struct pr_tally *t)
 	return &t->sums;
 }
 
-/* What others say may be anything: a bound is never below what was counted. */
+/* Values from other machines may be wrong: a bound is never below the count. */
 static uint64_t
 most(uint64_t least, uint64_t slack, uint64_t less)
 {

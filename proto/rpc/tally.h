@@ -10,16 +10,16 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * Packets and bytes counted by group, in bounded memory: nodes do so for `rate` and `top`, and mergers
- * add up what nodes have counted. A group is known by its key's bytes only.
+ * Packets and bytes counted by group, in bounded memory: nodes do so for `rate` and `top`,
+ * and mergers add up what nodes have counted. A group is known by its key's bytes only.
  *
- * This is a mergeable Misra-Gries summary. For each group: count <= true count <= count + slack - less.
- * slack is one number for the tally, and also bounds groups that are not listed; less is one number for
- * each group, what is known better of it. All of these add up when tallies are merged. slack 0: the counts
- * are exact.
+ * This is a mergeable Misra-Gries summary. For each group: count <= true count <= count +
+ * slack - less. slack is one number for the tally, and also bounds groups that are not
+ * listed; less is one number for each group: how much tighter its bound is. All of these
+ * add up when tallies are merged. slack 0: the counts are exact.
  *
- * Intervals of time (`series`): at most PR_TALLY_ITEMS_MAX, more is an error. Other groups: at that number
- * the smaller half is dropped and goes into the slack. No I/O; one thread.
+ * Intervals of time (`series`): at most PR_TALLY_ITEMS_MAX, more is an error. Other groups:
+ * at that number the smaller half is dropped and goes into the slack. No I/O; one thread.
  */
 struct pr_tally;
 
@@ -40,27 +40,27 @@ void pr_tally_destroy(struct pr_tally **tally);
 /* -1: no memory, or too many intervals. */
 int pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packets,
 	uint64_t bytes, struct pr_error *err);
-/* The same with `less`, of what was counted within a slack (pr_tally_sum). */
+/* The same with `less`, for counts that come with a slack (pr_tally_sum). */
 int pr_tally_add_less(
 	struct pr_tally *t, const struct pr_tally_item *item, struct pr_error *err);
-/* Adds to the sums. */
+/* Adds the sums and the slack of another tally. */
 void pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more);
 
 /*
- * Sorts, and keeps the first so many: intervals by their keys, other groups the largest first. Later additions undo
- * the order.
+ * Sorts, and keeps the first `best` items: intervals by key, other groups the largest
+ * first. Later additions break the order.
  */
 void pr_tally_cut(struct pr_tally *t, size_t best);
 
 const struct pr_tally_item *pr_tally_items(const struct pr_tally *t, size_t *count);
-/* All that was counted, in groups or not; the groups themselves are not in it. */
+/* Totals of all that was counted, also of dropped groups. Does not contain the groups. */
 const Packrack__Tally *pr_tally_total(const struct pr_tally *t);
 uint64_t pr_tally_most_packets(const struct pr_tally *t, const struct pr_tally_item *item);
 uint64_t pr_tally_most_bytes(const struct pr_tally *t, const struct pr_tally_item *item);
 
 /* ---- as messages ---- */
 
-/* Adds what another has counted. -1: no memory, or too many intervals. */
+/* Adds a part of another tally. -1: no memory, or too many intervals. */
 int pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *err);
 
 /* Zeroed is ready; *at, too. Memory stays for the next part, until pr_tally_part_free. */
@@ -69,7 +69,10 @@ struct pr_tally_part {
 	Packrack__TallyGroup *groups;
 	Packrack__TallyGroup **pointers;
 };
-/* The next part; 1; 0: all was given; -1. The sums go with the first. Borrows from the tally. */
+/*
+ * Makes the next part. 1: done; 0: no more; -1: error. The first part has the sums. Borrows
+ * from the tally.
+ */
 int pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *part,
 	struct pr_error *err);
 void pr_tally_part_free(struct pr_tally_part *part);

@@ -25,8 +25,9 @@ struct walk {
 	const uint8_t *start;
 	uint16_t type;
 	/*
-	 * What a header that goes over the cursor's end is: TRUNCATED while the end is that of the
-	 * captured bytes, MALFORMED once it is the end of an IP packet (padding follows).
+	 * Flag for a header that reaches beyond the cursor's end: TRUNCATED if that is the
+	 * end of the captured bytes, MALFORMED if it is the end of an IP packet (padding
+	 * follows).
 	 */
 	uint16_t short_flag;
 	struct pr_headers *h; /* of out: outer or inner */
@@ -95,7 +96,7 @@ enum {
 #define EXTENSIONS_MAX 16 /* RFC 8200 allows each once, destination options twice */
 #define VXLAN_PORT 4789
 
-/* The rest of the captured bytes behind this packet's end is padding of the link. */
+/* Ends the packet after `left` bytes; what follows is padding of the link. */
 static void
 end_packet(struct walk *w, size_t left)
 {
@@ -115,7 +116,10 @@ ip4(struct walk *w)
 		return LAYER_DONE;
 
 	size_t header = (size_t)(p[0] & 0x0f) * 4, total = pr_get_be16(p + 2);
-	/* Length 0: left to the network card by segmentation offload; the packet is what is there. */
+	/*
+	 * Length 0: the network card sets it (segmentation offload); all captured bytes
+	 * count.
+	 */
 	if (p[0] >> 4 != 4 || header < 20 || (total && total < header))
 		return malformed(w);
 	h->flags |= PR_DECODE_IP4;
@@ -147,7 +151,7 @@ is_extension(uint8_t protocol)
 	       protocol == IP_MOBILITY;
 }
 
-/* One extension header, protocol; h->protocol becomes the one behind it. */
+/* Reads an extension header of this protocol; h->protocol becomes the next one. */
 static bool
 extension(struct walk *w, uint8_t protocol)
 {
@@ -330,7 +334,7 @@ enum {
 	TYPE_OLD_STAG = 0x9100,
 };
 
-#define LAYERS_MAX 32 /* more headers than this are made to keep us busy */
+#define LAYERS_MAX 32 /* a packet with more headers is an attack */
 #define LABELS_MAX 16
 #define PPP_IP4 0x0021
 #define PPP_IP6 0x0057
@@ -438,8 +442,10 @@ first_layer(struct walk *w, uint16_t linktype)
 	case LINK_NULL:
 	case LINK_LOOP:
 		/*
-		 * The address family that precedes a packet on BSD's loopback: of the machine that captured, so in
-		 * either order; IPv6 has a number of its own on each system. The packet itself says it as well.
+		 * BSD's loopback has an address family before the packet, in the byte order
+		 * of the capturing machine, so either order. IPv6 has a different number on
+		 * each system; so only the range is checked, and the packet's own version
+		 * counts.
 		 */
 		p = take(w, 4);
 		if (!p)
@@ -495,8 +501,8 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 #define ETHER_LEN 14
 
 /*
- * Both ends in an order of their own, so that both directions give the same bytes. Inlined with a
- * constant len, the copies are moves.
+ * Hashes both ends in sorted order, so that both directions give the same bytes. Inlined
+ * with a constant len, the copies are moves.
  */
 static inline __attribute__((always_inline)) uint64_t
 hash_ends(const uint8_t *a, const uint8_t *b, size_t len, uint32_t kind, uint64_t seed)
@@ -517,8 +523,8 @@ hash_ip(const struct pr_headers *h, size_t len, uint64_t seed)
 	bool has_ports = h->flags & PR_DECODE_PORTS;
 
 	/*
-	 * Later fragments have no ports, and in IPv6 know the next header only, not the protocol
-	 * behind it: a fragmented packet is its addresses.
+	 * Later fragments have no ports, and in IPv6 only the next header, not the protocol
+	 * behind it: so fragments are hashed by their addresses alone.
 	 */
 	if (h->flags & PR_DECODE_FRAGMENT)
 		return hash_ends(h->src, h->dst, len, UINT32_MAX, seed);

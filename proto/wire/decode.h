@@ -6,17 +6,19 @@
 #include <stdint.h>
 
 /*
- * Packet header decoding, for spreading by flow, and later for flows and classes: Ethernet, VLAN and
- * QinQ, MPLS, IPv4 and IPv6 with extension headers and fragments, TCP, UDP, ICMP, SCTP, and the inner
- * headers of GRE, VXLAN, IP in IP. Bounded depth; never reads past caplen; what is cut or odd is said
- * in flags and the rest left zero. The flags of outer and inner each speak of their own headers.
+ * Packet header decoding, for spreading by flow, and later for flows and classes: Ethernet,
+ * VLAN and QinQ, MPLS, IPv4 and IPv6 with extension headers and fragments, TCP, UDP, ICMP,
+ * SCTP, and the inner headers of GRE, VXLAN, IP in IP. Bounded depth; never reads past
+ * caplen; truncated or malformed headers are noted in flags, and the rest stays zero. outer
+ * and inner each have flags for their own headers.
  *
- * Opened: VLAN tags 0x8100, 0x88a8, 0x9100; MPLS to what looks like IP; PPPoE sessions with IP; IPv6
- * hop-by-hop, routing, fragment, destination, mobility and authentication headers; ports of TCP, UDP,
- * UDP-Lite, DCCP, SCTP; IP in IP, 6in4 and 4in6; GRE version 0 with an Ethertype, Ethernet (NVGRE) or
- * ERSPAN I, II, III inside; VXLAN by its UDP port 4789. A fragment's tunnel is opened in the first only.
- * An IP packet ends where its length says: headers beyond that, in the padding, are MALFORMED, not
- * read. An IP length of 0 (segmentation offload) means all that was captured.
+ * Opened: VLAN tags 0x8100, 0x88a8, 0x9100; MPLS to what looks like IP; PPPoE sessions with
+ * IP; IPv6 hop-by-hop, routing, fragment, destination, mobility and authentication headers;
+ * ports of TCP, UDP, UDP-Lite, DCCP, SCTP; IP in IP, 6in4 and 4in6; GRE version 0 with an
+ * Ethertype, Ethernet (NVGRE) or ERSPAN I, II, III inside; VXLAN by its UDP port 4789. In a
+ * fragmented packet, only the first fragment's tunnel is opened. An IP packet ends where
+ * its length says: headers beyond that, in the padding, are MALFORMED, not read. An IP
+ * length of 0 (segmentation offload) means all that was captured.
  */
 enum {
 	PR_DECODE_IP4 = 1 << 0,
@@ -45,7 +47,7 @@ struct pr_headers {
 	uint8_t src[16], dst[16]; /* IPv4 in the first four bytes */
 	size_t ip_offset, l4_offset,
 		payload_offset; /* from the start of the frame; 0 unknown */
-	uint32_t ip_length; /* as the IP header says, that of IPv6 with its 40 bytes */
+	uint32_t ip_length; /* from the IP header; for IPv6 plus its 40 bytes */
 };
 
 struct pr_decoded {
@@ -55,8 +57,8 @@ struct pr_decoded {
 };
 
 /*
- * linktype as in pcap files; others than Ethernet, raw IP, NULL, LOOP, SLL, SLL2 give flags 0. With a
- * raw IP link ip_offset is 0 and known. Any thread.
+ * linktype as in pcap files; others than Ethernet, raw IP, NULL, LOOP, SLL, SLL2 give flags
+ * 0. On a raw IP link ip_offset 0 is a valid offset. Any thread.
  */
 void pr_decode(
 	uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out);

@@ -89,7 +89,7 @@ load_segment(struct pr_cursor *c, uint8_t flags, struct pr_directory_segment *s)
 	s->first_seq = s->last_seq + 1;
 	if (flags & APART && !load_step(c, s->first_seq, &s->first_seq))
 		return false;
-	/* differences, until the numbers are there that they are from */
+	/* differences from numbers that are read below */
 	if ((flags & HOLES && !pr_load_varint(c, &seqs)) ||
 		(flags & OTIMES && (!load_step(c, 0, &begin) || !load_step(c, 0, &end))))
 		return false;
@@ -193,7 +193,7 @@ int
 pr_directory_load(struct pr_directory_coder *coder, struct pr_cursor *c,
 	struct pr_directory_entry *out)
 {
-	struct pr_cursor at = *c; /* who asks again after -1 gets the same answer */
+	struct pr_cursor at = *c; /* *c moves on success only: -1 stays -1 */
 	const uint8_t *bytes;
 	uint8_t flags;
 	bool good;

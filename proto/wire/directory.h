@@ -18,7 +18,7 @@
  *              packets, least time: step from the most of the entry before, most time less the least
  *   an index   0x01 and level << 1, and 0x08: a link follows
  *              first sequence: step from behind the segments of the entry before, segments,
- *              check u64: of which segments they are
+ *              check u64: digest of the segments
  *   both       length u8 and bytes of the record's handle, whose form is the store's
  *
  * Readers know nothing of a record of another version.
@@ -42,7 +42,7 @@ struct pr_directory_segment {
  */
 struct pr_directory_index {
 	uint64_t first_sequence; /* of the first segment, in its stream */
-	uint64_t check; /* of which segments they are: pri_segments_digest_add over all */
+	uint64_t check; /* digest of the segments: pri_segments_digest_add over all */
 	uint32_t segments; /* not 0 */
 	uint16_t link;
 	uint8_t level;
@@ -81,7 +81,7 @@ bool pr_directory_store(struct pr_directory_coder *coder, struct pr_writer *w,
 	const struct pr_directory_entry *e);
 /* false: of a version that this program does not know, or empty. */
 bool pr_directory_open(struct pr_directory_coder *coder, struct pr_cursor *c);
-/* 1 an entry, 0 at the end, -1 corrupt (and from then on). */
+/* 1: an entry; 0: the end; -1: corrupt, also at each later call. */
 int pr_directory_load(struct pr_directory_coder *coder, struct pr_cursor *c,
 	struct pr_directory_entry *out);
 

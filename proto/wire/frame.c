@@ -335,7 +335,7 @@ verify(const uint8_t *data, size_t len, const struct pr_frame_key *key, size_t *
 		return PR_FRAME_BAD_CHECK;
 	if (!tag_good(key, data, payload, covered, by_alternate))
 		return PR_FRAME_BAD_TAG;
-	/* Of this version, and yet with something in it that this version does not have. */
+	/* Reserved bytes are set: a field that this version does not have. */
 	return pr_get_be16(payload + 34) == 0 ? PR_FRAME_OK : PR_FRAME_BAD_VERSION;
 }
 

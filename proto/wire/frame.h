@@ -5,7 +5,7 @@
 #include "proto/base/field_table.h"
 
 /*
- * Frames on the rack's switch (DESIGN section 4). All integers big-endian. A control frame is
+ * Frames on the rack's switch. All integers big-endian. A control frame is
  *
  *   Ethernet: dst MAC 6, src MAC 6, Ethertype 2
  *    0 version u8        1 type u8          2 flags u16      4 rack u32
@@ -155,8 +155,8 @@ struct pr_mark_link {
 	uint64_t dropped_kernel, dropped_interface; /* packets that never got a seq */
 	uint64_t dropped_ring; /* no room in the cyclic buffer: no seq either */
 	uint64_t dropped_no_node; /* got a seq, and no node to go to */
-	uint64_t dropped_send; /* got a seq, and the o-port refused them */
-	uint64_t cut; /* sent shortened, see PR_ENTRY_CUT */
+	uint64_t dropped_send; /* got a seq, and the rack interface refused them */
+	uint64_t cut; /* sent truncated, see PR_ENTRY_CUT */
 	uint64_t undelivered_first,
 		undelivered_last; /* seqs of the last range of no_node/send drops; 0 none */
 	char name[PR_NAME_MAX + 1];
@@ -247,8 +247,8 @@ enum pr_frame_result {
 const char *pr_frame_type_name(unsigned type); /* "ANN", ...; "?" */
 
 /*
- * Decodes an Ethernet frame as libpcap gives it. Bytes behind a body are an error.
- * *out is written only when checksum and tag are right. Any thread.
+ * Decodes an Ethernet frame as libpcap gives it. Bytes left over within the body length are
+ * an error. *out is written only when checksum and tag are right. Any thread.
  */
 enum pr_frame_result pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out);
@@ -269,8 +269,8 @@ uint32_t pr_nonce_make(void);
 uint64_t pr_epoch_make(int64_t now);
 
 /*
- * Data frames. offset of the Ethertype that says what the frame is: behind any VLAN tags
- * (0x8100, 0x88a8, 0x9100), or 0 when the frame is too short to have one.
+ * Data frames. Offset of the Ethertype that tells what the frame carries: the one behind
+ * any VLAN tags (0x8100, 0x88a8, 0x9100). 0 if the frame is too short to have one.
  */
 size_t pr_ethertype_offset(const uint8_t *data, size_t len);
 /* Is it a control frame (untagged, our Ethertype at offset 12)? */
@@ -285,7 +285,7 @@ pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
  * 32-bit fingerprint of a frame's bytes after the MACs, as sent: h(bytes without trailing zeros) +
  * PR_FINGERPRINT_STEP * (length of the frame), h being XXH3-64 with the epoch as seed, low half.
  * A frame that a switch padded with zeros can therefore be recognized: it differs by a multiple of the step
- * (logger/match_align.c).
+ * (logger/timestamp_align.c).
  */
 #define PR_FINGERPRINT_STEP 0x9E3779B1u /* odd; 2^32 over the golden ratio */
 uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);

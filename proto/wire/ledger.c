@@ -106,7 +106,7 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 {
 	struct pr_cursor at = *c, inside;
 
-	/* who asks again after -1 gets the same answer */
+	/* *c moves only behind good entries: after -1, the next call returns -1 again */
 	for (; pr_cursor_left(&at); *c = at) {
 		const struct pr_field_table *table;
 		const uint8_t *payload;

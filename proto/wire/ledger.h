@@ -15,8 +15,8 @@
  *              last time i64, link u16, reason u8, second bool
  *   BOOT       time i64, nonce u32, name
  *   LINK       epoch u64, link u16, link type u16, snap length u32, name
- *   DELETED    at i64, until i64, records u64, bytes u64, link u16, phase u8, by name, moved
- *              to name
+ *   DELETED    at i64, since i64, until i64, records u64, bytes u64, link u16, phase u8,
+ *              by name, moved to name
  *   PORT       epoch u64, link u16, speed u64 (not 0)
  */
 enum pr_ledger_type {
@@ -26,13 +26,13 @@ enum pr_ledger_type {
 	PR_LEDGER_BOOT = 3, /* the logger started: time, nonce, node name */
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
 	/* 5 and 6: reserved, never reuse */
-	PR_LEDGER_DELETED = 7, /* somebody had a link's oldest packets deleted */
+	PR_LEDGER_DELETED = 7, /* packets of a link were deleted by order */
 	PR_LEDGER_PORT = 8, /* speed of the interface of (epoch, link) */
 };
 
 enum pr_loss_reason {
 	PR_LOSS_SWITCH = 1, /* logged, and the frame never came (or came damaged) */
-	PR_LOSS_LOG_GONE = 2, /* the log is gone: seqs first..last hold count of them */
+	PR_LOSS_LOG_GONE = 2, /* the log is gone: `count` of the seqs first..last */
 	PR_LOSS_NODE_KERNEL = 3,
 	PR_LOSS_WRITE = 4, /* the volume refused it */
 	PR_LOSS_NODE_STOP = 5, /* the node stopped before it was stored */
@@ -40,8 +40,9 @@ enum pr_loss_reason {
 const char *pr_loss_reason_name(unsigned reason);
 
 /*
- * count packets of (epoch, link) with seqs in first..last are missing at this node. count less than
- * the node's packets in the range: one (or count) of them, identical frames leave no choice.
+ * `count` packets of (epoch, link) with seqs in first..last are missing at this node. If
+ * the node has more packets in the range, it is not known which are missing: their frames
+ * are identical.
  */
 struct pr_loss {
 	uint64_t epoch, first_seq, last_seq, count;
@@ -69,8 +70,8 @@ struct pr_ledger_boot {
  * same stream and `at`. BEGINS is durable before anything is deleted, STEP has the time reached, OVER ends it.
  */
 enum pr_deletion_phase {
-	PR_DELETION_BEGINS, /* since, until: as far as it may go */
-	PR_DELETION_STEP, /* until: packets up to there are gone, by this and by what was recycled before */
+	PR_DELETION_BEGINS, /* since, until: the range that it may delete */
+	PR_DELETION_STEP, /* until: packets up to there are deleted or overwritten */
 	PR_DELETION_OVER,
 };
 struct pr_ledger_deleted {
@@ -92,7 +93,10 @@ struct pr_ledger_link {
 	char name[PR_NAME_MAX + 1];
 };
 
-/* Only where it is known: a card may not say, and a trace file has none. */
+/*
+ * Speed of the link's interface; only if known: not every card reports it, a trace file has
+ * none.
+ */
 struct pr_ledger_port {
 	uint64_t epoch;
 	uint16_t link;
@@ -115,11 +119,15 @@ struct pr_ledger_entry {
 bool pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e);
 #define PR_LEDGER_ENTRY_MAX 256 /* no entry is longer */
 /*
- * A dispatcher whose last MARK is older is gone. Until then packets that a node has not stored yet may still
- * come: MARKs come every 100 ms, and a node waits for a packet's timestamp at most for the match timeout of 2 s.
+ * A dispatcher whose last MARK is older is gone. Until then nodes may still store packets:
+ * MARKs come every 100 ms, and a node waits for a timestamp log for the match timeout (2 s
+ * by default).
  */
 #define PR_LEDGER_ALIVE_NS INT64_C(4000000000)
-/* 1 an entry (unknown types have been skipped), 0 at the end, -1 corrupt (and from then on). */
+/*
+ * 1: an entry (unknown types are skipped); 0: the end; -1: corrupt, also at each later
+ * call.
+ */
 int pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out);
 
 #endif

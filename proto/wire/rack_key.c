@@ -42,8 +42,8 @@ parse(char *text, const char *path, struct pr_frame_key *key, struct pr_error *e
 	if (found)
 		return 0;
 	return pr_error_set(err,
-		"key file %s: no frame-key in it: is it a node's? ('packrack keys enroll' "
-		"on the rack's head writes it)",
+		"key file %s: no frame-key in it ('packrack keys enroll' on the rack's "
+		"head writes it for a node)",
 		path);
 }
 
@@ -91,7 +91,7 @@ pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err
 	text = pr_keyfile_read(path, true, NULL, err);
 	if (!text && errno == ENOENT)
 		return pr_error_set(err,
-			"key file %s is not there: on the rack's head 'packrack keys "
+			"key file %s does not exist: on the rack's head 'packrack keys "
 			"generate --rack' makes it, on a node it comes from the head's "
 			"'packrack keys enroll'",
 			path);

@@ -10,7 +10,7 @@
 #include "proto/base/cursor.h"
 #include "proto/wire/decode.h"
 
-/* The frame that the headers' offsets are of. */
+/* The frame to which the offsets in headers refer. */
 struct bytes {
 	const uint8_t *data;
 	size_t len;
@@ -163,7 +163,7 @@ note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *er
 	}
 	if (r->count == PR_RELATION_KEYS_MAX)
 		return pr_error_set(err,
-			"more packets match than others can be held against: a narrower "
+			"too many packets match to look for related ones: use a narrower "
 			"filter, or a shorter time range");
 	r->keys[r->count++] = (struct pr_relation_key){key, time, time};
 	r->slots[at] = r->count;
@@ -178,7 +178,7 @@ by_time(const void *va, const void *vb)
 	return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Those that touch become one. */
+/* Joins spans that touch. */
 static void
 join_spans(struct pr_relations *r)
 {
@@ -199,7 +199,7 @@ join_spans(struct pr_relations *r)
 	r->span_count = kept;
 }
 
-/* Fewer and longer: each takes the next one in. */
+/* Halves the number of spans: joins each with the next. */
 static void
 halve_spans(struct pr_relations *r)
 {

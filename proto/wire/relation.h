@@ -56,7 +56,7 @@ void pr_relations_finish(struct pr_relations *r);
 /* Are keys and spans as pr_relations_finish leaves them? For lists that come from elsewhere. */
 bool pr_relations_valid(const struct pr_relations *r);
 
-/* Can a packet of this time be related? */
+/* True if packets with times in first..last can be related. */
 bool pr_relations_overlap(const struct pr_relations *r, int64_t first, int64_t last);
 /* PR_PACKET_FRAGMENT_OF, PR_PACKET_ERROR_ABOUT or PR_PACKET_COPY_OF; 0: it is not related. */
 uint16_t pr_relations_test(const struct pr_relations *r, const struct pr_packet *p);

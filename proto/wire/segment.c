@@ -108,7 +108,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 
 	if (pr_cursor_left(c) < need)
 		return false;
-	/* once: what lies in shared memory may be another length when it is looked at again */
+	/* reads once: in shared memory a second read may give another length */
 	memcpy(fixed, at, sizeof fixed);
 	atomic_signal_fence(memory_order_seq_cst);
 	uint16_t flags = pr_get_le16(fixed + 20);

@@ -7,7 +7,7 @@
 
 #include "proto/wire/segment.h"
 
-/* Inlined copies of segment.h's calls, for who adds or reads each packet of a link's segments. */
+/* Inlined copies of the calls in segment.h, for code that adds or reads each packet. */
 
 /* ---- adding ---- */
 
@@ -85,7 +85,7 @@ pr_segment_take_room(struct pr_segment_builder *b, const struct pr_packet *p)
 	pr_segment_count(b, p);
 	uint8_t *data = pr_segment_put_fields(b->buf + b->used, p, &b->header);
 	b->used += need;
-	/* The padding is the last word's rest: the data comes over its beginning. */
+	/* Zeros the last word for the padding; then the data overwrites its beginning. */
 	if (p->caplen % 8)
 		memset(b->buf + b->used - 8, 0, 8);
 	return data;
@@ -106,8 +106,8 @@ pr_segment_add_here(struct pr_segment_builder *b, const struct pr_packet *p)
 /* ---- reading ---- */
 
 /*
- * pr_segment_next for segments of one link (not MIXED), of each packet only what an index needs. Must refuse
- * exactly what pr_segment_next refuses; a test compares them.
+ * pr_segment_next for segments of one link (not MIXED); gives only the fields that an index
+ * needs. Must refuse exactly what pr_segment_next refuses; a test compares them.
  */
 struct pr_segment_step {
 	int64_t time, otime;
@@ -119,7 +119,7 @@ struct pr_segment_step {
 struct pr_segment_walk {
 	const uint8_t *at, *end;
 	uint32_t left;
-	uint64_t least; /* that the next seq may be */
+	uint64_t least; /* least value of the next seq */
 	uint64_t most;
 };
 
@@ -144,7 +144,7 @@ pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 		return room ? -1 : 0;
 	if (room < PR_SEGMENT_PACKET)
 		return -1;
-	/* once: what lies in shared memory may be another length when it is looked at again */
+	/* reads once: in shared memory a second read may give another length */
 	out->time = pr_get_le64(w->at);
 	second = pr_get_le64(w->at + 8);
 	third = pr_get_le64(w->at + 16);

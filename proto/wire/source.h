@@ -13,10 +13,10 @@
  */
 enum pr_packet_flag {
 	PR_PACKET_SECOND = 1 << 0, /* second copy */
-	PR_PACKET_CUT = 1 << 1, /* cut by the dispatcher, not by the snap length */
+	PR_PACKET_CUT = 1 << 1, /* truncated by the dispatcher, not by the snap length */
 	PR_PACKET_STRAY = 1 << 2, /* never matched: node's own clock, MACs unknown */
-	PR_PACKET_MATCH_UNSURE =
-		1 << 3, /* one of several identical frames: stamp one of a range */
+	/* One of several identical frames: its timestamp may be that of another. */
+	PR_PACKET_MATCH_UNSURE = 1 << 3,
 	/* in answers only, of packets that the filter does not match (relation.h) */
 	PR_PACKET_FRAGMENT_OF = 1 << 4,
 	PR_PACKET_ERROR_ABOUT = 1 << 5,
@@ -74,13 +74,16 @@ struct pr_source *pr_merge_create(struct pr_error *err);
 int pr_merge_add(struct pr_source *merge, struct pr_source *input, struct pr_error *err);
 
 /*
- * For a caller whose inputs, never saying WAIT or ERROR, give the key of a packet before its bytes are read, or many
- * packets at once: the input whose packet is next, or NULL at the end. The input may be read out by its own calls;
- * pr_merge_pass then has the merge ask it for its next packet. The others are about what pr_merge_top found. given: the packet that was given last of it, if any was.
+ * For callers that read from the inputs themselves: a packet's key before its bytes, or
+ * many packets at once. The inputs must never return WAIT or ERROR. pr_merge_top returns
+ * the input whose packet is next, or NULL at the end. After the caller has read from that
+ * input, pr_merge_pass makes the merge ask it for its next packet. given: the last packet
+ * that was taken from it; NULL: none. The two calls below are about the input that
+ * pr_merge_top returned.
  */
 struct pr_source *pr_merge_top(struct pr_source *merge);
 void pr_merge_pass(struct pr_source *merge, const struct pr_packet *given);
-/* Is the next packet the one given last, in another copy? */
+/* True if the next packet is another copy of the last one given. */
 bool pr_merge_repeats(const struct pr_source *merge);
 /* The otime of the packet that comes next from any other input; INT64_MAX: there is none. */
 int64_t pr_merge_second_otime(const struct pr_source *merge);

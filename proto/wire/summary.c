@@ -197,7 +197,9 @@ pr_summary_walk_next(struct pr_summary_walk *walk, struct pr_summary_run *run)
 
 /* ---- the signature ---- */
 
-/* Stirred, so that its errors and those of other levels do not go together. */
+/*
+ * Mixes the hash again, so that false positives here and in other levels are independent.
+ */
 static uint64_t
 stir(uint64_t x)
 {

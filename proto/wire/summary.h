@@ -20,13 +20,13 @@
  *   24 epoch u64           32 first seq u64        40 last seq u64        48 packets u64
  *   56 first otime i64     64 last otime i64       72 min time i64        80 max time i64
  *   88 keys u32            92 runs u32             96 bytes of runs u32  100 reserved u32 = 0
- *  104 check u64: XXH3 of bytes 0..103, of what follows seeded with that
+ *  104 check u64: XXH3 of what follows the header, seeded with the XXH3 of bytes 0..103
  * then the signature, then runs: varints gap from the last seq before (zig-zag; seq 0 at the start),
  * span, first otime from the last one before (zig-zag; first otime at the start), last otime from
  * the first (zig-zag), bytes of bits, and these: a bit a seq, least first; 0 bytes: all are held.
  *
- * The signature is a Bloom filter of 2^n bits of which a key's bits are those of its hash modulo
- * 2^n.
+ * The signature is a Bloom filter of 2^n bits. A key sets PR_SUMMARY_PROBES of them, at
+ * positions that are made from its hash, modulo 2^n.
  */
 #define PR_SUMMARY_MAGIC 0x33584950u
 #define PR_SUMMARY_VERSION 1
@@ -39,7 +39,7 @@
 	((1u << PR_SUMMARY_LOG2_MAX) / PR_SUMMARY_BITS_A_KEY) /* of one, about */
 #define PR_SUMMARY_NO_RUNS 1u /* flag: they would be too long; the node must be asked */
 
-/* What it is about; all ends included. */
+/* The range that a summary covers; both ends are included. */
 struct pr_summary_span {
 	uint64_t first_sequence; /* of segments, in their stream */
 	uint32_t segments;
@@ -75,12 +75,21 @@ int pr_summary_open(
 int pr_summary_open_unchecked(
 	struct pr_summary *out, const void *body, size_t len, struct pr_error *err);
 
-/* May it have the key of this hash? Over bits alone, so that those put together are asked alike. */
+/*
+ * True if the summary may have the key of this hash. Takes only the bits, so that Bloom
+ * filters that were united can be tested, too.
+ */
 bool pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash);
-/* The same of eight at once, a bit each: bit i of all of them is the byte slices[i]. */
+/*
+ * The same for eight summaries at once; the result has a bit for each. slices[i] has bit i
+ * of all eight.
+ */
 uint8_t pr_summary_slices_have(const uint8_t *slices, unsigned log2, uint64_t hash);
 
-/* A stretch of seqs held; bits NULL: all. epoch and link are in memory only: a summary says them once. */
+/*
+ * A range of seqs that the node has; bits NULL: all of them. epoch and link are set in
+ * memory only: a summary has them in its header.
+ */
 struct pr_summary_run {
 	uint64_t epoch;
 	uint16_t link;
@@ -89,7 +98,7 @@ struct pr_summary_run {
 	const uint8_t *bits;
 	size_t bits_len;
 };
-/* One after the other; of one that was opened nothing can fail. */
+/* Iterates over the runs. Cannot fail on a summary that pr_summary_open has accepted. */
 struct pr_summary_walk {
 	const uint8_t *at, *end;
 	uint64_t seq;
@@ -100,7 +109,7 @@ bool pr_summary_walk_next(struct pr_summary_walk *walk, struct pr_summary_run *r
 
 /* ---- writing ---- */
 
-/* At most so many bytes. */
+/* Upper bound of the length of a summary. */
 size_t pr_summary_size(size_t keys, const struct pr_summary_run *runs, size_t count);
 /*
  * Writes a summary into out, of pr_summary_size bytes; returns its length. Leaves the runs out when they take

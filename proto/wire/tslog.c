@@ -4,8 +4,8 @@
 /* ---- building ---- */
 
 /*
- * Building. The entries are written straight behind the fixed header; the MAC table, whose size is
- * known at the end only, is put between them by one move when the log is finished.
+ * The entries are written right behind the fixed header. The size of the MAC table is known
+ * only at the end: then one move of the entries makes room for it between the two.
  */
 #define HEADER 39
 #define PAIR_LEN 12
@@ -51,7 +51,10 @@ pr_tslog_begin(struct pr_tslog_builder *b, uint16_t link, uint16_t flags, uint64
 	b->entries = pr_writer_make(b->buf + HEADER, room > HEADER ? room - HEADER : 0);
 }
 
-/* Number of the entry's MAC pair, which may be one more than there are; -1: the table is full. */
+/*
+ * Number of the entry's MAC pair; for a new pair the next free number; -1: the table is
+ * full.
+ */
 static int
 find_pair(const struct pr_tslog_builder *b, const uint8_t macs[PAIR_LEN])
 {
@@ -206,7 +209,7 @@ pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len)
 		h->count > PR_TSLOG_ENTRIES_MAX || h->pairs > PR_TSLOG_PAIRS_MAX ||
 		!pr_load_bytes(&r->c, &r->macs, (size_t)h->pairs * PAIR_LEN))
 		return -1;
-	/* The first entry is at first seq: nothing else may be said of it. */
+	/* The first entry must have step 1, which means first_seq. */
 	if (pr_cursor_left(&r->c) < 1 || (*r->c.at & LEAD_STEP) != 1)
 		return -1;
 	r->left = h->count;
@@ -262,7 +265,7 @@ load_extras(struct pr_tslog_reader *r, uint8_t *pair, struct pr_entry *e)
 	return true;
 }
 
-/* A pair by number that the lead could have named is not what a builder writes. */
+/* Refuses a pair by number if the lead could have named it: no builder writes that. */
 static bool
 use_pair(struct pr_tslog_reader *r, uint8_t lead, uint8_t by_number, struct pr_entry *e)
 {

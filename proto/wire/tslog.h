@@ -6,7 +6,8 @@
 #include "proto/wire/frame.h"
 
 /*
- * A timestamp log (CLog section 3.2, with what its future work and loss need). The body of a TSLOG:
+ * A timestamp log (CLog section 3.2, with loss and parts of its future work). The body of a
+ * TSLOG:
  *
  * All big-endian.
  *
@@ -41,7 +42,7 @@ enum pr_entry_flag {
 		1 << 4, /* escaped: the original Ethertype, at pr_ethertype_offset */
 	PR_ENTRY_OTIME = 1 << 5, /* otime > time, by so many ns */
 	PR_ENTRY_RUNT = 1 << 6, /* captured bytes below 14, whole, in the log itself */
-	PR_ENTRY_CUT = 1 << 7, /* the dispatcher cut it to fit the o-port's MTU */
+	PR_ENTRY_CUT = 1 << 7, /* truncated by the dispatcher to the rack interface's MTU */
 };
 
 #define PR_TSLOG_PAIRS_MAX 32
@@ -56,9 +57,9 @@ struct pr_entry {
 	uint32_t len; /* valid with CAPLEN or LEN flag; else equals the captured length */
 	uint16_t ethertype;
 	/*
-	 * enum pr_entry_flag, PAIR left out. The builder takes the caller's word for all but OTIME,
-	 * which it sets itself where otime > time (an earlier otime counts as equal). A reader fills
-	 * otime in any case.
+	 * enum pr_entry_flag, without PAIR. The builder uses the caller's flags, except
+	 * OTIME, which it sets itself where otime > time (an earlier otime counts as
+	 * equal). A reader always fills otime.
 	 */
 	uint8_t flags;
 	uint8_t runt_len;
@@ -86,7 +87,7 @@ struct pr_tslog_builder {
 	int64_t last_time;
 };
 
-/* room: bytes that the body may take (o-port MTU less PR_FRAME_HEADER and PR_FRAME_TAG), at least 256. */
+/* room: most bytes of the body, MTU less PR_FRAME_HEADER and PR_FRAME_TAG; at least 256. */
 void pr_tslog_begin(struct pr_tslog_builder *b, uint16_t link, uint16_t flags,
 	uint64_t number, void *buf, size_t room);
 /*

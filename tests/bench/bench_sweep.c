@@ -134,7 +134,7 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bo
 	free(t.bytes);
 }
 
-/* ---- a query: as indexer/query/prune_group.c and prune_batch.c ask ---- */
+/* ---- a query: as indexer/query/prune.c asks ---- */
 
 #define SECTOR 4096u
 #define LOOK 11264

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/match.h"
+#include "logger/timestamp_match.h"
 #include "proto/base/clock.h"
 
 /*

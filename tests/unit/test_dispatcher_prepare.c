@@ -12,7 +12,7 @@
 
 /*
  * Whatever is captured: what goes over the switch and what its log says give it back. The
- * restoring here follows DESIGN section 4 and shares nothing with the logger's.
+ * restoring here is written from the format, and shares nothing with the logger's.
  */
 enum { ROOM = 1 << 19, BODY = 1400 };
 static const uint8_t node_mac[6] = {2, 0, 0, 0, 0, 9};

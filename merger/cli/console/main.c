@@ -32,7 +32,7 @@ struct console_args {
 static const struct pr_option options[] = {
 	PR_OPT_LIST(mergers, "merger", 'm', "ENDPOINT", "ask this merger",
 		.def_note = "$PACKRACK_MERGER, or the local one"),
-	CLI_DISPATCHER_OPTION(dispatcher.endpoint, "and this dispatcher"),
+	CLI_DISPATCHER_OPTION(dispatcher.endpoint, "ask this dispatcher"),
 	PR_OPT_DURATION(interval, "interval", 0, "DURATION", 100 * PR_NS_PER_MS,
 		60 * PR_NS_PER_S, "time between two refreshes", .def = "1s"),
 	PR_OPT_LIST(logs, "log-file", 0, "FILE", "a daemon's log, for the screen LOGFILE",
@@ -55,10 +55,10 @@ static const struct pr_cmdline program = {.name = "packrack console",
  */
 struct action {
 	pid_t pid;
-	int out; /* what it says */
+	int out; /* its output: read end of a pipe */
 	char text[256]; /* its first line so far */
 	size_t used;
-	bool line; /* which is complete */
+	bool line; /* the first line is complete */
 };
 
 /* A program that is asked. */
@@ -67,7 +67,8 @@ struct source {
 	const char *name;
 	struct model_peer *peer;
 	struct pr_rpc *rpc;
-	uint64_t asked, ordered; /* id of the request that is out, or 0 */
+	/* Ids of the Status request and of the command under way; 0: none. */
+	uint64_t asked, ordered;
 	int64_t asked_at, order_until; /* monotonic */
 	char verb[32];
 };
@@ -114,7 +115,7 @@ logtail_read(struct logtail *t)
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 	} else if (!S_ISREG(st.st_mode)) {
-		PR_PRINT(t->error, "%s is no plain file", t->path);
+		PR_PRINT(t->error, "%s is not a regular file", t->path);
 	} else {
 		at = st.st_size > LOGTAIL_BYTES ? st.st_size - LOGTAIL_BYTES : 0;
 		len = pread(fd, t->text, LOGTAIL_BYTES, at);
@@ -385,7 +386,7 @@ listen_to(struct action *a)
 
 /* ---- what happens ---- */
 
-/* Figures of the last round are shown with this one's tick at the latest. */
+/* Shows at the latest now what was received since the last tick. */
 static void
 on_timer(void *arg)
 {

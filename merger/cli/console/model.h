@@ -10,9 +10,10 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * Counters of one thing as they came in, for CLog's three columns (section 3.4, figure 6): how
- * much since the last time, how much a second over the last ten times, how much in all. And one of
- * them as a line of a minute. Counters go by the names that the messages give them.
+ * Samples of the counters of one program, node or link. They give CLog's three columns
+ * (section 3.4, figure 6): change since the last sample, rate per second over the last ten,
+ * total. One counter is also kept as a curve of the last minute. Counters have the names
+ * that they have in messages.
  */
 #define SERIES_VALUES 64
 #define SERIES_WINDOW 11
@@ -71,7 +72,7 @@ struct model_peer {
 
 struct model_node {
 	char name[MODEL_NAME], mac[18];
-	bool seen; /* while a message is taken in */
+	bool seen; /* while a message is read: the message has this node */
 	/* in the last answers of the dispatcher and the merger; NULL: not known to it */
 	const Packrack__DispatcherNode *sent;
 	const Packrack__NodeStatus *held;
@@ -129,7 +130,10 @@ void model_event(struct model *m, int64_t now, const char *fmt, ...)
 /* The state of a node in one word, from both reports; *bad: it needs attention. */
 const char *node_state(const struct model *m, const struct model_node *n, bool *bad);
 
-/* Seconds until its volume is full and recycles, at the rate of the last samples; < 0: unknown. */
+/*
+ * Seconds until the node's volume is full and old data is overwritten, at the rate of the
+ * last samples; < 0: unknown.
+ */
 double node_full_in(const struct model_node *n);
 
 /* Sum over nodes of what the dispatcher reported. */

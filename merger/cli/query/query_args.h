@@ -16,18 +16,24 @@ struct query_args {
 	int format; /* enum prm_trace_format */
 	uint64_t limit;
 	bool checked; /* the filter was found good */
-	bool verify; /* what was written is counted once more where it lies */
+	bool verify; /* count the packets of the written file again */
 	bool count, follow, quiet, strays, explain, json, keyvalue, related, numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	Packrack__TallySpec tally; /* group 0: packets are given, not counted */
 	const char *program; /* "packrack query" */
-	/* --related asks twice: first for what matches, which is noted here; then with what was noted */
+	/*
+	 * --related runs the query twice. The first run notes what matches in `note`; the
+	 * second uses it as `noted`.
+	 */
 	struct pr_relations *note;
 	const struct pr_relations *noted;
 };
 
-/* Rows of option tables: who is asked, and about what; at: where the query_args are, as `query.`. */
+/*
+ * Rows of option tables: whom to ask, time range, link and nodes. at: prefix of the members
+ * of query_args, such as `query.`
+ */
 #define QUERY_RANGE_OPTIONS(at)                                                            \
 	CLI_MERGER_OPTION(at merger.endpoint, "ask this merger"),                          \
 		PR_OPT_LIST(at volumes, "volume", 0, "VOLUME",                             \
@@ -49,10 +55,10 @@ int query_args_take(struct query_args *a, int count, char **words, struct pr_err
 
 /*
  * `after TIME` and `before TIME` within a filter, as in "after 3h ago and tcp port 80"; TIME is what --since
- * takes, and is included. The time range becomes the one outside of which the filter cannot hold. A term
- * at the top that is joined to all else by `and` has then been said, and is taken out of the text; others stay
- * there, as `after @SECONDS`, which filter.h takes. Where `after` follows a word like `host` it is a name, and
- * left alone. Pure. Returns the text that is left, to be freed; NULL err.
+ * takes, and is included. Sets the time range outside of which the filter cannot match. A
+ * term that is joined to all the rest by `and` is then removed from the text. Other terms
+ * stay in the text as `after @SECONDS`, which filter.h takes. `after` behind a word like
+ * `host` is a name, and stays. No I/O. Returns the remaining text, to be freed; NULL: err.
  */
 char *time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 	struct pr_error *err);

@@ -18,9 +18,12 @@
  */
 enum { NOTHING, MAY, KEY, AND, OR };
 
-#define PORTS_MAX 16 /* a range of more may match */
+#define PORTS_MAX 16 /* a longer range becomes 'may match' */
 
-/* A plan under way into a message; a node of the plan can take several operations. */
+/*
+ * A plan that is being written into a message. A node of the plan can take several
+ * operations.
+ */
 struct making {
 	Packrack__Lookups *to;
 	bool failed; /* no memory, or too long */
@@ -150,8 +153,8 @@ make_lookups(
 
 /*
  * What could be related to anything: fragments, IPv6 with extension headers (fragments may be behind
- * them), ICMP, tunnels; and on Ethernet tags, labels and PPPoE. By Ethertype, as `vlan` and its like move
- * the offsets of all that stands behind them.
+ * them), ICMP, tunnels; and on Ethernet tags, labels and PPPoE. Tags are tested by
+ * Ethertype, because `vlan` and its like move the offsets of all terms that follow.
  */
 #define CANDIDATES_IP                                                                      \
 	"ip[6:2] & 0x3fff != 0 or icmp or icmp6 or ip proto 4 or ip proto 41 or ip proto " \
@@ -162,7 +165,10 @@ make_lookups(
 	"ether proto 0x8100 or ether proto 0x88a8 or ether proto 0x9100 or ether proto "   \
 	"0x8847 or ether proto 0x8848 or ether proto 0x8864"
 
-/* As much as makes sense on this link type; the filter itself may be of another. */
+/*
+ * The widest program that compiles for this link type: without tags, or without the filter,
+ * if the filter is for another link type.
+ */
 static struct pri_bpf *
 widest(uint16_t linktype, const char *filter)
 {
@@ -229,8 +235,8 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 
 /*
  * Link types as in pcap files: Ethernet, 802.11 with radiotap, Linux cooked, raw IP, PPP, 802.11, ATM,
- * loopback, and those that alone have some filters: `on eth0` pflog, `vpi 0` SunATM, `fisu` MTP2,
- * `ifindex 1` Linux cooked v2.
+ * loopback, and link types that some filters need: `on eth0` pflog, `vpi 0` SunATM, `fisu`
+ * MTP2, `ifindex 1` Linux cooked v2.
  */
 static const uint16_t common[] = {
 	ETHERNET, 127, 113, 101, 9, 105, 100, 0, 117, 123, 140, 276};

@@ -11,8 +11,8 @@
 #include "proto/rpc/admission.h"
 #include "proto/wire/rack_key.h"
 
-/* The file `rack` of a key directory: how a rack's servers are known, and the key of its frames. */
-#define KEYS_BUNDLE_MAX 65536 /* bytes of it that are taken in, without the NUL */
+/* The file `rack` of a key directory: public keys of a rack's servers, its frame key. */
+#define KEYS_BUNDLE_MAX 65536 /* most bytes of a bundle to join with, without the NUL */
 
 #define SERVER_LINE "server-key "
 #define FRAME_LINE "frame-key "
@@ -84,8 +84,8 @@ bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 }
 
 /*
- * Writes what an enrolled one needs to FILE, or to standard output ("-"): the servers' public keys,
- * for nodes the frame key as well. It goes to that machine as DIR/rack.
+ * Writes the bundle of an enrolled key to FILE, or to standard output ("-"): the servers'
+ * public keys, and for nodes the frame key. Its owner stores it as DIR/rack.
  */
 static int
 write_bundle(const char *dir, const char *name, bool node, const char *file,
@@ -154,8 +154,9 @@ static const struct pr_option renew_options[] = {
 /* ---- generate ---- */
 
 /*
- * The head of a new rack: DIR/rack with its own public key and a new frame key, which must not be there
- * yet. The head may all: its merger speaks to others as a node does, its user queries and operates.
+ * Makes the head of a new rack: DIR/rack with its own public key and a new frame key; the
+ * file must not exist yet. Enrolls the head's own key for all roles: its merger talks to
+ * other mergers as a node does; its user queries and operates.
  */
 static int
 make_head(const char *dir, const char *public, struct pr_error *err)
@@ -287,7 +288,7 @@ run_bundle(const struct keys_args *a, struct pr_error *err)
 	return write_bundle(a->dir, name, role & PR_ROLE_NODE, a->operands[1], err);
 }
 
-/* Is it what write_bundle writes? */
+/* 0 if the text is what write_bundle writes; -1: err. */
 static int
 check_bundle(char *text, struct pr_error *err)
 {
@@ -311,14 +312,14 @@ check_bundle(char *text, struct pr_error *err)
 		}
 		if (!good)
 			return pr_error_set(err,
-				"line %u of the bundle is none of 'packrack keys enroll "
-				"--bundle' or 'packrack keys bundle'",
+				"line %u of the bundle is not as 'packrack keys enroll "
+				"--bundle' or 'packrack keys bundle' writes it",
 				number);
 	}
 	return servers ? 0 : pr_error_set(err, "there is no server-key in this bundle");
 }
 
-/* Takes a bundle in as DIR/rack, in place of an earlier one, when every line of it is good. */
+/* Stores a bundle as DIR/rack, in place of an earlier one, if every line of it is good. */
 static int
 run_join(const struct keys_args *a, struct pr_error *err)
 {
@@ -351,15 +352,15 @@ run_revoke(const struct keys_args *a, struct pr_error *err)
 		return -1;
 	if (role & PR_ROLE_NODE)
 		fprintf(stderr,
-			"%s: %s still has the rack's frame key: make a new one if it may "
-			"be in bad hands (packrack-keys(7))\n",
+			"%s: %s still has the rack's frame key: renew the key if others "
+			"may have it (packrack-keys(7))\n",
 			a->program, a->operands[0]);
 	return CLI_OK;
 }
 
 /*
- * Puts a new frame key before the old one, which is accepted until --end removes it: bundles that are
- * made between hold both.
+ * Puts a new frame key before the old one, which is accepted until --end removes it. A
+ * bundle made in between has both keys.
  */
 static int
 run_renew(const struct keys_args *a, struct pr_error *err)
@@ -384,7 +385,7 @@ run_renew(const struct keys_args *a, struct pr_error *err)
 			used += (size_t)snprintf(out + used, room - used, "%s\n", line);
 	}
 	if (out && keys == 0)
-		pr_error_set(err, "%s: no frame-key in it to renew", path);
+		pr_error_set(err, "%s: it has no frame-key to renew", path);
 	else if (out && !a->end && keys > 1)
 		pr_error_set(err,
 			"%s: a renewal is under way: end it with 'packrack keys renew "
@@ -430,7 +431,7 @@ load_own(struct key_list *h, struct pr_error *err)
 	return rc;
 }
 
-/* Without the file there is nothing to load. */
+/* Loads what DIR/rack holds into the list; does nothing if there is no such file. */
 static int
 load_rack(struct key_list *h, struct pr_error *err)
 {
@@ -456,7 +457,7 @@ load_rack(struct key_list *h, struct pr_error *err)
 	if (rc < 0 || !frame)
 		return rc;
 	rc = pr_rack_key_read(h->dir, &key, err);
-	/* a hash that says nothing of the key, and differs when keys do */
+	/* the hash differs when keys differ, and does not give the key away */
 	if (rc == 0) {
 		crypto_generichash(hash, sizeof(hash), key.active, sizeof(key.active),
 			(const uint8_t *)"packrack frame key", 18);

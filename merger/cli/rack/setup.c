@@ -24,9 +24,9 @@
 #include "proto/port/netdev.h"
 
 /*
- * What of a machine makes a recorder lose packets, by its own word: each check adds findings, one line
- * each, which say what to change, or that it is well, or that it cannot be seen here. A finding may carry
- * the change itself; nothing is changed while checking.
+ * Checks what makes a machine lose packets when it records. Each check adds findings of one
+ * line: change something, all is well, or not visible here. A finding may carry the change
+ * as a fix. Checking changes nothing.
  */
 enum setup_verdict { SETUP_OK, SETUP_CHANGE, SETUP_UNKNOWN };
 
@@ -61,7 +61,7 @@ struct setup {
 
 static struct setup_finding nowhere; /* where findings go when there is no memory */
 
-/* A new finding, its text filled in. Never NULL: without memory one that is not listed. */
+/* Adds a finding with its text. Never NULL: without memory the finding is not listed. */
 __attribute__((format(printf, 5, 6))) static struct setup_finding *
 setup_add(struct setup *s, const char *topic, const char *where, enum setup_verdict verdict,
 	const char *fmt, ...)
@@ -83,7 +83,7 @@ setup_add(struct setup *s, const char *topic, const char *where, enum setup_verd
 	return f;
 }
 
-/* The same, with the mend: writing value into the file at path, which holds old. */
+/* Adds a finding whose fix writes value into the file at path, which holds old now. */
 static void
 setup_add_file(struct setup *s, const char *topic, const char *path, const char *old,
 	const char *value, const char *why)
@@ -160,7 +160,7 @@ static const struct offload {
 	const char *name;
 	uint32_t get, set, flag; /* flag: of a word that several share */
 	const char *why;
-	bool senders; /* matters only where frames go straight to another's receiver */
+	bool senders; /* only on virtual interfaces, whose peer gets them as they are */
 } offloads[] = {
 	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0,
 		"merges received packets into ones that were never on the wire", false},
@@ -199,7 +199,10 @@ check_offload(struct setup *s, const char *name, const struct offload *o)
 	}
 }
 
-/* The mend is a command with the interface and a number: the wanted one in place of the present one. */
+/*
+ * Sets fix and undo: a command with the interface and a number, the wanted or the present
+ * one.
+ */
 static void
 mend_number(struct setup_finding *f, enum setup_fix_kind fix, const char *command,
 	uint32_t wanted, uint32_t now)
@@ -220,7 +223,7 @@ check_ring(struct setup *s, const char *name)
 
 	if (!read || most == 0) {
 		setup_add(s, "ring", name, SETUP_UNKNOWN,
-			"the driver tells of no receive ring");
+			"the driver reports no receive ring");
 		return;
 	}
 	f = setup_add(s, "ring", name, now < most ? SETUP_CHANGE : SETUP_OK,
@@ -352,7 +355,7 @@ check_irqs(struct setup *s, const char *name)
 	if (seen < 2 || n < 2) {
 		setup_add(s, "interrupts", name, seen ? SETUP_OK : SETUP_UNKNOWN,
 			seen ? "one interrupt, or one processor"
-			     : "no interrupts of its own are to be seen");
+			     : "interrupts of its own cannot be seen here");
 		return;
 	}
 	if (same < seen || strpbrk(first, ",-")) {
@@ -383,7 +386,7 @@ setup_mtu(const struct setup *s, const char *name)
 	return read_of(s, name, "mtu", text) ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* The o-port or a node's port carries what the links bring, and 8 bytes of tags. */
+/* A rack interface carries the packets of the links, and 8 bytes of tags. */
 static void
 setup_check_mtu(struct setup *s, const char *name, uint32_t link_mtu)
 {
@@ -396,7 +399,7 @@ setup_check_mtu(struct setup *s, const char *name, uint32_t link_mtu)
 	}
 	f = setup_add(s, "mtu", name, mtu < wanted ? SETUP_CHANGE : SETUP_OK,
 		mtu < wanted ? "is %" PRIu32 ", and packets of the link need %" PRIu32
-			       ": they would be cut, or dropped by the switch"
+			       ": they would be truncated, or dropped by the switch"
 			     : "is %" PRIu32 ", packets of the link need %" PRIu32,
 		mtu, wanted);
 	if (mtu < wanted)
@@ -418,7 +421,7 @@ setup_check_interface(struct setup *s, const char *name, bool receives)
 	check_link(s, name);
 	if (*s->root) {
 		setup_add(s, "offloads", name, SETUP_UNKNOWN,
-			"a copy of a machine tells nothing of them");
+			"cannot be read from a copy of a machine");
 	} else {
 		/* a card has a place on a bus; a virtual interface has none */
 		virtual = pr_netdev_ethtool(name, &info) < 0 || info.bus_info[0] == '\0';
@@ -457,7 +460,7 @@ check_scheduler(struct setup *s, const char *path, dev_t device)
 			setup_add(s, "disk", path, SETUP_OK, "scheduler: %s", text);
 		return;
 	}
-	setup_add(s, "disk", path, SETUP_UNKNOWN, "no scheduler of its own is to be seen");
+	setup_add(s, "disk", path, SETUP_UNKNOWN, "no I/O scheduler can be seen for it");
 }
 
 /* Bytes a second; 0: errno. Half a second, 256 MiB at most. A device or file is only read. */
@@ -493,7 +496,7 @@ check_speed(struct setup *s, const char *path, bool writing, uint64_t wanted)
 	char file[4096];
 	void *piece = NULL;
 	double speed = 0;
-	/* a file that is nowhere: gone when it is closed, whatever happens */
+	/* a file without a name: it is gone when it is closed, even after a kill */
 	int fd = writing ? open(path, O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600)
 			 : open(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
 
@@ -513,8 +516,8 @@ check_speed(struct setup *s, const char *path, bool writing, uint64_t wanted)
 			strerror(errno));
 	else if (speed < (double)wanted)
 		setup_add(s, "disk", path, SETUP_CHANGE,
-			"%s %.0f MB/s, less than the %.0f that are wanted: a faster disk, "
-			"several of them in one volume, or more nodes",
+			"%s %.0f MB/s, less than the required %.0f: use a faster disk, "
+			"several disks in one volume, or more nodes",
 			what, speed / 1e6, (double)wanted / 1e6);
 	else
 		setup_add(s, "disk", path, SETUP_OK, "%s %.0f MB/s", what, speed / 1e6);
@@ -533,7 +536,7 @@ setup_check_disk(struct setup *s, const char *path, uint64_t wanted)
 		setup_add(s, "disk", path, SETUP_CHANGE, "%s", strerror(errno));
 	} else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
 		setup_add(s, "disk", path, SETUP_CHANGE,
-			"is no device, file or folder: name where the volume is to be");
+			"is not a device, file or directory: give the path of the volume");
 	} else {
 		check_scheduler(s, path, S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
 		check_speed(s, path, S_ISDIR(st.st_mode), wanted);
@@ -671,7 +674,7 @@ check_locked(struct setup *s)
 
 	if (*s->root || getrlimit(RLIMIT_MEMLOCK, &limit) < 0) {
 		setup_add(s, topic, "", SETUP_UNKNOWN,
-			"the limit of the programs is not to be seen");
+			"the limit of the programs cannot be read");
 	} else if (geteuid() == 0) {
 		setup_add(s, topic, "", SETUP_OK, "root has no limit");
 	} else if (limit.rlim_cur >= LOCKED_WANTED) { /* RLIM_INFINITY is the highest */
@@ -695,14 +698,13 @@ check_huge_pages(struct setup *s)
 
 	if (!setup_read(s, path, text) || !(open = strchr(text, '[')) ||
 		!(close = strchr(open, ']'))) {
-		setup_add(s, "huge pages", "", SETUP_UNKNOWN,
-			"how they are made cannot be read");
+		setup_add(s, "huge pages", "", SETUP_UNKNOWN, "the setting cannot be read");
 		return;
 	}
 	*close = '\0';
 	if (strcmp(open + 1, "always") == 0)
 		setup_add_file(s, "huge pages", path, "always", "madvise",
-			"any program may stop for a huge page to be put together");
+			"the kernel may stop any program to put a huge page together");
 	else
 		setup_add(s, "huge pages", "", SETUP_OK, "defrag is %s", open + 1);
 }
@@ -773,10 +775,10 @@ struct setup_args {
 #define PR_VALUES struct setup_args
 
 static const struct pr_option options[] = {
-	PR_OPT_LIST(in, "in", 'i', "IFACE", "a dispatcher's or tap's port on the link"),
-	PR_OPT_STRING(out, "out", 'o', "IFACE", "a dispatcher's port to the rack's switch"),
-	PR_OPT_STRING(rack, "rack-interface", 0, "IFACE",
-		"a node's port to the rack's switch", .aliases = {"rack"}),
+	PR_OPT_LIST(in, "in", 'i', "IFACE", "capture interface (dispatcher, logger --tap)"),
+	PR_OPT_STRING(out, "out", 'o', "IFACE", "rack interface of a dispatcher"),
+	PR_OPT_STRING(rack, "rack-interface", 0, "IFACE", "rack interface of a node",
+		.aliases = {"rack"}),
 	PR_OPT_UINT(link_mtu, "link-mtu", 0, "BYTES", 68, 65535,
 		"MTU of the links, if they are not on this machine", .def = "1500"),
 	PR_OPT_LIST(disk, "disk", 0, "PATH",
@@ -821,7 +823,7 @@ check_all(struct setup *s, const struct setup_args *a)
 	check_clock(s);
 	check_bridge(s);
 	check_at_least(s, "/proc/sys/net/core/rmem_max", RMEM_WANTED,
-		"the dispatcher asks for more, to hold what many nodes say at once");
+		"the dispatcher needs more, because many nodes send at the same time");
 	check_at_least(s, "/proc/sys/net/core/netdev_max_backlog", BACKLOG_WANTED,
 		"bursts are dropped before any program sees them");
 	check_locked(s);
@@ -873,7 +875,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	struct pr_rate rate;
 	int rc = 0;
 
-	/* a rate, or a size as of old (100M) */
+	/* a rate, or a size as in older versions (100M) */
 	if (a->rate && pr_parse_rate(a->rate, &rate) == 0 && !rate.packets)
 		a->disk_rate = (uint64_t)(rate.per_second / 8);
 	else if (a->rate)

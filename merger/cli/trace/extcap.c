@@ -27,17 +27,16 @@ static const struct pr_option options[] = {
 	PR_OPT_FLAG(interfaces, "extcap-interfaces", 0, "list the rack and its links"),
 	PR_OPT_FLAG(dlts, "extcap-dlts", 0, "list the link types of the interface"),
 	PR_OPT_FLAG(config, "extcap-config", 0, "list the fields of the dialogue"),
-	PR_OPT_STRING(interface, "extcap-interface", 0, "NAME", "the one that is meant"),
+	PR_OPT_STRING(interface, "extcap-interface", 0, "NAME", "use this interface"),
 	PR_OPT_STRING(capture_filter, "extcap-capture-filter", 0, "FILTER",
 		"capture these packets; without --capture: check it"),
-	PR_OPT_STRING(version, "extcap-version", 0, "VERSION", "Wireshark's"),
+	PR_OPT_STRING(version, "extcap-version", 0, "VERSION", "version of Wireshark"),
 	PR_OPT_FLAG(capture, "capture", 0, "capture into --fifo until interrupted"),
-	PR_OPT_STRING(fifo, "fifo", 0, "FILE", "where Wireshark reads"),
-	PR_OPT_STRING(since, "since", 0, "TIME", "from this time on, and then what comes",
+	PR_OPT_STRING(fifo, "fifo", 0, "FILE", "pipe from which Wireshark reads"),
+	PR_OPT_STRING(since, "since", 0, "TIME", "from TIME on, then new packets",
 		.def_note = "now"),
-	PR_OPT_STRING(
-		until, "until", 0, "TIME", "up to this time, which may be yet to come"),
-	PR_OPT_STRING(link, "link", 0, "LINK", "of this link only"),
+	PR_OPT_STRING(until, "until", 0, "TIME", "up to TIME, which may be in the future"),
+	PR_OPT_STRING(link, "link", 0, "LINK", "packets of this link only"),
 	CLI_MERGER_OPTION(merger.endpoint, "the merger"),
 	CLI_KEY_OPTION(merger.key),
 };
@@ -64,7 +63,10 @@ print_text(const char *text)
 			putchar(*text);
 }
 
-/* NULL: nobody answers; then there is the rack as a whole, and the user may name a merger. */
+/*
+ * The merger's Status. NULL: no answer. Then only the rack as a whole is listed, and the
+ * user can name a merger in the dialogue.
+ */
 static Packrack__Envelope *
 ask_status(const struct extcap_args *a)
 {

@@ -102,7 +102,7 @@ struct replay_counts {
 	uint64_t failed; /* its queue stayed full for a second */
 	uint64_t queue_full; /* times that its queue was full */
 	int64_t begun, ended; /* monotonic; of sending */
-	/* how late frames were handed to the kernel, of those that had a time to be kept */
+	/* how late frames that had a due time were handed to the kernel */
 	uint64_t paced, late[REPLAY_ERRORS + 1];
 	int64_t latest;
 };
@@ -110,7 +110,7 @@ struct replay_counts {
 struct replay {
 	const struct replay_args *args;
 	struct sink sink;
-	uint64_t cut, other_type; /* packets snapped; of other link types */
+	uint64_t cut, other_type; /* truncated packets; packets of other link types */
 	atomic_bool interrupted;
 	sigset_t signals; /* that interrupt */
 	/* to the thread that sends */
@@ -118,17 +118,17 @@ struct replay {
 	struct replay_chunk chunks[REPLAY_CHUNKS];
 	struct replay_chunk *filling; /* NULL: the sender has given up */
 	struct pace pace;
-	int64_t at; /* real time of the first frame; 0: as soon as there is a stock */
+	int64_t at; /* real time of the first frame; 0: when STOCK chunks are ready */
 	atomic_bool stop; /* ends it before the next frame */
 	/* what came of it */
 	struct replay_counts counts;
 	struct pr_error err; /* when it gave up */
 	bool gave_up;
-	/* its own */
+	/* used by the sending thread only */
 	struct pr_transmit *transmit;
 	uint32_t mtu;
 	bool realtime;
-	int64_t slept; /* when it last did */
+	int64_t slept; /* monotonic ns, end of the last sleep */
 };
 
 #define ETHERNET 1
@@ -215,10 +215,12 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
  * Sends frames onto one interface, each when it is due: it sleeps until shortly before and then looks at
  * the clock until it is time. What is due at once goes out with one call.
  */
-#define SPIN_NS (100 * INT64_C(1000)) /* a wake-up may take so long: awake so long before */
+/* A wake-up may take this long, so the thread wakes this long before a frame is due. */
+#define SPIN_NS (100 * INT64_C(1000))
 /*
- * With real-time priority a wake-up is short, but a thread that never sleeps is stopped by the kernel for
- * 50 ms in each second (sched_rt_runtime_us), and others starve: so after AWAKE_NS there is a REST_NS.
+ * With real-time priority a wake-up is short. But the kernel stops a thread that never
+ * sleeps for 50 ms in each second (sched_rt_runtime_us), and others starve: so the thread
+ * rests for REST_NS after AWAKE_NS.
  */
 #define SPIN_REALTIME_NS (40 * INT64_C(1000))
 #define AWAKE_NS PR_NS_PER_MS
@@ -301,7 +303,7 @@ wait_until(struct replay *r, int64_t due)
 		now = pr_now_mono();
 }
 
-/* Sends what is due before it waits. */
+/* Adds a frame to the batch. Sends the batch before it waits for the frame's time. */
 static int
 send_frame(struct replay *r, struct batch *b, const struct replay_frame *frame,
 	const uint8_t *bytes)
@@ -398,13 +400,13 @@ take(struct replay_args *a, struct replay *r, int count, char **words, struct pr
 	}
 	if (question_check(&a->query, err) < 0)
 		return -1;
-	a->query.checked = true; /* before a socket is asked for, and not once more */
+	a->query.checked = true; /* checked before the socket is opened, once */
 	return 0;
 }
 
 /* ---- what came of it ---- */
 
-/* Of lateness: ns that the part (0.5: half) of the frames stayed below. */
+/* Lateness in ns that this part of the frames stayed below; part 0.5: the median. */
 static int64_t
 late(const struct replay_counts *c, double part)
 {
@@ -548,7 +550,7 @@ send_answer(struct replay *r, struct pr_error *err)
 	if (prepare(r, err) < 0 || start(r, &sender, &watcher, err) < 0)
 		return CLI_FAILED;
 	sink_init(&r->sink, &r->args->query);
-	r->sink.progress.terminal = false; /* it would be of packets that wait to be sent */
+	r->sink.progress.terminal = false; /* it would count packets that wait to be sent */
 	r->sink.take = take_packet;
 	r->sink.take_arg = r;
 	status = ask_query(&r->sink, err);

@@ -16,9 +16,10 @@
 #include "proto/wire/source.h"
 
 /*
- * A move copies, asks the other place whether all of it is there, and only then deletes: what a break
- * leaves is in one place or in both, and answers give a packet once, as it keeps its name. Only segments
- * that were stored before the copy began are deleted (fences), and it goes on in parts that fit in memory.
+ * A move copies, asks the destination whether all packets are there, and only then deletes.
+ * If it breaks off, each packet is in one place or in both, and answers give it once,
+ * because link, epoch and seq stay the same. Only segments that were stored before the copy
+ * began are deleted (fences). A move goes on in parts that fit in memory.
  */
 #define PART 500000 /* packets of a part, at most */
 
@@ -53,10 +54,10 @@ struct move {
 	size_t link_count;
 	struct prl_delete_fence *fences;
 	size_t fence_count;
-	struct data_inventory stock; /* the fences' names are its */
+	struct data_inventory stock; /* owns the names in the fences */
 	uint64_t packets, stored, segments;
 	char hash[PRM_TRACE_HASH_TEXT]; /* of the last part */
-	uint64_t left; /* packets of the time that are still there */
+	uint64_t left; /* packets of the time range left at the source */
 };
 
 /* ---- the destination, if it is no file ---- */
@@ -106,7 +107,7 @@ store(struct move *m, const struct pr_packet *p, struct pr_error *err)
 			return 0;
 		why = prl_writer_suspend_reason(m->writer.append);
 		return pr_error_set(err, "%s: %s", m->args->to_volume,
-			why ? why : "it does not take a packet");
+			why ? why : "it does not accept the packet");
 	}
 	if (pr_segment_add(&m->builder, p))
 		return 0;
@@ -514,8 +515,8 @@ move_to_file(struct move *m, struct pr_error *err)
 		return -1;
 	if (found != m->packets || strcmp(want, m->hash) != 0)
 		return pr_error_set(err,
-			"%s has %" PRIu64 " packets (%s) where %" PRIu64
-			" were written (%s): nothing is deleted",
+			"%s has %" PRIu64 " packets (hash %s), but %" PRIu64
+			" were written (hash %s): nothing was deleted",
 			part, found, m->hash, m->packets, want);
 	return data_file_keep(part, path, err) < 0 ? -1
 						   : delete_part(m, m->args->until, err);

@@ -63,7 +63,7 @@ static const char *const zones[] = {"auto", "on", "off", NULL};
 
 static const struct pr_option create_options[] = {
 	PR_OPT_SIZE(size, "size", 's', "SIZE", 0, 0,
-		"bytes: 64M, 10G ... (0: the device, or the file as it is)"),
+		"bytes: 64M, 10G ... (0: whole device, or present size of the file)"),
 	PR_OPT_SIZE(block_size, "block-size", 0, "SIZE", 0, SFS_BLOCK_MAX,
 		"a power of two (0: 1M)"),
 	PR_OPT_UINT(utilization, "utilization", 0, "PERCENT", 10, 95,
@@ -95,7 +95,7 @@ volume_create(struct volume_call *c, struct pr_error *err)
 
 static const struct pr_option grow_options[] = {
 	PR_OPT_SIZE(size, "size", 's', "SIZE", 0, 0,
-		"size of all its files together (0: as they are)"),
+		"size of all its files together (0: their present size)"),
 	PR_OPT_LIST(add, "add", 0, "PATH", "add this device, or file"),
 	PR_OPT_FLAG(force, "force", 'f',
 		"add the device even if it already holds a volume; that volume is "
@@ -452,7 +452,7 @@ volume_records(struct volume_call *c, struct pr_error *err)
 			break;
 	}
 	if (rc != SFS_ERROR && bad)
-		pr_error_prefix(err, "damaged in %lld places, at last", bad);
+		pr_error_prefix(err, "damaged in %lld places, the last", bad);
 	sfs_cursor_close(&cursor);
 	sfs_close(&sfs);
 	return rc == SFS_ERROR || bad ? -1 : 0;
@@ -540,7 +540,7 @@ static const struct pr_option check_options[] = {
 	CLI_FORM_OPTIONS(),
 	PR_OPT_FLAG(repair, "repair", 0, "remove what is damaged, and only that"),
 	PR_OPT_FLAG(force, "force", 'f',
-		"with --repair: also if the newest root is lost, and blocks with it"),
+		"with --repair: even if the newest root, and so newer blocks, are lost"),
 };
 
 static void

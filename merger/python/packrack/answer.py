@@ -13,15 +13,16 @@ from .times import TIME_MIN, format_time
 ID = 1
 WINDOW = 8         # batches on the way to us, of about 256 KiB each
 SILENCE = 180.0
-ALIVE_ID = 2       # of questions whether it lives: its nodes may read for hours, and find nothing
+ALIVE_ID = 2       # of status requests: nodes may read for hours without a match
 ALIVE = 5.0
 CANCEL = 5.0
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Packets first_seq..last_seq of (epoch, link) that the answer lacks, and why. count is less
-    than that where identical packets leave open which of among_first..among_last was lost."""
+    """Packets first_seq..last_seq of (epoch, link) that the answer lacks, and why.
+    count: how many. If identical packets leave open which ones were lost, they are count of
+    among_first..among_last; else both are 0."""
     epoch: int
     link: int
     first_seq: int
@@ -37,9 +38,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class Evicted:
-    """What the node's stream held from since to until is gone: all up to until, with since TIME_MIN, as the
-    volume was full; else it was deleted. deleted_by had it, or the last part of it, deleted at deleted_at
-    (\"\": nobody), and moved_to has it now."""
+    """Packets of a node's stream from since to until that are no longer stored. With since
+    TIME_MIN: all up to until; overwritten because the volume was full, or deleted.
+    deleted_by (\"\": nobody) ordered the deletion, or the last one, at deleted_at.
+    moved_to has the packets now."""
     node: str
     stream: str
     until: int
@@ -72,8 +74,8 @@ class NodeAnswer:
 
 @dataclass(frozen=True)
 class Search:
-    """What `packrack query --explain` tells: segments and packets read, and those that the time
-    range or the index's levels left out unread."""
+    """What `packrack query --explain` prints: segments and packets that were read, and
+    those that the time range or the index pruned."""
     scanned_packets: int
     scanned_bytes: int
     scanned_segments: int
@@ -89,7 +91,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Completeness:
-    """What an answer says of itself. missing lists at most 10,000 of missing_ranges."""
+    """The completeness report. missing lists at most 10,000 of missing_ranges."""
     complete: bool
     matched: int
     held_packets: int
@@ -164,9 +166,10 @@ def completeness_of(end, unsure):
 
 
 class Answer:
-    """Iterate for packets, in the order of capture, while they arrive: the rack is asked for no
-    more than is taken. Leaving the loop early, close() and the end of a `with` cancel the query.
-    completeness and search are there when the packets are at their end, or were cancelled."""
+    """Iterate for packets, in the order of capture, while they arrive. The rack sends them
+    only as fast as the loop takes them. Leaving the loop early, close() and the end of a
+    `with` cancel the query.
+    completeness and search exist after the last packet, and after a cancel."""
 
     def __init__(self, channel, query):
         self.channel = channel
@@ -184,7 +187,7 @@ class Answer:
             self.owed += more
 
     def listen(self, timeout):
-        """The next envelope of any kind. A rack that is silent for long is asked whether it lives."""
+        """The next envelope of any kind. Sends a status request if the rack is silent."""
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -227,11 +230,11 @@ class Answer:
         except Error as e:
             self.broken = e
             raise
-        finally: # of which leaving the loop is one way: GeneratorExit
+        finally: # also when the loop is left: GeneratorExit
             self.close()
 
     def close(self):
-        """Cancels what is still under way, and waits for the rack's last word on it."""
+        """Cancels a query that is still running, and waits for the rack's End."""
         if self.end is not None or self.broken:
             self.channel.close()
             return

@@ -57,7 +57,7 @@ def node_of(n):
 
 def make_query(text, programs, since, until, limit, link, nodes, strays, count_only):
     if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2 ** 64:
-        raise RequestError("limit %r: want a number of packets, 0 for all" % (limit,))
+        raise RequestError("limit %r: give a number of packets, or 0 for all" % (limit,))
     query = pb.Query(
         since=TIME_MIN if since is None else time_ns(since),
         until=TIME_MAX if until is None else time_ns(until), limit=limit,
@@ -109,7 +109,7 @@ class Rack:
               strays=False, count_only=False):
         """An Answer: the packets that filter (as tcpdump takes it) and the time range (both ends
         included) choose, in the order of capture. limit 0: all. link: name or number. nodes: only
-        these. strays: also packets that no timestamp was found for. FilterError at once."""
+        these. strays: also packets without a timestamp. Raises FilterError at once."""
         query = make_query(filter, {}, since, until, limit, link, nodes, strays, count_only)
         if filter.strip():
             types = [l.linktype for l in self.status().links]
@@ -118,14 +118,14 @@ class Rack:
         return Answer(self.channel(), query)
 
     def count(self, filter="", **choice):
-        """How many packets match; none travels. Answer.completeness says what that is worth."""
+        """Counts matching packets; transfers none. Returns Completeness, with `matched`."""
         answer = self.query(filter, count_only=True, **choice)
         for _ in answer:
             pass
         return answer.completeness
 
     def where(self):
-        """For the packrack command."""
+        """Options of the packrack command that name this rack."""
         return ["--merger=%s" % self.target.endpoint, "--key=%s" % (self.target.keys or "none")]
 
     def rate(self, filter="", **choice):
@@ -133,7 +133,7 @@ class Rack:
         return counts.rate(self.where(), filter, **choice)
 
     def top(self, key="host", filter="", **choice):
-        """Who had most of it: counts.top."""
+        """The hosts, or other keys, with the most traffic: counts.top."""
         return counts.top(self.where(), key, filter, **choice)
 
     def close(self):

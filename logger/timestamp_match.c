@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/match_private.h"
+#include "logger/timestamp_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/match.h"
+#include "logger/timestamp_match.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 
@@ -50,15 +50,16 @@ match_log_gone(struct prl_match *m, struct match_log *log)
 /* ---- what is lost, put together ---- */
 
 /*
- * Losses in runs. Entries of byte-identical frames leave no choice: which of them are lost cannot be
- * known, so the loss is "count of first..last", over the whole chain of alike entries that lie within the
- * window of one another.
+ * Losses are joined to runs. Among entries of byte-identical frames it cannot be known
+ * which are lost. So the loss is "count of first..last" for the whole chain of identical
+ * entries, each within the window of the next.
  */
 #define CHAIN_STEPS 4096
 
 /*
- * The end of the chain that s is in, as far as is known: backwards (step -1) or on (step 1). *matched is set if
- * one of the rest has a frame, or of those to come may get one.
+ * Finds the end of the chain that s is in: the first entry (step -1) or the last known one
+ * (step 1). Sets *matched if an earlier entry has a frame, or a later one has or may get
+ * one.
  */
 static const struct match_entry *
 chain_end(const struct prl_match *m, const struct match_entry *s, int step, bool *matched)
@@ -118,7 +119,7 @@ match_loss_entry(struct prl_match *m, struct match_link *link, const struct matc
 
 	if (!matched)
 		first = last = s;
-	/* Goes on: one of the same chain; or, where it is known which are lost, of the same copy. */
+	/* The run continues: same chain; or, if the lost entries are known, same copy. */
 	if (run->count && link->run_open != matched &&
 		(matched ? run->first_seq == first->e.seq : (run->second != 0) == second)) {
 		run->count++;
@@ -137,7 +138,7 @@ bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
 	uint64_t from = link->any ? link->last_ordinal + 1 : 0;
 	const struct match_log *next = NULL;
 
-	/* The next log of the link that is there. */
+	/* The next log of the link that has arrived. */
 	for (uint64_t n = link->out + 1; n < link->next && !next; n++)
 		if (match_log(link, n)->state == LOG_PRESENT)
 			next = match_log(link, n);
@@ -153,8 +154,9 @@ bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
 }
 
 /*
- * A log is gone. GONE says what it held; else its neighbours give bounds, and the ordinals between them
- * how many (with several links: at most).
+ * Reports the losses of a log that is gone. GONE has its range; else the neighbouring logs
+ * give bounds for the seqs, and the ordinals between them the count (with several links: at
+ * most).
  */
 static void
 match_loss_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
@@ -181,7 +183,7 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 
 /* ---- giving out in order ---- */
 
-/* Gives out what stands ready of the log under the cursor. True: all of it. */
+/* Gives out the entries at the cursor that are ready. True: the whole log was given out. */
 static bool
 give_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
 {
@@ -259,8 +261,9 @@ static void
 match_base_move(struct prl_match *m, int64_t now)
 {
 	/*
-	 * Ordinals that no log tells of: with one link they were in a log that is gone, if none is missing. With
-	 * several another link's log may be on its way still, so time decides.
+	 * Ordinals in no log: with one link, and no log missing, their log is gone. With
+	 * several links another link's log may still be on its way, so these ordinals are
+	 * passed after hold_ns.
 	 */
 	bool may_pass =
 		(!m->several && m->missing == 0) || now - m->base_since >= m->o.hold_ns;
@@ -301,7 +304,7 @@ logs_grow(struct match_link *link, uint64_t last)
 	return true;
 }
 
-/* Logs up to `last` exist. false: that is absurdly far ahead. */
+/* Notes that logs up to `last` exist; false: that is implausibly far ahead. */
 static bool
 match_log_expect(struct prl_match *m, struct match_link *link, uint64_t last, int64_t now)
 {
@@ -322,7 +325,7 @@ match_log_expect(struct prl_match *m, struct match_link *link, uint64_t last, in
 	return true;
 }
 
-/* Asks for logs that are missing, and gives up what has been for too long. */
+/* Asks for missing logs, and gives up those missing for too long. */
 static void
 match_links_ask(struct prl_match *m, int64_t now)
 {
@@ -357,9 +360,9 @@ match_links_ask(struct prl_match *m, int64_t now)
 
 /* ---- logs that come ---- */
 
-/* Timestamp logs as they come, and those that will not come: room for their entries, and the entries in it. */
+/* Arriving logs, and logs that will never arrive; room for their entries. */
 
-/* Entries that were given out stay readable for so long: losses look back for alike ones. */
+/* Entries stay readable for this many ordinals: losses look back for identical ones. */
 #define HISTORY 2048
 
 /* The ring of the table's items, first..end of which are in use, becomes twice as large. */
@@ -403,7 +406,7 @@ scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
 	return n > 0;
 }
 
-/* The range of ordinals has room; entries that have it are in nobody's way. */
+/* Makes room for the range of ordinals; false: not possible. */
 static bool
 slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 {
@@ -414,7 +417,7 @@ slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 			m->end))
 		;
 	if (last - m->settled_below >= m->slot_room) {
-		/* A gap too wide to wait for: the past is settled as it stands. */
+		/* The gap is too wide to wait for: gives up all that is still open. */
 		match_lose_until(m, m->end);
 		match_links_give_up(m);
 		m->base_since = now - m->o.hold_ns;
@@ -473,7 +476,7 @@ log_take(struct prl_match *m, struct match_link *link, struct match_log *log, in
 		entries_add(m, link, log, now);
 		return;
 	}
-	/* A log whose entries cannot be placed is as good as gone; its losses are told. */
+	/* A log whose entries do not fit counts as gone; its losses are reported. */
 	m->stats.logs_bad++;
 	log->gone = (struct pr_gone){.first_seq = first->seq,
 		.last_seq = last->seq,
@@ -530,7 +533,10 @@ prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 
 		if (n < link->out || log->state != LOG_MISSING)
 			continue;
-		/* What GONE says is of all its logs together: it is told once. */
+		/*
+		 * GONE gives one range for all its logs: it is reported once, with the
+		 * first.
+		 */
 		if (!told)
 			log->gone = *gone;
 		log->told = told && gone->first_seq;
@@ -544,7 +550,7 @@ prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 
 #define ROOM_FIRST 4096
 #define ROOM_DEFAULT 65536
-/* A dispatcher sends MARKs twice as far apart, each in one or several frames at once. */
+/* Half the period of MARKs, each of which takes one or several frames. */
 #define MARKS_APART (50 * PR_NS_PER_MS)
 
 void
@@ -584,7 +590,7 @@ prl_match_create(const struct prl_match_options *options,
 	m->entries.items = (uint8_t *)m->slots;
 	m->frames.items = (uint8_t *)m->held;
 	m->entries.mask = m->frames.mask = ROOM_FIRST - 1;
-	/* Arrival 0 would look like an empty place among the recent. */
+	/* Arrival 0 stands for an empty place in the table of recent frames. */
 	m->held_base = m->held_at = m->held_top = 1;
 	m->o = *options;
 	m->calls = *calls;
@@ -618,7 +624,7 @@ prl_match_destroy(struct prl_match **match)
 	*match = NULL;
 }
 
-/* Gives up what the oldest frame is held for, and what is ready for giving out then. */
+/* Gives up what the oldest frame waits for, then gives out what is ready. */
 void
 prl_match_drop_oldest(struct prl_match *m)
 {
@@ -706,7 +712,7 @@ prl_match_tick(struct prl_match *m, int64_t now)
 	match_links_give(m);
 	match_base_move(m, now);
 	match_age_parked(m, now, false);
-	/* The last logs are gone and no other follows: what they told of will not be known. */
+	/* The last logs are gone, and none follows: their entries will never be known. */
 	if (m->sent_below > m->end && now - m->sent_below_since >= m->o.hold_ns &&
 		prl_match_settled(m))
 		m->settled_below = m->next_expected = m->first_waiting = m->end =

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/match_private.h"
+#include "logger/timestamp_private.h"
 
 /* ---- which frame has which entry ---- */
 
 /* PR_FINGERPRINT_STEP * this == 1 mod 2^32: finds by how much a frame has grown. */
 #define STEP_INVERSE 0x0e8b2f51u
-/* Neighbours may themselves have the frame of one alike, from a little further on. */
+/* A neighbour may have got the frame of an identical one, a little further on. */
 #define SPAN_WINDOWS 8
 
 /*
@@ -95,7 +95,7 @@ pair(struct prl_match *m, struct match_entry *s, uint64_t arrival, uint32_t sent
 	h->state = HELD_MATCHED;
 	h->ordinal = ordinal;
 	h->sent_len = sent_len;
-	/* One that has grown says nothing of others: alike frames may have grown alike. */
+	/* Not if padded by the switch: identical frames may be padded alike. */
 	if (sent_len == h->f.len)
 		match_recent_note(m->recent, h->f.fingerprint, arrival);
 	if (ordinal >= m->next_expected) {
@@ -138,8 +138,9 @@ match_lose_until(struct prl_match *m, uint64_t ordinal)
 }
 
 /*
- * Among the waiting entries that fit, the one nearest to where the stream stands. One that was passed
- * over is taken before one twice as far ahead: a frame is rather late than early, as losses lie between.
+ * Among the waiting entries that fit, the one nearest to next_expected. An entry that was
+ * passed over is taken before one twice as far ahead: a frame is more often late than
+ * early, because losses lie between.
  */
 static struct match_entry *
 choose_entry(struct prl_match *m, uint32_t fingerprint)
@@ -162,7 +163,7 @@ choose_entry(struct prl_match *m, uint32_t fingerprint)
 	return best;
 }
 
-/* The head of the frames against the entries that wait. False: it fits none. */
+/* Looks for a waiting entry for the first queued frame. False: no entry fits. */
 static bool
 seek(struct prl_match *m)
 {
@@ -176,7 +177,7 @@ seek(struct prl_match *m)
 		pair(m, s, m->held_at++, h->f.len);
 		return true;
 	}
-	/* Grown by the switch? Only where the logs ahead would know of a longer frame like it. */
+	/* Padded by the switch? Only if the logs ahead would have the longer frame. */
 	if (m->end - m->next_expected < m->o.window)
 		return false;
 	s = slot_at(m, m->next_expected);
@@ -244,9 +245,9 @@ span_around(
 }
 
 /*
- * Entries first..last are about to be added, in order. Several links may carry the same packets, and then
- * neighbours tell nothing: a frame goes to whichever alike entry is told of first, and the other one's
- * frame may be anywhere.
+ * Entries first..last are about to be added, in order. Several links may carry the same
+ * packets. Then neighbours give no bounds: a frame goes to the first identical entry that a
+ * log brings, and the other entry's frame may be anywhere.
  */
 void
 match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last)
@@ -262,13 +263,17 @@ match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last)
 		span_around(m, first, last, &m->span);
 	else
 		m->span.floor = m->front_arrival > slack ? m->front_arrival - slack : 0;
-	/* Frames alike may have gone to later entries; their surplus comes anywhere behind. */
+	/*
+		 * Later entries may have got identical frames; the one left over lies
+		 * anywhere behind.
+		 */
 	m->span.ceiling = UINT64_MAX;
 }
 
 /*
- * The first in line; of several links, whose frames lie parked for long, the one nearest to its place: fewer
- * frames change hands, and chance gives fewer of the same fingerprint and other bytes.
+ * Takes the first parked frame that fits. With several links frames stay parked for long;
+ * then it takes the one nearest to its expected place: fewer frames are swapped, and fewer
+ * are matched because two fingerprints are equal by chance.
  */
 static bool
 find_parked(struct prl_match *m, struct match_entry *s)
@@ -307,7 +312,7 @@ match_entry_added(struct prl_match *m, uint64_t ordinal)
 	struct match_entry *s = slot_at(m, ordinal);
 
 	m->waiting++;
-	/* A log has told of an ordinal that was passed over: what was matched behind it counts again. */
+	/* A late log brings an entry below first_waiting: matched entries above it count again. */
 	if (ordinal < m->first_waiting) {
 		for (uint64_t o = ordinal + 1; o < m->first_waiting; o++) {
 			struct match_entry *t = slot_at(m, o);
@@ -352,7 +357,7 @@ match_last_chance(struct prl_match *m, struct match_entry *s)
 
 /* ---- what waits for too long ---- */
 
-/* Entries whose frame does not come, and frames whose entry does not: when it is over, and what they are then. */
+/* When waiting for a frame or an entry ends, and what becomes of what waited. */
 
 #define PATIENCE 3
 
@@ -372,10 +377,16 @@ match_expire(struct prl_match *m, int64_t now)
 		bool timed = age >= PATIENCE * m->o.expire_ns ||
 			     (age >= m->o.expire_ns && m->matched_above >= window);
 
-		/* An entry whose log came late waits for the surplus that frames alike leave further on. */
+		/*
+ * True if an entry is lost because enough later frames were matched. Not if its log came
+ * late: its frame may be an identical one further on.
+ */
 		if (!timed && (s->behind || m->matched_above < 2 * window))
 			return;
-		/* Its frame may be queued behind one whose log is to come: another link's is not late. */
+		/*
+		 * The entry's frame may be queued behind one whose log has not come: that
+		 * may be the log of another link, and not late.
+		 */
 		if (timed || m->several)
 			match_drain(m, true);
 		if (s->state == SLOT_WAITING && !match_last_chance(m, s))
@@ -418,17 +429,21 @@ parked_over(const struct prl_match *m, const struct match_frame *h, uint64_t arr
 
 	if (age >= m->o.hold_ns)
 		return true;
-	/* A repeat needs no log, once all the logs are here that could be its own. */
+	/* A frame seen before need not wait once all logs that could have it are here. */
 	if (m->missing || !match_recent_has(m->recent, h->f.fingerprint, arrival))
 		return false;
-	/* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
+	/*
+ * True if MARKs have reported all logs that were sent before the frame came. The last round
+ * but one counts: a round takes several frames (8 links each), and the switch may reorder a
+ * little.
+ */
 	if (m->several && arrival + m->o.window >= m->marked[0])
 		return false;
 	return age >= 2 * m->o.expire_ns ||
 	       (!m->several && m->front_arrival > arrival + 2 * (uint64_t)m->o.window);
 }
 
-/* A repeat whose own log may have been one that is gone is a stray. */
+/* A frame seen before is a stray if a log that is gone may have had its entry. */
 enum prl_match_fate
 match_fate(const struct prl_match *m, uint64_t arrival)
 {

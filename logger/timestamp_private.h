@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_MATCH_PRIVATE_H
-#define PRL_LOGGER_MATCH_PRIVATE_H
+#ifndef PRL_LOGGER_TIMESTAMP_PRIVATE_H
+#define PRL_LOGGER_TIMESTAMP_PRIVATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "logger/match.h"
+#include "logger/timestamp_match.h"
 
 /*
  * A hash table of items that live in a ring: buckets of doubly linked chains, first in first out, linked by
@@ -86,8 +86,9 @@ match_table_remove(struct match_table *t, uint32_t fingerprint, uint64_t number)
 }
 
 /*
- * Between the matcher's two files: match.c (timestamp logs that come, giving out in order, losses, the calls of
- * match.h) and match_align.c (which frame has which entry, what waits for too long).
+ * What the matcher's two files share: timestamp_match.c (arriving timestamp logs, giving out in
+ * order, losses, the calls of timestamp_match.h) and timestamp_align.c (which frame has which entry, what
+ * has waited too long).
  */
 enum slot_state {
 	SLOT_UNKNOWN, /* no log has told of this ordinal */
@@ -107,7 +108,7 @@ struct match_entry {
 	uint16_t link; /* index in links */
 	uint8_t state;
 	bool hashed, framed, counted;
-	bool behind; /* its log came late: frames alike may have gone to later entries */
+	bool behind; /* its log came late: later entries may have got identical frames */
 };
 
 enum held_state {
@@ -124,7 +125,7 @@ struct match_frame {
 	uint64_t ordinal;
 	int64_t came;
 	uint32_t sent_len;
-	uint32_t gone; /* logs that were gone when it was parked */
+	uint32_t gone; /* stats.logs_gone when it was parked */
 	uint8_t state;
 };
 
@@ -142,7 +143,7 @@ struct match_log {
 	struct pr_gone gone; /* what is known of it if it is */
 	uint32_t count;
 	uint8_t state;
-	bool told; /* gone, and its losses are told with another log's */
+	bool told; /* gone; its losses are reported with those of another log */
 };
 
 struct match_link {
@@ -156,15 +157,15 @@ struct match_link {
 	uint64_t last_seq, last_ordinal; /* given out so far */
 	bool any;
 	int64_t last_otime;
-	struct pr_loss run; /* being put together; count 0: none */
+	struct pr_loss run; /* loss that is being put together; count 0: none */
 	bool run_open; /* an exact run: ends with the next packet */
 };
 
 /* What was matched or lost of late, by fingerprint: buckets of a cache line each. */
 struct match_history {
 	uint32_t fingerprint;
-	uint32_t
-		arrival; /* low bits; of the last frame like it, or of the next when it was lost */
+	/* Low bits of an arrival: of the last frame matched, or of the next at a loss. */
+	uint32_t arrival;
 };
 #define RECENT_WAYS 8u
 #define RECENT_SETS 2048u
@@ -187,9 +188,9 @@ struct prl_match {
 	uint64_t end; /* one above the highest ordinal known */
 	uint64_t indexed_below; /* waiting entries below are in the table */
 	uint64_t first_waiting; /* none below is waiting */
-	uint64_t matched_above; /* matched with ordinals above oldest */
+	uint64_t matched_above; /* matched with ordinals above first_waiting */
 	uint64_t waiting;
-	int64_t base_since; /* when base last moved */
+	int64_t base_since; /* when settled_below last moved */
 	struct match_table entries;
 
 	struct match_frame *held; /* ring by arrival */
@@ -197,9 +198,9 @@ struct prl_match {
 	uint64_t held_base, held_at, held_top; /* first not done; first queued; next */
 	uint64_t first_in_ring; /* first not done nor moved */
 	uint64_t first_parked; /* no parked ones below */
-	uint64_t front_arrival; /* of the frame that moved front last */
+	uint64_t front_arrival; /* of the frame that last moved next_expected */
 	uint64_t pace_arrival,
-		pace_ordinal; /* of the last pair in the order of both sides */
+		pace_ordinal; /* of the last pair that was in order on both sides */
 	uint64_t marked
 		[2]; /* frames that had come by the last MARK but one, and by the last */
 	int64_t marked_at;
@@ -240,7 +241,7 @@ match_started(struct prl_match *m, int64_t now)
 		m->base_since = now;
 }
 
-/* match_align.c */
+/* timestamp_align.c */
 void match_drain(struct prl_match *m, bool force);
 void match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last);
 void match_entry_added(struct prl_match *m, uint64_t ordinal);
@@ -262,7 +263,7 @@ match_recent_set(uint32_t fingerprint)
 	return ((fingerprint ^ fingerprint >> 16) & (RECENT_SETS - 1)) * RECENT_WAYS;
 }
 
-/* The one alike, or else the oldest, makes room. */
+/* Replaces the item with the same fingerprint, or else the oldest. */
 static inline void
 match_recent_note(struct match_history *table, uint32_t fingerprint, uint64_t arrival)
 {
@@ -286,7 +287,7 @@ match_recent_has(const struct match_history *table, uint32_t fingerprint, uint64
 	const struct match_history *r = &table[match_recent_set(fingerprint)];
 
 	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
-		/* a frame that overtook is "later" by a little */
+		/* frames overtake each other: the noted arrival may be a little higher */
 		if (r[i].fingerprint == fingerprint &&
 			(uint32_t)arrival - r[i].arrival + RECENT_FRAMES <
 				2 * RECENT_FRAMES)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_MATCH_H
-#define PRL_LOGGER_MATCH_H
+#ifndef PRL_LOGGER_TIMESTAMP_MATCH_H
+#define PRL_LOGGER_TIMESTAMP_MATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,10 @@
  * Frames and entries come in the same order, so mostly the heads of both queues fit and are paired off
  * without any search. Otherwise both sides are joined by fingerprint: a frame looks for a waiting entry,
  * a new entry looks among the frames that found none. A frame only ever gets an entry whose fingerprint
- * fits; among byte-identical frames order decides. An entry is lost when twice `window` frames of later
- * ordinals have been matched, or when its log has been here for `expire_ns`.
+ * fits; among byte-identical frames order decides.
+ * An entry is lost when twice `window` frames of later ordinals have been matched. By age
+ * it is lost after `expire_ns` if `window` such frames have been matched, else after three
+ * times `expire_ns`.
  *
  * Results come by call-backs from within the calls below, per link in order of seq; a link never waits
  * for another. One thread.
@@ -35,7 +37,7 @@ struct prl_match_frame {
 };
 
 enum prl_match_fate {
-	PRL_MATCH_STRAY, /* no entry came within the hold time */
+	PRL_MATCH_STRAY, /* no entry came within the match timeout */
 	PRL_FATE_ALREADY_LOST, /* its entry had been declared lost */
 	PRL_MATCH_DUPLICATE, /* the same as one matched before */
 };
@@ -59,9 +61,10 @@ struct prl_match_calls {
 
 struct prl_match_options {
 	uint64_t epoch;
-	uint32_t window; /* frames; reordering within half of it is mended for sure */
-	uint32_t room; /* entries, and frames, held at most; rounded up to a power of two */
-	int64_t hold_ns; /* how long a lost log is asked for, and a frame waits for its log */
+	uint32_t window; /* frames; reordering by up to half of it is always repaired */
+	uint32_t room; /* most entries, and frames, held; rounded up to a power of two */
+	/* Match timeout: for how long a log is asked for, and a frame waits for its log. */
+	int64_t hold_ns;
 	int64_t grace_ns; /* before the first RESEND: frames may have overtaken the log */
 	int64_t resend_ns; /* between RESENDs */
 	int64_t expire_ns;
@@ -72,8 +75,8 @@ struct prl_match_stats {
 	uint64_t frames, matched, lost; /* lost: entries */
 	uint64_t strays, late, duplicates;
 	uint64_t logs, logs_requested, logs_gone, logs_bad, logs_repeated;
-	uint64_t given_up_early; /* logs not waited for, for want of room */
-	uint64_t searched; /* frames that did not fit at once */
+	uint64_t given_up_early; /* missing logs given up before hold_ns: memory was full */
+	uint64_t searched; /* frames that did not fit the expected entry */
 	uint64_t pending_frames, pending_entries;
 };
 
@@ -88,22 +91,25 @@ void prl_match_run(struct prl_match *m, int64_t now);
 /* -1: the body is corrupt; nothing was taken from it. */
 int prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now);
 void prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now);
-/* All packets and losses of a link's logs up to this number have been given out. */
+/*
+ * True if all packets of a link's logs up to this number have been given out; then also
+ * gives out a loss that is still being put together.
+ */
 bool prl_match_flush_losses(struct prl_match *match, uint16_t link, uint64_t log);
 /* What a MARK says of a link: logs up to last_log have been sent. */
 void prl_match_mark(struct prl_match *m, uint16_t link, uint64_t last_log, int64_t now);
-/* And of this node: frames of lower ordinals were sent, or will not be. */
+/* What a MARK says of this node: frames of lower ordinals were sent, or never will be. */
 void prl_match_note_sent_below(struct prl_match *m, uint64_t ordinal, int64_t now);
-/* Every 10 or 20 ms: losses, RESENDs and time-outs. */
+/* Call every 10 or 20 ms: declares losses, asks again by RESEND, ends waits. */
 void prl_match_tick(struct prl_match *m, int64_t now);
 
-/* Everything that the logs and MARKs so far tell of is stored, lost or given up. */
+/* True if everything that logs and MARKs have reported is stored, lost or given up. */
 bool prl_match_settled(const struct prl_match *m);
-/* All frames of lower ordinals are. */
+/* Frames of lower ordinals are all stored, lost or given up. */
 uint64_t prl_match_ordinal(const struct prl_match *m);
 /* Gives everything up: entries are lost, frames are strays, all are given back. */
 void prl_match_finish(struct prl_match *m);
-/* Frames without an entry are given back at once; for STOP, when all is settled. */
+/* Gives back all frames without an entry. For STOP, when prl_match_settled is true. */
 void prl_match_drop_leftovers(struct prl_match *m);
 
 /*
@@ -111,9 +117,12 @@ void prl_match_drop_leftovers(struct prl_match *m);
  * be released. The caller may copy its data away, set data and moved, and ask again.
  */
 struct prl_match_frame *prl_match_oldest(struct prl_match *m);
-/* The frame that prl_match_oldest gave last has found no entry so far: it may stay for long. */
+/*
+ * True if the frame that prl_match_oldest returned last has found no entry: it may stay
+ * long.
+ */
 bool prl_match_parked_oldest(const struct prl_match *m);
-/* The buffer is nearly full: gives up what the oldest frame is held for. */
+/* Call when the buffer is nearly full: gives up what the oldest frame waits for. */
 void prl_match_drop_oldest(struct prl_match *m);
 
 void prl_match_get_stats(const struct prl_match *m, struct prl_match_stats *out);

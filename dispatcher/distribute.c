@@ -22,7 +22,7 @@ prd_frame_limit(const uint8_t *frame, size_t len, uint32_t mtu)
 	return (size_t)mtu + PR_ETHER_LEN + (tagged ? VLAN_TAG : 0);
 }
 
-/* A node would take a tapped frame of our Ethertype for a control frame. */
+/* Escapes our Ethertype in a captured frame: a node would take it for a control frame. */
 static void
 prepare_escape(const struct prd_prepare *p, struct prd_record *rec, struct pr_entry *e)
 {
