@@ -48,6 +48,14 @@ static inline int
 pri_range_builder_add(struct pri_range_builder *stretch, uint64_t seq, int64_t otime,
 	struct pri_range_list *list, struct pr_error *err)
 {
+	/* the usual case, for each packet of a query: the next one, of a stretch without holes */
+	if (stretch->last && seq == stretch->last + 1 &&
+		stretch->held == seq - stretch->first && stretch->held < PRI_RANGE_SPAN) {
+		stretch->held++;
+		stretch->last = seq;
+		stretch->last_otime = otime;
+		return 0;
+	}
 	return pri_range_builder_add_range(stretch, seq, seq, otime, otime, list, err);
 }
 /* Ends the stretch, if there is one. */

@@ -120,31 +120,37 @@ ask(struct merge *m, struct input *in)
 	return got;
 }
 
-/*
- * Asks all that have no packet, and makes losers[0] the input with the next one, if there is one. WAIT, if an
- * input has none yet.
- */
+/* Asks all that have no packet, and plays the tournament anew where more than the winner has changed. */
 static int
-settle(struct merge *m)
+settle_all(struct merge *m)
 {
-	/* the usual case: the winner alone has been used up */
-	bool alone =
-		m->hungry == 1 && !m->rebuild && m->inputs[m->losers[0]].state == HUNGRY;
-	unsigned i = alone ? m->losers[0] : 0, end = alone ? i + 1 : m->count;
-
-	m->rebuild |= m->hungry && !alone;
-	for (; m->hungry && i < end; i++)
+	m->rebuild |= m->hungry > 0;
+	for (unsigned i = 0; m->hungry && i < m->count; i++)
 		if (m->inputs[i].state == HUNGRY &&
 			ask(m, &m->inputs[i]) == PR_SOURCE_ERROR)
 			return PR_SOURCE_ERROR;
 	if (m->hungry)
 		return PR_SOURCE_WAIT;
-	if (alone) {
-		rematch(m, m->losers[0]);
-	} else if (m->rebuild && m->room) {
+	if (m->rebuild && m->room) {
 		m->losers[0] = play_all(m, 1);
 		m->rebuild = false;
 	}
+	return PR_SOURCE_PACKET;
+}
+
+/* Makes losers[0] the input with the next packet, if there is one. WAIT, if an input has none yet. */
+static inline int
+settle(struct merge *m)
+{
+	int got;
+
+	if (m->hungry != 1 || m->rebuild || m->inputs[m->losers[0]].state != HUNGRY)
+		return settle_all(m);
+	/* the usual case: the winner alone has been used up */
+	got = ask(m, &m->inputs[m->losers[0]]);
+	if (got == PR_SOURCE_WAIT || got == PR_SOURCE_ERROR)
+		return got;
+	rematch(m, m->losers[0]);
 	return PR_SOURCE_PACKET;
 }
 
