@@ -170,18 +170,26 @@ settle(void)
 		turn(10 * PR_NS_PER_MS);
 }
 
-static inline void
-say_hello(void)
+static inline int
+try_hello(void)
 {
 	struct pri_hello_input facts = {.name = "log1", .boot = 1};
 	struct pri_hello *hello = pri_hello_create(view, &facts, &err);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	int rc;
 
 	ck_assert_ptr_nonnull(hello);
 	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
 	env.hello = &hello->message;
-	ck_assert_int_eq(pr_rpc_send(node, NULL, &env, &err), 0);
+	rc = pr_rpc_send(node, NULL, &env, &err);
 	pri_hello_destroy(&hello);
+	return rc;
+}
+
+static inline void
+say_hello(void)
+{
+	ck_assert_int_eq(try_hello(), 0);
 }
 
 static inline void
