@@ -391,12 +391,9 @@ make_status(struct prd_manage *s)
 	Packrack__Status *m = &s->message;
 
 	prd_sender_snapshot(s->sender, &s->view);
-	packrack__status__init(m);
+	*m = pr_status_of("packrack-dispatcher");
 	make_totals(s);
 	make_values(s);
-	m->program = (char *)"packrack-dispatcher";
-	m->version = (char *)PACKRACK_VERSION;
-	m->time = pr_now_real();
 	m->epoch = s->sender->config.epoch;
 	m->state = (char *)prd_capture_state_names[s->view.state];
 	for (unsigned i = 0; i < s->inputs->link_count; i++) {

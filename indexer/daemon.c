@@ -362,17 +362,20 @@ pri_indexer_hand_over(struct daemon *d)
 static struct pri_hello *
 make_hello(struct daemon *d)
 {
-	struct pri_hello_input facts = {.name = d->options.name,
-		.boot = d->boot,
-		.queries = pri_serve_queries(d->serve),
-		.queries_running = pri_serve_running(d->serve)};
+	struct pri_hello_input facts = {.name = d->options.name, .boot = d->boot};
 	struct pri_follower_stats figures;
+	struct pri_hello *hello;
 
 	if (d->feed) {
 		pri_follower_stats(d->feed, &figures);
 		facts.behind = figures.behind;
 	}
-	return pri_hello_create(d->volume, &facts, NULL);
+	hello = pri_hello_create(d->volume, &facts, NULL);
+	if (hello) {
+		hello->status.queries = pri_serve_queries(d->serve);
+		hello->status.queries_running = pri_serve_running(d->serve);
+	}
+	return hello;
 }
 
 static void
@@ -415,16 +418,13 @@ static void
 answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	struct pri_hello *hello = make_hello(connection->daemon);
-	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__Status status = pr_status_of("packrack-indexer");
 	Packrack__NodeStatus *node;
 	Packrack__Envelope env;
 
 	if (!hello)
 		return;
 	node = &hello->status;
-	status.program = (char *)"packrack-indexer";
-	status.version = (char *)PACKRACK_VERSION;
-	status.time = pr_now_real();
 	status.nodes = &node;
 	status.n_nodes = 1;
 	status.links = hello->message.links;

@@ -367,7 +367,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct prl_record_loop *d = arg;
 	Packrack__Envelope reply;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__Status status = pr_status_of("packrack-logger");
 	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
 	struct pr_values values = PR_VALUE_LIST(items, list);
 	struct prl_report report = {0};
@@ -376,9 +376,6 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		make_report(d, &report);
 		for (size_t i = 0; i < report.table_count; i++)
 			pr_values_add_table(&values, report.tables[i]);
-		status.program = (char *)"packrack-logger";
-		status.version = (char *)PACKRACK_VERSION;
-		status.time = pr_now_real();
 		status.epoch = report.epoch;
 		status.state = (char *)report.state;
 		status.values = list;

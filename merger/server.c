@@ -663,11 +663,8 @@ reply_make(struct reply *r, struct prm_merger *m)
 	*r = (struct reply){.nodes = calloc(m->registry.count + 1, sizeof(*r->nodes)),
 		.links = calloc(LINKS_MAX, sizeof(*r->links)),
 		.queries = calloc(m->query_count + 1, sizeof(*r->queries))};
-	packrack__status__init(&r->status);
-	r->status.program = (char *)"packrack-merger";
-	r->status.version = (char *)PACKRACK_VERSION;
+	r->status = pr_status_of("packrack-merger");
 	r->status.state = (char *)"running";
-	r->status.time = pr_now_real();
 	for (size_t i = 0; r->nodes && r->links && i < m->registry.count; i++)
 		add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
 	for (size_t i = 0; r->queries && i < m->query_count; i++)

@@ -203,8 +203,6 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	h->message.version = (char *)PACKRACK_VERSION;
 	h->message.boot = input->boot;
 	h->message.status = &h->status;
-	h->status.queries = input->queries;
-	h->status.queries_running = input->queries_running;
 	if (!volume)
 		return h;
 	fill_status(h, volume, input->behind);

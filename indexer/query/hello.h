@@ -26,7 +26,6 @@ struct pri_hello {
 struct pri_hello_input {
 	const char *name;
 	uint64_t boot;
-	uint64_t queries, queries_running;
 	uint64_t behind; /* segments that are stored and have no index yet */
 };
 

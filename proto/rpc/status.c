@@ -4,6 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
+
+Packrack__Status
+pr_status_of(const char *program)
+{
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+
+	status.program = (char *)program;
+	status.version = (char *)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	return status;
+}
+
 void
 pr_values_add(struct pr_values *v, const char *name, uint64_t number)
 {

@@ -5,6 +5,9 @@
 #include "proto/base/metrics.h"
 #include "proto/rpc/packrack.pb-c.h"
 
+/* What the status of each program begins with. */
+Packrack__Status pr_status_of(const char *program);
+
 /*
  * A program's figures as named values of a message. The lists are the caller's and must outlive the message;
  * what does not fit is left out. Names point into the tables.
