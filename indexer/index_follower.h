@@ -7,13 +7,17 @@
 #include "proto/base/error.h"
 
 /*
- * Keeps a volume's index up with its data: follows each packet stream behind its writer, in shared memory as long as
- * it keeps up, builds records and gives them to a sink. It starts where the existing index ends. Segments that it
- * does not reach in time stay without index: queries read them. One thread, the volume's.
+ * Keeps a volume's index up to date: follows the writer of each packet stream (in shared
+ * memory, unless it falls behind), builds records, and gives them to a sink. It starts
+ * where the existing index ends. Segments that are overwritten before it reads them stay
+ * without index. One thread, the volume's.
  */
 struct pri_index_follower;
 
-/* The volume must have been refreshed, with `all`, and must outlive it. composites: keys to make; copied, or NULL. */
+/*
+ * The volume must have been refreshed with `all`, and must outlive the follower.
+ * composites: keys to make; copied, or NULL.
+ */
 struct pri_index_follower *pri_follower_create(struct pri_volume *volume,
 	const struct pri_composites *composites, pri_index_sink sink, void *arg,
 	struct pr_error *err);
@@ -26,8 +30,9 @@ void pri_follower_destroy(struct pri_index_follower **feed);
 int pri_follower_step(
 	struct pri_index_follower *feed, int64_t deadline, struct pr_error *err);
 /*
- * Finishes the records that are being made of what there is; at the end (all) also groups. As a group is
- * better large, it is not for every pause. 1: all was taken; 0: the sink takes no more; -1.
+ * Finishes the open records of levels 1 and 3; with `all`, those of level 2 too. Level-2
+ * records are better large, so use `all` at the end only, not at every pause. 1: the sink
+ * took all; 0: the sink is full; -1: no memory.
  */
 int pri_follower_finish(struct pri_index_follower *feed, bool all, struct pr_error *err);
 
@@ -42,11 +47,11 @@ size_t pri_follower_unsummarized(const struct pri_index_follower *feed,
 /* The volume has a summary of these segments now. */
 void pri_follower_summarized(struct pri_index_follower *feed, uint16_t link,
 	uint64_t first_sequence, uint32_t segments);
-/* Grows when sequences begin anew: the volume was reset. */
+/* A counter that grows when sequences restart: the volume was reset. */
 uint64_t pri_follower_restarts(const struct pri_index_follower *feed);
 
 struct pri_follower_stats {
-	/* of what was built, over all streams */
+	/* sums of what was indexed, over all streams */
 	uint64_t segments, packets, damaged, index_bytes; /* the index: levels 1 and 2 */
 	uint64_t behind; /* segments that are stored and not indexed */
 };

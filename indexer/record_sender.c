@@ -11,8 +11,9 @@
 #include "proto/rpc/message.h"
 
 /*
- * Each exchange wakes two threads on either side, which costs as much as some hundred packets. So records gather for
- * GATHER_NS, or until there are RECORDS_MAX; until then queries read the segments themselves.
+ * Each exchange wakes two threads on both sides, which costs as much as some hundred
+ * packets. So records are collected for GATHER_NS, or until there are RECORDS_MAX. Until
+ * they are stored, queries read the segments themselves.
  */
 #define GATHER_NS (500 * PR_NS_PER_MS)
 #define RECORDS_MAX 32
@@ -20,8 +21,8 @@
 
 /* A command of a merger to the logger: one at a time. */
 struct command {
-	struct pr_rpc *rpc; /* who asked; NULL: nobody */
-	uint64_t id; /* the asker's */
+	struct pr_rpc *rpc; /* connection of the client; NULL: no command */
+	uint64_t id; /* id at the client */
 	uint64_t number; /* ours */
 };
 
@@ -29,7 +30,7 @@ struct item {
 	struct pr_index_record record;
 	uint8_t *buf; /* its body */
 	size_t room;
-	uint64_t id; /* it was sent with; 0: never */
+	uint64_t id; /* id of its message; 0: never sent */
 	bool sent; /* and not answered yet */
 };
 
@@ -38,8 +39,8 @@ struct pri_record_sender {
 	struct command command;
 	struct item items[RECORDS_MAX]; /* in the order in which they came */
 	size_t count, bytes;
-	int64_t since; /* the first of those that were never sent waits */
-	uint64_t id; /* of what was sent last */
+	int64_t since; /* since when the oldest record that was never sent waits */
+	uint64_t id; /* id of the last message */
 	bool connected;
 };
 
@@ -129,7 +130,7 @@ on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored 
 		return; /* the next tick sends it again */
 	if (!stored->stored)
 		pr_log_debug("the logger refuses an index: %s", stored->text);
-	/* its memory goes behind the others, for one to come */
+	/* move its memory behind the others, for a later record */
 	gone = d->items[i];
 	d->count--;
 	d->bytes -= gone.record.len;
@@ -159,8 +160,8 @@ on_state(void *arg, enum pr_rpc_state state)
 
 	d->connected = state == PR_RPC_CONNECTED;
 	for (size_t i = 0; i < d->count; i++)
-		d->items[i].sent =
-			false; /* what a logger did not answer it may not have stored */
+		/* without an answer, the logger may not have stored the record */
+		d->items[i].sent = false;
 	if (d->command.rpc)
 		refuse_command(d->command.rpc, d->command.id,
 			"the connection to the logger was lost: 'packrack data list' shows "
@@ -225,7 +226,10 @@ pri_sender_sink(void *arg, const struct pr_index_record *record)
 	return 0;
 }
 
-/* If the newest record was sent before, all were: what the logger put off is sent again at once. */
+/*
+ * If the newest record was sent before, all were: then only records that the logger put off
+ * wait, and they are sent again at once.
+ */
 void
 pri_sender_tick(struct pri_record_sender *d)
 {

@@ -21,13 +21,16 @@ void pri_sender_destroy(struct pri_record_sender **deliver);
 
 /* A pri_index_sink; arg is the struct pri_record_sender. */
 int pri_sender_sink(void *arg, const struct pr_index_record *record);
-/* Every 100 ms or so: sends what has gathered, and again what was put off. */
+/*
+ * Call about every 100 ms: sends the collected records, and again those that the logger put
+ * off.
+ */
 void pri_sender_tick(struct pri_record_sender *deliver);
-/* All that waits, now. */
+/* Sends all waiting records now. */
 void pri_sender_send(struct pri_record_sender *deliver);
-/* Nothing waits or is on its way. */
+/* True if no record waits or is in flight. */
 bool pri_sender_idle(const struct pri_record_sender *deliver);
-/* It takes no more until the logger has answered. */
+/* True if the sender takes no more records until the logger has answered. */
 bool pri_sender_full(const struct pri_record_sender *deliver);
 
 /*

@@ -10,9 +10,12 @@
 #include "proto/wire/frame.h"
 
 #define READS_A_TICK 64
-#define TELL_NS PR_NS_PER_S /* without news */
+#define TELL_NS PR_NS_PER_S /* between messages without news */
 #define WANT_MAX 16 /* summaries for one request */
-/* A packet of a live link is stored and listed so long after its time: twice the match timeout, and to spare. */
+/*
+ * A packet of a live link is stored and listed at most this long after its time: twice the
+ * match timeout, and some reserve.
+ */
 #define STORED_NS (5 * PR_NS_PER_S)
 
 /* A summary in the volume. */
@@ -37,17 +40,17 @@ struct pri_summary_announcer {
 	uint64_t base;
 	struct stream *streams;
 	size_t stream_count;
-	bool listing; /* there are more to take in */
+	bool listing; /* not all summaries of the volume were taken in yet */
 	struct pri_read_buffer buffer;
 };
 
-#define CHUNK 1000 /* summaries told of in one message */
+#define CHUNK 1000 /* summaries in one message */
 #define LEDGERS 64
 #define RANGES 64
 #define LOSSES 16 /* ranges of losses; RANGES of what was deleted */
 #define LOSS_GAP_NS (60 * PR_NS_PER_S) /* losses nearer to each other are one range */
 
-/* Times; where a list is full its last range holds the rest. */
+/* Ranges of time. If the list is full, its last range covers the rest. */
 struct ranges {
 	Packrack__TimeRange items[RANGES], *pointers[RANGES];
 	size_t count;
@@ -61,9 +64,9 @@ struct message {
 	struct ranges losses, deleted;
 };
 
-/* What a merger is to be told. */
+/* The contents of a Coverage message. */
 struct news {
-	const char *text; /* why nothing is known; NULL: something is */
+	const char *text; /* why nothing is known; NULL: the rest is valid */
 	int64_t settled_until;
 	struct pr_summary_span spans[PRI_FOLLOWER_SPANS]; /* without summary */
 	size_t span_count;
@@ -133,7 +136,10 @@ take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
 	struct announced item = {.check = ref->check, .handle = ref->handle};
 	const uint8_t *at;
 
-	/* its head alone is read; if it does not fit it is as if there were none: the follower's spans have it */
+	/*
+	 * reads only the summary's header; a summary that does not agree with its entry is
+	 * ignored: the follower lists its segments as without summary
+	 */
 	if (pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
 		    &at) != SFS_OK ||
 		pr_summary_peek(&item.span, at, PR_SUMMARY_HEADER, NULL) < 0 ||
@@ -160,7 +166,7 @@ take_stream(struct pri_summary_announcer *o, struct pri_index_stream *s, unsigne
 	for (; at<list->count && * reads> 0; at++, --*reads) {
 		struct pri_index_ref *ref = &list->items[at];
 
-		/* is it about the segments that are there? Not known as long as these are not listed */
+		/* is it about the present segments? Not known until these are listed */
 		if (ref->first_sequence >= s->base &&
 			!pri_index_check(s, ref->first_sequence, ref->segments, &check))
 			break;
@@ -183,7 +189,7 @@ pri_announcer_tick(struct pri_summary_announcer *o)
 	o->listing = false;
 	for (size_t i = 0; i < map->count; i++)
 		take_stream(o, map->streams[i], &reads);
-	/* those whose data was recycled go; numbers stay */
+	/* drops summaries whose data was overwritten; the numbers of the others stay */
 	for (; gone < o->count; gone++) {
 		const struct pr_summary_span *span = &o->items[gone].span;
 		const struct pri_index_stream *s = pri_index_map_find(map, span->link);
@@ -198,7 +204,7 @@ pri_announcer_tick(struct pri_summary_announcer *o)
 	memmove(o->items, o->items + gone, o->count * sizeof *o->items);
 }
 
-/* ---- what the volume says ---- */
+/* ---- contents of a message ---- */
 
 void
 pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
@@ -230,7 +236,7 @@ fill_items(struct message *m, struct pri_summary_announcer *o, const struct news
 		m->infos[i].number = news->first_number + i;
 		m->infos[i].check = item->check;
 		m->infos[i].bytes = item->handle.length;
-		if (ledger) { /* as Hello says it, by which users compile filters */
+		if (ledger) { /* as in Hello, from which users compile filters */
 			pri_hello_link(&info, ledger);
 			m->infos[i].linktype = 1 + info.linktype;
 		}
@@ -248,7 +254,10 @@ fill_items(struct message *m, struct pri_summary_announcer *o, const struct news
 	m->coverage.total = o->base + o->count;
 }
 
-/* One range with the last, where they are nearer than `gap` or the list has `max`. */
+/*
+ * Adds a range. Merges it with the last one if the gap is below `gap`, or the list has
+ * `max`.
+ */
 static void
 add_range(struct ranges *r, size_t max, int64_t gap, int64_t since, int64_t until)
 {
@@ -285,7 +294,7 @@ fill_ledger(struct message *m, const struct pri_ledger_view *ledger)
 		} else if (s->have_mark && c->ledgers_until < last_otime) {
 			c->ledgers_until = last_otime;
 		}
-		/* a loss whose seqs are not known explains no hole, and answers do not tell it */
+		/* a loss without known seqs explains no hole, and answers do not list it */
 		for (size_t j = 0; j < s->loss_count; j++)
 			if (s->losses[j].first_seq)
 				add_range(&m->losses, LOSSES, LOSS_GAP_NS,
@@ -296,7 +305,9 @@ fill_ledger(struct message *m, const struct pri_ledger_view *ledger)
 	c->ledgers = m->ledger_pointers;
 }
 
-/* What was recycled of the streams of packets, and what was deleted from their midst. */
+/*
+ * Adds what was overwritten of the packet streams, and what was deleted from their middle.
+ */
 static void
 fill_gone(struct message *m, struct pri_volume *volume)
 {
@@ -355,11 +366,11 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	return rc;
 }
 
-/* ---- telling ---- */
+/* ---- sending ---- */
 
 /*
- * Hash of the extents without a summary that begin before `settled`. When it changes mergers are told again; newer
- * extents are left out of it, as they change all the time.
+ * Hash of the extents without summary that begin before `settled`. When it changes, mergers
+ * get a new report. Newer extents are not included, as they change all the time.
  */
 static uint64_t
 open_mark(const struct news *news, int64_t settled)

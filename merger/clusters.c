@@ -27,14 +27,14 @@ prm_lookups_free(struct prm_lookups *l)
 	l->scratch = NULL;
 }
 
-/* Signatures to be asked: one; or eight, of which bit i of all is the byte slices[i]. */
+/* Signatures to be tested: one; or eight, whose bits number i are the byte slices[i]. */
 struct asked {
 	const uint8_t *bits, *slices;
 	unsigned log2;
 	uint32_t linktype;
 };
 
-/* In their order, in which each stands behind those that it is made of. */
+/* Evaluates the nodes in their order: each comes after the nodes that it is made of. */
 static uint8_t
 holds(const Packrack__Lookups *of, uint8_t *found, const struct asked *a)
 {
@@ -88,7 +88,10 @@ prm_lookups_may(
 
 /* ---- clusters ---- */
 
-/* Bit i of all its columns is byte i. */
+/*
+ * Bit-sliced signatures of up to PRM_CLUSTERS_COLUMNS summaries: byte i has bit i of all
+ * columns.
+ */
 struct block {
 	char *cluster;
 	int64_t interval;
@@ -151,7 +154,7 @@ prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t interval,
 
 	if (!cluster[0])
 		return none;
-	/* one with room for a column; the newest are looked at first */
+	/* find a block with a free column, newest first */
 	for (size_t i = c->count; i-- > 0 && !b;) {
 		struct block *have = &c->blocks[i];
 

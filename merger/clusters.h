@@ -6,17 +6,17 @@
 #include "proto/wire/summary.h"
 
 /*
- * The look-ups of a query in signatures of summaries, and the third level of the index. No I/O.
+ * The look-ups of a query in the signatures of summaries, and level 3 of the index. No I/O.
  *
- * Look-ups: what the query's filter asks of an index, as the client planned it: AND and OR over hashes of
- * keys, one plan for each link type (Query.lookups; the message layer has checked their form). The merger knows
- * no filters and no keys. A client that sends wrong look-ups gets an answer that lacks packets, as it would with
- * a wrong filter.
+ * Look-ups are what the query's filter tests in an index, as the client planned it: AND and
+ * OR over hashes of keys, one plan for each link type (Query.lookups; the message layer has
+ * checked their form). The merger does not interpret filters or keys. If a client sends
+ * wrong look-ups, its answer lacks packets, as with a wrong filter.
  */
 struct prm_lookups {
 	const Packrack__Query *query; /* borrowed */
 	uint8_t *scratch;
-	uint64_t left; /* steps that may still be taken; then everything may match */
+	uint64_t left; /* steps left; at 0 every summary may match */
 	uint64_t steps; /* taken */
 };
 
@@ -27,32 +27,39 @@ struct prm_lookups {
 int prm_lookups_init(struct prm_lookups *l, const Packrack__Query *query);
 void prm_lookups_free(struct prm_lookups *l);
 /*
- * True if a packet of this signature (proto/wire/summary.h) may match. linktype: 1 + that of all its packets, so
- * that look-ups for other link types do not count; 0: not known.
+ * True if a packet in this signature (proto/wire/summary.h) may match. linktype: 1 + the
+ * link type of all its packets, so that look-ups of other link types are ignored; 0: not
+ * known.
  */
 bool prm_lookups_may(
 	struct prm_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2);
 /*
- * The third level of the index (Hyperion, section 7.4): the summaries of a cluster's nodes of one interval of
- * time, tested together. Their signatures put together by OR would be full. So they are bit-sliced, as in level
- * 2: one test says of PRM_CLUSTERS_COLUMNS summaries which may match. Summaries of one size and link type share
- * a block.
+ * Level 3 of the index (Hyperion, section 7.4): the summaries of a cluster's nodes for one
+ * interval of time, tested together. An OR of their signatures would have too many bits
+ * set. So they are bit-sliced, as in level 2: one test shows which of PRM_CLUSTERS_COLUMNS
+ * summaries may match. Summaries of one size and link type share a block.
  */
 struct prm_clusters;
 
 #define PRM_CLUSTERS_COLUMNS 8
 
-/* Where a summary is. block 0: nowhere, it must be tested alone. */
+/* The place of a summary in the blocks. block 0: in none; it is tested alone. */
 struct prm_cluster_slot {
 	uint32_t block;
 	uint8_t column;
 };
 
-/* memory: bytes of blocks; a summary that finds no room is not taken in. NULL: no memory. */
+/*
+ * memory: limit of the blocks in bytes; a summary that does not fit is not added. NULL: no
+ * memory.
+ */
 struct prm_clusters *prm_clusters_create(uint64_t memory);
 void prm_clusters_destroy(struct prm_clusters **clusters);
 
-/* Takes in a summary of packets of this link type (as in prm_lookups_may). cluster "": it belongs to none. */
+/*
+ * Adds a summary whose packets have this link type (as in prm_lookups_may). cluster "": the
+ * node belongs to none.
+ */
 struct prm_cluster_slot prm_clusters_add(struct prm_clusters *clusters, const char *cluster,
 	int64_t interval, uint32_t linktype, const struct pr_summary *summary);
 /* Takes a summary out; an empty block is freed. */

@@ -35,7 +35,8 @@ struct prm_completeness_options {
 	int64_t now; /* real time */
 	const char *link; /* name or number asked for; NULL or "": all */
 	bool partial_scope; /* only some nodes are asked: packets that none of them reports lie elsewhere */
-	size_t sweep_bytes; /* judge when ranges take more than this; 0: 1 MiB */
+	/* judge gaps when the ranges take more bytes than this; 0: 1 MiB */
+	size_t sweep_bytes;
 };
 
 struct prm_completeness *prm_completeness_create(
@@ -51,7 +52,10 @@ int prm_completeness_node(
 
 const char *prm_completeness_name(const struct prm_completeness *c, int node);
 
-/* Why the node was asked, or left out (then its summaries are reported instead). why is copied. */
+/*
+ * Sets why the node was asked, or not asked (then its summaries are reported instead). why
+ * is copied.
+ */
 void prm_completeness_set_reason(
 	struct prm_completeness *c, int node, const char *why, bool left_out);
 
@@ -63,19 +67,24 @@ int prm_completeness_batch(struct prm_completeness *c, int node,
  * only, so packets outside the time range may be counted as held. The answer then says "at most" (held_at_most).
  */
 void prm_completeness_bounds_only(struct prm_completeness *c);
-/* The node has answered to its end. Takes its losses, evictions and ledgers. */
+/* The node has sent its End. Takes the losses, evictions and ledgers in it. */
 int prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *end,
 	struct pr_error *err);
-/* The node did not answer, or not to its end. why is copied; the first one stays. */
+/*
+ * The node did not answer, or not completely. why is copied; later calls do not replace it.
+ */
 void prm_completeness_failed(struct prm_completeness *c, int node, const char *why);
 
 /*
- * The answer ends at a packet of this otime, by its limit or as it was cancelled. Later packets are not judged, and
- * nodes that have not ended count as answered.
+ * The answer ends at a packet of this otime, because of its limit or because it was
+ * cancelled. Later packets are not judged, and nodes without End count as answered.
  */
 void prm_completeness_truncate(struct prm_completeness *c, int64_t otime);
 
-/* Bytes that ranges take; true if all others wait for this node. For credit. */
+/*
+ * Bytes that the ranges take; and: true if all other nodes wait for this one. Used to
+ * decide on credit.
+ */
 size_t prm_completeness_bytes(const struct prm_completeness *c);
 bool prm_completeness_is_slowest(const struct prm_completeness *c, int node);
 
@@ -83,7 +92,7 @@ bool prm_completeness_is_slowest(const struct prm_completeness *c, int node);
 uint64_t prm_completeness_duplicates(const struct prm_completeness *c);
 
 /*
- * Judges the rest and explains. Call once. *out is the caller's, to be freed by
+ * Judges the remaining gaps and gives each a reason. Call once. The caller frees *out with
  * packrack__completeness__free_unpacked(out, NULL).
  */
 int prm_completeness_finish(

@@ -53,7 +53,10 @@ static const struct pr_cmdline program = {
 		  "ENDPOINT ...",
 };
 
-/* Such a port asks for no key, whatever the others do. m: opens it, too; NULL: only checks. */
+/*
+ * Checks --pcap-over-ip: such a port requires no key, even if others do. m: also opens the
+ * port; NULL: only checks.
+ */
 static int
 pcap_over_ip(const struct values *v, struct prm_merger *m, struct pr_error *err)
 {

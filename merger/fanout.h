@@ -6,27 +6,30 @@
 #include "merger/route.h"
 
 /*
- * One query on its way: asked of the nodes, their answers merged in the total order and sent on to
- * the client as it gives credit. A client that is slow slows the nodes (their credit comes from what
- * the merge has used up), so memory stays bounded. A node that dies, falls silent or talks nonsense
- * is left out from there on, and the completeness at the end says so.
- *
- * One thread. Times are monotonic ns.
+ * A running query. It is sent to the nodes; their answers are merged in the total order and
+ * sent to the client as it gives credit. A slow client slows the nodes, since they get
+ * credit only for what the merge has used; so memory stays bounded. A node that is lost,
+ * does not respond or sends invalid data is dropped, and the completeness report at the end
+ * lists it.
  */
 struct prm_fanout;
 
-#define PRM_FANOUT_SILENT_NS                                                               \
-	INT64_C(10000000000) /* not heard from a node that owes a batch */
-#define PRM_FANOUT_STUCK_NS INT64_C(120000000000) /* alive, and yet no batch */
+/* A node that owes a batch is dropped after this long without a message. */
+#define PRM_FANOUT_SILENT_NS INT64_C(10000000000)
+/* dropped after this long without a batch, though it sends messages */
+#define PRM_FANOUT_STUCK_NS INT64_C(120000000000)
 #define PRM_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
 #define PRM_FANOUT_QUEUED_MAX                                                              \
 	(64 * 1024 * 1024) /* bytes of batches that wait to be merged */
-#define PRM_FANOUT_STRETCHES_MAX                                                           \
-	(32 * 1024 * 1024) /* bytes of what nodes told that they hold */
+/* Bytes of coverage that nodes reported. */
+#define PRM_FANOUT_STRETCHES_MAX (32 * 1024 * 1024)
 
 struct prm_fanout_state {
 	bool done;
-	/* done, and this client was not told, as its queue is full or it is gone; its query's id */
+	/*
+	 * done, but this client got no End or Failure, as its queue is full or it is gone;
+	 * and its id for the query
+	 */
 	const struct prm_peer_ref *untold;
 	uint64_t id;
 	uint64_t number; /* as in the options */
@@ -37,49 +40,61 @@ struct prm_fanout_state {
 struct prm_fanout_options {
 	struct prm_peer_ref client;
 	uint64_t id; /* the client's */
-	uint64_t number; /* the merger's, for whoever looks on; never used twice */
+	uint64_t number; /* the merger's number, shown in the status; never used twice */
 	const Packrack__Query *query;
 	const struct prm_registry *registry;
 	const struct prm_summaries *summaries; /* NULL: all nodes are asked */
 	const struct prm_exclusions
 		*exclusions; /* of other mergers, for prm_fanout_create only; or NULL */
-	uint64_t *next_id; /* of what is asked of nodes; never used twice */
+	uint64_t *next_id; /* id of the next request to a node; never used twice */
 	int64_t mono, real;
 	int64_t silent_ns; /* 0: PRM_FANOUT_SILENT_NS */
 	/*
-	 * Set: the client is in this process (client is empty then). Takes what would be sent to it; -1:
-	 * it wants no more. Must not call the fan-out. After End or Failure nothing comes.
+	 * If set, the client is in this process, and `client` is empty. The function takes
+	 * what would be sent; it returns -1 if the client wants no more. It must not call
+	 * the fan-out. Nothing follows an End or Failure.
 	 */
 	int (*deliver)(void *arg, const Packrack__Envelope *env);
 	void *deliver_arg;
 };
 
-/* With Query.follow: between the beginnings of two rounds of asking, at least. */
+/* With Query.follow: shortest time between the starts of two rounds of requests. */
 #define PRM_FANOUT_FOLLOW_NS INT64_C(200000000)
 
-/* Asks the nodes. NULL: err is for the client. */
+/* Sends the query to the nodes. NULL: not started, and err is for the client. */
 struct prm_fanout *prm_fanout_create(
 	const struct prm_fanout_options *options, struct pr_error *err);
-/* Cancels what nodes are still at. why: a Failure for the client of a query that goes on; NULL: none. */
+/*
+ * Cancels what nodes still work on, and frees the query. why: sent as Failure to the client
+ * if the query still runs; NULL: nothing is sent.
+ */
 void prm_fanout_destroy(struct prm_fanout **f, const char *why);
 
-/* Is it of this query? Then it has been dealt with. */
+/* Handles a node's message. True: it belonged to this query. */
 bool prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env, int64_t mono);
-/* Is it the client, and the id that of its query, or of a node whose batches it merges? */
+/*
+ * True if `from` is the client, and id is that of its query, or of a node whose batches the
+ * client merges.
+ */
 bool prm_fanout_is_client(
 	const struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id);
 void prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches);
 /*
- * Ways to end. The client cancels: it gets End, cancelled unless the query follows; with the id of a node whose
- * batches it merges, that node is dropped. Somebody else cancels: the client gets End, cancelled. A node is lost:
- * the answer goes on, and is incomplete.
+ * Ways to end:
+ *   The client cancels: it gets End, marked cancelled unless the query follows. With the id
+ *   of a node whose batches it merges, only that node is dropped.
+ *   Another client cancels: the client gets End, marked cancelled.
+ *   A node is lost: the answer continues, and is incomplete.
  */
 void prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id);
 void prm_fanout_cancel_by_other(struct prm_fanout *f);
 void prm_fanout_on_node_lost(
 	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why);
-/* A few times a second: deadlines, and sends what has waited for more. */
+/*
+ * Call a few times a second: checks deadlines, and sends packets that have waited for a
+ * fuller batch.
+ */
 void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
 /* Valid while f is. */
 const struct prm_fanout_state *prm_fanout_state(const struct prm_fanout *f);

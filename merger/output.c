@@ -10,7 +10,7 @@
 #include "proto/base/thread.h"
 
 #define BUFFERS 4
-#define AHEAD (64 * PRM_OUTPUT_ROOM) /* of a file's blocks, asked for at a time */
+#define AHEAD (64 * PRM_OUTPUT_ROOM) /* bytes of a file allocated at a time */
 
 /* Writes what the answer's thread has filled. */
 struct prm_output_thread {
@@ -40,7 +40,10 @@ write_fully(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
-/* Blocks behind the end go back; what was handed over need not all have been written. */
+/*
+ * Releases blocks after the file's end. Some of what was handed over may not have been
+ * written.
+ */
 static void
 release_ahead(struct prm_output *out)
 {
@@ -139,7 +142,7 @@ put(const struct prm_output *out, const void *data, size_t len)
 void
 prm_output_free(struct prm_output *out)
 {
-	if (out->thread) { /* what nobody synced is not wanted */
+	if (out->thread) { /* output without a sync is discarded */
 		pr_queue_stop(&out->thread->queue);
 		pthread_join(out->thread->id, NULL);
 		thread_free(out->thread);
@@ -163,9 +166,9 @@ prm_output_flush(struct prm_output *out, struct pr_error *err)
 	if (!len)
 		return 0;
 	/*
-	 * Asks for the file's blocks before they are written. Else ext4 puts that off, and closing a file that
-	 * was cut to nothing when it was opened then waits for the disk: a third of an export's time. Where
-	 * this cannot be had, nothing is lost.
+	 * Allocates the file's blocks before writing. Otherwise ext4 delays the allocation,
+	 * and closing a file that was truncated when it was opened waits for the disk: a
+	 * third of an export's time. If the file system cannot do it, nothing is lost.
 	 */
 	if (out->ahead && out->placed + len > out->allocated) {
 		out->ahead = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, out->allocated,
@@ -207,7 +210,7 @@ prm_output_write(struct prm_output *out, const void *data, size_t len, struct pr
 	bool large = len > PRM_OUTPUT_ROOM;
 	int error;
 
-	/* what is longer than a buffer goes past them, in its turn */
+	/* data longer than a buffer is written directly, after the buffered data */
 	if (len > PRM_OUTPUT_ROOM - out->used &&
 		(large ? prm_output_sync(out, err) : prm_output_flush(out, err)) < 0)
 		return -1;

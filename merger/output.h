@@ -10,9 +10,9 @@
 #include "proto/base/error.h"
 
 /*
- * Bytes on their way to a file or pipe, gathered so that a packet costs a copy and not a system
- * call. With a thread of its own for writing, merging goes on while the kernel copies and disks
- * are slow. Once writing has failed it fails for good; err then says why.
+ * Buffered output to a file or pipe, so that a packet costs a copy and not a system call.
+ * With a thread for writing, merging continues while the kernel copies and disks are slow.
+ * After a failed write all further writes fail; err has the reason.
  */
 #define PRM_OUTPUT_ROOM ((size_t)1024 * 1024)
 
@@ -32,12 +32,12 @@ struct prm_output {
 	size_t used;
 	uint64_t written; /* bytes, with those in buf */
 	/*
-	 * Set it after prm_output_init for an empty file of one's own: its blocks are then asked for
-	 * ahead of writing, and those not needed given back by prm_output_sync or _free.
+	 * Set after prm_output_init for an empty file of our own. Its blocks are then
+	 * allocated ahead of writing; prm_output_sync or _free releases blocks that are not
+	 * needed.
 	 */
 	bool ahead;
-	uint64_t placed,
-		allocated; /* bytes handed to the kernel, and with blocks behind them */
+	uint64_t placed, allocated; /* bytes given to the kernel; bytes with blocks */
 };
 
 /* fd stays the caller's. */
@@ -47,14 +47,17 @@ int prm_output_init_call(struct prm_output *out,
 	int (*take)(void *arg, const void *data, size_t len), void *arg,
 	struct pr_error *err);
 void prm_output_free(struct prm_output *out); /* does not flush */
-/* Hands on what has gathered; with a thread an error may show at a later call. */
+/* Writes what is buffered. With a thread, an error may show at a later call only. */
 int prm_output_flush(struct prm_output *out, struct pr_error *err);
 /* Returns when all has been written. */
 int prm_output_sync(struct prm_output *out, struct pr_error *err);
 int prm_output_write(
 	struct prm_output *out, const void *data, size_t len, struct pr_error *err);
 
-/* len bytes (at most PRM_OUTPUT_ROOM) to be filled in place; NULL: failed. */
+/*
+ * Returns memory for len bytes of output (at most PRM_OUTPUT_ROOM), which the caller fills;
+ * NULL: failed.
+ */
 static inline uint8_t *
 prm_output_room(struct prm_output *out, size_t len, struct pr_error *err)
 {

@@ -28,7 +28,7 @@ struct prm_pcap_over_ip {
 };
 
 #define CREDIT 4 /* batches under way to a reader */
-#define LINKS_NS PR_NS_PER_S /* between looks for links that are new */
+#define LINKS_NS PR_NS_PER_S /* between two checks for new links */
 
 struct pcap_reader {
 	struct pcap_reader *next;
@@ -38,8 +38,9 @@ struct pcap_reader {
 	struct prm_output out;
 	struct prm_trace_writer *trace;
 	uint32_t owed; /* batches that it may still get */
-	int64_t links_known, moved; /* monotonic; moved: it took something, or had all */
-	uint64_t taken; /* bytes, when it did */
+	/* monotonic; moved: last time it took data, or had all */
+	int64_t links_known, moved;
+	uint64_t taken; /* bytes taken at that time */
 	bool stalled, gone, closing;
 	char name[PR_TCP_TEXT];
 };
@@ -61,7 +62,9 @@ take_bytes(void *arg, const void *data, size_t len)
 	return bufferevent_write(r->io, data, len) == 0 ? 0 : ENOMEM;
 }
 
-/* What the nodes tell of links now; the rest get names that are made up. */
+/*
+ * Takes the names of links from the nodes. Links that no node reported get made-up names.
+ */
 static void
 learn_links(struct pcap_reader *r)
 {
@@ -105,7 +108,7 @@ write_end(struct pcap_reader *r, const char *why)
 		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
 }
 
-/* As when it took bytes, with the loop's next turn. */
+/* Calls the write callback in the loop's next turn, as if the reader had taken bytes. */
 static void
 wake(struct pcap_reader *r)
 {
@@ -113,7 +116,7 @@ wake(struct pcap_reader *r)
 		r->io, EV_WRITE, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
-/* The fan-out's client; it must not be called back from here. */
+/* The fan-out's deliver function; it must not call the fan-out. */
 static int
 deliver(void *arg, const Packrack__Envelope *env)
 {
@@ -135,13 +138,13 @@ deliver(void *arg, const Packrack__Envelope *env)
 		uint64_t missing = c ? c->missing_packets + c->pending_packets : 0;
 
 		pr_error_set(&text,
-			"ended by the rack after %llu packets, %llu missing, %zu stretches "
-			"recycled before they were read",
+			"ended by the rack after %llu packets, %llu missing, %zu ranges "
+			"overwritten before they were read",
 			(unsigned long long)env->end->matched, (unsigned long long)missing,
 			c ? c->n_evicted : 0);
 		write_end(r, text.text);
 	}
-	r->fanout = NULL; /* it ends, and the merger frees it */
+	r->fanout = NULL; /* the query ends, and the merger frees it */
 	r->gone = true;
 	wake(r);
 	return -1;
@@ -167,7 +170,7 @@ reader_free(struct pcap_reader *r)
 	free(r);
 }
 
-/* It has room again, or its query has ended and what is left is on its way. */
+/* The reader has room again; or its query has ended, and the rest was sent. */
 static void
 grant(struct pcap_reader *r)
 {
@@ -197,7 +200,7 @@ on_written(struct bufferevent *io, void *arg)
 	grant(arg);
 }
 
-/* Nobody who reads a trace has anything to say. */
+/* Discards what the reader sends: the protocol has no requests. */
 static void
 on_read(struct bufferevent *io, void *arg)
 {
@@ -289,7 +292,7 @@ prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono)
 		r->taken = taken;
 		if (mono - r->moved < PRM_PCAP_OVER_IP_STUCK_NS)
 			continue;
-		pr_log_warning("pcap-over-IP: %s takes nothing for %lld s: let go", r->name,
+		pr_log_warning("pcap-over-IP: %s read nothing for %lld s: closed", r->name,
 			(long long)(PRM_PCAP_OVER_IP_STUCK_NS / PR_NS_PER_S));
 		all->figures.dropped++;
 		reader_free(r);
@@ -333,7 +336,7 @@ split(const char *text, char place[PR_TCP_TEXT], const char **link, struct pr_er
 	size_t len = strcspn(text, "/");
 
 	if (len >= PR_TCP_TEXT)
-		return pr_error_set(err, "'%.100s' is no place to listen", text);
+		return pr_error_set(err, "'%.100s' is too long for [ADDRESS:]PORT", text);
 	memcpy(place, text, len);
 	place[len] = '\0';
 	*link = text + len + (text[len] == '/');

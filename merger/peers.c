@@ -12,7 +12,7 @@
 
 struct peer {
 	struct prm_peers *peers;
-	char *endpoint, *name; /* NULL: it has not said it */
+	char *endpoint, *name; /* name NULL: not received yet */
 	struct pr_rpc *rpc;
 	int64_t heard; /* monotonic */
 	bool alive;
@@ -70,9 +70,12 @@ prm_peers_destroy(struct prm_peers **pp)
 	free(p);
 }
 
-/* ---- who lives ---- */
+/* ---- which mergers are alive ---- */
 
-/* Those that have said their names; another one of our own name is left out, as it would be us. */
+/*
+ * Lists the mergers whose name is known. A merger with our own name is left out, as it
+ * would be taken for this one.
+ */
 static void
 refresh_duty(struct prm_peers *p, int64_t mono)
 {
@@ -117,7 +120,7 @@ on_message(void *arg, const struct pr_rpc_peer *from, const Packrack__Envelope *
 				pr_log_warning("the merger at %s uses the same name, %s, "
 					       "as this one: give each a --name of its own",
 					peer->endpoint, name);
-			/* the list of duties borrows the old one */
+			/* the ownership list borrows the old name */
 			p->ownership->count = 1;
 			free(peer->name);
 			peer->name = strdup(name);
@@ -193,7 +196,7 @@ prm_peers_tick(struct prm_peers *p, int64_t mono)
 
 /* ---- asking ---- */
 
-/* What each of them will be asked. */
+/* The request for each merger. */
 struct asking {
 	struct prm_peers *p;
 	struct prm_exclusions wanted[PRM_OWNERSHIP_MERGERS_MAX];

@@ -64,7 +64,7 @@ check(const struct prm_registry *r, const struct prm_node_info *known,
 		prm_node_connected(known, mono) &&
 		!prm_peer_ref_equal(&known->address, from))
 		return pr_error_set(err,
-			"two nodes call themselves %s (volumes %s and %s): give one "
+			"two nodes have the name %s (volumes %s and %s): give one "
 			"another --name",
 			hello->name, known->hello->volume, hello->volume);
 	return 0;

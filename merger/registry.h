@@ -5,8 +5,9 @@
 #include "proto/rpc/rpc.h"
 
 /*
- * The nodes that have said Hello. One that falls silent stays, so that answers can say that it did
- * not answer; it is forgotten on the operator's word, or after a day. Takes the time as argument.
+ * The nodes that have sent a Hello. A node that becomes unreachable stays in the list, so
+ * that answers can report that it did not answer. It is removed by the operator's command,
+ * or after a day. Time is an argument.
  */
 #define PRM_NODE_SILENT_NS INT64_C(6000000000)
 #define PRM_NODE_FORGET_NS INT64_C(86400000000000)
@@ -22,7 +23,7 @@ struct prm_node_info {
 	Packrack__Hello *hello; /* the last one */
 	struct prm_peer_ref address;
 	int64_t heard; /* monotonic: any message */
-	int64_t last_seen; /* real time of the same */
+	int64_t last_seen; /* real time of the last message */
 	Packrack__NodeStatus shown; /* the owner's, for a status */
 };
 
@@ -40,7 +41,7 @@ enum prm_hello {
 	PRM_HELLO_BACK, /* known, but from another connection or process: its queries are lost */
 	PRM_HELLO_REFUSED, /* err: bad name, too many, or another volume's node of that name is alive */
 };
-/* *before is where a node that is BACK used to be. */
+/* Registers a Hello. For PRM_HELLO_BACK, *before is the previous address of the node. */
 enum prm_hello prm_registry_hello(struct prm_registry *registry,
 	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
 	int64_t real, struct prm_peer_ref *before, struct pr_error *err);
@@ -48,7 +49,7 @@ enum prm_hello prm_registry_hello(struct prm_registry *registry,
 /* The node at this address, or NULL. */
 struct prm_node_info *prm_registry_at(
 	const struct prm_registry *registry, const struct prm_peer_ref *address);
-/* The same, and notes a sign of life. */
+/* Finds the node at this address, or NULL, and records that it was heard now. */
 struct prm_node_info *prm_registry_heard(struct prm_registry *registry,
 	const struct prm_peer_ref *from, int64_t mono, int64_t real);
 struct prm_node_info *prm_registry_find(

@@ -73,7 +73,9 @@ fail:
 	return -1;
 }
 
-/* 1 a packet in order; 0 the batch is used up; -1 the source has been failed. */
+/*
+ * 1: a packet in order; 0: the batch is used up; -1: the source has failed (error is set).
+ */
 static int
 read_packet(struct prm_remote *r, struct pr_packet *out)
 {
@@ -122,7 +124,7 @@ remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 		return PR_SOURCE_END;
 	if (r->watermark <= r->passed || (r->any && r->watermark <= r->last.otime))
 		return PR_SOURCE_WAIT;
-	/* no packet is at hand: the least that the next one can be */
+	/* no packet is here: return the lowest key that the next one can have */
 	*out = (struct pr_packet){.time = r->watermark,
 		.otime = r->watermark,
 		.flags = PRM_WATERMARK,
@@ -133,7 +135,7 @@ remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	return PR_SOURCE_PACKET;
 }
 
-/* The merge lets go of the source, which is a part of the remote. */
+/* Does nothing: the source is a part of the remote, whose owner frees it. */
 static void
 let_go(struct pr_source *source)
 {

@@ -23,22 +23,23 @@
 struct prm_remote {
 	struct pr_source
 		source; /* first; a merge it is added to must end before the remote */
-	bool ended; /* no more comes: set it when the answer has ended; what is here is still given */
+	/* set when the answer has ended; packets that are here are still given */
+	bool ended;
 	/*
-	 * Set it before the first batch: the answer comes in rounds (Query.follow). Order is kept within a
-	 * batch, but a later batch may begin before the end of the one before it, where a clock was set back.
+	 * Set before the first batch if the answer comes in rounds (Query.follow). Packets
+	 * are in order within a batch. If a clock was set back, a later batch may begin
+	 * before the end of the one before it.
 	 */
 	bool rounds;
 	/* To be read only. */
-	char *error; /* NULL: none; else nothing more is given */
-	uint32_t owed,
-		waiting; /* batches asked for that have not come; that wait to be merged */
+	char *error; /* NULL: none; otherwise the source has ended */
+	uint32_t owed, waiting; /* batches: asked for and not arrived; to be merged */
 	size_t bytes; /* of packets that wait */
 	/* remote.c's */
 	struct prm_waiting_batch *head, *tail;
 	struct pr_segment_reader reader;
 	bool reading; /* reader walks through head */
-	int64_t watermark, passed; /* of the node; what of it was given as a packet */
+	int64_t watermark, passed; /* of the node; the last one returned as a packet */
 	bool any; /* last is set */
 	struct pr_packet last;
 };
@@ -47,15 +48,16 @@ struct prm_remote *prm_remote_create(struct pr_error *err);
 void prm_remote_destroy(struct prm_remote **remote);
 
 /*
- * Takes a batch in a callback of rpc, whose message is kept as long as its packets wait. rpc NULL: only counts the
- * batch, whose packets go elsewhere. -1: over credit, after the end, or no memory; the source then ends with what
- * came before.
+ * Takes a batch. Call it in a callback of rpc; the message is kept until all its packets
+ * are merged. rpc NULL: only counts the batch, whose packets another party merges. -1: more
+ * batches than asked for, after the end, or no memory; the source then ends after the
+ * earlier batches.
  */
 int prm_remote_batch(struct prm_remote *remote, struct pr_rpc *rpc,
 	const Packrack__Batch *batch, struct pr_error *err);
 /*
- * Batches to ask for now, so that at most window are under way or waiting; they are counted as asked for. 0: fewer
- * than least, or the source has ended.
+ * Number of batches to ask for now, so that at most `window` are requested or waiting;
+ * counts them as asked for. 0: the number is below `least`, or the source has ended.
  */
 uint32_t prm_remote_take_credit(struct prm_remote *remote, uint32_t window, uint32_t least);
 

@@ -27,7 +27,10 @@ touches(const Packrack__Query *q, int64_t first, int64_t last)
 	return last >= q->since && first <= q->until;
 }
 
-/* Why nothing can be said of the time range; NULL: all that is there is in summaries. */
+/*
+ * The reason why the summaries do not cover the time range of the query; NULL: they cover
+ * all of it.
+ */
 static const char *
 unknown(const struct prm_route *r, const struct prm_node_summaries *c)
 {
@@ -66,7 +69,10 @@ holds_all(const struct pr_summary_span *s)
 	return s->last_seq - s->first_seq + 1 == s->packets;
 }
 
-/* Of a summary that touches the range: NULL when it excludes a match. */
+/*
+ * Tests a summary that touches the range. NULL: it excludes a match; otherwise the reason
+ * why it does not.
+ */
 static const char *
 against(struct prm_route *r, const struct prm_node_summaries *c,
 	const struct prm_summary_entry *h)
@@ -111,7 +117,7 @@ prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_M
 
 	if (r->query->strays)
 		reason = "strays are asked for";
-	if (r->query->related) /* what belongs to a match need have nothing of it */
+	if (r->query->related) /* a related packet need not match anything in the filter */
 		reason = "related packets are asked for";
 	if (!reason)
 		reason = unknown(r, c);
@@ -200,10 +206,10 @@ prm_route_excludes(struct prm_route *r, uint64_t boot, uint64_t number)
 	return h && h->body && !against(r, c, h);
 }
 
-#define AT_ONCE 256 /* stretches for one Batch */
+#define AT_ONCE 256 /* ranges in one Batch */
 #define EDGES 2
 
-/* What is told so far, in pieces. */
+/* A report of a node's seqs that is being made, in batches. */
 struct telling {
 	struct prm_completeness *c;
 	int index;
@@ -224,8 +230,10 @@ flush(struct telling *t)
 }
 
 /*
- * Of a run outside the time range the seq next to it is told. Of one that the range cuts only its ends have known
- * times. One that goes on where the last one ended is put together with it: most do.
+ * Adds a run of held seqs. Of a run outside the time range, only the seq nearest to the
+ * range is reported. Of a run that crosses a limit of the range, only the times of its ends
+ * are known, so the report is a bound. A run that continues the previous one is merged with
+ * it: most do.
  */
 static int
 add_run(struct telling *t, const struct pr_summary_span *line,
@@ -262,9 +270,9 @@ add_run(struct telling *t, const struct pr_summary_span *line,
 }
 
 /*
- * A run that ends within a segment, and the next, which begins there, tell the segment's times: those
- * are bounds, where others tell when their first and last were. What is not known to lie outside the time
- * range is told as within.
+ * Two consecutive runs that meet within a segment have the times of that segment: bounds,
+ * not the times of their own first and last packets. Seqs that may be within the time range
+ * are reported as within.
  */
 static int
 add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_summary *s)
@@ -312,7 +320,7 @@ add_summary(struct telling *t, const struct prm_summary_entry *h)
 	return add_runs(t, span, &s);
 }
 
-/* As nodes do: a link is asked for by its number or its name. */
+/* True if the query selects this link, by its number or its name, as nodes decide it. */
 static bool
 selected(const struct prm_node_summaries *c, const char *wanted, uint64_t epoch,
 	uint32_t link)

@@ -7,16 +7,21 @@
 #include "merger/summaries.h"
 
 /*
- * Whether a query must be sent to a node. It is left out only if all that it has told is fresh and whole,
- * the time range is settled there, and each summary that touches the range is here and excludes a match;
- * then its summaries also say which seqs it holds, so that the answer's completeness speaks for it too.
- * True times decide, not the order's. Pure.
+ * Decides whether a query must be sent to a node. The node is left out only if its last
+ * report is recent and complete, the time range is settled there, and each summary that
+ * touches the range is here and excludes a match. Then the summaries also give the seqs
+ * that the node holds, so that the completeness report covers it too. Packet times decide,
+ * not otimes. No I/O.
  *
- * An answer thus speaks for what nodes had stored when they last told, a few tens of milliseconds ago.
+ * So an answer covers what nodes had stored at their last report, some tens of milliseconds
+ * ago.
  */
 #define PRM_ROUTE_WHY_MAX 120
 
-/* Summaries of which another merger, whose duty they are, says that they exclude a match; one item per node. */
+/*
+ * Summaries that exclude a match, as reported by the mergers responsible for them; one item
+ * for each node.
+ */
 struct prm_exclusions {
 	Packrack__RouteItem **items; /* as in messages */
 	size_t count;
@@ -41,18 +46,22 @@ int prm_route_begin(struct prm_route *route, const struct prm_summaries *summari
 	const Packrack__Query *query, int64_t mono);
 void prm_route_end(struct prm_route *route);
 
-/* true: it can be left out. why: the reason, either way. */
+/* True: the node can be left out. why: the reason, in both cases. */
 bool prm_route_decide(
 	struct prm_route *route, const char *node, char why[PRM_ROUTE_WHY_MAX]);
 /*
- * What must be asked of other mergers before the node can be judged: calls for each summary that the range
- * touches, that is not here, and whose time is this. At most max; returns how many.
+ * Lists what other mergers must be asked before the node can be judged: calls `call` for
+ * each summary that the range touches and that is not here; `time` tells which merger has
+ * it. At most max calls; returns how many.
  */
 size_t prm_route_lacks(struct prm_route *route, const char *node, size_t max,
 	void (*call)(void *arg, int64_t time, uint64_t boot, uint64_t number), void *arg);
-/* For another merger: does this summary exclude a match, and need nobody ask its node what it holds? */
+/*
+ * For another merger: true if this summary excludes a match, and its node need not be asked
+ * which seqs it holds.
+ */
 bool prm_route_excludes(struct prm_route *route, uint64_t boot, uint64_t number);
-/* Tells the completeness what the node, which was left out, would have told. */
+/* Adds to the completeness what a node that was left out would have reported. */
 int prm_route_tell(struct prm_route *route, const char *node, struct prm_completeness *c,
 	int index, struct pr_error *err);
 

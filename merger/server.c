@@ -12,8 +12,8 @@
 #include "proto/rpc/status.h"
 
 /*
- * In this order: queries that run, what waits for others, nodes and their summaries, commands for nodes,
- * status, other mergers, the table of messages, life.
+ * Sections: running queries; requests that wait for others; nodes and their summaries;
+ * commands for nodes; status; other mergers; the table of messages; start and stop.
  */
 
 #define TICK_NS (100 * PR_NS_PER_MS)
@@ -24,29 +24,33 @@ struct listener {
 };
 
 /*
- * What waits for somebody else's answer, of the client `from` under its id.
+ * A request of client `from`, under its id, that waits for an answer of another program.
+ * One of three:
  *
- * A query goes to the mergers that are responsible for its time range first. It waits for a fraction of a second at
- * most, until they have said which of their summaries exclude a match.
+ * A query is sent to the mergers that are responsible for its time range first. It waits at
+ * most a fraction of a second, until they have reported which of their summaries exclude a
+ * match.
  *
- * A command about a node's packets goes to the node's indexer, which has its logger do it. The node gets
- * the name of the key's user; a user with a key cannot claim to be another.
+ * A command about a node's packets goes to the node's indexer, which passes it to its
+ * logger. The node gets the name of the key's user, so a user with a key cannot claim to be
+ * another.
  *
- * The client of a query whose queue was full is told so when there is room.
+ * A query was ended because its client's queue was full. The client gets the reason as soon
+ * as there is room.
  */
 struct waiting {
 	struct waiting *next;
 	struct prm_peer_ref from;
 	uint64_t id;
 	/* a query */
-	Packrack__Query *query; /* NULL: it is none */
+	Packrack__Query *query; /* NULL: not a query */
 	struct prm_inquiry inquiry;
-	uint32_t credit; /* that came while it waits */
+	uint32_t credit; /* credit that arrived while the query waits */
 	bool cancelled;
 	/* a command */
 	struct prm_peer_ref node;
-	uint64_t node_id; /* the id that the node got */
-	int64_t deadline; /* monotonic ns; also of what follows */
+	uint64_t node_id; /* id of the command at the node */
+	int64_t deadline; /* monotonic ns; also if queue_full */
 	bool queue_full;
 };
 #define WAITING_NS (60 * PR_NS_PER_S) /* a step of a command takes a fraction of a second */
@@ -54,7 +58,7 @@ struct waiting {
 struct figures {
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
-	/* filled when they are asked for */
+	/* filled when the status is asked for */
 	struct prm_pcap_over_ip_figures live;
 	struct prm_summaries_figures summaries;
 	uint64_t query_count, messages_bad, mergers_alive, summary_bytes_received;
@@ -71,10 +75,10 @@ struct prm_merger {
 	struct prm_summaries *summaries;
 	struct prm_peers *peers;
 	struct waiting *waiting;
-	size_t waiting_queries; /* of these */
+	size_t waiting_queries; /* queries among them */
 	struct prm_fanout **queries;
 	size_t query_count;
-	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
+	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no --pcap-over-ip */
 	uint64_t next_id;
 	struct figures figures;
 	int64_t last_name_warning; /* monotonic ns */
@@ -218,10 +222,13 @@ on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
 	for (size_t i = 0; i < m->query_count; i++)
 		if (prm_fanout_on_message(m->queries[i], from, env, pr_now_mono()))
 			return;
-	m->figures.messages_unasked++; /* for example of a query that was cancelled */
+	m->figures.messages_unasked++; /* for example to a query that was cancelled */
 }
 
-/* Somebody else's query, by the number that the status shows. Its client gets End, cancelled. */
+/*
+ * Cancels the query with this number in the status, of any client. That client gets End,
+ * cancelled.
+ */
 static bool
 cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 {
@@ -232,12 +239,12 @@ cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 				(unsigned long long)number);
 			return true;
 		}
-	pr_error_set(text, "no query %llu is running: packrack queries list names them",
+	pr_error_set(text, "no query %llu is running: see 'packrack queries list'",
 		(unsigned long long)number);
 	return false;
 }
 
-/* ---- what waits for others ---- */
+/* ---- requests that wait for others ---- */
 
 static void
 waiting_remove(struct prm_merger *m, struct waiting *w)
@@ -255,7 +262,7 @@ waiting_remove(struct prm_merger *m, struct waiting *w)
 	free(w);
 }
 
-/* Asks other mergers about the query if need be. false: it can begin at once. */
+/* Asks other mergers about the query, if necessary. False: the query need not wait. */
 static bool
 wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
 	const Packrack__Query *query)
@@ -282,7 +289,7 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 	return asked;
 }
 
-/* A query. */
+/* Finds a waiting query by its client and id; NULL: none. */
 static struct waiting *
 waiting_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 {
@@ -293,7 +300,10 @@ waiting_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 	return w;
 }
 
-/* Begins queries for which all mergers have answered, or whose time is over; commands fail when theirs is. */
+/*
+ * Begins a query when all mergers have answered or its deadline has passed. A command whose
+ * deadline has passed fails.
+ */
 static void
 waiting_tick(struct prm_merger *m, int64_t mono)
 {
@@ -317,8 +327,8 @@ waiting_tick(struct prm_merger *m, int64_t mono)
 				m, &w->from, w->id, w->query, &w->inquiry.exclusions);
 		else if (!w->queue_full)
 			command_done(&w->from, w->id, false,
-				"the node has not answered within a minute: how far it "
-				"came, packrack data list says");
+				"the node has not answered within a minute: 'packrack data "
+				"list' shows how far it came");
 		if (f && w->credit)
 			prm_fanout_credit(f, w->id, w->credit);
 		if (f && w->cancelled)
@@ -364,7 +374,7 @@ on_flow(struct prm_merger *m, const struct prm_peer_ref *from,
 
 /* ---- nodes and their summaries ---- */
 
-/* Queries wait no longer for the node at this address. */
+/* Tells running queries not to wait for the node at this address any more. */
 static void
 node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *why)
 {
@@ -372,7 +382,10 @@ node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *
 		prm_fanout_on_node_lost(m->queries[i], address, why);
 }
 
-/* A key may report as the node that it was enrolled as, and as parts of it: NAME/PART. */
+/*
+ * Refuses a Hello whose node name does not fit the key: NAME, or a part of it NAME/PART,
+ * where NAME is the name that the key was enrolled with.
+ */
 static bool
 refuse_name(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
@@ -384,7 +397,7 @@ refuse_name(struct prm_merger *m, const struct prm_peer_ref *from,
 	if (!len || (!strncmp(name, user, len) && (!name[len] || name[len] == '/')))
 		return false;
 	pr_error_set(&text,
-		"node %s has the key that is enrolled as %s: give it that --name", name,
+		"the key of node %s is enrolled as %s: give the node that --name", name,
 		user);
 	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
 		pr_log_warning("%s", text.text);
@@ -424,7 +437,7 @@ on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 	}
 }
 
-/* Coverage or Summary; nothing comes of one from a node that was refused. */
+/* Takes Coverage and Summary. Ignores them from a node whose Hello was refused. */
 static void
 on_summaries(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
@@ -501,8 +514,8 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 				name);
 		else
 			pr_error_set(&text,
-				"the merger knows no node %s: packrack data list names "
-				"them",
+				"the merger knows no node %s: 'packrack data list' shows "
+				"the nodes",
 				name);
 	} else if (!strcmp(verb, "cancel"))
 		ok = cancel_number(m, env->command->number, &text);
@@ -513,7 +526,7 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	command_done(from, env->id, ok, text.text);
 }
 
-/* From a node; passed on to the client that gave the command. */
+/* A CommandDone from a node. Passes it to the client that gave the command. */
 static void
 on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
@@ -629,7 +642,10 @@ add_node(struct reply *r, struct prm_node_info *node, int64_t mono,
 	s->connected = prm_node_connected(node, mono);
 	s->last_seen = node->last_seen;
 	if (list) {
-		/* a lower bound: a node need not know how many segments have no summary */
+		/*
+		 * at least this many: a node may not know how many of its segments have no
+		 * summary
+		 */
 		s->segments_unsummarized = list->coverage->text[0] != 0;
 		for (size_t i = 0; i < list->coverage->n_open; i++)
 			s->segments_unsummarized += list->coverage->open[i]->segments;
@@ -762,7 +778,7 @@ prm_merger_peer(
 
 /* ---- all messages ---- */
 
-/* Who may send which: proto/rpc/admission.h. */
+/* proto/rpc/admission.h has who may send which message. */
 static const struct {
 	Packrack__Envelope__BodyCase body;
 	void (*call)(struct prm_merger *m, const struct prm_peer_ref *from,

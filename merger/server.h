@@ -21,7 +21,8 @@ struct prm_merger_options {
 	size_t max_queries; /* at the same time; 0: default */
 	int64_t silent_ns; /* see fanout.h; 0: default */
 	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
-	const char *name; /* among mergers; borrowed; NULL: there are no others */
+	/* this merger's name for other mergers; borrowed; NULL: there are none */
+	const char *name;
 };
 
 /* The whole of packrack-merger (daemon.c); returns its exit status. */
@@ -33,12 +34,15 @@ int prm_merger_listen(
 	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
 /* Serves live packets on a TCP port (pcap_over_ip.h). */
 int prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err);
-/* All figures of its status. */
+/* Adds all metrics of the merger to the page. */
 void prm_merger_scrape(void *merger, struct pr_metrics_page *page);
 /* Another merger, with which this one shares the summaries. keys: as a client. */
 int prm_merger_peer(
 	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
-/* A query of this process; see deliver in fanout.h. The fan-out stays the merger's. NULL: err. */
+/*
+ * Starts a query of this process; see deliver in fanout.h. The merger owns the fan-out.
+ * NULL: err.
+ */
 struct prm_fanout *prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
 	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
 	struct pr_error *err);

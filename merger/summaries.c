@@ -12,7 +12,8 @@ struct prm_summaries {
 	size_t count;
 	const struct prm_ownership *ownership;
 	uint64_t memory;
-	int64_t floor; /* what is not newer was evicted: not asked for again */
+	/* summaries up to this time were evicted, and are not requested again */
+	int64_t floor;
 	struct prm_clusters *clusters;
 	struct prm_summaries_figures figures;
 };
@@ -54,7 +55,10 @@ is_owner(const struct prm_ownership *o, int64_t time)
 /* ---- life ---- */
 
 #define AGAIN_NS INT64_C(5000000000) /* a summary that did not come is asked for again */
-/* How long a body is kept that belongs to another merger, which has to fetch it first, or may be gone again. */
+/*
+ * How long a body that belongs to another merger is kept: that merger must fetch it first,
+ * or may disappear again.
+ */
 #define KEEP_NS (5 * PR_NS_PER_S)
 #define CLUSTERS_SHARE 4 /* of memory goes to the third level */
 
@@ -170,7 +174,7 @@ find_or_make(struct prm_summaries *s, const char *node)
 	return c;
 }
 
-/* ---- what nodes say ---- */
+/* ---- reports of nodes ---- */
 
 struct pr_summary_span
 prm_summary_span(const Packrack__SummaryInfo *i)
@@ -195,8 +199,8 @@ list(struct prm_summaries *s, struct prm_node_summaries *c,
 	size_t gone = PRM_SUMMARIES_LISTED_MAX / 4;
 
 	if (info->number < c->next)
-		return 0; /* told again, on a new connection */
-	if (c->count >= PRM_SUMMARIES_LISTED_MAX) { /* the oldest quarter goes at once */
+		return 0; /* sent again, on a new connection */
+	if (c->count >= PRM_SUMMARIES_LISTED_MAX) { /* drop the oldest quarter at once */
 		for (size_t i = 0; i < gone; i++)
 			if (c->items[i].span.max_time > c->forgotten_until)
 				c->forgotten_until = c->items[i].span.max_time;
@@ -260,7 +264,10 @@ prm_summaries_coverage(struct prm_summaries *s, const char *node,
 			return pr_error_set(
 				err, "no memory for the summaries of node %s", node);
 		}
-	/* what was recycled at the node is of no use, but that the last of it says where the rest begins */
+	/*
+	 * drop summaries of data that the node has overwritten; keep the last of them,
+	 * which shows where the rest begins
+	 */
 	while (gone + 1 < c->count &&
 		c->items[gone + 1].span.max_time <= c->coverage->evicted_until)
 		gone++;
@@ -307,7 +314,7 @@ prm_summaries_find_by_boot(const struct prm_summaries *s, uint64_t boot, uint64_
 
 /* ---- going ---- */
 
-/* Drops those that speak of the oldest time, of all nodes, until there is room. */
+/* Drops the summaries with the oldest times, of all nodes, until there is room. */
 static void
 make_room(struct prm_summaries *s)
 {
@@ -380,7 +387,7 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 	make_room(s);
 }
 
-/* ---- what we ask for ---- */
+/* ---- requests ---- */
 
 size_t
 prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono, uint64_t *boot,

@@ -5,16 +5,17 @@
 #include "merger/clusters.h"
 
 /*
- * Which merger holds the summaries of which time (Hyperion, section 5.3). Time is cut into intervals. Each
- * interval belongs to the running merger whose name scores highest with it (rendezvous hashing), so when a
- * merger is lost only its intervals move. Mergers that disagree on which others run may both hold an interval,
- * or neither: that costs traffic or questions, and never changes an answer. No I/O; time is an argument.
+ * Decides which merger holds the summaries of which time (Hyperion, section 5.3). Time is
+ * divided into intervals. Each interval belongs to the running merger with the highest
+ * score for it (rendezvous hashing), so when a merger is lost only its intervals move. If
+ * mergers disagree on which others run, two of them may hold an interval, or none: that
+ * costs traffic or requests, and never changes an answer. No I/O; time is an argument.
  */
 #define PRM_OWNERSHIP_INTERVAL_NS INT64_C(60000000000)
 #define PRM_OWNERSHIP_MERGERS_MAX 64
 
 struct prm_owner {
-	const char *name; /* as nodes and mergers call it; borrowed */
+	const char *name; /* the name that nodes and mergers use; borrowed */
 	bool alive;
 };
 
@@ -28,10 +29,11 @@ struct prm_ownership {
 size_t prm_owner_of(const struct prm_ownership *ownership, int64_t time);
 
 /*
- * What nodes reported of their data (Coverage), and the summaries that this merger holds. A merger hears of
- * every summary (160 bytes each). It fetches those that belong to it, the newest first, as far as its memory
- * goes. So a merger that was restarted, or that took over intervals of another, fetches what it lacks, and frees
- * what belongs to another again. A summary that is not here only means that its node is asked.
+ * The Coverage that nodes reported of their data, and the summaries that this merger holds.
+ * A merger learns of every summary (160 bytes each). It fetches those that belong to it,
+ * newest first, as its memory allows. So a merger that was restarted, or that took over
+ * intervals of another merger, fetches what it lacks; and it frees what belongs to another
+ * merger again. If a summary is not here, its node is asked.
  */
 struct prm_summaries;
 
@@ -45,9 +47,10 @@ struct prm_summary_entry {
 	struct pr_summary_span span;
 	uint32_t bytes;
 	uint8_t *body; /* NULL: not here */
-	int64_t wanted; /* monotonic ns when it was asked for; 0: it was not */
-	int64_t not_ours_since; /* monotonic ns: it belongs to another, and is here; 0: not */
-	bool gone; /* the node has it no more, or it is damaged */
+	int64_t wanted; /* monotonic ns of the request for it; 0: not requested */
+	/* monotonic ns since when a summary held here belongs to another; 0: it does not */
+	int64_t not_ours_since;
+	bool gone; /* the node no longer has it, or it is damaged */
 	struct prm_cluster_slot slot; /* in its cluster's slices */
 	uint32_t linktype; /* as the node reported it: 1 + that of its packets, or 0 */
 };
@@ -58,10 +61,11 @@ struct prm_node_summaries {
 	char *name; /* of the node */
 	Packrack__Coverage *coverage; /* the last one, without its summaries */
 	int64_t heard; /* monotonic ns */
-	int64_t checked; /* monotonic ns: for summaries that belong to another */
+	/* monotonic ns of the last check for summaries that belong to another */
+	int64_t checked;
 	struct prm_summary_entry *items; /* by number */
-	size_t count, capacity, bodies; /* bodies: that are here */
-	uint64_t next; /* number that would follow */
+	size_t count, capacity, bodies; /* bodies: summaries held here */
+	uint64_t next; /* number of the next summary */
 	int64_t forgotten_until; /* summaries of this time or before are not listed */
 	uint64_t bytes_coverage, bytes_bodies; /* on the wire */
 };
@@ -81,7 +85,10 @@ int prm_summaries_coverage(struct prm_summaries *s, const char *node,
 	const Packrack__Coverage *coverage, int64_t mono, struct pr_error *err);
 void prm_summaries_body(
 	struct prm_summaries *s, const char *node, const Packrack__Summary *summary);
-/* Which summaries to ask the node for now. Returns how many; *boot is the node's. */
+/*
+ * Chooses the summaries to request from the node now. Returns how many; *boot is the
+ * node's.
+ */
 size_t prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono,
 	uint64_t *boot, uint64_t numbers[PRM_SUMMARIES_WANT_MAX]);
 /* The node is gone for good. */
@@ -90,7 +97,10 @@ void prm_summaries_forget(struct prm_summaries *s, const char *node);
 /* NULL: the node has reported nothing. Valid until the next call that changes something. */
 struct prm_node_summaries *prm_summaries_find(
 	const struct prm_summaries *s, const char *node);
-/* The summary of this number of the node of this boot; *list is the node's. NULL: none. */
+/*
+ * Finds a summary by its node's boot and its number; *list is set to that node's. NULL:
+ * none.
+ */
 const struct prm_summary_entry *prm_summaries_find_by_boot(const struct prm_summaries *s,
 	uint64_t boot, uint64_t number, const struct prm_node_summaries **list);
 const struct prm_clusters *prm_summaries_clusters(const struct prm_summaries *s);

@@ -9,16 +9,18 @@
 #include "proto/base/text.h"
 #include "proto/wire/relation.h"
 
-/* An interface of the file: a name and a link type; several epochs' links may share it. */
+/*
+ * An interface of the file: a name and a link type. Links of several epochs may share it.
+ */
 struct trace_interface {
 	char *name;
 	uint16_t linktype;
 	uint64_t packets;
 	int64_t first, last; /* times of its packets */
 	uint32_t number; /* in the file; UINT32_MAX: not written yet */
-	uint32_t ancient; /* the one for times before 1970 */
+	uint32_t ancient; /* number of the interface for times before 1970 */
 	uint64_t speed; /* 0 unknown */
-	bool speeds_differ, told; /* told: the next three are known */
+	bool speeds_differ, told; /* told: received and dropped_* are known */
 	uint64_t received, dropped_kernel, dropped_interface;
 };
 
@@ -34,8 +36,8 @@ struct prm_trace_writer {
 	struct prm_output *out;
 	enum prm_trace_format format;
 	char *comment;
-	char *filter; /* its text, after a byte 0 that says: as text */
-	size_t filter_len; /* with that byte; 0: none */
+	char *filter; /* if_filter: a byte 0 (the code for text), then the text */
+	size_t filter_len; /* including that byte; 0: no filter */
 	struct trace_interface *interfaces;
 	size_t interface_count;
 	struct trace_link *links;
@@ -48,7 +50,7 @@ struct prm_trace_writer {
 	struct prm_trace_hash *hash;
 };
 
-/* A hash is XXH3's own state. */
+/* struct prm_trace_hash is XXH3's state. */
 struct prm_trace_hash *
 prm_trace_hash_create(struct pr_error *err)
 {
@@ -203,13 +205,13 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 #define OPTION_MAX 65535
 
 /*
- * Times before 1970 count from here: the whole second at or below the least that int64_t ns can
- * hold, so that ticks are never negative.
+ * Offset in s of the interface for times before 1970: the whole second at or below the
+ * least time that int64_t ns can hold, so that its ticks are never negative.
  */
 #define ANCIENT_OFFSET (-INT64_C(9223372037))
 #define NS UINT64_C(1000000000)
 
-/* len 0: it is left out. */
+/* An option of a block. len 0: it is not written. */
 struct option {
 	uint16_t code;
 	size_t len;
@@ -250,7 +252,7 @@ option_cost(const struct option *o)
 	return o->len ? 4 + padded(o->len) : 0;
 }
 
-/* The room is zeroed already, which is the padding. */
+/* Writes an option. The block is zeroed already, so the padding needs no code. */
 static void
 put_option(uint8_t *at, const struct option *o)
 {
@@ -261,13 +263,13 @@ put_option(uint8_t *at, const struct option *o)
 	memcpy(at + 4, o->data ? o->data : o->bytes, o->len);
 }
 
-/* words: what stands before the options. */
+/* Writes a block. words: the fixed fields before the options. */
 static int
 write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
 	size_t word_count, const struct option *options, size_t option_count,
 	struct pr_error *err)
 {
-	size_t len = 16 + 4 * word_count; /* with the end of options, which is 0 */
+	size_t len = 16 + 4 * word_count; /* including the end-of-options, which is zeros */
 	uint8_t *block, *at;
 	int result;
 
@@ -308,7 +310,7 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 	char text[DESCRIPTION] = "";
 	size_t used = 0, epochs = 0;
 
-	/* which packets these are: (epoch, link, seq) names a packet for ever */
+	/* names the link and epoch: (epoch, link, seq) identifies a packet forever */
 	for (size_t i = 0; i < w->link_count; i++) {
 		const struct trace_link *l = &w->links[i];
 
@@ -348,7 +350,8 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	uint32_t pad = padded(p->caplen) - p->caplen;
 	const char *text = pr_relation_text(p->flags);
 	const struct option comment = text_option(OPT_COMMENT, text ? text : "");
-	size_t options = text ? option_cost(&comment) + 4 : 0; /* and the end of them */
+	/* including the end-of-options */
+	size_t options = text ? option_cost(&comment) + 4 : 0;
 	uint32_t total = 32 + p->caplen + pad + options;
 	uint8_t *at;
 
@@ -381,7 +384,7 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 
 /* ---- the end ---- */
 
-/* As a block has a time: its high 32 bits first. */
+/* A time in a block: the high 32 bits first. */
 static uint64_t
 block_time(int64_t time)
 {
@@ -427,8 +430,9 @@ is_written(const struct trace_interface *interface)
 }
 
 /*
- * Readers of one link type only (libpcap) refuse a file for an interface of another, though nothing
- * was captured on it: only interfaces that go with those written.
+ * Readers that take one link type only (libpcap) refuse a file with an interface of another
+ * type, even one without packets. So an interface without packets is written only if its
+ * link type is that of the interfaces already written.
  */
 static int
 write_silent(struct prm_trace_writer *w, struct pr_error *err)
@@ -455,7 +459,7 @@ pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 	struct trace_interface none = {.name = (char *)"none", .linktype = ETHERNET};
 	struct trace_interface *interface;
 
-	/* of each interface, over the epochs of its link */
+	/* sums for each interface, over the epochs of its link */
 	for (size_t i = 0, at; i < ledger_count; i++) {
 		const Packrack__Ledger *l = ledgers[i];
 
@@ -469,7 +473,10 @@ pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 	}
 	if (write_silent(w, err) < 0)
 		return -1;
-	/* libpcap refuses a file without an interface: an answer without any has one that says so */
+	/*
+	 * libpcap refuses a file without interfaces, so an empty answer gets one without
+	 * packets
+	 */
 	interface = w->interface_count ? w->interfaces : &none;
 	if (!w->written_interfaces &&
 		write_interface(w, interface, false, &interface->number, err) < 0)
@@ -482,7 +489,7 @@ pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 		if (write_statistics(w, &w->interfaces[i], comments, comment_count, err) <
 			0)
 			return -1;
-		comment_count = 0; /* what is said of the whole answer is said once */
+		comment_count = 0; /* comments on the whole answer are written once */
 	}
 	return 0;
 }
@@ -579,7 +586,7 @@ prm_trace_link(
 int
 prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
-	/* version 1.0; the section's length is not told, as we stream */
+	/* version 1.0; section length not specified, as the file is streamed */
 	static const uint32_t words[] = {BYTE_ORDER_MAGIC, 1, UINT32_MAX, UINT32_MAX};
 	const struct option options[] = {
 		text_option(OPT_COMMENT, w->comment),

@@ -26,7 +26,7 @@ code_known(uint16_t code)
 	return false;
 }
 
-/* NULL: good; else what is wrong with instruction i of count. */
+/* Checks instruction i of count. NULL: valid; otherwise what is wrong. */
 static const char *
 fault_of(const struct pri_insn *in, size_t i, size_t count)
 {
@@ -143,7 +143,7 @@ step_load(struct machine *m, const struct pri_insn *in)
 			return load(m, at, pri_insn_size(in), to);
 		if (load(m, at, 4, to))
 			return true;
-		/* where no packet has bytes a term of time may have its place */
+		/* an offset without packet bytes may be that of a term of time */
 		i = m->program->times ? pri_bpf_time_at(at) : PRI_TIMES_MAX;
 		if (i >= m->program->times)
 			return false;
@@ -212,8 +212,9 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 		.packet = packet,
 		.program = program};
 	/*
-	 * Only a backward jump can make a program run on, so only these are paid for, by their distance.
-	 * `ip6 protochain` walks headers of at least 8 bytes with some 40 instructions each.
+	 * Only backward jumps can make a program run long, so only these use up the budget,
+	 * by their distance. `ip6 protochain` walks headers of at least 8 bytes with some
+	 * 40 instructions each.
 	 */
 	int64_t budget = (int64_t)program->count + 1024 + (int64_t)packet->caplen * 16;
 	const struct pri_insn *in = program->insns + 2 * program->times,
@@ -228,7 +229,10 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 		case CLASS_LDX:
 			if (step_load(&m, in))
 				break;
-			/* it rejects the packet, or the part of the program that it is in */
+			/*
+			 * a load beyond the packet rejects the packet, or only its part of
+			 * the program
+			 */
 			while (in < end && !pri_insn_begins_part(in))
 				in++;
 			if (in == end)
@@ -255,7 +259,7 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 			break;
 		case CLASS_RET:
 			return in->code == RET_A ? m.a : in->k;
-		default: /* few ways, so that no table of jumps is made of them */
+		default: /* few cases, so that the compiler makes no jump table */
 			if (in->code == ST || in->code == STX)
 				m.mem[in->k] = in->code == ST ? m.a : m.x;
 			else if (in->code == TAX)

@@ -21,10 +21,11 @@ struct pri_insn { /* as struct bpf_insn */
 };
 
 /*
- * Two extensions of BPF, made by filter.c and never by libpcap; bpf.c runs them and plan.c reads them.
+ * Two extensions of BPF. filter.c makes them (libpcap never does), bpf.c runs them and
+ * plan.c reads them.
  *
- * PART: a jump to the next instruction, with jt 1. Behind it lies the next part of an OR. A load beyond the captured bytes rejects
- * only the part that it is in.
+ * PART: a jump to the next instruction with jt 1. The next part of an OR follows it. A load
+ * beyond the captured bytes rejects only its own part.
  */
 #define PRI_INSN_PART ((struct pri_insn){.code = 0x05, .jt = 1})
 static inline bool
@@ -34,22 +35,25 @@ pri_insn_begins_part(const struct pri_insn *in)
 }
 
 /*
- * TIME: terms of time stand at a program's head, two instructions each. A load of four bytes about where term i has its place, at which no packet has bytes, gives 1 if
- * the packet is of a time at or after (before: at or before) the term's, else 0.
+ * TIME: a program begins with its terms of time, two instructions each. Term i has an
+ * offset at which no packet has bytes (PRI_TIMES_AT, PRI_TIMES_APART). A load of four bytes
+ * there gives 1 if the packet's time is at or after the term's (`before`: at or before it),
+ * otherwise 0.
  */
 #define PRI_INSN_TIME 0xc0
 #define PRI_TIMES_MAX 1000
 #define PRI_TIMES_AT UINT32_C(0xc0000000)
-#define PRI_TIMES_APART UINT32_C(0x40000) /* a header's length may be added to a place */
+/* between two terms' offsets; a header's length may be added to one */
+#define PRI_TIMES_APART UINT32_C(0x40000)
 
 struct pri_bpf_time {
 	int64_t time;
 	bool after;
 };
 void pri_bpf_put_time(struct pri_insn head[2], const struct pri_bpf_time *time);
-/* Of term i, which must be there. */
+/* The term of time i, which must exist. */
 struct pri_bpf_time pri_bpf_time(const struct pri_insn *insns, size_t i);
-/* PRI_TIMES_MAX: it is no term's place. */
+/* The number of the term at this offset; PRI_TIMES_MAX: none. */
 static inline size_t
 pri_bpf_time_at(uint64_t offset)
 {
@@ -78,14 +82,17 @@ void pri_bpf_destroy(struct pri_bpf **program);
  */
 uint32_t pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet);
 
-/* A filter over several link types. Empty: all packets match; else those of other types do not. */
+/*
+ * The programs of a filter, one for each link type. If the set is empty, all packets match;
+ * otherwise packets of other link types do not.
+ */
 struct pri_bpf_set {
 	struct pri_bpf **items;
 	size_t count;
 };
-int pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program,
-	struct pr_error
-		*err); /* takes it over, also on error; two of a link type are an error */
+/* Takes the program over, even on error. Two programs of one link type are an error. */
+int pri_bpf_set_add(
+	struct pri_bpf_set *programs, struct pri_bpf *program, struct pr_error *err);
 const struct pri_bpf *pri_bpf_set_find(
 	const struct pri_bpf_set *programs, uint16_t linktype); /* or NULL */
 void pri_bpf_set_free(struct pri_bpf_set *programs);

@@ -5,8 +5,8 @@
 #include "indexer/filter/bpf.h"
 
 /*
- * The instruction codes of BPF (McCanne and Jacobson, 1993) that libpcap makes, by our own names:
- * pcap.h stays in filter.c.
+ * The instruction codes of BPF (McCanne and Jacobson, 1993) that libpcap generates, with
+ * names of our own, because only filter.c may include pcap.h.
  */
 #define CLASS_MASK 0x07
 #define OP_MASK 0xf0
@@ -65,7 +65,7 @@ enum {
 	LD_B_IND = 0x50,
 	LD_MEM = 0x60,
 	LD_LEN = 0x80,
-	LD_TIME = PRI_INSN_TIME, /* not BPF's */
+	LD_TIME = PRI_INSN_TIME, /* our extension */
 	LDX_IMM = 0x01,
 	LDX_MEM = 0x61,
 	LDX_LEN = 0x81,
@@ -97,7 +97,7 @@ PRI_BOTH(JGT, CLASS_JMP, OP_JGT);
 PRI_BOTH(JGE, CLASS_JMP, OP_JGE);
 PRI_BOTH(JSET, CLASS_JMP, OP_JSET);
 
-/* The bytes that a load takes. */
+/* Number of bytes that a load reads. */
 static inline unsigned
 pri_insn_size(const struct pri_insn *in)
 {
@@ -106,7 +106,7 @@ pri_insn_size(const struct pri_insn *in)
 	return bits == SIZE_W ? 4 : bits == SIZE_H ? 2 : 1;
 }
 
-/* What a conditional jump tests. */
+/* True if the test of a conditional jump holds. */
 static inline bool
 pri_insn_holds(unsigned op, uint32_t a, uint32_t v)
 {

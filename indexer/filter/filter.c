@@ -16,17 +16,18 @@
 #include "proto/base/error.h"
 
 /*
- * Terms `after @SECONDS` and `before @SECONDS` of a filter, both including that moment. pcap-filter's
- * language knows no time, so libpcap is given the test of a load from where no packet has bytes, a place
- * for each term; at the head of what it compiles stand the terms (bpf.h). So one may stand wherever
- * any other term may.
+ * Terms `after @SECONDS` and `before @SECONDS` of a filter; both include that moment. The
+ * language of pcap-filter has no times. So libpcap gets, instead of each term, the test of
+ * a load at an offset where no packet has bytes, another offset for each term. The terms
+ * are written at the head of the compiled program (bpf.h). So they may stand wherever any
+ * other term may.
  */
 
-/* A filter on its way. */
+/* A filter that is being compiled. */
 struct source {
 	uint16_t linktype;
 	const char *text;
-	char *words; /* the text as libpcap is given it */
+	char *words; /* the text that libpcap gets */
 	struct pri_bpf_time *times;
 	size_t time_count;
 	pcap_t *pcap;
@@ -43,7 +44,9 @@ is_space(char c)
 	return c && strchr(" \t\n\r\v\f", c);
 }
 
-/* The length of a term at at, 0: there is none. *number: where its @ is. */
+/*
+ * The length of a term of time at `at`; 0: there is none. *number: the position of its @.
+ */
 static size_t
 term_len(const char *text, const char *at, const char **number)
 {
@@ -65,8 +68,8 @@ add_time(struct source *s, bool after, const char *number, size_t len, struct pr
 	char text[64];
 
 	if (s->time_count == PRI_TIMES_MAX)
-		return pr_error_set(err, "filter of more than %d times: that is too many",
-			PRI_TIMES_MAX);
+		return pr_error_set(
+			err, "filter with more than %d times: use fewer", PRI_TIMES_MAX);
 	if (len >= sizeof(text))
 		return pr_error_set(err, "filter: '%.60s' is no time", number);
 	if (PR_ARRAY_GROW(s->times, s->time_count) < 0)
@@ -137,9 +140,10 @@ program_of(struct source *s, const struct bpf_program *code, struct pr_error *er
 
 #define SNAPLEN 262144
 /*
- * As if the packets came from a trace file, as tcpdump -r has them: libpcap then refuses what only a
- * live capture knows (`inbound` on Ethernet). A little-endian one: of BSD's loopback, where the family
- * is in the byte order of the machine that captured, others are stored as link type 108.
+ * Opens libpcap as if the packets came from a trace file, as tcpdump -r does: libpcap then
+ * refuses tests that only a live capture can answer (`inbound` on Ethernet). The file is
+ * little-endian: for BSD's loopback the family is in the byte order of the capturing
+ * machine, and files of the other order are stored as link type 108.
  */
 static pcap_t *
 open_as_file(uint16_t linktype)
@@ -173,8 +177,9 @@ run_libpcap(void *arg)
 }
 
 /*
- * libpcap calls itself for each jump of what it compiles, and a long filter overflows the stack of a thread:
- * this one's grows with the text. What has more than is good for it, libpcap would take hours over.
+ * libpcap recurses for each jump of the program, and a long filter overflows a thread's
+ * stack. So it runs in a thread whose stack grows with the text. Texts above WHOLE_MAX are
+ * refused: libpcap would take hours.
  */
 #define STACK_LEAST ((size_t)1 << 20)
 #define STACK_A_BYTE ((size_t)2048) /* of text; 802.11 takes 400 */
@@ -214,7 +219,10 @@ compile_whole(struct source *s, struct pr_error *err)
 	return program;
 }
 
-/* Behind the code so far: where it said no, it goes on with this. -1: no memory. */
+/*
+ * Appends a part to the code: where the code so far rejects, it continues with this part.
+ * -1: no memory.
+ */
 static int
 append_part(struct bpf_program *all, const struct bpf_program *part)
 {
@@ -237,8 +245,8 @@ append_part(struct bpf_program *all, const struct bpf_program *part)
 }
 
 /*
- * NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused).
- * Unless it is too much: that is a failure.
+ * Compiles a filter part by part. NULL: not possible; compiled as a whole it may succeed (a
+ * part alone may be refused), or give the error. Exception: too_much is a final error.
  */
 static struct pri_bpf *
 compile_parts(struct source *s, struct pr_error *err)

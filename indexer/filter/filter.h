@@ -9,27 +9,32 @@
 #include "proto/base/error.h"
 
 /*
- * Compiles filters in pcap-filter syntax, where the user sits: names are resolved here. The only part of the
- * indexer that uses libpcap. Not for the capture path: to compile a filter may take seconds.
+ * Compiles filters in pcap-filter syntax on the user's machine, so names are resolved
+ * there. The only part of the indexer that uses libpcap. Not for the capture path:
+ * compiling a filter may take seconds.
  */
 
 /*
- * linktype as in pcap files. An empty text, or one of blanks: a
- * program that matches everything. NULL and err: what libpcap says of the text. Terms `after @SECONDS`
- * and `before @SECONDS` may stand in it anywhere.
+ * Compiles a filter. linktype: as in pcap files. An empty or blank text gives a program
+ * that matches everything. NULL: err has libpcap's message. The text may have terms `after
+ * @SECONDS` and `before @SECONDS` anywhere.
  */
 struct pri_bpf *pri_filter_compile(
 	uint16_t linktype, const char *text, struct pr_error *err);
 
 /*
- * For several link types: out gets those that the text makes sense for (`wlan addr1` does on one
- * and not on Ethernet). -1 and libpcap's word on the first when it makes sense for none; -1 also when it
- * makes sense for one of them, and is too long for it: its packets would be missing from the answer.
+ * Compiles a filter for several link types. out gets programs for those for which the text
+ * is valid (`wlan addr1` is not valid for Ethernet). -1 with libpcap's message for the
+ * first type: valid for none. -1 also if the text is valid for a type but too long to
+ * compile for it: packets of that type would be missing from the answer.
  */
 int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
 	struct pri_bpf_set *out, struct pr_error *err);
 
-/* 0: the text makes sense for one of the link types. -1: err has libpcap's word on the first. */
+/*
+ * 0: the text is valid for at least one of the link types. -1: err has libpcap's message
+ * for the first.
+ */
 int pri_filter_check(
 	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err);
 
@@ -38,24 +43,30 @@ int pri_filter_check(
 char *pri_linktype_name(uint16_t linktype, char *buf, size_t size);
 
 /*
- * A list of watched addresses makes a filter of hundreds of terms, `host a or host b or ...`, over which
- * libpcap takes time that grows with the square of their number (500: 20 s). Such a filter accepts what
- * any part of it accepts. Parts are cut only where nothing of the grammar reaches across: at an `or` of
- * the outermost level, all of whose operators are `or`, before a term with qualifiers of its own, and
- * never in a filter with a word that shifts the offsets of all that follows it (vlan, mpls, ...). A list
- * under qualifiers that are said once, `host (a or b or ...)`, is spread for it. Pure.
+ * A list of watched addresses is a filter of hundreds of terms, `host a or host b or ...`.
+ * The time that libpcap takes grows with the square of their number (500: 20 s). Such a
+ * filter accepts what any of its parts accepts, so it is cut into parts. A cut is made only
+ * where no grammar rule reaches across it: at an `or` of the outermost level, if all
+ * operators of that level are `or`, and before a term with its own qualifiers. A filter
+ * with a word that shifts the offsets of all that follows (vlan, mpls, ...) is never cut. A
+ * list after shared qualifiers, `host (a or b or ...)`, is first expanded
+ * (pri_filter_spread). No I/O.
  */
 #define PRI_FILTER_PART 16 /* terms in a part, at most */
 #define PRI_FILTER_SPLIT_MIN 48 /* with fewer terms a filter stays whole */
 
-/* The parts, one string behind the other, and how many; the caller's, free(). NULL: it stays whole, or no memory. */
+/*
+ * Returns the parts, one string after the other, and their number; the caller frees them.
+ * NULL: the filter is not cut, or no memory.
+ */
 char *pri_filter_split(const char *text, size_t *count);
 
 /*
- * A filter that is only a list of numbers (addresses, networks, ports) under qualifiers that are said once,
- * `src host (a or b or ...)` or `tcp port 80 or 443`, with them said before each, as pcap-filter(7)
- * takes them: the most recent ones hold. Then it can be cut. The caller's, free();
- * NULL: it is no such list, or no memory. Pure.
+ * Expands a filter that is only a list of numbers (addresses, networks, ports) after shared
+ * qualifiers, such as `src host (a or b or ...)` or `tcp port 80 or 443`: writes the
+ * qualifiers before each number. This is what pcap-filter(7) defines: the most recent
+ * qualifiers apply. The result can be cut. The caller frees it. NULL: not such a list, or
+ * no memory. No I/O.
  */
 char *pri_filter_spread(const char *text);
 

@@ -7,7 +7,7 @@
 
 #include "indexer/filter/filter.h"
 
-/* The words of a filter, for who looks at its text before libpcap does. */
+/* Splits a filter's text into words, before libpcap parses it. */
 struct word {
 	const char *at;
 	size_t len;
@@ -28,7 +28,10 @@ among(const struct word *w, const char *const *list, size_t count)
 	return false;
 }
 
-/* The next word, or parenthesis; len 0: the end. Others of the grammar's signs make words of their own. */
+/*
+ * Returns the next word or parenthesis; len 0: the end. Other signs of the grammar are
+ * words of their own.
+ */
 static struct word
 next_word(const char **at)
 {
@@ -43,7 +46,10 @@ next_word(const char **at)
 	return w;
 }
 
-/* A term that begins with one of these takes no qualifier from the one before; what a list may be under first. */
+/*
+ * A term that begins with one of these words takes no qualifier from the term before it.
+ * The first QUALIFIERS of them may stand before a list.
+ */
 static const char *const beginnings[] = {"src", "dst", "host", "net", "port", "ip", "ip6",
 	"arp", "rarp", "tcp", "udp", "sctp", "ether", "portrange", "icmp", "icmp6"};
 #define BEGINNINGS (sizeof(beginnings) / sizeof(*beginnings))
@@ -70,7 +76,9 @@ take(struct spread *s, const char *word)
 	return true;
 }
 
-/* An address of any kind, a network, a port: no name, and nothing that is a word of the grammar. */
+/*
+ * True for an address, a network or a port as numbers: not a name or a word of the grammar.
+ */
 static bool
 item(struct spread *s)
 {
@@ -148,7 +156,7 @@ cut(const char *text, size_t *count)
 {
 	static const char *const shifting[] = {
 		"vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan"};
-	/* names, addresses, numbers: what holds operators may hold an `or` as well */
+	/* names, addresses and numbers only: a term with operators may contain an `or` */
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789.:/_-";
 	char *copy = strdup(text);

@@ -25,8 +25,8 @@
 
 struct state_node {
 	struct pri_state state;
-	uint32_t next; /* of the same instruction */
-	uint32_t yes, no; /* nodes; no only of conditional jumps; NOWHERE: may match */
+	uint32_t next; /* next node of the same instruction */
+	uint32_t yes, no; /* nodes; `no`: only of conditional jumps; NOWHERE: may match */
 	uint32_t if_yes, if_no, term;
 };
 
@@ -35,7 +35,7 @@ struct planner {
 	size_t count;
 	const struct pri_linktype_layout *layout;
 	struct pri_terms terms;
-	uint8_t *live; /* of each instruction: registers whose value before it matters */
+	uint8_t *live; /* for each instruction: registers whose value is read later */
 	uint32_t *first; /* node of each instruction; NOWHERE: none */
 	struct state_node *nodes;
 	uint32_t node_count;
@@ -108,7 +108,7 @@ reach(struct planner *p, size_t at, struct pri_state state)
 	unsigned here;
 	uint32_t found;
 
-	/* what does not matter from there on */
+	/* drop what is not read later */
 	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
 		state = forgotten();
 		state.a = a;
@@ -134,7 +134,7 @@ reach(struct planner *p, size_t at, struct pri_state state)
 	return p->node_count++;
 }
 
-/* Goes on from a node of instruction at, which is no return. */
+/* Adds the successors of a node of instruction `at`, which is not a return. */
 static void
 go_on(struct planner *p, size_t at, uint32_t node)
 {
@@ -152,7 +152,7 @@ go_on(struct planner *p, size_t at, uint32_t node)
 	} else {
 		pri_state_step(&yes, in);
 	}
-	/* a part's tests give its loads their meaning by themselves */
+	/* the tests within a part must determine its loads: start with nothing known */
 	if (pri_insn_begins_part(in))
 		yes = pri_state_start(p->layout, PRI_VALUE_ANY);
 	p->nodes[node].if_yes = if_yes;
@@ -203,7 +203,7 @@ backwards(struct planner *p)
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- the whole plan ---- */
 
 /* NULL: no memory. */
 static struct pri_plan *
@@ -264,11 +264,11 @@ pri_plan_destroy(struct pri_plan **plan)
 	*plan = NULL;
 }
 
-/* ---- does it hold? ---- */
+/* ---- evaluating a plan ---- */
 
 /*
- * Ways to the left are calls, ways to the right a loop: chains of alternatives lean to the right, and
- * pri_plan_create bounds how far anything leans to the left.
+ * Evaluation recurses to the left and loops to the right: chains of alternatives lean to
+ * the right, and pri_plan_create bounds the depth to the left.
  */
 enum { UNKNOWN, NO, YES };
 
@@ -301,7 +301,7 @@ find(const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *f
 		if (n->op != (yes ? PRI_PLAN_AND : PRI_PLAN_OR))
 			break;
 	}
-	/* all that was passed has the value of what stands right of it */
+	/* each node that was passed has the value of its right side */
 	for (;; from = plan->nodes[from].right) {
 		found[from] = yes ? YES : NO;
 		if (from == node)

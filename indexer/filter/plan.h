@@ -12,24 +12,27 @@
 #include "proto/base/error.h"
 
 /*
- * What an index can say of a filter. A plan is read off the compiled program: it is what must hold of a packet's
- * keys and numbers (index_key.h) so that the program can accept it, as AND and OR over look-ups. Where the program
- * tests what no key tells, the plan says TRUE: "may match". So a packet that the program accepts always makes the
- * plan true. The fewer other packets do, the better the plan.
+ * A plan: what an index can test of a filter. It is derived from the compiled program, and
+ * states what must hold of a packet's keys and numbers (index_key.h) for the program to
+ * accept the packet: look-ups, joined by AND and OR. Tests that no key can decide become
+ * TRUE ("may match"). So a packet that the program accepts always makes the plan true; the
+ * fewer other packets do, the better the plan.
  *
- * A test counts as a look-up only where the tests before it, on every way to it, give the bytes their meaning:
- * `ether[26:4] = x` alone is no source address; behind `ether[12:2] = 0x800` it is.
+ * A test becomes a look-up only if the tests before it, on every path to it, determine what
+ * the bytes are. `ether[26:4] = x` alone is no source address; after `ether[12:2] = 0x800`
+ * it is.
  *
- * A plan does not change once it is made: any thread may use it.
+ * A plan is immutable: any thread may use it.
  */
 enum pri_plan_op {
 	PRI_PLAN_FALSE,
 	PRI_PLAN_TRUE, /* may match: look at the packets */
 	PRI_PLAN_KEY, /* has keys[left] */
 	PRI_PLAN_RANGE, /* has a number within ranges[left] */
-	PRI_PLAN_AND, /* of the nodes left and right, both of which stand before it */
+	PRI_PLAN_AND, /* of nodes left and right, which have lower numbers */
 	PRI_PLAN_OR,
-	PRI_PLAN_PARTS, /* has those composites of a record that keys[left] fixes; true if has_parts is NULL */
+	/* has the composites that keys[left] determines; TRUE if has_parts is NULL */
+	PRI_PLAN_PARTS,
 };
 
 struct pri_plan_node {
@@ -42,7 +45,7 @@ struct pri_plan_range {
 	int64_t least, most; /* both included */
 };
 
-/* Each distinct key, range and formula is there once. The last node is the plan. */
+/* Each distinct key, range and node is stored once. The last node is the whole plan. */
 struct pri_plan {
 	uint16_t linktype;
 	struct pri_plan_node *nodes;
@@ -54,13 +57,16 @@ struct pri_plan {
 };
 
 /*
- * Work and memory are bounded by the program's length: of a program that says too many different things the plan
- * is "may match". NULL: no memory.
+ * Work and memory are bounded by the length of the program. A program with too many
+ * different tests gets the plan "may match". NULL: no memory.
  */
 struct pri_plan *pri_plan_create(const struct pri_bpf *program, struct pr_error *err);
 void pri_plan_destroy(struct pri_plan **plan);
 
-/* What a plan is held against: an index entry, or in tests a packet's own keys. */
+/*
+ * The look-ups that a plan is evaluated with: in an index entry, or (in tests) among a
+ * packet's own keys.
+ */
 struct pri_plan_index {
 	bool (*has_key)(void *arg, const struct pri_key *key);
 	bool (*has_range)(void *arg, const struct pri_plan_range *range);
@@ -68,11 +74,13 @@ struct pri_plan_index {
 		void *arg, const struct pri_key *parts); /* NULL: the index cannot tell */
 	void *arg;
 };
-/* True if the plan holds. No question is put twice. scratch: plan->count bytes. */
+/*
+ * True if the plan holds. Each node is evaluated at most once. scratch: plan->count bytes.
+ */
 bool pri_plan_holds(
 	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch);
 
-/* TRUE: the plan says nothing; FALSE: no packet can match. */
+/* TRUE: the plan excludes no packet; FALSE: no packet can match. */
 static inline bool
 pri_plan_is(const struct pri_plan *plan, enum pri_plan_op op)
 {
@@ -88,7 +96,10 @@ struct pri_plans {
 int pri_plans_create(
 	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err);
 void pri_plans_free(struct pri_plans *plans);
-/* NULL: the filter has no program for the link type; if it has any, no packet of this one matches. */
+/*
+ * NULL: the filter has no program for the link type. If the filter has programs at all, no
+ * packet of this link type then matches.
+ */
 const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t linktype);
 
 /* ---- words ---- */
@@ -102,13 +113,18 @@ const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t li
  */
 void pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent);
 
-/* How many look-ups there are of each rank: an index that is read key by key is asked rank by rank. */
+/*
+ * Counts the look-ups of each rank. An index that is read key by key is asked rank by rank.
+ */
 void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS]);
 
-/* Of so few ports that they are asked for one by one: how many; else 0. */
+/*
+ * Number of ports in the range, if there are so few that they are looked up one by one;
+ * otherwise 0.
+ */
 #define PRI_RANGE_PORTS 16
 unsigned pri_plan_range_ports(const struct pri_plan_range *range);
-/* That of them, below what there are. */
+/* The key of one of these ports; index < pri_plan_range_ports(range). */
 struct pri_key pri_plan_range_port(const struct pri_plan_range *range, unsigned index);
 
 #endif

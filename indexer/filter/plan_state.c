@@ -21,7 +21,7 @@ pri_state_start(const struct pri_linktype_layout *layout, enum pri_value_form re
 	return state;
 }
 
-#define FAR 0xf000u /* what lies further in a packet has no keys; keeps sums short */
+#define FAR 0xf000u /* bytes further in a packet have no keys; also keeps sums small */
 
 static uint32_t
 all_bits(unsigned size)
@@ -70,7 +70,7 @@ load(const struct pri_state *s, const struct pri_insn *in)
 		if (in->k <= FAR)
 			v = (struct pri_value){.form = PRI_VALUE_HEADER, .at = in->k};
 		return v;
-	default: /* scratch memory is not followed; of terms of time nothing is known */
+	default: /* scratch memory and terms of time are not tracked */
 		return v;
 	}
 }
@@ -108,7 +108,7 @@ pri_state_step(struct pri_state *s, const struct pri_insn *in)
 		s->a = s->x;
 }
 
-/* ---- what a test on loaded bytes says ---- */
+/* ---- what a test of loaded bytes implies ---- */
 
 /* A test of the register a, and what is known if its bits under mask are those of value. */
 struct test {
@@ -121,7 +121,7 @@ struct test {
 	uint32_t at, len, mask, value;
 };
 
-/* The n bytes (at most 4) at `at`, as a number; what is not known is 0 in *mask. */
+/* The n bytes (at most 4) at `at`, as a number; bits that are not known are 0 in *mask. */
 static uint32_t
 number_at(const struct test *t, uint32_t at, unsigned n, uint32_t *mask)
 {
@@ -331,7 +331,10 @@ ip6_equals(struct test *t)
 	say_bytes(t, PRI_TERM_DST6, net + 24, 16);
 }
 
-/* Is `at` counted from behind the header of this very IPv4 packet, and not in a later fragment? */
+/*
+ * True if `at` is relative to the end of the header of this IPv4 packet, and the packet is
+ * not a later fragment.
+ */
 static bool
 behind_ip4(const struct pri_state *s)
 {
@@ -410,7 +413,7 @@ branch_equal(struct test *t, uint32_t k, bool taken)
 		return possible ? equals(t, mask, value) : PRI_TERM_FALSE;
 	if (mask & (mask - 1) || !mask || value & ~mask)
 		return PRI_TERM_TRUE;
-	return equals(t, mask, value ^ mask); /* one bit: it is the other */
+	return equals(t, mask, value ^ mask); /* a single bit, so it has the other value */
 }
 
 static uint32_t
@@ -425,7 +428,10 @@ branch_bits(struct test *t, uint32_t k, bool taken)
 		return equals(t, bits, 0);
 	if (!(bits & (bits - 1)))
 		return equals(t, bits, bits);
-	/* at least one of several is set: of an IPv4 fragment's offset it says something */
+	/*
+	 * at least one of several bits is set: this tells something of an IPv4 fragment's
+	 * offset
+	 */
 	know(t, bits, 0);
 	number_at(t, s->net + 6u, 2, &mask);
 	if (t->layout && s->a.form == PRI_VALUE_LOAD && s->net_is == PRI_NET_IP4 &&
@@ -477,7 +483,7 @@ branch_order(struct test *t, uint64_t from, bool taken)
 	return from > most ? PRI_TERM_TRUE : within(t, 0, (uint32_t)from - 1);
 }
 
-/* libpcap tests a term for 1; its range is the catalog's to look up. */
+/* libpcap compares a term of time with 1. The catalog looks up its range. */
 static uint32_t
 branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 {

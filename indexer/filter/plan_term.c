@@ -33,7 +33,7 @@ pri_terms_free(struct pri_terms *t)
 	free(t->table);
 }
 
-/* What a node is known by: its leaf, or its parts. */
+/* The contents by which equal nodes are found: a leaf's, or the numbers of the parts. */
 static const void *
 content_of(const struct pri_terms *t, const struct pri_plan_node *n, size_t *len)
 {
@@ -44,7 +44,7 @@ content_of(const struct pri_terms *t, const struct pri_plan_node *n, size_t *len
 	return leaf ? (const void *)&t->leaves[n->left] : n;
 }
 
-/* Where the node is in the table, or is to be. */
+/* The slot of the node in the table, or the free slot for it. */
 static uint32_t *
 slot_of(const struct pri_terms *t, const struct pri_plan_node *n)
 {
@@ -60,7 +60,7 @@ slot_of(const struct pri_terms *t, const struct pri_plan_node *n)
 	return &t->table[at];
 }
 
-/* Room for one more node; half of the table stays free. */
+/* Makes room for one more node; half of the table stays free. */
 static int
 grow(struct pri_terms *t)
 {
@@ -84,7 +84,7 @@ grow(struct pri_terms *t)
 	return 0;
 }
 
-/* The number of this node, which is one more if it is new. */
+/* Returns the number of this node; adds it if it is new. */
 static uint32_t
 number_of(struct pri_terms *t, struct pri_plan_node n)
 {
@@ -120,7 +120,7 @@ pri_term_leaf(struct pri_terms *t, const struct pri_term_leaf *leaf)
 	return number;
 }
 
-/* As it stands; finds out nothing about it. AND or OR. */
+/* Makes an AND or an OR as given, without simplifying it. */
 static uint32_t
 node(struct pri_terms *t, enum pri_plan_op op, uint32_t a, uint32_t b)
 {
@@ -169,7 +169,10 @@ pri_term_join(struct pri_terms *t, const struct pri_parts *parts)
 	return a;
 }
 
-/* One leaf that says what both say, PRI_TERM_FALSE, or PRI_TERM_TRUE: they do not go together. */
+/*
+ * Merges two leaves into one that requires what both require. PRI_TERM_FALSE: they exclude
+ * each other; PRI_TERM_TRUE: they cannot be merged.
+ */
 static uint32_t
 merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 {
@@ -184,7 +187,7 @@ merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 	b = *pri_term_leaf_of(t, nb);
 	if (a.field != b.field || a.range.number != b.range.number)
 		return PRI_TERM_TRUE;
-	/* of the two that a leaf may be, what it is not is 0 */
+	/* a leaf is bytes or a range, and the fields of the other are 0: merge both */
 	a.whole |= b.whole;
 	for (size_t i = 0; i < sizeof(a.mask); i++) {
 		possible &= !((a.value[i] ^ b.value[i]) & a.mask[i] & b.mask[i]);
@@ -199,7 +202,7 @@ merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 							 : PRI_TERM_FALSE;
 }
 
-/* An AND of what is left when all is merged that can be. */
+/* An AND of the parts after all merges that are possible. */
 static uint32_t
 merge_parts(struct pri_terms *t, struct pri_parts *parts)
 {
@@ -237,7 +240,7 @@ pri_term_and(struct pri_terms *t, uint32_t a, uint32_t b)
 
 /* ---- or ---- */
 
-#define ALTERNATIVES 8 /* looked at, of an OR */
+#define ALTERNATIVES 8 /* alternatives of an OR that are compared */
 
 uint32_t
 pri_term_next(const struct pri_terms *t, uint32_t *a)
@@ -249,7 +252,7 @@ pri_term_next(const struct pri_terms *t, uint32_t *a)
 	return first;
 }
 
-/* By its form, seen at once: a is b, or an AND with b in it. */
+/* True if a implies b, as far as their form shows it: a is b, or an AND with b in it. */
 static bool
 implies(const struct pri_terms *t, uint32_t a, uint32_t b)
 {
@@ -264,7 +267,10 @@ implies(const struct pri_terms *t, uint32_t a, uint32_t b)
 	return false;
 }
 
-/* By its form: does a imply one of the first alternatives of b, or is it what is behind some of them? */
+/*
+ * True if a implies one of the first alternatives of b, or is the rest of b after some of
+ * them.
+ */
 static bool
 allows(const struct pri_terms *t, uint32_t b, uint32_t a)
 {
@@ -274,7 +280,7 @@ allows(const struct pri_terms *t, uint32_t b, uint32_t a)
 	return a == b;
 }
 
-/* An OR of them as they stand. */
+/* An OR of the parts and the rest, in this order. */
 static uint32_t
 rejoin(struct pri_terms *t, const uint32_t *parts, size_t count, uint32_t rest)
 {
@@ -284,7 +290,10 @@ rejoin(struct pri_terms *t, const uint32_t *parts, size_t count, uint32_t rest)
 	return rest;
 }
 
-/* a without what b allows too, as far as it is seen at once. b may be the rest of a itself. */
+/*
+ * a without the alternatives that b has too, as far as their form shows it. b may be the
+ * rest of a itself.
+ */
 static uint32_t
 strip(struct pri_terms *t, uint32_t a, uint32_t b)
 {

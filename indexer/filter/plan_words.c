@@ -20,7 +20,10 @@ print_address(FILE *to, const uint8_t *bytes, size_t len)
 	fputs(text, to);
 }
 
-/* Kinds of keys and numbers come in twos: of the source, and one more of the destination. */
+/*
+ * Kinds of keys and numbers are in pairs: even for the source, the next one for the
+ * destination.
+ */
 static const char *
 side_of(uint64_t number, bool both)
 {
@@ -51,7 +54,10 @@ print_named(FILE *to, const char *what, uint8_t kind, uint32_t value)
 	fprintf(to, value > 255 ? "%s 0x%04x" : "%s %u", what, value);
 }
 
-/* Leaves of a plan in words; both: it is of one side, and the same of the other side is an alternative. */
+/*
+ * Prints a leaf of a plan in words. both: the leaf is of one side, and an equal leaf of the
+ * other side is an alternative.
+ */
 static void
 plan_print_key(FILE *to, const struct pri_key *key, bool both)
 {
@@ -182,7 +188,7 @@ begin_line(struct words *w, unsigned indent)
 
 /* ---- nodes ---- */
 
-/* Do two alternatives say the same of either side? */
+/* True if two alternatives are the same test of source and destination. */
 static bool
 both_sides(const struct words *w, uint32_t na, uint32_t nb)
 {

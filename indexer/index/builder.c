@@ -14,13 +14,17 @@
 #include "proto/wire/segment.h"
 
 /*
- * A batch of a slow link, whose segments span more time than this, may span days, and summaries must not. So its
- * keys go into the summary segment by segment, which on a fast link would cost too much.
+ * On a slow link a segment spans more time than SLOW_NS, so a batch may span days, which a
+ * summary must not. There the keys go into the summary segment by segment. On a fast link
+ * that would cost too much.
  */
 #define SLOW_NS PR_NS_PER_S
 #define LEVELS 3
 
-/* A record that is finished and that the sink has not taken yet. Memory is kept from record to record. */
+/*
+ * A finished record that the sink has not taken yet. Its memory is reused for later
+ * records.
+ */
 struct waiting {
 	struct pr_index_record record; /* len 0: none */
 	uint8_t *buf;
@@ -35,17 +39,16 @@ struct pri_builder {
 	struct pri_segment_keys segment;
 	struct pri_heavy_hitters hitters;
 	struct pri_level1_writer level1;
-	struct pri_hashset wide; /* of the batch */
+	struct pri_hashset wide; /* keys of the batch, for level 2 */
 	struct pri_level2_writer level2;
 	struct pri_summarizer summarizer; /* level 3 */
-	struct pr_index_record batch,
-		columns; /* the records of levels 1 and 2 that are made */
+	struct pr_index_record batch, columns; /* the open records of levels 1 and 2 */
 	size_t batch_bytes;
-	bool slow; /* the batch: its summaries need not wait for its end */
-	uint64_t next; /* sequence that would follow */
+	bool slow; /* the batch is of a slow link: summaries may end within it */
+	uint64_t next; /* sequence of the next segment */
 	uint64_t first_without_level1, first_without_level2;
 	struct waiting waiting[LEVELS];
-	struct pr_summary_span sealed; /* of the one of level 3 that waits */
+	struct pr_summary_span sealed; /* span of the waiting level-3 record */
 	struct pri_builder_figures figures;
 };
 
@@ -121,7 +124,7 @@ pri_builder_offer(struct pri_builder *b)
 	return true;
 }
 
-/* Where a record's body goes; none of that level waits. NULL: no memory. */
+/* Memory for a record's body; no record of this level may be waiting. NULL: no memory. */
 static uint8_t *
 body_of(struct pri_builder *b, int level, size_t len)
 {
@@ -130,7 +133,7 @@ body_of(struct pri_builder *b, int level, size_t len)
 	return PR_ARRAY_RESERVE(w->buf, w->room, len) < 0 ? NULL : w->buf;
 }
 
-/* The record of which the body is made. */
+/* Makes a record with the body in this memory wait for the sink. */
 static void
 put_out(struct pri_builder *b, int level, const struct pr_index_record *record, size_t len)
 {
@@ -173,7 +176,10 @@ widen(struct pr_index_record *to, int64_t min_time, int64_t max_time)
 		to->max_time = max_time;
 }
 
-/* The batch is a column, with its own digest; the record's is over those of its columns. */
+/*
+ * Adds the batch to level 2 as a column with its own digest. The digest of the record is
+ * made of those of its columns.
+ */
 static int
 add_column(struct pri_builder *b)
 {
@@ -204,7 +210,10 @@ add_column(struct pri_builder *b)
 
 /* ---- level 3 ---- */
 
-/* Without bits of seqs it is short enough for any volume: those are what is left out, see there. */
+/*
+ * Finishes the summary. If it is too long for the volume, pri_summarizer_write leaves out
+ * the held seqs; without them it always fits.
+ */
 static int
 finish_summary(struct pri_builder *b)
 {
@@ -259,7 +268,10 @@ finish_batch(struct pri_builder *b)
 	return pri_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
-/* The segment whose keys were taken goes into the batch; one that has no room for it is finished first. */
+/*
+ * Adds the segment whose keys were taken to the batch. If the batch has no room for it,
+ * finishes the batch first.
+ */
 static int
 put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
 {
@@ -318,7 +330,7 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 
 	if (!pri_builder_offer(b))
 		return 0;
-	/* it does not follow the last one, or is of another epoch: then it is nobody's next */
+	/* the segment does not follow the last one, or is of another epoch */
 	anew = (b->level1.segments || b->summarizer.span.segments) &&
 	       (sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
 					       h.epoch != b->summarizer.span.epoch));

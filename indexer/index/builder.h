@@ -19,7 +19,10 @@
 #define PRI_BUILDER_BATCH (4 * 1024 * 1024)
 #define PRI_BUILDER_KEYS 16384 /* of a batch, for level 2 */
 
-/* 0: taken (copied); 1: not now, it will be offered again; -1: it never will be (let it go). */
+/*
+ * Takes a record. 0: taken (copied); 1: no room now, the builder offers it again; -1:
+ * refused for good, the builder drops it.
+ */
 typedef int (*pri_index_sink)(void *arg, const struct pr_index_record *record);
 
 struct pri_builder;
@@ -38,18 +41,18 @@ void pri_builder_destroy(struct pri_builder **builder);
 void pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2);
 
 /*
- * Adds a segment that may lie in shared memory. After all was read of it, still_valid(arg) says whether it was
- * unchanged all the while. Returns:
- *    1  added (a damaged segment of one's own memory gets no index)
+ * Adds a segment that may lie in shared memory. After reading it, calls still_valid(arg),
+ * which returns true if the segment did not change during the read. Returns:
+ *    1  added (a damaged segment in own memory is added without index)
  *    0  the sink is full: call again later
  *    2  not added: overwritten while it was read, or damaged
  *   -1  no memory
- * A sequence that does not follow the last one begins new records.
+ * A sequence that does not follow the previous one begins new records.
  */
 int pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	const void *body, size_t len, bool (*still_valid)(void *arg), void *arg,
 	struct pr_error *err);
-/* Of one's own memory: never 2. */
+/* For a segment in own memory: never returns 2. */
 static inline int
 pri_builder_add(struct pri_builder *b, uint64_t sequence, uint64_t proof, const void *body,
 	size_t len, struct pr_error *err)
@@ -62,14 +65,17 @@ enum pri_builder_end {
 	PRI_BUILDER_ALL, /* and, at the end of all, the group */
 };
 /*
- * Finishes the batch, and what `end` names, and offers the records. 1: the sink took all; 0: some still wait;
- * -1: no memory.
+ * Finishes the batch and the further records that `end` names, and offers all to the sink.
+ * 1: the sink took all; 0: some still wait; -1: no memory.
  */
 int pri_builder_finish(
 	struct pri_builder *b, enum pri_builder_end end, struct pr_error *err);
-/* Offers what waits. true: nothing waits any more. */
+/* Offers the waiting records to the sink. True: none waits any more. */
 bool pri_builder_offer(struct pri_builder *b);
-/* What was added and of which no summary was taken yet; returns how many. */
+/*
+ * Extents of segments that were added and have no summary in the sink yet; returns how
+ * many.
+ */
 size_t pri_builder_tail(const struct pri_builder *b, struct pr_summary_span out[2]);
 
 struct pri_builder_figures {

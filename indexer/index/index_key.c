@@ -215,7 +215,7 @@ static const char *const names[PRI_PARTS] = {
 
 /* ---- configuration ---- */
 
-/* Adds it, if it is not there. */
+/* Adds the composite, if it is new. */
 static int
 parse_composite(
 	const char *text, struct pri_composites *c, size_t *count, struct pr_error *err)
@@ -272,7 +272,7 @@ pri_composites_parse(
 
 /* ---- keys ---- */
 
-/* A composite: mask, length of an address, then the parts as they come. */
+/* Bytes of a composite key: mask, length of an address, then the parts. */
 #define HEADER 2
 
 static size_t
@@ -328,7 +328,7 @@ pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out
 
 /* ---- of packets ---- */
 
-/* Of protocols and tags a packet may have several, and each is its key. */
+/* A packet may have several protocols and tags; each is a key. */
 size_t
 pri_composite_keys(const struct pri_packet_fields *f, uint8_t mask,
 	struct pri_key out[PRI_COMPOSITE_KEYS])

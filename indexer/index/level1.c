@@ -57,7 +57,7 @@ item_of(const struct pri_level1 *l, unsigned index)
 		.held = l->body};
 
 	if (!pr_field_table_load(&c, &s, &item_fields, PR_LITTLE_ENDIAN))
-		s.keyed = false; /* cannot be: an item has all its bytes */
+		s.keyed = false; /* cannot happen: an item has all its bytes */
 	return s;
 }
 
@@ -88,7 +88,7 @@ items_valid(const struct pri_level1 *l, size_t total)
 		if (len < least || !within(at, len, total))
 			return false;
 	}
-	/* if no segment is keyed, there need not be pages */
+	/* a record without keyed segments needs no pages */
 	return (l->pages || !keyed) && l->low_bits <= PRI_LEVEL1_LOW_MAX &&
 	       l->hash_bits > 0 && l->hash_bits <= 32;
 }
@@ -322,7 +322,7 @@ pri_level1_series(
 /* ---- writing ---- */
 
 #define TOP_BYTES 32
-#define LOW_WANTED 8 /* bits that there must be room for, of a record of several segments */
+#define LOW_WANTED 8 /* low bits of a hash that must fit in a record of several segments */
 
 void
 pri_level1_begin(struct pri_level1_writer *w)

@@ -8,8 +8,9 @@
 /* ---- writing ---- */
 
 /*
- * Size rule: 10 bits for each key and segment. In segments with fewer than FEW keys 12 bits of each hash are kept:
- * they are cheap there, and one false positive costs the read of a segment, a thousand times a key.
+ * Size of pages: 10 bits for each key and segment. In segments with fewer than FEW keys, 12
+ * bits of each hash are kept: that is cheap there, and a false positive costs the read of a
+ * segment, a thousand times the cost of a key.
  */
 #define BITS_A_KEY 10
 #define FEW 2048 /* of a segment */
@@ -54,7 +55,10 @@ pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
 
 /* ---- sorting ---- */
 
-/* What is sorted by: the page and some bits of the hash. Keys that have these in common are taken for one. */
+/*
+ * Sort key: the page and some bits of the hash. Keys that agree in these are treated as
+ * one.
+ */
 #define DIGITS 3
 #define DIGIT_BITS 9
 
@@ -64,7 +68,7 @@ digit_of(uint64_t item, unsigned shift, unsigned digit)
 	return item >> (shift + digit * DIGIT_BITS) & ((1u << DIGIT_BITS) - 1);
 }
 
-/* From hashes, and counts how often digits have which value. */
+/* Makes items of the hashes, and counts how often each digit has each value. */
 static void
 make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
 	unsigned shift, uint32_t starts[DIGITS][1 << DIGIT_BITS])
@@ -86,8 +90,8 @@ make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k
 }
 
 /*
- * By radix, from the least digit on: segments stay in order. Returns where they are then: hashes, or what is
- * behind them.
+ * Radix sort from the least digit on, so segments stay in order. Returns where the result
+ * is: in hashes, or in the memory after them.
  */
 static uint64_t *
 sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsigned shift)
@@ -135,7 +139,10 @@ is_stretch(uint64_t set)
 	return (low & (low + 1)) == 0;
 }
 
-/* Items of one key become one, with its set of segments beside it; returns how many. No branch: none could be predicted. */
+/*
+ * Merges the items of a key into one, and writes its set of segments beside it. Returns the
+ * number of keys. Without branches, which could not be predicted.
+ */
 static size_t
 gather(uint64_t *items, uint64_t *sets, size_t count, unsigned shift)
 {
@@ -178,7 +185,7 @@ count_sets(struct pri_level1_keys *k)
 
 /* ---- how well keys are told apart ---- */
 
-/* In bytes, at most: a value's upper part takes less than 2 bits on the mean. */
+/* Upper bound of the bytes: the upper part of a value takes less than 2 bits on average. */
 static size_t
 size_with(const struct pri_level1_keys *k, unsigned low_bits)
 {
@@ -196,7 +203,9 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	*k = (struct pri_level1_keys){.segments = segments,
 		.index_bits = index_bits(segments),
 		.pages = pages_for(count)};
-	/* as many bits as pages have are left out above, so that more of the hash is looked at */
+	/*
+	 * the sort key leaves out unused bits of the page number, for more bits of the hash
+	 */
 	k->hash_bits = DIGITS * DIGIT_BITS - index_bits(k->pages);
 	shift = PAGE_SHIFT - k->hash_bits;
 	k->items = sort(hashes, ends, k, shift);
@@ -223,7 +232,10 @@ struct bit_writer {
 };
 #define PUT_MAX 56
 
-/* Without a branch: what lies behind is written, too, and again by what comes. */
+/*
+ * Writes bits without a branch: bytes after them are written too, and overwritten by the
+ * next call.
+ */
 static inline void
 put(struct bit_writer *b, uint64_t value, unsigned n)
 {
@@ -236,7 +248,7 @@ put(struct bit_writer *b, uint64_t value, unsigned n)
 	b->count = count % 8;
 }
 
-/* A few bits that go together. */
+/* Some bits that are written at once. */
 struct some {
 	uint64_t value;
 	unsigned n;
@@ -287,11 +299,12 @@ put_key(struct bit_writer *b, const struct pri_level1_keys *k, uint32_t step, ui
 	}
 }
 
-/* Keys from at on. Returns its bytes. */
+/* Writes the page whose keys begin at `at`. Returns its bytes. */
 static size_t
 put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
 {
-	const struct pri_level1_keys k = *keys; /* which what is written cannot change */
+	/* a local copy: stores through `out` cannot change it */
+	const struct pri_level1_keys k = *keys;
 	struct bit_writer b = {.at = out + PAGE_HEADER};
 	uint32_t value, last = 0;
 
@@ -325,7 +338,7 @@ pri_level1_keys_put(const struct pri_level1_keys *k, uint8_t *out, uint8_t *lens
 
 struct bit_reader {
 	const uint8_t *at, *end;
-	uint64_t have; /* the next are the lowest */
+	uint64_t have; /* the next bits are the lowest ones */
 	unsigned count;
 };
 

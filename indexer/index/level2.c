@@ -13,8 +13,8 @@
 #define COLUMN 16
 #define PAGE_HEADER 16
 #define LEAD (PRI_SLICES_PAGE - SFS_RESERVED_HEADER)
-#define LEAD_LONG (LEAD - 192) /* behind the block's header */
-#define LONG_PAGES 128 /* half of a block: then the last one has seldom room for it */
+#define LEAD_LONG (LEAD - 192) /* if the record follows the block's header */
+#define LONG_PAGES 128 /* half of a block: the previous block rarely has room for it */
 
 _Static_assert(HEADER + COLUMN * PRI_LEVEL2_COLUMNS_MAX == PRI_LEVEL2_HEAD_MAX,
 	"header and table");
@@ -144,7 +144,7 @@ pages_for(unsigned columns, size_t keys, double squares)
 	double mean = keys ? squares / (double)keys : 1;
 	uint16_t slices = slices_of((columns + 7) / 8);
 	double plain = columns ? (double)keys / columns : 1;
-	/* a group must not grow without bound for a single column that is full */
+	/* the record must not grow without limit because of one full column */
 	double want = mean < 2 * plain ? mean : 2 * plain;
 	uint32_t pages = (uint32_t)(want * PRI_SIGNATURE_BITS_A_KEY / slices) + 1;
 
@@ -188,7 +188,7 @@ pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
 	return 1;
 }
 
-/* Of one column: where its bits are in a slice, and which of those bytes'. */
+/* Place of one column's bit in a slice: its byte, and the bit in that byte. */
 struct column {
 	uint8_t *first; /* page, with that byte of the first slice */
 	unsigned stride, slices;

@@ -155,7 +155,7 @@ take_ip6(struct walk *w)
 	take_transport(w, w->net + 40, 58, PRI_FIELD_ICMP6);
 }
 
-/* What lies behind MPLS and PPPoE; 0: nothing that is known. */
+/* The type of what follows MPLS or PPPoE; 0: not known. */
 static uint16_t
 pass_inner(struct walk *w, uint16_t type)
 {

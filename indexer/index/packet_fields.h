@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Where keys lie in a packet, and what lies there: the offsets are those of index_key.h, at which compiled pcap
- * filters load. Pure.
+ * Finds the fields of a packet that keys are made of. Their offsets are those of
+ * index_key.h, where compiled pcap filters load. No I/O.
  */
 #define PRI_KEYS_DEPTH 8 /* tags and labels that are passed */
 
@@ -31,12 +31,13 @@ pri_has_ports(uint8_t protocol)
 	return protocol == 6 || protocol == 17 || protocol == 132;
 }
 
-/* Where a link type has its type and its network header. */
+/* How a link type gives the type of its network header. */
 enum pri_type_form {
 	PRI_TYPE_ETHER, /* 2 bytes, an Ethertype; tags may follow only where ether is set */
 	PRI_TYPE_PPP, /* 2 bytes, a PPP number */
 	PRI_TYPE_FAMILY, /* 4 bytes in either byte order: 2 IPv4; 10, 24, 28, 30 IPv6, as libpcap tests */
-	PRI_TYPE_NIBBLE, /* none: the high nibble of the first byte of the network header */
+	/* no type field: the high nibble of the network header's first byte */
+	PRI_TYPE_NIBBLE,
 };
 struct pri_linktype_layout {
 	uint16_t linktype; /* as in pcap files */
@@ -44,13 +45,21 @@ struct pri_linktype_layout {
 	uint8_t type_at, net_at;
 	bool ether; /* MACs at 0 and 6, tags */
 };
-/* NULL: packets of this link type have no keys, everything of it "may match". */
+/*
+ * NULL: packets of this link type have no keys, so a plan for them is always "may match".
+ */
 const struct pri_linktype_layout *pri_linktype_layout_find(uint16_t linktype);
-/* A value of the type field as an Ethertype; ETHER: itself; others: 0x0800, 0x86dd or 0. */
+/*
+ * Converts a value of the type field to an Ethertype. ETHER: the value itself; others:
+ * 0x0800, 0x86dd or 0.
+ */
 uint16_t pri_linktype_layout_ethertype(
 	const struct pri_linktype_layout *layout, uint32_t value);
 
-/* All that keys are made of; packets whose fields are equal have equal keys. No holes, no rubbish. */
+/*
+ * All fields that keys are made of; packets with equal fields have equal keys. Unused bytes
+ * are zero, so structs can be compared and hashed as bytes.
+ */
 #define PRI_FIELD_SRC 1u
 #define PRI_FIELD_DST 2u
 #define PRI_FIELD_SPORT 4u
@@ -62,8 +71,9 @@ uint16_t pri_linktype_layout_ethertype(
 #define PRI_FIELD_MAC_DST 256u
 struct pri_packet_fields {
 	uint8_t macs[12]; /* destination, source */
-	uint16_t have; /* PR_FIELD_... */
-	uint8_t address_len, src_len, dst_len; /* of a whole one; captured of each */
+	uint16_t have; /* PRI_FIELD_... */
+	/* bytes of an address; captured bytes of each */
+	uint8_t address_len, src_len, dst_len;
 	uint8_t proto_count, type_count, tag_count, label_count;
 	uint8_t icmp;
 	uint8_t protos[2];
@@ -75,15 +85,18 @@ struct pri_packet_fields {
 };
 
 /*
- * Of a packet's first bytes so many at most are looked at: 20 of a link header, 4 of each tag and label, 8 of
- * PPPoE, and of the network header 60 with 4 behind it.
+ * At most this many of a packet's first bytes are read: 20 of a link header, 4 of each tag
+ * and label, 8 of PPPoE, and 60 of the network header with 4 after it.
  */
 #define PRI_FIELDS_REACH 192
 _Static_assert(
 	20 + 8 * PRI_KEYS_DEPTH + 8 + 60 + 4 <= PRI_FIELDS_REACH, "what fields reach");
 void pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uint8_t *data,
 	uint32_t caplen, struct pri_packet_fields *out);
-/* Bytes at its beginning that say all, for a hash: deep stacks of tags and labels are rare. */
+/*
+ * Number of bytes at the struct's beginning that contain all fields in use, for a hash:
+ * deep stacks of tags and labels are rare.
+ */
 size_t pri_packet_fields_bytes(const struct pri_packet_fields *fields);
 
 #endif

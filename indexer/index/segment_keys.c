@@ -57,7 +57,10 @@ test_and_set(uint8_t *bits, unsigned at)
 
 /* ---- addresses and ports ---- */
 
-/* Who has the longer prefix has the shorter ones; that of one byte is in level 1 as an octet. */
+/*
+ * Adds the prefixes of an address. If the longer prefix is known, so are the shorter ones.
+ * The one of one byte is stored as an octet in level 1.
+ */
 PRI_IN_PLACE void
 add_nets(struct pri_segment_keys *s, const uint8_t *address, size_t len)
 {
@@ -72,7 +75,7 @@ add_nets(struct pri_segment_keys *s, const uint8_t *address, size_t len)
 	}
 }
 
-/* side and len are constants. Returns its place. */
+/* Adds an address. side and len are constants. Returns its index. */
 PRI_IN_PLACE uint32_t
 add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsigned side)
 {
@@ -180,9 +183,10 @@ add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst,
 }
 
 /*
- * The keys of a header layout: those that pri_keys_of_fields makes, but as hashes, and without those that another
- * layout has made. Keys that are known to be new are added without a look-up. A key with the same hash in both
- * sets is looked up once: new in `keys` implies new in `wide`.
+ * Adds the keys of a header layout: the same as pri_keys_of_fields, but as hashes, and
+ * without keys that another layout has added. Keys known to be new are added without a
+ * look-up. A key that has the same hash in both sets is looked up once: if it is new in
+ * `keys`, it is new in `wide`.
  */
 #define MOST (PRI_KEYS_MAX + 4)
 
@@ -278,7 +282,7 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 			add_mac(s, (enum pri_key_kind)key->kind, bytes);
 			break;
 		default:
-			/* a net of one byte is added with its address */
+			/* a prefix of one byte was added with its address */
 			if (key->kind != PRI_KEY_NET || key->len > 1)
 				add(s, (enum pri_key_kind)key->kind, bytes, key->len);
 		}
@@ -286,7 +290,9 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 	count_addresses(layout, src, dst);
 }
 
-/* The keys of all header layouts, and what their addresses have. -1: no memory. */
+/*
+ * Adds the keys of all header layouts, and the traffic of their addresses. -1: no memory.
+ */
 static int
 make_keys(struct pri_segment_keys *s)
 {
@@ -359,8 +365,9 @@ second_of(int64_t time)
 }
 
 /*
- * Of the series, for a packet of this time; *first: the beginning of its second, in ns. A header may lie of its
- * times; what lies outside then counts at the ends.
+ * The bucket of the series for a packet of this time. *first: the beginning of its second,
+ * in ns. If a segment's header has wrong times, packets outside them count in the first or
+ * last bucket.
  */
 static struct pri_segment_keys_bucket *
 find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
@@ -374,8 +381,9 @@ find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 }
 
 /*
- * Headers that take several looks are copied out: they must not change between one and the next. A plain
- * packet's take one. Kept out of the loop over packets, which is the faster for it.
+ * Copies a packet's headers before parsing: parsing reads bytes more than once, and they
+ * must not change in between. Plain packets are read once, and need no copy. Not inlined,
+ * as the loop over packets is faster without it.
  */
 static __attribute__((noinline)) int
 take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
@@ -411,7 +419,7 @@ take_packet(struct pri_segment_keys *s, const struct pri_linktype_layout *linkty
 	return take_other(s, linktype, layout, step);
 }
 
-#define LINE 64 /* of a cache */
+#define LINE 64 /* bytes of a cache line */
 #define AHEAD 2048
 
 /* -1: no memory; 1: the segment is damaged. */
@@ -423,7 +431,7 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	const bool ether = linktype && linktype->ether;
 	const uint64_t span = (uint64_t)second_of(r->header.max_time) -
 			      (uint64_t)second_of(r->header.min_time);
-	/* the second that the last packet was in: the next one is, too, as a rule */
+	/* bucket of the previous packet; the next one is usually in the same second */
 	struct pri_segment_keys_bucket *bucket = s->buckets;
 	int64_t first = INT64_MIN;
 	struct pr_segment_walk walk;
@@ -438,7 +446,10 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 		s->item.series_width++;
 	pr_segment_walk_begin(&walk, r);
 	while ((rc = pr_segment_walk_next(&walk, &step)) == 1) {
-		/* where a packet begins is only known from the one before it: so all lines are called for, in time */
+		/*
+		 * a packet's place is known only from the one before it, so all cache lines
+		 * are prefetched
+		 */
 		for (; from < walk.at; from += LINE)
 			__builtin_prefetch(from + AHEAD);
 		from = walk.at;
@@ -485,7 +496,10 @@ encode_series(struct pri_segment_keys *s)
 	return 0;
 }
 
-/* Spread in turn gives runs, by flow gives bits; whatever is shorter. */
+/*
+ * Encodes the held seqs as runs or bits, whichever is shorter. Round-robin distribution
+ * favours runs, distribution by flow favours bits.
+ */
 static int
 encode_held(struct pri_segment_keys *s)
 {

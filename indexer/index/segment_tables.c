@@ -7,7 +7,10 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
-/* Without the kernel's random bytes it is as good, but for who knows the address. */
+/*
+ * A random odd multiplier. Without random bytes of the kernel it is a hash of an address in
+ * memory, which only somebody who knows that address can predict.
+ */
 static uint64_t
 draw(const void *at)
 {
@@ -110,7 +113,7 @@ pri_heavy_hitters_clear(struct pri_heavy_hitters *t)
 	t->packets_short = t->bytes_short = 0;
 }
 
-/* Where it is, or is to be. */
+/* The slot of the address, or the free slot for it. */
 static size_t
 slot_of(const struct pri_heavy_hitters *t, const uint8_t *address, size_t len,
 	uint16_t hash)
@@ -128,7 +131,10 @@ slot_of(const struct pri_heavy_hitters *t, const uint8_t *address, size_t len,
 
 /* ---- room ---- */
 
-/* Grows with the bytes: the length of that number (and 16) in bits, and the four behind the first. */
+/*
+ * A class that grows with the bytes: the position of the highest bit of bytes + 16, and the
+ * four bits after it.
+ */
 #define CLASSES 1024
 static unsigned
 class_of(uint64_t bytes)
@@ -139,7 +145,10 @@ class_of(uint64_t bytes)
 	return last * 16 + (v >> (last - 4) & 15);
 }
 
-/* The bytes that half of them have at least, or a sixteenth more: they are counted by class, not sorted. */
+/*
+ * The median of the byte counts, or up to a sixteenth more: counts are sorted by class
+ * only.
+ */
 static uint64_t
 middle(const struct pri_heavy_hitters *t)
 {

@@ -34,14 +34,14 @@ pri_seeded_hash_slot(const struct pri_seeded_hash *slot, uint64_t hash)
 	return (size_t)(hash * slot->factor >> slot->shift);
 }
 
-/* Compiled in place: of a kind and a length that are constants a few multiplications are left. */
+/* XXH3 is inlined: with a constant kind and length, only a few multiplications remain. */
 #define XXH_INLINE_ALL
 
 #define PRI_IN_PLACE static inline __attribute__((always_inline))
 
 /*
- * pri_key_hash of the key of this kind with these bytes. The kind and the length are a part of it, so that
- * equal bytes of other kinds are other keys.
+ * The hash of a key, as pri_key_hash returns it. Kind and length are part of the hash, so
+ * equal bytes of another kind are another key.
  */
 PRI_IN_PLACE uint64_t
 pri_key_hash_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
@@ -50,13 +50,13 @@ pri_key_hash_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
 }
 
 /*
- * A set of 64-bit hashes. Two keys of one hash are one item, which does no harm: the index knows keys by their
- * hashes only. Zeroed is empty.
+ * A set of 64-bit hashes. Two keys with the same hash are one item. That does no harm: the
+ * index stores only the hashes of keys. A zeroed set is empty.
  */
 struct pri_hashset {
-	uint64_t *items; /* in the order of coming */
+	uint64_t *items; /* in the order of insertion */
 	uint32_t *slots; /* 1 + index in items; 0 free */
-	size_t count, room; /* of items, and one more; there are twice as many slots */
+	size_t count, room; /* items: count used, room + 1 allocated; 2 * room slots */
 	struct pri_seeded_hash slot;
 };
 
@@ -71,7 +71,7 @@ pri_hashset_free(struct pri_hashset *s)
 static inline void
 pri_hashset_clear(struct pri_hashset *s)
 {
-	/* One by one where it was much larger once than it is now. */
+	/* Few items in a large table: clear their slots one by one. */
 	if (s->count < s->room / 16)
 		for (size_t i = 0; i < s->count; i++) {
 			size_t at = pri_seeded_hash_slot(&s->slot, s->items[i]);
@@ -117,7 +117,7 @@ pri_hashset_grow(struct pri_hashset *s)
 	return 0;
 }
 
-/* Room for that many more, so that put and push cannot fail. -1: no memory. */
+/* Makes room for `more` hashes, so that put and push cannot fail. -1: no memory. */
 static inline int
 pri_hashset_prepare(struct pri_hashset *s, size_t more)
 {
@@ -127,7 +127,7 @@ pri_hashset_prepare(struct pri_hashset *s, size_t more)
 	return 0;
 }
 
-/* Where there is room. true: it is new. */
+/* Adds a hash; there must be room (pri_hashset_prepare). True if it was not in the set. */
 static inline bool
 pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 {
@@ -140,14 +140,18 @@ pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 	return true;
 }
 
-/* Adds those of another. Slots are prefetched: the set of a batch is larger than a cache. -1: no memory. */
+/*
+ * Adds the items of another set. Slots are prefetched, since the set of a batch is larger
+ * than a CPU cache. -1: no memory.
+ */
 #define PRI_HASHSET_AHEAD 16
 static inline int
 pri_hashset_add_all(struct pri_hashset *s, const struct pri_hashset *other)
 {
 	const uint64_t *hashes = other->items;
 	const size_t n = other->count;
-	struct pri_hashset to; /* which what is written cannot change */
+	/* a local copy: stores through its pointers cannot change it */
+	struct pri_hashset to;
 
 	if (pri_hashset_prepare(s, n) < 0)
 		return -1;
@@ -163,7 +167,7 @@ pri_hashset_add_all(struct pri_hashset *s, const struct pri_hashset *other)
 	return 0;
 }
 
-/* One that is new and never looked for again, where there is room. */
+/* Adds a new hash that is never looked up later. There must be room. */
 static inline void
 pri_hashset_push(struct pri_hashset *s, uint64_t hash)
 {
@@ -175,12 +179,12 @@ struct pri_slots {
 	uint32_t *items; /* 1 + index in the table's items; 0: free */
 	size_t room, mask;
 };
-/* For so many items, all free. -1: no memory. */
+/* Frees all slots, and makes room for `most` items. -1: no memory. */
 int pri_slots_begin(struct pri_slots *slots, size_t most);
 
 /*
- * The addresses of a segment, each once, with what it has sent and got. Memory is kept from segment to
- * segment. Zeroed is empty; one thread.
+ * The addresses of a segment, each once, with the packets and bytes that it sent and
+ * received. Memory is kept from segment to segment. A zeroed table is empty. One thread.
  */
 #define PRI_HOST_SRC 1u
 #define PRI_HOST_DST 2u
@@ -190,9 +194,9 @@ struct pri_host_stats {
 	uint64_t traffic; /* bytes */
 	uint32_t packets;
 	uint8_t len; /* 4 or 16 */
-	uint8_t sides; /* on which it was seen; 0: it is new */
-	uint16_t
-		hash; /* 16 bits of the seeded hash: the heavy hitters use them and need not hash again */
+	uint8_t sides; /* PRI_HOST_SRC and PRI_HOST_DST, as seen; 0: new */
+	/* 16 bits of the seeded hash, so that the heavy hitters need not hash again. */
+	uint16_t hash;
 };
 
 struct pri_hosts {
@@ -210,7 +214,7 @@ pri_hosts_free(struct pri_hosts *a)
 	*a = (struct pri_hosts){0};
 }
 
-/* Forgets all; room for so many. -1: no memory. */
+/* Empties the table, and makes room for `most` addresses. -1: no memory. */
 static inline int
 pri_hosts_begin(struct pri_hosts *a, size_t most)
 {
@@ -222,7 +226,10 @@ pri_hosts_begin(struct pri_hosts *a, size_t most)
 	return 0;
 }
 
-/* Its place, where there is room. hash: of the address. */
+/*
+ * Returns the index of the address, and adds it if it is new. There must be room. hash: of
+ * the address.
+ */
 static inline uint32_t
 pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, size_t len)
 {
@@ -253,26 +260,27 @@ pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, 
 
 struct pri_header_layout {
 	/*
-	 * Bytes as they lie in the packet: 0 the destination's MAC and 2 of the source's; 1 its other 4, the
-	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 IPv4's destination and ports, or the first
-	 * of IPv6's addresses, whose other words are in more. Of one that is not plain the version is 0, and
-	 * word 0 its place in odd.
+	 * Bytes as they are in the packet. id[0]: destination MAC, first 2 bytes of the
+	 * source MAC. id[1]: its other 4 bytes, type, tag. id[2]: IP version, protocol;
+	 * then IPv4's source address, or the ports of IPv6. id[3]: IPv4's destination and
+	 * the ports, or the first 8 bytes of IPv6's addresses; the others are in `more`. If
+	 * the packet is not plain, the version is 0, and id[0] is an index in `odd`.
 	 */
 	uint64_t id[PRI_HEADER_LAYOUT_WORDS];
 	uint64_t bytes;
 	uint32_t packets;
-	uint8_t unused[20]; /* a line of the cache */
+	uint8_t unused[20]; /* pads the struct to a cache line */
 };
 
 struct pri_header_layouts {
 	struct pri_header_layout *items;
-	uint64_t (*more)
-		[PRI_HEADER_LAYOUT_MORE]; /* of the item of that place, where it is IPv6 */
+	/* For IPv6: the words of items[i] that are not in its id. */
+	uint64_t (*more)[PRI_HEADER_LAYOUT_MORE];
 	size_t count, room;
 	struct pri_slots slots;
 	struct pri_packet_fields *odd;
 	size_t odd_count;
-	uint64_t secret[4]; /* so that nobody can send packets that fill one slot */
+	uint64_t secret[4]; /* so that no sender can aim packets at one slot */
 };
 
 /* Zeroed is ready. */
@@ -288,14 +296,14 @@ struct pri_header_layout *pri_header_layouts_add_other(struct pri_header_layouts
 	const struct pri_linktype_layout *linktype, const uint8_t *data, uint32_t caplen,
 	uint32_t len);
 
-/* Its IP version, 4 or 6; 0: not plain. */
+/* The IP version of a plain layout, 4 or 6; 0: not plain. */
 static inline unsigned
 pri_header_layout_version(const struct pri_header_layout *layout)
 {
 	return layout->id[2] & 0xff;
 }
 
-/* Of one that is not plain. */
+/* The packet fields of a layout that is not plain. */
 static inline const struct pri_packet_fields *
 pri_header_layout_fields(
 	const struct pri_header_layouts *layouts, const struct pri_header_layout *layout)
@@ -303,7 +311,7 @@ pri_header_layout_fields(
 	return &layouts->odd[layout->id[0]];
 }
 
-/* Finding a plain packet's layout, in place: it is done for each packet. */
+/* Finds a plain packet's layout. Inlined, since this runs for each packet. */
 #define PRI_PLAIN_TAG 0x8100
 #define PRI_PLAIN_IP 0x0800
 #define PRI_PLAIN_IP6 0x86dd
@@ -336,7 +344,7 @@ pri_header_layouts_fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* more: of IPv6 only, else NULL. */
+/* more: the further words of IPv6's addresses; NULL: not IPv6. */
 PRI_IN_PLACE struct pri_header_layout *
 pri_header_layouts_find_or_add(struct pri_header_layouts *k,
 	const uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint64_t *more)
@@ -367,7 +375,7 @@ pri_header_layouts_find_or_add(struct pri_header_layouts *k,
 	return layout;
 }
 
-/* NULL: it is not plain. Equal words are equal fields. */
+/* NULL: the packet is not plain. Packets with equal words have equal packet fields. */
 static inline struct pri_header_layout *
 pri_header_layouts_plain_ip(struct pri_header_layouts *k,
 	uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint8_t *net, size_t len)
@@ -435,9 +443,11 @@ pri_header_layouts_add_plain(
 }
 
 /*
- * Heavy hitters: which addresses have the most bytes, in bounded memory. Counters for PRI_HEAVY_HITTERS_MAX
- * addresses; when they are all taken, what the middle one has is taken off all, and those with nothing
- * left go (Misra and Gries, in its mergeable form). So each is short by at most what was taken off.
+ * Heavy hitters: the addresses with the most bytes, in bounded memory. There are
+ * PRI_HEAVY_HITTERS_MAX counters. When all are used, the median of the byte counts is
+ * subtracted from each, and counters without a rest are freed (Misra and Gries, in its
+ * mergeable form). So each count is too low by at most the sum of what was subtracted
+ * (packets_short, bytes_short).
  */
 #define PRI_HEAVY_HITTERS_MAX 512
 
@@ -450,7 +460,7 @@ struct pri_heavy_hitters {
 };
 
 void pri_heavy_hitters_clear(struct pri_heavy_hitters *tops);
-/* len: 4 or 16. hash: of it, the same each time. */
+/* len: 4 or 16. hash: of the address, the same at each call. */
 void pri_heavy_hitters_add(struct pri_heavy_hitters *tops, const uint8_t *address,
 	size_t len, uint16_t hash, uint64_t packets, uint64_t bytes);
 /* The largest by bytes, at most PRI_LEVEL1_TOPS_MAX; returns how many. */

@@ -86,7 +86,7 @@ pri_range_builder_add_range(struct pri_range_builder *s, uint64_t first, uint64_
 		end = s->first + PRI_RANGE_SPAN - 1;
 		if (end > last)
 			end = last;
-		/* with a hole before it, now or earlier; without any there are no bits yet */
+		/* bits are needed once the range has a hole; until then there are none */
 		if (first - s->first != s->held) {
 			if (s->held == s->last - s->first + 1)
 				set_bits(s->bits, 0, s->last - s->first);
@@ -99,7 +99,10 @@ pri_range_builder_add_range(struct pri_range_builder *s, uint64_t first, uint64_
 	return 0;
 }
 
-/* A stretch of seqs is cut so often, so that a time range that cuts a summary knows what is in it. */
+/*
+ * A range of held seqs covers at most this much time, so that a query whose time range ends
+ * within a summary has the times of parts of it.
+ */
 #define STRETCH_NS PR_NS_PER_S
 
 void
@@ -116,14 +119,17 @@ add_held(struct pri_summarizer *z, const struct pr_segment_header *h,
 	struct pri_range_builder *s = &z->stretch;
 	int rc = 0;
 
-	/* one that comes late lies before the last: it begins a stretch of its own */
+	/* a late segment lies before the last seq: it begins a range of its own */
 	if (s->last &&
 		(h->first_seq <= s->last || h->first_otime - s->first_otime > STRETCH_NS))
 		rc = pri_range_builder_end(s, &z->held, NULL);
 	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
 		return pri_range_builder_add_range(s, h->first_seq, last_seq,
 			h->first_otime, h->last_otime, &z->held, NULL);
-	/* a stretch may have to end within a segment: of both it is only known that they are in its times */
+	/*
+	 * a range may end within a segment: both ranges then have the segment's times as
+	 * bounds
+	 */
 	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++) {
 		uint64_t seq = h->first_seq + sketch->seqs[i];
 
@@ -184,7 +190,7 @@ pri_summarizer_size(struct pri_summarizer *z, size_t *size)
 size_t
 pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out)
 {
-	/* what the signature leaves of a record */
+	/* rest: bytes of a record that the signature leaves */
 	size_t used = pr_summary_size(z->keys.count, NULL, 0), len,
 	       rest = used < record_max ? record_max - used : 0;
 

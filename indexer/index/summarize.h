@@ -13,9 +13,9 @@
 #include "proto/wire/summary.h"
 
 /*
- * Which seqs a node holds, gathered while a query walks over them in order: one bit a seq in
- * stretches of at most PRI_RANGE_SPAN seqs, none where everything is there. A hole of more than
- * PRI_RANGE_HOLE ends a stretch. Pure.
+ * Collects the seqs that a node holds, while a query walks over them in order. They are
+ * kept as ranges of at most PRI_RANGE_SPAN seqs, with one bit for each seq if the range has
+ * holes. A hole of more than PRI_RANGE_HOLE ends a range. No I/O.
  */
 #define PRI_RANGE_SPAN 65536
 #define PRI_RANGE_HOLE 4096
@@ -27,7 +27,10 @@ struct pri_range_list {
 };
 void pri_range_list_free(struct pri_range_list *list); /* also empties it for further use */
 
-/* The stretch of one (epoch, link) that still grows. Zeroed, with epoch and link set: none. */
+/*
+ * The range of one (epoch, link) that still grows. Zeroed except epoch and link: there is
+ * none.
+ */
 struct pri_range_builder {
 	uint64_t epoch;
 	uint16_t link;
@@ -38,8 +41,9 @@ struct pri_range_builder {
 };
 
 /*
- * All seqs from first to last, whose otimes lie between these. They must grow; one that does not (a second copy)
- * is passed over. A stretch that must end goes to list. -1: no memory.
+ * Adds all seqs first..last, whose otimes lie between the two given. Seqs must grow; one
+ * that does not (a second copy) is ignored. A range that ends is moved to list. -1: no
+ * memory.
  */
 int pri_range_builder_add_range(struct pri_range_builder *stretch, uint64_t first,
 	uint64_t last, int64_t first_otime, int64_t last_otime, struct pri_range_list *list,
@@ -58,7 +62,7 @@ pri_range_builder_add(struct pri_range_builder *stretch, uint64_t seq, int64_t o
 	}
 	return pri_range_builder_add_range(stretch, seq, seq, otime, otime, list, err);
 }
-/* Ends the stretch, if there is one. */
+/* Ends the range, if there is one, and moves it to list. */
 int pri_range_builder_end(struct pri_range_builder *stretch, struct pri_range_list *list,
 	struct pr_error *err);
 
@@ -66,7 +70,8 @@ int pri_range_builder_end(struct pri_range_builder *stretch, struct pri_range_li
  * Gathers a record of level 3 (proto/wire/summary.h) over consecutive segments of one (epoch, link):
  * the keys of level 2, and the seqs that they hold. Pure. Zeroed is empty.
  */
-#define PRI_SUMMARIZE_TIME_NS INT64_C(10000000000) /* true time that one speaks of, about */
+/* packet time that one summary covers, about */
+#define PRI_SUMMARIZE_TIME_NS INT64_C(10000000000)
 #define PRI_SUMMARIZE_SEGMENTS 65536
 /* Bytes of seqs held; a flow spread over 20 nodes takes 2.5 a packet. */
 #define PRI_SUMMARIZE_RUNS_MAX (256 * 1024)
@@ -74,18 +79,27 @@ int pri_range_builder_end(struct pri_range_builder *stretch, struct pri_range_li
 struct pri_summarizer {
 	struct pr_summary_span span; /* segments 0: none yet */
 	uint64_t check; /* pri_segments_digest_add over the segments */
-	struct pri_hashset keys; /* the caller adds those of the segments */
+	struct pri_hashset keys; /* the caller adds the segments' keys */
 	struct pri_range_builder stretch;
 	struct pri_range_list held;
 };
 
 void pri_summarizer_free(struct pri_summarizer *z);
-/* The next segment, which follows those before it, and is of their line. -1: no memory. */
+/*
+ * Adds the next segment, which must follow the previous ones and be of the same epoch and
+ * link. -1: no memory.
+ */
 int pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t proof,
 	const struct pr_segment_header *h, const struct pri_segment_keys *sketch);
-/* It speaks of enough. record_max: bytes of a record that the volume takes. */
+/*
+ * True if the summary covers enough and should be written. record_max: bytes of a record
+ * that the volume takes.
+ */
 bool pri_summarizer_due(const struct pri_summarizer *z, size_t record_max);
-/* -1: no memory. Then pri_summarizer_write to that many bytes; it is empty after. */
+/*
+ * Computes the bytes of the summary. -1: no memory. Then call pri_summarizer_write with
+ * that much memory; it empties the summarizer.
+ */
 int pri_summarizer_size(struct pri_summarizer *z, size_t *size);
 size_t pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out);
 

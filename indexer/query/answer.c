@@ -88,7 +88,7 @@ query_from_message(
 	return 0;
 }
 
-/* One piece of memory a program: the message, its pointers, its instructions. */
+/* One allocation for each program: the message, its pointers, its instructions. */
 static Packrack__Program *
 program_to_message(const struct pri_bpf *program)
 {
@@ -154,13 +154,13 @@ pri_query_message_free(Packrack__Query *message)
 #define LOSSES_MAX 20000
 #define REREAD_NS (20 * PR_NS_PER_MS)
 
-/* The ledger's word, kept: an end may be sent when the ledger has gone on. */
+/* A copy of the ledger's entry: the ledger may have changed before the End is sent. */
 struct deleted {
 	Packrack__Deleted message;
 	struct pr_ledger_deleted word;
 };
 
-/* Each list: the messages, and the pointers that protobuf-c wants. */
+/* For each list of the End: the messages, and the pointers that protobuf-c needs. */
 struct end {
 	Packrack__End message;
 	Packrack__Loss *losses;
@@ -188,7 +188,10 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 	out->reason = (char *)pr_loss_reason_name(loss->reason);
 }
 
-/* All that concern the query, link by link; a loss whose seqs are not known explains no hole. */
+/*
+ * Lists all losses that concern the query, link by link. A loss whose seqs are not known
+ * explains no hole, and is left out.
+ */
 static int
 gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 	struct pr_loss **losses, size_t *count)
@@ -219,7 +222,7 @@ fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_quer
 	size_t count = 0, room, n, left;
 
 	if (gather_losses(book, q, &losses, &count) == 0) {
-		/* each link has one at least */
+		/* each link gets at least one */
 		room = count < LOSSES_MAX ? count : LOSSES_MAX + book->count;
 		end->losses = calloc(room + 1, sizeof *end->losses);
 		for (size_t from = 0; end->losses && from < count; from += n) {
@@ -241,7 +244,10 @@ fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_quer
 
 /* ---- what is evicted ---- */
 
-/* By whom, as far as somebody had it deleted. deleted: room for it. since: of the query. */
+/*
+ * Adds who deleted the evicted range, if it was deleted by a command. deleted: memory for
+ * the entry. since: of the query.
+ */
 static void
 add_deleted(Packrack__Evicted *out, struct deleted *deleted,
 	const struct pri_ledger_view *book, int64_t since)
@@ -265,7 +271,10 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 
 	if (pri_query_evicted(q, list, err) < 0)
 		return -1;
-	/* deleted while the query ran: the ledger is read again, as its entry precedes the deletion */
+	/*
+	 * deleted while the query ran: read the ledger again, which gets its entry before
+	 * the deletion
+	 */
 	if (list->overtaken)
 		pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
 	end->deleted = calloc(list->count + 1, sizeof *end->deleted);
@@ -284,8 +293,9 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 /* ---- ledgers ---- */
 
 /*
- * Call it when the query is created. A later copy of the ledger would declare packets stored after it, which would
- * be reported missing. An epoch that was over before the time range concerns nobody.
+ * Copies the ledgers. Call it when the query is created: a later copy would declare packets
+ * stored after that, which would then be reported missing. Epochs that ended before the
+ * time range are left out.
  */
 static int
 fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
@@ -309,8 +319,8 @@ fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_que
 #define FIRST_BATCH 4096
 #define BATCH_ROOM (PR_SEGMENT_TARGET + PR_SEGMENT_HEADER)
 #define GROWTH 8
-#define HELD_MAX (256 * 1024) /* bytes of stretches that a batch waits for */
-#define PACKETS_A_LOOK 64 /* at the clock */
+#define HELD_MAX (256 * 1024) /* bytes of coverage after which a batch goes out */
+#define PACKETS_A_LOOK 64 /* packets between two looks at the clock */
 
 struct pri_answer {
 	struct pri_volume *volume;
@@ -318,11 +328,9 @@ struct pri_answer {
 	bool count_only;
 	struct pr_segment_builder builder;
 	struct pri_read_buffer buffer; /* builder's */
-	struct pri_read_buffer
-		*used; /* where the batch's packets are: buffer, or the query's */
-	size_t target; /* a batch of that many bytes goes out */
-	struct pr_packet
-		waiting; /* found no room; its data is valid until the next query step */
+	struct pri_read_buffer *used; /* has the batch's packets: buffer, or the query's */
+	size_t target; /* bytes from which a batch goes out */
+	struct pr_packet waiting; /* did not fit; data is valid until the next query step */
 	bool has_waiting, searched;
 	int64_t flushed; /* monotonic */
 	struct pri_range_list held, edges;
@@ -331,7 +339,7 @@ struct pri_answer {
 	Packrack__Batch batch;
 	struct end end;
 	struct pr_tally *tally; /* or NULL */
-	size_t tally_at; /* how much of it was given */
+	size_t tally_at; /* items of it that were sent */
 	struct pr_tally_part part;
 };
 
@@ -487,7 +495,7 @@ make_batch(struct pri_answer *a, struct pr_error *err)
 
 /* ---- working ---- */
 
-/* Adds the waiting packet. BATCH: one must go out first. */
+/* Adds the waiting packet to the batch. BATCH: the batch is full and must go out first. */
 static enum pri_answer_state
 add_waiting(struct pri_answer *a, struct pr_error *err)
 {
@@ -516,7 +524,10 @@ add_waiting(struct pri_answer *a, struct pr_error *err)
 	return PRI_ANSWER_ERROR;
 }
 
-/* BATCH: of a segment that goes out as it is, or of what must go before it. MORE: there is none. */
+/*
+ * BATCH: a whole segment goes out as it is, or the packets collected before it. MORE: no
+ * whole segment is next.
+ */
 static enum pri_answer_state
 hand_on(struct pri_answer *a, struct pr_error *err)
 {
@@ -546,7 +557,7 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 		int64_t now;
 		int rc;
 
-		/* not among the first, small batches */
+		/* not while batches are still small, at the beginning of the answer */
 		if (!a->count_only && a->target == PR_SEGMENT_TARGET &&
 			pri_query_whole(a->query)) {
 			state = hand_on(a, err);
@@ -581,7 +592,7 @@ pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 	enum pri_answer_state state;
 	int rc = 0;
 
-	/* what the batch before used is free again */
+	/* the coverage of the previous batch is no longer used */
 	free_held(a);
 	if (a->batch.packets.len) {
 		a->batch.packets.len = 0;
@@ -595,7 +606,7 @@ pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 		state = add_waiting(a, err);
 		return state == PRI_ANSWER_MORE ? search(a, deadline, err) : state;
 	}
-	/* the last batch is out: what was counted, part by part, and the end */
+	/* the last batch of packets was sent: now the tally, part by part, then the End */
 	if (a->tally)
 		rc = pr_tally_next_part(a->tally, &a->tally_at, &a->part, err);
 	if (rc > 0) {

@@ -8,23 +8,28 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * Produces a query's answer as protobuf structs, batch by batch: packets, coverage, watermark, last the End. Does no
- * I/O on sockets: serve.c sends the batches, the command-line tool reads them in process. One thread.
+ * Produces a query's answer as protobuf structs, batch by batch: packets, coverage,
+ * watermark; last the End. No I/O on sockets: serve.c sends the batches; the command-line
+ * tool reads them in the same process. One thread.
  *
- * A segment whose packets all match is a batch as it is. Other packets go into MIXED batches, which grow from small to
- * PR_SEGMENT_TARGET, so that the first packets come soon. While little matches, a batch goes out every 20 ms for its
- * watermark and coverage. Asked for a tally, the answer has no packets, and the tally in the last batches.
+ * A segment whose packets all match is sent as a batch unchanged. Other packets go into
+ * MIXED batches, which grow from small to PR_SEGMENT_TARGET, so that the first packets come
+ * soon. While little matches, a batch goes out every 20 ms with watermark and coverage. If
+ * a tally is requested, the answer has no packets; its last batches have the tally.
  */
 struct pri_answer;
 
-/* NULL err: a bad request (an invalid program), or no memory. The volume must be up to date. */
+/*
+ * NULL: err; a bad request (an invalid program), or no memory. The volume must be up to
+ * date.
+ */
 struct pri_answer *pri_answer_create(
 	struct pri_volume *volume, const Packrack__Query *query, struct pr_error *err);
 void pri_answer_destroy(struct pri_answer **answer);
 
 enum pri_answer_state {
 	PRI_ANSWER_ERROR = -1,
-	PRI_ANSWER_MORE, /* time is over; call again */
+	PRI_ANSWER_MORE, /* deadline passed; call again */
 	PRI_ANSWER_BATCH, /* see pri_answer_batch */
 	PRI_ANSWER_END, /* see pri_answer_end; nothing further will come */
 };
@@ -33,21 +38,28 @@ enum pri_answer_state {
 enum pri_answer_state pri_answer_step(
 	struct pri_answer *answer, int64_t deadline, struct pr_error *err);
 
-/* Both are the answer's: the batch until the next step, the end until it is destroyed. */
+/*
+ * The answer owns both: the batch is valid until the next step, the End until the answer is
+ * destroyed.
+ */
 const Packrack__Batch *pri_answer_batch(const struct pri_answer *answer);
 /*
- * Exchanges the memory that the batch's packets lie in (they stay where they are) for that of *buffer, which may be
- * empty. So a batch outlives the next step without being copied.
+ * Gives the memory of the batch's packets to *buffer, and takes the memory of *buffer
+ * (which may be empty) instead. The packets do not move, so the batch outlives the next
+ * step without a copy.
  */
 void pri_answer_exchange(struct pri_answer *answer, struct pri_read_buffer *buffer);
 /* May also be called before the end, for an answer that is cancelled. NULL: no memory. */
 const Packrack__End *pri_answer_end(struct pri_answer *answer, struct pr_error *err);
 
-/* Programs and queries as messages. What comes from a message is checked again: programs are run. */
+/*
+ * Programs and queries as messages. Programs from a message are checked again before they
+ * run.
+ */
 
 /*
- * Puts the programs into message (memory of its own, freed by pri_query_message_free); for askers.
- * No programs: every packet of every link type is asked for.
+ * Puts the programs into message, for senders of queries. The memory is freed by
+ * pri_query_message_free. No programs: every packet of every link type is requested.
  */
 int pri_query_set_programs(
 	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err);

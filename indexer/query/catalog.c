@@ -67,7 +67,7 @@ run_find(const struct pri_sorted_run *run, uint64_t sequence)
 
 /* ---- the catalog ---- */
 
-/* sign 1: the entry is added; -1, modulo 2^64: it is taken off. */
+/* Adds the entry to the sums (sign 1), or subtracts it (sign -1, modulo 2^64). */
 static void
 add_to_sums(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, uint64_t sign)
@@ -239,7 +239,7 @@ pri_catalog_handle(const struct pri_catalog *catalog, uint32_t stream, uint64_t 
 	return NULL;
 }
 
-/* From the newest back: the series that is being written is the one that is asked for. */
+/* Searches from the newest series back: the series being written is asked for most. */
 struct pri_epoch_series *
 pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 	uint64_t epoch, uint16_t link)
@@ -259,7 +259,9 @@ pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 	return series;
 }
 
-/* To look at millions of entries every two seconds would be too much: the oldest few must do. */
+/*
+ * Only the oldest few entries are checked: millions every two seconds would take too long.
+ */
 #define OLDEST_LOOKED_AT 64
 
 bool
@@ -657,7 +659,7 @@ end_of(const struct pri_index_ref *ref)
 	return ref->first_sequence + ref->segments;
 }
 
-/* The first that ends behind the sequence. */
+/* The index of the first record that ends after the sequence. */
 static size_t
 list_search(const struct pri_index_list *l, uint64_t sequence)
 {
@@ -718,7 +720,7 @@ pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence
 	gone = sequence - s->base;
 	if (gone >= s->proof_count) {
 		s->proof_count = 0;
-	} else if (gone > s->proof_count / 4) { /* not for each single one */
+	} else if (gone > s->proof_count / 4) { /* not for every entry */
 		s->proof_count -= (size_t)gone;
 		memmove(s->proofs, s->proofs + gone, s->proof_count * sizeof *s->proofs);
 		s->base = sequence;

@@ -107,7 +107,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 		if (volume->catalog.series[i]->stream == info->id)
 			out->packets += volume->catalog.series[i]->packets;
 	pri_catalog_times(&volume->catalog, info->id, &out->first_time, &out->last_time);
-	/* those of one link are consecutive */
+	/* deletions of one link are consecutive */
 	out->deleted = h->deleted_pointers + h->deleted_count;
 	for (size_t i = 0; i < ledger->deleted_count; i++) {
 		const struct pr_ledger_deleted *from = &ledger->deleted[i].word;
@@ -119,7 +119,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 		if (gone < out->evicted_until && from->since == PR_TIME_MIN)
 			gone = out->evicted_until;
 		pri_hello_deleted(d, from);
-		if (d->until > gone) /* a deletion that was broken off did not go so far */
+		if (d->until > gone) /* an interrupted deletion did not reach its end */
 			d->until = gone;
 		h->deleted_pointers[h->deleted_count++] = d;
 		out->n_deleted++;

@@ -7,8 +7,9 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * What an indexer reports of itself and of its volume: the Hello, and in it the node's status with its streams,
- * and with what users had deleted from them. As of the volume's last refresh.
+ * The Hello of an indexer: what it reports of itself and its volume. It contains the node's
+ * status with its streams, and what users have deleted from them. As of the volume's last
+ * refresh.
  */
 struct pri_hello {
 	Packrack__Hello message;
@@ -29,7 +30,9 @@ struct pri_hello_input {
 	uint64_t behind; /* segments that are stored and have no index yet */
 };
 
-/* Only the newest links, and the first streams: a merger must be able to take the message. */
+/*
+ * Limits, so that a merger can take the message: the newest links, and the first streams.
+ */
 #define PRI_HELLO_LINKS_MAX 1024
 #define PRI_HELLO_STREAMS_MAX 320
 

@@ -11,15 +11,20 @@
 /* Sections: sets of columns, reading records, level 2, level 1, asking a plan, the verdict. */
 
 #define SECTOR 4096u
-#define SHORT_RECORD                                                                       \
-	10240 /* bytes; not longer: read as a whole, two parts would cost as much */
-#define PARTS_MAX 4 /* pages of one record; who wants more reads all of them */
-#define PAGES_GUESSED 64 /* a record of more has a longer head than what is read at first */
-/* Bytes: about what it takes to look into a record of level 1, and to ask for a key in level 2. */
+/* Bytes. A record up to this length is read as a whole: two parts would cost as much. */
+#define SHORT_RECORD 10240
+/* pages of one record that are read singly; for more, the whole record is read */
+#define PARTS_MAX 4
+/* a record with more pages has a longer head than is read at first */
+#define PAGES_GUESSED 64
+/*
+ * About how many bytes must be read to look into a record of level 1 (LEVEL1_COST), and to
+ * look up a key in level 2 (KEY_COST).
+ */
 #define LEVEL1_COST 11264
 #define KEY_COST (PRI_SLICES_PAGES * PRI_SLICES_PAGE)
 
-/* ---- sets of columns: of level 2 a column is a record of level 1, of level 1 a segment ---- */
+/* ---- sets of columns: records of level 1 (for level 2), or segments (for level 1) ---- */
 
 #define WORDS ((PRI_LEVEL2_VECTOR + 7) / 8)
 
@@ -83,21 +88,25 @@ without(struct columns a, struct columns b)
 
 enum { UNKNOWN, DAMAGED, READ };
 
-/* A record of the index: its head, and its pages as they are asked for. */
+/* A record of the index: its head, and those of its pages that were asked for. */
 struct record {
 	uint64_t first_sequence; /* also of a record that cannot be used */
 	struct sfs_handle handle;
 	bool usable;
 	struct pri_read_buffer head, part, whole;
-	uint8_t *pages; /* those that were read, at their places behind pages_at */
+	uint8_t *pages; /* the pages that were read, each at its offset minus pages_at */
 	size_t pages_at, pages_capacity;
 	uint8_t *state; /* of each page */
 	size_t state_capacity;
 	unsigned parts; /* pages that were read one by one */
-	bool expired; /* found so at the last read: overwritten, which is no damage */
+	/* the last read found it overwritten or deleted, which is no damage */
+	bool expired;
 };
 
-/* What is known of a plan's node; interest and value are sets of columns. */
+/*
+ * What is known of a plan's node: sets of columns. asked: about these it was asked; value:
+ * of these, it may hold; now: about these it is being asked.
+ */
 struct node {
 	struct columns asked, value, now;
 };
@@ -107,7 +116,7 @@ struct inquiry {
 	const struct pri_plan *plan; /* NULL: none yet */
 	struct node *nodes;
 	size_t capacity;
-	size_t ranks[PRI_RANKS]; /* keys that are worth asking for */
+	size_t ranks[PRI_RANKS]; /* number of keys of each rank */
 	unsigned rank; /* keys up to this rank are asked for */
 	struct columns asked, may;
 };
@@ -122,8 +131,8 @@ struct stream {
 	struct pri_level1_segment segments[PRI_LEVEL1_SEGMENTS_MAX];
 	struct pri_level2 level2;
 	uint64_t starts[PRI_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
-	uint8_t proven
-		[PRI_LEVEL2_COLUMNS_MAX]; /* is it about the segments that are there? */
+	/* READ: the column is about segments that the volume still has; DAMAGED: not. */
+	uint8_t proven[PRI_LEVEL2_COLUMNS_MAX];
 };
 
 struct pri_prune {
@@ -158,7 +167,7 @@ read_part(struct pri_prune *p, struct record *r, size_t offset, size_t len,
 	return count_read(p, r, sectors * SECTOR, rc, at);
 }
 
-/* A record that is not as it should be is counted, unless it was overwritten. */
+/* Counts a damaged record, unless it was overwritten or deleted. Returns false. */
 static bool
 damaged(struct pri_prune *p, const struct record *r)
 {
@@ -281,7 +290,7 @@ read_head1(struct stream *s, const struct pri_index_ref *ref)
 		len = r->handle.length;
 	if (len > PRI_LEVEL1_HEADER)
 		at = read_part(s->prune, r, 0, len, &r->head);
-	/* the length of the head stands in its beginning */
+	/* the beginning of the head contains its length */
 	if (at && pri_level1_head_of(at) > len &&
 		pri_level1_head_of(at) <= r->handle.length) {
 		len = pri_level1_head_of(at);
@@ -304,7 +313,7 @@ read_whole1(struct stream *s)
 	return body && pri_level1_open(&s->level1, body, len, len, NULL) == 0;
 }
 
-/* whole: with its series and held seqs. */
+/* whole: read the whole record, as the series and the held seqs are needed. */
 static bool
 take_level1(struct stream *s, const struct pri_index_ref *ref, bool whole)
 {
@@ -376,7 +385,7 @@ page1(struct stream *s, uint32_t number, size_t *len)
 	return r->state[number] == READ ? r->pages + (offset - r->pages_at) : NULL;
 }
 
-/* By the pages alone. */
+/* Segments that may have the key, as the record's pages report it. */
 static uint64_t
 in_pages1(struct stream *s, const struct pri_key *key)
 {
@@ -394,7 +403,10 @@ in_pages1(struct stream *s, const struct pri_key *key)
 	return have;
 }
 
-/* interest: segments that matter; the pages are read only if the head leaves any of them. */
+/*
+ * Segments of interest that may have the key. The pages are read only if the segments'
+ * heads do not decide for all.
+ */
 static struct columns
 having_key1(struct stream *s, const struct pri_key *key, const struct columns *interest)
 {
@@ -442,7 +454,10 @@ having_key(const struct question *q, const struct pri_key *asked,
 		return having_key1(q->stream, asked, interest);
 	key = pri_key_either(asked);
 	c = apply_key2(q->stream, &key);
-	/* a segment with an address has its longest prefix: a page or two more, where they cost less than they may save */
+	/*
+	 * a segment that has an address also has the key of its longest prefix: look this
+	 * up too, if it costs less than it may save
+	 */
 	if (key.kind != PRI_KEY_ADDRESS || (key.len != 4 && key.len != 16) ||
 		count_columns(&c) * LEVEL1_COST <= 2 * KEY_COST)
 		return c;
@@ -476,7 +491,10 @@ having_range(const struct question *q, const struct pri_plan_range *range,
 	return yes;
 }
 
-/* Columns of interest that may have what the leaf asks for; a key that is not asked for may be there. */
+/*
+ * Columns of interest that may have what the leaf tests. Keys above the inquiry's rank are
+ * not looked up, and may be present.
+ */
 static struct columns
 ask_leaf(const struct question *q, const struct pri_plan_node *n,
 	const struct columns *interest)
@@ -499,7 +517,7 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
 	case PRI_PLAN_PARTS:
 		if (q->level == 2 || i->rank < PRI_RANKS - 1)
 			return left;
-		/* the composites that the record has, of which the filter fixes all parts */
+		/* composites of the record all of whose parts the filter fixes */
 		for (size_t c = 0; s->level1.segments && c < PRI_COMPOSITES_MAX; c++)
 			if (pri_key_composite(keys, s->segments[0].composites[c], &key))
 				left = both(left, having_key(q, &key, &left));
@@ -512,9 +530,10 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
 }
 
 /*
- * Columns of interest for which the node may hold. Ways to the left are calls, ways to the right a loop: chains of
- * alternatives lean to the right, and plans bound how far they lean to the left. The right is asked only about
- * columns that the left has not decided, and each node about each column once.
+ * Columns of interest for which the node may hold. The function recurses to the left and
+ * loops to the right: chains of alternatives lean to the right, and plans have a bounded
+ * depth to the left. The right side is evaluated only for columns that the left has not
+ * decided, and each node only once for each column.
  */
 static struct columns
 ask_node(const struct question *q, uint32_t from, struct columns interest)
@@ -573,8 +592,8 @@ ask_rank(const struct question *q, struct columns interest)
 }
 
 /*
- * Asks about a record of level 2: rank by rank, while that reads less than looking into the records of level 1
- * that it may save.
+ * Looks up the plan's keys in a record of level 2, rank by rank. Stops when reading the
+ * next rank costs more than reading the level-1 records that it may exclude.
  */
 static void
 ask_level2(const struct question *q)
@@ -585,8 +604,8 @@ ask_level2(const struct question *q)
 	const uint8_t *at = NULL;
 	bool asked = false;
 
-	if (i->plan->key_count >
-		pages / 4) /* nearly all would be asked for: all in one go */
+	/* Most pages would be read singly: read all of them at once. */
+	if (i->plan->key_count > pages / 4)
 		at = read_part(q->stream->prune, r,
 			pri_level2_page_at(&q->stream->level2, 0),
 			(size_t)pages * PRI_SLICES_PAGE, &r->part);
@@ -633,7 +652,9 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 	return has_column(&s->inquiry2.may, c) || s->proven[c] == DAMAGED;
 }
 
-/* false: level 1 excludes the segment. Asked of all later segments of its record, too. */
+/*
+ * False: level 1 excludes the segment. Evaluates all later segments of the record as well.
+ */
 static bool
 level1_may(struct stream *s, const struct pri_plan *plan,
 	const struct pri_level1_segment *segment)
@@ -649,7 +670,7 @@ level1_may(struct stream *s, const struct pri_plan *plan,
 	interest = without(all, first_columns(segment->index));
 	interest = without(interest, i->asked);
 	i->asked = either(i->asked, interest);
-	/* rank by rank, for the first ranks leave little to be asked */
+	/* rank by rank: after the first ranks, few segments are left to look up */
 	for (i->rank = 0; i->rank < PRI_RANKS && count_columns(&interest); i->rank++)
 		if (i->ranks[i->rank] || i->rank == PRI_RANKS - 1) {
 			may = ask_rank(&q, interest);
@@ -710,7 +731,10 @@ pri_prune_destroy(struct pri_prune **prune)
 	*prune = NULL;
 }
 
-/* NULL: no index is known, or no memory. *known: of the same stream. */
+/*
+ * NULL: the stream has no index, or no memory. *known: the index records of the same
+ * stream.
+ */
 static struct stream *
 find_or_add_stream(
 	struct pri_prune *p, uint16_t link, const struct pri_index_stream **known)
@@ -751,7 +775,10 @@ in_time(void *arg, const struct pri_plan_range *r)
 	       (entry->min_time <= r->most && entry->max_time >= r->least);
 }
 
-/* By the filter's own times, for which the catalog is enough. */
+/*
+ * False: the filter's own terms of time exclude the segment. The catalog is enough to
+ * decide this.
+ */
 static bool
 time_may(struct pri_prune *p, const struct pri_plan *plan,
 	const struct pri_segment_entry *entry)
@@ -769,7 +796,7 @@ static enum pri_prune_verdict
 ask_levels(struct pri_prune *p, const struct pri_plan *plan, uint16_t link,
 	const struct pri_segment_entry *entry, struct pri_held_walk *held)
 {
-	/* without holes the catalog knows the seqs; else level 1 must */
+	/* without holes, the catalog's entry gives the seqs; otherwise level 1 is needed */
 	bool dense = entry->count == (uint64_t)entry->seq_span + 1;
 	const struct pri_level1_segment all = {.held_form = PRI_HELD_ALL}, *segment = &all;
 	enum pri_prune_verdict verdict = PRI_PRUNE_LEVEL1;

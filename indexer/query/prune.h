@@ -8,10 +8,10 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * Which segments a query need not read: the index is asked what the filter's plan wants, level 2 first, then
- * level 1, each record when the query gets to its segments, and of a record only the pages with the keys that
- * are asked for. A segment without index, or whose index record cannot be read or is about another segment, is
- * read. One thread, the volume's.
+ * Finds the segments that a query need not read. Evaluates the filter's plan in the index:
+ * level 2 first, then level 1. Each record is read when the query reaches its segments, and
+ * only the pages with the keys in question. A segment is read if it has no index, or if its
+ * index record cannot be read or is about another segment. One thread, the volume's.
  */
 struct pri_prune;
 
@@ -23,20 +23,26 @@ enum pri_prune_verdict {
 	PRI_PRUNE_TIME, /* the filter's own times exclude it */
 };
 
-/* By the programs' plans. stats: index_reads, index_bytes and index_damaged are counted there. */
+/*
+ * Creates a prune that uses the plans of the programs. stats: index_reads, index_bytes and
+ * index_damaged are counted there.
+ */
 struct pri_prune *pri_prune_create(struct pri_volume *volume,
 	const struct pri_bpf_set *programs, Packrack__End *stats, struct pr_error *err);
 void pri_prune_destroy(struct pri_prune **prune);
 
 /*
- * Decides whether the segment must be read. Sets *did_io when parts of the index were read from disk. If the
- * segment need not be read, *held has its seqs relative to its first, valid until the next call.
- * link: whose stream "packets.N" the entry is of.
+ * Decides whether the segment must be read. Sets *did_io if parts of the index were read
+ * from disk. If the segment need not be read, *held has its seqs relative to its first seq,
+ * valid until the next call. link: number N of the stream "packets.N" with the entry.
  */
 enum pri_prune_verdict pri_prune_ask(struct pri_prune *prune, uint16_t link,
 	const struct pri_segment_entry *entry, struct pri_held_walk *held, bool *did_io);
 
-/* What level 1 knows of a segment, and in *record the whole record; valid until the next call. NULL: nothing. */
+/*
+ * Gets what level 1 has on a segment, and in *record the whole record; valid until the next
+ * call. NULL: nothing is known.
+ */
 const struct pri_level1_segment *pri_prune_segment(struct pri_prune *prune, uint16_t link,
 	const struct pri_segment_entry *entry, const struct pri_level1 **record,
 	bool *did_io);

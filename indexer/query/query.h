@@ -12,36 +12,36 @@
 #include "proto/wire/source.h"
 
 /*
- * A query over one volume. It answers from the segments that the volume lists when the query is made; segments
- * that come later are not in it, and those that are overwritten meanwhile are reported. Packets come in the total
- * order.
+ * A query over one volume. It answers from the segments that the volume lists when the
+ * query is made. Segments stored later are not included; segments that are overwritten
+ * while the query runs are reported. Packets come in the total order.
  *
- * While it runs it gathers what the answer must report: which seqs of the time range are stored here (coverage,
- * whether they match or not), the nearest ones outside, what was overwritten or is corrupt.
+ * While it runs, the query collects what the answer must report: which seqs of the time
+ * range this volume has (coverage, matching or not), the nearest seqs outside, and what was
+ * overwritten or is corrupt.
  */
 struct pri_query;
 
 struct pri_query_spec {
 	int64_t since, until; /* packet time, both included */
-	struct pri_bpf_set
-		programs; /* taken over by pri_query_create, also when it fails */
+	struct pri_bpf_set programs; /* pri_query_create takes it over, even on failure */
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
 	bool strays; /* also packets that were never matched (only without link) */
-	struct pr_tally
-		*tally; /* the caller's: packets are counted in it as well; or NULL */
-	enum pri_tally_key tally_key; /* with it */
+	struct pr_tally *tally; /* the caller's: also counts the packets in it; or NULL */
+	enum pri_tally_key tally_key; /* for tally */
 	int64_t step;
 	bool exact; /* no bounds, only what is counted */
 	/*
-	 * Or NULL; taken over as programs are. Then programs accept packets that could be related to others, too, and
-	 * direct is the filter without related packets.
+	 * NULL, or taken over like programs. With relations, programs also accept packets
+	 * that may be related to matching ones, and direct is the filter without related
+	 * packets.
 	 */
 	struct pr_relations *relations;
 	struct pri_bpf_set direct;
 };
 
-/* Frees what pri_query_create takes over, for a caller that does not get so far. */
+/* Frees what pri_query_create would take over. For a caller that does not call it. */
 void pri_query_spec_free(struct pri_query_spec *spec);
 
 struct pri_query *pri_query_create(
@@ -55,14 +55,16 @@ void pri_query_destroy(struct pri_query **query);
 int pri_query_next(struct pri_query *query, struct pr_packet *out, struct pr_error *err);
 
 /*
- * A whole segment as it lies in the volume, for an answer that needs no new one made of it. True if the next packets
- * are all those of a segment, all of them match, and none of another run comes between.
+ * True if the next packets are all those of one segment, all of them match, and no packet
+ * of another run comes between. The answer can then use the segment as it is, without
+ * building a new one.
  */
 bool pri_query_whole(struct pri_query *query);
 /*
- * Takes it, and all its packets are given with it. 1; 0: the segment is not what its header says, use
- * pri_query_next; -1: no memory. *body points into *buffer, which the caller may exchange for one of its own; both
- * last until the next call.
+ * Takes the whole segment; its packets then count as returned. 1: taken; 0: the segment is
+ * not what its header says, use pri_query_next; -1: no memory. *body points into *buffer,
+ * which the caller may exchange for a buffer of its own. Both are valid until the next
+ * call.
  */
 int pri_query_take_whole(struct pri_query *query, const uint8_t **body, size_t *len,
 	struct pri_read_buffer **buffer, struct pr_error *err);
@@ -73,36 +75,39 @@ int pri_query_take_whole(struct pri_query *query, const uint8_t **body, size_t *
  */
 int pri_query_take_coverage(struct pri_query *query, struct pri_range_list *list,
 	int64_t *watermark, struct pr_error *err);
-/* Bytes that have gathered for that. */
+/* Bytes of the coverage that pri_query_take_coverage would give. */
 size_t pri_query_coverage_bytes(const struct pri_query *query);
 
 /*
- * Nearest seqs outside the time range, per (epoch, link): first == last == seq. Lower ones are known
- * when the first packet of the link has been passed (each is given once), upper ones at the end.
+ * Nearest seqs outside the time range, for each (epoch, link): first == last == seq. The
+ * lower ones are known after the first packet of the link, and each is given once; the
+ * upper ones are known at the end.
  */
 int pri_query_take_edges(
 	struct pri_query *query, struct pri_range_list *list, struct pr_error *err);
 
 /*
- * The query's search statistics: the numbers of an End (packrack.proto says what they count), the rest of it is
- * empty. Valid until the query goes on. skipped_segments: all that were not read, for their time or by the
- * index. strays: in the time range, also when not asked for.
+ * The query's search statistics: the counters of an End (packrack.proto explains them); its
+ * other fields are empty. Valid until the query continues. skipped_segments: all that were
+ * not read, because of their time or the index. strays: in the time range, even if they
+ * were not requested.
  */
 const Packrack__End *pri_query_stats(struct pri_query *query);
 
 /*
- * Data of the time range that was stored once and is gone, without what the ledger says of it. last_seq 0: not known.
- * midst: a range was deleted from its middle, of any epoch (0); else the oldest of the stream was overwritten.
+ * Data of the time range that was stored and no longer exists; the ledger's entry on it is
+ * not included. last_seq 0: not known. midst: a range was deleted from the middle of the
+ * stream, in any epoch (epoch 0); otherwise the oldest data of the stream was overwritten.
  */
 struct pri_evicted_list {
 	Packrack__Evicted *items; /* from malloc */
 	size_t count;
-	bool overtaken; /* some of it went while the query ran */
+	bool overtaken; /* part of it disappeared while the query ran */
 };
 int pri_query_evicted(
 	struct pri_query *query, struct pri_evicted_list *out, struct pr_error *err);
 
-/* Did the query ask for this link of the ledger? */
+/* True if the query includes this link of the ledger. */
 bool pri_query_selects(
 	const struct pri_query *query, const struct pri_series_ledger *series);
 const struct pri_query_spec *pri_query_spec(const struct pri_query *query);

@@ -14,7 +14,10 @@ overlaps(int64_t first, int64_t last, const struct pri_run_bounds *b)
 	return last >= b->since && first <= b->until;
 }
 
-/* By packet time it may match, or by otime its seqs belong to the range that is accounted for. */
+/*
+ * True if a packet of the segment may match by its time, or its seqs belong to the range by
+ * otime and must be accounted for.
+ */
 static bool
 is_wanted(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
 {
@@ -36,7 +39,7 @@ note_evicted(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
 		b->evicted = (struct pri_seq_time){seq, otime};
 }
 
-/* On to the next entry that can matter. false: there is none. */
+/* Moves to the next entry that can matter. False: there is none. */
 static bool
 next_entry(struct pri_run_reader *r)
 {
@@ -44,7 +47,8 @@ next_entry(struct pri_run_reader *r)
 	const struct pri_segment_entry *e;
 	int64_t earliest;
 
-	if (r->buffer.bytes) { /* nobody uses its packets any more: for the next segment that is opened */
+	/* its packets are no longer used: keep the buffer for the next segment */
+	if (r->buffer.bytes) {
 		free(r->context->spare.bytes);
 		r->context->spare = r->buffer;
 		r->buffer = (struct pri_read_buffer){0};
@@ -58,7 +62,10 @@ next_entry(struct pri_run_reader *r)
 		if (e->first_otime > b->until &&
 			(!b->upper.seq || e->first_seq < b->upper.seq))
 			b->upper = (struct pri_seq_time){e->first_seq, e->first_otime};
-		/* beyond: a packet's time lags its otime by at most most_back, so all are later than until */
+		/*
+		 * past the range: a packet's time is at most most_back before its otime, so
+		 * all times are later than until
+		 */
 		if (!__builtin_sub_overflow(e->first_otime, r->run->most_back, &earliest) &&
 			earliest > b->until)
 			return false;
@@ -78,16 +85,15 @@ next_entry(struct pri_run_reader *r)
 }
 
 /*
- * ---- reading ahead ----
- *
- * Which of the next segments must be read is decided before their turn comes, so that other threads can read and
- * filter them (scans.h). The index is asked about each segment once. What is decided changes nothing of what the
- * query does when it gets there, except who reads.
+ * Decides before their turn which of the next segments must be read, so that other threads
+ * can read and filter them (scans.h). The index is asked about each segment once. A
+ * decision does not change what the query does with the segment, only which thread reads
+ * it.
  */
 
 #define DECIDED_MAX 64 /* segments of a run; two thirds of a millisecond */
-#define IO_MAX                                                                             \
-	4 /* of them that the index is read for, at a time: the query waits meanwhile */
+/* Segments for which the index is read from disk at one time: the query waits for it. */
+#define IO_MAX 4
 
 struct decision {
 	uint64_t number; /* of the run's entry */
@@ -141,7 +147,7 @@ pri_run_reader_ask(struct pri_run_reader *r, struct pri_held_walk *held, bool *d
 	return d->verdict;
 }
 
-/* Decides about one entry more. false: that is enough. */
+/* Decides about one more entry. False: enough is decided for now. */
 static bool
 decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *ios)
 {
@@ -155,7 +161,9 @@ decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *io
 	*d = (struct decision){.number = a->next, .verdict = PRI_PRUNE_READ};
 	if (pri_entry_inside(e, r->bounds))
 		d->verdict = pri_prune_ask(c->prune, r->series->link, e, &d->held, &did_io);
-	/* what held walks over is the index's only until the next question */
+	/*
+	 * the bytes under `held` are valid only until the index is asked again: copy them
+	 */
 	len = d->held.end - d->held.at;
 	if (d->verdict != PRI_PRUNE_READ && d->held.form != PRI_HELD_ALL && len) {
 		d->own = malloc(len);
@@ -212,7 +220,7 @@ look_ahead(struct pri_run_reader *r)
 
 /* ---- segments ---- */
 
-/* scanned: body is there already. */
+/* Opens the segment. scanned: its body was read already. */
 static bool
 read_segment(struct pri_run_reader *r, bool scanned)
 {
@@ -223,7 +231,10 @@ read_segment(struct pri_run_reader *r, bool scanned)
 			 : pri_volume_read_record(
 				   c->volume, &e->handle, &r->buffer, &r->body);
 
-	/* is it what the catalog says? Handles prove the record, but the run must stay in order */
+	/*
+	 * the handle proves the record; check also that it agrees with the catalog, since
+	 * the run must stay in order
+	 */
 	if (rc == SFS_OK &&
 		pr_segment_open(&r->reader, r->body, e->handle.length, NULL) == 0 &&
 		h->epoch == r->series->epoch && h->link == r->series->link &&
@@ -244,7 +255,10 @@ read_segment(struct pri_run_reader *r, bool scanned)
 	return false;
 }
 
-/* Are all packets that match known, and is the segment without holes and as the catalog says? */
+/*
+ * True if all matching packets are known, and the segment has no holes and agrees with the
+ * catalog.
+ */
 static bool
 can_skip(const struct pri_run_reader *r, int64_t skip_max)
 {
@@ -277,7 +291,7 @@ pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max)
 	bool scanned;
 
 	if (d)
-		d->scan = NULL; /* taken, come what may */
+		d->scan = NULL; /* the scan is used up, even if it failed */
 	if (!r->buffer.bytes) {
 		r->buffer = c->spare;
 		c->spare = (struct pri_read_buffer){0};
@@ -337,7 +351,7 @@ pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *wa
 	pr_segment_walk_begin(walk, &from_start);
 	w = *walk;
 	while ((rc = pr_segment_walk_next(&w, &p)) == 1) {
-		/* the walk has seen to it that seqs grow */
+		/* the walk has checked that seqs grow */
 		if (p.otime < last->otime || p.otime > b->until || p.time < b->since ||
 			p.time > b->until)
 			return false;
@@ -367,7 +381,7 @@ source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	} else {
 		rc = pr_segment_next(&r->reader, &r->packet, NULL);
 		if (rc != 1 || r->packet.otime < otime) {
-			/* damaged, or out of order (seqs grow): the rest of it is not to be trusted */
+			/* damaged, or out of order: do not use the rest of the segment */
 			r->context->stats->corrupt_records += rc != 0;
 			more = next_entry(r);
 		}

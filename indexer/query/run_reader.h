@@ -9,15 +9,17 @@
 #include "proto/wire/source.h"
 
 /*
- * Reads one sorted run from front to back, a segment at a time and each only when its turn comes. It is a source
- * of the query's merge (pr_merge_top). While a segment waits, the source's packet is the key of the segment's
- * first packet, from the catalog, without data: so a query over many runs holds the buffers only of those that
- * overlap at one moment. When that key comes first, the query skips the segment, or opens it.
+ * Reads one sorted run from front to back, segment by segment, each only when its turn
+ * comes. It is a source of the query's merge (pr_merge_top). While a segment waits, the
+ * source's packet has the merge key of the segment's first packet, from the catalog, and no
+ * data. So a query over many runs needs buffers only for runs that overlap at that moment.
+ * When this key is the lowest, the query skips the segment or opens it.
  */
 enum pri_run_state {
-	PRI_RUN_WAITING, /* entry waits; or its segment is done with: the next call of the source goes on */
+	/* entry waits; or its segment is finished, and the source's next call continues */
+	PRI_RUN_WAITING,
 	PRI_RUN_MUST_READ, /* entry waits, and the index does not exclude it */
-	PRI_RUN_OPENED, /* packet is the segment's first; the merge has yet to ask for it */
+	PRI_RUN_OPENED, /* packet is the segment's first; the merge has not taken it yet */
 	PRI_RUN_OPEN,
 	PRI_RUN_DONE,
 };
@@ -32,10 +34,12 @@ struct pri_run_context {
 	struct pri_read_buffer spare;
 	bool ahead; /* other threads may read and filter segments ahead (scans.h) */
 	struct pri_scans *scans;
-	unsigned window; /* segments that may be ahead */
+	unsigned window; /* segments that may be read ahead */
 };
 
-/* Of an epoch series: the time range, and the seqs that lie just outside of it; seq 0: none. */
+/*
+ * Bounds for an epoch series: the time range, and the nearest seqs outside it; seq 0: none.
+ */
 struct pri_run_bounds {
 	int64_t since, until;
 	struct pri_seq_time lower, upper;
@@ -49,7 +53,8 @@ struct pri_run_reader {
 	const struct pri_sorted_run *run;
 	struct pri_run_bounds *bounds;
 	size_t index; /* of the series in the query */
-	uint64_t next, end; /* numbers of entries; end: as it was when the query was made */
+	/* numbers of entries; end: the run's end when the query was made */
+	uint64_t next, end;
 	enum pri_run_state state;
 	struct pri_segment_entry entry;
 	/* the open segment */
@@ -57,10 +62,10 @@ struct pri_run_reader {
 	struct pr_packet packet;
 	struct pri_read_buffer buffer;
 	const uint8_t *body; /* in buffer */
-	bool not_whole; /* not to be given as a whole */
+	bool not_whole; /* pri_query_whole must not use this segment */
 	bool skipping; /* packets that do not match are passed over */
 	struct pri_matches matches;
-	uint32_t skips; /* so many of matches are done */
+	uint32_t skips; /* items of `matches` that were used */
 	struct pri_run_ahead *ahead;
 };
 
@@ -70,13 +75,17 @@ void pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *cont
 	struct pri_run_bounds *bounds);
 void pri_run_reader_free(struct pri_run_reader *r);
 
-/* Does the index exclude the segment that waits? As pri_prune_ask; found out ahead, maybe. */
+/*
+ * Asks the index whether it excludes the waiting segment, like pri_prune_ask. The result
+ * may be known already, from reading ahead.
+ */
 enum pri_prune_verdict pri_run_reader_ask(
 	struct pri_run_reader *r, struct pri_held_walk *held, bool *did_io);
 /*
- * Reads the segment that waits, and lets other threads begin with those behind it. A segment that cannot be read is
- * counted. If at most skip_max of its packets match (-1: do not skip) and that is known already, the source gives only those from
- * now on: returns true, and the caller accounts for the others.
+ * Reads the waiting segment, and lets other threads start with the next ones. Counts a
+ * segment that cannot be read. If at most skip_max of its packets match and this is known
+ * already, returns true: the source then gives only the matching packets, and the caller
+ * must account for the others. skip_max -1: do not skip.
  */
 bool pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max);
 
@@ -84,7 +93,10 @@ bool pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max);
 enum pri_match { PRI_MATCH_UNKNOWN, PRI_MATCH_NO, PRI_MATCH_YES };
 enum pri_match pri_run_reader_match(const struct pri_run_reader *r);
 
-/* Nothing of it was given, and by its header it lies wholly within the time range. */
+/*
+ * True if no packet of the open segment was returned yet, and by its header it lies wholly
+ * within the time range.
+ */
 bool pri_run_reader_untouched(const struct pri_run_reader *r);
 /*
  * Walks the open segment without moving: true if it is in order and in range, packet by packet. *walk: the same walk,
@@ -92,7 +104,7 @@ bool pri_run_reader_untouched(const struct pri_run_reader *r);
  */
 bool pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *walk,
 	struct pr_packet *last);
-/* A segment lies wholly within the time range, by otime and by packet time. */
+/* True if a segment lies wholly within the time range, by otime and by packet time. */
 bool pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b);
 
 #endif

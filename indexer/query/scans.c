@@ -14,7 +14,8 @@ enum state { IDLE, QUEUED, RUNNING, DONE };
 
 struct pri_scan {
 	struct pri_scan *next; /* in the queue */
-	enum state state; /* under the pool's lock; all else is whose turn it is */
+	/* under the pool's lock; the state shows which thread owns the other fields */
+	enum state state;
 	struct sfs_plan plan;
 	const struct pri_bpf_set *programs;
 	size_t room;
@@ -62,7 +63,10 @@ pri_matches_free(struct pri_matches *m)
 	*m = (struct pri_matches){0};
 }
 
-/* Up to where it can be read: the query meets the rest as it is. */
+/*
+ * Filters the segment up to the first packet that cannot be read: the query handles the
+ * rest itself.
+ */
 static void
 judge(struct pri_scan *s, size_t length)
 {
@@ -89,7 +93,10 @@ judge(struct pri_scan *s, size_t length)
 		rc = pr_segment_next(&reader, &p, NULL);
 		if (rc != 1)
 			break;
-		/* as the header says; that seqs grow the reader has seen to */
+		/*
+		 * in order and within the header's times; the reader has checked that seqs
+		 * grow
+		 */
 		m->sound = m->sound && p.otime >= last && p.otime <= h->last_otime &&
 			   p.time >= h->min_time && p.time <= h->max_time;
 		if (pri_bpf_set_match(s->programs, &p)) {
@@ -98,7 +105,10 @@ judge(struct pri_scan *s, size_t length)
 				m->places[m->count] = before;
 			m->count++;
 		}
-		/* where most packets match the query walks anyway, and filters as it does */
+		/*
+		 * if most packets match, stop: the query walks the segment anyway, and
+		 * filters as it goes
+		 */
 		if (m->count > PRI_PLACES_MAX && m->count > m->judged / 2)
 			break;
 	}
@@ -164,7 +174,7 @@ run(void *arg)
 	return NULL;
 }
 
-/* Where no thread can be had, queries do it all themselves. */
+/* Starts the threads. If none can be started, queries do all the work themselves. */
 static void
 join_pool(struct pri_scans *scans)
 {

@@ -13,7 +13,7 @@
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
 
-/* A query that this node was asked, and what of its answer waits to be sent. */
+/* A query that this node received, and the part of its answer that is to be sent. */
 struct job {
 	struct job *next;
 	struct pr_rpc *rpc;
@@ -21,9 +21,9 @@ struct job {
 	struct pr_rpc_peer peer;
 	uint64_t id;
 	uint64_t credit;
-	bool started; /* it has, or has had, its turn */
+	bool started; /* it was started */
 	bool done; /* to be removed */
-	bool waiting_for_store; /* of packets that are still on their way into the volume */
+	bool waiting_for_store; /* until packets in flight are in the volume */
 	int64_t active; /* monotonic: last time it had credit or was asked */
 	Packrack__Query *query; /* until answer is made */
 	struct pri_answer *answer;
@@ -33,7 +33,7 @@ struct job {
 	char failure[sizeof(((struct pr_error *)0)->text)];
 };
 
-/* Sends what waits for it, if the asker's queue has room. */
+/* Sends the pending message of the job, if the client's queue has room. */
 static void
 job_send(struct job *job)
 {
@@ -48,7 +48,7 @@ job_send(struct job *job)
 		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_BATCH,
 			pri_answer_batch(job->answer));
 	} else if (job->out == OUT_END && own) {
-		end = *own; /* its lists stay the answer's */
+		end = *own; /* a shallow copy: the answer owns the lists */
 		end.cancelled = job->cancelled;
 		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_END, &end);
 	} else {
@@ -85,8 +85,9 @@ job_end(struct job *job, bool cancelled)
 
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
-#define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
-#define STORE_MS 20 /* between looks at whether all is stored */
+/* niceness of the threads that read for queries: capture has priority */
+#define SCANS_NICE 10
+#define STORE_MS 20 /* between two checks whether all is stored */
 
 struct pri_serve {
 	struct event *turn;
@@ -138,7 +139,7 @@ run_in(struct pri_serve *s, int milliseconds)
 	event_add(s->turn, &later);
 }
 
-/* A query answers for all that was there when it began: list it first. */
+/* A query covers all packets stored before it began, so list new segments first. */
 static void
 start(struct pri_serve *s, struct job *job, int64_t deadline)
 {
@@ -198,14 +199,20 @@ run(struct pri_serve *s, struct job *job)
 	}
 }
 
-/* Needs no credit to start, so that it begins with what is there at the time of asking. */
+/*
+ * True if the job can run. It needs no credit to start, so that its answer is as of the
+ * time of the request.
+ */
 static bool
 runnable(const struct job *job)
 {
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
-/* The limit is on those that work, not on those that wait for their asker. */
+/*
+ * Starts waiting jobs. Only jobs that work count for the limit, not those that wait for
+ * their client's credit.
+ */
 static void
 start_waiting_jobs(struct pri_serve *s, int64_t now)
 {
@@ -250,11 +257,11 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	}
 	if (more)
 		run_in(s, 0);
-	else if (blocked) /* an asker's queue is full: time for it to take something */
+	else if (blocked) /* a client's queue is full: give it time */
 		run_in(s, 5);
 	else if (storing)
 		run_in(s, STORE_MS);
-	else if (waiting) /* until those that run are stalled for good */
+	else if (waiting) /* check again: running jobs may count as stalled by then */
 		run_in(s, 100);
 }
 
@@ -343,8 +350,8 @@ pri_serve_set_volume(struct pri_serve *s, struct pri_volume *volume, const char 
 	snprintf(s->why, sizeof s->why, "%s", why ? why : "");
 	for (struct job *job = s->jobs; job; job = job->next)
 		if (job->answer && job->volume != volume && !job->done) {
-			job_fail(job, why ? why : "the volume was opened anew", false);
-			pri_answer_destroy(&job->answer); /* before its view */
+			job_fail(job, why ? why : "the volume was reopened", false);
+			pri_answer_destroy(&job->answer); /* before its volume */
 		}
 	remove_done(s);
 	s->volume = volume;

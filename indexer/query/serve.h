@@ -8,9 +8,10 @@
 #include "proto/rpc/rpc.h"
 
 /*
- * Answers queries in the loop: each that runs gets a slice of a few milliseconds in turn, so that
- * credit, Cancel and signs of life are dealt with meanwhile. Queries beyond the limit wait their
- * turn; those whose asker gives no credit do not count. Call from the loop's thread only.
+ * Answers queries in the loop. Each running query gets a slice of a few milliseconds in
+ * turn, so that credit, Cancel and signs of life are handled in between. Queries beyond the
+ * limit wait. Queries whose client gives no credit do not count for the limit. Call from
+ * the loop's thread only.
  */
 struct pri_serve;
 
@@ -23,18 +24,24 @@ struct pri_serve *pri_serve_create(
 void pri_serve_destroy(struct pri_serve **serve);
 
 /*
- * Sets the volume, once it exists; NULL: there is none (any longer), and queries fail with `why`. The volume stays
- * the caller's; queries that run on the one before fail.
+ * Sets the volume; NULL: there is none yet or any more, and queries fail with `why`. The
+ * caller owns the volume. Running queries on the previous volume fail.
  */
 void pri_serve_set_volume(
 	struct pri_serve *serve, struct pri_volume *volume, const char *why);
 
-/* Query, Credit and Cancel; others are left alone. peer NULL: rpc is our connection to a merger. */
+/*
+ * Handles Query, Credit and Cancel; ignores other messages. peer NULL: rpc is our
+ * connection to a merger.
+ */
 void pri_serve_message(struct pri_serve *serve, struct pr_rpc *rpc,
 	const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
 /* The connection is gone: drops the queries that came over it. */
 void pri_serve_drop(struct pri_serve *serve, struct pr_rpc *rpc);
-/* A timer's call, about every second; arg is the struct pri_serve. Drops queries of peers that are gone. */
+/*
+ * A timer's callback, called about every second; arg is the struct pri_serve. Drops queries
+ * of clients that are gone.
+ */
 void pri_serve_tick(void *arg);
 
 uint64_t pri_serve_queries(const struct pri_serve *serve); /* so far */

@@ -44,7 +44,7 @@ add_bytes(struct keys *k, const void *bytes, size_t len)
 
 	for (size_t i = 0; i < k->count; i++)
 		if (k->items[i].len == len && !memcmp(k->items[i].bytes, bytes, len))
-			return; /* to itself: counted once */
+			return; /* same address or port on both sides: counted once */
 	k->items[k->count++] = key;
 }
 
@@ -117,7 +117,7 @@ to_text(const uint8_t *bytes, size_t len, char buf[INET6_ADDRSTRLEN])
 	inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, buf, INET6_ADDRSTRLEN);
 }
 
-/* As a filter by number: vrrp and the like mean IPv4 only. */
+/* A protocol, in a filter by its number, because names like vrrp mean IPv4 only. */
 static void
 say_proto(unsigned proto, char *buf, bool filter)
 {
@@ -141,7 +141,10 @@ say_proto(unsigned proto, char *buf, bool filter)
 		snprintf(buf, PRI_TALLY_KEY_TEXT, "proto %u", proto);
 }
 
-/* Both directions written out: "host a and host b and port x and port y" is more than the flow. */
+/*
+ * A flow, in a filter with both directions written out, because "host a and host b and port
+ * x and port y" matches more than the flow.
+ */
 static void
 say_flow(const struct pr_tally_item *item, char *buf, bool filter)
 {
@@ -173,7 +176,7 @@ say_flow(const struct pr_tally_item *item, char *buf, bool filter)
 static const struct group {
 	const char *name; /* NULL: people do not name it */
 	const char *filter; /* what precedes a key in a filter */
-	uint8_t len[2]; /* of a key; where they differ: of IPv4, of IPv6 */
+	uint8_t len[2]; /* bytes of a key: for IPv4, for IPv6 */
 } groups[PRI_TALLY_KEYS] = {
 	[PRI_TALLY_KEY_TIME] = {NULL, "", {8, 8}},
 	[PRI_TALLY_KEY_SRC] = {"src", "src host ", {4, 16}},
@@ -213,7 +216,7 @@ pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err)
 
 	if (!time && !pri_tally_key_name(spec->group))
 		pr_error_set(err,
-			"a count by %u, which this program does not know: is it older?",
+			"cannot count by key %u: this program may be older than the client",
 			spec->group);
 	else if (time && spec->step <= 0)
 		pr_error_set(err, "a count over time without a step");

@@ -7,18 +7,18 @@
 #include "proto/wire/source.h"
 
 /*
- * By what packets are counted for `rate` and `top`: what a packet has in common with others, as a key in
- * a tally. Taken from the fields that the index knows (index_key.h), so that what is counted for a group is
- * what its filter matches, but for tags and labels, behind which addresses and ports are looked for as well.
- * Numbers stand in messages: never reuse one. Pure.
+ * The keys by which packets are counted for `rate` and `top`: something that packets have
+ * in common, as a key in a tally. Keys are made of the fields that the index has
+ * (index_key.h), so a group counts what its filter matches. Exception: addresses and ports
+ * are also found after tags and labels. The numbers are in messages: never reuse one. No
+ * I/O.
  */
 enum pri_tally_key {
 	PRI_TALLY_KEY_NONE,
-	PRI_TALLY_KEY_TIME = 1, /* which multiple of step it is in, 8 bytes */
+	PRI_TALLY_KEY_TIME = 1, /* number of the interval (time / step), 8 bytes */
 	PRI_TALLY_KEY_SRC = 2, /* addresses: 4 or 16 */
 	PRI_TALLY_KEY_DST = 3,
-	PRI_TALLY_KEY_HOST =
-		4, /* either: up to two keys a packet; those below that say so, too */
+	PRI_TALLY_KEY_HOST = 4, /* either address: up to two keys a packet */
 	PRI_TALLY_KEY_PORT = 5, /* either */
 	PRI_TALLY_KEY_SPORT = 6,
 	PRI_TALLY_KEY_DPORT = 7,
@@ -33,11 +33,14 @@ enum pri_tally_key {
 #define PRI_TALLY_KEYS 15
 #define PRI_TALLY_KEY_TIME_LEN 8
 
-/* "src", "dst", ...; NULL: no such group, or TIME, which people do not name. */
+/*
+ * The group's name: "src", "dst", ... NULL: no such group, or TIME, which has no name for
+ * users.
+ */
 const char *pri_tally_key_name(enum pri_tally_key group);
 int pri_tally_key_find(const char *name); /* -1: there is none */
 
-/* The tally for it; NULL err: it makes no sense. */
+/* Creates the tally for this spec. NULL: err, the spec is not valid. */
 struct pr_tally *pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err);
 /* Counts a packet. */
 int pri_tally_key_count(struct pr_tally *tally, enum pri_tally_key group, int64_t step,
@@ -49,8 +52,9 @@ void pri_tally_key_interval_key(int64_t interval, uint8_t out[PRI_TALLY_KEY_TIME
 int64_t pri_tally_key_interval_of(const struct pr_tally_item *item);
 
 /*
- * A key for people to read, or as a filter that chooses its packets ("host 192.0.2.1"; LINK: "link 3", TIME: a
- * number). False: it is no key of this group; then as bytes. buf of PRI_TALLY_KEY_TEXT.
+ * Prints a key for people, or as a filter that selects its packets ("host 192.0.2.1"; LINK:
+ * "link 3", TIME: a number). False: not a key of this group; it is printed as bytes. buf
+ * has PRI_TALLY_KEY_TEXT bytes.
  */
 #define PRI_TALLY_KEY_TEXT 512
 bool pri_tally_key_text(

@@ -9,20 +9,23 @@
 #include "proto/wire/segment.h"
 
 /*
- * Sections: streams, listing segments from the data, from the directory, the streams of entries, refreshing,
- * what others ask.
+ * Sections: streams; listing segments from the data; listing them from the directory; the
+ * streams of entries; refreshing; functions for other files.
  */
 
 #define STREAM_LEDGER "ledger"
 #define DATA_PREFIX "packets."
 
-/* A directory that is further behind than this is not being written: list by reading. */
+/*
+ * A directory that lacks more segments than this is not being written: list by reading the
+ * data.
+ */
 #define UNLISTED_MAX 64
-#define PENDING_MAX 32768 /* a large directory goes through in pieces */
+#define PENDING_MAX 32768 /* entries; a larger directory is processed in pieces */
 
 #define BUFFER_ALIGNMENT 4096
 
-/* A segment on its way into the catalog. */
+/* A segment that is to be added to the catalog. */
 struct listed {
 	struct pri_segment_entry entry;
 	uint64_t epoch;
@@ -32,13 +35,14 @@ struct listed {
 struct pri_volume_stream {
 	bool data, strays; /* strays are data too */
 	uint16_t link; /* data but not strays */
-	bool any; /* last and last_sequence are set: listed up to there */
+	bool any; /* last and last_sequence are set: the last segment that was listed */
 	struct sfs_handle last;
 	uint64_t last_sequence;
-	uint64_t corrupt_tail; /* bad records behind last: each walk meets them again */
+	uint64_t corrupt_tail; /* bad records after `last`: each walk reads them again */
 	struct sfs_stream_info info; /* as of the last refresh */
-	uint64_t deleted_records; /* of info, when the catalog was last told */
-	struct listed *pending; /* from the directory, without sequences yet */
+	/* info.deleted_records when the catalog was last updated */
+	uint64_t deleted_records;
+	struct listed *pending; /* from the directory; their sequences are not known yet */
 	size_t pending_count;
 };
 
@@ -110,7 +114,10 @@ update_data(struct pri_volume *v, struct pri_volume_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
 	struct sfs_deleted range = {0};
-	/* else all that is listed is gone: the volume was reset, or all was overwritten in the meantime */
+	/*
+	 * otherwise nothing listed exists any more: the volume was reset, or all was
+	 * overwritten
+	 */
 	bool some = info->last_sequence >= s->last_sequence &&
 		    info->first_sequence <= s->last_sequence;
 	uint64_t first = some ? info->first_sequence : UINT64_MAX;
@@ -169,7 +176,10 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 
 /* ---- listing segments, from the data itself ---- */
 
-/* Block generations grow over the whole volume, so this is the order of writing. */
+/*
+ * Orders by block generation. Generations grow over the whole volume, so this is the order
+ * of writing.
+ */
 static bool
 handle_before(const struct sfs_handle *a, const struct sfs_handle *b)
 {
@@ -204,7 +214,7 @@ add_to_catalog(struct pri_volume *v, struct pri_volume_stream *s, const struct l
 	return 0;
 }
 
-/* The first sequence from this one on that is not deleted. */
+/* The first sequence at or after this one that is not deleted. */
 static uint64_t
 pass_deleted(const struct pri_volume *v, const struct pri_volume_stream *s, uint64_t next)
 {
@@ -216,7 +226,10 @@ pass_deleted(const struct pri_volume *v, const struct pri_volume_stream *s, uint
 	return next;
 }
 
-/* Is what is said of a segment possible? Then out is filled, but for the sequence. */
+/*
+ * True if the directory's values for a segment are possible. Then fills out, except its
+ * sequence.
+ */
 static bool
 list(const struct pr_directory_segment *d, const struct sfs_handle *handle, bool strays,
 	struct listed *out)
@@ -237,7 +250,10 @@ list(const struct pr_directory_segment *d, const struct sfs_handle *handle, bool
 	       d->count > 0 && d->min_time <= d->max_time;
 }
 
-/* The segment header lacks the last seq, so all packets are walked over. false: no segment. */
+/*
+ * Fills out from the segment itself. The header does not have the last seq, so all packets
+ * are walked over. False: not a valid segment.
+ */
 static bool
 list_record(const struct sfs_record *record, bool strays, struct listed *out)
 {
@@ -267,8 +283,8 @@ list_record(const struct sfs_record *record, bool strays, struct listed *out)
 }
 
 /*
- * Lists records behind the last one listed, up to the sequence `before` (0: all there are).
- * Returns as pri_volume_refresh.
+ * Lists records after the last one listed, up to the sequence `before` (0: all). Returns 1,
+ * 0 or -1 as pri_volume_refresh.
  */
 static int
 walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t deadline,
@@ -282,7 +298,7 @@ walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t
 
 	if (s->any)
 		cursor = sfs_cursor_open(v->sfs, s->info.id, &s->last, NULL);
-	if (!cursor) /* from the start, passing over what is listed */
+	if (!cursor) /* from the start, skipping records that are listed already */
 		cursor = sfs_cursor_open(v->sfs, s->info.id, NULL, err);
 	if (!cursor)
 		return -1;
@@ -317,7 +333,7 @@ walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t
  * halving where entries are missing.
  */
 
-/* SFS_OK and *sequence, SFS_EXPIRED, or another fault of this record. */
+/* Returns SFS_OK and sets *sequence; SFS_EXPIRED; or another error of this record. */
 static int
 sequence_of(const struct pri_volume *v, const struct listed *l, uint64_t *sequence)
 {
@@ -329,7 +345,10 @@ sequence_of(const struct pri_volume *v, const struct listed *l, uint64_t *sequen
 	return rc;
 }
 
-/* The first of pending[low..high) that can be read, and its sequence; high: none. */
+/*
+ * The index of the first of pending[low..high) that can be read, and its sequence; high:
+ * none.
+ */
 static size_t
 readable(const struct pri_volume *v, const struct pri_volume_stream *s, size_t low,
 	size_t high, uint64_t *sequence)
@@ -340,8 +359,8 @@ readable(const struct pri_volume *v, const struct pri_volume_stream *s, size_t l
 }
 
 /*
- * Puts pending[low..high) into the catalog, where `end` is the sequence of pending[high], or one
- * more than that of the last; what is missing between is read from the data.
+ * Adds pending[low..high) to the catalog. end: the sequence of pending[high], or one more
+ * than that of the last entry. Segments missing between them are read from the data.
  */
 static int
 add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t high,
@@ -362,8 +381,7 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 	mid = readable(v, s, low + (high - low) / 2, high, &sequence);
 	if (mid == high)
 		mid = readable(v, s, low, high, &sequence);
-	if (mid ==
-		high) /* none is left, or can be read: walking tells what is wrong with each */
+	if (mid == high) /* no entry is left or readable: the walk counts what is wrong */
 		return walk(v, s, end, INT64_MAX, err) < 0 ? -1 : 0;
 	if (add_range(v, s, low, mid, sequence, err) < 0)
 		return -1;
@@ -383,13 +401,13 @@ resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_e
 
 	if (s->pending_count == 0)
 		return 0;
-	/* those whose records are overwritten are the first ones */
+	/* the entries of overwritten records are the first ones */
 	if (sequence_of(v, &s->pending[0], &sequence) == SFS_EXPIRED)
 		PR_ARRAY_SEARCH(low, high,
 			sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED);
 	count = s->pending_count;
 	while (count > low && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
-		count--; /* the walk behind the last good one will say what they are */
+		count--; /* the walk after the last good entry reports what they are */
 	if (count > low)
 		rc = add_range(v, s, low, count, sequence + 1, err);
 	s->pending_count = 0;
@@ -413,7 +431,9 @@ take_ledger(struct pri_volume *v, const struct sfs_record *record, struct pr_err
 	return 0;
 }
 
-/* Notes a directory entry as pending; segments that are listed already are passed over. */
+/*
+ * Adds a directory entry to the pending ones. Segments that are listed already are skipped.
+ */
 static int
 take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
 	const struct sfs_handle *handle, struct pr_error *err)
@@ -447,7 +467,10 @@ take_directory(struct pri_volume *v, const struct sfs_record *record, struct pr_
 	while (rc > 0 && (rc = pr_directory_load(&coder, &c, &e)) > 0) {
 		bool is_index = e.kind == PR_DIRECTORY_INDEX;
 
-		/* each handle is packed as its difference to the one before of its kind */
+		/*
+		 * each handle is stored as its difference to the previous handle of the
+		 * same kind
+		 */
 		handle = is_index ? &index : &segment;
 		if (!e.handle_len || sfs_handle_unpack(v->sfs, e.handle, e.handle_len,
 					     handle, handle) != e.handle_len)
@@ -461,7 +484,9 @@ take_directory(struct pri_volume *v, const struct sfs_record *record, struct pr_
 	return 0;
 }
 
-/* Takes new records of one of these streams. Returns as pri_volume_refresh. */
+/*
+ * Processes new records of one of these streams. Returns 1, 0 or -1 as pri_volume_refresh.
+ */
 static int
 follow(struct pri_volume *v, int list, int64_t deadline, struct pr_error *err)
 {
@@ -545,7 +570,7 @@ pri_volume_refresh(struct pri_volume *v, bool all, int64_t deadline, struct pr_e
 	return list_data(v, all, deadline, err);
 }
 
-/* ---- what others ask ---- */
+/* ---- functions for other files ---- */
 
 int64_t
 pri_volume_evicted_until(const struct pri_volume *v, uint32_t stream)

@@ -9,9 +9,9 @@
 #define PRI_VOLUME_LISTS 3
 
 /*
- * A volume as queries see it: its segments, its ledger and its index, kept up to date behind the volume's
- * writer. Segments are listed from the stream "segments"; those that are newer than that (or were lost from it
- * in a crash) are read from the data streams themselves. Reads only. One thread.
+ * A volume as queries use it: its segments, its ledger and its index, kept up to date while
+ * another process writes. Segments are listed from the stream "segments"; those not in it
+ * yet (or lost from it in a crash) are read from the data streams. Only reads. One thread.
  */
 struct pri_volume {
 	/* for all to read */
@@ -30,9 +30,10 @@ struct pri_volume {
 };
 
 /*
- * PRI_VOLUME_CACHED: read through the kernel's page cache, so that the next query is fast. An indexer beside a
- * logger reads past it (O_DIRECT) instead, for capture comes first.
- * PRI_VOLUME_SUMMARIES: list the records of level 3 of the index, too, which queries do not need.
+ * PRI_VOLUME_CACHED: read through the kernel's page cache, so that the next query is fast.
+ * An indexer beside a logger bypasses it (O_DIRECT), because capture has priority.
+ * PRI_VOLUME_SUMMARIES: also list the level-3 records of the index, which queries do not
+ * need.
  */
 enum { PRI_VOLUME_CACHED = 1, PRI_VOLUME_SUMMARIES = 2 };
 /* The volume must exist. */
@@ -54,32 +55,40 @@ const char *pri_volume_stream_name(
 	const struct pri_volume *volume, uint32_t stream); /* or "" */
 
 #define PRI_STREAM_STRAYS "strays" /* packets that were never matched */
-/* Is this the name of a link's packet stream, and of which link? */
+/*
+ * True if this is the name of a link's packet stream (then *link is set), or of the stream
+ * of strays.
+ */
 bool pri_stream_is_link(const char *name, uint16_t *link);
 
 struct pri_volume_stats {
 	uint64_t corrupt_records; /* that could not be listed: their packets are unknown */
-	uint64_t
-		unlisted; /* segments of the data streams that are not in the catalog yet */
+	uint64_t unlisted; /* segments that are not in the catalog yet */
 };
 void pri_volume_stats(const struct pri_volume *volume, struct pri_volume_stats *out);
 
-/* Where records are read to; from malloc. */
+/* A buffer that records are read into. The memory is from malloc. */
 struct pri_read_buffer {
 	uint8_t *bytes; /* aligned to 4096; NULL: none yet */
 	size_t capacity;
 };
 
-/* At least capacity bytes; the contents are lost. -1: no memory, and the buffer is as it was. */
+/*
+ * Makes the buffer at least `capacity` bytes; its contents are lost. -1: no memory, and the
+ * buffer is unchanged.
+ */
 int pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity);
 
 /*
- * Reads a record; the buffer is made or grown as needed and stays the caller's. *body: where in it the record's
- * body begins. Returns enum sfs_result.
+ * Reads a record into the buffer, which is allocated or grown as needed. *body: the
+ * record's body in the buffer. Returns enum sfs_result.
  */
 int pri_volume_read_record(struct pri_volume *volume, const struct sfs_handle *handle,
 	struct pri_read_buffer *buffer, const uint8_t **body);
-/* Some bytes of a record; as above. Only the record's own header is verified: the caller must verify the bytes. */
+/*
+ * Reads some bytes of a record into the buffer, as pri_volume_read_record does. Only the
+ * record's own header is verified: the caller must verify the bytes.
+ */
 int pri_volume_read_part(struct pri_volume *volume, const struct sfs_handle *handle,
 	size_t offset, size_t len, struct pri_read_buffer *buffer, const uint8_t **at);
 

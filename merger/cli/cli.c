@@ -217,7 +217,7 @@ cli_is_local(const struct cli_server *server)
 	return pr_rpc_reachable(server->fallback, &none) == 0;
 }
 
-/* Key directory of the user, which need not exist. NULL: there is no home directory. */
+/* The user's key directory, which may not exist. NULL: there is no home directory. */
 static const char *
 of_user(void)
 {
@@ -244,8 +244,8 @@ has_secret(const char *dir, int mode)
 }
 
 /*
- * A directory that was named must exist: opening it reports that. The default one is
- * used only if its secret can be read.
+ * An explicitly given directory must exist: opening it reports an error. The default
+ * directory is used only if its secret can be read.
  */
 const char *
 cli_keys(const struct cli_connection *c)
@@ -268,7 +268,7 @@ cli_keys_home(const char *flag, struct pr_error *err)
 		dir = geteuid() == 0 ? PR_KEYS_DIR : of_user();
 	if (dir && strcmp(dir, PR_KEYS_NONE) != 0)
 		return dir;
-	pr_error_set(err, "which key directory? Give --key-dir DIR");
+	pr_error_set(err, "no key directory: give --key-dir DIR");
 	return NULL;
 }
 

@@ -6,7 +6,10 @@
 
 #include "merger/cli/cli.h"
 
-/* A program of its own, so that no other command loads curses. Returns only if it cannot be started. */
+/*
+ * The console is a separate program, so that other commands do not load curses. Returns
+ * only if it cannot be started.
+ */
 static int
 cmd_console(int argc, char **argv)
 {
@@ -29,7 +32,7 @@ static const struct cli_command commands[] = {
 		"show how busy the links were, or when they were busier than a rate"},
 	{"top", cmd_top, "show which hosts, ports, flows ... had most of the traffic"},
 	{"status", cmd_status, "show what the rack is doing, and what it lost"},
-	{"console", cmd_console, "the same on a terminal, as it goes on, and operate it"},
+	{"console", cmd_console, "show the rack live on a terminal, and operate it"},
 	{"import", cmd_import, "store trace files in a volume"},
 	{"volume", cmd_volume, "create, show, check volumes"},
 	{"data", cmd_data, "list, export, move, delete packets of a node"},

@@ -76,7 +76,7 @@ json_put(struct render *r, const char *name, json_t *value)
 		r->failed = true;
 }
 
-/* "missing packets" of missing_packets. */
+/* Prints a field's name with blanks: missing_packets as "missing packets". */
 static void
 print_label(struct render *r, const char *name)
 {
@@ -162,7 +162,7 @@ render_string(struct render *r, const char *name, const char *value)
 		print_value(r, name, value);
 		return;
 	}
-	json = json_string(value); /* texts of others need not be UTF-8, JSON must be */
+	json = json_string(value); /* a text from outside may not be UTF-8; JSON must be */
 	json_put(r, name, json ? json : json_string("(not UTF-8)"));
 }
 
@@ -231,12 +231,12 @@ render_json(struct render *r, const char *name, const char *text)
 
 enum { WHEN_SET = 1, EPOCH = 2, JSON = 4, HIDDEN = 8, INLINE = 16 };
 
-/* Fields that are not shown as their type says. */
+/* Fields that are not shown in the default way of their type. */
 static const struct shown {
 	const ProtobufCMessageDescriptor *type; /* NULL: any message */
 	const char *field;
 	unsigned how;
-	const char *name; /* NULL: the field's. INLINE: what its fields' names begin with */
+	const char *name; /* NULL: the field's name. INLINE: prefix of its fields' names */
 } shown[] = {
 	{&packrack__loss__descriptor, "among_first", WHEN_SET, NULL},
 	{&packrack__loss__descriptor, "among_last", WHEN_SET, NULL},
@@ -273,7 +273,7 @@ static const struct shown {
 	{&packrack__stream_held__descriptor, "evicted_until", WHEN_SET, NULL},
 	{&packrack__status__descriptor, "program", HIDDEN, NULL},
 	{&packrack__status__descriptor, "epoch", EPOCH | WHEN_SET, NULL},
-	/* by the command, as they stand elsewhere or under another name */
+	/* the command shows these itself, elsewhere or under another name */
 	{&packrack__status__descriptor, "nodes", HIDDEN, NULL},
 	{&packrack__status__descriptor, "dispatcher_nodes", HIDDEN, NULL},
 	{&packrack__status__descriptor, "dispatcher_links", HIDDEN, NULL},
@@ -285,7 +285,7 @@ static const struct shown {
 static void render_prefixed(
 	struct render *r, const char *prefix, const ProtobufCMessage *message);
 
-/* at: where the message has the field; name: what it is called here. */
+/* at: the field in the message; name: the name shown. */
 static void
 render_field(struct render *r, const char *name, struct shown as,
 	const ProtobufCFieldDescriptor *field, const void *at)

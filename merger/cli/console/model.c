@@ -11,7 +11,10 @@
 #include "proto/rpc/message.h"
 #include "proto/rpc/status.h"
 
-/* Programs name their counters in one order, so the place is nearly always the hint. */
+/*
+ * A counter's place. Programs send their counters in a fixed order, so it is nearly always
+ * `hint`.
+ */
 static int
 name_find(const struct series_names *n, const char *name, unsigned hint)
 {
@@ -30,8 +33,9 @@ sample(const struct series *s, unsigned back)
 }
 
 /*
- * Takes a sample at the sender's time (ns). One of an earlier or the same time is left out. `lead`
- * is the counter of the line; when it has fallen, its program began anew, and so does the series.
+ * Adds a sample at the sender's time (ns). A sample of the same or an earlier time is
+ * ignored. `lead` is the counter drawn as sparkline; when it falls, its program was
+ * restarted, and the series begins again.
  */
 static void
 series_push(struct series *s, struct series_names *names, int64_t time,

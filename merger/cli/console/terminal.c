@@ -103,7 +103,7 @@ canvas_row(const struct canvas *c, int row, char *buf, int size)
 
 	while (last > 0 && cells[last - 1].ch == ' ')
 		last--;
-	/* our own characters are ASCII or of the block elements: one or three bytes */
+	/* characters that we draw are ASCII (one byte) or block elements (three bytes) */
 	for (int i = 0; i < last && to - buf + 4 < size; i++) {
 		uint32_t ch = cells[i].ch;
 
@@ -240,7 +240,7 @@ terminal_paint(const struct canvas *c)
 	wrefresh(window);
 }
 
-/* The key of what the mouse pressed. */
+/* The key of the zone that was clicked. */
 static int
 mouse_key(const struct canvas *c)
 {

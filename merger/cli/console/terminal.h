@@ -8,9 +8,9 @@
 #include "proto/base/error.h"
 
 /*
- * A screen as data: rows of characters with a style each, and the places that a mouse can press.
- * Nothing here knows a terminal. Whatever lies outside is cut off, so that no caller has to ask
- * for room; text from outside is shown as printable ASCII, with '?' for all else.
+ * A canvas: rows of characters with a style each, and the zones that react to the mouse. It
+ * does not depend on a terminal. Drawing outside is cut off, so callers need not check the
+ * size. Text from outside is shown as printable ASCII, with '?' for all else.
  */
 enum console_style {
 	STYLE_PLAIN,
@@ -31,7 +31,7 @@ struct console_cell {
 
 /* A mouse click in this zone acts like the key. */
 struct console_zone {
-	int row, from, until; /* columns; until is not of it */
+	int row, from, until; /* columns [from, until) */
 	int key;
 };
 #define CONSOLE_ZONES 512
@@ -50,13 +50,13 @@ struct canvas {
 int canvas_reset(struct canvas *c, int rows, int cols, struct pr_error *err);
 void canvas_free(struct canvas *c);
 
-/* All draw in c->row, and those with a result return the column behind what was written. */
+/* All draw in c->row. Those with a result return the column after the text. */
 int canvas_put(struct canvas *c, int col, enum console_style style, uint32_t ch);
 
 /*
- * Text from a column on; or right-aligned, which ends before column until, and loses its end when it is too
- * long; or a line from column 1 on, behind which the next row is drawn. What follows is a style, a format,
- * and its arguments.
+ * Draws text. CANVAS_FROM: from column `col` on. CANVAS_UNTIL: right-aligned, ends before
+ * column `col`; text that is too long loses its end. CANVAS_LINE: from column 1 on, and
+ * moves to the next row. A style, a format and its arguments follow.
  */
 enum canvas_place { CANVAS_FROM, CANVAS_UNTIL, CANVAS_LINE };
 #define canvas_text(c, col, ...) canvas_print(c, CANVAS_FROM, col, __VA_ARGS__)
@@ -76,13 +76,13 @@ char *canvas_row(const struct canvas *c, int row, char *buf, int size);
 int terminal_open(bool colour, struct pr_error *err);
 void terminal_close(void);
 
-/* The size as the kernel has it now; curses is told. */
+/* Gets the terminal's present size from the kernel, and informs curses. */
 void terminal_size(int *rows, int *cols);
 void terminal_paint(const struct canvas *c);
 
 /*
- * The next key without waiting, as ui.h names them; 0: there is none; -1: the terminal has gone. A
- * press of the mouse is the key that the canvas has there.
+ * Returns the next key (names in ui.h) without waiting; 0: there is none; -1: the terminal
+ * has gone. A mouse click gives the key of the zone on the canvas.
  */
 int terminal_key(const struct canvas *c);
 

@@ -37,7 +37,7 @@ ui_count(const struct ui *ui, const struct model *m)
 					      : 0;
 }
 
-/* Puts the cursor on a row of the screen's list, or the nearest that there is. */
+/* Moves the cursor to this row of the screen's list, or to the nearest row that exists. */
 static void
 choose(struct ui *ui, const struct model *m, int at)
 {
@@ -68,7 +68,7 @@ ui_chosen(struct ui *ui, const struct model *m)
 	if (at < count)
 		return at;
 	if (!count || ui->detail)
-		return -1; /* the details of a node do not become another's */
+		return -1; /* do not show the details of another node instead */
 	choose(ui, m, 0);
 	return 0;
 }
@@ -119,7 +119,9 @@ drop(struct ui *ui)
 	ui->pending.verb = NULL;
 }
 
-/* Of the text or the name that the order needs. true: it is complete. */
+/*
+ * Handles a key of the text or name that the command needs. True: the command is complete.
+ */
 static bool
 answer_typed(struct ui *ui, int key, struct console_order *order)
 {
@@ -133,7 +135,7 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 	} else if (key == KEY_IS_ENTER && ui->needs_text && (len || delete)) {
 		PR_PRINT(ui->pending.text, "%s", ui->answer);
 		ui->needs_text = false;
-		ui->needs_name = delete; /* which is asked for next */
+		ui->needs_name = delete; /* the name is asked for next */
 		ui->answer[0] = '\0';
 		return !delete &&give(ui, order);
 	} else if (key == KEY_IS_ENTER && !ui->needs_text &&

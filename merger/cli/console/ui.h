@@ -6,8 +6,9 @@
 #include "merger/cli/console/terminal.h"
 
 /*
- * Where the user is, and what keys do. Pure: a key goes in, an order to a daemon may come out. The
- * terminal's keys are named here so that nobody else needs curses.
+ * State of the user interface, and what each key does. No I/O: a key is the input; a
+ * command for a daemon may be the result. The terminal's keys have names here, so that only
+ * terminal.c needs curses.
  */
 enum console_screen {
 	SCREEN_METRICS,
@@ -38,8 +39,8 @@ enum console_key {
 };
 
 /*
- * To the dispatcher, but for "cancel", which the merger takes; "export", "move" and "delete" are commands
- * of packrack data, with text: a file, a node, and up to when.
+ * A command for the dispatcher, with two exceptions. "cancel" goes to the merger. "export",
+ * "move" and "delete" run packrack data, with text: a file, a node, or a time.
  */
 #define UI_TEXT 200
 struct console_order {
@@ -49,13 +50,13 @@ struct console_order {
 	char text[UI_TEXT];
 };
 
-/* Keys that order something, and of whom; up to one without a verb. */
+/* Keys that send a command. The list ends with an item without a verb. */
 extern const struct order_key {
-	enum console_screen screen; /* CLIENTS: RACK as well */
+	enum console_screen screen; /* CLIENTS also means RACK */
 	int key;
 	const char *verb;
 	const char *node; /* NULL: the one at the cursor */
-	bool at_once; /* does no harm */
+	bool at_once; /* sent without confirmation: it does no harm */
 } ui_order_keys[];
 
 /* True if the command is one of `packrack data`. */
@@ -65,28 +66,32 @@ struct ui {
 	enum console_screen screen;
 	bool detail; /* CLIENTS: one node, not the list */
 	bool help, quit;
-	char node[MODEL_NAME]; /* at the cursor; a name, as places in the list move */
-	uint64_t query; /* the same */
+	char node[MODEL_NAME]; /* node at the cursor, by name, because its row may change */
+	uint64_t query; /* query at the cursor, by number */
 	int place[SCREENS]; /* DATA, PACKETS: row at the cursor */
 	int top; /* first row of the list that is shown */
 	int scroll; /* LOGFILE: lines back from the end; help: down from the top */
 	int page; /* rows that the last view had for its list */
-	unsigned log; /* LOGFILE: 0 the console's events, then the files */
-	unsigned logs; /* files that there are */
-	struct console_order pending; /* verb set: asks "really?" */
-	bool needs_text; /* and the user types a text first */
-	bool needs_name; /* and the user confirms it by typing the node's name */
+	unsigned log; /* LOGFILE: 0: the console's events; 1 and above: the log files */
+	unsigned logs; /* number of log files */
+	/* if it has a verb, the user is asked to confirm it */
+	struct console_order pending;
+	bool needs_text; /* the user must type a text first */
+	bool needs_name; /* the user must confirm by typing the node's name */
 	char answer[UI_TEXT];
-	char message[256]; /* what came of the last order */
+	char message[256]; /* result of the last command */
 	bool message_bad;
 	unsigned frame_count;
 };
 
-/* true: *order is to be sent. */
+/* Handles a key. True: the caller must send *order. */
 bool ui_key(struct ui *ui, const struct model *m, int key, struct console_order *order);
 /* Rows of the screen's list, 0 if it has none. */
 int ui_count(const struct ui *ui, const struct model *m);
-/* The row at its cursor, which is put on the first one when it was on nothing; -1: there is none. */
+/*
+ * The row at the cursor; -1: the list is empty. Moves the cursor to the first row if its
+ * item no longer exists.
+ */
 int ui_chosen(struct ui *ui, const struct model *m);
 void ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -21,7 +21,10 @@ struct figure {
 	char text[32];
 };
 
-/* Below plain a number without unit; from there on so many steps of it. */
+/*
+ * Values below `plain` are shown as integers without unit; larger ones in units, each
+ * `step` times the one before.
+ */
 struct scale {
 	double plain, step;
 	const char *units[8];
@@ -50,7 +53,7 @@ scaled(const struct scale *scale, double n)
 	return f;
 }
 
-/* 62:07 are hours and minutes, as CLog has them; below an hour "12 min", above four days "9 d". */
+/* "62:07" (hours:minutes, as in CLog); "12 min" below an hour; "9 d" from four days on. */
 static struct figure
 time_left(double seconds)
 {
@@ -98,7 +101,7 @@ view_top(struct canvas *c, const char *what, const struct model_peer *peer)
 	c->row++;
 }
 
-/* [####....]: width columns with the brackets, filled by part (0 to 1). */
+/* [####....]: `width` columns including the brackets; part (0 to 1) of it is filled. */
 static int
 bar(struct canvas *c, int col, int width, double part, enum console_style style)
 {
@@ -107,7 +110,7 @@ bar(struct canvas *c, int col, int width, double part, enum console_style style)
 	part = part > 0 ? part < 1 ? part : 1 : 0;
 	filled = (int)(part * room + 0.5);
 	if (part > 0 && !filled)
-		filled = 1; /* a little is not nothing */
+		filled = 1; /* a small value must be visible */
 	col = canvas_put(c, col, STYLE_PLAIN, '[');
 	for (int i = 0; i < room; i++)
 		col = i < filled ? canvas_put(c, col, style, '#')
@@ -115,7 +118,10 @@ bar(struct canvas *c, int col, int width, double part, enum console_style style)
 	return canvas_put(c, col, STYLE_PLAIN, ']');
 }
 
-/* The last `width` values of the series' line, the highest of which is as high as a row. */
+/*
+ * A sparkline of the last `width` values of the series. The highest one has the full height
+ * of a row.
+ */
 static void
 spark(struct canvas *c, int col, int width, const struct series *s)
 {
@@ -141,7 +147,7 @@ spark(struct canvas *c, int col, int width, const struct series *s)
 	}
 }
 
-/* Where CLog's three columns end: the last one; the others end before it. */
+/* Column at which the last of CLog's three columns ends; the other two end before it. */
 static int
 columns_end(const struct canvas *c)
 {
@@ -165,13 +171,13 @@ columns_head(struct canvas *c, const char *title, const char *name)
 /* A line of three columns. */
 struct row {
 	const char *label, *names; /* of counters */
-	enum console_style style; /* when it is not 0 */
+	enum console_style style; /* for a total that is not 0 */
 };
 
 #define BY_KERNEL "dropped_kernel+dropped_interface"
 #define BY_US "dropped_ring+dropped_no_node+dropped_send"
 
-/* Without a series: the total only. */
+/* Draws a row. s NULL: the total only. */
 static void
 row_draw(struct canvas *c, const struct row *r, const struct series *s, uint64_t total)
 {
@@ -191,7 +197,7 @@ row_draw(struct canvas *c, const struct row *r, const struct series *s, uint64_t
 	c->row++;
 }
 
-/* Up to a row without a label. */
+/* Draws rows up to one without a label. */
 static void
 rows_draw(struct canvas *c, const struct row *rows, const struct series *s)
 {
@@ -199,7 +205,10 @@ rows_draw(struct canvas *c, const struct row *rows, const struct series *s)
 		row_draw(c, rows, s, series_now(s, rows->names));
 }
 
-/* Keeps row `at` of count within what is shown of a list of `room` rows; returns the first. */
+/*
+ * Scrolls a list of `count` rows so that row `at` is among the `room` rows shown. Returns
+ * the first row shown.
+ */
 static int
 view_scroll(struct ui *ui, int at, int count, int room)
 {
@@ -219,8 +228,9 @@ view_scroll(struct ui *ui, int at, int count, int room)
 typedef void list_line(struct canvas *c, const struct model *m, int at);
 
 /*
- * The rows of the screen's list, up to end, that show the one at the cursor; each can be pressed. named:
- * columns that are marked there. empty: what is shown if there are none.
+ * Draws the rows of the screen's list around its cursor, up to row `end`; a mouse click can
+ * choose each. named: columns that are marked in the row at the cursor. empty: the text
+ * shown if the list is empty.
  */
 static void
 view_list(struct canvas *c, const struct model *m, struct ui *ui, int end, int named,
@@ -241,7 +251,7 @@ view_list(struct canvas *c, const struct model *m, struct ui *ui, int end, int n
 	}
 }
 
-/* Of lines that the user scrolls: how far, within what there is. */
+/* How many lines the user has scrolled, limited to the lines that exist. */
 static int
 scrolled(struct ui *ui, int lines, int room)
 {
@@ -303,7 +313,7 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 	rows_draw(c, overhead, d);
 	c->row++;
 	col = canvas_text(c, 1, STYLE_HEAD, "Buffer status ");
-	if (size <= 0) { /* an older dispatcher, which does not say */
+	if (size <= 0) { /* an older dispatcher, which does not report it */
 		canvas_text(c, col, STYLE_PLAIN, "%s used", scaled(&in_bytes, used).text);
 	} else {
 		col = bar(c, col, c->cols - 40 > 50 ? 50 : c->cols - 40, part,
@@ -404,7 +414,7 @@ link_lines(struct canvas *c, const struct model *m)
 	}
 }
 
-/* name, a mark (a letter where something is wrong), what it stores, its disk. */
+/* A cell: name, a mark (a letter if something is wrong), stored rate, disk use. */
 static void
 cell(struct canvas *c, int col, int width, const struct model *m, int at, bool chosen)
 {
@@ -453,7 +463,7 @@ node_cells(struct canvas *c, const struct model *m, struct ui *ui)
 	across = c->cols / width;
 	lines = (count + across - 1) / across;
 	first = view_scroll(ui, at / across, lines, rows);
-	/* down the columns while all are seen, else along the rows */
+	/* fill column by column if all cells fit, otherwise row by row */
 	for (int n = 0; n < count; n++) {
 		int line = lines > rows ? n / across - first : n % rows;
 		int column = lines > rows ? n % across : n / rows;
@@ -506,7 +516,7 @@ node_line(struct canvas *c, const struct model *m, int at)
 {
 	const struct model_node *n = m->nodes[at];
 	const struct series *s = &n->dispatcher_values;
-	/* where both tell of the same, the dispatcher counts */
+	/* if both report a value, use the dispatcher's */
 	uint64_t missing = series_now(n->sent ? s : &n->merger_values, "missing_packets");
 	bool bad;
 	const char *state = node_state(m, n, &bad);
@@ -606,7 +616,7 @@ static const struct row indexer_rows[] = {{"Packets indexed", "packets", STYLE_P
 	{"Queries", "queries_total", STYLE_PLAIN},
 	{"Queries running", "running_query_count", STYLE_PLAIN}, {0}};
 
-/* Those that were reported. */
+/* Draws the rows whose counters were reported. */
 static void
 detail_rows(struct canvas *c, int col, const struct series *s, const struct row *r)
 {
@@ -873,7 +883,7 @@ tab_line(struct canvas *c, const struct ui *ui)
 {
 	int col = 0, on = (int)ui->screen;
 
-	/* brackets stand where blanks would: 80 columns hold them all */
+	/* brackets take the place of blanks, so that 80 columns hold all screens */
 	c->row = 1;
 	for (int i = 0; i < SCREENS; i++) {
 		int from = col;
@@ -891,7 +901,7 @@ tab_line(struct canvas *c, const struct ui *ui)
 		canvas_put(c, col, STYLE_CHOSEN, ']');
 }
 
-/* Keys of the bottom line, beside those that order something. */
+/* Keys shown in the bottom line, besides those that send a command. */
 static const struct hint {
 	enum console_screen screen;
 	int key;
@@ -914,7 +924,7 @@ hint(struct canvas *c, int col, int key, const char *label, const char *text)
 	return col;
 }
 
-/* What is asked before the pending order goes out. */
+/* The question that is shown before the pending command is sent. */
 static void
 question(struct canvas *c, const struct ui *ui)
 {
@@ -1000,7 +1010,7 @@ view_draw(struct canvas *c, const struct model *m, struct ui *ui, const struct l
 	} else {
 		screens[ui->screen](c, m, ui);
 	}
-	/* last, so that a screen which is too long cannot cover them */
+	/* drawn last, so that a screen that is too long cannot cover them */
 	for (c->row = 0; c->row < c->rows; c->row++)
 		for (int col = 0; col < c->cols; col++)
 			if (c->row < VIEW_TOP || c->row >= VIEW_END(c))

@@ -186,7 +186,8 @@ sink_init(struct sink *s, const struct query_args *a)
 	s->none = a->count || a->tally.group || a->note ||
 		  (!a->write && (a->json || a->keyvalue));
 	if (!s->none && !a->write && isatty(STDOUT_FILENO))
-		s->progress.terminal = false; /* the lines are progress enough */
+		/* no progress line: the packets' lines show it */
+		s->progress.terminal = false;
 }
 
 int
@@ -228,7 +229,7 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	for (size_t i = 0; i < count; i++)
 		if (prm_trace_link(s->trace, links[i], err) < 0)
 			return -1;
-	/* a program that reads the file while it grows waits for this */
+	/* write the header now: a program that reads the growing file waits for it */
 	if (!a->follow || a->format != PRM_TRACE_PCAPNG)
 		return 0;
 	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);

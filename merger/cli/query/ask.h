@@ -7,31 +7,34 @@
 #include "proto/rpc/tally.h"
 #include "proto/wire/source.h"
 
-/* An answer: where its packets go (a trace, one line each, or nowhere: they are counted), and its end. */
+/*
+ * Takes an answer: its packets go to a trace, to lines of text, or are only counted; and
+ * its End is kept.
+ */
 struct sink {
 	const struct query_args *args;
 	struct prm_output out;
 	struct prm_trace_writer *trace; /* NULL: lines */
 	bool none;
-	/* Set after sink_init: takes the packets, and nothing is opened. */
+	/* If set (after sink_init): takes the packets; no file is opened. */
 	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);
 	void *take_arg;
 	bool to_stdout, opened, regular, terminal;
 	uint64_t packets, unsure, strays, related;
 	int64_t last_time;
-	/* what args.tally asks for: packets, or what nodes have counted */
+	/* counts for args.tally: of packets here, or by nodes */
 	struct pr_tally *tally;
 	struct progress progress;
-	Packrack__End *end; /* when all packets came */
+	Packrack__End *end; /* set when all packets have arrived */
 	struct pri_plans plans; /* of the question, with --explain */
 };
 
-/* args must outlive it. sink_close in any case. */
+/* args must outlive the sink. Call sink_close in any case. */
 void sink_init(struct sink *s, const struct query_args *args);
 
 /*
- * Opens FILE, and takes the names of the links. Call when an answer is certain, as an
- * existing file is truncated.
+ * Opens FILE, and takes the names of the links. Call it only when an answer will come,
+ * since an existing file is truncated.
  */
 int sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err);
@@ -46,7 +49,7 @@ int sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 /* Once a batch: progress, and lines to a terminal at once. */
 int sink_pause(struct sink *s, struct pr_error *err);
 
-/* Of a failure to write: ASK_CLOSED if the reader of a pipe has gone, else CLI_FAILED. */
+/* After a write error: ASK_CLOSED if the reader of a pipe has gone, else CLI_FAILED. */
 int sink_failure(const struct sink *s);
 
 /* Closes the trace with the completeness report. */
@@ -54,8 +57,9 @@ int sink_finish(struct sink *s, struct pr_error *err);
 void sink_close(struct sink *s);
 
 /*
- * One packet in one line, the essentials of `tcpdump -n`: time (UTC), what it is, from where to where,
- * lengths. Returns the length; buf of at least PACKET_LINE bytes. Ends in a newline.
+ * Prints a packet as one line, like `tcpdump -n` in short: time (UTC), type, source and
+ * destination, lengths. Returns the length. buf has at least PACKET_LINE bytes; the line
+ * ends in a newline.
  */
 #define PACKET_LINE 400
 size_t packet_line(const struct pr_packet *p, char *buf, size_t size);
@@ -73,7 +77,10 @@ int ask_query(struct sink *sink, struct pr_error *err);
 int ask_merger(struct sink *sink, struct pr_error *err);
 int ask_volumes(struct sink *sink, struct pr_error *err);
 
-/* The question for the link types there are, its plans, and the sink for the links' names. */
+/*
+ * Prepares the question for the link types in `links`, its plans, and the names of the
+ * links in the sink.
+ */
 int ask_prepare(struct question *q, struct sink *sink, Packrack__LinkInfo *const *links,
 	size_t count, struct pr_error *err);
 
@@ -85,7 +92,7 @@ int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out
 struct pri_volume *ask_volume_open(
 	const char *volume, unsigned options, struct pr_error *err);
 
-/* ---- what an answer says of itself ---- */
+/* ---- the completeness report ---- */
 
 /* CLI_OK or CLI_PARTIAL. */
 int report_status(const Packrack__End *end);
@@ -93,15 +100,15 @@ int report_status(const Packrack__End *end);
 /* A block for people. */
 void report_text(FILE *to, const struct sink *sink);
 
-/* The whole of it, for JSON and key=value. */
+/* Prints the whole report as JSON or key=value. */
 void report_render(struct render *r, const struct sink *sink);
 
-/* The block for people as a string (free), for a trace's comment; NULL: no memory. */
+/* The text report as a string (free it), for a trace's comment; NULL: no memory. */
 char *report_comment(const Packrack__End *end);
 
 /*
- * What --explain says of an answer: the time range that flags and filter come to, the plan in words, for
- * each link type there is, and what was read and skipped, node by node.
+ * Prints what --explain adds: the time range that options and filter give, the plan in
+ * words for each link type, and what was read and skipped on each node.
  */
 void explain_text(FILE *to, const struct sink *sink);
 void explain_render(struct render *r, const struct sink *sink);

@@ -12,21 +12,27 @@
 #include "proto/rpc/rpc.h"
 
 #define QUERY_ID 1
-#define WINDOW 16 /* batches of a source under way, or here and not merged yet */
+#define WINDOW 16 /* batches of a source that are requested, or here and not merged */
 #define WINDOWS 40 /* over all sources, if these are not more */
 #define CANCEL_NS (5 * PR_NS_PER_S)
-/* id of requests whether the merger is alive: nodes may read for hours without a match */
+/*
+ * id of requests that check that the merger is alive: without a match, nodes may read for
+ * hours
+ */
 #define ALIVE_ID 2
 #define ALIVE_NS (5 * PR_NS_PER_S)
 #define SILENCE_NS (180 * PR_NS_PER_S)
 #define TICK_NS (250 * PR_NS_PER_MS)
 
-/* What is merged here: the answer of the merger, or of each node as the merger passes it on. */
+/*
+ * A source that is merged here: the answer of the merger, or of one node if the merger
+ * passes these on.
+ */
 struct answering {
 	uint64_t id;
 	char *node; /* NULL: the merger */
 	struct prm_remote *remote;
-	bool dropped; /* as it was damaged */
+	bool dropped; /* its answer was damaged */
 };
 
 struct ask {
@@ -40,7 +46,8 @@ struct ask {
 	struct sink *sink;
 	int result;
 	struct pr_error *err;
-	int64_t heard, alive, cancelled; /* monotonic; alive: asked for; cancelled 0: not */
+	/* monotonic; alive: last request; cancelled: 0 if not */
+	int64_t heard, alive, cancelled;
 	bool count_only;
 };
 
@@ -115,7 +122,7 @@ sources_free(struct ask *ask)
 	ask->source_count = 0;
 }
 
-/* of NULL: the merger alone. */
+/* Creates the sources. of NULL: only the merger. */
 static int
 sources_set(struct ask *ask, const Packrack__Sources *of)
 {
@@ -176,7 +183,10 @@ drain(struct ask *ask)
 
 		if (!s->remote->error || s->dropped)
 			continue;
-		/* a node's damaged answer leaves a hole in ours, which the end tells of */
+		/*
+		 * a node's damaged answer leaves a hole, which the completeness report
+		 * lists
+		 */
 		if (!s->node) {
 			pr_error_set(ask->err, "%s: a damaged answer: %s", ask->endpoint,
 				s->remote->error);
@@ -206,7 +216,7 @@ on_end(struct ask *ask, const Packrack__End *end)
 		stop(ask, CLI_FAILED);
 		return;
 	}
-	/* what was on its way did not come, and who merges counts */
+	/* packets in flight did not arrive, or are merged here: use the counts made here */
 	if ((end->cancelled && !ask->count_only) || ask->sources[0].node) {
 		mine->matched = ask->sink->packets;
 		mine->related = ask->sink->related;
@@ -246,7 +256,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 				0) {
 			stop(ask, CLI_FAILED);
 		} else if (drain(ask)) {
-			ask->heard = pr_now_mono(); /* taking it may have lasted */
+			/* processing the batch may have taken long */
+			ask->heard = pr_now_mono();
 			send_credits(ask);
 		}
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END && from && from->node) {
@@ -296,7 +307,7 @@ on_tick(void *arg)
 		pr_error_set(ask->err, "interrupted");
 		stop(ask, CLI_FAILED);
 	} else if (!ask->sink->args->follow && now - ask->heard > SILENCE_NS) {
-		pr_error_set(ask->err, "%s has said nothing for %lld s", ask->endpoint,
+		pr_error_set(ask->err, "no message from %s for %lld s", ask->endpoint,
 			(long long)(SILENCE_NS / PR_NS_PER_S));
 		stop(ask, CLI_FAILED);
 	} else if (now - ask->heard >= ALIVE_NS && now - ask->alive >= ALIVE_NS) {

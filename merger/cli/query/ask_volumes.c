@@ -19,25 +19,26 @@
 /* time after which the thread notices that it should stop */
 #define STEP_NS (50 * PR_NS_PER_MS)
 
-/* A batch on its way from the thread that reads. Its buffers are used again and again. */
+/* A batch from the thread that reads. Its buffers are reused. */
 struct slot {
 	enum pri_answer_state state;
 	struct pri_read_buffer buffer;
 	const uint8_t *packets; /* in buffer: a segment; len 0: none */
 	size_t len;
-	uint8_t *told; /* held, edges, frontier; packed, so that it can be handed over */
+	uint8_t *told; /* coverage, edges and watermark, packed for the other thread */
 	size_t told_len, told_room;
 };
 
 /*
- * The embedded mode: each volume answers as its indexer would, in this process, and the same merge
- * and completeness make one answer of it. Each volume has a thread that reads it.
+ * A volume of a query with --volume. Each volume gives an answer in this process, as its
+ * indexer would, and has a thread that reads it. The merge and completeness are those of a
+ * merger.
  */
 struct volume {
 	struct pr_source source; /* first; the merge's */
 	const char *path;
 	struct pri_volume *view;
-	struct pri_answer *answer; /* and the view: the thread's, while it runs */
+	struct pri_answer *answer; /* answer and view belong to the thread while it runs */
 	struct prm_completeness *completeness;
 	struct sink *sink;
 	int index;
@@ -59,8 +60,8 @@ struct ask {
 	struct pr_source *merge;
 	struct prm_completeness *completeness;
 	struct question question;
-	bool packets; /* count these ourselves, */
-	bool twice; /* as some lie in two volumes, whose counts do not add up */
+	bool packets; /* count packets here: the volumes send no counts */
+	bool twice; /* some packets are in two volumes, so counts do not add up */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -400,7 +401,7 @@ answer(struct ask *ask, struct pr_error *err)
 		return result;
 	if (begin(ask, err) < 0)
 		return CLI_FAILED;
-	/* until here there is nothing to be broken off in order */
+	/* before this, an interrupted command has nothing to finish */
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	result = pump(ask, &limited, err);

@@ -26,7 +26,7 @@ plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
-/* Reasons are names in messages; this is what people are told. */
+/* Reasons are names in messages; these are the texts for people. */
 static const char *
 reason_text(const char *reason)
 {
@@ -69,7 +69,7 @@ end_of_range(int64_t time, char *buf)
 				     : pr_time_format(time, buf, PR_TIME_TEXT);
 }
 
-/* And what became of the packets, why, and where. */
+/* Prints what happened to the packets, why, and where. */
 static void
 print_span(FILE *to, int64_t first, int64_t last, const Packrack__Loss *l)
 {
@@ -86,7 +86,10 @@ same_cause(const Packrack__Loss *a, const Packrack__Loss *b)
 	return !strcmp(a->reason, b->reason) && !strcmp(a->node, b->node);
 }
 
-/* All listed ranges of the cause of missing[at] in one line, unless a range before had it. */
+/*
+ * Prints all listed ranges with the same cause as missing[at] in one line, unless an
+ * earlier range has printed it.
+ */
 static void
 print_cause(FILE *to, const Packrack__Completeness *c, size_t at)
 {
@@ -142,7 +145,7 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 			c->missing_ranges - c->n_missing);
 }
 
-/* Overwritten or deleted: up to where, how, by whom. */
+/* Prints what was overwritten or deleted: which times, how, by whom. */
 static void
 print_evicted(FILE *to, const Packrack__Completeness *c)
 {

@@ -70,7 +70,10 @@ static const struct pr_cmdline programs[] = {
 		.footer = footer},
 };
 
-/* For people on standard error; as data on standard output, unless the trace goes there. */
+/*
+ * Prints the report: for people on standard error; as data on standard output, unless the
+ * trace goes there.
+ */
 static int
 print_report(const struct sink *sink)
 {
@@ -96,14 +99,14 @@ print_report(const struct sink *sink)
 	return render_end(&r);
 }
 
-/* After the answer: close the file, say what it is worth. */
+/* After the answer: closes the file, and prints the completeness report. */
 static int
 conclude(struct sink *sink, int result, struct pr_error *err)
 {
 	struct pr_error later;
 
 	if (result == ASK_CLOSED)
-		return CLI_OK; /* like tcpdump | head: who reads has had enough */
+		return CLI_OK; /* as with tcpdump | head: the reader has closed the pipe */
 	if (result == CLI_FAILED)
 		sink_finish(sink, &later); /* what came is worth keeping */
 	if (result != CLI_OK)
@@ -117,7 +120,10 @@ conclude(struct sink *sink, int result, struct pr_error *err)
 
 static int answer_query(const struct query_args *a, struct pr_error *err);
 
-/* Two questions: first what matches, then for that. Related packets of what was not all found are not all found. */
+/*
+ * Runs two queries: first for matching packets, then for packets related to them. If the
+ * first is incomplete, so is the second.
+ */
 static int
 run_related(const struct query_args *a, struct pr_error *err)
 {
@@ -151,7 +157,7 @@ run_related(const struct query_args *a, struct pr_error *err)
 	return status;
 }
 
-/* Asks once more, for the number alone. 0: it is what was written; -1: err. */
+/* Counts the packets once more with a query. 0: as many as were written; -1: err. */
 static int
 verify(const struct sink *written, struct pr_error *err)
 {

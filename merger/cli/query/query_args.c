@@ -21,9 +21,9 @@ struct time_token {
 		TOKEN_CLOSE,
 		TOKEN_TIME
 	} kind;
-	bool after; /* or before, */
-	int64_t time; /* which is included */
-	bool gone; /* the time range says it */
+	bool after; /* after or before time */
+	int64_t time; /* included */
+	bool gone; /* removed: the time range has it */
 };
 struct time_tokens {
 	struct time_token *items;
@@ -92,7 +92,7 @@ take_time(const char *text, struct time_token *t, const struct time_token *last,
 	word = t->after ? "after" : "before";
 	if (last == t)
 		return pr_error_set(err,
-			"%s what time? 'after 3h ago', 'before 2026-11-21T00:40:00Z'",
+			"%s needs a time: 'after 3h ago', 'before 2026-11-21T00:40:00Z'",
 			word);
 	time = strndup(text + from, end - from);
 	if (!time)
@@ -103,7 +103,7 @@ take_time(const char *text, struct time_token *t, const struct time_token *last,
 	return rc;
 }
 
-/* -1 err: a term without a time, no memory. Free items in any case. */
+/* -1: err; a term without a time, or no memory. Free items in any case. */
 static int
 time_tokens_scan(
 	const char *text, int64_t now, struct time_tokens *out, struct pr_error *err)
@@ -124,7 +124,7 @@ time_tokens_scan(
 		int before = out->count ? all[out->count - 1].kind : TOKEN_AND;
 
 		end = i + 1;
-		/* only where a term begins: behind `host` or `port` it is somebody's name */
+		/* only where a term begins: after `host` or `port` the word is a name */
 		if (before != TOKEN_WORD && before != TOKEN_CLOSE && before != TOKEN_TIME &&
 			(is_word(text, t, "after") || is_word(text, t, "before"))) {
 			while (end < count && all[end].kind == TOKEN_WORD)
@@ -137,7 +137,7 @@ time_tokens_scan(
 	return 0;
 }
 
-/* Both included; least above most: never. */
+/* A range of time, both ends included. least > most: empty. */
 struct span {
 	int64_t least, most;
 };
@@ -151,7 +151,7 @@ struct parser {
 	const struct time_token *items;
 	size_t count, at;
 	unsigned depth;
-	bool lost; /* this is no filter that we know */
+	bool lost; /* the filter has a form that we do not understand */
 };
 
 #define DEPTH_MAX 100
@@ -259,8 +259,9 @@ parse(struct parser *p)
 }
 
 /*
- * `and` and `or` bind alike, from left to right: a term is one of a conjunction with all else if `and`
- * is what joins it, and no `or` of the top comes behind it.
+ * `and` and `or` bind equally, from left to right: true if the term must hold for the whole
+ * filter. It must if `and` joins it on both sides, and no `or` of the outermost level
+ * follows.
  */
 static bool
 joined_by_and(const struct time_tokens *s, size_t term)
@@ -325,7 +326,7 @@ time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 		struct parser p = {.items = s.items, .count = s.count};
 		struct hull h = parse(&p);
 
-		/* when the filter can hold at all; unless it is none that we understand */
+		/* the times at which the filter can hold, if we understand it */
 		if (!p.lost && p.at == p.count) {
 			*since = h.yes.least > *since ? h.yes.least : *since;
 			*until = h.yes.most < *until ? h.yes.most : *until;

@@ -85,7 +85,7 @@ rate_step(const struct pr_tally_item *item, int64_t step, struct rate_stretch *o
 	out->peak_first = out->first;
 }
 
-/* A step that is busy, at or behind w->at; w->at then stands behind it. */
+/* Finds the next busy step at or after w->at, and moves w->at after it. */
 static bool
 next_busy(struct rate_walk *w, struct rate_stretch *out)
 {
@@ -109,7 +109,8 @@ rate_next(struct rate_walk *w, struct rate_stretch *out)
 	while (next_busy(w, out)) {
 		for (size_t before = w->at; next_busy(w, &s); before = w->at) {
 			if (out->last == PR_TIME_MAX || s.first != out->last + 1) {
-				w->at = before; /* quiet steps between cost a second look, no more */
+				/* quiet steps between are read twice: no harm */
+				w->at = before;
 				break;
 			}
 			out->last = s.last;
@@ -137,7 +138,7 @@ struct rate_args {
 	struct query_args query;
 	char *above;
 	int64_t lasting, step;
-	struct rate_limit limit; /* of above */
+	struct rate_limit limit; /* parsed from `above` */
 };
 
 #define PR_VALUES struct rate_args
@@ -195,7 +196,7 @@ si(double value, char *buf)
 	return buf;
 }
 
-/* May packets of the stretch be missing? */
+/* True if packets of the stretch may be missing. */
 static bool
 is_partial(const struct sink *sink, const struct rate_stretch *s)
 {
@@ -216,7 +217,7 @@ is_partial(const struct sink *sink, const struct rate_stretch *s)
 	return false;
 }
 
-/* For people. most: bytes of the busiest step, whose bar is the longest. */
+/* Prints a step for people. most: bytes of the busiest step, which has the longest bar. */
 static void
 print_row(const struct rate_args *a, const struct rate_stretch *s, bool partial,
 	uint64_t most)
@@ -271,7 +272,10 @@ render_row(struct render *r, const struct rate_args *a, const struct rate_stretc
 	render_close(r);
 }
 
-/* The steps with any packets, or with a limit the busy stretches. r NULL: for people. */
+/*
+ * Prints the steps that have packets, or with a limit the busy stretches. r NULL: for
+ * people.
+ */
 static void
 print_answer(void *arg, const struct sink *sink, struct render *r)
 {

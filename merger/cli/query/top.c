@@ -8,21 +8,19 @@
 #include "proto/base/clock.h"
 
 /*
- * What `packrack top` says of a tally that was cut to the best (pr_tally_cut). Counts are bounds where
- * the index gave them: at least, and at most.
+ * Prints the result of `packrack top`: a tally reduced to the largest items (pr_tally_cut).
+ * Counts from the index are bounds: at least, and at most.
  */
 
-/* What of a tally is said twice. */
+/* Values of a tally that are used for text and for data. */
 struct top {
 	const struct pr_tally *tally;
 	enum pri_tally_key group;
 	bool by_packets, exact;
 	const Packrack__Tally *sums;
 	const struct pr_tally_item *items;
-	size_t count,
-		sure; /* of those listed, how many are sure to be among the so many largest */
-	uint64_t
-		unlisted; /* the most that one that is not listed can have, of what was asked for */
+	size_t count, sure; /* items listed; those certainly among the `count` largest */
+	uint64_t unlisted; /* upper bound of any other item, in bytes or packets */
 };
 
 /* ---- for people ---- */

@@ -40,7 +40,10 @@ static const struct pr_option reset_options[] = {DISPATCHER_OPTIONS,
 
 /* ---- sending ---- */
 
-/* All but the lists. The operand, if the command takes one: a node, a mode, or the number of a query. */
+/*
+ * Runs a command that is not a list. Its operand, if any, is a node, a mode, or the number
+ * of a query.
+ */
 static int
 run_order(const struct cli_call *call, struct pr_error *err)
 {

@@ -7,35 +7,37 @@
 #include "proto/base/units.h"
 
 /*
- * How long a rack keeps what it records, and what that takes. A pure core. What StreamFS and the segments
- * add was measured, and a test holds a volume that was filled against it.
+ * Computes how long a rack keeps what it records, and how many disks that takes. No I/O.
+ * The overhead of StreamFS and segments was measured; a test compares it with a full
+ * volume.
  */
-/* A packet of n bytes takes so many in a segment: a head, and padding to 8. */
+/* Bytes that a packet takes in a segment besides its own: a header, and padding to 8. */
 #define SIZING_PACKET_HEAD 24
 #define SIZING_PACKET_PADDING 3.5
 
 /*
- * Of a volume, so much is packets when it has been overwritten once: segments leave the ends of blocks
- * free, the frontier runs ahead, every 256th block is a map. Measured with packrack import: 1 GiB holds
- * 94.9 % at 450 bytes a packet and 94.1 % at 1514 bytes; 256 MiB holds 92.5 %. Larger ones hold more.
+ * Share of a volume that is packets once it has wrapped: segments leave the ends of blocks
+ * free, the frontier runs ahead, and every 256th block is a map. Measured with packrack
+ * import: 1 GiB holds 94.9 % at 450 bytes a packet and 94.1 % at 1514 bytes; 256 MiB holds
+ * 92.5 %. Larger volumes hold more.
  */
 #define SIZING_USABLE 0.94
 
 struct sizing {
 	double link_bytes; /* a second, of all links together, as on the wire without preambles */
 	double packet_bytes, snaplen;
-	double nodes, disks, disk_bytes; /* disks: of a node; each of so many bytes */
+	double nodes, disks, disk_bytes; /* disks in each node; bytes of a disk */
 	double copies;
 	double index_percent;
 };
 
-/* What the rack takes at a share of that rate. */
+/* The results for a share of the given rate. */
 struct sizing_row {
 	double link_bytes, packets; /* a second, of all links */
 	double stored; /* bytes a second, on all disks together */
-	double of_node, of_disk; /* what one has to write */
+	double of_node, of_disk; /* bytes a second that one node, one disk must write */
 	double disks; /* in each node */
-	double kept; /* seconds from the newest packet back to the oldest, when the disks are full */
+	double kept; /* retention in seconds, when the disks are full */
 };
 
 #define DAY 86400.0
@@ -68,7 +70,7 @@ static const struct pr_option options[] = {
 		.def = "1TB"),
 	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2, "number of copies of each packet",
 		.def = "1"),
-	/* of full packets: the most that the index is made to take; often 0.3 % */
+	/* most that the index takes with full-size packets; often it is 0.3 % */
 	PR_OPT_STRING(index, "index-percent", 0, "PERCENT",
 		"size of the index, in percent of the packets' bytes", .def = "0.5",
 		.aliases = {"index"}),
@@ -119,7 +121,7 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 
 static const double shares[] = {0.25, 0.5, 1, 2, 4};
 
-/* keep: the disks in each node are as many as keep packets for so many ns; 0: those of s. */
+/* keep: retention in ns that sets the number of disks in each node; 0: the number in s. */
 static struct sizing_row
 at_share(const struct sizing *s, double share, int64_t keep)
 {

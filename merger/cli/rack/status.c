@@ -48,7 +48,7 @@ sum_link(struct status_sums *s, const Packrack__DispatcherLink *l)
 			s->kernel += number;
 		else
 			s->dispatcher += number;
-		/* those dropped late have a number already */
+		/* packets dropped late have a seq already */
 		if (!strcmp(name, "dropped_no_node") || !strcmp(name, "dropped_send"))
 			late += number;
 		else
@@ -239,7 +239,10 @@ show(const struct status_args *a, const Packrack__Status *m, const Packrack__Sta
 
 /* ---- asking ---- */
 
-/* One of the two: NULL when it is not there; *silent when it should be. */
+/*
+ * Gets the status of the merger or the dispatcher. NULL: no answer; then *silent is set if
+ * there should be one.
+ */
 static Packrack__Envelope *
 ask(const struct status_args *a, char *endpoint, const struct cli_server *server,
 	bool *silent)

@@ -9,7 +9,7 @@
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 
-/* The rack's status for people; either may be NULL. */
+/* Prints the rack's status for people. merger or dispatcher may be NULL. */
 void status_text(
 	FILE *to, const Packrack__Status *merger, const Packrack__Status *dispatcher);
 
@@ -19,7 +19,10 @@ bool status_takes_nothing(const char *state);
 /* True if a node is unreachable or stores nothing, or a packet was lost anywhere. */
 bool status_is_degraded(const Packrack__Status *merger, const Packrack__Status *dispatcher);
 
-/* Where packets went, over the whole rack; either may be NULL. */
+/*
+ * Counts of packets by where they went, over the whole rack. merger or dispatcher may be
+ * NULL.
+ */
 struct status_sums {
 	uint64_t captured, delivered, kernel, dispatcher, node, missing;
 };
@@ -30,12 +33,16 @@ struct status_sums status_sum(
 uint64_t status_value(Packrack__Value *const *values, size_t count, const char *name);
 
 /*
- * The state of a rack as one line and one exit status, as Nagios' plugins give them: what is wrong, then
- * figures with their thresholds. A pure core: the asking is done before, the time is in the statuses.
+ * The state of a rack as one line and an exit status, in the form of Nagios plugins: first
+ * what is wrong, then values with their thresholds. No I/O: the caller has got the
+ * statuses, which contain the time.
  */
 enum check_status { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN };
 
-/* As Nagios has it: above a limit is wrong; of times, below it, and 0 is no limit. */
+/*
+ * Limits as in Nagios: a value above a limit is wrong. For times, a value below it is
+ * wrong, and 0 means no limit.
+ */
 struct check_limit {
 	double warning, critical;
 };
@@ -47,26 +54,30 @@ struct check_limits {
 };
 
 /*
- * "WARNING,CRITICAL" or "WARNING", as --loss, --max-unreachable, --full-within or --retention takes it: what is
- * not said stays, NULL says nothing. -1: err, naming the option.
+ * Parses "WARNING,CRITICAL" or "WARNING", as --loss, --max-unreachable, --full-within or
+ * --retention takes it. Values not given are unchanged; NULL changes nothing. -1: err names
+ * the option.
  */
 int check_limit_parse(struct check_limit *limit, const char *option, const char *text,
 	struct pr_error *err);
 
-/* What was counted at the last check, so that an old loss is not reported for ever. */
+/* The counts of the last check, so that an old loss is not reported forever. */
 struct check_counts {
 	uint64_t epoch, captured, lost;
 };
 
-/* 0; 1: there is no such file yet; -1: it cannot be read, or is none of ours. */
+/*
+ * 0: loaded; 1: no such file yet; -1: it cannot be read, or is not a file of this command.
+ */
 int check_counts_load(const char *path, struct check_counts *out, struct pr_error *err);
 int check_counts_store(
 	const char *path, const struct check_counts *counts, struct pr_error *err);
 void check_counts_take(struct check_counts *out, const Packrack__Status *dispatcher);
 
 /*
- * Prints the line. silent: who should have answered and did not, or NULL. merger and dispatcher: NULL
- * when there is none. before: NULL: losses count since the dispatcher's start.
+ * Prints the line. silent: the program that should have answered and did not, or NULL.
+ * merger, dispatcher: NULL if there is none. before NULL: losses are counted since the
+ * dispatcher's start.
  */
 enum check_status status_check(FILE *to, const struct check_limits *limits,
 	const Packrack__Status *merger, const Packrack__Status *dispatcher,

@@ -120,7 +120,7 @@ check_counts_store(const char *path, const struct check_counts *c, struct pr_err
 
 #define UNDEFINED (-1)
 
-/* What is wrong, gathered; the worst decides. */
+/* The list of what is wrong; the worst item gives the status. */
 struct verdict {
 	enum check_status status;
 	char text[400];
@@ -205,7 +205,9 @@ add_node(struct nodes *n, const char *name, bool silent)
 	snprintf(n->names + len, sizeof n->names - len, "%s%s", len ? ", " : "", name);
 }
 
-/* A node is known to the dispatcher by its logger, to the merger by its indexer: both must be there. */
+/*
+ * The dispatcher knows a node by its logger, the merger by its indexer: both must be there.
+ */
 static void
 check_nodes(struct verdict *v, struct check_limit limit, struct nodes *n,
 	const Packrack__Status *m, const Packrack__Status *d)

@@ -75,7 +75,7 @@ side_next(struct side *s, struct pr_error *err)
 	return 0;
 }
 
-/* NULL: they are the same. */
+/* Names the first difference of two packets; NULL: none. */
 static const char *
 difference(
 	const struct compare_args *a, const struct pr_packet *x, const struct pr_packet *y)
@@ -94,7 +94,7 @@ difference(
 	return NULL;
 }
 
-/* All of both is read, for the hashes. */
+/* Compares two traces. Reads both to their ends, for the hashes. */
 static int
 compare(struct comparison *c, struct pr_error *err)
 {

@@ -6,7 +6,7 @@
 
 #include "proto/base/error.h"
 
-/* When each packet of a replay is due. A pure core: takes times, knows no clock. ns. */
+/* Computes when each packet of a replay is due. No I/O; times are arguments, in ns. */
 enum pace_kind {
 	PACE_RECORDED, /* as the packets came, times scale */
 	PACE_PPS,
@@ -20,13 +20,17 @@ struct pace {
 	double rate; /* PPS, BPS */
 	/* as it goes on */
 	uint64_t packets, bytes;
-	int64_t first, latest; /* packet times; a stamp that steps back holds nothing up */
+	/* packet times; latest: running maximum, so a time that goes back delays nothing */
+	int64_t first, latest;
 };
 
 /* "recorded", "x2", "x0.5", "5kpps", "100Mbit" (or Mbps), "max". */
 int pace_parse(const char *text, struct pace *out, struct pr_error *err);
 
-/* ns after the first packet's; PACE_MAX: 0. Call once for each packet, in order. */
+/*
+ * When the packet is due, in ns after the first one; PACE_MAX: 0. Call once for each
+ * packet, in order.
+ */
 int64_t pace_due(struct pace *p, int64_t time, uint32_t bytes);
 
 #endif

@@ -29,7 +29,7 @@ struct data_args {
 		.since = PR_TIME_MIN, .until = PR_TIME_MAX                                 \
 	}
 
-/* Do the options go together? -1: bad usage. */
+/* Checks that the options can be combined. -1: bad usage. */
 int data_check(const struct data_args *a, struct pr_error *err);
 
 /* What nodes, or volumes, hold. */
@@ -45,7 +45,10 @@ struct data_inventory {
 	size_t volume_count;
 };
 
-/* Of those that args name; none named: of all nodes that the merger knows. Free in any case. */
+/*
+ * Gets the contents of the nodes or volumes in args; without a name, of all nodes that the
+ * merger knows. Free it in any case.
+ */
 int data_inventory_get(
 	struct data_inventory *inv, const struct data_args *a, struct pr_error *err);
 void data_inventory_free(struct data_inventory *inv);
@@ -54,14 +57,17 @@ void data_inventory_free(struct data_inventory *inv);
 struct data_deletion {
 	const struct data_args *args;
 	const char *name; /* of the node, or the volume's path */
-	struct prl_delete_order
-		order; /* until, and what a move sets; the rest is set by the call */
+	/* The caller sets until, and the fields of a move; the call sets the rest. */
+	struct prl_delete_order order;
 	struct prl_deleted sum;
 	struct progress progress;
 };
 int data_delete_run(struct data_deletion *d, struct pr_error *err);
 
-/* For all packets of a time range on one node, or in one volume; borrows. */
+/*
+ * A query for all packets of a time range on one node, or in one volume; borrows its
+ * arguments.
+ */
 struct query_args data_question(const struct data_args *a, const char *const *name,
 	bool volume, int64_t since, int64_t until);
 /*
