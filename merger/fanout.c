@@ -531,7 +531,8 @@ send_end(struct prm_fanout *f, bool cancelled)
 	 * a client ends a query that follows by Cancel: it is cancelled only if somebody
 	 * else did it
 	 */
-	end->cancelled = cancelled && (!f->follow.on || f->broken_off);
+	f->state.cancelled = cancelled && (!f->follow.on || f->broken_off);
+	end->cancelled = f->state.cancelled;
 	end->limit_reached = f->limited;
 	f->state.done = true;
 	if (all && packrack__end__get_packed_size(end) + 32 > PR_RPC_MESSAGE_MAX) {

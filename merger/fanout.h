@@ -25,7 +25,7 @@ struct prm_fanout;
 #define PRM_FANOUT_STRETCHES_MAX (32 * 1024 * 1024)
 
 struct prm_fanout_state {
-	bool done;
+	bool done, cancelled;
 	/*
 	 * done, but this client got no End or Failure, as its queue is full or it is gone;
 	 * and its id for the query

@@ -56,7 +56,8 @@ struct waiting {
 #define WAITING_NS (60 * PR_NS_PER_S) /* a step of a command takes a fraction of a second */
 
 struct figures {
-	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
+	uint64_t queries_total, queries_refused, queries_cancelled;
+	uint64_t packets_merged, messages_unasked;
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
 	/* filled when the status is asked for */
 	struct prm_pcap_over_ip_figures live;
@@ -132,6 +133,7 @@ queries_reap(struct prm_merger *m)
 
 		if (!state->done)
 			continue;
+		m->figures.queries_cancelled += state->cancelled;
 		m->figures.packets_merged += state->matched;
 		m->figures.nodes_asked += state->asked;
 		m->figures.nodes_left_out += state->left_out;
@@ -557,6 +559,8 @@ static const struct pr_counter_row rows[] = {
 		"Queries that the merger is at."),
 	PR_COUNTER_OF(queries_refused, "queries_refused",
 		"Queries refused because as many were running as may."),
+	PR_COUNTER_OF(queries_cancelled, "queries_cancelled",
+		"Queries that a user has cancelled before their end."),
 	PR_COUNTER_OF(packets_merged, "merged_packets",
 		"Packets that matched, over all queries that have ended."),
 	PR_COUNTER_OF(messages_unasked, "unasked_messages",

@@ -182,6 +182,27 @@ stalled(struct lab *lab)
 	return lab->batches == 1;
 }
 
+/* Until the page of metrics has the line. */
+static void
+poll_metric(struct lab *lab, const char *line)
+{
+	int64_t deadline = pr_now_mono() + 10 * PR_NS_PER_S;
+	bool found = false;
+
+	while (!found && pr_now_mono() < deadline) {
+		struct pr_metrics_page *page = pr_metrics_page_create();
+		char *text;
+
+		prm_merger_scrape(lab->merger, page);
+		text = pr_metrics_page_text(page, &(size_t){0});
+		found = strstr(text, line);
+		free(text);
+		pr_metrics_page_destroy(&page);
+		event_base_loop(pr_loop_base(lab->loop), EVLOOP_NONBLOCK);
+	}
+	ck_assert_msg(found, "no %s", line);
+}
+
 static bool
 nodes_cancelled(struct lab *lab)
 {
@@ -205,6 +226,7 @@ START_TEST(test_slow_client_cancels)
 	send_env(lab->client, &env, 77);
 	run_until(lab, nodes_cancelled);
 	ck_assert(lab->was_cancelled);
+	poll_metric(lab, "packrack_merger_queries_cancelled_total 1\n");
 	lab_down(lab);
 }
 END_TEST
