@@ -371,10 +371,8 @@ make_hello(struct daemon *d)
 		facts.behind = figures.behind;
 	}
 	hello = pri_hello_create(d->volume, &facts, NULL);
-	if (hello) {
-		hello->status.queries = pri_serve_queries(d->serve);
-		hello->status.queries_running = pri_serve_running(d->serve);
-	}
+	if (hello)
+		pri_serve_status(d->serve, &hello->status);
 	return hello;
 }
 

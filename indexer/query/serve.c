@@ -392,18 +392,12 @@ pri_serve_destroy(struct pri_serve **serve)
 	*serve = NULL;
 }
 
-uint64_t
-pri_serve_queries(const struct pri_serve *s)
+void
+pri_serve_status(const struct pri_serve *s, Packrack__NodeStatus *status)
 {
-	return s->queries;
-}
-
-size_t
-pri_serve_running(const struct pri_serve *s)
-{
-	size_t count = 0;
-
+	status->queries = s->queries;
 	for (const struct job *job = s->jobs; job; job = job->next)
-		count += job->started && !job->done;
-	return count;
+		if (!job->done)
+			(*(job->started ? &status->queries_running
+					: &status->queries_waiting))++;
 }

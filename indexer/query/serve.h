@@ -44,7 +44,7 @@ void pri_serve_drop(struct pri_serve *serve, struct pr_rpc *rpc);
  */
 void pri_serve_tick(void *arg);
 
-uint64_t pri_serve_queries(const struct pri_serve *serve); /* so far */
-size_t pri_serve_running(const struct pri_serve *serve);
+/* Adds the counts of queries to a new status. */
+void pri_serve_status(const struct pri_serve *serve, Packrack__NodeStatus *status);
 
 #endif

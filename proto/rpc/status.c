@@ -149,6 +149,8 @@ static const struct pr_counter_row node_rows[] = {
 		"Queries that the indexer of the node was asked."),
 	PR_GAUGE_AS(queries_running, "running_query_count", "queries_running",
 		"Queries that the indexer of the node is at."),
+	PR_GAUGE_OF(queries_waiting, "queries_waiting",
+		"Queries that wait for their turn at the indexer of the node."),
 	PR_GAUGE_AS(indexed_lag_bytes, "indexed_lag_bytes", "lag_bytes",
 		"Estimated bytes of stored packets that are not yet indexed."),
 };

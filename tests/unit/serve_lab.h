@@ -170,6 +170,15 @@ settle(void)
 		turn(10 * PR_NS_PER_MS);
 }
 
+static inline Packrack__NodeStatus
+served(void)
+{
+	Packrack__NodeStatus status = PACKRACK__NODE_STATUS__INIT;
+
+	pri_serve_status(serve, &status);
+	return status;
+}
+
 static inline int
 try_hello(void)
 {

@@ -26,7 +26,7 @@ START_TEST(gives_all_for_credit)
 	ck_assert_uint_eq(heard.held, PACKETS);
 	ck_assert_int_eq(heard.frontier, PR_TIME_MAX);
 	ck_assert(!heard.cancelled);
-	ck_assert_uint_eq(pri_serve_running(serve), 0);
+	ck_assert_uint_eq(served().queries_running, 0);
 }
 END_TEST
 
@@ -47,7 +47,7 @@ START_TEST(cancelled_at_once)
 	give_credit(1, 100); /* nobody's */
 	settle();
 	ck_assert_uint_eq(heard.batches, 3);
-	ck_assert_uint_eq(pri_serve_running(serve), 0);
+	ck_assert_uint_eq(served().queries_running, 0);
 }
 END_TEST
 
@@ -70,7 +70,7 @@ START_TEST(many_share)
 	}
 	wait_for(&heard.ends, 6);
 	ck_assert_uint_eq(heard.failures, 0);
-	ck_assert_uint_eq(pri_serve_queries(serve), 6);
+	ck_assert_uint_eq(served().queries, 6);
 }
 END_TEST
 
@@ -83,6 +83,8 @@ START_TEST(stalled_ones_make_room)
 	give_credit(3, 10000);
 	settle();
 	ck_assert_uint_eq(heard.ends, 0);
+	ck_assert_uint_eq(served().queries_running, 2);
+	ck_assert_uint_eq(served().queries_waiting, 1);
 	for (int64_t end_at = pr_now_mono() + 6 * PR_NS_PER_S;
 		!heard.ends && pr_now_mono() < end_at;) {
 		settle();
@@ -131,10 +133,10 @@ START_TEST(dropped_with_the_connection)
 	ask(1, "", 0);
 	give_credit(1, 2);
 	wait_for(&heard.batches, 2);
-	ck_assert_uint_eq(pri_serve_running(serve), 1);
+	ck_assert_uint_eq(served().queries_running, 1);
 	pr_rpc_destroy(&merger);
 	wait_for(&heard.lost, 1);
-	ck_assert_uint_eq(pri_serve_running(serve), 0);
+	ck_assert_uint_eq(served().queries_running, 0);
 	merger = pr_rpc_listen(loop, endpoint, NULL, on_merger, NULL, &err);
 	ck_assert_ptr_nonnull(merger);
 	/*
@@ -224,7 +226,7 @@ START_TEST(full_queue_waits)
 	}
 	settle();
 	settle();
-	ck_assert_uint_ge(pri_serve_running(serve), 1); /* it waits for room */
+	ck_assert_uint_ge(served().queries_running, 1); /* it waits for room */
 	while (heard.ends < FULL_QUERIES && pr_now_mono() < deadline)
 		if (!raw_receive(socket))
 			turn(PR_NS_PER_MS);
