@@ -148,14 +148,16 @@ keyless() {
 	"$RACK" exec log2 "$BUILD/packrack-logger" --config /dev/null --key-dir none --rack eth0 --name log2 \
 		--volume "$LAB_DIR/other.vol" 2> "$LAB_DIR/keyless.log" &
 	pid=$!
-	more() { (($(bad_tags) > before + 1)); }
-	poll_until 8 more
+	refused() { # and the logger that was killed has been silent for long enough
+		head_of "$PACKRACK" node list > "$LAB_DIR/nodes"
+		(($(bad_tags) > before + 1)) && ! grep -q '^[0-9].* log2 .* active' "$LAB_DIR/nodes"
+	}
+	poll_until 8 refused
 	rc=$?
-	head_of "$PACKRACK" node list > "$LAB_DIR/nodes"
 	cat "$LAB_DIR/nodes" "$LAB_DIR/keyless.log"
 	kill "$pid"
 	wait "$pid" 2> /dev/null
-	((rc == 0)) && ! grep -q '^[0-9].* log2 .* active' "$LAB_DIR/nodes" && grep -q "no keys" "$LAB_DIR/keyless.log"
+	((rc == 0)) && grep -q "no keys" "$LAB_DIR/keyless.log"
 }
 run_step "a logger without the frame key is not admitted" keyless
 run_step "with it, it is" "$RACK" restart log2
