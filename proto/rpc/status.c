@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
 
@@ -14,6 +15,7 @@ pr_status_of(const char *program)
 	status.program = (char *)program;
 	status.version = (char *)PACKRACK_VERSION;
 	status.time = pr_now_real();
+	status.pid = (uint32_t)getpid();
 	return status;
 }
 
