@@ -174,7 +174,7 @@ static const struct pr_counter_row append_rows[] = {
 	PR_COUNTER_OF(segments_stored, "stored_segments",
 		"Batches of packets given to the volume."),
 	PR_COUNTER_OF(strays_stored, "stored_strays",
-		"Frames without a log that were stored among the strays."),
+		"Frames without a timestamp log, stored as strays."),
 	PR_METRIC(lost_write, "lost_write", PR_COUNTER, "lost_packets_total", PR_ONE,
 		"place=\"volume\",reason=\"write_failed\"",
 		"Packets lost after they were received, by place and reason."),

@@ -145,12 +145,12 @@ static const struct pr_counter_row node_rows[] = {
 		"Time of the newest packet in the volume of the node, seconds since 1970."),
 	PR_GAUGE_OF(volume_bytes, "volume_size_bytes", "Size of the volume of the node."),
 	PR_GAUGE_OF(volume_used, "volume_used_bytes",
-		"What of the volume of the node has been written; when all is, the oldest "
-		"is overwritten."),
+		"Bytes of the volume of the node that have been written; a full volume "
+		"overwrites its oldest packets."),
 	PR_COUNTER_AS(queries, "queries_total", "queries_total",
-		"Queries that the indexer of the node was asked."),
+		"Queries that the indexer of the node has received."),
 	PR_GAUGE_AS(queries_running, "running_query_count", "queries_running",
-		"Queries that the indexer of the node is at."),
+		"Queries that the indexer of the node is answering."),
 	PR_GAUGE_OF(queries_waiting, "queries_waiting",
 		"Queries that wait for their turn at the indexer of the node."),
 	PR_GAUGE_AS(indexed_lag_bytes, "indexed_lag_bytes", "lag_bytes",
@@ -162,16 +162,16 @@ static const struct pr_counter_row merger_rows[] = {
 		"1 when the indexer of the node was heard within 6 seconds, else 0."),
 	PR_METRIC(last_seen, "last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS,
 		NULL, "When the indexer of the node was last heard, seconds since 1970."),
-	PR_GAUGE_OF(summaries, "summaries", "Summaries that the node has told of."),
+	PR_GAUGE_OF(summaries, "summaries", "Summaries that the node has announced."),
 	PR_GAUGE_OF(summaries_here, "summaries_here",
 		"Summaries of the node that the merger holds."),
 	PR_COUNTER_AS(summary_bytes, "summary_bytes", "summaries_bytes_total",
-		"Bytes that the node sent to tell of summaries, and for them."),
+		"Bytes that the node sent for summaries and their announcements."),
 	PR_GAUGE_AS(segments_unsummarized, "segments_unsummarized", "unsummarized_segments",
 		"Lower bound of the node's segments that no summary covers yet."),
 	PR_METRIC(summaries_told_time, "summaries_told_time", PR_GAUGE,
 		"summaries_told_timestamp_seconds", PR_NS, NULL,
-		"When the node last told of its summaries, seconds since 1970."),
+		"When the node last announced its summaries, seconds since 1970."),
 };
 
 void

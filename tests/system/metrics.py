@@ -159,7 +159,7 @@ def differences(name, entry, what):
 # ---- status ----
 
 # Of status, what is no figure of its own: names, identities, and what a metric has as labels.
-IDENTITIES = {"version", "time", "epoch", "state", "name", "node", "number", "mac", "link", "mode", "trouble"}
+IDENTITIES = {"version", "pid", "time", "epoch", "state", "name", "node", "number", "mac", "link", "mode", "trouble"}
 
 
 def figures(status, written):
