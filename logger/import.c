@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "logger/volume_writer.h"
-#include "logger/sequencer.h"
+#include "logger/direct_link.h"
 #include "proto/base/clock.h"
 #include "proto/port/trace.h"
 #include "proto/wire/frame.h"
@@ -22,7 +22,7 @@ struct import {
 	struct pr_trace *trace;
 	const char *path;
 	struct prl_volume_writer *append;
-	struct prl_sequencer monitor;
+	struct prl_direct_link monitor;
 	prl_import_progress progress;
 	void *arg;
 	const struct prl_import_options *options;
@@ -50,7 +50,7 @@ tick(struct import *im)
 	im->ticked = now;
 	if (now - im->said >= SAY_NS) {
 		im->said = now;
-		prl_sequencer_say(&im->monitor, false);
+		prl_direct_link_say(&im->monitor, false);
 	}
 	prl_writer_tick(im->append, now);
 	im->stats->offset = im->stats->size ? pr_trace_info(im->trace)->bytes : 0;
@@ -93,13 +93,13 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	if (!name)
 		name = slash ? slash + 1 : im->path;
 	if (link < 0)
-		link = prl_sequencer_link_number(sfs, name, err);
+		link = prl_direct_link_link_number(sfs, name, err);
 	if (link < 0)
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
 	stats->snaplen = info->snaplen ? info->snaplen : 262144;
-	prl_sequencer_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
+	prl_direct_link_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
 	return 0;
 }
@@ -132,7 +132,7 @@ read_all(struct import *im, struct pr_error *err)
 
 	while (!im->stopped &&
 		(got = pr_trace_next(im->trace, &p, &own)) == PR_SOURCE_PACKET) {
-		prl_sequencer_packet(&im->monitor, p.time, p.data, p.caplen, p.len);
+		prl_direct_link_packet(&im->monitor, p.time, p.data, p.caplen, p.len);
 		if (stats->packets++ == 0 || p.time < stats->first_time)
 			stats->first_time = p.time;
 		if (stats->packets == 1 || p.time > stats->last_time)
@@ -155,7 +155,7 @@ end(struct import *im, int result, struct pr_error *err)
 {
 	struct pr_error own = {0};
 
-	prl_sequencer_say(&im->monitor, true);
+	prl_direct_link_say(&im->monitor, true);
 	if (prl_writer_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
 	/* then writes the index of these packets, and makes it durable, too */

@@ -3,7 +3,7 @@
 
 #include "logger/record_loop.h"
 #include "logger/logger.h"
-#include "logger/sequencer.h"
+#include "logger/direct_link.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/port/netdev.h"
@@ -13,7 +13,7 @@
 struct tap {
 	struct prl_capture *capture;
 	struct prl_volume_writer *append;
-	struct prl_sequencer monitor;
+	struct prl_direct_link monitor;
 	int64_t said;
 };
 
@@ -22,7 +22,7 @@ on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_
 {
 	struct tap *t = arg;
 
-	prl_sequencer_packet(&t->monitor, time, data, caplen, len);
+	prl_direct_link_packet(&t->monitor, time, data, caplen, len);
 }
 
 static void
@@ -31,7 +31,7 @@ on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
 	struct tap *t = arg;
 
 	(void)now;
-	prl_sequencer_packet(&t->monitor, rec->time, rec->data, rec->caplen, rec->len);
+	prl_direct_link_packet(&t->monitor, rec->time, rec->data, rec->caplen, rec->len);
 }
 
 static void
@@ -41,7 +41,7 @@ say(struct tap *t, bool ended)
 
 	t->monitor.mark.link.dropped_kernel = pr_counter_get(&c->kernel_drops);
 	t->monitor.mark.link.dropped_interface = pr_counter_get(&c->interface_drops);
-	prl_sequencer_say(&t->monitor, ended);
+	prl_direct_link_say(&t->monitor, ended);
 }
 
 static void
@@ -91,7 +91,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	int link = (int)o->link;
 
 	if (link == PRL_LINK_BY_NAME)
-		link = prl_sequencer_link_number(sfs, o->tap, err);
+		link = prl_direct_link_link_number(sfs, o->tap, err);
 	if (link < 0)
 		return -1;
 	t->capture = prl_capture_open(&capture, err);
@@ -100,7 +100,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	t->append = prl_writer_create(sfs, &append, err);
 	if (!t->append)
 		return -1;
-	prl_sequencer_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
+	prl_direct_link_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
 		(uint16_t)link, o->tap, pr_capture_linktype(prl_capture_port(t->capture)),
 		pr_capture_snaplen(prl_capture_port(t->capture)));
 	/* the pseudo-device "any" has no speed */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace files. Covers logger/import.c logger/sequencer.c
+ * Trace files. Covers logger/import.c logger/direct_link.c
  * Options -max_len=4096
  *
  * The input is a pcap or pcapng file. What libpcap reads of it up to its first fault is in the volume

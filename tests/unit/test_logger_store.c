@@ -7,7 +7,7 @@
 
 #include "logger/volume_writer.h"
 #include "logger/import.h"
-#include "logger/sequencer.h"
+#include "logger/direct_link.h"
 #include "logger/node.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
@@ -202,7 +202,7 @@ START_TEST(test_append)
 	struct sfs *sfs = volume_make();
 	struct prl_writer_options options = {0};
 	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
-	struct prl_sequencer m;
+	struct prl_direct_link m;
 	struct pr_ledger_entry loss = {.type = PR_LEDGER_LOSS,
 		.u.loss = {.epoch = 9,
 			.link = 3,
@@ -214,11 +214,11 @@ START_TEST(test_append)
 	struct seen seen;
 
 	memset(data, 7, sizeof(data));
-	prl_sequencer_begin(&m, a, 9, 3, "eth7", 1, 65535);
+	prl_direct_link_begin(&m, a, 9, 3, "eth7", 1, 65535);
 	for (unsigned i = 0; i < 1000; i++)
-		prl_sequencer_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
+		prl_direct_link_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
 	prl_writer_tell(a, &loss);
-	prl_sequencer_say(&m, true);
+	prl_direct_link_say(&m, true);
 	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	ck_assert_uint_eq(pr_counter_get(&prl_writer_counters(a)->packets_durable), 1000);
 	prl_writer_destroy(&a);
@@ -232,8 +232,8 @@ START_TEST(test_append)
 	ck_assert_str_eq(seen.link.name, "eth7");
 	ck_assert(seen.mark.link.ended);
 	ck_assert_uint_eq(seen.mark.link.last_seq, 1000);
-	ck_assert_int_eq(prl_sequencer_link_number(sfs, "eth7", NULL), 3);
-	ck_assert_int_eq(prl_sequencer_link_number(sfs, "eth8", NULL), 4);
+	ck_assert_int_eq(prl_direct_link_link_number(sfs, "eth7", NULL), 3);
+	ck_assert_int_eq(prl_direct_link_link_number(sfs, "eth8", NULL), 4);
 	volume_end(sfs);
 }
 END_TEST
@@ -245,13 +245,13 @@ START_TEST(test_append_too_long)
 	struct prl_writer_options options = {0};
 	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
 	uint8_t *data = calloc(1, 70000);
-	struct prl_sequencer m;
+	struct prl_direct_link m;
 	struct seen seen;
 
-	prl_sequencer_begin(&m, a, 9, 0, "big", 1, 262144);
-	prl_sequencer_packet(&m, 1, data, 100, 100);
-	prl_sequencer_packet(&m, 2, data, 70000, 70000);
-	prl_sequencer_packet(&m, 3, data, 100, 100);
+	prl_direct_link_begin(&m, a, 9, 0, "big", 1, 262144);
+	prl_direct_link_packet(&m, 1, data, 100, 100);
+	prl_direct_link_packet(&m, 2, data, 70000, 70000);
+	prl_direct_link_packet(&m, 3, data, 100, 100);
 	ck_assert_uint_eq(m.refused, 1);
 	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	prl_writer_destroy(&a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_SEQUENCER_H
-#define PRL_LOGGER_SEQUENCER_H
+#ifndef PRL_LOGGER_DIRECT_LINK_H
+#define PRL_LOGGER_DIRECT_LINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
  * A link that the logger records by itself, a tap or a trace file: gives packets their seqs
  * and order times, and writes the ledger, as a dispatcher would. One thread.
  */
-struct prl_sequencer {
+struct prl_direct_link {
 	struct prl_volume_writer *append;
 	/* last_seq and so on; the caller sets the drops. */
 	struct pr_ledger_mark mark;
@@ -20,21 +20,21 @@ struct prl_sequencer {
 };
 
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
-void prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
+void prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *append,
 	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen);
 /* Gives the packet its seq and order time, and stores it. */
-void prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
+void prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
 /*
  * Writes a MARK to the ledger: all packets captured so far are accounted for. ended: no
  * more will come.
  */
-void prl_sequencer_say(struct prl_sequencer *m, bool ended);
+void prl_direct_link_say(struct prl_direct_link *m, bool ended);
 
 /*
  * Number of the link of this name: as in the volume's ledger, else the next one that is free there.
  * -1: the ledger cannot be read, or all are taken.
  */
-int prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
+int prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/sequencer.h"
+#include "logger/direct_link.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "proto/wire/frame.h"
 
 void
-prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
+prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *append,
 	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
@@ -18,7 +18,7 @@ prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
 			.snaplen = snaplen}};
 
 	snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", name);
-	*m = (struct prl_sequencer){.append = append};
+	*m = (struct prl_direct_link){.append = append};
 	m->mark.epoch = epoch;
 	m->mark.link = (struct pr_mark_link){.link = link,
 		.linktype = (uint16_t)linktype,
@@ -26,11 +26,11 @@ prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
 		.last_otime = PR_TIME_MIN};
 	memcpy(m->mark.link.name, e.u.link.name, sizeof(e.u.link.name));
 	prl_writer_keep(append, &e);
-	prl_sequencer_say(m, false);
+	prl_direct_link_say(m, false);
 }
 
 void
-prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
+prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len)
 {
 	struct pr_mark_link *link = &m->mark.link;
@@ -52,7 +52,7 @@ prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
 }
 
 void
-prl_sequencer_say(struct prl_sequencer *m, bool ended)
+prl_direct_link_say(struct prl_direct_link *m, bool ended)
 {
 	struct pr_ledger_mark mark = m->mark;
 
@@ -65,7 +65,7 @@ prl_sequencer_say(struct prl_sequencer *m, bool ended)
 }
 
 int
-prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
+prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
 {
 	int stream = sfs_stream_find(sfs, "ledger"), found = -1, highest = -1, result;
 	char cut[PR_NAME_MAX + 1];
