@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Key directories, and the bundles that a rack's head gives to its members.
- * Covers proto/rpc/enrolled.c proto/rpc/enrol.c proto/rpc/keys.c proto/wire/rack_key.c proto/rpc/roles.c
+ * Covers proto/rpc/keys.c proto/rpc/admission.c proto/wire/rack_key.c
  * Options -max_len=2048
  *
  * The files secret, public, enrolled and rack, with a NUL between them.
