@@ -23,8 +23,8 @@
  */
 #define PASS_MAX 16
 
-/* One node's part. */
-struct leg {
+/* The query at one node. */
+struct node_query {
 	struct prm_peer_ref address;
 	uint64_t id;
 	struct prm_remote *remote; /* NULL: it was not asked */
@@ -50,8 +50,8 @@ struct prm_fanout {
 	struct prm_fanout_state state;
 	struct prm_fanout_options options;
 	Packrack__Query *query; /* our own copy */
-	struct leg *legs;
-	size_t leg_count;
+	struct node_query *nodes;
+	size_t node_count;
 	struct prm_completeness *completeness;
 	struct pr_source *merge;
 	struct pr_segment_builder builder;
@@ -85,23 +85,23 @@ struct prm_fanout {
 };
 
 static void
-leg_cancel(struct leg *leg)
+node_cancel(struct node_query *node)
 {
 	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
 
-	leg->remote->ended = true;
-	prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
+	node->remote->ended = true;
+	prm_send(&node->address, node->id, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
 }
 
 static void
 cancel_nodes(struct prm_fanout *f)
 {
-	for (size_t i = 0; i < f->leg_count; i++) {
-		struct leg *leg = &f->legs[i];
+	for (size_t i = 0; i < f->node_count; i++) {
+		struct node_query *node = &f->nodes[i];
 
-		if (leg->remote && !leg->remote->ended)
-			leg_cancel(leg);
-		leg->settled = true;
+		if (node->remote && !node->remote->ended)
+			node_cancel(node);
+		node->settled = true;
 	}
 }
 
@@ -135,62 +135,63 @@ send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body
 
 /* Tells a client that merges that no more batches of this node come. */
 static void
-send_source_end(struct prm_fanout *f, const struct leg *leg)
+send_source_end(struct prm_fanout *f, const struct node_query *node)
 {
 	Packrack__End end = PACKRACK__END__INIT;
 
 	if (passes(f))
-		send_client(f, leg->id, PACKRACK__ENVELOPE__BODY_END, &end);
+		send_client(f, node->id, PACKRACK__ENVELOPE__BODY_END, &end);
 }
 
 /* The node is left out from here on, and the completeness says why. */
 static void
-drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
+drop_node(struct prm_fanout *f, struct node_query *node, const char *why)
 {
-	if (leg->settled)
+	if (node->settled)
 		return;
-	leg->settled = true;
-	prm_completeness_failed(f->completeness, leg->index, why);
-	if (!leg->remote)
+	node->settled = true;
+	prm_completeness_failed(f->completeness, node->index, why);
+	if (!node->remote)
 		return;
-	leg_cancel(leg); /* what it gave and told before is good, and counts */
-	send_source_end(f, leg);
+	node_cancel(node); /* what it gave and told before is good, and counts */
+	send_source_end(f, node);
 }
 
 /* ---- asking nodes ---- */
 
 static int
-leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *node,
+node_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *info,
 	const Packrack__Query *query, struct prm_route *route, struct pr_error *err)
 {
-	struct leg *leg = &f->legs[f->leg_count];
+	struct node_query *node = &f->nodes[f->node_count];
 	char why[PRM_ROUTE_WHY_MAX] = "";
 
-	*leg = (struct leg){.index = prm_completeness_node(f->completeness, name, err)};
-	if (leg->index < 0)
+	*node = (struct node_query){
+		.index = prm_completeness_node(f->completeness, name, err)};
+	if (node->index < 0)
 		return -1;
-	f->leg_count++;
-	if (!node || !prm_node_connected(node, f->mono)) {
-		if (node)
+	f->node_count++;
+	if (!info || !prm_node_connected(info, f->mono)) {
+		if (info)
 			PR_PRINT(why, "not heard for %lld s",
-				(long long)((f->mono - node->heard) / 1000000000));
-		drop_node(f, leg, node ? why : "the merger knows no such node");
+				(long long)((f->mono - info->heard) / 1000000000));
+		drop_node(f, node, info ? why : "the merger knows no such node");
 		return 0;
 	}
-	leg->settled = route && prm_route_decide(route, name, why);
+	node->settled = route && prm_route_decide(route, name, why);
 	if (f->rechecking)
 		PR_PRINT(why, "the answer seemed to lack packets, so all were");
-	prm_completeness_set_reason(f->completeness, leg->index, why, leg->settled);
-	if (leg->settled) /* not asked: its summaries stand for its coverage */
-		return prm_route_tell(route, name, f->completeness, leg->index, err);
-	leg->address = node->address;
-	leg->id = ++*f->options.next_id;
-	leg->heard = leg->moved = f->mono;
-	leg->remote = prm_remote_create(err);
-	if (!leg->remote || pr_merge_add(f->merge, &leg->remote->source, err) < 0)
+	prm_completeness_set_reason(f->completeness, node->index, why, node->settled);
+	if (node->settled) /* not asked: its summaries stand for its coverage */
+		return prm_route_tell(route, name, f->completeness, node->index, err);
+	node->address = info->address;
+	node->id = ++*f->options.next_id;
+	node->heard = node->moved = f->mono;
+	node->remote = prm_remote_create(err);
+	if (!node->remote || pr_merge_add(f->merge, &node->remote->source, err) < 0)
 		return -1;
-	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
-		drop_node(f, leg, "its connection is gone");
+	if (prm_send(&node->address, node->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
+		drop_node(f, node, "its connection is gone");
 	return 0;
 }
 
@@ -223,8 +224,8 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	copy.count_only = f->count_at_node;
 	copy.follow = false;
 	copy.settle = f->follow.on;
-	f->legs = calloc(count ? count : 1, sizeof(*f->legs));
-	if (!f->legs)
+	f->nodes = calloc(count ? count : 1, sizeof(*f->nodes));
+	if (!f->nodes)
 		return pr_error_set(err, "no memory for a query");
 	if (routed && prm_route_begin(&route, f->options.summaries, query, f->mono) < 0)
 		return pr_error_set(err, "no memory for a query");
@@ -234,7 +235,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 			query->n_nodes ? prm_registry_find(registry, query->nodes[i])
 				       : registry->nodes[i];
 
-		rc = leg_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
+		rc = node_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
 			routed ? &route : NULL, err);
 	}
 	if (routed) {
@@ -262,30 +263,31 @@ send_failure(struct prm_fanout *f, const char *text, bool bad_request)
 /* ---- credit for nodes ---- */
 
 static void
-grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
+grant(struct prm_fanout *f, struct node_query *node, uint32_t window)
 {
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
-	bool owed = leg->remote->owed;
+	bool owed = node->remote->owed;
 
 	if (passes(f)) {
-		window = window ? leg->remote->owed + leg->credit : 0;
-		credit.batches = prm_remote_take_credit(leg->remote, window, 1);
-		leg->credit -= credit.batches;
+		window = window ? node->remote->owed + node->credit : 0;
+		credit.batches = prm_remote_take_credit(node->remote, window, 1);
+		node->credit -= credit.batches;
 	} else {
-		credit.batches = prm_remote_take_credit(leg->remote, window, window / 2);
+		credit.batches = prm_remote_take_credit(node->remote, window, window / 2);
 	}
 	if (!credit.batches)
 		return;
 	if (!owed)
-		leg->moved = f->mono; /* no batch was owed before: its time begins now */
-	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_CREDIT, &credit) < 0)
-		drop_node(f, leg, "its connection is gone");
+		node->moved = f->mono; /* no batch was owed before: its time begins now */
+	if (prm_send(&node->address, node->id, PACKRACK__ENVELOPE__BODY_CREDIT, &credit) <
+		0)
+		drop_node(f, node, "its connection is gone");
 }
 
 static bool
-leg_live(const struct leg *leg)
+node_live(const struct node_query *node)
 {
-	return leg->remote && !leg->remote->ended;
+	return node->remote && !node->remote->ended;
 }
 
 /*
@@ -298,33 +300,33 @@ grant_all(struct prm_fanout *f)
 	size_t queued = 0;
 	bool owed = false;
 
-	for (size_t i = 0; i < f->leg_count; i++) {
-		struct leg *leg = &f->legs[i];
+	for (size_t i = 0; i < f->node_count; i++) {
+		struct node_query *node = &f->nodes[i];
 
-		if (leg->remote && leg->remote->error)
-			drop_node(f, leg, leg->remote->error);
-		if (leg->remote)
-			queued += leg->remote->bytes;
+		if (node->remote && node->remote->error)
+			drop_node(f, node, node->remote->error);
+		if (node->remote)
+			queued += node->remote->bytes;
 	}
-	for (size_t i = 0; i < f->leg_count && !f->state.done; i++) {
-		struct leg *leg = &f->legs[i];
+	for (size_t i = 0; i < f->node_count && !f->state.done; i++) {
+		struct node_query *node = &f->nodes[i];
 		uint32_t window = queued > PRM_FANOUT_QUEUED_MAX ? 1 : PRM_REMOTE_WINDOW;
 
-		if (!leg_live(leg))
+		if (!node_live(node))
 			continue;
 		if (prm_completeness_bytes(f->completeness) > PRM_FANOUT_STRETCHES_MAX &&
-			!prm_completeness_is_slowest(f->completeness, leg->index))
+			!prm_completeness_is_slowest(f->completeness, node->index))
 			window = 0;
-		grant(f, leg, window);
-		owed |= leg->remote->owed > 0;
+		grant(f, node, window);
+		owed |= node->remote->owed > 0;
 	}
 	/*
 	 * no node owes a batch: ask those of which no packet is here, or all wait for each
 	 * other
 	 */
-	for (size_t i = 0; i < f->leg_count && !f->state.done && !owed; i++)
-		if (leg_live(&f->legs[i]) && !f->legs[i].remote->waiting)
-			grant(f, &f->legs[i], 1);
+	for (size_t i = 0; i < f->node_count && !f->state.done && !owed; i++)
+		if (node_live(&f->nodes[i]) && !f->nodes[i].remote->waiting)
+			grant(f, &f->nodes[i], 1);
 }
 
 /* ---- rounds of asking ---- */
@@ -333,12 +335,12 @@ static void
 release(struct prm_fanout *f)
 {
 	pr_source_destroy(&f->merge);
-	for (size_t i = 0; i < f->leg_count; i++)
-		prm_remote_destroy(&f->legs[i].remote);
+	for (size_t i = 0; i < f->node_count; i++)
+		prm_remote_destroy(&f->nodes[i].remote);
 	prm_completeness_destroy(&f->completeness);
-	free(f->legs);
-	f->legs = NULL;
-	f->leg_count = 0;
+	free(f->nodes);
+	f->nodes = NULL;
+	f->node_count = 0;
 }
 
 static int64_t
@@ -372,14 +374,14 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 		return -1;
 	/* the client merges the batches, unless the merger has to see each packet */
 	may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
-		   f->leg_count <= PASS_MAX;
+		   f->node_count <= PASS_MAX;
 	sources.ids = ids;
 	sources.nodes = nodes;
-	for (size_t i = 0; may_pass && i < f->leg_count; i++)
-		if (leg_live(&f->legs[i])) {
-			ids[sources.n_ids++] = f->legs[i].id;
+	for (size_t i = 0; may_pass && i < f->node_count; i++)
+		if (node_live(&f->nodes[i])) {
+			ids[sources.n_ids++] = f->nodes[i].id;
 			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
-				f->completeness, f->legs[i].index);
+				f->completeness, f->nodes[i].index);
 		}
 	f->passes |= sources.n_ids > 0; /* rounds that only count come after */
 	if (sources.n_ids)
@@ -554,10 +556,10 @@ finish(struct prm_fanout *f, bool cancelled)
 	Packrack__Completeness *c;
 	bool twice;
 
-	for (size_t i = 0; i < f->leg_count; i++)
-		if (f->legs[i].remote && f->legs[i].remote->error)
-			prm_completeness_failed(f->completeness, f->legs[i].index,
-				f->legs[i].remote->error);
+	for (size_t i = 0; i < f->node_count; i++)
+		if (f->nodes[i].remote && f->nodes[i].remote->error)
+			prm_completeness_failed(f->completeness, f->nodes[i].index,
+				f->nodes[i].remote->error);
 	cancel_nodes(f);
 	if (!f->follow.idle && /* else that has been done */
 		prm_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
@@ -569,7 +571,7 @@ finish(struct prm_fanout *f, bool cancelled)
 	 * tells them apart. False if the client merges: then nodes count in the second
 	 * round only, and the first round also has those packets twice.
 	 */
-	twice = f->count_at_node && !f->passes && !cancelled && f->leg_count > 1 &&
+	twice = f->count_at_node && !f->passes && !cancelled && f->node_count > 1 &&
 		prm_completeness_duplicates(f->completeness);
 	f->sums.counted_twice = f->tally && twice;
 	if (twice && !f->tally) {
@@ -745,49 +747,49 @@ pump(struct prm_fanout *f, bool flush)
 /* ---- what nodes send ---- */
 
 static void
-on_batch(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
+on_batch(struct prm_fanout *f, struct node_query *node, const Packrack__Batch *batch)
 {
 	const struct prm_peer_ref *client = &f->options.client;
-	struct pr_rpc *rpc = passes(f) ? NULL : leg->address.rpc;
+	struct pr_rpc *rpc = passes(f) ? NULL : node->address.rpc;
 	struct pr_segment_header header = {.count = 0};
 	struct pr_error err = {""};
 
-	leg->moved = f->mono;
+	node->moved = f->mono;
 	f->bytes += batch->packets.len;
 	if (batch->tally && f->tally && pr_tally_take(f->tally, batch->tally, &err) < 0) {
 		send_failure(f, err.text, false);
 		return;
 	}
-	if (prm_remote_batch(leg->remote, rpc, batch, &err) < 0 ||
-		prm_completeness_batch(f->completeness, leg->index, batch, &err) < 0 ||
+	if (prm_remote_batch(node->remote, rpc, batch, &err) < 0 ||
+		prm_completeness_batch(f->completeness, node->index, batch, &err) < 0 ||
 		(!rpc && batch->packets.len &&
 			pr_segment_peek(batch->packets.data, batch->packets.len, &header,
 				&err) < 0)) {
-		drop_node(f, leg, err.text);
+		drop_node(f, node, err.text);
 		return;
 	}
 	if (rpc)
 		return;
 	/* the client merges: the batch goes to it as it is */
 	f->state.matched += header.count;
-	if (pr_rpc_pass_on(leg->address.rpc, client->rpc, &client->peer) < 0)
+	if (pr_rpc_pass_on(node->address.rpc, client->rpc, &client->peer) < 0)
 		client_gone(f);
 }
 
 static void
-on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
+on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 {
 	struct pr_error err = {""};
 
-	if (leg->settled)
+	if (node->settled)
 		return;
 	if (end->cancelled ||
-		prm_completeness_end(f->completeness, leg->index, end, &err) < 0) {
-		drop_node(f, leg, end->cancelled ? "it cancelled the query" : err.text);
+		prm_completeness_end(f->completeness, node->index, end, &err) < 0) {
+		drop_node(f, node, end->cancelled ? "it cancelled the query" : err.text);
 		return;
 	}
-	leg->remote->ended = true;
-	send_source_end(f, leg);
+	node->remote->ended = true;
+	send_source_end(f, node);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
 	pr_message_add_numbers(&f->sums.base, &end->base);
 	if (!f->count_at_node)
@@ -800,12 +802,12 @@ on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 	}
 }
 
-static struct leg *
-leg_of(const struct prm_fanout *f, uint64_t id)
+static struct node_query *
+node_of(const struct prm_fanout *f, uint64_t id)
 {
-	for (size_t i = 0; i < f->leg_count; i++)
-		if (f->legs[i].remote && f->legs[i].id == id)
-			return &f->legs[i];
+	for (size_t i = 0; i < f->node_count; i++)
+		if (f->nodes[i].remote && f->nodes[i].id == id)
+			return &f->nodes[i];
 	return NULL;
 }
 
@@ -813,24 +815,25 @@ bool
 prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env, int64_t mono)
 {
-	struct leg *leg = leg_of(f, env->id);
+	struct node_query *node = node_of(f, env->id);
 
-	if (!leg || !prm_peer_ref_equal(&leg->address, from))
+	if (!node || !prm_peer_ref_equal(&node->address, from))
 		return false;
 	f->mono = mono;
-	if (f->state.done || leg->remote->ended)
+	if (f->state.done || node->remote->ended)
 		return true;
-	leg->heard = mono;
+	node->heard = mono;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
-		on_batch(f, leg, env->batch);
+		on_batch(f, node, env->batch);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_END)
-		on_end(f, leg, env->end);
+		on_end(f, node, env->end);
 	else if (env->body_case != PACKRACK__ENVELOPE__BODY_FAILURE)
-		drop_node(f, leg, "it sent a message that is not an answer");
+		drop_node(f, node, "it sent a message that is not an answer");
 	else if (env->failure->bad_request)
 		send_failure(f, env->failure->text, true);
 	else
-		drop_node(f, leg, env->failure->text[0] ? env->failure->text : "it failed");
+		drop_node(
+			f, node, env->failure->text[0] ? env->failure->text : "it failed");
 	if (!f->state.done)
 		pump(f, false);
 	return true;
@@ -840,9 +843,10 @@ void
 prm_fanout_on_node_lost(
 	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why)
 {
-	for (size_t i = 0; i < f->leg_count; i++)
-		if (leg_live(&f->legs[i]) && prm_peer_ref_equal(&f->legs[i].address, node))
-			drop_node(f, &f->legs[i], why);
+	for (size_t i = 0; i < f->node_count; i++)
+		if (node_live(&f->nodes[i]) &&
+			prm_peer_ref_equal(&f->nodes[i].address, node))
+			drop_node(f, &f->nodes[i], why);
 	if (!f->state.done)
 		pump(f, false);
 }
@@ -850,10 +854,10 @@ prm_fanout_on_node_lost(
 /* ---- what the client sends ---- */
 
 /* The node whose batches the client merges under this id; NULL: the id is the query's. */
-static struct leg *
+static struct node_query *
 source_find(const struct prm_fanout *f, uint64_t id)
 {
-	return passes(f) && id != f->options.id ? leg_of(f, id) : NULL;
+	return passes(f) && id != f->options.id ? node_of(f, id) : NULL;
 }
 
 bool
@@ -867,8 +871,8 @@ prm_fanout_is_client(
 void
 prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches)
 {
-	struct leg *leg = source_find(f, id);
-	uint32_t *credit = leg ? &leg->credit : &f->credit;
+	struct node_query *node = source_find(f, id);
+	uint32_t *credit = node ? &node->credit : &f->credit;
 
 	*credit += batches < CREDIT_MAX ? batches : CREDIT_MAX;
 	if (*credit > CREDIT_MAX)
@@ -891,13 +895,13 @@ cancel(struct prm_fanout *f)
 void
 prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id)
 {
-	struct leg *leg = source_find(f, id);
+	struct node_query *node = source_find(f, id);
 
-	if (!leg) {
+	if (!node) {
 		cancel(f);
 		return;
 	}
-	drop_node(f, leg, "its packets are damaged, or not in order");
+	drop_node(f, node, "its packets are damaged, or not in order");
 	if (!f->state.done)
 		pump(f, false);
 }
@@ -998,23 +1002,23 @@ prm_fanout_destroy(struct prm_fanout **fp, const char *why)
 }
 
 static void
-check_leg(struct prm_fanout *f, struct leg *leg)
+check_node(struct prm_fanout *f, struct node_query *node)
 {
-	const struct prm_node_info *node =
-		prm_registry_at(f->options.registry, &leg->address);
-	int64_t heard = node && node->heard > leg->heard ? node->heard : leg->heard;
+	const struct prm_node_info *info =
+		prm_registry_at(f->options.registry, &node->address);
+	int64_t heard = info && info->heard > node->heard ? info->heard : node->heard;
 	char why[80];
 
 	if (f->mono - heard > f->options.silent_ns) {
 		PR_PRINT(why, "not heard for %lld s",
 			(long long)((f->mono - heard) / 1000000000));
-		drop_node(f, leg, why);
-	} else if (f->mono - leg->moved > PRM_FANOUT_STUCK_NS) {
-		drop_node(f, leg,
+		drop_node(f, node, why);
+	} else if (f->mono - node->moved > PRM_FANOUT_STUCK_NS) {
+		drop_node(f, node,
 			"the node responds, but has sent no data for this query for two "
 			"minutes");
-	} else if (!pr_rpc_probe(leg->address.rpc, &leg->address.peer)) {
-		drop_node(f, leg, "its connection is gone");
+	} else if (!pr_rpc_probe(node->address.rpc, &node->address.peer)) {
+		drop_node(f, node, "its connection is gone");
 	}
 }
 
@@ -1027,9 +1031,9 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 		cancel(f);
 		return;
 	}
-	for (size_t i = 0; i < f->leg_count; i++)
-		if (leg_live(&f->legs[i]) && f->legs[i].remote->owed)
-			check_leg(f, &f->legs[i]);
+	for (size_t i = 0; i < f->node_count; i++)
+		if (node_live(&f->nodes[i]) && f->nodes[i].remote->owed)
+			check_node(f, &f->nodes[i]);
 	if (!f->state.done)
 		pump(f, true);
 	/* the next round of a query that follows */
@@ -1061,9 +1065,9 @@ prm_fanout_report(struct prm_fanout *f)
 	out->started = f->options.real;
 	out->matched = f->state.matched;
 	out->bytes = f->bytes;
-	for (size_t i = 0; i < f->leg_count; i++) {
-		out->nodes += f->legs[i].remote != NULL;
-		out->nodes_left += leg_live(&f->legs[i]);
+	for (size_t i = 0; i < f->node_count; i++) {
+		out->nodes += f->nodes[i].remote != NULL;
+		out->nodes_left += node_live(&f->nodes[i]);
 	}
 	return out;
 }
