@@ -5,12 +5,21 @@
 #include "proto/base/thread.h"
 #include "tests/unit/unit.h"
 
-/* AddressSanitizer ends a program that asks for too much, unless it is told to return NULL as malloc does. */
+/*
+ * Sanitizers end a program that asks for too much memory, unless an option makes them return
+ * NULL, as malloc does.
+ */
 const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
 const char *
 __asan_default_options(void)
 {
 	return "allocator_may_return_null=1";
+}
+const char *
+__tsan_default_options(void)
+{
+	return __asan_default_options();
 }
 
 START_TEST(grows_one_by_one)
