@@ -30,8 +30,15 @@ CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 VERSION := 0.1.0
 CPPFLAGS += -D_GNU_SOURCE -DPACKRACK_VERSION='"$(VERSION)"' -I. -I$(BUILD)
 CFLAGS ?= -O2 -g
+# Hardening, whatever CFLAGS are: tests/system/25_install.t reads it in the programs. `make HARDEN_CFLAGS= HARDEN_LDFLAGS=`
+# builds without. Checked copies need an optimizer, and sanitizers have their own.
+MACHINE := $(shell $(CC) -dumpmachine)
+HARDEN_CFLAGS := -fPIE -fstack-protector-strong \
+	$(if $(filter x86_64-% i%86-%,$(MACHINE)),-fcf-protection)$(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard) \
+	$(if $(SAN)$(filter -O0 -Og,$(CFLAGS)),,$(if $(filter -O%,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3))
+HARDEN_LDFLAGS := -pie -Wl,-z,relro,-z,now
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
-	-fno-omit-frame-pointer $(CFLAGS) $(PKG_CFLAGS)
+	-fno-omit-frame-pointer $(CFLAGS) $(HARDEN_CFLAGS) $(PKG_CFLAGS)
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 LDFLAGS += -fsanitize=$(SAN)
@@ -90,7 +97,7 @@ packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
 # the kernel reads around what it starts from the disk: the less debug information lies there, the sooner it runs
 COMPRESS_DEBUG ?= zlib
-packrack_LDFLAGS := -Wl,--as-needed -Wl,-z,lazy -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
+packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
 # `packrack console` starts it: it alone needs curses
@@ -115,7 +122,7 @@ all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUI
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)
 	$$(call say,LD,$$@)
-	$$(Q)$$(CC) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
+	$$(Q)$$(CC) $$(HARDEN_LDFLAGS) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
@@ -125,9 +132,12 @@ $(BUILD)/%.a:
 # Its members by name, written when they change: sources come and go that are older than the archive.
 $(BUILD)/%.members: FORCE
 	@mkdir -p $(@D) && printf '%s\n' $($(notdir $*)_OBJS) | cmp -s - $@ || printf '%s\n' $($(notdir $*)_OBJS) > $@
+# What was built with less hardening is built again.
+$(BUILD)/hardening: FORCE
+	@mkdir -p $(@D) && echo $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) | cmp -s - $@ || echo $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) > $@
 FORCE:
 
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -138,7 +148,7 @@ $(BUILD)/proto/rpc/packrack.pb-c.c: proto/rpc/packrack.proto
 # a recipe, or make thinks that the header is as old as it was before the other was made
 $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
 	@:
-$(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
+$(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
 $(foreach m,rpc port indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
