@@ -137,9 +137,14 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	h->size = shm->size;
 	h->slots = shm->slots;
 	h->pid = getpid();
-	atomic_thread_fence(memory_order_release);
-	memcpy(h->magic, magic, sizeof(magic));
 	return 0;
+}
+
+void
+sfs_shm_publish(struct sfs_shm *shm)
+{
+	atomic_thread_fence(memory_order_release);
+	memcpy(shm->header->magic, magic, sizeof(magic));
 }
 
 int

@@ -88,7 +88,9 @@ struct sfs_shm {
  */
 int sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes,
 	bool named, struct pr_error *err);
-/* Reader: 0, or -1: there is none, or none that fits. */
+/* Writer, once the table is in it: from now on readers attach to it. */
+void sfs_shm_publish(struct sfs_shm *shm);
+/* Reader: 0, or -1: there is none yet, or none that fits. */
 int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root);
 /* True if the name still refers to this object, and its writer has not closed it. */
 bool sfs_shm_current(const struct sfs_shm *shm);

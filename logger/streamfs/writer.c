@@ -389,6 +389,7 @@ sfs_writer_start(
 	atomic_store_explicit(
 		&h->next_generation, sfs->root.generation_limit + 1, memory_order_relaxed);
 	atomic_store_explicit(&h->streams, t->streams, memory_order_release);
+	sfs_shm_publish(&sfs->shm);
 	return 0;
 }
 

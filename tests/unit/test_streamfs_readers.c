@@ -277,6 +277,21 @@ START_TEST(test_writer_pauses)
 }
 END_TEST
 
+/* A writer that is still starting has no table yet: a reader must not take the volume for empty. */
+START_TEST(test_writer_starts)
+{
+	struct sfs *r = open_volume(false);
+	struct sfs_shm writers, readers;
+	ck_assert_int_eq(sfs_shm_create(&writers, &r->root, 1 << 20, true, &err), 0);
+	ck_assert_int_eq(sfs_shm_attach(&readers, &r->root), -1);
+	sfs_shm_publish(&writers);
+	ck_assert_int_eq(sfs_shm_attach(&readers, &r->root), 0);
+	sfs_shm_close(&readers, false);
+	sfs_shm_close(&writers, true);
+	sfs_close(&r);
+}
+END_TEST
+
 /* As containers do; for the rest of this process. */
 static void
 deny_uring(int error)
@@ -324,6 +339,7 @@ fill(TCase *tc)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_many_readers);
 	tcase_add_test(tc, test_writer_pauses);
+	tcase_add_test(tc, test_writer_starts);
 	tcase_add_loop_test(tc, test_uring_denied, 0, 2);
 }
 
