@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -265,26 +266,79 @@ give_to_folder(int fd, const char *path)
 	return fchown(fd, folder.st_uid, folder.st_gid);
 }
 
+/* Files that a call has made or enlarged so far; it undoes that if it fails. */
+struct sized_files {
+	size_t count;
+	struct {
+		const char *path;
+		off_t before; /* its size; -1: there was no such file */
+	} file[2 * SFS_DEVICES_MAX];
+};
+
+static void
+undo_sizes(const struct sized_files *sized, struct pr_error *err)
+{
+	struct stat st;
+	for (size_t i = sized->count; i-- > 0;) {
+		const char *path = sized->file[i].path;
+		off_t before = sized->file[i].before;
+		if (before < 0)
+			unlink(path);
+		else if (stat(path, &st) == 0 && st.st_size > before &&
+			 truncate(path, before) < 0)
+			pr_error_prefix(err, "%s stays larger than it was", path);
+	}
+}
+
+/* Refuses more than the file system has room for, or than the device has. */
+static int
+check_room(int fd, const char *path, const struct stat *st, uint64_t size,
+	struct pr_error *err)
+{
+	bool file = S_ISREG(st->st_mode);
+	uint64_t most = file ? (uint64_t)st->st_blocks * 512 : 0;
+	struct statvfs fs;
+	if (file && (fstatvfs(fd, &fs) < 0 || fs.f_blocks == 0))
+		return 0; /* a file system that does not tell */
+	if (file)
+		most += (uint64_t)fs.f_bavail * fs.f_frsize;
+	else if (S_ISBLK(st->st_mode))
+		most = lseek(fd, 0, SEEK_END);
+	else
+		return 0; /* opening it as a device says what is wrong */
+	if (size <= most)
+		return 0;
+	return pr_error_set(err,
+		"volume %s: %" PRIu64 " MiB were asked for, but %s only %" PRIu64
+		" MiB: give a smaller size",
+		path, size >> 20, file ? "its file system has room for" : "the device has",
+		most >> 20);
+}
+
 /*
  * Creates a file of that size; 0: leaves an existing file as it is. Its blocks are reserved
  * now if the file system can do that: a recorder must not find the disk full later. Else
  * the file is sparse.
  */
 static int
-size_file(const char *path, uint64_t size, struct pr_error *err)
+size_file(const char *path, uint64_t size, struct sized_files *sized, struct pr_error *err)
 {
 	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	struct stat st;
 	int fd = open(path, flags | O_EXCL, 0600), rc = 0;
-	if (fd < 0 && errno == EEXIST) {
+	bool made = fd >= 0;
+	if (!made && errno == EEXIST)
 		fd = open(path, flags, 0600);
-	} else if (fd >= 0 && give_to_folder(fd, path) < 0) {
-		close(fd);
-		fd = -1;
-	}
 	if (fd < 0)
 		return pr_error_errno(err, "cannot create volume %s", path);
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && size > 0) {
+	if ((made && give_to_folder(fd, path) < 0) || fstat(fd, &st) < 0)
+		rc = pr_error_errno(err, "cannot create volume %s", path);
+	sized->file[sized->count].path = path;
+	sized->file[sized->count].before = made ? -1 : rc == 0 ? st.st_size : INT64_MAX;
+	sized->count++;
+	if (rc == 0)
+		rc = check_room(fd, path, &st, size, err);
+	if (rc == 0 && S_ISREG(st.st_mode) && size > 0) {
 		if ((uint64_t)st.st_size > size)
 			rc = ftruncate(fd, size);
 		if (rc == 0 && fallocate(fd, 0, 0, size) < 0)
@@ -356,10 +410,11 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 		.force = options->force,
 		.zones = options->zones == SFS_ZONES_ON,
 	};
+	struct sized_files sized = {0};
 	size_t opened = 0;
 	int rc = check_options(paths, count, &shape, err);
 	while (rc == 0 && opened < count) {
-		rc = size_file(paths[opened], options->size / count, err);
+		rc = size_file(paths[opened], options->size / count, &sized, err);
 		if (rc == 0)
 			rc = sfs_disk_open(&disks[opened], paths[opened], true, true, err);
 		opened += rc == 0;
@@ -375,6 +430,8 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 		rc = sfs_create_shaped(disks, count, &shape, err);
 	for (size_t i = 0; i < opened; i++)
 		sfs_disk_close(&disks[i]);
+	if (rc < 0)
+		undo_sizes(&sized, err);
 	return rc;
 }
 
@@ -591,7 +648,8 @@ sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
  * the largest size.
  */
 static int
-enlarge(struct sfs *sfs, uint64_t each, uint64_t *largest, struct pr_error *err)
+enlarge(struct sfs *sfs, uint64_t each, uint64_t *largest, struct sized_files *sized,
+	struct pr_error *err)
 {
 	*largest = 0;
 	for (uint16_t d = 0; d < sfs->disks; d++) {
@@ -604,7 +662,7 @@ enlarge(struct sfs *sfs, uint64_t each, uint64_t *largest, struct pr_error *err)
 					"%s has %" PRIu64
 					" MiB already: a volume does not shrink",
 					disk->path, disk->size >> 20);
-			if (size_file(disk->path, each, err) < 0)
+			if (size_file(disk->path, each, sized, err) < 0)
 				return -1;
 		}
 		if (sfs_disk_measure(disk, err) < 0)
@@ -620,6 +678,7 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 {
 	const struct sfs_open_options writing = {.writer = true};
 	struct sfs_disk added[SFS_DEVICES_MAX] = {0};
+	struct sized_files sized = {0};
 	uint64_t largest;
 	size_t opened = 0;
 	if (o->add_count > SFS_DEVICES_MAX)
@@ -629,8 +688,9 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 	if (!sfs)
 		return -1;
 	uint16_t before = sfs->disks;
+	const uint64_t blocks = sfs->root.blocks;
 	uint64_t each = o->size / (before + o->add_count);
-	int rc = enlarge(sfs, each, &largest, err);
+	int rc = enlarge(sfs, each, &largest, &sized, err);
 	for (; rc == 0 && opened < o->add_count; opened += rc == 0) {
 		const char *path = o->add[opened];
 		struct stat st;
@@ -641,7 +701,7 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 		 */
 		if (rc == 0 &&
 			(stat(path, &st) < 0 || (S_ISREG(st.st_mode) && st.st_size == 0)))
-			rc = size_file(path, each ? each : largest, err);
+			rc = size_file(path, each ? each : largest, &sized, err);
 		if (rc == 0)
 			rc = sfs_disk_open(&added[opened], path, true, true, err);
 	}
@@ -650,6 +710,9 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 	/* devices that the volume has taken over are closed with it */
 	for (size_t i = 0; i < opened && sfs->disks == before; i++)
 		sfs_disk_close(&added[i]);
+	/* once the root may name the new room, it stays */
+	if (rc < 0 && sfs->root.blocks == blocks)
+		undo_sizes(&sized, err);
 	if (rc == 0)
 		sfs_close(&sfs);
 	else

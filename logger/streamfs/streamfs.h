@@ -89,7 +89,7 @@ struct sfs_record {
  * Creates a volume. size: of all paths together; 0: the whole device, or the file as it is.
  * A file's blocks are reserved (fallocate) where its file system can do that, else the file
  * is sparse. An existing volume is overwritten only with force, and never while it is being
- * written.
+ * written. More than there is room for is refused; what a failed call has made, it removes.
  * Several paths make one volume, striped by block; each opening names all of them, in any
  * order. If some are missing, the volume can be read without them. A path that is larger
  * than the others is used in full.

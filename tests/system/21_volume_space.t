@@ -52,6 +52,26 @@ refute_step "and a guarantee without size" 2 \
 refute_step "and a utilization of all" 2 \
 	"$packrack" volume create "$DIR/b.vol" --size 64M --utilization 100
 
+# More than there is room for: refused before the disk is filled; and what failed is gone again.
+no_room() { # SAYS CMD...: fails so, and leaves the folder as it was
+	local before said=$1
+	shift
+	before=$(ls -ls "$DIR")
+	"$packrack" "$@" > "$DIR/said" 2>&1 && { echo "it is done"; return 1; }
+	grep -F "$said" "$DIR/said" && rm "$DIR/said" && diff <(echo "$before") <(ls -ls "$DIR")
+}
+echo mine > "$DIR/mine"
+run_step "no volume larger than its file system" no_room "give a smaller size" \
+	volume create "$DIR/huge.vol" --size 9999999G
+run_step "nor by an import" no_room "give a smaller size" \
+	import "$DIR/t.pcap" --volume "$DIR/huge.vol" --create 9999999G
+run_step "nor does one of them remain" no_room "are too few for a volume" \
+	volume create "$DIR/h1.vol,$DIR/h2.vol" --size 1M
+run_step "an old file stays as it was" no_room "give a smaller size" \
+	volume create "$DIR/mine" --size 9999999G
+run_step "a small one too" no_room "are too few for a volume" volume create "$DIR/mine" --size 1M
+run_step "nor does a volume grow so" no_room "give a smaller size" volume grow "$volume" --size 9999999G
+
 # Beside a living writer, here one whose pipe has gone silent.
 live=$DIR/live.vol
 run_step "a volume for a pipe" "$packrack" volume create "$live" --size 16M --block-size 256K
