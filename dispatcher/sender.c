@@ -86,7 +86,7 @@ prd_snapshot_publish(struct prd_sender *s)
 	view->refused_stale = s->nodes.refused_stale;
 	view->refused_replay = s->nodes.refused_replay;
 	view->refused_full = s->nodes.refused_full;
-	view->log_memory_used = prd_logs_kept(&s->logs);
+	view->log_memory_used = s->logs.kept;
 	view->sent = *pr_transmit_counters(s->transmit);
 	s->snapshot_written =
 		atomic_exchange(&s->snapshot_between, s->snapshot_written | SNAPSHOT_NEW) &

@@ -70,6 +70,15 @@ drop_oldest(struct prd_logs *h)
 	}
 	note_gone(series_of(h, &log->meta), &log->meta);
 	h->tail += log->total;
+	h->kept -= log->total;
+}
+
+static void
+drop_expired(struct prd_logs *h, int64_t now)
+{
+	while (h->tail < h->head &&
+		(is_gap(h, h->tail) || now - log_at(h, h->tail)->sent_at >= h->keep))
+		drop_oldest(h);
 }
 
 static void
@@ -80,14 +89,19 @@ history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *bod
 	size_t to_end = h->size - h->head % h->size;
 	struct prd_log_series *series = series_of(h, meta);
 	struct sent_log *log;
+	bool wrap;
 
 	if (total > h->size / 2) {
 		note_gone(series, meta);
 		return;
 	}
-	while (h->head + total + (to_end < total ? to_end : 0) - h->tail > h->size)
+	drop_expired(h, now);
+	/* early if the logs kept have room twice in front of them: memory not needed stays untouched */
+	wrap = to_end < total || (h->tail / h->size == h->head / h->size &&
+					 h->tail % h->size > 2 * (h->kept + total));
+	while (h->head + total + (wrap ? to_end : 0) - h->tail > h->size)
 		drop_oldest(h);
-	if (to_end < total) {
+	if (wrap) {
 		if (to_end >= sizeof(struct sent_log))
 			log_at(h, h->head)->total = 0;
 		h->head += to_end;
@@ -101,6 +115,7 @@ history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *bod
 	memcpy(log->body, body, len);
 	series->newest = h->head;
 	h->head += total;
+	h->kept += total;
 }
 
 /*
@@ -193,12 +208,6 @@ prd_logs_free(struct prd_logs *h)
 	free(h->mem);
 	h->series = NULL;
 	h->mem = NULL;
-}
-
-size_t
-prd_logs_kept(const struct prd_logs *logs)
-{
-	return (size_t)(logs->head - logs->tail);
 }
 
 static void
@@ -337,10 +346,7 @@ prd_logs_resend(
 		last = node->logs[ask->link].last_log;
 	if (ask->first_log > last || node->resend_budget <= 0)
 		return;
-	/* Drops logs that are too old, so that all others may be sent again. */
-	while (h->tail < h->head &&
-		(is_gap(h, h->tail) || now - log_at(h, h->tail)->sent_at >= h->keep))
-		drop_oldest(h);
+	drop_expired(h, now); /* so that all others may be sent again */
 	n = history_find(h, &which, last, found, &lowest);
 	if (lowest > ask->first_log) {
 		history_gone(h, &which, lowest - 1, &frame.body.gone);

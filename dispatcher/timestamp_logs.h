@@ -43,7 +43,7 @@ struct prd_node_log {
 struct prd_logs {
 	/* logs that were sent, kept for RESEND: a cyclic memory */
 	uint8_t *mem;
-	size_t size;
+	size_t size, kept; /* kept: bytes of logs in it */
 	uint64_t head, tail;
 	int64_t keep;
 	struct prd_log_series *series; /* node * links + link */
@@ -56,7 +56,6 @@ struct prd_logs {
 int prd_logs_init(struct prd_logs *logs, unsigned links, size_t memory, int64_t keep,
 	struct pr_error *err);
 void prd_logs_free(struct prd_logs *logs);
-size_t prd_logs_kept(const struct prd_logs *logs); /* bytes of the history in use */
 
 /* For a node that has just been admitted: its logs start at number 1 again. */
 int prd_logs_admit(struct prd_logs *logs, struct prd_node *node, struct pr_error *err);

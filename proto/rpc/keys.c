@@ -239,12 +239,15 @@ int
 pr_keys_generate(const char *dir, struct pr_error *err)
 {
 	struct pr_key_pair pair;
-	int rc = -1;
+	int rc = -1, made;
 
 	if (make_dir(dir, err) < 0)
 		return -1;
 	sodium_mlock(&pair, sizeof(pair));
-	if (zmq_curve_keypair(pair.public, pair.secret) < 0)
+	do /* a word with a slash is a path, never a key */
+		made = zmq_curve_keypair(pair.public, pair.secret);
+	while (made == 0 && strchr(pair.public, '/'));
+	if (made < 0)
 		pr_error_set(err, "this ZeroMQ was built without CURVE");
 	else if (write_key(dir, "secret", 0600, "secret-key", pair.secret, err) == 0)
 		rc = write_key(dir, "public", 0644, "public-key", pair.public, err);

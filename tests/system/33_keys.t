@@ -101,6 +101,25 @@ run_step "what is no bundle is not taken in" no_bundle
 run_step "nor is a secret key enrolled" says 1 "SECRET" \
 	"$PACKRACK" keys enroll eve read "$KEYS/stranger/secret" --key-dir "$KEYS/head"
 
+# A path of 40 characters has the length of a key, and all its characters may be in one.
+path_of_40() {
+	local dir=/tmp/prk$$ key rc=0
+	local path=$dir/$(printf %040d 0)
+	path=${path:0:33}/public
+	mkdir -m 700 "$dir"
+	key=$("$PACKRACK" keys generate --key-dir "${path%/public}" 2> /dev/null)
+	"$PACKRACK" keys enroll forty read "$path" --key-dir "$KEYS/head" &&
+		grep -qxF "forty read ${key#* }" "$KEYS/head/enrolled" || rc=1
+	"$PACKRACK" keys revoke forty --key-dir "$KEYS/head" || rc=1
+	says 1 "'public-key KEY'" "$PACKRACK" keys enroll forty read "${path%c}k" --key-dir "$KEYS/head" || rc=1
+	touch "$dir/${key#* }"
+	(cd "$dir" && says 1 "has the form of a key, and is a file" \
+		"$PACKRACK" keys enroll forty read "${key#* }" --key-dir "$KEYS/head") || rc=1
+	rm -r "$dir"
+	((rc == 0 && ${#path} == 40)) || { cat "$KEYS/head/enrolled"; return 1; }
+}
+run_step "a path of 40 characters is not taken for a key" path_of_40
+
 # The loggers' own sockets; what has no command is asked as the Python package asks.
 run_step "a node's own socket admits the user, and nobody without a key" \
 	head_of "$PYTHON" tests/system/ask_status.py "$KEYS/user" tcp://192.0.2.101:7102 packrack-logger

@@ -201,7 +201,28 @@ START_TEST(gone_by_room)
 	ask(0, kept - 10, kept - 1);
 	ck_assert_uint_eq(sent_count, 1);
 	ck_assert_uint_gt(sent[0].gone.count, 10);
-	ck_assert_uint_le(prd_logs_kept(&logs), 1 << 20);
+	ck_assert_uint_le(logs.kept, 1 << 20);
+}
+END_TEST
+
+/* Logs leave by age, and their memory is used again: the rest of it is never touched. */
+START_TEST(memory_by_need)
+{
+	size_t touched = 1 << 20;
+	uint64_t last;
+
+	memset(logs.mem, 0xa5, 1 << 20);
+	for (unsigned round = 0; round < 300; round++) {
+		many(2000);
+		now += KEEP / 2;
+	}
+	last = node->logs[0].last_log;
+	ask(0, last, last);
+	ck_assert_uint_eq(sent[0].log.number, last);
+	ck_assert_uint_gt(logs.kept, 0);
+	while (touched > 0 && logs.mem[touched - 1] == 0xa5)
+		touched--;
+	ck_assert_uint_le(touched, 6 * logs.kept);
 }
 END_TEST
 
@@ -249,6 +270,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, resend);
 	tcase_add_test(tc, gone_by_age);
 	tcase_add_test(tc, gone_by_room);
+	tcase_add_test(tc, memory_by_need);
 	tcase_add_test(tc, new_life);
 	tcase_add_test(tc, rate);
 }

@@ -224,16 +224,29 @@ read_some(const char *name, char *text, size_t room, struct pr_error *err)
 	return 0;
 }
 
-/* KEY is the key itself, or a file that holds it, or - */
+/*
+ * KEY is the key itself, or the path of a file that holds it, or -. A word with a slash is a
+ * path, although a key may have one: such a key is given as the line 'public-key KEY'.
+ */
 static int
 public_key(const char *word, char out[PR_KEY_TEXT], struct pr_error *err)
 {
+	bool line = begins(word, "public-key ");
 	char text[512];
 
-	if (pr_keys_parse_public(word, out) == 0)
-		return 0;
+	if ((line || !strchr(word, '/')) && pr_keys_parse_public(word, out) == 0) {
+		if (line || access(word, F_OK) < 0)
+			return 0;
+		return pr_error_set(err,
+			"%s has the form of a key, and is a file: give './%s' for the "
+			"file, or 'public-key %s' for the key",
+			word, word, word);
+	}
 	if (read_some(word, text, sizeof(text), err) < 0)
-		return -1;
+		return pr_keys_parse_public(word, out) < 0
+			       ? -1
+			       : pr_error_prefix(err, "a key with a / in it is given as "
+						      "'public-key KEY'; no such file");
 	if (begins(text, "secret-key")) {
 		explicit_bzero(text, sizeof(text));
 		return pr_error_set(err,
@@ -552,7 +565,8 @@ static const struct command {
 	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
 		"NAME ROLE KEY [options]",
 		"ROLE is node, read or operate, or several with commas. KEY is the file "
-		"with the public\nkey, or - for standard input, or the key itself.",
+		"with the public\nkey, or - for standard input, or the key itself. A word "
+		"with a slash is a file.",
 		OPTIONS(enroll_options), 3, run_enroll},
 	{"bundle", "write the bundle of an enrolled key again",
 		"Writes the bundle of an enrolled key again.", "NAME FILE [options]",
