@@ -61,7 +61,7 @@ fail(struct prm_output *out, int error, struct pr_error *err)
 	out->failed = true;
 	out->closed = error == EPIPE || error == ECONNRESET;
 	errno = error;
-	return pr_error_errno(err, "writing the answer");
+	return pr_error_errno(err, "writing %s", out->name ? out->name : "the answer");
 }
 
 /* ---- the thread ---- */

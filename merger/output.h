@@ -20,6 +20,7 @@ struct prm_output_thread;
 
 struct prm_output {
 	int fd;
+	const char *name; /* for error texts; NULL: "the answer" */
 	/*
 	 * Set by prm_output_init_call: takes bytes in place of fd; returns 0, or errno for a failure.
 	 */

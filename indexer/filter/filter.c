@@ -298,6 +298,83 @@ compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *er
 	return program;
 }
 
+/* ---- where a filter is wrong ---- */
+
+/*
+ * No number, as it has more than 32 bits. libpcap reports it where it reads it, and it reads to the first
+ * word that it cannot take, and no further.
+ */
+#define PROBE "99999999999999999999"
+#define PLACE_MAX 4096 /* bytes of text */
+
+/* Does libpcap take the first len bytes, as far as it can know without those that follow? */
+static bool
+is_good_beginning(uint16_t linktype, const char *text, size_t len)
+{
+	struct source s = {.linktype = linktype};
+	struct pr_error none;
+	char *beginning;
+	bool good = false;
+
+	if (asprintf(&beginning, "%.*s " PROBE, (int)len, text) < 0)
+		return false;
+	s.text = beginning;
+	s.pcap = take_times(&s, &none) == 0 ? open_as_file(linktype) : NULL;
+	if (s.pcap) {
+		if (pcap_compile(s.pcap, &s.code, s.words, 0, 0) == 0)
+			pcap_freecode(&s.code);
+		good = strstr(pcap_geterr(s.pcap), PROBE) != NULL;
+		pcap_close(s.pcap);
+	}
+	free(beginning);
+	free(s.words);
+	free(s.times);
+	return good;
+}
+
+/* The end of the word, parenthesis or term of time at `at`. */
+static size_t
+word_end(const char *text, size_t at)
+{
+	const char *number;
+	size_t len = term_len(text, text + at, &number);
+
+	len = len ? len : strcspn(text + at, " \t\r\n()");
+	return at + (len ? len : 1);
+}
+
+/* Appends to err which word of the text is the first that libpcap does not take. */
+static void
+add_place(uint16_t linktype, const char *text, struct pr_error *err)
+{
+	size_t begins[PLACE_MAX / 2 + 1], count = 0, low = 0, high, at;
+	const struct pr_error why = *err;
+
+	if (strlen(text) > PLACE_MAX || !is_good_beginning(linktype, "", 0))
+		return;
+	for (at = strspn(text, " \t\r\n"); text[at] && count < PR_COUNT(begins);
+		at += strspn(text + at, " \t\r\n")) {
+		begins[count++] = at;
+		at = word_end(text, at);
+	}
+	for (high = count; low < high;) {
+		size_t middle = (low + high) / 2;
+
+		if (is_good_beginning(linktype, text, word_end(text, begins[middle])))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < count)
+		pr_error_set(err, "%s, at word %zu: %.*s", why.text, low + 1,
+			(int)(word_end(text, begins[low]) - begins[low]),
+			text + begins[low]);
+	else if (strstr(why.text, "syntax error"))
+		pr_error_set(err, "%s, at its end", why.text);
+}
+
+/* ---- one filter, or one for several link types ---- */
+
 struct pri_bpf *
 pri_filter_compile(uint16_t linktype, const char *text, struct pr_error *err)
 {
@@ -316,8 +393,10 @@ pri_filter_check(
 	for (size_t i = 0; i < count && !program; i++)
 		program = pri_filter_compile(
 			linktypes[i], text, *first.text ? &other : &first);
-	if (!program)
+	if (!program) {
+		add_place(linktypes[0], text, &first);
 		return pr_error_set(err, "%s", first.text);
+	}
 	pri_bpf_destroy(&program);
 	return 0;
 }
@@ -328,6 +407,7 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 {
 	struct pr_error first = {""}, other;
 	struct pri_bpf *program;
+	uint16_t refusing = 0;
 	bool too_much;
 
 	for (size_t i = 0; i < count; i++) {
@@ -336,12 +416,17 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 		program = compile(linktypes[i], text, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
-		if (!program && !*first.text)
+		if (!program && !*first.text) {
 			first = other;
+			refusing = linktypes[i];
+		}
 		if (program && pri_bpf_set_add(out, program, err) < 0)
 			return -1;
 	}
-	return out->count || !count ? 0 : pr_error_set(err, "%s", first.text);
+	if (out->count || !count)
+		return 0;
+	add_place(refusing, text, &first);
+	return pr_error_set(err, "%s", first.text);
 }
 
 char *

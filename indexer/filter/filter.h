@@ -33,7 +33,7 @@ int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *
 
 /*
  * 0: the text is valid for at least one of the link types. -1: err has libpcap's message
- * for the first.
+ * for the first, and which word it does not take; so has err of pri_filter_compile_all.
  */
 int pri_filter_check(
 	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err);

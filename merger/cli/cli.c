@@ -104,6 +104,22 @@ command_list(const char *name, const struct cli_command *list, size_t count)
 	return text;
 }
 
+/* "help COMMAND ..." is "COMMAND ... --help". */
+static int
+show_help(const struct cli_command *command, int argc, char **argv)
+{
+	char **words = calloc((size_t)argc + 2, sizeof(*words));
+	int status = CLI_FAILED;
+
+	if (words) {
+		memcpy(words, argv, (size_t)argc * sizeof(*words));
+		words[argc] = "--help";
+		status = command->run(argc + 1, words);
+	}
+	free(words);
+	return status;
+}
+
 int
 cli_dispatch(const char *name, const char *summary, const struct cli_command *list,
 	size_t count, int argc, char **argv)
@@ -115,6 +131,7 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 		.stop_at_operand = true,
 		.footer = footer};
 	const struct cli_command *command = NULL;
+	const char *meant = NULL;
 	int operand, status = cli_parse(&program, NULL, argc, argv, &operand);
 	bool help;
 
@@ -124,19 +141,23 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	} else if (status < 0) {
 		help = !strcmp(argv[operand], "help");
 		operand += help && operand + 1 < argc;
-		for (size_t i = 0; i < count; i++)
+		for (size_t i = 0; i < count; i++) {
 			if (!strcmp(list[i].name, argv[operand]))
 				command = &list[i];
-		if (help && command) /* "help COMMAND" is "COMMAND --help" */
-			status = command->run(2, (char *[]){argv[operand], "--help", NULL});
+			pr_options_nearest(argv[operand], list[i].name, &meant);
+		}
+		if (help && command)
+			status = show_help(command, argc - operand, argv + operand);
 		else if (help && !strcmp(argv[operand], "help"))
 			status = puts(footer ? footer : "") < 0 ? CLI_FAILED : CLI_OK;
 		else if (command)
 			status = command->run(argc - operand, argv + operand);
 	}
 	if (status < 0) {
-		fprintf(stderr, "%s: there is no command '%s'; '%s --help' lists them\n",
-			name, argv[operand], name);
+		fprintf(stderr, "%s: there is no command '%s'; ", name, argv[operand]);
+		fprintf(stderr,
+			meant ? "did you mean '%s %s'?\n" : "'%s --help' lists them\n",
+			name, meant);
 		status = CLI_USAGE;
 	}
 	free(footer);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "merger/cli/render.h"
+#include "proto/base/clock.h"
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/rpc/keys.h"
@@ -91,10 +92,7 @@ struct cli_connection {
 		.def_note = "$PACKRACK_KEY, ~/.config/packrack/keys or " PR_KEYS_DIR,      \
 		.aliases = {"key"})
 #define CLI_TIME_OPTIONS(at)                                                               \
-	PR_OPT_TIME(at since, "since", 'S', "TIME",                                        \
-		"from TIME on: 2026-11-21T09:30Z, 09:30, today, -3h, \"3h ago\", "         \
-		"@SECONDS, "                                                               \
-		"now (local time if without a zone)"),                                     \
+	PR_OPT_TIME(at since, "since", 'S', "TIME", "from TIME on: " PR_TIME_FORMS),       \
 		PR_OPT_TIME(at until, "until", 'U', "TIME", "up to and including TIME")
 /* How figures are printed. at: prefix of the two bool members, such as `query.` */
 #define CLI_FORM_OPTIONS(at)                                                               \

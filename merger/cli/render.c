@@ -204,7 +204,9 @@ render_time(struct render *r, const char *name, int64_t value)
 	if (r->form == RENDER_JSON)
 		json_put(r, name, json_integer(value));
 	else
-		print_value(r, name, pr_time_format(value, text, sizeof(text)));
+		print_value(r, name,
+			(r->form == RENDER_TEXT ? pr_time_local : pr_time_format)(
+				value, text, sizeof(text)));
 }
 
 void

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -57,22 +58,37 @@ pr_time_from_pcap(int64_t sec, int64_t nsec)
 	return pr_time_make(sec, nsec);
 }
 
-char *
-pr_time_format(int64_t t, char *buf, size_t size)
+static char *
+format(int64_t t, struct tm *to_tm(const time_t *, struct tm *), char *buf, size_t size)
 {
 	int64_t ns = t % PR_NS_PER_S;
 	time_t sec = t / PR_NS_PER_S;
-	char date[32];
+	char date[32], zone[8] = "Z";
 	struct tm tm;
 
 	if (ns < 0) {
 		ns += PR_NS_PER_S;
 		sec--;
 	}
-	gmtime_r(&sec, &tm);
+	to_tm(&sec, &tm);
 	strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(buf, size, "%s.%09lldZ", date, (long long)ns);
+	if (tm.tm_gmtoff)
+		snprintf(zone, sizeof zone, "%+03d:%02d", (int)tm.tm_gmtoff / 3600 % 24,
+			abs((int)tm.tm_gmtoff / 60 % 60));
+	snprintf(buf, size, "%s.%09lld%s", date, (long long)ns, zone);
 	return buf;
+}
+
+char *
+pr_time_format(int64_t t, char *buf, size_t size)
+{
+	return format(t, gmtime_r, buf, size);
+}
+
+char *
+pr_time_local(int64_t t, char *buf, size_t size)
+{
+	return format(t, localtime_r, buf, size);
 }
 
 /* Exactly n digits, advancing *at. */
@@ -194,21 +210,26 @@ parse_unix(const char *text, int64_t *out)
 	return true;
 }
 
-/* "90s ago", "-1h", "+10m": a duration before or after now. */
+/* "90s ago", "5 min ago", "-1h", "5m", "+10m": a duration before or after now. */
 static bool
 parse_offset(const char *text, int64_t now, int64_t *out)
 {
-	size_t len = strlen(text);
+	size_t len = strlen(text), used = 0;
 	bool ago = len >= 4 && strcmp(text + len - 4, " ago") == 0;
-	bool before = ago || *text == '-';
-	char amount[40] = "";
+	bool sign = !ago && (*text == '-' || *text == '+'), before = *text != '+';
+	char amount[40];
 	int64_t ns;
 
-	if (!ago && *text != '-' && *text != '+')
+	len -= ago ? 4 : 0;
+	if (len >= sizeof amount)
 		return false;
-	snprintf(amount, sizeof amount, "%.*s", ago ? (int)len - 4 : (int)len,
-		ago ? text : text + 1);
-	if (len >= sizeof amount || pr_parse_duration(amount, &ns) < 0)
+	for (size_t i = sign; i < len; i++) /* a space may stand before the unit */
+		if (text[i] != ' ' || !isdigit((unsigned char)text[i ? i - 1 : 0]))
+			amount[used++] = text[i];
+	amount[used] = '\0';
+	/* without sign, `ago` or unit it may be a year or an hour */
+	if ((!ago && !sign && strspn(amount, "0123456789.") == used) ||
+		pr_parse_duration(amount, &ns) < 0)
 		return false;
 	if (before ? __builtin_sub_overflow(now, ns, out)
 		   : __builtin_add_overflow(now, ns, out))
@@ -216,35 +237,38 @@ parse_offset(const char *text, int64_t now, int64_t *out)
 	return true;
 }
 
-/* "today", "yesterday", "tomorrow": its local midnight; "09:30", "09:30:15": of today. */
+/* "today", "yesterday", "tomorrow", each also with a time; "09:30", "09:30:15.5": of today. */
 static bool
 parse_day(const char *text, int64_t now, int64_t *out)
 {
 	static const char *const days[] = {"yesterday", "today", "tomorrow"};
 	time_t seconds = (time_t)(now / PR_NS_PER_S);
-	struct tm tm, of_day = {0};
-	const char *end = NULL;
+	const char *time = text;
+	size_t digits;
+	char date[80];
+	struct tm tm;
 	int day = 0;
 
-	while (day < 3 && strcmp(text, days[day]) != 0)
+	while (day < 3 && strncmp(text, days[day], strlen(days[day])) != 0)
 		day++;
-	if (day == 3) {
-		if (strlen(text) > 5)
-			end = strptime(text, "%H:%M:%S", &of_day);
-		else
-			end = strptime(text, "%H:%M", &of_day);
-		if (!end || *end)
+	if (day < 3) {
+		time += strlen(days[day]);
+		if (*time && *time++ != ' ')
 			return false;
 	}
+	digits = strspn(time, "0123456789");
+	if (day == 3 || time[-1] == ' ' ? digits < 1 || digits > 2 || time[digits] != ':'
+					: *time != 0)
+		return false;
 	if (!localtime_r(&seconds, &tm))
 		return false;
 	tm.tm_mday += day == 3 ? 0 : day - 1;
-	tm.tm_hour = of_day.tm_hour;
-	tm.tm_min = of_day.tm_min;
-	tm.tm_sec = of_day.tm_sec;
+	tm.tm_hour = 12; /* the day is the same whether summer time begins or ends */
 	tm.tm_isdst = -1;
-	*out = (int64_t)mktime(&tm) * PR_NS_PER_S;
-	return true;
+	mktime(&tm);
+	snprintf(date, sizeof date, "%04d-%02d-%02d%s%s%.40s", tm.tm_year + 1900,
+		tm.tm_mon + 1, tm.tm_mday, *time ? "T" : "", digits == 1 ? "0" : "", time);
+	return parse_date(date, out);
 }
 
 int
@@ -258,9 +282,5 @@ pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err)
 			   : parse_offset(text, now, out) || parse_day(text, now, out) ||
 				     parse_date(text, out))
 		return 0;
-	return pr_error_set(err,
-		"'%s' is not a time (like 2026-11-21T00:40:00Z, 09:30, today, -3h, 90s "
-		"ago, "
-		"@1700000000.5 or now)",
-		text);
+	return pr_error_set(err, "'%s' is not a time; forms are: " PR_TIME_FORMS, text);
 }

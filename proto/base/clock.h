@@ -17,15 +17,24 @@ int64_t pr_now_real(void); /* CLOCK_REALTIME */
 int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
 
 /*
- * "2026-11-21T00:40:00.123456789Z" (or +hh:mm, or a space for T; a zoneless time is local),
- * "@1700000000.5", "90s ago" or "-90s" (s, m, h, d), "+1h", "09:30" or "09:30:15" (of today, local),
- * "today", "yesterday", "tomorrow" (local midnight), "now". now is passed in so that tests are exact.
+ * "2026-11-21T00:40:00.123456789Z" (or +hh:mm, or a space for T), "09:30" or "09:30:15" (of today),
+ * "today", "yesterday", "tomorrow" (local midnight) and "yesterday 10:30", all local (TZ) without a zone;
+ * "@1700000000.5", "90s ago", "5 min ago", "5m" or "-5m" (before now), "+1h", "now". now is passed in so
+ * that tests are exact.
  */
 int pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err);
+
+/* The same for help and error texts. */
+#define PR_TIME_FORMS                                                                      \
+	"2026-11-21T09:30:00Z, \"2026-11-21 09:30\", 09:30, yesterday, \"yesterday "       \
+	"10:30\", 5m, \"5 min ago\", -3h, +1h, @1700000000.5, now (local time, by TZ, if " \
+	"without a zone)"
 
 /* RFC 3339 in UTC with nine digits; buf of at least PR_TIME_TEXT bytes. Returns buf. */
 #define PR_TIME_TEXT 40
 char *pr_time_format(int64_t t, char *buf, size_t size);
+/* For people: local time (TZ) with its zone, "+01:00" or "Z". */
+char *pr_time_local(int64_t t, char *buf, size_t size);
 
 /* Seconds and nanoseconds, saturating at the ends of int64_t. nsec may exceed a second. */
 int64_t pr_time_make(int64_t sec, int64_t nsec);

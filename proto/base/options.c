@@ -85,18 +85,18 @@ set_enum(const struct pr_option *option, int *out, const char *text, struct pr_e
 	return pr_error_set(err, "'%s' is not one of: %s", text, known);
 }
 
-/* Decimal, or 0x and hexadecimal; strtoull alone would take signs and blanks. */
+/* Decimal, also with a unit, or 0x and hexadecimal; strtoull alone would take signs and blanks. */
 static int
 parse_uint(const char *text, uint64_t *out)
 {
-	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-	const char *digits = hex ? text + 2 : text;
+	const char *digits = text + 2;
 
-	if (!*digits ||
-		digits[strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789")])
+	if (strncasecmp(text, "0x", 2) != 0)
+		return pr_parse_count(text, out);
+	if (!*digits || digits[strspn(digits, "0123456789abcdefABCDEF")])
 		return -1;
 	errno = 0;
-	*out = strtoull(digits, NULL, hex ? 16 : 10);
+	*out = strtoull(digits, NULL, 16);
 	return errno ? -1 : 0;
 }
 
@@ -119,7 +119,8 @@ set_number(const struct pr_option *option, uint64_t *out, const char *text,
 	char min[32], max[32];
 
 	if (option->kind == PR_KIND_UINT && parse_uint(text, &number) < 0)
-		return pr_error_set(err, "'%s' is not a whole number", text);
+		return pr_error_set(
+			err, "'%s' is not a whole number (like 500, 10k or 2M)", text);
 	if (option->kind == PR_KIND_SIZE && pr_parse_size(text, &number) < 0)
 		return pr_error_set(err, "'%s' is not a size (like 64K, 1M or 2GiB)", text);
 	if (option->kind == PR_KIND_DURATION &&
@@ -213,9 +214,8 @@ distance(const char *a, const char *b)
 	return row[blen];
 }
 
-/* Makes candidate *best if it is nearer to word. Farther than half of the word is another word. */
-static void
-try_nearest(const char *word, const char *candidate, const char **best)
+void
+pr_options_nearest(const char *word, const char *candidate, const char **best)
 {
 	size_t len = strlen(word), other = strlen(candidate), d;
 
@@ -232,9 +232,9 @@ nearest_option(const struct pr_cmdline *program, const char *word, size_t builti
 	const char *best = NULL;
 
 	for (size_t i = 0; i < program->option_count; i++)
-		try_nearest(word, program->options[i].name, &best);
+		pr_options_nearest(word, program->options[i].name, &best);
 	for (size_t i = 0; i < builtin; i++)
-		try_nearest(word, builtins[i].name, &best);
+		pr_options_nearest(word, builtins[i].name, &best);
 	return best;
 }
 
@@ -297,12 +297,12 @@ check_section(struct reading *r, const char *section, const char *key)
 		if (strcmp(section, *name) == 0)
 			return FAIL_AT(r, "section [%s] needs a name: [%s NAME]", section,
 				section);
-		try_nearest(section, *name, &best);
+		pr_options_nearest(section, *name, &best);
 	}
 	for (const char *const *name = program_sections; *name; name++) {
 		if (strcmp(section, *name) == 0)
 			return 0;
-		try_nearest(section, *name, &best);
+		pr_options_nearest(section, *name, &best);
 	}
 	if (best)
 		return FAIL_AT(

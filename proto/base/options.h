@@ -32,7 +32,7 @@ enum pr_option_kind {
 	PR_KIND_FLAG, /* bool */
 	PR_KIND_STRING, /* char *, allocated, or NULL */
 	PR_KIND_LIST, /* struct pr_string_list: each use adds an item; commas do not split */
-	PR_KIND_UINT, /* uint64_t, decimal or 0x... */
+	PR_KIND_UINT, /* uint64_t, see pr_parse_count, or 0x... */
 	PR_KIND_SIZE, /* uint64_t bytes, see pr_parse_size */
 	PR_KIND_DURATION, /* int64_t ns, see pr_parse_duration */
 	PR_KIND_TIME, /* int64_t ns since 1970 UTC, see pr_time_parse */
@@ -110,6 +110,12 @@ struct pr_cmdline {
 int pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand, struct pr_error *err);
 #define PR_CONFIG_DEFAULT "/etc/packrack/packrack.conf"
+
+/*
+ * Makes candidate *best (first NULL) if it is nearer to a mistyped word. Farther than half of the word is
+ * another word.
+ */
+void pr_options_nearest(const char *word, const char *candidate, const char **best);
 
 /* Frees the strings and lists in values. */
 void pr_options_free(const struct pr_cmdline *program, void *values);

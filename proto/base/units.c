@@ -21,10 +21,15 @@ static const struct unit durations[] = {
 	{"ms", PR_NS_PER_MS},
 	{"s", PR_NS_PER_S},
 	{"", PR_NS_PER_S},
+	{"sec", PR_NS_PER_S},
+	{"second", PR_NS_PER_S},
 	{"m", 60 * PR_NS_PER_S},
 	{"min", 60 * PR_NS_PER_S},
+	{"minute", 60 * PR_NS_PER_S},
 	{"h", 3600 * PR_NS_PER_S},
+	{"hour", 3600 * PR_NS_PER_S},
 	{"d", 86400 * PR_NS_PER_S},
+	{"day", 86400 * PR_NS_PER_S},
 };
 static const char prefixes[] = "KMGTPE";
 
@@ -94,6 +99,23 @@ pr_parse_size(const char *text, uint64_t *out)
 }
 
 int
+pr_parse_count(const char *text, uint64_t *out)
+{
+	const char *at, *prefix;
+	uint64_t factor = 1;
+	struct number n;
+
+	if (!take_number(text, &n, &at))
+		return -1;
+	prefix = *at ? strchr(prefixes, toupper((unsigned char)*at)) : NULL;
+	for (const char *p = prefixes; prefix && p <= prefix; p++)
+		factor *= 1000;
+	if (prefix ? at[1] : *at || n.billionths)
+		return -1;
+	return multiply(&n, factor, UINT64_MAX, out);
+}
+
+int
 pr_parse_duration(const char *text, int64_t *out)
 {
 	struct number n;
@@ -102,13 +124,19 @@ pr_parse_duration(const char *text, int64_t *out)
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	for (size_t i = 0; i < sizeof durations / sizeof *durations; i++)
-		if (strcmp(durations[i].name, at) == 0) {
+	for (size_t i = 0; i < sizeof durations / sizeof *durations; i++) {
+		size_t len = strlen(durations[i].name);
+
+		/* "minutes" is "minute" */
+		if (strcmp(durations[i].name, at) == 0 ||
+			(len > 2 && strncmp(durations[i].name, at, len) == 0 &&
+				strcmp(at + len, "s") == 0)) {
 			if (multiply(&n, durations[i].factor, INT64_MAX, &ns) < 0)
 				return -1;
 			*out = (int64_t)ns;
 			return 0;
 		}
+	}
 	return -1;
 }
 

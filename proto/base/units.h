@@ -14,7 +14,10 @@
 /* Bytes. K M G T P E and KiB ... EiB are powers of 1024, KB ... EB are powers of 1000. */
 int pr_parse_size(const char *text, uint64_t *out);
 
-/* ns. Units: ns us ms s m (or min) h d; without a unit: seconds. */
+/* A number of things: k M G T P E are powers of 1000. */
+int pr_parse_count(const char *text, uint64_t *out);
+
+/* ns. Units: ns us ms s m (or min) h d, sec(s) to day(s) in words; without a unit: seconds. */
 int pr_parse_duration(const char *text, int64_t *out);
 
 struct pr_rate {

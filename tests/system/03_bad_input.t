@@ -36,11 +36,23 @@ printf '[dispatcher]\nsparkle = 3\n' > bad.conf
 bad "config with an unknown key" 2 sparkle "$DISPATCHER" --config bad.conf --in lo --out lo
 bad "config that is not there" 2 none.conf "$DISPATCHER" --config none.conf --in lo --out lo
 bad "filter that does not compile" 2 prot "$PACKRACK" query --volume nowhere.vol prot tcp
+bad "and where" 2 "hsot', at word 5: hsot$" "$PACKRACK" query --volume nowhere.vol tcp port 80 and hsot 192.0.2.1
+bad "and where it ends too early" 2 "syntax error, at its end$" "$PACKRACK" query --volume nowhere.vol tcp port 80 and
 bad "interface that is not there" 1 nope "$DISPATCHER" --in nope0 --out nope1 --manage ipc://m.sock
 bad "volume that is not there" 1 nowhere.vol "$PACKRACK" query --volume nowhere.vol
 bad "unknown spread" 2 spiral "$DISPATCHER" --in lo --out lo --spread spiral
 bad "to change to an unknown spread" 2 round-robin "$PACKRACK" capture spread spiral
 bad "unknown command" 2 frobnicate "$PACKRACK" frobnicate
+bad "mistyped command" 2 "did you mean 'packrack query'?" "$PACKRACK" qeury
+bad "mistyped command, for help" 2 "did you mean 'packrack status'?" "$PACKRACK" help staus
+bad "mistyped command of a command" 2 "did you mean 'packrack volume create'?" "$PACKRACK" volume craete
+helps() { # COMMAND...
+	local want
+	want=$("$PACKRACK" "$@" --help) && [ -n "$want" ] && [ "$("$PACKRACK" help "$@")" = "$want" ]
+}
+run_step "help of a command" helps query
+run_step "help of a command of a command" helps volume create
+bad "count that is none" 2 "10k or 2M" "$PACKRACK" query -c many
 bad "bad time" 2 yesterdayish "$PACKRACK" query --since yesterdayish
 run_step "a bare rack" "$RACK" up --bare -n 1
 bad "capture filter that does not compile" 2 "'prot tcp'" "$RACK" exec disp "$DISPATCHER" --in tap0 --out out0 \

@@ -98,6 +98,26 @@ time_range() {
 }
 run_step "a time range, by flags and in the filter" time_range
 
+# The zone is that of TZ in what is read and in what is printed.
+zones() {
+	local first out=$LAB_DIR/zones
+	first=$(tcpdump -r "$MIX" -tt -nc 1 2> /dev/null | awk '{ print $1 }')
+	first=$(TZ=Asia/Kolkata date -d "@$first" +%Y-%m-%dT%H:%M)
+	TZ=Asia/Kolkata "$PACKRACK" query --volume "$VOLUME" --since "$first" -c 1 --explain > "$out" 2>&1 || return 1
+	cat "$out"
+	grep -q "^${first}:[0-9.]*+05:30 IP" "$out" && grep -q "time range: ${first}:00.000000000+05:30 to" "$out"
+}
+run_step "a time is local, and has its zone" zones
+time_forms() {
+	local t
+	for t in 5m "5 min ago" 10:30 "yesterday 10:30" "2 days ago"; do
+		"$PACKRACK" query --volume "$VOLUME" --count --since "$t" || { echo "$t"; return 1; }
+		"$PACKRACK" query --volume "$VOLUME" --count before 5m and after "$t" or tcp || { echo "after $t"; return 1; }
+		"$PACKRACK" query --help | tr -s ' \n' ' ' | grep -qF "${t/2 days/5 min}" || { echo "no help on $t"; return 1; }
+	done
+}
+run_step "times as people write them" time_forms
+
 times_anywhere() {
 	tests/system/times.py make "$DATA/mix-gateway-hdr96-a.pcap" "$LAB_DIR" &&
 		"$PACKRACK" import "$LAB_DIR/times.pcap" --volume "$LAB_DIR/times.vol" --create 64M > "$LAB_DIR/out" &&
@@ -107,7 +127,8 @@ run_step "times anywhere in random filters" times_anywhere
 
 limit() {
 	"$PACKRACK" query --volume "$VOLUME" --limit 7 -w "$OUT" || return 1
-	(($(count "$OUT") == 7))
+	(($(count "$OUT") == 7)) || return 1
+	"$PACKRACK" query --volume "$VOLUME" -c 1.2k -w "$OUT" && (($(count "$OUT") == 1200))
 }
 run_step "a limit" limit
 limit_explained() {
@@ -127,6 +148,16 @@ reader_gone() {
 	((rc == 0)) && [ ! -s "$LAB_DIR/err" ]
 }
 run_step "ends quietly when nobody reads on" reader_gone
+
+# A file system without room: the message has the file's name.
+no_room() {
+	mkdir "$LAB_DIR/full" && mount -t tmpfs -o size=64k none "$LAB_DIR/full" || return 1
+	says 1 "writing $LAB_DIR/full/out.pcapng: No space left" "$PACKRACK" export --volume "$VOLUME" -w "$LAB_DIR/full/out.pcapng"
+	local rc=$?
+	umount "$LAB_DIR/full"
+	return "$rc"
+}
+[ "$(id -u)" != 0 ] || run_step "a full disk: the file is named" no_room
 
 two_types() {
 	"$PACKRACK" import "$DATA/c-odd/libtrace__100_packets.pcap" \

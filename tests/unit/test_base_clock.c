@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/clock.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,6 +35,20 @@ static const struct {
 	{"3h ago", NOW - 3 * 3600 * PR_NS_PER_S},
 	{"2d ago", NOW - 2 * 86400 * PR_NS_PER_S},
 	{"-90s", NOW - 90 * PR_NS_PER_S},
+	{"90s", NOW - 90 * PR_NS_PER_S},
+	{"5m", NOW - 300 * PR_NS_PER_S},
+	{"5 min", NOW - 300 * PR_NS_PER_S},
+	{"5 min ago", NOW - 300 * PR_NS_PER_S},
+	{"5 minutes ago", NOW - 300 * PR_NS_PER_S},
+	{"1 hour ago", NOW - 3600 * PR_NS_PER_S},
+	{"2 days ago", NOW - 2 * 86400 * PR_NS_PER_S},
+	{"9:13", NOW - (14 * 3600 + 20) * PR_NS_PER_S},
+	{"23:13:20.25", NOW + PR_NS_PER_S / 4},
+	{"22:13:20Z", NOW},
+	{"12:43:20-09:30", NOW},
+	{"today 23:13", NOW - 20 * PR_NS_PER_S},
+	{"yesterday 10:30", NOW - (36 * 3600 + 43 * 60 + 20) * PR_NS_PER_S},
+	{"tomorrow 00:00:01", NOW + (46 * 60 + 41) * PR_NS_PER_S},
 	{"+1h", NOW + 3600 * PR_NS_PER_S},
 	{"23:13", NOW - 20 * PR_NS_PER_S},
 	{"23:13:25", NOW + 5 * PR_NS_PER_S},
@@ -46,10 +61,12 @@ static const struct {
 };
 
 static const char *const bad[] = {"", " ", "@", "@x", "@1.", "@1.0123456789", "@1 ", "@--1",
-	"@99999999999999999999", "the day", "90s", " ago", "ago", "-5s ago", "90x ago",
-	"2023-11-14T22:13:20ZZ", "2023-11-14T22:13:20.Z", "2023-13-01", "2023-02-29",
-	"2023-02-30T00:00:00Z", "2023-00-01", "2023-01-00", "2023-1-1", "23-11-14",
-	"2023-11-14T24:00:00Z", "2023-11-14T22:60:00Z", "2023-11-14T22:13:61Z",
+	"@99999999999999999999", "the day", "90", "2026", "5 minutess", "5 m in", "m",
+	"yesterday10:30", "yesterday ", "yesterday 10", "yesterday 25:00", "24:00",
+	"today 2023-11-14", "10:3", "10:30-", "12-30:10", " ago", "ago", "-5s ago",
+	"90x ago", "2023-11-14T22:13:20ZZ", "2023-11-14T22:13:20.Z", "2023-13-01",
+	"2023-02-29", "2023-02-30T00:00:00Z", "2023-00-01", "2023-01-00", "2023-1-1",
+	"23-11-14", "2023-11-14T24:00:00Z", "2023-11-14T22:60:00Z", "2023-11-14T22:13:61Z",
 	"2023-11-14T22:13:20+2", "2023-11-14T22:13:20+24:00", "2023-11-14T22:13:20+02:60",
 	"2023-11-14T", "2023-11-14T22",
 	"100000000000000000000000000000000000000000000000000s ago"};
@@ -95,6 +112,26 @@ START_TEST(formats_what_it_parses)
 }
 END_TEST
 
+START_TEST(shows_the_zone)
+{
+	char buf[PR_TIME_TEXT];
+	int64_t t;
+
+	ck_assert_str_eq(pr_time_local(NOW + 5, buf, sizeof buf),
+		"2023-11-14T23:13:20.000000005+01:00");
+	ck_assert_int_eq(pr_time_parse(buf, 0, &t, NULL), 0);
+	ck_assert_int_eq(t, NOW + 5);
+	setenv("TZ", "<-0930>9:30", 1);
+	tzset();
+	ck_assert_str_eq(
+		pr_time_local(NOW, buf, sizeof buf), "2023-11-14T12:43:20.000000000-09:30");
+	setenv("TZ", "UTC", 1);
+	tzset();
+	ck_assert_str_eq(
+		pr_time_local(NOW, buf, sizeof buf), "2023-11-14T22:13:20.000000000Z");
+}
+END_TEST
+
 START_TEST(makes)
 {
 	ck_assert_int_eq(pr_time_make(1, 2), PR_NS_PER_S + 2);
@@ -128,6 +165,7 @@ fill(TCase *tc)
 	tcase_add_loop_test(tc, parses, 0, sizeof good / sizeof *good);
 	tcase_add_loop_test(tc, refuses, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(tc, formats_what_it_parses);
+	tcase_add_test(tc, shows_the_zone);
 	tcase_add_test(tc, makes);
 	tcase_add_test(tc, clocks_run);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 #include "tests/unit/unit.h"
 
@@ -218,6 +219,40 @@ START_TEST(test_a_part_that_libpcap_refuses)
 }
 END_TEST
 
+/* What libpcap does not take, and where: `at` ends the message. */
+static const struct {
+	const char *text, *at;
+} wrong[] = {
+	{"tcp port 80 and hsot 192.0.2.1", "unknown port 'hsot', at word 5: hsot"},
+	{"prot tcp", "syntax error, at word 1: prot"},
+	{"tcp prt 5", "syntax error, at word 2: prt"},
+	{"(tcp or udp)) and ip", "syntax error, at word 6: )"},
+	{"(tcp or udp", "syntax error, at its end"},
+	{"tcp and", "syntax error, at its end"},
+	{"after @5 and tcp or before @7 and prt 5", ", at word 7: prt"},
+	{"port 70000 or tcp", "65535, at word 2: 70000"},
+	{"net 192.0.2.1/24", "\"192.0.2.1/24\", at word 2: 192.0.2.1/24"},
+	{"tcp and udp", "expression rejects all packets"},
+};
+
+START_TEST(says_where)
+{
+	const uint16_t ethernet = 1;
+	struct pri_bpf_set set = {0};
+	struct pr_error err[2] = {{""}, {""}};
+	size_t len = strlen(wrong[_i].at);
+
+	ck_assert_int_eq(pri_filter_check(&ethernet, 1, wrong[_i].text, &err[0]), -1);
+	ck_assert_int_eq(
+		pri_filter_compile_all(&ethernet, 1, wrong[_i].text, &set, &err[1]), -1);
+	for (int i = 0; i < 2; i++)
+		ck_assert_msg(strlen(err[i].text) > len &&
+				      !strcmp(err[i].text + strlen(err[i].text) - len,
+					      wrong[_i].at),
+			"%s", err[i].text);
+}
+END_TEST
+
 START_TEST(test_check)
 {
 	const uint16_t types[] = {1, 105};
@@ -279,6 +314,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, test_what_is_spread);
 	tcase_add_test(tc, test_parts_accept_what_the_whole_does);
 	tcase_add_test(tc, test_a_part_that_libpcap_refuses);
+	tcase_add_loop_test(tc, says_where, 0, PR_COUNT(wrong));
 	tcase_add_test(tc, test_check);
 	tcase_add_test(tc, test_one_that_is_too_long_for_a_link_type);
 	tcase_add_test(tc, test_one_that_is_too_long_as_a_whole);

@@ -94,7 +94,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 	char time[PR_TIME_TEXT];
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
-	put(&l, "%s ", pr_time_format(p->time, time, sizeof(time)));
+	put(&l, "%s ", pr_time_local(p->time, time, sizeof(time)));
 	for (unsigned i = 0; i < d.outer.vlan_count && i < 4; i++)
 		put(&l, "vlan %u ", d.outer.vlan[i]);
 	if (d.outer.flags & (PR_DECODE_IP4 | PR_DECODE_IP6))
@@ -175,7 +175,10 @@ open_output(struct sink *s, struct pr_error *err)
 		s->regular = fstat(s->out.fd, &st) == 0 && S_ISREG(st.st_mode);
 	}
 	s->terminal = !path && isatty(s->out.fd);
-	return prm_output_init(&s->out, s->out.fd, path, err);
+	if (prm_output_init(&s->out, s->out.fd, path, err) < 0)
+		return -1;
+	s->out.name = s->to_stdout ? "standard output" : path;
+	return 0;
 }
 
 void
@@ -269,7 +272,7 @@ sink_pause(struct sink *s, struct pr_error *err)
 	if (progress_due(&s->progress))
 		progress_show(&s->progress, "%llu packets, up to %s",
 			(unsigned long long)s->packets,
-			s->packets ? pr_time_format(s->last_time, time, sizeof(time))
+			s->packets ? pr_time_local(s->last_time, time, sizeof(time))
 				   : "now none");
 	if (s->none || s->take || !(s->terminal || s->args->follow))
 		return 0;

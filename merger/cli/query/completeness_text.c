@@ -66,7 +66,7 @@ end_of_range(int64_t time, char *buf)
 {
 	return time == PR_TIME_MIN   ? "the beginning"
 	       : time == PR_TIME_MAX ? "the end"
-				     : pr_time_format(time, buf, PR_TIME_TEXT);
+				     : pr_time_local(time, buf, PR_TIME_TEXT);
 }
 
 /* Prints what happened to the packets, why, and where. */

@@ -226,12 +226,12 @@ print_row(const struct rate_args *a, const struct rate_stretch *s, bool partial,
 	char bps[SI_TEXT], bps_most[SI_TEXT], pps[SI_TEXT], pps_most[SI_TEXT];
 	size_t len = most ? (double)s->bytes * BAR / most + 0.5 : 0;
 
-	pr_time_format(s->first, first, sizeof(first));
+	pr_time_local(s->first, first, sizeof(first));
 	si(per_second(s->bytes, s->steps, a->step) * 8, bps);
 	si(per_second(s->packets, s->steps, a->step), pps);
 	if (a->above) {
 		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n", first,
-			pr_time_format(s->last, last, sizeof(last)),
+			pr_time_local(s->last, last, sizeof(last)),
 			(double)s->steps * a->step / PR_NS_PER_S, s->packets,
 			partial ? '+' : ' ', s->bytes, bps,
 			si(per_second(s->peak_bytes, 1, a->step) * 8, bps_most), pps,
@@ -286,6 +286,8 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 		.limit = &a->limit};
 	struct rate_stretch s, last;
 	const struct pr_tally_item *items;
+	char text[PR_TIME_TEXT];
+	int wide = (int)strlen(pr_time_local(pr_now_real(), text, sizeof(text)));
 	uint64_t most = 0;
 	size_t count;
 
@@ -299,10 +301,11 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 			{"bytes", pr_tally_total(sink->tally)->bytes});
 		render_list(r, a->above ? "stretches" : "series");
 	} else if (a->above) {
-		printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until",
-			"seconds", "packets", "bytes", "bit/s", "peak", "pps", "peak");
+		printf("%-*s %-*s %9s %12s %14s %8s %8s %8s %8s\n", wide, "since", wide,
+			"until", "seconds", "packets", "bytes", "bit/s", "peak", "pps",
+			"peak");
 	} else {
-		printf("%-30s %10s  %14s %8s %8s\n", "from", "packets", "bytes", "pps",
+		printf("%-*s %10s  %14s %8s %8s\n", wide, "from", "packets", "bytes", "pps",
 			"bit/s");
 	}
 	for (bool more = false;; last = s, more = true) {

@@ -141,24 +141,24 @@ print_stream(const Packrack__StreamHeld *s)
 		s->name, s->link_name, s->packets, s->segments, s->bytes, s->blocks,
 		s->guarantee);
 	if (s->packet_stream && s->packets)
-		printf("%s to %s\n", pr_time_format(s->first_time, from, sizeof(from)),
-			pr_time_format(s->last_time, to, sizeof(to)));
+		printf("%s to %s\n", pr_time_local(s->first_time, from, sizeof(from)),
+			pr_time_local(s->last_time, to, sizeof(to)));
 	else
 		puts(s->packet_stream ? "nothing" : "-");
 	if (s->packet_stream && s->evicted_segments)
 		printf("    overwritten up to %s\n",
-			pr_time_format(s->evicted_until, to, sizeof(to)));
+			pr_time_local(s->evicted_until, to, sizeof(to)));
 	for (size_t i = 0; i < s->n_deleted; i++) {
 		const Packrack__Deleted *d = s->deleted[i];
 
 		if (d->since)
-			printf("    %s to", pr_time_format(d->since, from, sizeof(from)));
+			printf("    %s to", pr_time_local(d->since, from, sizeof(from)));
 		else
 			printf("    up to");
 		printf(" %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64 " bytes\n",
-			pr_time_format(d->until, to, sizeof(to)),
+			pr_time_local(d->until, to, sizeof(to)),
 			d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by,
-			pr_time_format(d->at, from, sizeof(from)), d->segments, d->bytes);
+			pr_time_local(d->at, from, sizeof(from)), d->segments, d->bytes);
 	}
 }
 
@@ -264,15 +264,15 @@ confirm(const struct data_args *a, const struct data_inventory *inv, struct pr_e
 			if (!s->packet_stream || !s->packets || s->first_time > a->until ||
 				s->last_time < a->since)
 				continue;
-			pr_time_format(s->first_time, from, sizeof(from));
-			pr_time_format(s->last_time, to, sizeof(to));
+			pr_time_local(s->first_time, from, sizeof(from));
+			pr_time_local(s->last_time, to, sizeof(to));
 			fprintf(stderr,
 				"%s, stream %s, holds %" PRIu64 " packets from %s to %s. ",
 				n->name, s->name, s->packets, from, to);
 			if (!begin)
-				pr_time_format(a->since, from, sizeof(from));
+				pr_time_local(a->since, from, sizeof(from));
 			if (!end)
-				pr_time_format(a->until, to, sizeof(to));
+				pr_time_local(a->until, to, sizeof(to));
 			if (begin && end)
 				fputs("All of them will be deleted.\n", stderr);
 			else

@@ -337,11 +337,10 @@ show_stream(struct render *r, const struct sfs_stream_info *s)
 						   s->deleted_records
 					 : 0,
 			s->bytes, s->recycled_records,
-			s->last_sequence ? pr_time_format(s->min_time, from, sizeof(from))
+			s->last_sequence ? pr_time_local(s->min_time, from, sizeof(from))
 					 : "none",
 			s->last_sequence ? " to " : "",
-			s->last_sequence ? pr_time_format(s->max_time, to, sizeof(to))
-					 : "");
+			s->last_sequence ? pr_time_local(s->max_time, to, sizeof(to)) : "");
 		return;
 	}
 	render_object(r, NULL);
@@ -414,7 +413,7 @@ show_record(struct render *r, const struct sfs_record *record)
 	if (!r) {
 		printf("%s %10" PRIu64 " %8zu %s\n", handle, record->sequence,
 			record->length,
-			pr_time_format(record->min_time, from, sizeof(from)));
+			pr_time_local(record->min_time, from, sizeof(from)));
 		return;
 	}
 	render_object(r, NULL);
