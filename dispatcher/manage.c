@@ -356,11 +356,11 @@ make_values(struct prd_manage *s)
 	struct pr_values values = PR_VALUE_LIST(s->items, s->pointers);
 	uint64_t lost = 0, late = 0, captured;
 
-	_Static_assert(
-		(int)VALUES_MAX >=
-			(int)LINK_ROWS + (sizeof total_rows + sizeof view_rows +
-						 sizeof sent_rows + sizeof received_rows) /
-						 sizeof total_rows[0],
+	_Static_assert((int)VALUES_MAX >=
+			       (int)LINK_ROWS + PR_CONNECTIONS_ROWS +
+				       (sizeof total_rows + sizeof view_rows +
+					       sizeof sent_rows + sizeof received_rows) /
+					       sizeof total_rows[0],
 		"room for all");
 	for (unsigned i = 0; i < LINK_ROWS; i++) {
 		uint64_t sum = sum_links(s, &link_rows[i]);
@@ -381,6 +381,7 @@ make_values(struct prd_manage *s)
 			(uint64_t)((double)captured * 1000.0 / (double)(captured + lost));
 	for (unsigned i = 0; i < TABLES; i++)
 		pr_values_add_table(&values, s->tables[i]);
+	pr_values_add_table(&values, pr_connections_figures());
 	s->message.values = s->pointers;
 	s->message.n_values = values.count;
 }

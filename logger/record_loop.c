@@ -376,6 +376,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		make_report(d, &report);
 		for (size_t i = 0; i < report.table_count; i++)
 			pr_values_add_table(&values, report.tables[i]);
+		pr_values_add_table(&values, pr_connections_figures());
 		status.epoch = report.epoch;
 		status.state = (char *)report.state;
 		status.values = list;

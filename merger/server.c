@@ -690,6 +690,7 @@ reply_make(struct reply *r, struct prm_merger *m)
 	for (size_t i = 0; r->queries && i < m->query_count; i++)
 		r->queries[r->status.n_queries++] = prm_fanout_report(m->queries[i]);
 	pr_values_add_table(&values, fill_figures(m));
+	pr_values_add_table(&values, pr_connections_figures());
 	r->status.n_values = values.count;
 	r->status.queries = r->queries;
 	r->status.nodes = r->nodes;

@@ -14,6 +14,7 @@
 #include "proto/base/log.h"
 #include "proto/base/text.h"
 #include "proto/rpc/admission.h"
+#include "proto/rpc/connections.h"
 #include "proto/rpc/socket.h"
 
 #define PENDING_MAX 64
@@ -36,6 +37,7 @@ struct pr_rpc {
 	int64_t said_not_allowed; /* monotonic; for one user a line a minute at most */
 	char said_user[PR_RPC_PEER_MAX];
 	void *ctx, *socket;
+	int listener; /* a server's descriptor; -1: none */
 	zmq_msg_t *received; /* which the callback has; else NULL */
 	struct pr_monitor *monitor;
 	struct pr_zevent *zevent, *monitor_zevent;
@@ -278,6 +280,8 @@ on_message(void *arg)
 			return false;
 		pr_admit_fill(rpc->enrolled,
 			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
+		pr_connections_heard(zmq_msg_get(&msg, ZMQ_SRCFD),
+			rpc->enrolled && peer.role ? peer.key : NULL);
 	}
 	if (zmq_msg_more(&msg)) {
 		pr_socket_drop_rest(rpc->socket);
@@ -333,6 +337,7 @@ rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
 	mallopt(M_TRIM_THRESHOLD, 4 * PR_RPC_MESSAGE_MAX);
 	if (rpc) {
 		rpc->server = server;
+		rpc->listener = -1;
 		rpc->call = call;
 		rpc->arg = arg;
 		rpc->endpoint = strdup(endpoint);
@@ -362,7 +367,6 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
 	struct pr_rpc *rpc = rpc_create(true, endpoint, call, arg, err);
 	struct event_base *base = pr_loop_base(loop);
 	mode_t mask;
-	int rc;
 
 	if (!rpc)
 		return NULL;
@@ -377,12 +381,9 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
 	if (pr_rpc_clear_stale(endpoint, err) < 0)
 		goto fail;
 	mask = umask(SOCKET_UMASK); /* the socket file must never be open to all */
-	rc = zmq_bind(rpc->socket, endpoint);
+	rpc->listener = pr_rpc_bind(rpc->ctx, rpc->socket, endpoint, err);
 	umask(mask);
-	if (rc < 0)
-		pr_error_set(err, "cannot listen on %s: %s", endpoint,
-			zmq_strerror(zmq_errno()));
-	else if (rpc_start(rpc, base, err) == 0)
+	if (rpc->listener >= 0 && rpc_start(rpc, base, err) == 0)
 		return rpc;
 fail:
 	pr_rpc_destroy(&rpc);
@@ -434,6 +435,8 @@ pr_rpc_destroy(struct pr_rpc **rpc)
 		return;
 	pr_zevent_destroy(&r->monitor_zevent);
 	pr_zevent_destroy(&r->zevent);
+	if (r->listener >= 0)
+		pr_connections_unguard(r->listener);
 	if (r->socket) {
 		pr_monitor_close(&r->monitor);
 		zmq_close(r->socket);

@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "proto/base/clock.h"
+#include "proto/rpc/connections.h"
 #include "proto/rpc/keys.h"
 
 /* ---- endpoints ---- */
@@ -108,6 +109,8 @@ pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
 
 /* ---- sockets ---- */
 
+#define MONITOR_ENDPOINT "inproc://monitor" /* one monitored socket a context */
+
 /*
  * Credit bounds what is under way: 40 batches of 256 KiB to a client that merges. The queues are only a second bound.
  * They are longer, as ZeroMQ learns in steps of half a queue what a peer has read.
@@ -118,6 +121,9 @@ pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
 #define RECONNECT_MAX_MS 1000
 #define HEARTBEAT_MS 5000
 #define HEARTBEAT_TIMEOUT_MS 15000
+#define HANDSHAKE_MS 5000 /* for a connection to say who it is, before it is closed */
+/* Connections that wait in the kernel: a burst must not keep others out. */
+#define BACKLOG 1024
 
 int
 pr_socket_set(void *socket, int option, int value)
@@ -135,7 +141,9 @@ set_limits(void *socket, bool server, bool tcp)
 		  zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
 
 	if (server)
-		bad |= pr_socket_set(socket, ZMQ_ROUTER_MANDATORY, 1);
+		bad |= pr_socket_set(socket, ZMQ_ROUTER_MANDATORY, 1) |
+		       pr_socket_set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) |
+		       pr_socket_set(socket, ZMQ_BACKLOG, BACKLOG);
 	else
 		bad |= pr_socket_set(socket, ZMQ_IMMEDIATE, 1) |
 		       pr_socket_set(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) |
@@ -191,6 +199,65 @@ pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *keys,
 	return NULL;
 }
 
+void
+pr_socket_drop_rest(void *socket)
+{
+	zmq_msg_t rest;
+
+	for (bool more = true; more; zmq_msg_close(&rest)) {
+		zmq_msg_init(&rest);
+		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 &&
+		       zmq_msg_more(&rest);
+	}
+}
+
+/* First frame: event u16, value u32, in the machine's order; then the address. */
+static bool
+read_event(void *monitor, uint16_t *event, uint32_t *value)
+{
+	zmq_msg_t msg;
+	bool got;
+
+	*event = 0;
+	*value = 0;
+	zmq_msg_init(&msg);
+	got = zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) >= 0;
+	if (zmq_msg_size(&msg) >= sizeof(*event) + sizeof(*value)) {
+		memcpy(event, zmq_msg_data(&msg), sizeof(*event));
+		memcpy(value, (char *)zmq_msg_data(&msg) + sizeof(*event), sizeof(*value));
+	}
+	if (zmq_msg_more(&msg))
+		pr_socket_drop_rest(monitor);
+	zmq_msg_close(&msg);
+	return got;
+}
+
+int
+pr_rpc_bind(void *ctx, void *socket, const char *endpoint, struct pr_error *err)
+{
+	void *monitor = zmq_socket(ctx, ZMQ_PAIR);
+	uint16_t event;
+	uint32_t fd;
+	int listener = -1;
+
+	pr_connections_lock();
+	if (!monitor ||
+		zmq_socket_monitor(socket, MONITOR_ENDPOINT, ZMQ_EVENT_LISTENING) < 0 ||
+		zmq_connect(monitor, MONITOR_ENDPOINT) < 0 ||
+		zmq_bind(socket, endpoint) < 0)
+		pr_error_set(err, "cannot listen on %s: %s", endpoint,
+			zmq_strerror(zmq_errno()));
+	else if (!read_event(monitor, &event, &fd) || !pr_connections_guard((int)fd))
+		pr_error_set(err, "cannot guard the connections to %s", endpoint);
+	else
+		listener = (int)fd;
+	pr_connections_unlock();
+	zmq_socket_monitor(socket, NULL, 0);
+	if (monitor)
+		zmq_close(monitor);
+	return listener;
+}
+
 static void
 free_buffer(void *data, void *hint)
 {
@@ -241,18 +308,6 @@ pr_socket_get(void *socket, int option)
 	size_t len = sizeof(value);
 
 	return zmq_getsockopt(socket, option, &value, &len) < 0 ? 0 : value;
-}
-
-void
-pr_socket_drop_rest(void *socket)
-{
-	zmq_msg_t rest;
-
-	for (bool more = true; more; zmq_msg_close(&rest)) {
-		zmq_msg_init(&rest);
-		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 &&
-		       zmq_msg_more(&rest);
-	}
 }
 
 static void
@@ -342,7 +397,6 @@ pr_zevent_destroy(struct pr_zevent **zevent)
 
 /* ---- connections of a client ---- */
 
-#define MONITOR_ENDPOINT "inproc://monitor" /* one monitored socket a context */
 #define MONITOR_EVENTS                                                                     \
 	(ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                          \
 		ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |    \
@@ -416,22 +470,15 @@ refused(struct pr_monitor *m, uint16_t event)
 			m->endpoint, dir);
 }
 
-/* First frame: event u16, value u32, in the machine's order; then the address. */
 bool
 pr_monitor_read(struct pr_monitor *m, bool *news, enum pr_rpc_state *state)
 {
-	zmq_msg_t msg;
-	uint16_t event = 0;
+	uint16_t event;
+	uint32_t value;
 	bool broken;
 
-	zmq_msg_init(&msg);
-	if (zmq_msg_recv(&msg, m->socket, ZMQ_DONTWAIT) < 0)
+	if (!read_event(m->socket, &event, &value))
 		return false;
-	if (zmq_msg_size(&msg) >= sizeof(event))
-		memcpy(&event, zmq_msg_data(&msg), sizeof(event));
-	if (zmq_msg_more(&msg))
-		pr_socket_drop_rest(m->socket);
-	zmq_msg_close(&msg);
 	broken = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 	*news = event & MONITOR_EVENTS && (!broken || ++m->broken >= BROKEN_MAX);
 	if (event & MONITOR_EVENTS && !broken && event != ZMQ_EVENT_DISCONNECTED)

@@ -20,6 +20,9 @@ int pr_rpc_clear_stale(const char *endpoint, struct pr_error *err);
 void *pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *keys,
 	struct pr_error *err);
 
+/* Binds a server's socket; which connections it accepts: connections.h. Its descriptor, or -1. */
+int pr_rpc_bind(void *ctx, void *socket, const char *endpoint, struct pr_error *err);
+
 /* Sets an option that is a number. 0 or -1. */
 int pr_socket_set(void *socket, int option, int value);
 /* 0: also when it cannot be had. */

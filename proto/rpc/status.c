@@ -51,6 +51,7 @@ pr_status_metrics_build(struct pr_metrics_page *page, const char *program)
 	pr_metrics_label(page, {"program", program}, {"version", PACKRACK_VERSION});
 	pr_metrics_table(page, "packrack_", PR_COUNTER_TABLE(row, &one));
 	pr_metrics_no_labels(page);
+	pr_metrics_table(page, "packrack_", pr_connections_figures());
 }
 
 /* ---- names of older programs ---- */

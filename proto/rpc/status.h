@@ -3,6 +3,7 @@
 #define PR_RPC_STATUS_H
 
 #include "proto/base/metrics.h"
+#include "proto/rpc/connections.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /* What the status of each program begins with. */
@@ -34,7 +35,7 @@ void pr_status_rename_old(Packrack__Status *status);
 /* The present name of a figure; the name itself if it is that already. */
 const char *pr_status_new_name(const char *name);
 
-/* packrack_build_info of the program, which every page begins with. */
+/* What every page begins with: packrack_build_info, and the program's connections. */
 void pr_status_metrics_build(struct pr_metrics_page *page, const char *program);
 /*
  * The counters that an indexer reports of a node; with merger set also those of its merger.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,7 +9,9 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "proto/base/array.h"
 #include "proto/rpc/admission.h"
+#include "proto/rpc/connections.h"
 #include "tests/unit/rpc_lab.h"
 
 START_TEST(asks_and_answers)
@@ -245,6 +248,133 @@ START_TEST(oversize_is_cut_off)
 }
 END_TEST
 
+static unsigned
+figure(const char *name)
+{
+	struct pr_counter_table t = pr_connections_figures();
+
+	for (size_t i = 0; i < t.count; i++)
+		if (!strcmp(t.rows[i].name, name))
+			return pr_counter_read(&t.rows[i], t.base);
+	ck_abort_msg("no %s", name);
+	return 0;
+}
+
+static int
+connect_raw(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	strcpy(address.sun_path, endpoint + 6);
+	for (int64_t end = pr_now_mono() + 5 * PR_NS_PER_S; pr_now_mono() < end;) {
+		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+			return fd;
+		ck_assert_int_eq(
+			errno, EAGAIN); /* the server has not accepted the last ones yet */
+		event_base_loop(pr_loop_base(loop), EVLOOP_NONBLOCK);
+	}
+	ck_abort_msg("nobody accepts");
+	return -1;
+}
+
+static void
+wait_for_figure(const char *name, unsigned low, unsigned high)
+{
+	for (int64_t end = pr_now_mono() + 10 * PR_NS_PER_S; pr_now_mono() < end;) {
+		if (figure(name) >= low && figure(name) <= high)
+			return;
+		event_base_loop(pr_loop_base(loop), EVLOOP_NONBLOCK);
+	}
+	ck_abort_msg("%s is %u, not %u to %u", name, figure(name), low, high);
+}
+
+/* One client has asked something; one user's silent connections replace each other, not that one. */
+static void
+flood(unsigned connections, unsigned limit)
+{
+	struct server s;
+	struct client c, late;
+	Packrack__Envelope env = request(1);
+	int fds[1000];
+
+	ck_assert_uint_le(connections, PR_COUNT(fds));
+	start(&s, &c, NULL, NULL);
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&c.got, 1);
+	for (unsigned i = 0; i < connections; i++)
+		fds[i] = connect_raw();
+	wait_for_figure("connections", limit, limit);
+	wait_for_figure(
+		"connections_replaced", connections + 1 - limit, connections + 1 - limit);
+	memset(&late, 0, sizeof(late));
+	late.rpc = pr_rpc_connect(loop, endpoint, NULL, on_client, &late, &err);
+	ck_assert_ptr_nonnull(late.rpc);
+	ck_assert_int_eq(pr_rpc_send(late.rpc, NULL, &env, &err), 0);
+	wait_until(&late.got, 1);
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&c.got, 2);
+	ck_assert_uint_eq(c.disconnected, 0);
+	for (unsigned i = 0; i < connections; i++)
+		close(fds[i]);
+	wait_for_figure("connections", 2, 2);
+	pr_rpc_destroy(&late.rpc);
+	finish(&s, &c);
+	ck_assert_uint_eq(figure("connections"), 0);
+}
+
+START_TEST(silent_connections_replace_each_other)
+{
+	flood(PR_CONNECTIONS_PEER_MAX + 100, PR_CONNECTIONS_PEER_MAX);
+}
+END_TEST
+
+static void
+limit_descriptors(rlim_t soft, rlim_t hard)
+{
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard}), 0);
+}
+
+/* A quarter of half the descriptors: the test's own ends of the connections need the others. */
+START_TEST(few_descriptors)
+{
+	limit_descriptors(128, 400);
+	flood(100, 50);
+}
+END_TEST
+
+/* With none left the waiting connection is closed, and the server goes on: libzmq would end it. */
+START_TEST(no_descriptor_left)
+{
+	struct server s;
+	struct client c;
+	Packrack__Envelope env = request(1);
+	int fds[400], count = 0;
+	uint8_t byte;
+	int raw;
+
+	limit_descriptors(400, 400);
+	start(&s, &c, NULL, NULL);
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&c.got, 1);
+	raw = socket(AF_UNIX, SOCK_STREAM, 0);
+	while ((fds[count] = dup(0)) >= 0)
+		count++;
+	ck_assert_int_eq(errno, EMFILE);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	strcpy(address.sun_path, endpoint + 6);
+	ck_assert_int_eq(connect(raw, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(read(raw, &byte, 1), 0);
+	ck_assert_uint_eq(figure("connections_refused"), 1);
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&c.got, 2);
+	while (count > 0)
+		close(fds[--count]);
+	close(raw);
+	finish(&s, &c);
+}
+END_TEST
+
 static void
 fill(TCase *tc)
 {
@@ -256,6 +386,9 @@ fill(TCase *tc)
 	tcase_add_test(tc, server_restarts);
 	tcase_add_test(tc, hostile_peer);
 	tcase_add_test(tc, oversize_is_cut_off);
+	tcase_add_test(tc, silent_connections_replace_each_other);
+	tcase_add_test(tc, few_descriptors);
+	tcase_add_test(tc, no_descriptor_left);
 }
 
 int
