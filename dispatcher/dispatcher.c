@@ -59,6 +59,9 @@ static const struct pr_option options[] = {
 	PR_OPT_DURATION(wait_time, "wait-time", 0, "DURATION", 0,
 		UINT64_C(86400) * PR_NS_PER_S,
 		"stop waiting for nodes after this time (0: never)"),
+	PR_OPTION_CANARY(no_canary,
+		"with --in: each second, a packet on a link `canary` tests "
+		"the rack"),
 	PR_OPT_FLAG(allow_cut, "allow-truncation", 0,
 		"start even if the MTU of --out is too small for --in: longer frames are "
 		"truncated",

@@ -21,7 +21,7 @@ struct prd_options {
 	char *out, *filter, *manage, *metrics, *name;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
-	int pace, spread, log_format;
+	int pace, spread, log_format, no_canary;
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, wait_nodes, rack_id,
 		ethertype;
 	int64_t hold_time, log_age, wait_time;

@@ -218,7 +218,8 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 				pr_count(&item->link->sent_packets, 1);
 				pr_count(&item->link->sent_bytes, item->len);
 			}
-			prd_logs_add(&s->logs, node, item->link->number, e, s->now);
+			prd_logs_add(&s->logs, node,
+				(uint16_t)(item->link - s->inputs->links), e, s->now);
 		} else if (e->flags & PR_ENTRY_SECOND) {
 			continue;
 		} else if (i + 1 < s->item_count && next->link == item->link &&
@@ -232,12 +233,42 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 	s->item_count = 0;
 }
 
+#define CANARY_NS PR_NS_PER_S
+/* To and from an address of no card; the Ethertype is that of test packets (ECTP). */
+static const uint8_t canary_head[PR_ETHER_LEN] = {
+	2, 'c', 'a', 'n', 'a', 'r', 2, 'c', 'a', 'n', 'a', 'r', 0x90, 0x00};
+
+/*
+ * The rack's test of itself: a packet that is made here, and then treated as all others are. Its
+ * payload begins with its time.
+ */
+static void
+add_canary(struct prd_sender *s, struct prd_record *rec)
+{
+	struct prd_link *link = &s->inputs->links[s->inputs->link_count];
+
+	rec->time = pr_now_real();
+	rec->caplen = rec->len = PR_FRAME_MIN;
+	rec->link = (uint16_t)s->inputs->link_count;
+	memset(rec->data, 0, PR_FRAME_MIN);
+	memcpy(rec->data, canary_head, PR_ETHER_LEN);
+	memcpy(rec->data + PR_ETHER_LEN, &rec->time, sizeof rec->time);
+	pr_count(&link->captured_packets, 1);
+	pr_count(&link->captured_bytes, PR_FRAME_MIN);
+	assign_node(s, rec);
+	s->last_canary = s->now;
+}
+
 unsigned
 prd_tx_batch(struct prd_sender *s)
 {
+	alignas(struct prd_record) uint8_t canary[sizeof(struct prd_record) + PR_FRAME_MIN];
 	bool failed[PR_TRANSMIT_BATCH] = {false};
 	unsigned taken = 0, rings = s->inputs->ring_count;
 
+	if (s->inputs->all_links > s->inputs->link_count &&
+		s->state == PRD_STATE_CAPTURING && s->now - s->last_canary >= CANARY_NS)
+		add_canary(s, (struct prd_record *)(void *)canary);
 	for (unsigned k = 0; k < rings; k++)
 		taken += take_ring(s, (s->first_ring + k) % rings);
 	s->first_ring = (s->first_ring + 1) % rings;

@@ -456,13 +456,15 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 
 	memset(in, 0, sizeof *in);
 	in->live = live;
-	in->links = aligned_alloc(alignof(struct prd_link), count * sizeof *in->links);
+	in->link_count = count;
+	in->all_links = count + (live && o->no_canary == 0);
+	in->links =
+		aligned_alloc(alignof(struct prd_link), in->all_links * sizeof *in->links);
 	if (!in->links) {
 		pr_error_set(err, "no memory for %u links", count);
 		return PRD_EXIT_FAILED;
 	}
-	memset(in->links, 0, count * sizeof *in->links);
-	in->link_count = count;
+	memset(in->links, 0, in->all_links * sizeof *in->links);
 	for (unsigned i = 0; i < count; i++) {
 		struct prd_link *link = &in->links[i];
 		const char *name = live ? o->in.items[i] : o->read.items[i];
@@ -478,6 +480,14 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 			link->name[k] = (unsigned char)name[k] < ' ' || name[k] == 0x7f
 						? '_'
 						: name[k];
+	}
+	if (in->all_links > count) {
+		struct prd_link *canary = &in->links[count];
+
+		canary->number = PR_LINK_CANARY;
+		canary->linktype = ETHERNET;
+		canary->snaplen = (uint32_t)o->snaplen;
+		memcpy(canary->name, PR_LINK_CANARY_NAME, sizeof PR_LINK_CANARY_NAME);
 	}
 	for (unsigned i = 0; live && i < count && status == 0; i++)
 		status = open_interface(in, o, i, err);

@@ -72,7 +72,8 @@ struct prd_reader;
 
 struct prd_inputs {
 	struct prd_link *links;
-	unsigned link_count;
+	unsigned link_count; /* without the canary */
+	unsigned all_links; /* with it, as the last, if there is one */
 	struct pr_ring *rings[PRD_LINKS_MAX];
 	unsigned ring_count;
 	bool live; /* from interfaces: ring i is of link i; else files, all in ring 0 */

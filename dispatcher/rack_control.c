@@ -155,10 +155,9 @@ prd_control_status(struct prd_sender *s, struct prd_node *node)
  */
 
 static void
-mark_link(
-	const struct prd_node *node, const struct prd_link *link, struct pr_mark_link *out)
+mark_link(const struct prd_node_log *log, const struct prd_link *link,
+	struct pr_mark_link *out)
 {
-	const struct prd_node_log *log = &node->logs[link->number];
 
 	*out = (struct pr_mark_link){
 		.link = link->number,
@@ -184,7 +183,7 @@ mark_link(
 void
 prd_send_mark(struct prd_sender *s, struct prd_node *node)
 {
-	unsigned links = s->inputs->link_count;
+	unsigned links = s->inputs->all_links;
 	int64_t said = PR_TIME_MAX, oldest;
 	struct pr_frame frame;
 
@@ -213,7 +212,8 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 			.count = (uint16_t)count,
 			.links = frame.link_room};
 		for (unsigned i = 0; i < count; i++)
-			mark_link(node, &s->inputs->links[at + i], &frame.link_room[i]);
+			mark_link(&node->logs[at + i], &s->inputs->links[at + i],
+				&frame.link_room[i]);
 		prd_control_send(s, node, PR_FRAME_MARK, &frame);
 	}
 	/* The speeds of the links: they seldom change. */

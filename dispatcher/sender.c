@@ -126,7 +126,7 @@ static void
 begin_capture(struct prd_sender *s)
 {
 	s->marking_stop = false;
-	for (unsigned i = 0; i < s->inputs->link_count; i++)
+	for (unsigned i = 0; i < s->inputs->all_links; i++)
 		atomic_store(&s->inputs->links[i].ended, false);
 	state_set(s, PRD_STATE_CAPTURING);
 	prd_inputs_set_running(s->inputs, true);
@@ -146,7 +146,7 @@ begin_stopping(struct prd_sender *s)
 {
 	state_set(s, PRD_STATE_STOPPING);
 	s->marking_stop = true;
-	for (unsigned i = 0; i < s->inputs->link_count; i++)
+	for (unsigned i = 0; i < s->inputs->all_links; i++)
 		atomic_store(&s->inputs->links[i].ended, true);
 	for (unsigned i = 0; i < s->nodes.count; i++)
 		if (s->nodes.list[i]->phase == PRD_NODE_ACTIVE)
@@ -686,11 +686,12 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	s->prepare.epoch = config->epoch;
 	prd_nodes_init(&s->nodes, config->epoch, config->nonce, config->mtu);
 	prd_spread_init(&s->spread, (enum prd_spread_mode)o->spread, s->strict, &s->nodes);
-	if (prd_logs_init(&s->logs, config->inputs->link_count, o->log_memory,
+	if (prd_logs_init(&s->logs, config->inputs->all_links, o->log_memory,
 		    3 * o->hold_time, err) < 0) {
 		prd_sender_destroy(&s);
 		return NULL;
 	}
+	s->logs.canary = config->inputs->all_links > config->inputs->link_count;
 	s->logs.send = send_log;
 	s->logs.arg = s;
 	for (unsigned i = 0; i < config->inputs->ring_count; i++)

@@ -202,6 +202,7 @@ struct prd_sender {
 	struct prd_item items[PR_TRANSMIT_BATCH];
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
+	int64_t last_canary; /* monotonic */
 	struct prd_record
 		*unplaced[PRD_LINKS_MAX]; /* taken from the ring, no node has room */
 	bool used[PRD_LINKS_MAX]; /* rings to release after sending */

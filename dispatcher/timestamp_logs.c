@@ -214,10 +214,12 @@ static void
 log_begin(const struct prd_logs *logs, struct prd_node *node, uint16_t link)
 {
 	struct prd_node_log *log = &node->logs[link];
+	bool canary = logs->canary && link == logs->links - 1;
 	uint16_t flags = logs->links > 1 ? PR_TSLOG_INTERLEAVED : 0;
 	size_t room = node->mtu - PR_FRAME_HEADER - PR_FRAME_TAG;
 
-	pr_tslog_begin(&log->builder, link, flags, log->last_log + 1, log->buf,
+	pr_tslog_begin(&log->builder, canary ? PR_LINK_CANARY : link, flags,
+		log->last_log + 1, log->buf,
 		room < PRD_LOG_ROOM_MAX ? room : PRD_LOG_ROOM_MAX);
 	log->began = 0;
 	log->meta = (struct prd_log_meta){.nonce = node->nonce,
@@ -335,21 +337,23 @@ prd_logs_resend(
 	uint64_t last = ask->last_log, lowest;
 	const struct sent_log *found[PRD_RESEND_MAX];
 	struct pr_frame frame;
+	bool canary = h->canary && ask->link == PR_LINK_CANARY;
 	size_t n, sent = 0;
 
 	node->resend_asked++;
-	if (ask->link >= h->links || !node->logs || ask->first_log == 0)
+	which.link = canary ? (uint16_t)(h->links - 1) : ask->link;
+	if (which.link >= h->links || !node->logs || ask->first_log == 0)
 		return;
-	which.link = ask->link;
 	which.number = ask->first_log;
-	if (last > node->logs[ask->link].last_log)
-		last = node->logs[ask->link].last_log;
+	if (last > node->logs[which.link].last_log)
+		last = node->logs[which.link].last_log;
 	if (ask->first_log > last || node->resend_budget <= 0)
 		return;
 	drop_expired(h, now); /* so that all others may be sent again */
 	n = history_find(h, &which, last, found, &lowest);
 	if (lowest > ask->first_log) {
 		history_gone(h, &which, lowest - 1, &frame.body.gone);
+		frame.body.gone.link = ask->link;
 		node->gone_answered++;
 		h->send(h->arg, node, PR_FRAME_GONE, &frame);
 	}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "dispatcher/nodes.h"
+#include "proto/wire/source.h"
 #include "proto/wire/tslog.h"
 
 /*
@@ -48,6 +49,7 @@ struct prd_logs {
 	int64_t keep;
 	struct prd_log_series *series; /* node * links + link */
 	unsigned links;
+	bool canary; /* the last of them is PR_LINK_CANARY; else a link's number is its index */
 	void (*send)(void *arg, struct prd_node *node, enum pr_frame_type type,
 		const struct pr_frame *frame);
 	void *arg;

@@ -91,7 +91,7 @@ prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *
 		while (pr_ledger_load(&c, &e) == 1) {
 			if (e.type != PR_LEDGER_LINK)
 				continue;
-			if (e.u.link.link != PRL_STRAY_LINK && e.u.link.link > highest)
+			if (e.u.link.link < PR_LINK_CANARY && e.u.link.link > highest)
 				highest = e.u.link.link;
 			if (!strcmp(e.u.link.name, cut))
 				found = e.u.link.link;
@@ -100,7 +100,7 @@ prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *
 	sfs_cursor_close(&cursor);
 	if (result < 0)
 		return -1;
-	if (found < 0 && highest + 1 >= PRL_STRAY_LINK)
+	if (found < 0 && highest + 1 >= PR_LINK_CANARY)
 		return pr_error_set(
 			err, "the volume has links up to number %d: give --link", highest);
 	return found >= 0 ? found : highest + 1;

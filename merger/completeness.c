@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"
+#include "proto/wire/source.h"
 
 /*
  * In this order: nodes and epoch series, ranges and edges, their union and its gaps, the end of a node's answer, the
@@ -193,7 +194,9 @@ prm_link_is(const char *wanted, uint32_t link)
 	char *end;
 	unsigned long number = strtoul(wanted, &end, 10);
 
-	return !*wanted || (end != wanted && !*end && number == link);
+	if (!*wanted)
+		return link != PR_LINK_CANARY;
+	return end != wanted && !*end && number == link;
 }
 
 /* Found, or added; NULL: no memory for `what`. */

@@ -14,7 +14,7 @@ struct values {
 	struct pr_string_list listen, peers, pcap_over_ip;
 	uint64_t max_queries, summaries;
 	char *name, *metrics, *key_flag; /* as given */
-	int log_format;
+	int log_format, no_canary;
 	bool pcap_over_ip_open, verbose;
 };
 
@@ -34,6 +34,8 @@ static const struct pr_option options[] = {
 		"memory for the nodes' summaries"),
 	PR_OPTION_KEY(key_flag),
 	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPTION_CANARY(
+		no_canary, "test the rack with the packets of the dispatcher's --canary"),
 	PR_OPT_LIST(pcap_over_ip, "pcap-over-ip", 0, "PLACE",
 		"serve live packets as pcapng on TCP port [ADDRESS:]PORT; append /LINK for "
 		"one link only"),
@@ -120,6 +122,7 @@ run(const struct values *v, struct pr_error *err)
 	struct pr_metrics_server *metrics = NULL;
 	struct prm_merger_options o = {.max_queries = v->max_queries,
 		.summaries = v->summaries,
+		.no_canary = v->no_canary,
 		.name = v->name ? v->name : name};
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "proto/base/array.h"
+#include "proto/wire/source.h"
 
 int
 prm_route_begin(struct prm_route *r, const struct prm_summaries *summaries,
@@ -36,6 +37,7 @@ unknown(const struct prm_route *r, const struct prm_node_summaries *c)
 {
 	const Packrack__Query *q = r->query;
 	const Packrack__Coverage *said = c->coverage;
+	bool any = !*q->link;
 
 	if (r->mono - c->heard > PRM_SUMMARIES_LATE_NS)
 		return "its last summary report is older than 3.5 s";
@@ -58,7 +60,8 @@ unknown(const struct prm_route *r, const struct prm_node_summaries *c)
 		if (touches(q, said->deleted[i]->since, said->deleted[i]->until))
 			return "packets of the time range were deleted";
 	for (size_t i = 0; i < said->n_open; i++)
-		if (touches(q, said->open[i]->min_time, said->open[i]->max_time))
+		if (!(any && said->open[i]->link == PR_LINK_CANARY) &&
+			touches(q, said->open[i]->min_time, said->open[i]->max_time))
 			return "data of the time range has no summary yet";
 	return NULL;
 }

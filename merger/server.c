@@ -10,6 +10,7 @@
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/status.h"
+#include "proto/wire/source.h"
 
 /*
  * Sections: running queries; requests that wait for others; nodes and their summaries;
@@ -61,6 +62,7 @@ struct figures {
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
 	/* filled when the status is asked for */
 	struct prm_pcap_over_ip_figures live;
+	struct prm_canary_figures canary;
 	struct prm_summaries_figures summaries;
 	uint64_t query_count, messages_bad, mergers_alive, summary_bytes_received;
 };
@@ -80,6 +82,7 @@ struct prm_merger {
 	struct prm_fanout **queries;
 	size_t query_count;
 	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no --pcap-over-ip */
+	struct prm_canary canary;
 	uint64_t next_id;
 	struct figures figures;
 	int64_t last_name_warning; /* monotonic ns */
@@ -224,6 +227,9 @@ on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
 	for (size_t i = 0; i < m->query_count; i++)
 		if (prm_fanout_on_message(m->queries[i], from, env, pr_now_mono()))
 			return;
+	if (m->canary.fanout &&
+		prm_fanout_on_message(m->canary.fanout, from, env, pr_now_mono()))
+		return;
 	m->figures.messages_unasked++; /* for example to a query that was cancelled */
 }
 
@@ -382,6 +388,8 @@ node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *
 {
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_on_node_lost(m->queries[i], address, why);
+	if (m->canary.fanout)
+		prm_fanout_on_node_lost(m->canary.fanout, address, why);
 }
 
 /*
@@ -583,6 +591,16 @@ static const struct pr_counter_row rows[] = {
 		"Times that a reader was slower than the rack and fell behind."),
 	PR_COUNTER_OF(live.dropped, "pcap_over_ip_dropped",
 		"Readers disconnected because they read nothing for two minutes."),
+	PR_COUNTER_OF(canary.queries, "canary_queries",
+		"Answers to the merger's own questions for the canary, one a second."),
+	PR_COUNTER_OF(canary.packets, "canary_packets", "Packets of the canary found."),
+	PR_COUNTER_OF(canary.missing, "canary_missing_packets",
+		"Packets of the canary that were not found and should be there."),
+	PR_METRIC(canary.first_packet_us, "canary_first_packet_us", PR_GAUGE,
+		"canary_first_packet_seconds", PR_US, NULL,
+		"Time from the last question to the first packet of its answer."),
+	PR_GAUGE_OF(canary.complete, "canary_complete",
+		"1 when the last answer was complete and the canary is alive, else 0."),
 	PR_GAUGE_OF(summaries.listed, "summaries", "Summaries that nodes have announced."),
 	PR_GAUGE_OF(summaries.bodies, "summaries_here", "Summaries that the merger holds."),
 	PR_GAUGE_AS(summaries.bytes, "summaries_memory", "summaries_memory_bytes",
@@ -612,6 +630,7 @@ fill_figures(struct prm_merger *m)
 
 	f->query_count = m->query_count;
 	f->live = prm_pcap_over_ip_figures(m->pcap_over_ip);
+	f->canary = m->canary.figures;
 	f->mergers_alive = 1 + prm_peers_alive(m->peers);
 	f->messages_bad = 0;
 	for (size_t i = 0; i < m->listener_count; i++)
@@ -662,7 +681,7 @@ add_node(struct reply *r, struct prm_node_info *node, int64_t mono,
 	r->nodes[r->status.n_nodes++] = s;
 	for (size_t i = 0; i < hello->n_links && r->status.n_links < LINKS_MAX; i++) {
 		Packrack__LinkInfo *link = hello->links[i];
-		bool known = false;
+		bool known = link->link == PR_LINK_CANARY; /* not a link of users */
 
 		for (size_t j = 0; !known && j < r->status.n_links; j++)
 			known = r->links[j]->epoch == link->epoch &&
@@ -840,6 +859,8 @@ tick(void *arg)
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_tick(m->queries[i], now);
 	prm_pcap_over_ip_tick(m->pcap_over_ip, now);
+	if (!m->options.no_canary)
+		prm_canary_tick(&m->canary, &m->registry, &m->next_id, now);
 	queries_reap(m);
 	for (size_t i = m->registry.count; i-- > 0;)
 		if (now - m->registry.nodes[i]->heard > PRM_NODE_FORGET_NS)
@@ -921,6 +942,7 @@ prm_merger_destroy(struct prm_merger **mp)
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_destroy(&m->queries[i], why);
 	prm_pcap_over_ip_free(&m->pcap_over_ip);
+	prm_canary_end(&m->canary);
 	for (size_t i = 0; i < m->listener_count; i++) {
 		pr_rpc_destroy(&m->listeners[i]->rpc);
 		free(m->listeners[i]);

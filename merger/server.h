@@ -21,6 +21,7 @@ struct prm_merger_options {
 	size_t max_queries; /* at the same time; 0: default */
 	int64_t silent_ns; /* see fanout.h; 0: default */
 	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
+	bool no_canary;
 	/* this merger's name for other mergers; borrowed; NULL: there are none */
 	const char *name;
 };
@@ -48,5 +49,35 @@ struct prm_fanout *prm_merger_ask(struct prm_merger *m, const Packrack__Query *q
 	struct pr_error *err);
 /* Clients of running queries are told that the merger stops. */
 void prm_merger_destroy(struct prm_merger **m);
+
+/* ---- canary.c ---- */
+
+/*
+ * The rack's test of itself. The dispatcher makes a packet a second on the link PR_LINK_CANARY, which goes the
+ * way of all packets. Once a second the merger asks the nodes for those of a second some seconds ago, and
+ * notes how long the answer took, and what was missing. Users' queries do not have this link.
+ */
+struct prm_canary_figures {
+	uint64_t queries; /* answered */
+	uint64_t packets, missing;
+	uint64_t
+		first_packet_us; /* of the last answer: from the question to its first packet */
+	uint64_t
+		complete; /* the last answer: 1 complete, and not without packets for seconds */
+};
+
+struct prm_canary {
+	struct prm_canary_figures figures;
+	struct prm_fanout *fanout; /* NULL: no question under way */
+	int64_t asked, until; /* monotonic; end of the range that was asked for last */
+	int64_t newest; /* time of the newest packet found; 0: none */
+	bool found; /* the present answer has a packet */
+};
+
+/* Call a few times a second. Asks if a node has told of the link, at most once a second. */
+void prm_canary_tick(struct prm_canary *c, const struct prm_registry *registry,
+	uint64_t *next_id, int64_t mono);
+/* The merger stops. */
+void prm_canary_end(struct prm_canary *c);
 
 #endif

@@ -110,7 +110,7 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint32_t lin
 
 	if (!name[0]) {
 		PR_PRINT(made_up, "link %u", link);
-		name = made_up;
+		name = link == PR_LINK_CANARY ? PR_LINK_CANARY_NAME : made_up;
 	}
 	for (*out = 0; *out < w->interface_count; ++*out)
 		if (w->interfaces[*out].linktype == linktype &&

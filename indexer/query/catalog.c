@@ -75,6 +75,8 @@ add_to_sums(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	uint64_t packets = sign * entry->count;
 
 	series->packets += packets;
+	if (series->link == PR_LINK_CANARY)
+		return;
 	catalog->packets += packets;
 	catalog->segments += sign;
 	catalog->bytes += sign * entry->handle.length;
@@ -273,7 +275,8 @@ pri_catalog_times(
 	for (size_t i = 0; i < catalog->series_count; i++) {
 		const struct pri_epoch_series *series = catalog->series[i];
 
-		if (stream < 0 ? series->strays : series->stream != stream)
+		if (stream < 0 ? series->strays || series->link == PR_LINK_CANARY
+			       : series->stream != stream)
 			continue;
 		for (size_t j = 0; j < series->run_count; j++) {
 			const struct pri_sorted_run *run = series->runs[j];
@@ -401,7 +404,8 @@ take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 	struct pr_loss *last =
 		series->loss_count ? &series->losses[series->loss_count - 1] : NULL;
 
-	ledger->missing += loss->count;
+	if (series->link != PR_LINK_CANARY)
+		ledger->missing += loss->count;
 	if (last && (adjoins(last, loss) || ledger->losses >= PRI_LEDGER_LOSSES_MAX)) {
 		join(last, loss);
 		return 0;

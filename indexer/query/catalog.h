@@ -6,6 +6,7 @@
 #include "proto/base/error.h"
 #include "proto/wire/directory.h"
 #include "proto/wire/ledger.h"
+#include "proto/wire/source.h"
 #include "proto/wire/summary.h"
 
 /*

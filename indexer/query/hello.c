@@ -2,6 +2,7 @@
 #include "indexer/query/hello.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/clock.h"
 
@@ -126,6 +127,15 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 	}
 }
 
+/* Packets of the canary, or their index. */
+static bool
+is_canary(const char *name)
+{
+	const char *number = strchr(name, '.');
+
+	return number && strtoul(number + 1, NULL, 10) == PR_LINK_CANARY;
+}
+
 static int
 fill_streams(struct pri_hello *h, struct pri_volume *volume)
 {
@@ -143,7 +153,8 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 	if (!h->stream_infos || !h->deleted || !h->deleted_pointers || !s->streams)
 		return -1;
 	for (size_t i = 0; i < count; i++)
-		if (sfs_stream_info(volume->sfs, i, &h->stream_infos[i], NULL) == SFS_OK)
+		if (sfs_stream_info(volume->sfs, i, &h->stream_infos[i], NULL) == SFS_OK &&
+			!is_canary(h->stream_infos[i].name))
 			fill_stream(h, volume, &h->stream_infos[i],
 				&h->streams[s->n_streams++]);
 	return 0;

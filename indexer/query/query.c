@@ -53,7 +53,8 @@ link_is(const char *wanted, uint16_t link, const char *name)
 bool
 pri_query_selects(const struct pri_query *q, const struct pri_series_ledger *series)
 {
-	return !*q->link || link_is(q->link, series->link, pri_series_ledger_name(series));
+	return *q->link ? link_is(q->link, series->link, pri_series_ledger_name(series))
+			: series->link != PR_LINK_CANARY;
 }
 
 static bool
@@ -61,8 +62,8 @@ selects_stored(const struct pri_query *q, const struct pri_epoch_series *stored)
 {
 	const struct pri_series_ledger *ledger;
 
-	if (!*q->link)
-		return true; /* strays too: they are always counted */
+	if (!*q->link) /* strays too: they are always counted */
+		return stored->strays || stored->link != PR_LINK_CANARY;
 	if (stored->strays)
 		return false;
 	ledger = pri_ledger_view_find(&q->volume->ledger, stored->epoch, stored->link);

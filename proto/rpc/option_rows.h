@@ -16,6 +16,10 @@
 #define PR_OPTION_LOG_FORMAT(member)                                                       \
 	PR_OPT_ENUM(member, "log-format", 0, "FORMAT", pr_log_formats,                     \
 		"format of log lines on stderr: auto, text or json")
+/* 0: on */
+#define PR_OPTION_CANARY(member, help)                                                     \
+	PR_OPT_ENUM(member, "canary", 0, "on|off",                                         \
+		((const char *const[]){"on", "off", NULL}), help)
 #define PR_OPTION_VERBOSE(member) PR_OPT_FLAG(member, "verbose", 'v', "log more")
 
 #endif

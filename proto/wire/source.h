@@ -35,6 +35,13 @@ struct pr_packet {
 	const uint8_t *data; /* valid until the source's next call */
 };
 
+/*
+ * The link of the rack's test of itself: the dispatcher makes its packets, the merger asks for them.
+ * Answers and sums have them only if the link is named.
+ */
+#define PR_LINK_CANARY 0xfffe
+#define PR_LINK_CANARY_NAME "canary"
+
 /* <0, 0, >0 in the total order. */
 int pr_packet_compare(const struct pr_packet *a, const struct pr_packet *b);
 

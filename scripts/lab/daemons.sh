@@ -93,7 +93,7 @@ daemon_start() { # NAME: and wait until it is ready
 }
 
 daemon_spawn() { # NAME
-	local n=${1##*[a-z]} in=() CONF=$STATE/packrack.conf
+	local n=${1##*[a-z]} in=() canary=() CONF=$STATE/packrack.conf
 	# The machine's own configuration is not the lab's.
 	[ -e "$CONF" ] || echo "# options of the lab's programs, a section each" > "$CONF"
 	case $1 in
@@ -121,8 +121,10 @@ daemon_spawn() { # NAME
 	dispatcher)
 		fresh_socket dispatcher
 		mapfile -t in < <(dispatcher_inputs)
+		# off here, unless it is asked for: what is counted is then what was sent
+		! "$(program packrack-dispatcher)" --help | grep -q -e --canary || canary=(--canary=off)
 		proc_start dispatcher "$LAB-disp" "$(program packrack-dispatcher)" --config "$CONF" --key "$(key_of head)" \
-			"${in[@]}" \
+			"${in[@]}" "${canary[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
 			--manage "$(endpoint_of dispatcher)" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
 		;;

@@ -17,7 +17,7 @@ for section in dispatcher logger indexer merger; do
 	printf '[%s]\nlog-format = json\nverbose = yes\n' $section
 done > "$LAB_DIR/packrack.conf"
 
-"$RACK" up -n 2 > "$LAB_DIR/up" 2>&1 || { diag < "$LAB_DIR/up"; exit 1; }
+"$RACK" up -n 2 -- --canary on > "$LAB_DIR/up" 2>&1 || { diag < "$LAB_DIR/up"; exit 1; }
 "$RACK" play "$LAB_DIR/a.pcap" --pps=5000 --quiet > /dev/null
 run_step "a rack records" "$RACK" drain --keep-running --timeout 30
 
@@ -94,6 +94,40 @@ wrong_figure() {
 	status_follows
 }
 refute_step "a figure that is not is seen" 1 wrong_figure
+
+# ---- the canary ----
+canary_is() { # METRIC: its value is above 0
+	get merger && grep -qE "^packrack_merger_canary_$1 [0-9.e+-]*[1-9]" "$LAB_DIR/merger.prom"
+}
+run_step "the merger finds the canary" poll_until 10 canary_is packets_total
+run_step "at once" canary_is first_packet_seconds
+run_step "and all of it" poll_until 10 canary_is complete
+refute_step "nothing is lost" 1 canary_is missing_packets_total
+named() {
+	"$BUILD/packrack" query --link canary > "$LAB_DIR/out" && grep -q 'ethertype 0x9000, len 60' "$LAB_DIR/out"
+}
+run_step "who names it gets it" named
+# What was played, in the 2 s of that: neither answers nor sums have a packet of the canary.
+users_only() {
+	local p=$BUILD/packrack
+	{
+		"$p" query && "$p" query -w - | tcpdump -nr - && "$p" query --follow --limit 500 --since '1h ago' &&
+			"$p" top ethertype && "$p" top link && "$p" data list && "$p" status && "$p" status --json &&
+			"$p" rate --json && "$p" data list --json &&
+			"$p" export --since '1h ago' --to "$LAB_DIR/all.pcapng" &&
+			tcpdump -nr "$LAB_DIR/all.pcapng"
+	} > "$LAB_DIR/out" 2>> "$LAB_DIR/err"
+	! grep -iE '0x9000|loopback|65534|[^_]canary[^_]' "$LAB_DIR/out"
+}
+run_step "answers, sums and lists of users do not have it" users_only
+silent() {
+	get merger && grep -qx 'packrack_merger_canary_complete 0' "$LAB_DIR/merger.prom"
+}
+silenced() {
+	"$RACK" exec disp "$BUILD/packrack" capture stop > /dev/null && poll_until 15 silent &&
+		"$RACK" exec disp "$BUILD/packrack" capture start > /dev/null && poll_until 15 canary_is complete
+}
+run_step "a canary that is silent is told, until it is back" silenced
 
 checks() {
 	"$BUILD/packrack" status --check --loss 0,1 --full-within 1s --kept 1s --last "$LAB_DIR/last" > "$LAB_DIR/check"

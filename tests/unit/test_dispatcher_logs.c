@@ -132,6 +132,30 @@ ask(uint16_t link, uint64_t first, uint64_t last)
 	prd_logs_resend(&logs, node, &resend, now);
 }
 
+/* The last link has the canary's number in what is sent, and in what is asked for again. */
+START_TEST(canary)
+{
+	struct pr_error err;
+
+	logs.canary = true;
+	ck_assert_int_eq(prd_logs_admit(&logs, node, &err), 0);
+	many(2000);
+	ck_assert_uint_eq(sent[sent_count - 1].log.link, PR_LINK_CANARY);
+	ask(LINKS, 1, 1);
+	ck_assert_uint_eq(sent_count, 0); /* no such link */
+	ask(PR_LINK_CANARY, 1, 1);
+	ck_assert_uint_eq(sent_count, 1);
+	ck_assert_uint_eq(sent[0].log.link, PR_LINK_CANARY);
+	now += KEEP;
+	ask(PR_LINK_CANARY, 1, 1);
+	ck_assert_uint_eq(sent_count, 1);
+	ck_assert_int_eq(sent[0].type, PR_FRAME_GONE);
+	ck_assert_uint_eq(sent[0].gone.link, PR_LINK_CANARY);
+	now -= KEEP;
+	logs.canary = false;
+}
+END_TEST
+
 START_TEST(resend)
 {
 	uint64_t last;
@@ -267,6 +291,7 @@ fill(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, full_and_old);
+	tcase_add_test(tc, canary);
 	tcase_add_test(tc, resend);
 	tcase_add_test(tc, gone_by_age);
 	tcase_add_test(tc, gone_by_room);

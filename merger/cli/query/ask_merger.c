@@ -362,7 +362,7 @@ ask_prepare(struct question *q, struct sink *sink, Packrack__LinkInfo *const *li
 	size_t count, struct pr_error *err)
 {
 	const struct query_args *a = sink->args;
-	bool named = !a->link || a->follow;
+	bool named = !a->link || a->follow || !strcmp(a->link, PR_LINK_CANARY_NAME);
 	uint16_t *types;
 	char number[16];
 	int n, status = CLI_FAILED;

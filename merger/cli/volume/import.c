@@ -24,7 +24,7 @@ static const struct pr_option options[] = {
 		"make the volume, of this size, if there is none"),
 	PR_OPT_STRING(name, "link-name", 0, "NAME", "name of the link",
 		.def_note = "the base name of the file", .aliases = {"name"}),
-	PR_OPT_UINT(link, "link-number", 0, "N", 0, 65534, "number of the link",
+	PR_OPT_UINT(link, "link-number", 0, "N", 0, 65533, "number of the link",
 		.def_note = "the next free one", .aliases = {"link"}),
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
 		"also index combinations of fields, such as src+dport"),
