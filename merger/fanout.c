@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/fanout.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,11 @@ struct node_query {
 	struct prm_remote *remote; /* NULL: it was not asked */
 	int index; /* in the completeness */
 	bool settled; /* the completeness knows how it ended */
+	bool unasked; /* its queue has no room for the query yet */
+	bool end_owed; /* a client that merges itself has not been told that it ended */
 	uint32_t credit; /* from a client that merges itself, not passed on yet */
 	int64_t heard,
-		moved; /* last sign of life; last batch, or when one was first owed */
+		moved; /* last sign of life; last progress, or when it was first owed */
 };
 
 /*
@@ -50,6 +53,7 @@ struct prm_fanout {
 	struct prm_fanout_state state;
 	struct prm_fanout_options options;
 	Packrack__Query *query; /* our own copy */
+	Packrack__Query for_nodes; /* what nodes get of it in this round; borrows from it */
 	struct node_query *nodes;
 	size_t node_count;
 	struct prm_completeness *completeness;
@@ -75,6 +79,10 @@ struct prm_fanout {
 	bool rechecking;
 	bool broken_off; /* cancelled, but not by its client */
 	uint64_t given; /* matched when the second round began */
+	struct pr_error failure; /* what ended the query; "": nothing did */
+	bool bad_request;
+	int64_t done_mono; /* when it was done */
+	int64_t stuck_ns; /* as PRM_FANOUT_STUCK_NS is to PRM_FANOUT_SILENT_NS */
 	Packrack__End sums; /* of the nodes' */
 	struct pr_tally *tally; /* of the nodes', when asked for */
 	struct pr_tally_part part;
@@ -116,12 +124,15 @@ static void
 client_gone(struct prm_fanout *f)
 {
 	f->state.done = true;
-	f->state.untold = f->options.client.rpc ? &f->options.client : NULL;
+	f->state.untold = false;
 	cancel_nodes(f);
 }
 
-/* Within its credit a client's queue should not be full: if it takes nothing, the query ends. */
-static void
+/*
+ * False: not sent, as the client is gone and the query done, or as its queue is full: then
+ * the caller keeps what it has, and tries again with the next message or tick.
+ */
+static bool
 send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body_case,
 	const void *body)
 {
@@ -129,18 +140,39 @@ send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body
 	const struct prm_fanout_options *o = &f->options;
 
 	if ((o->deliver ? o->deliver(o->deliver_arg, &env)
-			: pr_rpc_send(o->client.rpc, &o->client.peer, &env, NULL)) < 0)
+			: pr_rpc_send(o->client.rpc, &o->client.peer, &env, NULL)) == 0)
+		return true;
+	if (o->deliver || errno != EAGAIN)
 		client_gone(f);
+	return false;
 }
 
-/* Tells a client that merges that no more batches of this node come. */
+/*
+ * Gives a client that merges what waits of this node: batches, and that no more of them
+ * come.
+ */
 static void
-send_source_end(struct prm_fanout *f, const struct node_query *node)
+give_source(struct prm_fanout *f, struct node_query *node)
 {
+	const struct prm_peer_ref *client = &f->options.client;
 	Packrack__End end = PACKRACK__END__INIT;
 
-	if (passes(f))
-		send_client(f, node->id, PACKRACK__ENVELOPE__BODY_END, &end);
+	if (!passes(f) || !node->remote || f->state.done)
+		return;
+	if (prm_remote_pass_on(node->remote, client->rpc, &client->peer) < 0) {
+		if (errno != EAGAIN)
+			client_gone(f);
+	} else if (node->end_owed) {
+		node->end_owed =
+			!send_client(f, node->id, PACKRACK__ENVELOPE__BODY_END, &end);
+	}
+}
+
+static void
+send_source_end(struct prm_fanout *f, struct node_query *node)
+{
+	node->end_owed = passes(f);
+	give_source(f, node);
 }
 
 /* The node is left out from here on, and the completeness says why. */
@@ -159,9 +191,30 @@ drop_node(struct prm_fanout *f, struct node_query *node, const char *why)
 
 /* ---- asking nodes ---- */
 
+/*
+ * False: not sent. A full queue is no dead node: it has until check_node to take messages
+ * again, and the message is sent again.
+ */
+static bool
+send_node(struct prm_fanout *f, struct node_query *node,
+	Packrack__Envelope__BodyCase body_case, const void *body)
+{
+	if (prm_send(&node->address, node->id, body_case, body) == 0)
+		return true;
+	if (errno != EAGAIN)
+		drop_node(f, node, "its connection is gone");
+	return false;
+}
+
+static void
+ask_node(struct prm_fanout *f, struct node_query *node)
+{
+	node->unasked = !send_node(f, node, PACKRACK__ENVELOPE__BODY_QUERY, &f->for_nodes);
+}
+
 static int
 node_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *info,
-	const Packrack__Query *query, struct prm_route *route, struct pr_error *err)
+	struct prm_route *route, struct pr_error *err)
 {
 	struct node_query *node = &f->nodes[f->node_count];
 	char why[PRM_ROUTE_WHY_MAX] = "";
@@ -190,8 +243,7 @@ node_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *i
 	node->remote = prm_remote_create(err);
 	if (!node->remote || pr_merge_add(f->merge, &node->remote->source, err) < 0)
 		return -1;
-	if (prm_send(&node->address, node->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
-		drop_node(f, node, "its connection is gone");
+	ask_node(f, node);
 	return 0;
 }
 
@@ -205,7 +257,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
 	const struct prm_registry *registry = f->options.registry;
 	const Packrack__Query *query = f->query;
-	Packrack__Query copy = *query;
+	Packrack__Query *copy = &f->for_nodes;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 	struct prm_route route;
 	/*
@@ -215,15 +267,16 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	bool routed = f->options.summaries && !f->rechecking && !f->follow.on;
 	int rc = 0;
 
-	copy.nodes = NULL;
-	copy.n_nodes = 0;
-	copy.lookups = NULL;
-	copy.n_lookups = 0;
-	copy.tally = f->rechecking ? NULL : query->tally; /* the client has it already */
+	*copy = *query;
+	copy->nodes = NULL;
+	copy->n_nodes = 0;
+	copy->lookups = NULL;
+	copy->n_lookups = 0;
+	copy->tally = f->rechecking ? NULL : query->tally; /* the client has it already */
 	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
-	copy.count_only = f->count_at_node;
-	copy.follow = false;
-	copy.settle = f->follow.on;
+	copy->count_only = f->count_at_node;
+	copy->follow = false;
+	copy->settle = f->follow.on;
 	f->nodes = calloc(count ? count : 1, sizeof(*f->nodes));
 	if (!f->nodes)
 		return pr_error_set(err, "no memory for a query");
@@ -235,7 +288,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 			query->n_nodes ? prm_registry_find(registry, query->nodes[i])
 				       : registry->nodes[i];
 
-		rc = node_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
+		rc = node_begin(f, node ? node->hello->name : query->nodes[i], node,
 			routed ? &route : NULL, err);
 	}
 	if (routed) {
@@ -248,16 +301,52 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 
 /* ---- to the client ---- */
 
+/* Sends the End or Failure that a query which is done has yet to send. */
+static void
+tell_end(struct prm_fanout *f)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Completeness *all = f->sums.completeness, less;
+	bool sent;
+
+	if (*f->failure.text) {
+		failure.text = f->failure.text;
+		failure.bad_request = f->bad_request;
+		sent = send_client(
+			f, f->options.id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+	} else {
+		/* the lists of an End that is too long for a message are shortened */
+		if (all && packrack__end__get_packed_size(&f->sums) + 32 >
+				   PR_RPC_MESSAGE_MAX) {
+			less = *all;
+			less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
+			less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
+			less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
+			f->sums.completeness = &less;
+		}
+		sent = send_client(
+			f, f->options.id, PACKRACK__ENVELOPE__BODY_END, &f->sums);
+		f->sums.completeness = all;
+	}
+	f->state.untold &= !sent;
+}
+
+/* All is decided. The query stays until the client's queue has taken its end. */
+static void
+end_query(struct prm_fanout *f)
+{
+	f->state.done = f->state.untold = true;
+	f->done_mono = f->mono;
+	cancel_nodes(f);
+	tell_end(f);
+}
+
 static void
 send_failure(struct prm_fanout *f, const char *text, bool bad_request)
 {
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-
-	failure.text = (char *)text;
-	failure.bad_request = bad_request;
-	f->state.done = true;
-	cancel_nodes(f);
-	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+	pr_error_set(&f->failure, "%s", *text ? text : "the query failed");
+	f->bad_request = bad_request;
+	end_query(f);
 }
 
 /* ---- credit for nodes ---- */
@@ -266,22 +355,22 @@ static void
 grant(struct prm_fanout *f, struct node_query *node, uint32_t window)
 {
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
-	bool owed = node->remote->owed;
+	struct prm_remote *remote = node->remote;
+	bool owed = remote->owed, passed = passes(f);
 
-	if (passes(f)) {
-		window = window ? node->remote->owed + node->credit : 0;
-		credit.batches = prm_remote_take_credit(node->remote, window, 1);
-		node->credit -= credit.batches;
-	} else {
-		credit.batches = prm_remote_take_credit(node->remote, window, window / 2);
-	}
+	if (node->unasked || (passed && remote->waiting))
+		return;
+	if (passed && window > remote->owed + node->credit)
+		window = remote->owed + node->credit;
+	credit.batches = prm_remote_take_credit(remote, window, passed ? 1 : window / 2);
 	if (!credit.batches)
 		return;
 	if (!owed)
 		node->moved = f->mono; /* no batch was owed before: its time begins now */
-	if (prm_send(&node->address, node->id, PACKRACK__ENVELOPE__BODY_CREDIT, &credit) <
-		0)
-		drop_node(f, node, "its connection is gone");
+	if (!send_node(f, node, PACKRACK__ENVELOPE__BODY_CREDIT, &credit))
+		remote->owed -= credit.batches;
+	else if (passed)
+		node->credit -= credit.batches;
 }
 
 static bool
@@ -383,9 +472,13 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
 				f->completeness, f->nodes[i].index);
 		}
-	f->passes |= sources.n_ids > 0; /* rounds that only count come after */
-	if (sources.n_ids)
-		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
+	/* rounds that only count come after; without room for this, the merger merges */
+	if (sources.n_ids &&
+		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources))
+		f->passes = true;
+	for (size_t i = 0; i < f->node_count; i++)
+		if (f->nodes[i].remote)
+			f->nodes[i].remote->passes = passes(f);
 	grant_all(f);
 	return 0;
 }
@@ -512,12 +605,11 @@ take_over(struct prm_fanout *f)
 
 /* ---- the end of an answer ---- */
 
-/* Shortens the lists of an End that is too long for a message. */
 static void
 send_end(struct prm_fanout *f, bool cancelled)
 {
 	Packrack__End *end = &f->sums;
-	Packrack__Completeness *all = end->completeness, less;
+	Packrack__Completeness *all = end->completeness;
 
 	/*
 	 * packets that nodes got after the first round are not in the answer, but pending
@@ -536,17 +628,7 @@ send_end(struct prm_fanout *f, bool cancelled)
 	f->state.cancelled = cancelled && (!f->follow.on || f->broken_off);
 	end->cancelled = f->state.cancelled;
 	end->limit_reached = f->limited;
-	f->state.done = true;
-	if (all && packrack__end__get_packed_size(end) + 32 > PR_RPC_MESSAGE_MAX) {
-		less = *all;
-		less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
-		less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
-		less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
-		end->completeness = &less;
-	}
-	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_END, end);
-	end->completeness = all;
-	completeness_free(&end->completeness);
+	end_query(f);
 }
 
 static void
@@ -606,11 +688,13 @@ finish(struct prm_fanout *f, bool cancelled)
 
 /* ---- merging ---- */
 
-static void
+static bool
 send_one(struct prm_fanout *f, Packrack__Batch *batch)
 {
-	f->credit--;
-	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_BATCH, batch);
+	bool sent = send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_BATCH, batch);
+
+	f->credit -= sent;
+	return sent;
 }
 
 static void
@@ -620,9 +704,9 @@ send_batch(struct prm_fanout *f)
 
 	batch.packets.data = f->buf;
 	batch.packets.len = f->sealed_len;
-	f->sealed = false;
-	send_one(f, &batch);
-	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+	f->sealed = !send_one(f, &batch);
+	if (!f->sealed)
+		pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
 }
 
 static void
@@ -672,6 +756,7 @@ give_tally(struct prm_fanout *f)
 {
 	Packrack__Batch batch = PACKRACK__BATCH__INIT;
 	struct pr_error err = {""};
+	size_t before;
 	int rc;
 
 	if (!f->tally)
@@ -679,6 +764,7 @@ give_tally(struct prm_fanout *f)
 	if (!f->tally_at && f->query->tally->best)
 		pr_tally_cut(f->tally, f->query->tally->best);
 	while (f->credit && !f->state.done) {
+		before = f->tally_at;
 		rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
 		if (rc == 0)
 			return true;
@@ -687,8 +773,20 @@ give_tally(struct prm_fanout *f)
 			return false;
 		}
 		batch.tally = &f->part.message;
-		send_one(f, &batch);
+		if (!send_one(f, &batch)) {
+			f->tally_at = before;
+			return false;
+		}
 	}
+	return false;
+}
+
+static bool
+owes_ends(const struct prm_fanout *f)
+{
+	for (size_t i = 0; i < f->node_count; i++)
+		if (f->nodes[i].end_owed)
+			return true;
 	return false;
 }
 
@@ -729,13 +827,15 @@ merge_on(struct prm_fanout *f, bool flush)
 	f->merged |= got == PR_SOURCE_END;
 	if (!f->sealed && (flush || f->merged))
 		seal(f);
-	if (f->merged && !f->sealed && !f->state.done && give_tally(f))
+	if (f->merged && !f->sealed && !f->state.done && !owes_ends(f) && give_tally(f))
 		finish(f, false);
 }
 
 static void
 pump(struct prm_fanout *f, bool flush)
 {
+	for (size_t i = 0; i < f->node_count; i++)
+		give_source(f, &f->nodes[i]);
 	if (f->sealed && f->credit)
 		send_batch(f);
 	if (!f->state.done && !f->follow.idle)
@@ -749,31 +849,28 @@ pump(struct prm_fanout *f, bool flush)
 static void
 on_batch(struct prm_fanout *f, struct node_query *node, const Packrack__Batch *batch)
 {
-	const struct prm_peer_ref *client = &f->options.client;
-	struct pr_rpc *rpc = passes(f) ? NULL : node->address.rpc;
 	struct pr_segment_header header = {.count = 0};
 	struct pr_error err = {""};
 
-	node->moved = f->mono;
+	/* an empty batch is no progress, or a node could hold the query for ever */
+	if (batch->packets.len || batch->tally ||
+		(batch->frontier && batch->frontier > node->remote->watermark))
+		node->moved = f->mono;
 	f->bytes += batch->packets.len;
 	if (batch->tally && f->tally && pr_tally_take(f->tally, batch->tally, &err) < 0) {
 		send_failure(f, err.text, false);
 		return;
 	}
-	if (prm_remote_batch(node->remote, rpc, batch, &err) < 0 ||
-		prm_completeness_batch(f->completeness, node->index, batch, &err) < 0 ||
-		(!rpc && batch->packets.len &&
-			pr_segment_peek(batch->packets.data, batch->packets.len, &header,
-				&err) < 0)) {
+	if ((passes(f) && batch->packets.len &&
+		    pr_segment_peek(
+			    batch->packets.data, batch->packets.len, &header, &err) < 0) ||
+		prm_remote_batch(node->remote, node->address.rpc, batch, &err) < 0 ||
+		prm_completeness_batch(f->completeness, node->index, batch, &err) < 0) {
 		drop_node(f, node, err.text);
 		return;
 	}
-	if (rpc)
-		return;
-	/* the client merges: the batch goes to it as it is */
+	/* a client that merges gets it as it is, with the next pump */
 	f->state.matched += header.count;
-	if (pr_rpc_pass_on(node->address.rpc, client->rpc, &client->peer) < 0)
-		client_gone(f);
 }
 
 static void
@@ -879,6 +976,8 @@ prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches)
 		*credit = CREDIT_MAX;
 	if (!f->state.done)
 		pump(f, false);
+	else if (f->state.untold)
+		tell_end(f);
 }
 
 static void
@@ -951,8 +1050,9 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		f->query = pr_message_copy(&q->base);
 		if (!f->options.silent_ns)
 			f->options.silent_ns = PRM_FANOUT_SILENT_NS;
+		f->stuck_ns =
+			f->options.silent_ns * (PRM_FANOUT_STUCK_NS / PRM_FANOUT_SILENT_NS);
 		f->state.number = options->number;
-		f->state.id = options->id;
 		f->mono = f->began = options->mono;
 		packrack__end__init(&f->sums);
 		f->limit = q->limit;
@@ -995,6 +1095,7 @@ prm_fanout_destroy(struct prm_fanout **fp, const char *why)
 	release(f);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
+	completeness_free(&f->sums.completeness);
 	completeness_free(&f->follow.total);
 	packrack__query__free_unpacked(f->query, NULL);
 	free(f->buf);
@@ -1013,7 +1114,7 @@ check_node(struct prm_fanout *f, struct node_query *node)
 		PR_PRINT(why, "not heard for %lld s",
 			(long long)((f->mono - heard) / 1000000000));
 		drop_node(f, node, why);
-	} else if (f->mono - node->moved > PRM_FANOUT_STUCK_NS) {
+	} else if (f->mono - node->moved > f->stuck_ns) {
 		drop_node(f, node,
 			"the node responds, but has sent no data for this query for two "
 			"minutes");
@@ -1028,12 +1129,24 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 	f->mono = mono;
 	if (f->options.client.rpc &&
 		!pr_rpc_probe(f->options.client.rpc, &f->options.client.peer)) {
-		cancel(f);
-		return;
+		if (f->state.done)
+			client_gone(f);
+		else
+			cancel(f);
 	}
-	for (size_t i = 0; i < f->node_count; i++)
-		if (node_live(&f->nodes[i]) && f->nodes[i].remote->owed)
-			check_node(f, &f->nodes[i]);
+	if (f->state.untold) {
+		tell_end(f);
+		if (f->mono - f->done_mono > PRM_FANOUT_TELL_NS)
+			client_gone(f);
+	}
+	for (size_t i = 0; i < f->node_count && !f->state.done; i++) {
+		struct node_query *node = &f->nodes[i];
+
+		if (node_live(node) && node->unasked)
+			ask_node(f, node);
+		if (node_live(node) && (node->remote->owed || node->unasked))
+			check_node(f, node);
+	}
 	if (!f->state.done)
 		pump(f, true);
 	/* the next round of a query that follows */

@@ -16,8 +16,13 @@ struct prm_fanout;
 
 /* A node that owes a batch is dropped after this long without a message. */
 #define PRM_FANOUT_SILENT_NS INT64_C(10000000000)
-/* dropped after this long without a batch, though it sends messages */
+/*
+ * dropped after this long without progress (packets, or a later watermark), though it sends
+ * messages
+ */
 #define PRM_FANOUT_STUCK_NS INT64_C(120000000000)
+/* how long a client whose queue is full may take to read the end of its answer */
+#define PRM_FANOUT_TELL_NS INT64_C(60000000000)
 #define PRM_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
 #define PRM_FANOUT_QUEUED_MAX                                                              \
 	(64 * 1024 * 1024) /* bytes of batches that wait to be merged */
@@ -26,12 +31,8 @@ struct prm_fanout;
 
 struct prm_fanout_state {
 	bool done, cancelled;
-	/*
-	 * done, but this client got no End or Failure, as its queue is full or it is gone;
-	 * and its id for the query
-	 */
-	const struct prm_peer_ref *untold;
-	uint64_t id;
+	/* done, and the client's queue has no room for the End or Failure yet */
+	bool untold;
 	uint64_t number; /* as in the options */
 	uint64_t matched; /* packets so far */
 	uint64_t asked, left_out; /* nodes, by the first round of asking */

@@ -48,7 +48,7 @@ prm_remote_batch(struct prm_remote *r, struct pr_rpc *rpc, const Packrack__Batch
 					   : "it sent more batches than it was asked for");
 		goto fail;
 	}
-	if (batch->packets.len && rpc && !r->error) {
+	if ((batch->packets.len || r->passes) && rpc && !r->error) {
 		b = malloc(sizeof(*b));
 		if (b) {
 			*b = (struct prm_waiting_batch){.packets = batch->packets};
@@ -71,6 +71,17 @@ prm_remote_batch(struct prm_remote *r, struct pr_rpc *rpc, const Packrack__Batch
 fail:
 	r->ended = true;
 	return -1;
+}
+
+int
+prm_remote_pass_on(struct prm_remote *r, struct pr_rpc *to, const struct pr_rpc_peer *peer)
+{
+	while (r->head) {
+		if (pr_rpc_pass_on(r->head->message, to, peer) < 0)
+			return -1;
+		drop_head(r);
+	}
+	return 0;
 }
 
 /*
@@ -110,6 +121,8 @@ remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	struct prm_remote *r = (struct prm_remote *)source;
 
 	(void)err;
+	if (r->passes && r->head)
+		return PR_SOURCE_WAIT;
 	while (r->head && !r->error) {
 		int got = read_packet(r, out);
 

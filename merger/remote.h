@@ -31,6 +31,8 @@ struct prm_remote {
 	 * before the end of the one before it.
 	 */
 	bool rounds;
+	/* Set before the first batch if batches go to a client that merges them. */
+	bool passes;
 	/* To be read only. */
 	char *error; /* NULL: none; otherwise the source has ended */
 	uint32_t owed, waiting; /* batches: asked for and not arrived; to be merged */
@@ -55,6 +57,12 @@ void prm_remote_destroy(struct prm_remote **remote);
  */
 int prm_remote_batch(struct prm_remote *remote, struct pr_rpc *rpc,
 	const Packrack__Batch *batch, struct pr_error *err);
+/*
+ * Sends the batches that wait to a peer of `to`. -1: as pr_rpc_send; the rest still waits,
+ * and the source does not end before it has gone.
+ */
+int prm_remote_pass_on(
+	struct prm_remote *remote, struct pr_rpc *to, const struct pr_rpc_peer *peer);
 /*
  * Number of batches to ask for now, so that at most `window` are requested or waiting;
  * counts them as asked for. 0: the number is below `least`, or the source has ended.

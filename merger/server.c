@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/server.h"
 
-#include <errno.h>
-
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
 #include "proto/base/array.h"
@@ -35,9 +33,6 @@ struct listener {
  * A command about a node's packets goes to the node's indexer, which passes it to its
  * logger. The node gets the name of the key's user, so a user with a key cannot claim to be
  * another.
- *
- * A query was ended because its client's queue was full. The client gets the reason as soon
- * as there is room.
  */
 struct waiting {
 	struct waiting *next;
@@ -51,8 +46,7 @@ struct waiting {
 	/* a command */
 	struct prm_peer_ref node;
 	uint64_t node_id; /* id of the command at the node */
-	int64_t deadline; /* monotonic ns; also if queue_full */
-	bool queue_full;
+	int64_t deadline; /* monotonic ns */
 };
 #define WAITING_NS (60 * PR_NS_PER_S) /* a step of a command takes a fraction of a second */
 
@@ -88,15 +82,14 @@ struct prm_merger {
 	int64_t last_name_warning; /* monotonic ns */
 };
 
-/* -1 and errno as pr_rpc_send. */
-static int
+static void
 refuse(const struct prm_peer_ref *to, uint64_t id, const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 
 	failure.text = (char *)text;
 	failure.bad_request = bad_request;
-	return prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+	prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 }
 
 static void
@@ -132,16 +125,13 @@ queries_reap(struct prm_merger *m)
 {
 	for (size_t i = m->query_count; i-- > 0;) {
 		const struct prm_fanout_state *state = prm_fanout_state(m->queries[i]);
-		struct waiting *w;
 
-		if (!state->done)
+		if (!state->done || state->untold)
 			continue;
 		m->figures.queries_cancelled += state->cancelled;
 		m->figures.packets_merged += state->matched;
 		m->figures.nodes_asked += state->asked;
 		m->figures.nodes_left_out += state->left_out;
-		if (state->untold && (w = waiting_add(m, state->untold, state->id)))
-			w->queue_full = true;
 		prm_fanout_destroy(&m->queries[i], NULL);
 		m->queries[i] = m->queries[--m->query_count];
 	}
@@ -224,6 +214,8 @@ static void
 on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
+	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
+
 	for (size_t i = 0; i < m->query_count; i++)
 		if (prm_fanout_on_message(m->queries[i], from, env, pr_now_mono()))
 			return;
@@ -231,6 +223,8 @@ on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
 		prm_fanout_on_message(m->canary.fanout, from, env, pr_now_mono()))
 		return;
 	m->figures.messages_unasked++; /* for example to a query that was cancelled */
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) /* it may have missed that */
+		prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
 }
 
 /*
@@ -321,19 +315,12 @@ waiting_tick(struct prm_merger *m, int64_t mono)
 		next = w->next;
 		if (w->query ? w->inquiry.left && mono < w->inquiry.deadline &&
 					!w->cancelled
-			     : mono < w->deadline && !w->queue_full)
-			continue;
-		if (w->queue_full && mono < w->deadline &&
-			refuse(&w->from, w->id,
-				"the query was ended, as the client's queue at the merger "
-				"was full: try again, and read faster",
-				false) < 0 &&
-			errno == EAGAIN)
+			     : mono < w->deadline)
 			continue;
 		if (w->query)
 			f = query_begin(
 				m, &w->from, w->id, w->query, &w->inquiry.exclusions);
-		else if (!w->queue_full)
+		else
 			command_done(&w->from, w->id, false,
 				"the node has not answered within a minute: 'packrack data "
 				"list' shows how far it came");
@@ -932,7 +919,7 @@ prm_merger_destroy(struct prm_merger **mp)
 		return;
 	pr_timer_destroy(&m->timer);
 	for (struct waiting *w; (w = m->waiting);) {
-		if (w->query || w->queue_full)
+		if (w->query)
 			refuse(&w->from, w->id, why, false);
 		else
 			command_done(&w->from, w->id, false, why);

@@ -164,17 +164,18 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 }
 
 int
-pr_rpc_pass_on(struct pr_rpc *from, struct pr_rpc *to, const struct pr_rpc_peer *peer)
+pr_rpc_pass_on(void *kept, struct pr_rpc *to, const struct pr_rpc_peer *peer)
 {
 	zmq_msg_t copy;
 	int rc = -1;
 
+	errno = EHOSTUNREACH;
 	if (pr_rpc_admits(to, peer))
 		rc = zmq_send(to->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 	if (rc < 0)
 		return -1;
 	zmq_msg_init(&copy);
-	zmq_msg_copy(&copy, from->received);
+	zmq_msg_copy(&copy, kept);
 	rc = zmq_msg_send(&copy, to->socket, ZMQ_DONTWAIT);
 	if (rc < 0)
 		zmq_msg_close(&copy);

@@ -74,10 +74,10 @@ int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 void *pr_rpc_keep(struct pr_rpc *rpc, ProtobufCBinaryData *part);
 void pr_rpc_release(void *kept);
 /*
- * Call in a callback of `from`: sends the message that it was given, unchanged, to a peer
- * of the server `to`. Returns as pr_rpc_send.
+ * Sends a kept message, unchanged, to a peer of the server `to`; it stays kept. Returns as
+ * pr_rpc_send.
  */
-int pr_rpc_pass_on(struct pr_rpc *from, struct pr_rpc *to, const struct pr_rpc_peer *peer);
+int pr_rpc_pass_on(void *kept, struct pr_rpc *to, const struct pr_rpc_peer *peer);
 
 /*
  * Server: true if the peer is still there, and admitted. Sends it an empty message, which

@@ -21,7 +21,7 @@
 #define SEQS 3000
 #define PER_BATCH 10
 
-enum fault { NONE, DIES, FALLS_SILENT, DISORDER, OVER_CREDIT, REFUSES };
+enum fault { NONE, DIES, FALLS_SILENT, DISORDER, OVER_CREDIT, REFUSES, EMPTY };
 
 struct fake {
 	struct lab *lab;
@@ -114,6 +114,13 @@ send_batch(struct fake *n)
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	uint8_t bits[PER_BATCH * NODES / 8 + 2] = {0};
 
+	if (n->fault == EMPTY) {
+		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+		env.batch = &batch;
+		n->batches++;
+		send_env(n->rpc, &env, n->query);
+		return;
+	}
 	pr_segment_begin(&b, buf, sizeof(buf), PR_SEGMENT_MIXED);
 	for (int i = 0; i < PER_BATCH && n->seq <= SEQS; i++, n->seq += n->step) {
 		uint64_t odd = n->fault == DISORDER && n->seq > n->after
@@ -182,7 +189,7 @@ on_node(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		n->asked = true;
-		n->ended = false;
+		n->ended = n->cancelled = false;
 		n->credit = 0;
 		n->query = env->id;
 		n->seq = n->first;
@@ -355,7 +362,8 @@ ended(struct lab *lab)
 static struct lab *
 lab_up(int nodes, enum fault fault)
 {
-	struct prm_merger_options o = {.silent_ns = 300 * PR_NS_PER_MS};
+	struct prm_merger_options o = {
+		.silent_ns = (fault == EMPTY ? 100 : 300) * PR_NS_PER_MS};
 	struct pr_loop_calls calls = {0};
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct pr_error err = {""};

@@ -255,9 +255,27 @@ START_TEST(test_client_dies)
 END_TEST
 
 /* A client without a loop, which reads when the test does; what it read last. */
-static void *raw;
+static void *raw_context, *raw;
 static uint64_t source;
-static char told[200];
+
+static void
+raw_open(const struct lab *lab)
+{
+	int one = 1, none = 0;
+
+	raw_context = zmq_ctx_new();
+	raw = zmq_socket(raw_context, ZMQ_DEALER);
+	zmq_setsockopt(raw, ZMQ_RCVHWM, &one, sizeof(one));
+	zmq_setsockopt(raw, ZMQ_LINGER, &none, sizeof(none));
+	ck_assert_int_eq(zmq_connect(raw, lab->endpoint), 0);
+}
+
+static void
+raw_close(void)
+{
+	zmq_close(raw);
+	zmq_ctx_term(raw_context);
+}
 
 static void
 send_raw(Packrack__Envelope__BodyCase body_case, const void *body, uint64_t id)
@@ -271,62 +289,169 @@ send_raw(Packrack__Envelope__BodyCase body_case, const void *body, uint64_t id)
 	free(buf);
 }
 
-static bool
-read_raw(struct lab *lab)
+/* Handles what has come, as the lab's client would. */
+static void
+read_raw(struct lab *lab, void (*handle)(struct lab *lab, const Packrack__Envelope *env))
 {
 	static uint8_t buf[PR_RPC_MESSAGE_MAX];
 	Packrack__Envelope *env;
 	int len;
 
-	while ((len = zmq_recv(raw, buf, sizeof(buf), ZMQ_DONTWAIT)) >= 0) {
-		if (!(env = pr_message_unpack(buf, (size_t)len, NULL)))
-			continue; /* a probe */
-		if (env->body_case == PACKRACK__ENVELOPE__BODY_SOURCES)
-			source = env->sources->ids[0];
-		lab->batches += env->body_case == PACKRACK__ENVELOPE__BODY_BATCH;
-		if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE && env->id == 77)
-			snprintf(told, sizeof(told), "%s", env->failure->text);
-		pr_message_free(&env);
-	}
-	return lab->nodes[0].cancelled ? told[0] != 0 : source != 0;
+	while ((len = zmq_recv(raw, buf, sizeof(buf), ZMQ_DONTWAIT)) >= 0)
+		if ((env = pr_message_unpack(buf, (size_t)len, NULL))) { /* no probe */
+			handle(lab, env);
+			pr_message_free(&env);
+		}
 }
 
-/* Credit in steps, as the node's queue is no longer than that to the client. */
+static void
+raw_client(struct lab *lab, const Packrack__Envelope *env)
+{
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_SOURCES) {
+		source = lab->source[0] = env->sources->ids[0];
+		lab->sources = 1;
+	} else {
+		on_client(lab, NULL, env);
+	}
+}
+
+static bool
+has_source(struct lab *lab)
+{
+	read_raw(lab, raw_client);
+	return source != 0;
+}
+
+static bool
+raw_ended(struct lab *lab)
+{
+	read_raw(lab, raw_client);
+	return lab->done;
+}
+
+static uint32_t batches_then;
+static int64_t batches_since;
+
+/* Gives all credit there is, and reads nothing, until no more comes from the node. */
 static bool
 queue_filled(struct lab *lab)
 {
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
 
-	credit.batches = 20;
-	if (!lab->nodes[0].credit && !lab->nodes[0].cancelled)
+	credit.batches = 1024;
+	if (lab->nodes[0].batches != batches_then || !batches_since) {
 		send_raw(PACKRACK__ENVELOPE__BODY_CREDIT, &credit, source);
-	return lab->nodes[0].cancelled;
+		batches_then = lab->nodes[0].batches;
+		batches_since = pr_now_mono();
+	}
+	return pr_now_mono() - batches_since > 300 * PR_NS_PER_MS;
 }
 
-/* A client that gives credit and does not read: its query ends, and it is told when it reads again. */
+/* A client that gives credit for more than its queue takes, and reads late, gets all of it. */
 START_TEST(test_client_queue_full)
 {
 	struct lab *lab = lab_up(1, NONE);
-	void *ctx = zmq_ctx_new();
 	Packrack__Query q = PACKRACK__QUERY__INIT;
-	int one = 1, none = 0;
 
 	lab->nodes[0].caplen = 1024;
-	raw = zmq_socket(ctx, ZMQ_DEALER);
-	zmq_setsockopt(raw, ZMQ_RCVHWM, &one, sizeof(one));
-	zmq_setsockopt(raw, ZMQ_LINGER, &none, sizeof(none));
-	ck_assert_int_eq(zmq_connect(raw, lab->endpoint), 0);
+	lab->no_more_credit = true;
+	source = 0;
+	raw_open(lab);
 	q.since = INT64_MIN;
 	q.until = INT64_MAX;
 	q.merges = true;
 	send_raw(PACKRACK__ENVELOPE__BODY_QUERY, &q, 77);
-	run_until(lab, read_raw);
+	run_until(lab, has_source);
 	run_until(lab, queue_filled);
 	ck_assert_uint_lt(lab->nodes[0].batches, SEQS / PER_BATCH);
-	run_until(lab, read_raw);
-	ck_assert_ptr_nonnull(strstr(told, "queue"));
-	zmq_close(raw);
-	zmq_ctx_term(ctx);
+	run_until(lab, raw_ended);
+	ck_assert(!lab->failed && lab->complete && lab->in_order);
+	ck_assert_uint_eq(lab->got, SEQS);
+	ck_assert_uint_eq(lab->sources_ended, 1);
+	raw_close();
+	lab_down(lab);
+}
+END_TEST
+
+/* A node without a loop: it answers each query with packets that are in no batch. */
+static bool reading;
+
+static void
+raw_node(struct lab *lab, const Packrack__Envelope *env)
+{
+	(void)lab;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
+		Packrack__End end = PACKRACK__END__INIT;
+
+		send_raw(PACKRACK__ENVELOPE__BODY_END, &end, env->id);
+	}
+}
+
+static bool
+node_known(struct lab *lab)
+{
+	Packrack__Hello h = PACKRACK__HELLO__INIT;
+
+	h.name = (char *)"slow";
+	h.volume = (char *)"0-1";
+	h.version = (char *)"0";
+	h.boot = 1;
+	send_raw(PACKRACK__ENVELOPE__BODY_HELLO, &h, 0);
+	ask_status(lab);
+	if (reading)
+		read_raw(lab, raw_node);
+	return reading ? lab->done : lab->nodes_known == 2;
+}
+
+/* The queue to a node is full: it is asked when it has room again, and is not taken for dead. */
+START_TEST(test_node_queue_full)
+{
+	struct lab *lab = lab_up(1, NONE);
+	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
+	Packrack__Envelope env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
+
+	Packrack__Query q = PACKRACK__QUERY__INIT;
+	Packrack__Envelope ask = pr_message_of(0, PACKRACK__ENVELOPE__BODY_QUERY, &q);
+	char text[2000];
+
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	q.text = text;
+	q.count_only = true;
+	raw_open(lab);
+	run_until(lab, node_known);
+	for (int i = 0; i < 30; i++) {
+		lab->done = false;
+		for (int j = 0; j < 20; j++) {
+			send_env(lab->client, &ask, 77);
+			send_env(lab->client, &env, 77);
+		}
+		run_until(lab, ended);
+	}
+	lab->done = false;
+	lab->failure[0] = 0;
+	lab->answered = 0;
+	query(lab, 0, true);
+	reading = true;
+	run_until(lab, node_known);
+	ck_assert_str_eq(lab->failure, "");
+	ck_assert_uint_eq(lab->answered, 2);
+	raw_close();
+	lab_down(lab);
+}
+END_TEST
+
+/* A node sends empty batches for ever: it is left out. */
+START_TEST(test_node_without_progress)
+{
+	struct lab *lab = lab_up(2, EMPTY);
+
+	query(lab, 0, false);
+	give_credit(lab, 2);
+	run_until(lab, ended);
+	ck_assert_ptr_nonnull(strstr(lab->failure, "no data for this query"));
+	ck_assert_uint_eq(lab->answered, 1);
+	ck_assert_uint_gt(lab->nodes[1].batches, 10);
 	lab_down(lab);
 }
 END_TEST
@@ -367,6 +492,8 @@ fill(TCase *t)
 	tcase_add_test(t, test_slow_client_cancels);
 	tcase_add_test(t, test_client_dies);
 	tcase_add_test(t, test_client_queue_full);
+	tcase_add_test(t, test_node_queue_full);
+	tcase_add_test(t, test_node_without_progress);
 	tcase_add_test(t, test_sparse);
 }
 
