@@ -310,11 +310,12 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 	char text[DESCRIPTION] = "";
 	size_t used = 0, epochs = 0;
 
-	/* names the link and epoch: (epoch, link, seq) identifies a packet forever */
+	/* names the link and epoch: (epoch, link, seq) identifies a packet forever; 0: of a trace file */
 	for (size_t i = 0; i < w->link_count; i++) {
 		const struct trace_link *l = &w->links[i];
 
-		if (&w->interfaces[l->interface] == interface && epochs++ < EPOCHS_NAMED)
+		if (l->epoch && &w->interfaces[l->interface] == interface &&
+			epochs++ < EPOCHS_NAMED)
 			used += snprintf(text + used, sizeof(text) - used,
 				epochs == 1 ? "packrack link %u of epoch %016llx"
 					    : ", %u of %016llx",

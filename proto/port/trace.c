@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "proto/base/clock.h"
 
@@ -23,10 +25,20 @@
 #define IDLE_MS 10
 #define LINKTYPE_LOOP 108
 
+/* By its first bytes. */
+enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP, FORM_ZSTD };
+
 struct pr_trace {
 	pcap_t *pcap;
 	const char *path;
 	int fd;
+	enum form form;
+	uint8_t in[BUFFER]; /* of the file, from in_at on not yet given */
+	size_t in_at, in_len;
+	z_stream gzip;
+	ZSTD_DStream *zstd;
+	bool inside, full; /* of a compressed unit; its last output filled the buffer */
+	const char *broken; /* what is wrong with compressed data; NULL: nothing */
 	struct pr_trace_info info;
 	bool filtered;
 	struct bpf_program program;
@@ -94,15 +106,13 @@ watch(struct pr_trace *t, const void *data, size_t len)
 		at += n;
 		left -= n;
 	}
-	t->info.bytes += len;
 }
 
 /* ---- reading ---- */
 
 static ssize_t
-on_read(void *cookie, char *buf, size_t size)
+read_file(struct pr_trace *t, void *buf, size_t size)
 {
-	struct pr_trace *t = cookie;
 	struct pollfd p = {.fd = t->fd, .events = POLLIN};
 	ssize_t n;
 
@@ -117,9 +127,87 @@ on_read(void *cookie, char *buf, size_t size)
 	do
 		n = read(t->fd, buf, size);
 	while (n < 0 && errno == EINTR);
-	if (n > 0)
-		watch(t, buf, (size_t)n);
+	t->info.bytes += n > 0 ? (uint64_t)n : 0;
 	return n;
+}
+
+/* The first bytes tell the form; they stay in t->in. */
+static void
+find_form(struct pr_trace *t)
+{
+	static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+	ssize_t n;
+
+	while (t->in_len < sizeof(zstd) &&
+		(n = read_file(t, t->in + t->in_len, sizeof(zstd) - t->in_len)) > 0)
+		t->in_len += (size_t)n;
+	t->form = FORM_PLAIN;
+	if (!memcmp(t->in, gzip, sizeof(gzip)) &&
+		inflateInit2(&t->gzip, 16 + MAX_WBITS) == Z_OK)
+		t->form = FORM_GZIP;
+	else if (!memcmp(t->in, zstd, sizeof(zstd)) && (t->zstd = ZSTD_createDStream()))
+		t->form = FORM_ZSTD;
+}
+
+/* Gives what is in t->in, decompressed. Returns the number of bytes; a damaged file is marked broken. */
+static size_t
+unpack(struct pr_trace *t, void *buf, size_t size)
+{
+	ZSTD_inBuffer in = {t->in, t->in_len, t->in_at};
+	ZSTD_outBuffer out = {buf, size, 0};
+	z_stream *z = &t->gzip;
+	size_t rc, left = t->in_len - t->in_at;
+
+	if (t->form == FORM_GZIP) {
+		z->next_in = t->in + t->in_at;
+		z->avail_in = (uInt)left;
+		z->next_out = buf;
+		z->avail_out = (uInt)size;
+		rc = (size_t)inflate(z, Z_NO_FLUSH);
+		in.pos = t->in_len - z->avail_in;
+		out.pos = size - z->avail_out;
+		t->inside = rc != Z_STREAM_END;
+		if (!t->inside) /* another may follow */
+			inflateReset(z);
+		else if (rc != Z_OK && rc != (size_t)Z_BUF_ERROR)
+			t->broken = "the compressed data is damaged";
+	} else if (t->form == FORM_ZSTD) {
+		rc = ZSTD_decompressStream(t->zstd, &out, &in);
+		t->inside = rc != 0;
+		t->broken = ZSTD_isError(rc) ? ZSTD_getErrorName(rc) : NULL;
+	} else {
+		out.pos = left < size ? left : size;
+		memcpy(buf, t->in + t->in_at, out.pos);
+		in.pos += out.pos;
+	}
+	t->in_at = in.pos;
+	t->full = out.pos == size;
+	return out.pos;
+}
+
+static ssize_t
+on_read(void *cookie, char *buf, size_t size)
+{
+	struct pr_trace *t = cookie;
+	size_t made = 0;
+	ssize_t n;
+
+	if (t->form == FORM_UNKNOWN)
+		find_form(t);
+	while (!made && !t->broken) {
+		if (t->in_at == t->in_len && !(t->full && t->inside)) {
+			n = read_file(t, t->in, sizeof(t->in));
+			if (n == 0 && t->inside)
+				t->broken = "the compressed data ends too early";
+			if (n <= 0)
+				return t->broken ? -1 : n;
+			t->in_at = 0;
+			t->in_len = (size_t)n;
+		}
+		made = unpack(t, buf, size);
+	}
+	watch(t, buf, made);
+	return made ? (ssize_t)made : -1;
 }
 
 static int
@@ -171,7 +259,8 @@ pr_trace_open(const char *path, struct pr_error *err)
 			stream, PCAP_TSTAMP_PRECISION_NANO, text);
 	if (stream && !t->pcap) {
 		fclose(stream);
-		pr_error_set(err, "cannot read %s as pcap or pcapng: %s", path, text);
+		pr_error_set(err, "cannot read %s as pcap or pcapng: %s", path,
+			t->broken ? t->broken : text);
 	}
 	if (!t->pcap) {
 		pr_trace_close(&t);
@@ -201,6 +290,9 @@ pr_trace_close(struct pr_trace **trace)
 		pcap_freecode(&t->program);
 	if (t->pcap)
 		pcap_close(t->pcap);
+	if (t->form == FORM_GZIP)
+		inflateEnd(&t->gzip);
+	ZSTD_freeDStream(t->zstd);
 	free(t);
 }
 
@@ -240,7 +332,7 @@ pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *err)
 		if (got != 1) {
 			pr_error_set(err, "%s: packet %llu: %s", t->path,
 				(unsigned long long)t->info.packets + 1,
-				pcap_geterr(t->pcap));
+				t->broken ? t->broken : pcap_geterr(t->pcap));
 			return PR_SOURCE_ERROR;
 		}
 		t->info.packets++;

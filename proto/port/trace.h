@@ -9,8 +9,8 @@
 #include "proto/wire/source.h"
 
 /*
- * A trace file, pcap or pcapng, read with libpcap: its packets one by one, times in ns since 1970 UTC.
- * A pipe is read as it fills. One thread.
+ * A trace file, pcap or pcapng, also compressed by gzip or zstd, read with libpcap: its packets one by one,
+ * times in ns since 1970 UTC. A pipe is read as it fills. One thread.
  */
 struct pr_trace;
 
@@ -20,7 +20,7 @@ struct pr_trace_info {
 	uint32_t snaplen; /* 0: the file names none */
 	uint64_t size; /* bytes; 0: not a regular file */
 	/* so far */
-	uint64_t bytes; /* read from the file */
+	uint64_t bytes; /* read from the file, before they are decompressed */
 	uint64_t packets; /* read, whether the filter accepted them or not */
 	uint64_t secrets; /* pcapng blocks with decryption secrets, which libpcap skips */
 };

@@ -3,7 +3,7 @@
 # One box, no daemon: import, query and export of trace files. The answer equals tcpdump -r.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
-need_commands tcpdump
+need_commands tcpdump gzip zstd
 need_programs packrack
 need_data
 new_lab
@@ -235,4 +235,43 @@ from_a_pipe() {
 		"$PACKRACK" export --volume "$LAB_DIR/pipe.vol" -w "$OUT" && "$COMPARE" -q "$MIX" "$OUT"
 }
 run_step "a trace from a pipe" from_a_pipe
+# ---- trace files without a volume ----
+from_files() {
+	local f
+	gzip -c "$MIX" > "$LAB_DIR/mix.pcap.gz" && zstd -q "$MIX" -o "$LAB_DIR/mix.pcap.zst" || return 1
+	for f in "$MIX" "$LAB_DIR/mix.pcap.gz" "$LAB_DIR/mix.pcap.zst"; do
+		"$PACKRACK" export -r "$f" -w "$OUT" tcp || return 1
+		tcpdump --nano -r "$MIX" -w "$LAB_DIR/want.pcap" tcp 2> /dev/null
+		"$COMPARE" -q "$LAB_DIR/want.pcap" "$OUT" || { echo "$f"; return 1; }
+	done
+	"$PACKRACK" export -r - -w "$OUT" < "$LAB_DIR/mix.pcap.gz" && "$COMPARE" -q "$MIX" "$OUT"
+}
+run_step "a trace file, also compressed, is asked like tcpdump -r" from_files
+# What a volume answers, a file answers: lines, counts, related packets, rate, top.
+as_volume() {
+	local from what
+	for what in "query udp" "query --count --related icmp" "rate --step 1m tcp" "top port" \
+		"query --count after 2024-03-05T09:01Z and before 2024-03-05T09:02Z"; do
+		for from in "-r $MIX" "--volume $VOLUME"; do
+			# shellcheck disable=SC2086 # words
+			"$PACKRACK" ${what%% *} $from ${what#* } > "$LAB_DIR/${from%% *}" || return 1
+		done
+		[ -s "$LAB_DIR/-r" ] && cmp "$LAB_DIR/-r" "$LAB_DIR/--volume" || { echo "$what"; return 1; }
+	done
+}
+run_step "and as the volume into which it was imported" as_volume
+several_files() {
+	"$PACKRACK" query --count -r "$MIX" -r "$DATA/mix-gateway-hdr96-a.pcap" > "$LAB_DIR/n" || return 1
+	(($(cat "$LAB_DIR/n") == $(count "$MIX") + $(count "$DATA/mix-gateway-hdr96-a.pcap")))
+}
+run_step "several at once" several_files
+head -c 60000 "$LAB_DIR/mix.pcap.gz" > "$LAB_DIR/cut.pcap.gz"
+run_step "of a damaged one what can be read" says 3 "damaged: $LAB_DIR/cut.pcap.gz: packet" "$PACKRACK" query --count -r "$LAB_DIR/cut.pcap.gz"
+run_step "which never is overwritten" says 1 "is read and written" "$PACKRACK" export -r "$LAB_DIR/cut.pcap.gz" -w "$LAB_DIR/cut.pcap.gz"
+import_packed() {
+	"$PACKRACK" import "$LAB_DIR/mix.pcap.zst" --volume "$LAB_DIR/packed.vol" --create 64M &&
+		"$PACKRACK" export --volume "$LAB_DIR/packed.vol" -w "$OUT" && "$COMPARE" -q "$MIX" "$OUT" &&
+		exits 3 "$PACKRACK" import "$LAB_DIR/cut.pcap.gz" --volume "$LAB_DIR/packed.vol"
+}
+run_step "import takes compressed files too" import_packed
 done_testing

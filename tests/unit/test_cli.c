@@ -235,7 +235,7 @@ report_with(Packrack__Completeness *c, const char *expected, int status)
 
 	end.completeness = c;
 	end.matched = 5;
-	text = report_comment(&end);
+	text = report_comment(&(struct sink){.end = &end});
 	ck_assert_msg(
 		strstr(text, expected) != NULL, "'%s' is not in '%s'", expected, text);
 	ck_assert_int_eq(report_status(&end), status);

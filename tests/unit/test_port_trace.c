@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "proto/port/trace.h"
 #include "tests/unit/unit.h"
@@ -174,9 +177,86 @@ START_TEST(damaged)
 }
 END_TEST
 
+/* Compresses bytes[from..] in place, as one gzip member or zstd frame. */
+static void
+pack(bool gzip, size_t from)
+{
+	uint8_t out[sizeof bytes];
+	z_stream z = {.next_in = bytes + from,
+		.avail_in = (uInt)(used - from),
+		.next_out = out,
+		.avail_out = sizeof out};
+	size_t len;
+
+	if (gzip) {
+		ck_assert_int_eq(deflateInit2(&z, 9, Z_DEFLATED, 16 + MAX_WBITS, 8,
+					 Z_DEFAULT_STRATEGY),
+			Z_OK);
+		ck_assert_int_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+		len = z.total_out;
+		deflateEnd(&z);
+	} else {
+		len = ZSTD_compress(out, sizeof out, bytes + from, used - from, 3);
+		ck_assert(!ZSTD_isError(len));
+	}
+	memcpy(bytes + from, out, len);
+	used = from + len;
+}
+
+START_TEST(compressed)
+{
+	bool gzip = _i % 2, two = _i & 2;
+	struct pr_trace_info info;
+	struct pr_error err;
+	const char *path;
+	size_t first = 0;
+
+	make_trace(false);
+	if (two) { /* as cat(1) makes it of two compressed files */
+		uint8_t rest[64];
+		size_t len = sizeof rest;
+
+		memcpy(rest, bytes + used - len, len);
+		used -= len;
+		pack(gzip, 0);
+		first = used;
+		memcpy(bytes + used, rest, len);
+		used += len;
+	}
+	pack(gzip, first);
+	path = store_trace();
+	ck_assert_msg(read_all(path, &info, &err) == PR_SOURCE_END, "%s", err.text);
+	ck_assert_uint_eq(info.packets, 1);
+	ck_assert_uint_eq(info.secrets, 3);
+	ck_assert_uint_eq(info.bytes, used);
+	ck_assert_uint_eq(info.size, used);
+	/* cut off, and damaged */
+	for (int cut = 0; cut < 2; cut++) {
+		if (!cut) {
+			FILE *f = fopen(path, "r+");
+
+			fseek(f, (long)first + (gzip ? 10 : 4), SEEK_SET);
+			for (int i = 0; i < 9; i++)
+				fputc(0xff, f);
+			fclose(f);
+		} else {
+			unlink(path);
+			used -= 5;
+			path = store_trace();
+		}
+		ck_assert_int_eq(read_all(path, &info, &err), PR_SOURCE_ERROR);
+		ck_assert_ptr_nonnull(strstr(err.text, path));
+		if (cut)
+			ck_assert_ptr_nonnull(strstr(err.text, "ends too early"));
+	}
+	unlink(path);
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
+	tcase_add_loop_test(t, compressed, 0, 4);
 	tcase_add_test(t, secrets_are_counted);
 	tcase_add_test(t, in_pieces);
 	tcase_add_test(t, damaged);

@@ -299,7 +299,7 @@ sink_finish(struct sink *s, struct pr_error *err)
 		return 0;
 	if (!s->trace)
 		return prm_output_sync(&s->out, err);
-	comment = c ? report_comment(s->end) : strdup("the answer was broken off");
+	comment = c ? report_comment(s) : strdup("the answer was broken off");
 	prm_trace_hash_of(s->trace, hash + strlen(hash));
 	comments[0] = comment;
 	rc = comment ? prm_trace_finish(s->trace, c ? c->ledgers : NULL,

@@ -65,7 +65,7 @@ void sink_close(struct sink *s);
 size_t packet_line(const struct pr_packet *p, char *buf, size_t size);
 
 /*
- * Asks a merger, or volumes in this process; packets go into the sink as they come. The filter is checked
+ * Asks a merger, or volumes or trace files in this process; packets go into the sink as they come. The filter is checked
  * first: CLI_USAGE before anything is opened.
  */
 enum {
@@ -73,9 +73,10 @@ enum {
 }; /* nobody reads our output any more; else CLI_OK, ..FAILED, ..USAGE */
 int ask_query(struct sink *sink, struct pr_error *err);
 
-/* The two ways of ask_query(). */
+/* The three ways of ask_query(). */
 int ask_merger(struct sink *sink, struct pr_error *err);
 int ask_volumes(struct sink *sink, struct pr_error *err);
+int ask_files(struct sink *sink, struct pr_error *err);
 
 /*
  * Prepares the question for the link types in `links`, its plans, and the names of the
@@ -104,7 +105,7 @@ void report_text(FILE *to, const struct sink *sink);
 void report_render(struct render *r, const struct sink *sink);
 
 /* The text report as a string (free it), for a trace's comment; NULL: no memory. */
-char *report_comment(const Packrack__End *end);
+char *report_comment(const struct sink *sink);
 
 /*
  * Prints what --explain adds: the time range that options and filter give, the plan in

@@ -420,5 +420,7 @@ ask_query(struct sink *sink, struct pr_error *err)
 {
 	if (question_check(sink->args, err) < 0)
 		return CLI_USAGE;
-	return sink->args->volumes.count ? ask_volumes(sink, err) : ask_merger(sink, err);
+	return sink->args->files.count     ? ask_files(sink, err)
+	       : sink->args->volumes.count ? ask_volumes(sink, err)
+					   : ask_merger(sink, err);
 }

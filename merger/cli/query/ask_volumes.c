@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "indexer/query/hello.h"
 #include "indexer/query/answer.h"
@@ -12,6 +13,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/thread.h"
+#include "proto/port/trace.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/segment.h"
 
@@ -52,11 +54,24 @@ struct volume {
 	struct pr_error error;
 };
 
+/* A trace file of a query with --read. Its packets have epoch 0, and its place in argv as their link. */
+struct file {
+	struct pr_source source; /* first; the merge's */
+	struct ask *ask;
+	struct pr_trace *trace;
+	int64_t otime;
+	struct pr_error error; /* where it is damaged; "": nowhere */
+	Packrack__LinkInfo link;
+	Packrack__NodeAnswer answer; /* node: the path */
+};
+
 struct ask {
 	const struct query_args *args;
 	struct sink *sink;
 	struct volume *volumes;
-	size_t count;
+	struct file *files;
+	size_t count; /* of either */
+	uint64_t held; /* packets of files in the time range */
 	struct pr_source *merge;
 	struct prm_completeness *completeness;
 	struct question question;
@@ -342,7 +357,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			sink_pause(sink, err) < 0)
 			return sink_failure(sink);
 	}
-	if (interrupted || *limited)
+	if (ask->completeness && (interrupted || *limited))
 		prm_completeness_truncate(
 			ask->completeness, sink->packets ? p.otime : PR_TIME_MIN);
 	return got == PR_SOURCE_ERROR ? CLI_FAILED : CLI_OK;
@@ -429,5 +444,149 @@ ask_volumes(struct sink *sink, struct pr_error *err)
 	ask = (struct ask){.args = sink->args, .sink = sink, .packets = true};
 	result = answer(&ask, err);
 	close_all(&ask);
+	return result;
+}
+
+/* ---- trace files ---- */
+
+/* By the filter itself, or by relation to a packet that matches; p->flags tell which. */
+static bool
+file_matches(const struct ask *ask, struct pr_packet *p)
+{
+	const struct question *q = &ask->question;
+
+	if (!ask->args->noted)
+		return pri_bpf_set_match(&q->programs, p);
+	if (pri_bpf_set_match(&q->direct, p))
+		return true;
+	if (pri_bpf_set_match(&q->programs, p))
+		p->flags |= pr_relations_test(ask->args->noted, p);
+	return p->flags & PR_PACKET_RELATED;
+}
+
+static int
+file_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	struct file *f = (struct file *)source;
+	const struct query_args *a = f->ask->args;
+
+	(void)err;
+	while (!interrupted) {
+		/* a damaged file ends here; the others go on */
+		if (pr_trace_next(f->trace, out, &f->error) != PR_SOURCE_PACKET)
+			return PR_SOURCE_END;
+		out->seq = ++f->answer.scanned_packets;
+		f->answer.scanned_bytes += out->caplen;
+		out->otime = f->otime = out->time > f->otime ? out->time : f->otime;
+		out->link = (uint16_t)f->link.link;
+		if (out->time < a->since || out->time > a->until)
+			continue;
+		f->ask->held++;
+		if (!file_matches(f->ask, out))
+			continue;
+		f->answer.matched++;
+		return PR_SOURCE_PACKET;
+	}
+	return PR_SOURCE_WAIT;
+}
+
+static bool
+go_on(void *arg)
+{
+	(void)arg;
+	return !interrupted;
+}
+
+static int
+file_open(struct file *f, struct ask *ask, char *path, struct pr_error *err)
+{
+	char *slash = strrchr(path, '/');
+	struct stat out, in;
+
+	*f = (struct file){{file_next, volume_let_go}, .ask = ask, .otime = PR_TIME_MIN};
+	packrack__link_info__init(&f->link);
+	packrack__node_answer__init(&f->answer);
+	f->answer.node = path;
+	if (ask->args->write && stat(ask->args->write, &out) == 0 && S_ISREG(out.st_mode) &&
+		stat(path, &in) == 0 && in.st_ino == out.st_ino && in.st_dev == out.st_dev)
+		return pr_error_set(
+			err, "%s is read and written: give another name to -w", path);
+	f->trace = pr_trace_open(path, err);
+	if (!f->trace)
+		return -1;
+	pr_trace_on_idle(f->trace, go_on, NULL);
+	f->link.link = (uint32_t)ask->count;
+	f->link.linktype = (uint32_t)pr_trace_info(f->trace)->linktype;
+	f->link.snaplen = pr_trace_info(f->trace)->snaplen;
+	f->link.name = slash ? slash + 1 : path;
+	return 0;
+}
+
+/* The answer is complete if all files were read to their ends, or to the limit. */
+static int
+files_end(struct ask *ask, Packrack__NodeAnswer **nodes, bool limited, struct pr_error *err)
+{
+	Packrack__Completeness c = PACKRACK__COMPLETENESS__INIT;
+	Packrack__End end = PACKRACK__END__INIT;
+
+	c.complete = true;
+	c.held_packets = ask->held;
+	c.nodes = nodes;
+	for (; c.n_nodes < ask->count; c.n_nodes++) {
+		struct file *f = &ask->files[c.n_nodes];
+
+		nodes[c.n_nodes] = &f->answer;
+		f->answer.answered = !f->error.text[0];
+		if (f->error.text[0]) /* begins with the path */
+			f->answer.error = f->error.text + strlen(f->answer.node) + 2;
+		c.complete &= f->answer.answered;
+		end.scanned_packets += f->answer.scanned_packets;
+		end.scanned_bytes += f->answer.scanned_bytes;
+	}
+	end.completeness = &c;
+	end.matched = ask->sink->packets;
+	end.related = ask->sink->related;
+	end.limit_reached = limited;
+	end.cancelled = interrupted;
+	ask->sink->end = pr_message_copy(&end.base);
+	return ask->sink->end ? CLI_OK : pr_error_set(err, "no memory for an answer");
+}
+
+int
+ask_files(struct sink *sink, struct pr_error *err)
+{
+	const struct pr_string_list *paths = &sink->args->files;
+	struct ask ask = {.args = sink->args, .sink = sink, .merge = pr_merge_create(err)};
+	void **list = calloc(paths->count, sizeof(*list));
+	int result = CLI_FAILED, rc = 0;
+	bool limited = false;
+
+	ask.files = calloc(paths->count, sizeof(*ask.files));
+	if (!list || !ask.files || !ask.merge)
+		rc = pr_error_set(err, "no memory for %zu files", paths->count);
+	for (; rc == 0 && ask.count < paths->count; ask.count++) {
+		rc = file_open(&ask.files[ask.count], &ask, paths->items[ask.count], err);
+		list[ask.count] = &ask.files[ask.count].link;
+	}
+	if (rc == 0)
+		result = ask_prepare(
+			&ask.question, sink, (Packrack__LinkInfo **)list, ask.count, err);
+	for (size_t i = 0; result == CLI_OK && i < ask.count; i++)
+		if (pr_merge_add(ask.merge, &ask.files[i].source, err) < 0)
+			result = CLI_FAILED;
+	if (result == CLI_OK) {
+		signal(SIGINT, on_signal);
+		signal(SIGTERM, on_signal);
+		result = pump(&ask, &limited, err);
+	}
+	if (result == CLI_OK &&
+		files_end(&ask, (Packrack__NodeAnswer **)list, limited, err) < 0)
+		result = CLI_FAILED;
+	pr_source_destroy(&ask.merge);
+	for (size_t i = 0; i < ask.count; i++)
+		pr_trace_close(&ask.files[i].trace);
+	question_free(&ask.question);
+	free(ask.files);
+	free(list);
 	return result;
 }

@@ -181,9 +181,11 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 }
 
 static void
-print_block(FILE *to, const Packrack__End *end, size_t shown)
+print_block(FILE *to, const struct sink *sink, size_t shown)
 {
+	const Packrack__End *end = sink->end;
 	const Packrack__Completeness *c = end->completeness;
+	bool files = sink->args && sink->args->files.count;
 	uint64_t matching =
 		end->matched - (end->related < end->matched ? end->related : end->matched);
 
@@ -205,7 +207,8 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 	else
 		fprintf(to, ", of %s%" PRIu64 " in the time range",
 			c->held_at_most ? "at most " : "", c->held_packets);
-	fprintf(to, " (%zu node%s)\n", c->n_nodes, plural(c->n_nodes));
+	fprintf(to, " (%zu %s%s)\n", c->n_nodes, files ? "file" : "node",
+		plural(c->n_nodes));
 	if (c->missing_packets)
 		print_missing(to, c, shown);
 	print_count(to, "pending", c->pending_packets, "packet",
@@ -213,8 +216,8 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 	print_evicted(to, c);
 	for (size_t i = 0; i < c->n_nodes; i++)
 		if (!c->nodes[i]->answered)
-			fprintf(to, "  not answered: %s: %s\n", c->nodes[i]->node,
-				c->nodes[i]->error);
+			fprintf(to, "  %s: %s: %s\n", files ? "damaged" : "not answered",
+				c->nodes[i]->node, c->nodes[i]->error);
 	print_count(to, "dropped", c->dropped_packets, "packet",
 		"by the dispatcher, before they were numbered");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
@@ -223,7 +226,7 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 void
 report_text(FILE *to, const struct sink *sink)
 {
-	print_block(to, sink->end, RANGES_SHOWN);
+	print_block(to, sink, RANGES_SHOWN);
 	print_count(to, "note", sink->unsure, "packet",
 		"had identical neighbours, one of which was lost: their times may be "
 		"swapped");
@@ -235,7 +238,7 @@ report_text(FILE *to, const struct sink *sink)
 }
 
 char *
-report_comment(const Packrack__End *end)
+report_comment(const struct sink *sink)
 {
 	char *text = NULL;
 	size_t size;
@@ -243,7 +246,7 @@ report_comment(const Packrack__End *end)
 
 	if (!f)
 		return NULL;
-	print_block(f, end, RANGES_COMMENTED);
+	print_block(f, sink, RANGES_COMMENTED);
 	fclose(f);
 	if (text && size && text[size - 1] == '\n')
 		text[size - 1] = 0;

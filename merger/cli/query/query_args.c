@@ -384,6 +384,11 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 			"--volume and --merger do not go together"},
 		{a->volumes.count && a->follow,
 			"--follow needs a merger: use -m in place of --volume"},
+		{a->files.count &&
+				(a->volumes.count || a->merger.endpoint || a->nodes.count ||
+					a->link || a->follow || a->strays),
+			"--read does not go together with --volume, --merger, --node, "
+			"--link, --follow or --strays"},
 		{a->follow && a->related, "--follow and --related do not go together"},
 		{a->follow && a->explain, "--follow and --explain do not go together"},
 		{a->volumes.count && a->nodes.count,

@@ -10,7 +10,7 @@
 /* What `packrack query` and `packrack export` were asked. */
 struct query_args {
 	struct cli_connection merger;
-	struct pr_string_list volumes, nodes;
+	struct pr_string_list volumes, nodes, files;
 	int64_t since, until;
 	char *write;
 	int format; /* enum prm_trace_format */
@@ -38,6 +38,9 @@ struct query_args {
 	CLI_MERGER_OPTION(at merger.endpoint, "ask this merger"),                          \
 		PR_OPT_LIST(at volumes, "volume", 0, "VOLUME",                             \
 			"ask this volume, without a rack"),                                \
+		PR_OPT_LIST(at files, "read", 'r', "FILE",                                 \
+			"ask this trace file (pcap, pcapng; also .gz, .zst; -: standard "  \
+			"input), without a volume"),                                       \
 		CLI_TIME_OPTIONS(at),                                                      \
 		PR_OPT_STRING(at link, "link", 0, "LINK",                                  \
 			"packets of this link only: its name or number"),                  \
@@ -78,7 +81,8 @@ struct question {
 	Packrack__Query query;
 	char text[QUESTION_TEXT];
 	struct pri_bpf_set programs;
-	/* of --related's second question; core: its programs are the filter's own */
+	/* of --related's second question; core, direct: its programs are the filter's own */
+	struct pri_bpf_set direct;
 	Packrack__Related related;
 	Packrack__Query core;
 };

@@ -221,7 +221,8 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 		m->spans[m->n_spans++] = noted->spans[i].last;
 	}
 	q->query.related = m;
-	pri_bpf_set_free(&q->programs);
+	q->direct = q->programs;
+	q->programs = (struct pri_bpf_set){0};
 	for (size_t i = 0; i < count; i++) {
 		struct pri_bpf *program = widest(linktypes[i], a->filter);
 
@@ -298,6 +299,7 @@ question_free(struct question *q)
 	pri_query_message_free(&q->query);
 	pri_query_message_free(&q->core);
 	pri_bpf_set_free(&q->programs);
+	pri_bpf_set_free(&q->direct);
 	free(q->related.keys);
 	free(q->related.first);
 	free(q->related.lasting);

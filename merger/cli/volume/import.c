@@ -32,7 +32,8 @@ static const struct pr_option options[] = {
 };
 
 static const struct pr_cmdline program = {.name = "packrack import",
-	.summary = "Stores trace files (pcap, pcapng) in a volume; - is standard input.",
+	.summary = "Stores trace files (pcap, pcapng; also .gz, .zst) in a volume; - is "
+		   "standard input.",
 	.usage = "FILE... --volume VOLUME [options]",
 	PR_OPTIONS(options),
 	.footer = "The readable part of a damaged file is stored; the exit status is then "
