@@ -65,16 +65,15 @@ prl_direct_link_say(struct prl_direct_link *m, bool ended)
 }
 
 int
-prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
+prl_ledger_each(struct sfs *sfs, void (*take)(void *arg, const struct pr_ledger_entry *e),
+	void *arg, struct pr_error *err)
 {
-	int stream = sfs_stream_find(sfs, "ledger"), found = -1, highest = -1, result;
-	char cut[PR_NAME_MAX + 1];
+	int stream = sfs_stream_find(sfs, "ledger"), result;
 	struct sfs_cursor *cursor;
 	struct sfs_record record;
 
 	if (stream < 0)
 		return 0;
-	snprintf(cut, sizeof(cut), "%s", name);
 	cursor = sfs_cursor_open(sfs, stream, NULL, err);
 	if (!cursor)
 		return -1;
@@ -88,20 +87,50 @@ prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *
 			pr_cursor_make(record.body, result == 1 ? record.length : 0);
 		struct pr_ledger_entry e;
 
-		while (pr_ledger_load(&c, &e) == 1) {
-			if (e.type != PR_LEDGER_LINK)
-				continue;
-			if (e.u.link.link < PR_LINK_CANARY && e.u.link.link > highest)
-				highest = e.u.link.link;
-			if (!strcmp(e.u.link.name, cut))
-				found = e.u.link.link;
-		}
+		while (pr_ledger_load(&c, &e) == 1)
+			take(arg, &e);
 	}
 	sfs_cursor_close(&cursor);
-	if (result < 0)
+	return result < 0 ? -1 : 0;
+}
+
+struct link_search {
+	char name[PR_NAME_MAX + 1];
+	int found, highest;
+};
+
+static void
+look_for_link(void *arg, const struct pr_ledger_entry *e)
+{
+	struct link_search *s = arg;
+	int link = e->u.link.link;
+
+	if (e->type != PR_LEDGER_LINK)
+		return;
+	if (link < PR_LINK_CANARY && link > s->highest)
+		s->highest = link;
+	if (!strcmp(e->u.link.name, s->name))
+		s->found = link;
+}
+
+int
+prl_direct_link_link_number(
+	struct sfs *sfs, const char *name, int from, struct pr_error *err)
+{
+	struct link_search s = {.found = -1, .highest = from - 1};
+	struct sfs_stream_info info;
+	int link;
+
+	snprintf(s.name, sizeof(s.name), "%s", name);
+	if (prl_ledger_each(sfs, look_for_link, &s, err) < 0)
 		return -1;
-	if (found < 0 && highest + 1 >= PR_LINK_CANARY)
-		return pr_error_set(
-			err, "the volume has links up to number %d: give --link", highest);
-	return found >= 0 ? found : highest + 1;
+	/* packets may outlive the entry that has their link's name */
+	for (size_t i = 0; sfs_stream_info(sfs, i, &info, NULL) == SFS_OK; i++)
+		if (sscanf(info.name, "packets.%d", &link) == 1 && info.last_sequence &&
+			link < PR_LINK_CANARY && link > s.highest)
+			s.highest = link;
+	if (s.found < 0 && s.highest + 1 >= PR_LINK_CANARY)
+		return pr_error_set(err,
+			"the volume has links up to number %d: give --link", s.highest);
+	return s.found >= 0 ? s.found : s.highest + 1;
 }

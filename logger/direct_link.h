@@ -31,10 +31,16 @@ void prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8
  */
 void prl_direct_link_say(struct prl_direct_link *m, bool ended);
 
+/* Passes on all entries of the volume's ledger that can be read, in order. -1: err. */
+int prl_ledger_each(struct sfs *sfs,
+	void (*take)(void *arg, const struct pr_ledger_entry *e), void *arg,
+	struct pr_error *err);
+
 /*
- * Number of the link of this name: as in the volume's ledger, else the next one that is free there.
- * -1: the ledger cannot be read, or all are taken.
+ * Number of the link of this name: as in the volume's ledger, else the next one, `from` at least, that
+ * no link in the ledger and no stored packet has. -1: the ledger cannot be read, or all are taken.
  */
-int prl_direct_link_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
+int prl_direct_link_link_number(
+	struct sfs *sfs, const char *name, int from, struct pr_error *err);
 
 #endif

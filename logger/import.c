@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "logger/volume_writer.h"
 #include "logger/direct_link.h"
@@ -19,6 +20,7 @@
 #define PATIENCE_NS (5 * PR_NS_PER_S) /* with a volume that takes nothing */
 
 struct import {
+	struct sfs *sfs;
 	struct pr_trace *trace;
 	const char *path;
 	struct prl_volume_writer *append;
@@ -27,6 +29,8 @@ struct import {
 	void *arg;
 	const struct prl_import_options *options;
 	struct prl_import_stats *stats;
+	uint64_t fingerprint,
+		looked; /* looked: bytes read when the free room was looked at */
 	int64_t ticked, said;
 	bool stopped, failed;
 	struct pr_error error;
@@ -71,11 +75,81 @@ on_idle(void *arg)
 	return !im->stopped;
 }
 
+/* ---- was it imported before? ---- */
+
+static uint64_t
+fingerprint_add(uint64_t fingerprint, const struct pr_packet *p)
+{
+	uint64_t seed =
+		fingerprint * UINT64_C(0x9e3779b185ebca87) + (uint64_t)p->time + p->len;
+
+	return XXH3_64bits_withSeed(p->data, p->caplen, seed);
+}
+
+/* Does the file begin with the packets of that import? */
+static bool
+begins_with(const char *path, const struct pr_ledger_import *old)
+{
+	struct pr_trace *trace = pr_trace_open(path, NULL);
+	uint64_t packets = 0, fingerprint = 0;
+	struct pr_packet p;
+
+	while (trace && packets < old->packets &&
+		pr_trace_next(trace, &p, NULL) == PR_SOURCE_PACKET) {
+		fingerprint = fingerprint_add(fingerprint, &p);
+		packets++;
+	}
+	pr_trace_close(&trace);
+	return packets == old->packets && fingerprint == old->fingerprint;
+}
+
+/* A file is read twice only where one of its size was imported before. */
+static void
+look_for_earlier(void *arg, const struct pr_ledger_entry *e)
+{
+	const struct pr_ledger_import *old = &e->u.import;
+	struct import *im = arg;
+	struct prl_import_stats *s = im->stats;
+
+	if (e->type != PR_LEDGER_IMPORT || old->packets <= s->earlier.packets)
+		return;
+	if (s->size ? old->size == s->size && begins_with(im->path, old)
+		    : old->packets == s->packets && old->fingerprint == im->fingerprint)
+		s->earlier = *old;
+}
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void
+note_import(struct import *im)
+{
+	const struct prl_import_stats *s = im->stats;
+	struct pr_ledger_entry e = {.type = PR_LEDGER_IMPORT,
+		.u.import = {.epoch = s->epoch,
+			.link = s->link,
+			.size = s->size,
+			.packets = s->packets,
+			.fingerprint = im->fingerprint}};
+
+	snprintf(e.u.import.name, sizeof(e.u.import.name), "%s", base_name(im->path));
+	if (!s->size && s->packets)
+		prl_ledger_each(im->sfs, look_for_earlier, im, NULL);
+	prl_writer_tell(im->append, &e);
+}
+
+/* ---- the import ---- */
+
 static int
 begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 {
 	const struct prl_writer_options append = {.lazy_directory = true};
-	const char *slash = strrchr(im->path, '/'), *name = im->options->name;
+	const char *name = im->options->name ? im->options->name : base_name(im->path);
 	struct prl_import_stats *stats = im->stats;
 	const struct pr_trace_info *info;
 	int link = im->options->link;
@@ -90,11 +164,10 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	im->append = prl_writer_create(sfs, &append, err);
 	if (!im->append)
 		return -1;
-	if (!name)
-		name = slash ? slash + 1 : im->path;
 	if (link < 0)
-		link = prl_direct_link_link_number(sfs, name, err);
-	if (link < 0)
+		link = prl_direct_link_link_number(sfs, name, im->options->link_from, err);
+	if (link < 0 ||
+		(stats->size && prl_ledger_each(sfs, look_for_earlier, im, err) < 0))
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
@@ -122,6 +195,31 @@ await_volume(struct import *im)
 	}
 }
 
+/*
+ * Some blocks stay free for the ledger, the directory and the index of what was read.
+ */
+#define BLOCKS_KEPT 8
+#define LOOK_BYTES (32 * 1024)
+
+static bool
+is_full(struct import *im)
+{
+	struct sfs_volume_info v;
+	uint64_t kept;
+
+	if (!im->options->keep || im->stats->bytes - im->looked < LOOK_BYTES ||
+		sfs_info(im->sfs, &v, NULL) != SFS_OK)
+		return false;
+	im->looked = im->stats->bytes;
+	kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
+	if (v.blocks_free > kept)
+		return false;
+	pr_error_set(&im->error,
+		"the volume is full; the %" PRIu64 " packets up to here are stored",
+		im->stats->packets);
+	return im->stopped = im->failed = true;
+}
+
 static int
 read_all(struct import *im, struct pr_error *err)
 {
@@ -130,8 +228,9 @@ read_all(struct import *im, struct pr_error *err)
 	struct pr_packet p;
 	struct pr_error own;
 
-	while (!im->stopped &&
+	while (!im->stopped && !is_full(im) &&
 		(got = pr_trace_next(im->trace, &p, &own)) == PR_SOURCE_PACKET) {
+		im->fingerprint = fingerprint_add(im->fingerprint, &p);
 		prl_direct_link_packet(&im->monitor, p.time, p.data, p.caplen, p.len);
 		if (stats->packets++ == 0 || p.time < stats->first_time)
 			stats->first_time = p.time;
@@ -155,6 +254,7 @@ end(struct import *im, int result, struct pr_error *err)
 {
 	struct pr_error own = {0};
 
+	note_import(im);
 	prl_direct_link_say(&im->monitor, true);
 	if (prl_writer_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
@@ -179,6 +279,7 @@ prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_optio
 	struct pr_error *err)
 {
 	struct import im = {.path = path,
+		.sfs = sfs,
 		.options = options,
 		.progress = progress,
 		.arg = arg,

@@ -7,6 +7,7 @@
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
+#include "proto/wire/ledger.h"
 
 /*
  * A trace file (pcap, pcapng: whatever libpcap reads; any link type; "-": standard input) into a volume,
@@ -16,6 +17,8 @@ struct prl_volume_writer;
 struct prl_import_options {
 	const char *name; /* of the link; NULL: the file's base name */
 	int link; /* its number, or PRL_LINK_BY_NAME */
+	int link_from; /* a new number is this one or a higher one */
+	bool keep; /* stop before the volume is full; sfs must be a writer that keeps */
 	/*
 	 * Writes other data (the index) during the import. Called about every 10 ms, and
 	 * with `end` when all is read and durable. NULL: none. -1 ends the import.
@@ -41,6 +44,11 @@ struct prl_import_stats {
 	uint64_t secrets; /* blocks of decryption secrets (pcapng), which are not stored */
 	uint64_t offset, size; /* in the file, for progress; size 0: not known (a pipe) */
 	int64_t first_time, last_time;
+	/*
+	 * An earlier import of the same packets, or of the first of them; packets 0: none is known. Set
+	 * before the first packet is stored, for a pipe at its end.
+	 */
+	struct pr_ledger_import earlier;
 };
 
 /* Called about every 10 ms. false: stop here; what was read is stored. */

@@ -91,7 +91,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	int link = (int)o->link;
 
 	if (link == PRL_LINK_BY_NAME)
-		link = prl_direct_link_link_number(sfs, o->tap, err);
+		link = prl_direct_link_link_number(sfs, o->tap, 0, err);
 	if (link < 0)
 		return -1;
 	t->capture = prl_capture_open(&capture, err);

@@ -140,6 +140,11 @@ struct sfs_open_options {
 	 * (sfs_losses).
 	 */
 	bool degraded;
+	/*
+	 * writer: overwrites nothing. When no block is free, appending gives SFS_FULL. Otherwise a
+	 * writer makes room ahead: on a full volume, opening it alone overwrites the oldest blocks.
+	 */
+	bool keep;
 	int64_t flush_interval; /* ns; 0: 200 ms. sfs_tick flushes what is older */
 };
 struct sfs *sfs_open(const char *const *paths, size_t path_count,
@@ -362,6 +367,7 @@ struct sfs_volume_info {
 	char uuid[40];
 	uint32_t version, block_size;
 	uint64_t blocks, blocks_used;
+	uint64_t blocks_free; /* that can be written without overwriting anything */
 	uint64_t bytes; /* of records held */
 	uint32_t utilization; /* most that may be guaranteed, in 1/1000 */
 	uint64_t guaranteed_blocks, guarantee_most; /* blocks: now, and at most */

@@ -310,6 +310,9 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		out->guaranteed_blocks += s.guarantee / out->block_size +
 					  (s.guarantee % out->block_size != 0);
 	}
+	out->blocks_free = data_blocks(sfs);
+	out->blocks_free -=
+		out->blocks_used < out->blocks_free ? out->blocks_used : out->blocks_free;
 	return SFS_OK;
 }
 

@@ -405,14 +405,15 @@ sfs_frontier_free(struct sfs_frontier *f)
 	f->ring = NULL;
 }
 
-/* True if the block at the clearing position can be used; evicts it if needed. */
+/* True if the block at the clearing position can be used; evicts it if needed, and if it may (not keep). */
 static bool
-clear_block(struct sfs_table *t, uint32_t block, sfs_release_block_fn release, void *arg)
+clear_block(struct sfs_table *t, uint32_t block, bool keep, sfs_release_block_fn release,
+	void *arg)
 {
 	const struct sfs_entry *e = &t->entry[block];
 	if (!sfs_entry_holds(e))
 		return (e->state == SFS_FREE || e->state == SFS_MAP) && release(arg, block);
-	if (!is_surplus(t, block) || !release(arg, block))
+	if (keep || !is_surplus(t, block) || !release(arg, block))
 		return false;
 	sfs_table_evict(t, block);
 	return true;
@@ -426,7 +427,7 @@ sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 	while (f->pending - before < f->batch && f->ready + f->pending < f->room &&
 		f->window < t->blocks) {
 		uint32_t block = sfs_order_block(&t->order, f->clear);
-		if (clear_block(t, block, release, arg)) {
+		if (clear_block(t, block, f->keep, release, arg)) {
 			t->entry[block].state = SFS_RESERVED;
 			f->ring[(f->head + f->ready + f->pending++) % f->room] = f->clear;
 		}

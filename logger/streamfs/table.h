@@ -181,6 +181,7 @@ struct sfs_frontier {
 	uint32_t *ring; /* cleared positions, in order: first the ready, then the pending */
 	uint32_t room, head, ready, pending;
 	uint32_t batch;
+	bool keep; /* blocks that hold records are passed over */
 	uint64_t clear; /* the position to look at next */
 	uint64_t stable; /* recovery looks from here on */
 	uint64_t window; /* positions from stable to clear */

@@ -341,7 +341,7 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
  * made durable, then a root after which the first batch of blocks may be written.
  */
 static int
-start_frontier(struct sfs *sfs, struct pr_error *err)
+start_frontier(struct sfs *sfs, bool keep, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	const struct sfs_root *r = &sfs->root;
@@ -354,6 +354,7 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 	if (sfs_frontier_init(&w->frontier, r->blocks, sfs->shm.slots, r->frontier,
 		    r->generation_limit + 1, r->high_water, err) < 0)
 		return -1;
+	w->frontier.keep = keep;
 	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_release, sfs);
 	if (sfs_root_store(sfs, 0, err) < 0)
 		return -1;
@@ -374,7 +375,7 @@ sfs_writer_start(
 	if (make_memory(sfs, options, err) < 0 ||
 		sfs_open_queue(sfs, &w->queue,
 			options->no_direct ? SFS_QUEUE_NO_URING : kind, err) < 0 ||
-		start_frontier(sfs, err) < 0)
+		start_frontier(sfs, options->keep, err) < 0)
 		return -1;
 	struct sfs_shm_header *h = sfs->shm.header;
 	sfs_queue_pin(
@@ -413,10 +414,12 @@ sfs_writer_stop(struct sfs *sfs)
 }
 
 static int
-full(struct pr_error *err)
+full(const struct sfs *sfs, struct pr_error *err)
 {
 	return sfs_fail(err, SFS_FULL,
-		"the volume is full: every block is guaranteed or being filled");
+		sfs->w->frontier.keep
+			? "the volume is full, and nothing in it may be overwritten"
+			: "the volume is full: every block is guaranteed or being filled");
 }
 
 /* Waits until the frontier has a block ready, by a checkpoint if none is under way. */
@@ -429,7 +432,7 @@ await_block(struct sfs *sfs, struct pr_error *err)
 		sfs_flush_start(sfs, SFS_FLUSH_FULL);
 		rc = sfs_flush_finish(sfs, err);
 	}
-	return rc < 0 || f->ready > 0 ? rc : full(err);
+	return rc < 0 || f->ready > 0 ? rc : full(sfs, err);
 }
 
 /*
@@ -459,7 +462,7 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 			return SFS_ERROR;
 		/* a whole lap with nothing but maps: the next append tries again */
 		if (maps-- == 0)
-			return full(err);
+			return full(sfs, err);
 	}
 	sfs_table_begin(&sfs->table, stream, block, generation);
 	tail->block = block;

@@ -56,6 +56,15 @@ static const struct pr_field port_items[] = {
 	PR_INT(pr_ledger_port, speed),
 };
 
+static const struct pr_field import_items[] = {
+	PR_INT(pr_ledger_import, epoch),
+	PR_INT(pr_ledger_import, link),
+	PR_INT(pr_ledger_import, size),
+	PR_INT(pr_ledger_import, packets),
+	PR_INT(pr_ledger_import, fingerprint),
+	PR_NAME(pr_ledger_import, name),
+};
+
 static bool
 valid(const struct pr_ledger_entry *e)
 {
@@ -71,6 +80,7 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_LINK] = PR_FIELD_TABLE(link_items),
 	[PR_LEDGER_DELETED] = PR_FIELD_TABLE(deleted_items),
 	[PR_LEDGER_PORT] = PR_FIELD_TABLE(port_items),
+	[PR_LEDGER_IMPORT] = PR_FIELD_TABLE(import_items),
 };
 
 static const struct pr_field_table *

@@ -18,6 +18,7 @@
  *   DELETED    at i64, since i64, until i64, records u64, bytes u64, link u16, phase u8,
  *              by name, moved to name
  *   PORT       epoch u64, link u16, speed u64 (not 0)
+ *   IMPORT     epoch u64, link u16, size u64, packets u64, fingerprint u64, file name
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
@@ -28,6 +29,7 @@ enum pr_ledger_type {
 	/* 5 and 6: reserved, never reuse */
 	PR_LEDGER_DELETED = 7, /* packets of a link were deleted by order */
 	PR_LEDGER_PORT = 8, /* speed of the interface of (epoch, link) */
+	PR_LEDGER_IMPORT = 10, /* (epoch, link) was imported from this trace file */
 };
 
 enum pr_loss_reason {
@@ -103,6 +105,16 @@ struct pr_ledger_port {
 	uint64_t speed; /* bits/s */
 };
 
+/* What of a trace file was read; finds it again when it is imported a second time. */
+struct pr_ledger_import {
+	uint64_t epoch;
+	uint16_t link;
+	uint64_t size; /* of the file; 0: not known, a pipe */
+	uint64_t packets;
+	uint64_t fingerprint; /* of these packets: times, lengths and bytes */
+	char name[PR_NAME_MAX + 1]; /* of the file, without folders */
+};
+
 struct pr_ledger_entry {
 	uint8_t type;
 	union {
@@ -112,6 +124,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_link link;
 		struct pr_ledger_deleted deleted;
 		struct pr_ledger_port port;
+		struct pr_ledger_import import;
 	} u;
 };
 

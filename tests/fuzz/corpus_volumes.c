@@ -67,6 +67,7 @@ put_ledger(void)
 			.u.deleted = {1000, 500, 900, 3, 4096, 1, 1, "ann", "n2"}},
 		{.type = PR_LEDGER_LINK, .u.link = {7, 1, 1, 65535, "tap0"}},
 		{.type = PR_LEDGER_PORT, .u.port = {7, 1, 1000000000}},
+		{.type = PR_LEDGER_IMPORT, .u.import = {7, 1, 4096, 12, 34, "a.pcap"}},
 	};
 	static const uint8_t unknown[] = {99, 1, 3, 0, 1, 2, 3};
 	uint8_t all[2048];

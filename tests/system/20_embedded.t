@@ -208,7 +208,7 @@ run_step "composite keys: in new records, beside old ones" composite
 
 evicted() {
 	"$PACKRACK" import "$MIX" "$DATA/mix-gateway-hdr96-a.pcap" "$MIX" \
-		--volume "$LAB_DIR/small.vol" --create 16M || return 1
+		--volume "$LAB_DIR/small.vol" --create 16M --overwrite || return 1
 	exits 3 "$PACKRACK" export --volume "$LAB_DIR/small.vol" -w "$OUT" 2> "$LAB_DIR/err" || return 1
 	cat "$LAB_DIR/err"
 	grep -q overwritten "$LAB_DIR/err" && ! grep -q missing "$LAB_DIR/err"
@@ -274,4 +274,46 @@ import_packed() {
 		exits 3 "$PACKRACK" import "$LAB_DIR/cut.pcap.gz" --volume "$LAB_DIR/packed.vol"
 }
 run_step "import takes compressed files too" import_packed
+
+# ---- what cannot be read, and what was imported before ----
+
+made_nothing() { # STATUS TEXT FILE...
+	local want=$1 text=$2
+	shift 2
+	exits "$want" "$PACKRACK" import "$@" --volume "$LAB_DIR/new.vol" --create 64M < /dev/null > "$LAB_DIR/said" 2>&1 ||
+		{ cat "$LAB_DIR/said"; return 1; }
+	grep -F "$text" "$LAB_DIR/said" && [ "$(wc -l < "$LAB_DIR/said")" = 1 ] && [ ! -e "$LAB_DIR/new.vol" ]
+}
+: > "$LAB_DIR/empty.pcap"
+echo "this is no trace" > "$LAB_DIR/text.pcap"
+run_step "a file that is missing: nothing is made, nothing is stored" made_nothing 1 "No such file" "$MIX" "$LAB_DIR/none.pcap"
+run_step "nor of one that is empty" made_nothing 1 "empty.pcap" "$MIX" "$LAB_DIR/empty.pcap"
+run_step "nor of one that is no trace" made_nothing 1 "text.pcap" "$LAB_DIR/text.pcap"
+run_step "nor of an empty pipe" made_nothing 1 "cannot read -" -
+cut_off() {
+	head -c 500000 "$MIX" > "$LAB_DIR/cut.pcap"
+	exits 3 "$PACKRACK" import "$LAB_DIR/cut.pcap" --volume "$LAB_DIR/again.vol" --create 256M
+}
+run_step "a file that is cut off: exit status 3" cut_off
+again() { # STATUS TEXT ARGUMENT...: what is said of an earlier import; nothing, if TEXT is -
+	local want=$1 text=$2
+	shift 2
+	exits "$want" "$PACKRACK" import "$@" --volume "$LAB_DIR/again.vol" > "$LAB_DIR/said" 2>&1 || { cat "$LAB_DIR/said"; return 1; }
+	cat "$LAB_DIR/said"
+	if [ "$text" = - ]; then ! grep "imported before" "$LAB_DIR/said"; else grep -q "imported before, as $text" "$LAB_DIR/said"; fi
+}
+# as long as the first, and one byte of its last packet is another
+{ head -c -1 "$MIX"; tail -c 1 "$MIX" | tr '\0-\377' '\1-\377\0'; } > "$LAB_DIR/other.pcap"
+cp "$MIX" "$LAB_DIR/copy.pcap"
+run_step "a new file: nothing is said" again 0 - "$MIX"
+run_step "the same file: said" again 0 "$(basename "$MIX") at 20.*Z (link 1" "$MIX"
+run_step "by another name, too" again 0 "$(basename "$MIX") at " "$LAB_DIR/copy.pcap"
+run_step "and from a pipe" again 0 "$(basename "$MIX") at " - < <(cat "$MIX")
+run_step "a file that differs in a byte: nothing is said" again 0 - "$LAB_DIR/other.pcap"
+run_step "a damaged one a second time" again 3 "cut.pcap at " "$LAB_DIR/cut.pcap"
+in_json() {
+	"$PACKRACK" import "$MIX" --volume "$LAB_DIR/again.vol" --json 2> /dev/null |
+		python3 -c 'import json, sys; e = json.load(sys.stdin)["files"][0]["earlier"]; sys.exit(e["link"] != 1 or not e["packets"])'
+}
+run_step "and in JSON" in_json
 done_testing

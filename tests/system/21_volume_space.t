@@ -72,6 +72,39 @@ run_step "an old file stays as it was" no_room "give a smaller size" \
 run_step "a small one too" no_room "are too few for a volume" volume create "$DIR/mine" --size 1M
 run_step "nor does a volume grow so" no_room "give a smaller size" volume grow "$volume" --size 9999999G
 
+# Imports overwrite nothing unless they are told to, and each file is a link of its own.
+python3 -c '
+import struct, sys
+write = sys.stdout.buffer.write
+write(struct.pack("<IHHIIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+for n in range(3000):
+    write(struct.pack("<IIII", n, 0, 1400, 1400) + bytes(1400))' > "$DIR/large.pcap"
+small=$DIR/small.vol
+imports() { # STATUS SAYS OPTION...
+	local rc=0 want=$1 text=$2
+	shift 2
+	"$packrack" import --volume "$small" "$@" > "$DIR/said" 2>&1 || rc=$?
+	cat "$DIR/said"
+	((rc == want)) && grep -qF "$text" "$DIR/said"
+}
+overwritten() { "$packrack" volume streams "$small" --json | python3 -c '
+import json, sys
+print(sum(s["recycled_records"] for s in json.load(sys.stdin)["streams"]))'; }
+run_step "a small volume" "$packrack" volume create "$small" --size 16M --block-size 64K
+run_step "takes what fits" imports 0 "link 2" "$DIR/t.pcap" "$DIR/large.pcap" - < "$DIR/large.pcap"
+until_full() { imports 3 "the volume is full" --link-name rest - < <(cat "$DIR/large.pcap"; tail -c +25 "$DIR/large.pcap"); }
+run_step "more is stored until it is full" until_full
+run_step "and reported before" imports 1 "give --overwrite" "$DIR/large.pcap"
+run_step "nothing is overwritten" [ "$(overwritten)" = 0 ]
+run_step "nor damaged" "$packrack" volume check "$small"
+new_links() {
+	local n
+	for n in 1 2 3 4; do cp "$DIR/large.pcap" "$DIR/n$n"; done
+	imports 0 "n4: 3000 packets" "$DIR"/n[1-4] --overwrite && [ "$(overwritten)" -gt 100 ] || return 1
+	[ "$(grep -o 'packets, link [0-9]*' "$DIR/said" | sort -u | wc -l)" = 4 ]
+}
+run_step "unless it is told to, with numbers of their own" new_links
+
 # Beside a living writer, here one whose pipe has gone silent.
 live=$DIR/live.vol
 run_step "a volume for a pipe" "$packrack" volume create "$live" --size 16M --block-size 256K

@@ -232,8 +232,8 @@ START_TEST(test_append)
 	ck_assert_str_eq(seen.link.name, "eth7");
 	ck_assert(seen.mark.link.ended);
 	ck_assert_uint_eq(seen.mark.link.last_seq, 1000);
-	ck_assert_int_eq(prl_direct_link_link_number(sfs, "eth7", NULL), 3);
-	ck_assert_int_eq(prl_direct_link_link_number(sfs, "eth8", NULL), 4);
+	ck_assert_int_eq(prl_direct_link_link_number(sfs, "eth7", 0, NULL), 3);
+	ck_assert_int_eq(prl_direct_link_link_number(sfs, "eth8", 0, NULL), 4);
 	volume_end(sfs);
 }
 END_TEST

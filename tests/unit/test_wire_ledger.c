@@ -71,6 +71,16 @@ static const uint8_t golden_port[] = {
 	0x02, 0x00,                                     /* link */
 	0x00, 0xe4, 0x0b, 0x54, 0x02, 0x00, 0x00, 0x00, /* speed: 10 Gbit/s */
 };
+
+static const uint8_t golden_import[] = {
+	0x0a, 0x01, 0x26, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, /* epoch */
+	0x02, 0x00,                                     /* link */
+	0x18, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* size of the file */
+	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* packets */
+	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* their fingerprint */
+	0x03, 'a', '.', 'c',                            /* file name */
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -81,8 +91,9 @@ static const struct {
 	const uint8_t *data;
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
-	GOLDEN(golden_link), GOLDEN(golden_deleted), GOLDEN(golden_port)};
-#define GOLDENS 6
+	GOLDEN(golden_link), GOLDEN(golden_deleted), GOLDEN(golden_port),
+	GOLDEN(golden_import)};
+#define GOLDENS 7
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int

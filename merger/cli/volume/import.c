@@ -2,16 +2,19 @@
 #include "merger/cli/volume/volume.h"
 #include "logger/import.h"
 #include "proto/base/clock.h"
+#include "proto/port/trace.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct import_args {
 	char *volume, *name;
 	uint64_t create, link;
-	bool json, keyvalue;
+	bool overwrite, json, keyvalue;
 	struct pr_string_list composite;
 	struct pri_composites composites;
 };
@@ -22,6 +25,8 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(volume, "volume", 0, "VOLUME", "store the packets in this volume"),
 	PR_OPT_SIZE(create, "create", 0, "SIZE", 0, 0,
 		"make the volume, of this size, if there is none"),
+	PR_OPT_FLAG(overwrite, "overwrite", 0,
+		"when the volume is full, overwrite its oldest packets"),
 	PR_OPT_STRING(name, "link-name", 0, "NAME", "name of the link",
 		.def_note = "the base name of the file", .aliases = {"name"}),
 	PR_OPT_UINT(link, "link-number", 0, "N", 0, 65533, "number of the link",
@@ -36,8 +41,12 @@ static const struct pr_cmdline program = {.name = "packrack import",
 		   "standard input.",
 	.usage = "FILE... --volume VOLUME [options]",
 	PR_OPTIONS(options),
-	.footer = "The readable part of a damaged file is stored; the exit status is then "
-		  "3.\n" CLI_STATUSES};
+	.footer =
+		"The readable part of a damaged file is stored; the exit status is then "
+		"3.\n"
+		"Without --overwrite, an import that does not fit ends when the volume is "
+		"full,\n"
+		"also with exit status 3.\n" CLI_STATUSES};
 
 static volatile sig_atomic_t interrupted;
 
@@ -53,13 +62,38 @@ struct import {
 	const char *path;
 	struct progress progress;
 	struct render *render; /* NULL: for people */
+	bool told; /* that the file was imported before */
+	bool stored; /* something was */
+	uint64_t total; /* bytes of all files, as far as they are known */
+	struct volume_paths paths;
+	bool made[VOLUME_DEVICES_MAX]; /* files of the volume, by this command */
 };
+
+/* ---- what is said of each file ---- */
+
+static void
+tell_earlier(struct import *im, const struct pr_ledger_import *e)
+{
+	char time[PR_TIME_TEXT];
+
+	if (im->told || !e->packets)
+		return;
+	im->told = true;
+	progress_end(&im->progress);
+	fprintf(stderr,
+		"%s: %s: was imported before, as %s at %s (link %u, %" PRIu64
+		" packets): they are now in the volume again\n",
+		program.name, im->path, e->name,
+		pr_time_format((int64_t)(e->epoch >> 32) * PR_NS_PER_S, time, sizeof(time)),
+		e->link, e->packets);
+}
 
 static bool
 on_progress(void *arg, const struct prl_import_stats *s)
 {
 	struct import *im = arg;
 
+	tell_earlier(im, &s->earlier);
 	if (progress_due(&im->progress))
 		progress_show(&im->progress,
 			s->size ? "%s: %" PRIu64 " packets, %" PRIu64 " %%"
@@ -74,6 +108,7 @@ show(struct import *im, const struct prl_import_stats *s)
 	struct render *r = im->render;
 
 	progress_end(&im->progress);
+	tell_earlier(im, &s->earlier);
 	if (s->secrets)
 		fprintf(stderr, "%s: " PRL_SECRETS_LEFT_OUT "\n", program.name, im->path,
 			s->secrets);
@@ -91,6 +126,13 @@ show(struct import *im, const struct prl_import_stats *s)
 		render_time(r, "first_time", s->first_time);
 		render_time(r, "last_time", s->last_time);
 	}
+	if (s->earlier.packets) {
+		render_object(r, "earlier");
+		render_epoch(r, "epoch", s->earlier.epoch);
+		RENDER_UINTS(r, {"link", s->earlier.link}, {"packets", s->earlier.packets});
+		render_string(r, "file", s->earlier.name);
+		render_close(r);
+	}
 	render_close(r);
 }
 
@@ -101,16 +143,18 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		.path = im->args->volume, .composites = im->args->composites};
 	struct prl_import_options o = {.name = im->args->name,
 		.link = im->args->link,
+		.keep = !im->args->overwrite,
 		.beside = inline_index_step,
 		.beside_arg = &index};
 	struct pr_error err;
-	bool some = false, all = true; /* packets were stored */
+	bool all = true;
 
 	for (int i = 0; i < count && !interrupted; i++) {
 		struct prl_import_stats stats = {0};
 		int result;
 
 		im->path = files[i];
+		im->told = false;
 		progress_begin(&im->progress);
 		result = prl_import_file(sfs, files[i], &o, on_progress, im, &stats, &err);
 		if (result == 0 || stats.packets)
@@ -118,40 +162,110 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		progress_end(&im->progress);
 		if (result < 0)
 			cli_fail(program.name, CLI_FAILED, &err);
+		if (o.link_from <= stats.link)
+			o.link_from = stats.link + 1;
 		all &= result == 0;
-		some |= result == 0 || stats.packets > 0;
+		im->stored |= result == 0 || stats.packets > 0;
 	}
 	inline_index_close(&index);
 	if (interrupted)
 		fprintf(stderr, "%s: interrupted: the packets read so far are stored\n",
 			program.name);
-	return interrupted || (some && !all) ? CLI_PARTIAL : all ? CLI_OK : CLI_FAILED;
+	return interrupted || (im->stored && !all) ? CLI_PARTIAL
+	       : all                               ? CLI_OK
+						   : CLI_FAILED;
+}
+
+/* ---- before and after ---- */
+
+/* Before anything is made or stored: can all files be read? Pipes are not looked into. */
+static int
+check_files(struct import *im, int count, char **files, struct pr_error *err)
+{
+	struct pr_trace *trace;
+	struct stat st;
+
+	for (int i = 0; i < count; i++) {
+		if (!strcmp(files[i], "-"))
+			continue;
+		if (stat(files[i], &st) < 0 || access(files[i], R_OK) < 0)
+			return pr_error_errno(err, "%s", files[i]);
+		if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+			continue;
+		trace = pr_trace_open(files[i], err);
+		if (!trace)
+			return -1;
+		im->total += pr_trace_info(trace)->size;
+		pr_trace_close(&trace);
+	}
+	return 0;
+}
+
+/* Files are of about the size of what is stored of them; a quarter more may yet fit. */
+static int
+check_room(const struct import *im, struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_volume_info v;
+	uint64_t room;
+
+	if (sfs_info(sfs, &v, err) != SFS_OK)
+		return -1;
+	room = v.blocks_free * v.block_size;
+	if (im->args->overwrite || im->total <= room + room / 4)
+		return 0;
+	return pr_error_set(err,
+		"%s: %" PRIu64 " MiB are to be imported, and %" PRIu64
+		" MiB are free: give --overwrite to overwrite the oldest packets, or make "
+		"it "
+		"larger (packrack volume grow)",
+		im->args->volume, im->total >> 20, room >> 20);
+}
+
+/* The volume; made if need be, and noted in im->made. */
+static struct sfs *
+open_volume(struct import *im, struct pr_error *err)
+{
+	const struct import_args *a = im->args;
+	const struct volume_paths *paths = &im->paths;
+	struct sfs_create_options create = {.size = a->create};
+	struct sfs_open_options o = {
+		.writer = true, .flush_interval = PR_NS_PER_S, .keep = !a->overwrite};
+
+	if (volume_paths_parse(a->volume, &im->paths, err) < 0)
+		return NULL;
+	if (a->create && access(paths->path[0], F_OK) < 0) {
+		for (size_t i = 0; i < paths->count; i++)
+			im->made[i] = access(paths->path[i], F_OK) < 0;
+		if (sfs_create(paths->path, paths->count, &create, err) < 0) {
+			memset(im->made, 0, sizeof(im->made));
+			return NULL;
+		}
+	}
+	return sfs_open(paths->path, paths->count, &o, err);
 }
 
 static int
 import_all(const struct import_args *a, int count, char **files, struct pr_error *err)
 {
-	struct sfs_create_options create = {.size = a->create};
-	struct sfs_open_options o = {.writer = true, .flush_interval = PR_NS_PER_S};
-	struct volume_paths paths;
 	struct import im = {.args = a};
 	struct sfs *sfs = NULL;
-	int status;
+	int status = CLI_FAILED;
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	if (volume_paths_parse(a->volume, &paths, err) == 0 &&
-		(!a->create || access(paths.path[0], F_OK) == 0 ||
-			sfs_create(paths.path, paths.count, &create, err) == 0))
-		sfs = sfs_open(paths.path, paths.count, &o, err);
-	volume_paths_free(&paths);
-	if (!sfs)
-		return CLI_FAILED;
-	im.render = cli_render(a->json, a->keyvalue, "files");
-	status = import_files(&im, sfs, count, files);
-	if (im.render && render_end(&im.render) < 0)
-		status = CLI_FAILED;
+	if (check_files(&im, count, files, err) == 0)
+		sfs = open_volume(&im, err);
+	if (sfs && check_room(&im, sfs, err) == 0) {
+		im.render = cli_render(a->json, a->keyvalue, "files");
+		status = import_files(&im, sfs, count, files);
+		if (im.render && render_end(&im.render) < 0)
+			status = CLI_FAILED;
+	}
 	sfs_close(&sfs);
+	for (size_t i = 0; !im.stored && i < im.paths.count; i++)
+		if (im.made[i])
+			unlink(im.paths.path[i]);
+	volume_paths_free(&im.paths);
 	return status;
 }
 
