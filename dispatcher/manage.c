@@ -179,6 +179,8 @@ static const struct pr_counter_row view_rows[] = {
 		"Control frames with a number that was used before."),
 	PR_COUNTER_OF(refused_full, "nodes_refused",
 		"Announcements refused for want of room in the table of nodes."),
+	PR_COUNTER_OF(refused_unconfirmed, "control_unconfirmed_frames",
+		"Announcements that no STATUS confirmed within 2 s."),
 };
 #undef PR_COUNTED
 #define PR_COUNTED struct pr_transmit_counters

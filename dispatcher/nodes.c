@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
 #include "proto/wire/decode.h"
 
 /* ---- the table: who announced itself, who is alive ---- */
@@ -75,7 +76,6 @@ node_admit(struct prd_nodes *nodes, struct prd_node *node, uint32_t nonce,
 	if (node->nonce != 0)
 		node->retired[node->retired_at++ % PRD_RETIRED_MAX] = node->nonce;
 	node->nonce = nonce;
-	node->pending_nonce = 0;
 	node->ann = *ann;
 	node->phase = PRD_NODE_ACTIVE;
 	node->last_heard = now;
@@ -113,6 +113,90 @@ wake_up(struct prd_nodes *nodes, struct prd_node *node)
 	return PRD_ANN_BACK;
 }
 
+/* ---- announcements that are not confirmed yet ---- */
+
+static struct prd_announced *
+announced_find(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN], uint32_t nonce)
+{
+	for (unsigned i = 0; i < PRD_NODES_MAX; i++) {
+		struct prd_announced *a = &nodes->announced[i];
+
+		if (a->nonce == nonce && memcmp(a->mac, mac, PR_MAC_LEN) == 0)
+			return a;
+	}
+	return NULL;
+}
+
+static void
+announced_drop(struct prd_nodes *nodes, struct prd_announced *a)
+{
+	nodes->refused_unconfirmed += a->frames;
+	*a = (struct prd_announced){.nonce = 0};
+}
+
+/* A free place, or that of the one heard longest ago. */
+static struct prd_announced *
+announced_place(struct prd_nodes *nodes)
+{
+	struct prd_announced *oldest = &nodes->announced[0];
+
+	for (unsigned i = 1; i < PRD_NODES_MAX && oldest->nonce != 0; i++) {
+		struct prd_announced *a = &nodes->announced[i];
+
+		if (a->nonce == 0 || a->heard < oldest->heard)
+			oldest = a;
+	}
+	announced_drop(nodes, oldest);
+	return oldest;
+}
+
+void
+prd_nodes_expire_announced(struct prd_nodes *nodes, int64_t now)
+{
+	for (unsigned i = 0; i < PRD_NODES_MAX; i++) {
+		struct prd_announced *a = &nodes->announced[i];
+
+		if (a->nonce != 0 && now - a->heard >= PRD_NODE_SILENCE)
+			announced_drop(nodes, a);
+	}
+}
+
+static enum prd_ann_result
+announced_note(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
+	const struct pr_frame_header *header, const struct pr_ann *ann, int64_t now)
+{
+	uint32_t nonce = header->sender_nonce;
+	struct prd_announced *a = announced_find(nodes, mac, nonce);
+
+	if (a && header->number <= a->number) {
+		nodes->refused_replay++;
+		return PRD_ANN_REFUSED;
+	}
+	if (!a) {
+		a = announced_place(nodes);
+		memcpy(a->mac, mac, PR_MAC_LEN);
+		a->nonce = nonce;
+	}
+	a->number = header->number;
+	a->frames++;
+	a->heard = now;
+	a->ann = *ann;
+	return PRD_ANN_PENDING;
+}
+
+/* The sender of this STATUS has announced itself, and names our nonce: it is here, now. */
+static enum prd_ann_result
+announced_confirm(struct prd_nodes *nodes, struct prd_announced *a, struct prd_node *node,
+	int64_t now)
+{
+	enum prd_ann_result result = node->nonce ? PRD_ANN_RESTART : PRD_ANN_NEW;
+
+	pr_replay_accept(&node->replay[PR_FRAME_ANN], a->nonce, a->number);
+	node_admit(nodes, node, a->nonce, &a->ann, now);
+	*a = (struct prd_announced){.nonce = 0};
+	return result;
+}
+
 enum prd_ann_result
 prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 	const struct pr_frame_header *header, const struct pr_ann *ann, int64_t now,
@@ -126,35 +210,24 @@ prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 	*out = node;
 	if ((mac[0] & 1) || memcmp(mac, zero, PR_MAC_LEN) == 0 || nonce == 0)
 		return PRD_ANN_REFUSED;
-	if (!node) {
-		*out = node = node_create(nodes, mac);
-		if (!node)
-			return PRD_ANN_REFUSED;
-		pr_replay_accept(&node->replay[PR_FRAME_ANN], nonce, header->number);
-		node_admit(nodes, node, nonce, ann, now);
-		return PRD_ANN_NEW;
-	}
+	if (!node)
+		return announced_note(nodes, mac, header, ann, now);
 	if (node->phase == PRD_NODE_DISCONNECTED)
 		return PRD_ANN_REFUSED;
 	for (unsigned i = 0; i < PRD_RETIRED_MAX; i++)
 		replayed |= node->retired[i] == nonce;
-	if (replayed ||
-		!pr_replay_accept(&node->replay[PR_FRAME_ANN], nonce, header->number)) {
+	if (nonce == node->nonce)
+		replayed = !pr_replay_accept(
+			&node->replay[PR_FRAME_ANN], nonce, header->number);
+	if (replayed) {
 		nodes->refused_replay++;
 		return PRD_ANN_REFUSED;
 	}
-	if (nonce == node->nonce) {
-		node->ann = *ann;
-		node->last_heard = now;
-		return wake_up(nodes, node);
-	}
-	if (node->phase == PRD_NODE_ACTIVE) {
-		node->pending_nonce = nonce;
-		node->pending_ann = *ann;
-		return PRD_ANN_PENDING;
-	}
-	node_admit(nodes, node, nonce, ann, now);
-	return PRD_ANN_RESTART;
+	if (nonce != node->nonce)
+		return announced_note(nodes, mac, header, ann, now);
+	node->ann = *ann;
+	node->last_heard = now;
+	return wake_up(nodes, node);
 }
 
 struct prd_node *
@@ -163,25 +236,25 @@ prd_nodes_accept_frame(struct prd_nodes *nodes, const struct pr_frame *frame, in
 {
 	const struct pr_frame_header *h = &frame->header;
 	struct prd_node *node = by_mac(nodes, frame->src);
-	bool pending =
-		node && h->sender_nonce != 0 && h->sender_nonce == node->pending_nonce;
+	struct prd_announced *a = NULL;
 
 	*admitted = PRD_ANN_KNOWN;
-	if (!node || h->epoch != nodes->epoch || h->receiver_nonce != nodes->own_nonce ||
-		(h->sender_nonce != node->nonce && !pending)) {
+	if (h->type == PR_FRAME_STATUS && h->sender_nonce != 0 &&
+		(!node || node->phase != PRD_NODE_DISCONNECTED))
+		a = announced_find(nodes, frame->src, h->sender_nonce);
+	if (h->epoch != nodes->epoch || h->receiver_nonce != nodes->own_nonce ||
+		!(a || (node && node->nonce == h->sender_nonce))) {
 		nodes->refused_stale++;
 		return NULL;
 	}
+	if (!node && !(node = node_create(nodes, frame->src)))
+		return NULL;
 	if (!pr_replay_accept(&node->replay[h->type], h->sender_nonce, h->number)) {
 		nodes->refused_replay++;
 		return NULL;
 	}
-	if (pending) {
-		struct pr_ann ann = node->pending_ann;
-
-		node_admit(nodes, node, h->sender_nonce, &ann, now);
-		*admitted = PRD_ANN_RESTART;
-	}
+	if (a)
+		*admitted = announced_confirm(nodes, a, node, now);
 	node->last_heard = now;
 	node->controls_received++;
 	if (node->phase == PRD_NODE_GONE && h->type == PR_FRAME_STATUS)

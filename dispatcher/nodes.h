@@ -54,8 +54,6 @@ struct prd_node {
 	enum prd_node_phase phase;
 	struct pr_ann ann;
 	uint32_t nonce;
-	uint32_t pending_nonce; /* announced while `nonce` was in use; not proven yet */
-	struct pr_ann pending_ann;
 	uint32_t retired[PRD_RETIRED_MAX];
 	unsigned retired_at;
 	int64_t last_heard; /* monotonic ns */
@@ -86,6 +84,15 @@ struct prd_node {
 	int64_t weight, credit;
 };
 
+/* An announcement that was acknowledged and is not confirmed yet. */
+struct prd_announced {
+	uint8_t mac[PR_MAC_LEN];
+	uint32_t nonce; /* 0: none */
+	uint64_t number, frames; /* of the last frame; how many there were */
+	int64_t heard;
+	struct pr_ann ann;
+};
+
 struct prd_nodes {
 	struct prd_node *list[PRD_NODES_MAX]; /* by number */
 	unsigned count;
@@ -93,7 +100,8 @@ struct prd_nodes {
 	uint32_t own_nonce; /* STATUS, QUIT and RESEND must name it */
 	uint64_t epoch;
 	uint64_t change_count; /* changes with the set of usable nodes */
-	uint64_t refused_stale, refused_replay, refused_full;
+	uint64_t refused_stale, refused_replay, refused_full, refused_unconfirmed;
+	struct prd_announced announced[PRD_NODES_MAX];
 };
 
 void prd_nodes_init(
@@ -108,12 +116,13 @@ enum prd_ann_result {
 	PRD_ANN_NEW, /* first sight */
 	PRD_ANN_RESTART, /* same MAC, new nonce: ordinals and log numbers start afresh */
 	PRD_ANN_BACK, /* was gone or had quit, same nonce: goes on */
-	PRD_ANN_PENDING, /* acknowledge; its STATUS will admit it */
+	PRD_ANN_PENDING, /* acknowledge; a STATUS will confirm it */
 	PRD_ANN_REFUSED, /* replayed, disconnected, bad MAC or no room: do not answer */
 };
 /*
- * An announcement. A new nonce for a MAC whose node is alive is not believed at once (it may be a
- * replayed frame): the node is acknowledged, and admitted by a STATUS that names our nonce.
+ * An announcement. A new nonce is not believed at once, because the frame may have been recorded
+ * earlier and sent again. It is acknowledged with our nonce, and the node is admitted by a STATUS
+ * that names our nonce.
  */
 enum prd_ann_result prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 	const struct pr_frame_header *header, const struct pr_ann *ann, int64_t now,
@@ -122,7 +131,7 @@ enum prd_ann_result prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_
 /*
  * Checks a STATUS, QUIT or RESEND: known MAC, present nonces and epoch, new number. It may admit the sender,
  * or bring it back. NULL: refuse the frame.
- * *admitted: PRD_ANN_RESTART (pending nonce proven), PRD_ANN_BACK (was gone), or PRD_ANN_KNOWN.
+ * *admitted: PRD_ANN_NEW or PRD_ANN_RESTART (announcement confirmed), PRD_ANN_BACK (was gone), or PRD_ANN_KNOWN.
  */
 struct prd_node *prd_nodes_accept_frame(struct prd_nodes *nodes,
 	const struct pr_frame *frame, int64_t now, enum prd_ann_result *admitted);
@@ -132,6 +141,8 @@ void prd_node_status(
 /* Takes a node out of the spread. */
 void prd_node_leave(
 	struct prd_nodes *nodes, struct prd_node *node, enum prd_node_phase phase);
+/* Forgets announcements that nobody has confirmed for PRD_NODE_SILENCE. */
+void prd_nodes_expire_announced(struct prd_nodes *nodes, int64_t now);
 /*
  * Marks the next node silent for `silence` ns as gone, and returns it; NULL: there is none.
  */

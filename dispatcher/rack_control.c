@@ -16,19 +16,17 @@
 
 /* ---- to the nodes: frames, commands ---- */
 
-/* node NULL: to all. receiver: the nonce that it is bound to. */
+/* node NULL: f->dst is set. receiver: the nonce that it is bound to. */
 static int
 add(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type, uint32_t receiver,
 	struct pr_frame *f)
 {
 	/* RECONNECT is also broadcast: with numbers per node, nodes would refuse one as old */
-	uint64_t number = !node || type == PR_FRAME_RECONNECT ? ++s->reconnects
+	uint64_t number = !node || type == PR_FRAME_RECONNECT ? ++s->unbound_number
 							      : ++node->numbers[type];
 
 	if (node)
 		memcpy(f->dst, node->mac, PR_MAC_LEN);
-	else
-		memset(f->dst, 0xff, PR_MAC_LEN);
 	f->header = (struct pr_frame_header){.type = (uint8_t)type,
 		.rack = (uint32_t)s->config.options->rack_id,
 		.epoch = s->config.epoch,
@@ -49,14 +47,15 @@ prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type
 }
 
 void
-prd_control_ack(struct prd_sender *s, struct prd_node *node, uint32_t nonce)
+prd_control_ack(struct prd_sender *s, const struct pr_frame *ann, uint16_t number)
 {
 	struct pr_frame frame;
 
-	frame.body.ann_ack = (struct pr_ann_ack){.node = node->number,
+	memcpy(frame.dst, ann->src, PR_MAC_LEN);
+	frame.body.ann_ack = (struct pr_ann_ack){.node = number,
 		.hold_ns = (uint64_t)s->config.options->hold_time,
 		.snaplen = (uint32_t)s->config.options->snaplen};
-	add(s, node, PR_FRAME_ANN_ACK, nonce, &frame);
+	add(s, NULL, PR_FRAME_ANN_ACK, ann->header.sender_nonce, &frame);
 }
 
 /* Makes nodes that wait for a dispatcher, or for one that died, announce themselves at once. */
@@ -65,6 +64,7 @@ prd_control_reconnect_all(struct prd_sender *s)
 {
 	struct pr_frame frame;
 
+	memset(frame.dst, 0xff, PR_MAC_LEN);
 	frame.body.command = (struct pr_command){.command = ++s->commands};
 	add(s, NULL, PR_FRAME_RECONNECT, 0, &frame);
 }

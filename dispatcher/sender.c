@@ -86,6 +86,7 @@ prd_snapshot_publish(struct prd_sender *s)
 	view->refused_stale = s->nodes.refused_stale;
 	view->refused_replay = s->nodes.refused_replay;
 	view->refused_full = s->nodes.refused_full;
+	view->refused_unconfirmed = s->nodes.refused_unconfirmed;
 	view->log_memory_used = s->logs.kept;
 	view->sent = *pr_transmit_counters(s->transmit);
 	s->snapshot_written =
@@ -371,16 +372,12 @@ on_ann(struct prd_sender *s, const struct pr_frame *f)
 
 	if (result == PRD_ANN_REFUSED)
 		return;
-	prd_control_ack(s, node, f->header.sender_nonce);
-	if (result == PRD_ANN_NEW || result == PRD_ANN_RESTART || result == PRD_ANN_BACK)
+	prd_control_ack(s, f, node ? node->number : (uint16_t)s->nodes.count);
+	if (result == PRD_ANN_PENDING)
+		return;
+	if (result == PRD_ANN_BACK)
 		node_joined(s, node, result);
-	else if (result == PRD_ANN_PENDING)
-		pr_log_node(PR_LOG_INFO, f->body.ann.name,
-			"node %s announced a restart while still active; its next status "
-			"message will confirm or refute it",
-			f->body.ann.name);
-	if (result != PRD_ANN_PENDING)
-		prd_send_mark(s, node);
+	prd_send_mark(s, node);
 }
 
 static void
@@ -434,8 +431,10 @@ on_frame(struct prd_sender *s, const struct pr_frame *f)
 	node = prd_nodes_accept_frame(&s->nodes, f, s->now, &admitted);
 	if (!node)
 		return;
-	if (admitted != PRD_ANN_KNOWN)
+	if (admitted != PRD_ANN_KNOWN) {
 		node_joined(s, node, admitted);
+		prd_send_mark(s, node);
+	}
 	if (f->header.type == PR_FRAME_STATUS)
 		on_status(s, node, &f->body.status);
 	else if (f->header.type == PR_FRAME_QUIT)
@@ -542,6 +541,7 @@ tick(struct prd_sender *s)
 	if (s->now - s->last_mark < PRD_MARK_PERIOD)
 		return;
 	expire_nodes(s);
+	prd_nodes_expire_announced(&s->nodes, s->now);
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		struct prd_node *node = s->nodes.list[i];
 

@@ -92,7 +92,8 @@ struct prd_snapshot {
 	unsigned spread_mode; /* enum prd_spread_mode */
 	unsigned node_count;
 	struct prd_node_snapshot nodes[PRD_NODES_MAX];
-	uint64_t refused_stale, refused_replay, refused_full, log_memory_used;
+	uint64_t refused_stale, refused_replay, refused_full, refused_unconfirmed;
+	uint64_t log_memory_used;
 	struct pr_transmit_counters sent;
 };
 
@@ -193,7 +194,8 @@ struct prd_sender {
 	int64_t state_since;
 	int64_t last_tick, last_mark, last_weigh, last_trouble;
 	uint64_t commands; /* numbers given to commands */
-	uint64_t reconnects; /* numbers of RECONNECT frames, which are also broadcast */
+	uint64_t
+		unbound_number; /* of ANN_ACK and RECONNECT frames, which may go to strangers */
 	uint64_t stop_request; /* request of the STOP event, for the reply; 0: none */
 	bool marking_stop; /* MARKs carry `stopping` */
 	unsigned cut_warnings;
@@ -243,7 +245,8 @@ size_t prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 /* Queues a frame to a node. Fills in the frame's number and both nonces. */
 void prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
 	struct pr_frame *frame);
-void prd_control_ack(struct prd_sender *s, struct prd_node *node, uint32_t nonce);
+/* Answers an announcement. number: of the node, or the next free one. */
+void prd_control_ack(struct prd_sender *s, const struct pr_frame *ann, uint16_t number);
 void prd_control_reconnect_all(struct prd_sender *s);
 /* Sends a command to a node, and again every 100 ms until its STATUS acknowledges it. */
 void prd_control_command(struct prd_sender *s, struct prd_node *node,

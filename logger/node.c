@@ -57,6 +57,7 @@ struct link_info {
 	bool told; /* the ledger knows that this node hears of the link */
 };
 
+#define RETIRED_MAX 16
 /* One admission by one dispatcher; match NULL: none. */
 struct session {
 	struct prl_match *match;
@@ -90,6 +91,9 @@ struct prl_node {
 	struct session s;
 	uint8_t peer[PR_MAC_LEN]; /* of the session */
 	uint32_t peer_nonce;
+	/* Of dispatchers whose session is over: only recorded frames of theirs can still come. */
+	uint32_t retired[RETIRED_MAX];
+	unsigned retired_at;
 	struct prl_session_stats past; /* sessions that are over */
 
 	/*
@@ -114,6 +118,7 @@ struct prl_node {
 #define STATUS_NS (500 * PR_NS_PER_MS)
 #define SILENCE_NS (2 * PR_NS_PER_S)
 #define LEAVE_NS (400 * PR_NS_PER_MS)
+#define RETIRED_NS (10 * PR_NS_PER_S)
 #define BACKLOG_MAX 65536
 #define BACKLOG_NS (2 * PR_NS_PER_S)
 /*
@@ -438,6 +443,8 @@ session_begin(struct prl_node *n, const struct pr_frame *f)
 	struct prl_match_options match = n->c.match;
 	struct pr_error err;
 
+	if (n->s.match)
+		n->retired[n->retired_at++ % RETIRED_MAX] = n->peer_nonce;
 	prl_node_session_end(n);
 	match.epoch = f->header.epoch;
 	n->s.match = prl_match_create(&match, &calls, &err);
@@ -473,11 +480,38 @@ prl_node_of_session(const struct prl_node *n, const struct pr_frame *f)
 	       !memcmp(f->src, n->peer, PR_MAC_LEN);
 }
 
+/* With another nonce of ours, all frames that were recorded until now are refused. */
+static void
+nonce_renew(struct prl_node *n)
+{
+	prl_node_session_end(n);
+	prl_node_backlog_drop(n);
+	n->nonce = pr_nonce_make();
+	memset(n->retired, 0, sizeof(n->retired));
+}
+
+/* A frame of a dispatcher that we left was recorded then; or, after a while, it is back. */
+static bool
+retired(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < RETIRED_MAX; i++)
+		found |= n->retired[i] == f->header.sender_nonce;
+	if (found && now - n->marked >= RETIRED_NS)
+		nonce_renew(n);
+	n->stats.control_refused += found;
+	return found;
+}
+
 static void
 prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (!prl_node_of_session(n, f))
+	if (!prl_node_of_session(n, f)) {
+		if (retired(n, f, now))
+			return;
 		session_begin(n, f);
+	}
 	if (!n->s.match)
 		return;
 	n->phase = PHASE_FOLLOWING;
@@ -615,10 +649,8 @@ on_disconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
 
 	command_done(n, f, 0, now);
 	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
-	prl_node_session_end(n);
-	prl_node_backlog_drop(n);
+	nonce_renew(n);
 	n->phase = PHASE_AWAY;
-	n->nonce = pr_nonce_make(); /* frames for the old nonce are refused now */
 	pr_log_info("disconnected by order of the dispatcher");
 }
 

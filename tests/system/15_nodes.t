@@ -64,7 +64,7 @@ count() {
 
 up() {
 	"$RACK" up -n 3 --record "$LAB_DIR/tcpdump.pcap" || return 1
-	in_switch tcpdump -i p1 -U -w "$LAB_DIR/p1.pcap" ether proto 0x88b5 2> "$LAB_DIR/p1.log" &
+	in_switch tcpdump -i p1 -U -w "$LAB_DIR/p1.pcap" 2> "$LAB_DIR/p1.log" &
 	poll_until 10 grep -q listening "$LAB_DIR/p1.log"
 }
 run_step "a rack whose programs have a key" up
@@ -206,6 +206,56 @@ replayed_quit() {
 	is active view log1 state
 }
 run_step "nor does the QUIT of an earlier run take a node away" replayed_quit
+
+# ---- all that was sent, once more in a later run ----
+
+epochs() { # that log1 has followed
+	grep -c "of the dispatcher at" "$LAB_DIR/logs/log1.log"
+}
+followed() { # N
+	(($(epochs) == $1))
+}
+left_alone() { # a logger that waits for its dispatcher does not follow what an earlier one has said
+	local before refused
+	"$RACK" kill log2
+	before=$(epochs)
+	"$RACK" restart dispatcher && poll_until 10 followed $((before + 1)) || return 1
+	cp "$LAB_DIR/p1.pcap" "$LAB_DIR/recorded.pcap"
+	"$FORGE" has "$LAB_DIR/recorded.pcap" ANN_ACK && "$RACK" kill dispatcher || return 1
+	: > "$LAB_DIR/logs/log1.log"
+	poll_until 10 says log1 "announcing again" || return 1
+	in_switch "$FORGE" replay p1 "$LAB_DIR/recorded.pcap" ALL || return 1
+	# its next STATUS comes after all of them
+	refused=$(figure logger log1 control_refused_frames)
+	poll_until 5 above "$refused" logger log1 control_refused_frames || return 1
+	followed 0
+}
+run_step "a logger does not follow the recorded frames of a dispatcher that it has left" left_alone
+nobody_new() {
+	"$RACK" restart dispatcher && poll_until 10 is active view log1 state || return 1
+	in_switch "$FORGE" replay p0 "$LAB_DIR/recorded.pcap" ALL || return 1
+	in_switch "$FORGE" replay p1 "$LAB_DIR/recorded.pcap" ALL || return 1
+	poll_until 8 above 0 dispatcher - control_unconfirmed_frames || return 1
+	above 0 dispatcher - control_stale_frames || return 1
+	"$PACKRACK" node list > "$LAB_DIR/list" || return 1
+	cat "$LAB_DIR/list"
+	! grep -q "log2" "$LAB_DIR/list" && followed 1
+}
+run_step "recorded announcements admit nobody, and are counted" nobody_new
+all_there() {
+	local before
+	before=$(count "$LAB_DIR/before.pcapng")
+	cp "$LAB_DIR/keys/log1/rack" "$LAB_DIR/keys/log3/rack"
+	"$RACK" restart log3 && "$RACK" restart log2 || return 1
+	poll_until 10 is capturing dispatcher - state || return 1
+	in_switch "$FORGE" replay p0 "$LAB_DIR/recorded.pcap" ALL || return 1
+	"$RACK" play "$LAB_DIR/b.pcap" --pps=8000 --quiet || return 1
+	"$RACK" drain --keep-running --timeout 20 || return 1
+	export_exits 3 "$LAB_DIR/after.pcapng" || return 1 # log1 was emptied
+	grep -q missing "$LAB_DIR/report.txt" && return 1
+	(($(count "$LAB_DIR/after.pcapng") == before + 2000))
+}
+run_step "so no packet goes astray" all_there
 
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"

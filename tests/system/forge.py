@@ -7,7 +7,8 @@
                                                 a key the tag is zero
   forge.py leave IFACE TRACE                    QUIT as the node of TRACE's last STATUS would write it,
                                                 with a zero tag
-  forge.py replay IFACE TRACE TYPE              the frames of TYPE in TRACE again, bit for bit
+  forge.py replay IFACE TRACE TYPE              the frames of TYPE in TRACE again, bit for bit; ALL: each
+                                                frame, those with data too
   forge.py has TRACE TYPE [N]                   exit 0 if TRACE has more than N (0)
   forge.py count TRACE TYPE                     how many it has
 
@@ -23,7 +24,7 @@ import sys
 import traces
 
 ETHERTYPE = b"\x88\xb5"
-TYPES = {"STATUS": 3, "MARK": 5, "STOP": 8, "QUIT": 9, "IDENTIFY": 10, "RESET": 11, "DISCONNECT": 12}
+TYPES = {"ANN": 1, "ANN_ACK": 2, "STATUS": 3, "MARK": 5, "STOP": 8, "QUIT": 9, "IDENTIFY": 10, "RESET": 11, "DISCONNECT": 12}
 HEADER = struct.Struct(">BBHIQQIIHHI")
 TAG = 16
 
@@ -31,7 +32,9 @@ TAG = 16
 def frames(trace, kind):
     for packet in traces.Trace(trace):
         data = bytes(packet.data)
-        if len(data) >= 14 + HEADER.size and data[12:14] == ETHERTYPE and data[15] == TYPES[kind]:
+        if kind == "ALL":
+            yield data
+        elif len(data) >= 14 + HEADER.size and data[12:14] == ETHERTYPE and data[15] == TYPES[kind]:
             yield data
 
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "tests/unit/node_join.h"
 #include "tests/unit/unit.h"
 
 enum { LINKS = 2, SENT_MAX = 20000 };
@@ -52,7 +53,6 @@ on_send(void *arg, struct prd_node *to, enum pr_frame_type type, const struct pr
 static void
 set_up(void)
 {
-	struct pr_frame_header h = {.sender_nonce = 7, .number = 1};
 	struct pr_ann ann = {.name = "n", .buffer_size = 1 << 20};
 	const uint8_t mac[PR_MAC_LEN] = {2, 0, 0, 0, 0, 1};
 	struct pr_error err;
@@ -60,7 +60,7 @@ set_up(void)
 	now = PR_NS_PER_S;
 	sent_count = 0;
 	prd_nodes_init(&nodes, 1, 1, 1508);
-	prd_nodes_ann(&nodes, mac, &h, &ann, now, &node);
+	node = node_join(&nodes, mac, 7, &ann, now);
 	ck_assert_int_eq(prd_logs_init(&logs, LINKS, 1 << 20, KEEP, &err), 0);
 	logs.send = on_send;
 	ck_assert_int_eq(prd_logs_admit(&logs, node, &err), 0);

@@ -49,6 +49,20 @@ announce(unsigned n, uint32_t nonce, struct prd_node **node)
 	return prd_nodes_ann(&nodes, mac, &h, &ann, now, node);
 }
 
+static struct prd_node *hear(
+	unsigned n, enum pr_frame_type type, uint32_t nonce, enum prd_ann_result *how);
+
+/* Announces itself and confirms it, as a node that is there does. */
+static enum prd_ann_result
+join(unsigned n, uint32_t nonce, struct prd_node **node)
+{
+	enum prd_ann_result how;
+
+	ck_assert_int_eq(announce(n, nonce, node), PRD_ANN_PENDING);
+	*node = hear(n, PR_FRAME_STATUS, nonce, &how);
+	return how;
+}
+
 static struct prd_node *
 hear(unsigned n, enum pr_frame_type type, uint32_t nonce, enum prd_ann_result *how)
 {
@@ -69,8 +83,8 @@ START_TEST(join_and_silence)
 	struct prd_node *a, *b;
 	enum prd_ann_result how;
 
-	ck_assert_int_eq(announce(1, 11, &a), PRD_ANN_NEW);
-	ck_assert_int_eq(announce(2, 22, &b), PRD_ANN_NEW);
+	ck_assert_int_eq(join(1, 11, &a), PRD_ANN_NEW);
+	ck_assert_int_eq(join(2, 22, &b), PRD_ANN_NEW);
 	ck_assert_uint_eq(a->number, 0);
 	ck_assert_uint_eq(b->number, 1);
 	ck_assert_uint_eq(a->mtu, MTU);
@@ -101,7 +115,7 @@ START_TEST(restart)
 	struct prd_node *a, *again;
 	enum prd_ann_result how;
 
-	announce(1, 11, &a);
+	join(1, 11, &a);
 	a->next_ordinal = 9;
 	/* while it lives, a new nonce must prove itself: the frame may be an old one */
 	ck_assert_int_eq(announce(1, 12, &again), PRD_ANN_PENDING);
@@ -115,8 +129,37 @@ START_TEST(restart)
 	ck_assert_ptr_null(hear(1, PR_FRAME_STATUS, 11, &how));
 	ck_assert_int_eq(announce(1, 11, &again), PRD_ANN_REFUSED); /* given up for good */
 	prd_node_leave(&nodes, a, PRD_NODE_GONE);
-	ck_assert_int_eq(announce(1, 13, &again), PRD_ANN_RESTART);
+	ck_assert_int_eq(join(1, 13, &again), PRD_ANN_RESTART);
 	ck_assert_uint_eq(a->nonce, 13);
+}
+END_TEST
+
+/* A frame that was recorded in an earlier run has its nonce and numbers, and a good tag. */
+START_TEST(recorded)
+{
+	struct prd_node *a;
+	enum prd_ann_result how;
+	uint64_t first = number;
+
+	ck_assert_int_eq(announce(1, 7, &a), PRD_ANN_PENDING);
+	ck_assert_ptr_null(a);
+	ck_assert_uint_eq(nodes.count, 0); /* nobody to send packets to */
+	number = first;
+	ck_assert_int_eq(announce(1, 7, &a), PRD_ANN_REFUSED);
+	ck_assert_uint_eq(nodes.refused_replay, 1);
+	ck_assert_int_eq(join(1, 11, &a), PRD_ANN_NEW); /* the true one */
+	for (unsigned i = 0; i < 2 * PRD_NODES_MAX; i++)
+		announce(1, 1000 + i, &a);
+	ck_assert_uint_eq(a->nonce, 11);
+	ck_assert_ptr_eq(hear(1, PR_FRAME_STATUS, 11, &how), a);
+	ck_assert_ptr_null(hear(1, PR_FRAME_STATUS, 7, &how)); /* pushed out */
+	ck_assert_ptr_null(hear(1, PR_FRAME_QUIT, 1000 + 2 * PRD_NODES_MAX - 1, &how));
+	prd_node_leave(&nodes, a, PRD_NODE_GONE);
+	now += PRD_NODE_SILENCE;
+	prd_nodes_expire_announced(&nodes, now);
+	ck_assert_uint_eq(nodes.refused_unconfirmed, 2 * PRD_NODES_MAX + 1);
+	ck_assert_ptr_null(hear(1, PR_FRAME_STATUS, 1000 + 2 * PRD_NODES_MAX - 1, &how));
+	ck_assert_uint_eq(prd_nodes_active(&nodes), 0);
 }
 END_TEST
 
@@ -131,7 +174,7 @@ START_TEST(refusals)
 				     .number = 5000}};
 	struct pr_frame bad;
 
-	announce(1, 11, &a);
+	join(1, 11, &a);
 	mac_of(1, f.src);
 	ck_assert_ptr_eq(prd_nodes_accept_frame(&nodes, &f, now, &how), a);
 	ck_assert_ptr_null(prd_nodes_accept_frame(&nodes, &f, now, &how)); /* replayed */
@@ -154,20 +197,22 @@ START_TEST(refusals)
 	ck_assert_ptr_eq(prd_nodes_accept_frame(&nodes, &bad, now, &how), a);
 	prd_node_leave(&nodes, a, PRD_NODE_DISCONNECTED);
 	ck_assert_int_eq(announce(1, 11, &a), PRD_ANN_REFUSED);
-	ck_assert_int_eq(announce(0, 11, &a), PRD_ANN_NEW); /* 02:00:.. is a good MAC */
+	ck_assert_int_eq(join(0, 11, &a), PRD_ANN_NEW); /* 02:00:.. is a good MAC */
 }
 END_TEST
 
 START_TEST(full_table)
 {
 	struct prd_node *node;
+	enum prd_ann_result how;
 	struct pr_frame_header h = {.sender_nonce = 1, .number = 1};
 	struct pr_ann ann = {.name = "x"};
 	const uint8_t group[PR_MAC_LEN] = {3, 0, 0, 0, 0, 1}, none[PR_MAC_LEN] = {0};
 
 	for (unsigned i = 0; i < PRD_NODES_MAX; i++)
-		ck_assert_int_eq(announce(i + 1, i + 1, &node), PRD_ANN_NEW);
-	ck_assert_int_eq(announce(999, 999, &node), PRD_ANN_REFUSED);
+		ck_assert_int_eq(join(i + 1, i + 1, &node), PRD_ANN_NEW);
+	announce(999, 999, &node);
+	ck_assert_ptr_null(hear(999, PR_FRAME_STATUS, 999, &how));
 	ck_assert_uint_eq(nodes.refused_full, 1);
 	ck_assert_int_eq(
 		prd_nodes_ann(&nodes, group, &h, &ann, now, &node), PRD_ANN_REFUSED);
@@ -188,7 +233,7 @@ START_TEST(window)
 	uint64_t sent = 0, settled = 0, held = 0, waits = 0;
 
 	srandom((unsigned)_i);
-	announce(1, 11, &a);
+	join(1, 11, &a);
 	while (sent < FRAMES) {
 		size_t len = 60 + (size_t)random() % 1455;
 
@@ -228,7 +273,7 @@ START_TEST(suspended)
 	struct prd_node *a;
 	uint64_t change_count;
 
-	announce(1, 11, &a);
+	join(1, 11, &a);
 	change_count = nodes.change_count;
 	prd_node_status(&nodes, a, &s);
 	ck_assert(!prd_node_usable(a));
@@ -245,6 +290,7 @@ fill(TCase *tc)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, join_and_silence);
 	tcase_add_test(tc, restart);
+	tcase_add_test(tc, recorded);
 	tcase_add_test(tc, refusals);
 	tcase_add_test(tc, full_table);
 	tcase_add_loop_test(tc, window, 0, 5);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "tests/unit/node_join.h"
 #include "tests/unit/unit.h"
 
 static struct prd_nodes nodes;
@@ -13,14 +14,14 @@ static struct prd_spread spread;
 static struct prd_node *
 add(unsigned n, uint64_t rate, uint64_t disk_free, uint64_t buffer)
 {
-	struct pr_frame_header h = {.sender_nonce = n + 1, .number = 1};
 	struct pr_ann ann = {
 		.write_rate = rate, .disk_free = disk_free, .buffer_size = buffer};
 	const uint8_t mac[PR_MAC_LEN] = {2, 0, 0, 0, 1, (uint8_t)n};
 	struct prd_node *node;
 
 	snprintf(ann.name, sizeof ann.name, "n%u", n);
-	ck_assert_int_eq(prd_nodes_ann(&nodes, mac, &h, &ann, 0, &node), PRD_ANN_NEW);
+	node = node_join(&nodes, mac, n + 1, &ann, 0);
+	ck_assert_ptr_nonnull(node);
 	return node;
 }
 
