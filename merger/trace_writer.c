@@ -644,6 +644,18 @@ prm_trace_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 	return prm_output_sync(w->out, err);
 }
 
+void
+prm_trace_again(struct prm_trace_writer *w)
+{
+	for (size_t i = 0; i < w->interface_count; i++) {
+		w->interfaces[i].packets = 0;
+		w->interfaces[i].number = w->interfaces[i].ancient = UINT32_MAX;
+	}
+	w->written_interfaces = 0;
+	w->begun = false;
+	XXH3_128bits_reset((XXH3_state_t *)w->hash);
+}
+
 char *
 prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT])
 {

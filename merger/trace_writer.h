@@ -71,6 +71,8 @@ int prm_trace_link(
 int prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err);
 int prm_trace_packet(
 	struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
+/* After finish: begins another trace with the same links. */
+void prm_trace_again(struct prm_trace_writer *w);
 /*
  * Ends the trace, then writes all to the file. pcapng only: interface statistics (added up
  * if several ledgers have one link name, as those of several epochs) and comments (at most

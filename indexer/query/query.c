@@ -547,31 +547,39 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 
 /* ---- packets ---- */
 
-/* By the filter itself, or by relation to a packet that matches; p->flags tell which. */
+bool
+pri_query_match(const struct pri_bpf_set *programs, const struct pri_bpf_set *direct,
+	const struct pr_relations *relations, struct pr_packet *p)
+{
+	if (!relations)
+		return pri_bpf_set_match(programs, p);
+	if (pri_bpf_set_match(direct, p))
+		return true;
+	if (pri_bpf_set_match(programs, p))
+		p->flags |= pr_relations_test(relations, p);
+	return p->flags & PR_PACKET_RELATED;
+}
+
 static bool
 matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p)
 {
+	const struct pri_query_spec *spec = &q->spec;
 	enum pri_match known;
 
-	if (p->time < q->spec.since || p->time > q->spec.until)
+	if (p->time < spec->since || p->time > spec->until)
 		return false;
 	if (r->series->strays) {
 		q->stats.strays++;
-		if (!q->spec.strays)
+		if (!spec->strays)
 			return false;
 	}
 	known = pri_run_reader_match(r);
 	if (known != PRI_MATCH_UNKNOWN)
 		return known == PRI_MATCH_YES;
-	if (!q->spec.relations)
-		return pri_bpf_set_match(&q->spec.programs, p);
-	if (pri_bpf_set_match(&q->spec.direct, p))
-		return true;
-	if (!pri_bpf_set_match(&q->spec.programs, p))
+	if (!pri_query_match(&spec->programs, &spec->direct, spec->relations, p))
 		return false;
-	p->flags |= pr_relations_test(q->spec.relations, p);
 	q->stats.related += (p->flags & PR_PACKET_RELATED) != 0;
-	return p->flags & PR_PACKET_RELATED;
+	return true;
 }
 
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */

@@ -41,6 +41,13 @@ struct pri_query_spec {
 	struct pri_bpf_set direct;
 };
 
+/*
+ * True if the packet matches by the filter itself, or by relation to a packet that matches; p->flags tell which.
+ * As in the spec above; relations NULL: programs are the filter.
+ */
+bool pri_query_match(const struct pri_bpf_set *programs, const struct pri_bpf_set *direct,
+	const struct pr_relations *relations, struct pr_packet *p);
+
 /* Frees what pri_query_create would take over. For a caller that does not call it. */
 void pri_query_spec_free(struct pri_query_spec *spec);
 

@@ -268,6 +268,43 @@ run_step "several at once" several_files
 head -c 60000 "$LAB_DIR/mix.pcap.gz" > "$LAB_DIR/cut.pcap.gz"
 run_step "of a damaged one what can be read" says 3 "damaged: $LAB_DIR/cut.pcap.gz: packet" "$PACKRACK" query --count -r "$LAB_DIR/cut.pcap.gz"
 run_step "which never is overwritten" says 1 "is read and written" "$PACKRACK" export -r "$LAB_DIR/cut.pcap.gz" -w "$LAB_DIR/cut.pcap.gz"
+# Files are rotated as by tcpdump: the same names, the same packets in each.
+rotated() { # OPTION...
+	local f
+	rm -rf "$LAB_DIR/ours" "$LAB_DIR/theirs" && mkdir "$LAB_DIR/ours" "$LAB_DIR/theirs" || return 1
+	"$PACKRACK" export -r "$MIX" --format pcap -w "$LAB_DIR/ours/x" "$@" || return 1
+	tcpdump -r "$MIX" -Z "$(id -un)" -w "$LAB_DIR/theirs/x" "$@" 2> /dev/null
+	diff <(ls "$LAB_DIR/ours") <(ls "$LAB_DIR/theirs") || return 1
+	for f in "$LAB_DIR"/ours/*; do
+		cmp <(tcpdump -ttner "$f" 2> /dev/null) <(tcpdump -ttner "$LAB_DIR/theirs/${f##*/}" 2> /dev/null) || return 1
+	done
+}
+run_step "files by size, as tcpdump -C" rotated -C 2
+run_step "a ring of files, as tcpdump -C -W" rotated -C 1 -W 5
+with_unit() {
+	rm -rf "$LAB_DIR/ours" && mkdir "$LAB_DIR/ours" && "$PACKRACK" export -r "$MIX" --format pcap -C 3000K -w "$LAB_DIR/ours/x" || return 1
+	local size
+	size=$(stat -c %s "$LAB_DIR/ours/x2")
+	((size > 3000 * 1024 && size < 3000 * 1024 + 10000))
+}
+run_step "by a size with a unit" with_unit
+by_time() {
+	local f sum=0
+	rm -rf "$LAB_DIR/ours" && mkdir "$LAB_DIR/ours" || return 1
+	TZ=Asia/Kolkata "$PACKRACK" export -r "$MIX" -G 60 -w "$LAB_DIR/ours/x-%Y%m%d-%H%M%S.pcapng" || return 1
+	ls "$LAB_DIR/ours"
+	for f in "$LAB_DIR"/ours/*; do
+		[ "$(TZ=Asia/Kolkata tcpdump -r "$f" -c 1 -ttttn 2> /dev/null | sed 's/[-:]//g; s/ /-/; s/\..*//')" = \
+			"$(basename "$f" .pcapng | cut -c3-)" ] || { echo "$f"; return 1; }
+		((sum += $(count "$f")))
+	done
+	((sum == $(count "$MIX"))) && says 0 "2 files are written" "$PACKRACK" export -r "$MIX" -G 60 -W 2 -w "$LAB_DIR/ours/y-%H%M%S" &&
+		(($(find "$LAB_DIR/ours" -name 'y-*' | wc -l) == 2))
+}
+run_step "files by the packets' time" by_time
+run_step "a time that is too coarse" says 1 "would overwrite itself" "$PACKRACK" export -r "$MIX" -G 60 -w "$LAB_DIR/ours/z-%Y"
+run_step "and a name without time" says 2 "-G needs a time" "$PACKRACK" export -r "$MIX" -G 60 -w "$LAB_DIR/ours/z"
+
 import_packed() {
 	"$PACKRACK" import "$LAB_DIR/mix.pcap.zst" --volume "$LAB_DIR/packed.vol" --create 64M &&
 		"$PACKRACK" export --volume "$LAB_DIR/packed.vol" -w "$OUT" && "$COMPARE" -q "$MIX" "$OUT" &&

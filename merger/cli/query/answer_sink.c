@@ -4,17 +4,20 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "indexer/query/tally_key.h"
 #include "proto/base/clock.h"
 #include "proto/base/tcp.h"
+#include "proto/base/text.h"
 #include "proto/wire/decode.h"
 #include "proto/wire/relation.h"
 
@@ -150,35 +153,129 @@ open_tcp(const char *place, struct pr_error *err)
 	return fd;
 }
 
+/* An existing file is emptied, but not if it is one that is read. */
+static int
+open_file(struct sink *s, struct pr_error *err)
+{
+	const struct pr_string_list *read = &s->args->files;
+	int fd = open(s->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	struct stat st, in;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return pr_error_errno(err, "cannot write %s", s->path);
+	s->opened = true;
+	s->out.fd = fd;
+	s->regular = S_ISREG(st.st_mode);
+	for (size_t i = 0; i < read->count; i++)
+		if (stat(read->items[i], &in) == 0 && in.st_ino == st.st_ino &&
+			in.st_dev == st.st_dev)
+			return pr_error_set(err,
+				"%s is read and written: give another name to -w", s->path);
+	return s->regular && ftruncate(fd, 0) < 0
+		       ? pr_error_errno(err, "cannot empty %s", s->path)
+		       : 0;
+}
+
 static int
 open_output(struct sink *s, struct pr_error *err)
 {
 	const char *path = s->args->write;
-	struct stat st;
+	int rc = 0;
 
 	s->to_stdout = !path || !strcmp(path, "-");
-	if (s->to_stdout) {
-		s->out.fd = STDOUT_FILENO;
-		if (path && isatty(s->out.fd))
-			return pr_error_set(err,
-				"refusing to write a binary trace to a terminal: give "
-				"-w FILE, or redirect standard output");
-	} else {
-		bool tcp = !strncmp(path, TCP_LISTEN, strlen(TCP_LISTEN));
-
-		s->out.fd =
-			tcp ? open_tcp(path + strlen(TCP_LISTEN), err)
-			    : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-		s->opened = s->out.fd >= 0;
-		if (!s->opened)
-			return tcp ? -1 : pr_error_errno(err, "cannot write %s", path);
-		s->regular = fstat(s->out.fd, &st) == 0 && S_ISREG(st.st_mode);
+	s->out.fd = STDOUT_FILENO;
+	if (s->to_stdout && path && isatty(STDOUT_FILENO))
+		return pr_error_set(err,
+			"refusing to write a binary trace to a terminal: give -w FILE, or "
+			"redirect standard output");
+	if (!s->to_stdout && !strncmp(path, TCP_LISTEN, strlen(TCP_LISTEN))) {
+		rc = s->out.fd = open_tcp(path + strlen(TCP_LISTEN), err);
+		s->opened = rc >= 0;
+	} else if (!s->to_stdout) {
+		rc = open_file(s, err);
 	}
-	s->terminal = !path && isatty(s->out.fd);
-	if (prm_output_init(&s->out, s->out.fd, path, err) < 0)
+	s->terminal = !path && isatty(STDOUT_FILENO);
+	if (rc < 0 || prm_output_init(&s->out, s->out.fd, path, err) < 0)
 		return -1;
-	s->out.name = s->to_stdout ? "standard output" : path;
+	s->out.name = s->to_stdout ? "standard output" : s->path;
+	s->out.ahead = s->regular;
 	return 0;
+}
+
+/* ---- several files, as tcpdump rotates them ---- */
+
+/* The name that tcpdump would give: strftime(3) with -G, a number behind it with -C. */
+static int
+name_file(struct sink *s, bool late, struct pr_error *err)
+{
+	const struct query_args *a = s->args;
+	time_t seconds = (time_t)(s->begun / PR_NS_PER_S);
+	char stamp[PATH_MAX], digits[PATH_MAX + 16] = "";
+	int width = 0, len = snprintf(stamp, sizeof(stamp), "%s", a->write);
+	struct tm tm;
+
+	if (a->rotate_ns && localtime_r(&seconds, &tm))
+		len = (int)strftime(stamp, sizeof(stamp), a->write, &tm);
+	for (uint64_t n = a->rotate_count ? a->rotate_count - 1 : 0; n; n /= 10)
+		width++;
+	if (a->rotate_bytes && (width || s->number))
+		PR_PRINT(digits, "%0*u", width, s->number);
+	if (len <= 0 || (size_t)len + strlen(digits) >= sizeof(s->path))
+		return pr_error_set(err, "the name of a file is too long: %s", a->write);
+	if (late && !strncmp(stamp, s->path, (size_t)len))
+		return pr_error_set(err,
+			"%s would overwrite itself: files of -G need names with a finer "
+			"time",
+			stamp);
+	strcpy(s->path, stamp);
+	strcat(s->path, digits);
+	return 0;
+}
+
+static int
+close_part(struct sink *s, struct pr_error *err)
+{
+	static const char *const comment[] = {
+		"a part of an answer; the last part has the completeness report"};
+
+	if (prm_trace_finish(s->trace, NULL, 0, comment, 1, err) < 0)
+		return -1;
+	prm_output_free(&s->out);
+	close(s->out.fd);
+	s->opened = false;
+	prm_trace_again(s->trace);
+	return 0;
+}
+
+/* Before this packet: opens the first file of -G, or the next one of -C or -G if it is due. */
+static int
+rotate(struct sink *s, const struct pr_packet *p, struct pr_error *err)
+{
+	const struct query_args *a = s->args;
+	bool late = a->rotate_ns &&
+		    (!s->opened || (p->time >= s->begun &&
+					   (uint64_t)p->time - (uint64_t)s->begun >=
+						   (uint64_t)a->rotate_ns));
+
+	if (!late && !(a->rotate_bytes && s->out.written > a->rotate_bytes))
+		return 0;
+	if (s->opened && close_part(s, err) < 0)
+		return -1;
+	s->written_files++;
+	if (late)
+		s->begun = p->time;
+	s->number = late ? 0 : s->number + 1;
+	if (a->rotate_count && s->number >= a->rotate_count)
+		s->number = 0;
+	if (late && !a->rotate_bytes && a->rotate_count &&
+		s->written_files > a->rotate_count) {
+		fprintf(stderr,
+			"packrack: %" PRIu64 " files are written, the limit of -W\n",
+			a->rotate_count);
+		s->out.closed = true; /* as if nobody read on */
+		return -1;
+	}
+	return name_file(s, late, err) < 0 ? -1 : open_output(s, err);
 }
 
 void
@@ -221,9 +318,10 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 		return -1;
 	if (s->none || s->take)
 		return 0;
-	if (open_output(s, err) < 0)
+	if (a->write && !a->rotate_ns && name_file(s, false, err) < 0)
 		return -1;
-	s->out.ahead = s->regular;
+	if (!a->rotate_ns && open_output(s, err) < 0)
+		return -1;
 	if (!a->write)
 		return 0;
 	s->trace = prm_trace_create(&s->out, &o, err);
@@ -233,7 +331,7 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 		if (prm_trace_link(s->trace, links[i], err) < 0)
 			return -1;
 	/* write the header now: a program that reads the growing file waits for it */
-	if (!a->follow || a->format != PRM_TRACE_PCAPNG)
+	if (!a->follow || a->format != PRM_TRACE_PCAPNG || a->rotate_ns)
 		return 0;
 	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);
 }
@@ -258,7 +356,7 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	if (s->take)
 		return s->take(s->take_arg, p, err);
 	if (s->trace)
-		return prm_trace_packet(s->trace, p, err);
+		return rotate(s, p, err) < 0 ? -1 : prm_trace_packet(s->trace, p, err);
 	if (s->none)
 		return 0;
 	return prm_output_write(&s->out, line, packet_line(p, line, sizeof(line)), err);

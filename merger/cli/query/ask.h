@@ -2,6 +2,8 @@
 #ifndef PR_CLI_QUERY_ASK_H
 #define PR_CLI_QUERY_ASK_H
 
+#include <limits.h>
+
 #include "indexer/filter/plan.h"
 #include "merger/cli/query/query_args.h"
 #include "proto/rpc/tally.h"
@@ -15,6 +17,10 @@ struct sink {
 	const struct query_args *args;
 	struct prm_output out;
 	struct prm_trace_writer *trace; /* NULL: lines */
+	char path[PATH_MAX]; /* of the file that is written */
+	unsigned number; /* of it, behind its name */
+	uint64_t written_files;
+	int64_t begun; /* time of its first packet */
 	bool none;
 	/* If set (after sink_init): takes the packets; no file is opened. */
 	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);

@@ -4,10 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "indexer/query/hello.h"
 #include "indexer/query/answer.h"
+#include "indexer/query/query.h"
 #include "merger/cli/query/ask.h"
 #include "merger/completeness.h"
 #include "proto/base/array.h"
@@ -449,26 +449,12 @@ ask_volumes(struct sink *sink, struct pr_error *err)
 
 /* ---- trace files ---- */
 
-/* By the filter itself, or by relation to a packet that matches; p->flags tell which. */
-static bool
-file_matches(const struct ask *ask, struct pr_packet *p)
-{
-	const struct question *q = &ask->question;
-
-	if (!ask->args->noted)
-		return pri_bpf_set_match(&q->programs, p);
-	if (pri_bpf_set_match(&q->direct, p))
-		return true;
-	if (pri_bpf_set_match(&q->programs, p))
-		p->flags |= pr_relations_test(ask->args->noted, p);
-	return p->flags & PR_PACKET_RELATED;
-}
-
 static int
 file_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 {
 	struct file *f = (struct file *)source;
 	const struct query_args *a = f->ask->args;
+	const struct question *q = &f->ask->question;
 
 	(void)err;
 	while (!interrupted) {
@@ -482,7 +468,7 @@ file_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 		if (out->time < a->since || out->time > a->until)
 			continue;
 		f->ask->held++;
-		if (!file_matches(f->ask, out))
+		if (!pri_query_match(&q->programs, &q->direct, a->noted, out))
 			continue;
 		f->answer.matched++;
 		return PR_SOURCE_PACKET;
@@ -501,16 +487,11 @@ static int
 file_open(struct file *f, struct ask *ask, char *path, struct pr_error *err)
 {
 	char *slash = strrchr(path, '/');
-	struct stat out, in;
 
 	*f = (struct file){{file_next, volume_let_go}, .ask = ask, .otime = PR_TIME_MIN};
 	packrack__link_info__init(&f->link);
 	packrack__node_answer__init(&f->answer);
 	f->answer.node = path;
-	if (ask->args->write && stat(ask->args->write, &out) == 0 && S_ISREG(out.st_mode) &&
-		stat(path, &in) == 0 && in.st_ino == out.st_ino && in.st_dev == out.st_dev)
-		return pr_error_set(
-			err, "%s is read and written: give another name to -w", path);
 	f->trace = pr_trace_open(path, err);
 	if (!f->trace)
 		return -1;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/units.h"
 
 #define PR_VALUES struct query_args
 
@@ -16,6 +17,15 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(write, "write", 'w', "FILE",
 		"write a trace; -: to standard output, tcp-listen:[ADDRESS:]PORT: to the "
 		"client that connects (without -w: one line a packet)"),
+	PR_OPT_STRING(rotate_size, "rotate-size", 'C', "SIZE",
+		"begin a new file after this size, FILE1, FILE2 ...: millions of bytes, or "
+		"with a unit (500K, 1G)"),
+	PR_OPT_DURATION(rotate_ns, "rotate-time", 'G', "SECONDS", 0, 0,
+		"begin a new file after this time of the packets; FILE has a time, as in "
+		"all-%Y%m%d-%H%M%S.pcapng (strftime(3))"),
+	PR_OPT_UINT(rotate_count, "rotate-count", 'W', "N", 0, 0,
+		"at most N files: with -C the oldest is overwritten, with -G alone it ends "
+		"there"),
 	PR_OPT_ENUM(format, "format", 0, "FORMAT", formats,
 		"pcapng, pcap (microseconds) or pcap-ns"),
 	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most N packets (0: all)"),
@@ -200,6 +210,29 @@ answer_query(const struct query_args *a, struct pr_error *err)
 	return status;
 }
 
+/* A number without unit is millions of bytes, as for tcpdump. */
+static int
+rotation_take(struct query_args *a, struct pr_error *err)
+{
+	const char *size = a->rotate_size;
+	bool rotates = size || a->rotate_ns;
+
+	if (size && pr_parse_size(size, &a->rotate_bytes) < 0)
+		return pr_error_set(err, "--rotate-size: '%s' is not a size", size);
+	if (size && !size[strspn(size, "0123456789")] &&
+		__builtin_mul_overflow(a->rotate_bytes, 1000000, &a->rotate_bytes))
+		return pr_error_set(err, "--rotate-size: %s is too large", size);
+	return CLI_CHECK(err, {size && !a->rotate_bytes, "--rotate-size is 0"},
+		{rotates && (!a->write || !strcmp(a->write, "-") ||
+				    !strncmp(a->write, "tcp-listen:", 11)),
+			"-C and -G need -w FILE"},
+		{a->rotate_count && !rotates, "-W needs -C or -G"},
+		{a->rotate_ns && !strchr(a->write, '%'),
+			"-G needs a time in the name that -w gives, as in "
+			"-w all-%Y%m%d-%H%M%S.pcapng: each file would overwrite the one "
+			"before"});
+}
+
 int
 query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
 {
@@ -213,6 +246,7 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 	if (status >= 0)
 		return status;
 	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
+		rotation_take(a, &err) < 0 ||
 		CLI_CHECK(&err,
 			{data_export && !a->nodes.count && !a->volumes.count,
 				"no node given: use --node NAME or --volume VOLUME"},
