@@ -12,7 +12,7 @@
 
 struct values {
 	struct pr_string_list listen, peers, pcap_over_ip;
-	uint64_t max_queries, summaries;
+	uint64_t max_queries, max_user_queries, summaries;
 	char *name, *metrics, *key_flag; /* as given */
 	int log_format, no_canary;
 	bool pcap_over_ip_open, verbose;
@@ -25,6 +25,9 @@ static const struct pr_option options[] = {
 		"address to listen on for nodes and users (" PR_RPC_ENDPOINT_MERGER ")"),
 	PR_OPT_UINT(max_queries, "max-queries", 0, "N", 1, PRM_MERGER_QUERIES_MAX,
 		"number of queries answered at the same time"),
+	PR_OPT_UINT(max_user_queries, "max-user-queries", 0, "N", 1, PRM_MERGER_QUERIES_MAX,
+		"number of queries of one user among them",
+		.def_note = "three quarters of --max-queries"),
 	PR_OPTION_METRICS(metrics),
 	PR_OPT_LIST(peers, "peer", 0, "ENDPOINT",
 		"another merger, to share the summaries with"),
@@ -121,6 +124,7 @@ run(const struct values *v, struct pr_error *err)
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
 	struct prm_merger_options o = {.max_queries = v->max_queries,
+		.max_user_queries = v->max_user_queries,
 		.summaries = v->summaries,
 		.no_canary = v->no_canary,
 		.name = v->name ? v->name : name};

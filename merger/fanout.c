@@ -277,6 +277,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	copy->count_only = f->count_at_node;
 	copy->follow = false;
 	copy->settle = f->follow.on;
+	copy->user = f->state.client ? f->options.client.peer.who : (char *)"(merger)";
 	f->nodes = calloc(count ? count : 1, sizeof(*f->nodes));
 	if (!f->nodes)
 		return pr_error_set(err, "no memory for a query");
@@ -1053,6 +1054,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		f->stuck_ns =
 			f->options.silent_ns * (PRM_FANOUT_STUCK_NS / PRM_FANOUT_SILENT_NS);
 		f->state.number = options->number;
+		f->state.client = options->deliver ? NULL : &f->options.client.peer;
 		f->mono = f->began = options->mono;
 		packrack__end__init(&f->sums);
 		f->limit = q->limit;

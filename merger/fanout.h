@@ -34,6 +34,7 @@ struct prm_fanout_state {
 	/* done, and the client's queue has no room for the End or Failure yet */
 	bool untold;
 	uint64_t number; /* as in the options */
+	const struct pr_rpc_peer *client; /* NULL: this process */
 	uint64_t matched; /* packets so far */
 	uint64_t asked, left_out; /* nodes, by the first round of asking */
 };

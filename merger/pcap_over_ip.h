@@ -19,6 +19,7 @@
  */
 #define PRM_PCAP_OVER_IP_BUFFER ((size_t)1024 * 1024)
 #define PRM_PCAP_OVER_IP_STUCK_NS INT64_C(120000000000)
+#define PRM_PCAP_OVER_IP_READERS_MAX 16 /* beside --max-queries */
 
 struct prm_pcap_over_ip_figures {
 	uint64_t readers; /* now */

@@ -50,6 +50,39 @@ prm_registry_find(const struct prm_registry *r, const char *name)
 	return NULL;
 }
 
+/* Copies a Hello if its key has room for it, and for one name more unless the node is known. */
+static Packrack__Hello *
+copy_within_limits(const struct prm_registry *r, const struct prm_node_info *known,
+	const struct pr_rpc_peer *peer, const Packrack__Hello *hello, size_t *bytes,
+	struct pr_error *err)
+{
+	size_t names = !known, left = PRM_REGISTRY_BYTES_MAX, room;
+	Packrack__Hello *copy;
+
+	for (size_t i = 0; i < r->count; i++)
+		if (!strcmp(r->nodes[i]->address.peer.who, peer->who)) {
+			names++;
+			left -= r->nodes[i] == known ? 0 : r->nodes[i]->bytes;
+		}
+	if (peer->user[0] && names > PRM_REGISTRY_NAMES_MAX)
+		return pr_error_null(err,
+			"node %s: key %s has %d names already, as many as a "
+			"key may have: forget one (packrack node forget)",
+			hello->name, peer->user, PRM_REGISTRY_NAMES_MAX);
+	if (hello->n_links > PRM_REGISTRY_LINKS_MAX)
+		return pr_error_null(err, "node %s reports %zu links: at most %d are taken",
+			hello->name, hello->n_links, PRM_REGISTRY_LINKS_MAX);
+	room = left;
+	copy = pr_message_copy_within(&hello->base, &left);
+	if (!copy)
+		return pr_error_null(err,
+			"node %s: all nodes of %s may report %zu MiB, and "
+			"this is more",
+			hello->name, peer->who, PRM_REGISTRY_BYTES_MAX >> 20);
+	*bytes = room - left;
+	return copy;
+}
+
 static int
 check(const struct prm_registry *r, const struct prm_node_info *known,
 	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
@@ -78,14 +111,16 @@ prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	struct prm_node_info *node = prm_registry_find(r, hello->name);
 	enum prm_hello change = node ? PRM_HELLO_SAME : PRM_HELLO_NEW;
 	Packrack__Hello *copy;
-	size_t at = r->count;
+	size_t at = r->count, bytes;
 
 	if (check(r, node, from, hello, mono, err) < 0)
 		return PRM_HELLO_REFUSED;
-	copy = pr_message_copy(&hello->base);
-	if (copy && !node && PR_ARRAY_GROW(r->nodes, r->count) == 0)
+	copy = copy_within_limits(r, node, &from->peer, hello, &bytes, err);
+	if (!copy)
+		return PRM_HELLO_REFUSED;
+	if (!node && PR_ARRAY_GROW(r->nodes, r->count) == 0)
 		node = calloc(1, sizeof(*node));
-	if (!copy || !node) {
+	if (!node) {
 		packrack__hello__free_unpacked(copy, NULL);
 		pr_error_set(err, "no memory for node %s", hello->name);
 		return PRM_HELLO_REFUSED;
@@ -104,6 +139,7 @@ prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 		packrack__hello__free_unpacked(node->hello, NULL);
 	}
 	node->hello = copy;
+	node->bytes = bytes;
 	node->address = *from;
 	node->heard = mono;
 	node->last_seen = real;

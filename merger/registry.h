@@ -12,6 +12,10 @@
 #define PRM_NODE_SILENT_NS INT64_C(6000000000)
 #define PRM_NODE_FORGET_NS INT64_C(86400000000000)
 #define PRM_REGISTRY_MAX 1024
+/* What one key (without keys: one user of the machine, one address) may report by its nodes' Hello. */
+#define PRM_REGISTRY_LINKS_MAX 10000 /* of one node */
+#define PRM_REGISTRY_NAMES_MAX 8 /* with keys: NAME, and parts of it NAME/PART */
+#define PRM_REGISTRY_BYTES_MAX ((size_t)32 * 1024 * 1024) /* of memory, all its nodes */
 
 /* A peer of one of the sockets that listen. */
 struct prm_peer_ref {
@@ -21,6 +25,7 @@ struct prm_peer_ref {
 
 struct prm_node_info {
 	Packrack__Hello *hello; /* the last one */
+	size_t bytes; /* of memory it takes */
 	struct prm_peer_ref address;
 	int64_t heard; /* monotonic: any message */
 	int64_t last_seen; /* real time of the last message */
@@ -39,7 +44,8 @@ enum prm_hello {
 	PRM_HELLO_SAME,
 	PRM_HELLO_NEW, /* a node not known so far */
 	PRM_HELLO_BACK, /* known, but from another connection or process: its queries are lost */
-	PRM_HELLO_REFUSED, /* err: bad name, too many, or another volume's node of that name is alive */
+	/* err: bad name, too many or too large, or another volume's node of that name is alive */
+	PRM_HELLO_REFUSED,
 };
 /* Registers a Hello. For PRM_HELLO_BACK, *before is the previous address of the node. */
 enum prm_hello prm_registry_hello(struct prm_registry *registry,

@@ -6,6 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/rpc/admission.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/status.h"
 #include "proto/wire/source.h"
@@ -52,7 +53,7 @@ struct waiting {
 
 struct figures {
 	uint64_t queries_total, queries_refused, queries_cancelled;
-	uint64_t packets_merged, messages_unasked;
+	uint64_t packets_merged, messages_unasked, hellos_refused;
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
 	/* filled when the status is asked for */
 	struct prm_pcap_over_ip_figures live;
@@ -72,7 +73,6 @@ struct prm_merger {
 	struct prm_summaries *summaries;
 	struct prm_peers *peers;
 	struct waiting *waiting;
-	size_t waiting_queries; /* queries among them */
 	struct prm_fanout **queries;
 	size_t query_count;
 	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no --pcap-over-ip */
@@ -165,16 +165,52 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 	return m->queries[m->query_count++] = f;
 }
 
-static bool
-has_room(struct prm_merger *m, struct pr_error *err)
+/* Queries of clients: of all, of this one's user, of all who are not operators. */
+struct slots {
+	size_t all, user, readers;
+};
+
+static void
+count_slot(
+	struct slots *slots, const struct pr_rpc_peer *of, const struct pr_rpc_peer *peer)
 {
-	if (m->query_count + m->waiting_queries < m->options.max_queries)
+	if (!of) /* this process */
+		return;
+	slots->all++;
+	slots->user += !strcmp(of->who, peer->who);
+	slots->readers += !(of->role & PR_ROLE_OPERATE);
+}
+
+static bool
+has_room(struct prm_merger *m, const struct pr_rpc_peer *peer, struct pr_error *err)
+{
+	const struct prm_merger_options *o = &m->options;
+	size_t reserve = (o->max_queries + 7) / 8;
+	struct slots slots = {0};
+
+	for (size_t i = 0; i < m->query_count; i++)
+		count_slot(&slots, prm_fanout_state(m->queries[i])->client, peer);
+	for (const struct waiting *w = m->waiting; w; w = w->next)
+		count_slot(&slots, w->query ? &w->from.peer : NULL, peer);
+	if (slots.all >= o->max_queries)
+		pr_error_set(err,
+			"%zu queries are running, which is all that --max-queries allows: "
+			"try again later",
+			slots.all);
+	else if (slots.user >= o->max_user_queries)
+		pr_error_set(err,
+			"%zu queries of %s are running, which is all that "
+			"--max-user-queries allows: try again when one has ended",
+			slots.user, peer->who);
+	else if (o->max_queries > 1 && !(peer->role & PR_ROLE_OPERATE) &&
+		 slots.readers >= o->max_queries - reserve)
+		pr_error_set(err,
+			"%zu queries of readers are running, and %zu places are kept for "
+			"operators: try again later",
+			slots.readers, reserve);
+	else
 		return true;
 	m->figures.queries_refused++;
-	pr_error_set(err,
-		"%zu queries are running, which is all that --max-queries allows: try "
-		"again later",
-		m->query_count + m->waiting_queries);
 	return false;
 }
 
@@ -186,7 +222,13 @@ prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
 	struct prm_fanout_options o = {
 		.query = query, .deliver = deliver, .deliver_arg = arg};
 
-	return has_room(m, err) ? query_add(m, &o, err) : NULL;
+	size_t live = 0;
+
+	for (size_t i = 0; i < m->query_count; i++)
+		live += !prm_fanout_state(m->queries[i])->client;
+	if (live >= PRM_PCAP_OVER_IP_READERS_MAX)
+		return pr_error_null(err, "%zu are served, as many as may be", live);
+	return query_add(m, &o, err);
 }
 
 /* exclusions: from other mergers, or NULL. NULL: the client was told why not. */
@@ -257,7 +299,6 @@ waiting_remove(struct prm_merger *m, struct waiting *w)
 		at = &(*at)->next;
 	*at = w->next;
 	if (w->query) {
-		m->waiting_queries--;
 		prm_peers_forget(m->peers, &w->inquiry);
 		packrack__query__free_unpacked(w->query, NULL);
 	}
@@ -281,7 +322,6 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 	if (!w)
 		return false;
 	w->query = pr_message_copy(&query->base);
-	m->waiting_queries += w->query != NULL;
 	if (w->query && prm_route_begin(&route, m->summaries, w->query, now) == 0) {
 		asked = prm_peers_ask(m->peers, &route, &m->registry, now, &w->inquiry);
 		prm_route_end(&route);
@@ -342,7 +382,7 @@ on_query(struct prm_merger *m, const struct prm_peer_ref *from,
 
 	if (query_find(m, from, env->id))
 		refuse(from, env->id, "a query of this number is running already", true);
-	else if (!has_room(m, &err))
+	else if (!has_room(m, &from->peer, &err))
 		refuse(from, env->id, err.text, false);
 	else if (!wait_for_mergers(m, from, env->id, env->query))
 		query_begin(m, from, env->id, env->query, NULL);
@@ -379,6 +419,17 @@ node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *
 		prm_fanout_on_node_lost(m->canary.fanout, address, why);
 }
 
+static void
+refuse_hello(
+	struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id, const char *why)
+{
+	m->figures.hellos_refused++;
+	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
+		pr_log_warning("%s", why);
+	m->last_name_warning = pr_now_mono();
+	refuse(from, id, why, true);
+}
+
 /*
  * Refuses a Hello whose node name does not fit the key: NAME, or a part of it NAME/PART,
  * where NAME is the name that the key was enrolled with.
@@ -396,10 +447,7 @@ refuse_name(struct prm_merger *m, const struct prm_peer_ref *from,
 	pr_error_set(&text,
 		"the key of node %s is enrolled as %s: give the node that --name", name,
 		user);
-	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
-		pr_log_warning("%s", text.text);
-	m->last_name_warning = pr_now_mono();
-	refuse(from, env->id, text.text, true);
+	refuse_hello(m, from, env->id, text.text);
 	return true;
 }
 
@@ -429,7 +477,7 @@ on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 		node_lost(m, &before, "it was restarted during the query");
 		break;
 	case PRM_HELLO_REFUSED:
-		pr_log_warning("%s", err.text);
+		refuse_hello(m, from, env->id, err.text);
 		break;
 	}
 }
@@ -558,6 +606,9 @@ static const struct pr_counter_row rows[] = {
 		"Queries that a user has cancelled before their end."),
 	PR_COUNTER_OF(packets_merged, "merged_packets",
 		"Packets that matched, over all queries that have ended."),
+	PR_COUNTER_OF(hellos_refused, "hellos_refused",
+		"Hellos of nodes refused: another's name, or more names or links than "
+		"allowed."),
 	PR_COUNTER_OF(messages_unasked, "unasked_messages",
 		"Answers to no query, as after a cancel."),
 	PR_COUNTER_OF(nodes_asked, "nodes_asked",
@@ -837,11 +888,14 @@ tick(void *arg)
 
 	prm_peers_tick(m->peers, now);
 	waiting_tick(m, now);
-	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
-		struct prm_peer_ref *node = &m->registry.nodes[i]->address;
+	for (size_t i = m->registry.count; i-- > 0;) {
+		struct prm_node_info *node = m->registry.nodes[i];
+		bool admitted = pr_rpc_admits(node->address.rpc, &node->address.peer);
 
-		if (!pr_rpc_admits(node->rpc, &node->peer))
-			node_lost(m, node, "its key was revoked");
+		if (!admitted)
+			node_lost(m, &node->address, "its key was revoked");
+		if (!admitted || now - node->heard > PRM_NODE_FORGET_NS)
+			forget(m, node->hello->name);
 	}
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_tick(m->queries[i], now);
@@ -849,9 +903,6 @@ tick(void *arg)
 	if (!m->options.no_canary)
 		prm_canary_tick(&m->canary, &m->registry, &m->next_id, now);
 	queries_reap(m);
-	for (size_t i = m->registry.count; i-- > 0;)
-		if (now - m->registry.nodes[i]->heard > PRM_NODE_FORGET_NS)
-			forget(m, m->registry.nodes[i]->hello->name);
 }
 
 /* ---- life ---- */
@@ -869,7 +920,11 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 	m->options = *options;
 	if (!m->options.max_queries)
 		m->options.max_queries = PRM_MERGER_QUERIES_DEFAULT;
-	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
+	if (!m->options.max_user_queries) /* others always have a place */
+		m->options.max_user_queries =
+			m->options.max_queries - m->options.max_queries / 4;
+	m->queries = calloc(
+		m->options.max_queries + PRM_PCAP_OVER_IP_READERS_MAX, sizeof(*m->queries));
 	m->peers = prm_peers_create(loop, options->name ? options->name : "", &m->ownership,
 		on_routes_complete, m);
 	m->summaries = prm_summaries_create(m->options.summaries, &m->ownership, err);

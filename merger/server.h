@@ -19,6 +19,7 @@ struct prm_merger;
 
 struct prm_merger_options {
 	size_t max_queries; /* at the same time; 0: default */
+	size_t max_user_queries; /* of one user; 0: three quarters of these */
 	int64_t silent_ns; /* see fanout.h; 0: default */
 	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
 	bool no_canary;

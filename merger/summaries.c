@@ -243,11 +243,13 @@ prm_summaries_coverage(struct prm_summaries *s, const char *node,
 	struct prm_node_summaries *c = find_or_make(s, node);
 	Packrack__Coverage few = *said, *copy;
 	size_t bytes = packrack__coverage__get_packed_size(said), gone = 0;
+	size_t left = PRM_SUMMARIES_COVERAGE_MAX;
 
 	few.n_summaries = 0;
-	copy = c ? pr_message_copy(&few.base) : NULL;
+	copy = c ? pr_message_copy_within(&few.base, &left) : NULL;
 	if (!copy)
-		return pr_error_set(err, "no memory for the summaries of node %s", node);
+		return pr_error_set(
+			err, "no memory for the summaries of node %s, or too much", node);
 	if (c->coverage && c->coverage->boot != said->boot) {
 		drop_first(s, c, c->count);
 		c->next = 0;

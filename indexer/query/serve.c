@@ -11,6 +11,7 @@
 #include "indexer/query/scans.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/rpc/message.h"
 
 /* A query that this node received, and the part of its answer that is to be sent. */
@@ -19,6 +20,7 @@ struct job {
 	struct pr_rpc *rpc;
 	bool has_peer;
 	struct pr_rpc_peer peer;
+	char user[PR_RPC_PEER_MAX]; /* who asks: of the merger, or of this program */
 	uint64_t id;
 	uint64_t credit;
 	bool started; /* it was started */
@@ -209,25 +211,46 @@ runnable(const struct job *job)
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
+/* Jobs that work, of this user or (NULL) of all; not those that wait for their client's credit. */
+static size_t
+working(const struct pri_serve *s, const char *user, int64_t now)
+{
+	size_t count = 0;
+
+	for (const struct job *job = s->jobs; job; job = job->next) {
+		bool stalled =
+			job->answer && !job->credit && now - job->active > STALLED_NS;
+
+		count += job->started && !job->done && !job->waiting_for_store &&
+			 !stalled && (!user || !strcmp(user, job->user));
+	}
+	return count;
+}
+
 /*
- * Starts waiting jobs. Only jobs that work count for the limit, not those that wait for
- * their client's credit.
+ * Starts waiting jobs: first those of the user with the fewest that work. One user gets at
+ * most three quarters of the places, so that others need not wait for long jobs.
  */
 static void
 start_waiting_jobs(struct pri_serve *s, int64_t now)
 {
-	size_t running = 0;
+	struct job *next;
 
-	for (struct job *job = s->jobs; job; job = job->next) {
-		bool stalled =
-			job->answer && !job->credit && now - job->active > STALLED_NS;
+	for (size_t all = working(s, NULL, now); all < s->running_max; all++) {
+		size_t fewest = s->running_max - s->running_max / 4;
 
-		running +=
-			job->started && !job->done && !job->waiting_for_store && !stalled;
-	}
-	for (struct job *job = s->jobs; job && running < s->running_max; job = job->next) {
-		running += !job->started;
-		job->started = true;
+		next = NULL;
+		for (struct job *job = s->jobs; job; job = job->next) {
+			size_t own = job->started ? fewest : working(s, job->user, now);
+
+			if (own < fewest) {
+				fewest = own;
+				next = job;
+			}
+		}
+		if (!next)
+			return;
+		next->started = true;
 	}
 }
 
@@ -276,6 +299,7 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 
 	if (peer)
 		made.peer = *peer;
+	PR_PRINT(made.user, "%s", peer ? peer->who : env->query->user);
 	for (at = &s->jobs; *at; at = &(*at)->next)
 		waiting++;
 	if (waiting >= PRI_SERVE_WAITING_MAX) {

@@ -153,23 +153,31 @@ above(const struct survey *s)
 	return s->peer >= all.peer_max || s->silent >= all.max / 2 || s->all >= all.max;
 }
 
+static void
+peer_text(const struct peer *peer, char text[PR_CONNECTIONS_WHO])
+{
+	uint32_t uid;
+
+	memcpy(&uid, peer->id, sizeof(uid));
+	if (peer->family == AF_UNIX)
+		snprintf(text, PR_CONNECTIONS_WHO, "user %u", uid);
+	else if (!peer->family ||
+		 !inet_ntop(peer->family, peer->id, text, PR_CONNECTIONS_WHO))
+		strcpy(text, "an enrolled key");
+}
+
 /* The end of a connection: libzmq reads it in its own turn, and closes the descriptor. */
 static void
 hang_up(int fd, const struct peer *why, const struct survey *s)
 {
-	char text[INET6_ADDRSTRLEN] = "an enrolled key";
+	char text[PR_CONNECTIONS_WHO];
 	int64_t now = pr_now_mono();
-	uint32_t uid;
 
 	shutdown(fd, SHUT_RDWR);
 	if (all.said && now - all.said < 60 * PR_NS_PER_S)
 		return;
 	all.said = now;
-	memcpy(&uid, why->id, sizeof(uid));
-	if (why->family == AF_UNIX)
-		snprintf(text, sizeof(text), "user %u", uid);
-	else if (why->family)
-		inet_ntop(why->family, why->id, text, sizeof(text));
+	peer_text(why, text);
 	pr_log_warning(
 		"too many connections: %u in all, %u that are silent, %u of %s, which "
 		"connects again: idle connections are closed, new ones refused",
@@ -285,7 +293,7 @@ pr_connections_unguard(int listener)
 }
 
 void
-pr_connections_heard(int fd, const uint8_t *key)
+pr_connections_heard(int fd, const uint8_t *key, char who[PR_CONNECTIONS_WHO])
 {
 	struct connection *c;
 	struct survey s;
@@ -304,6 +312,7 @@ pr_connections_heard(int fd, const uint8_t *key)
 			}
 		}
 		c->silent = false;
+		peer_text(&c->peer, who);
 	}
 	pr_connections_unlock();
 }

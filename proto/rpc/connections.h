@@ -34,8 +34,12 @@ void pr_connections_lock(void);
 void pr_connections_unlock(void);
 /* Before the listening socket is closed. */
 void pr_connections_unguard(int listener);
-/* A message arrived on this connection. key: the enrolled key (32 bytes) of its peer, or NULL. */
-void pr_connections_heard(int fd, const uint8_t *key);
+/*
+ * A message arrived on this connection. key: the enrolled key (32 bytes) of its peer, or NULL;
+ * who: gets the name of its peer in words.
+ */
+#define PR_CONNECTIONS_WHO 64
+void pr_connections_heard(int fd, const uint8_t *key, char who[PR_CONNECTIONS_WHO]);
 
 /* The counters of this program's connections, for its status and metrics. */
 enum { PR_CONNECTIONS_ROWS = 3 };

@@ -548,6 +548,16 @@ pr_message_add_numbers(ProtobufCMessage *to, const ProtobufCMessage *from)
 void *
 pr_message_copy(const ProtobufCMessage *message)
 {
+	size_t left = SIZE_MAX;
+
+	return pr_message_copy_within(message, &left);
+}
+
+void *
+pr_message_copy_within(const ProtobufCMessage *message, size_t *left)
+{
+	ProtobufCAllocator allocator = {
+		.alloc = budget_alloc, .free = budget_free, .allocator_data = left};
 	size_t len = protobuf_c_message_get_packed_size(message);
 	uint8_t *buf = malloc(len ? len : 1);
 	ProtobufCMessage *copy;
@@ -555,7 +565,7 @@ pr_message_copy(const ProtobufCMessage *message)
 	if (!buf)
 		return NULL;
 	protobuf_c_message_pack(message, buf);
-	copy = protobuf_c_message_unpack(message->descriptor, NULL, len, buf);
+	copy = protobuf_c_message_unpack(message->descriptor, &allocator, len, buf);
 	free(buf);
 	return copy;
 }

@@ -54,6 +54,8 @@ int pr_message_check(const Packrack__Envelope *env, struct pr_error *err);
  * memory.
  */
 void *pr_message_copy(const ProtobufCMessage *message);
+/* The same if it takes no more memory than *left bytes, which it is taken from. NULL: also if not. */
+void *pr_message_copy_within(const ProtobufCMessage *message, size_t *left);
 
 /*
  * Copies, or adds up, all numbers and flags that two messages have under one name and type; the messages

@@ -282,7 +282,9 @@ on_message(void *arg)
 		pr_admit_fill(rpc->enrolled,
 			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
 		pr_connections_heard(zmq_msg_get(&msg, ZMQ_SRCFD),
-			rpc->enrolled && peer.role ? peer.key : NULL);
+			rpc->enrolled && peer.role ? peer.key : NULL, peer.who);
+		if (rpc->enrolled)
+			PR_PRINT(peer.who, "%s", peer.user);
 	}
 	if (zmq_msg_more(&msg)) {
 		pr_socket_drop_rest(rpc->socket);

@@ -22,6 +22,8 @@ struct pr_rpc_peer {
 	unsigned role; /* enum pr_role, when this was filled in; PR_ROLE_ALL without keys */
 	char user[PR_RPC_PEER_MAX]; /* enrolled name, or "" */
 	uint8_t key[32]; /* with keys: the peer's public one */
+	/* whom limits count it for: user with keys, else the machine's user or the address */
+	char who[PR_RPC_PEER_MAX];
 };
 
 struct pr_rpc;

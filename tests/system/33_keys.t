@@ -189,6 +189,65 @@ impostor() {
 }
 run_step "a node does not speak for another" impostor
 
+# ---- floods ----
+
+HOSTILE=$TOP/tests/attack/hostile.py
+
+# A merger without keys at the usual limit of descriptors, which libzmq would not survive.
+flooded() {
+	local at=ipc://$LAB_DIR/open.sock pid hostile rc=0
+	(ulimit -n 1024 && exec "$BUILD/packrack-merger" --config /dev/null --key none --listen "$at") 2> "$LAB_DIR/open.log" &
+	pid=$!
+	poll_until 5 test -S "${at#ipc://}" || return 1
+	mkfifo "$LAB_DIR/flood"
+	"$PYTHON" "$HOSTILE" dealt "$at" --count 1100 --hold > "$LAB_DIR/flood.log" 2>&1 < "$LAB_DIR/flood" &
+	hostile=$!
+	exec 6> "$LAB_DIR/flood"
+	poll_until 10 grep -q "1100 done" "$LAB_DIR/flood.log" || rc=1
+	PACKRACK_KEY=none timeout 10 "$PACKRACK" queries list -m "$at" || rc=1
+	exec 6>&-
+	wait "$hostile" || rc=1
+	kill "$pid" && wait "$pid" || rc=1
+	rm "$LAB_DIR/flood"
+	cat "$LAB_DIR/flood.log" "$LAB_DIR/open.log"
+	((rc == 0)) && grep -q "too many connections" "$LAB_DIR/open.log"
+}
+run_step "1,100 idle connections do not end a merger that has 1,024 descriptors, and it answers" flooded
+
+# ann asks for 20 answers that go on and on.
+crowded() {
+	local pid rc=0
+	mkfifo "$LAB_DIR/crowd"
+	by ann "$PYTHON" "$HOSTILE" queries "$PACKRACK_MERGER" --keys "$KEYS/ann" --count 10 --hold \
+		> "$LAB_DIR/crowd.log" 2>&1 < "$LAB_DIR/crowd" &
+	pid=$!
+	exec 6> "$LAB_DIR/crowd"
+	poll_until 8 grep -q "max-user-queries" "$LAB_DIR/crowd.log" || rc=1
+	head_of "$PACKRACK" queries list | grep -c ann | grep -qx 12 || rc=1
+	head_of "$PACKRACK" query --count || rc=1
+	exec 6>&-
+	wait "$pid"
+	rm "$LAB_DIR/crowd"
+	cat "$LAB_DIR/crowd.log"
+	return "$rc"
+}
+run_step "a reader's queries leave places for others" crowded
+
+# log2 has its own name and eight at most.
+phantoms() {
+	by log2 "$PYTHON" "$HOSTILE" names "$PACKRACK_MERGER" --keys "$KEYS/log2" --name log2 --count 10 > "$LAB_DIR/phantoms" 2>&1 ||
+		{ cat "$LAB_DIR/phantoms"; return 1; }
+	cat "$LAB_DIR/phantoms"
+	grep -q "as many as a key may have" "$LAB_DIR/phantoms" || return 1
+	head_of "$PACKRACK" status | grep -c ^log2 | grep -qx 8 || return 1
+	"$PACKRACK" keys revoke log2 --key-dir "$KEYS/head" || return 1
+	no_names() { head_of "$PACKRACK" status | grep -c ^log2 | grep -qx 0; }
+	poll_until 5 no_names || return 1
+	"$PACKRACK" keys enroll log2 node "$KEYS/log2/public" --key-dir "$KEYS/head" || return 1
+	poll_until 10 head_of "$PACKRACK" query --count
+}
+run_step "a node's key has eight names, which go with it" phantoms
+
 # ---- revoked ----
 
 revoked() {
@@ -210,11 +269,11 @@ run_step "a revoked key is out at once, also on a connection that stands" revoke
 run_step "and does not come in again" says 1 "does not admit our key" by ann "$PACKRACK" query --count
 node_revoked() {
 	"$PACKRACK" keys revoke log1 --key-dir "$KEYS/head" || return 1
-	says_partial() {
+	says_partial() { # its packets are missing; its name is gone with the key
 		head_of "$PACKRACK" query --count > "$LAB_DIR/out" 2>&1
-		(($? == 3)) && grep -q log1 "$LAB_DIR/out"
+		(($? == 3)) && grep -q "missing" "$LAB_DIR/out" && ! head_of "$PACKRACK" status | grep -q ^log1
 	}
-	poll_until 10 says_partial || { cat "$LAB_DIR/out"; return 1; }
+	poll_until 10 says_partial || { cat "$LAB_DIR/out"; head_of "$PACKRACK" status; return 1; }
 	"$PACKRACK" keys enroll log1 node "$KEYS/log1/public" --key-dir "$KEYS/head" || return 1
 	poll_until 10 head_of "$PACKRACK" query --count
 }

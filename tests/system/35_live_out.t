@@ -147,6 +147,13 @@ for reader in follow tshark own; do
 	run_step "$reader: the same packets, times and order" equal "$reader"
 done
 run_step "the merger says who read" sh -c "\"$BUILD/packrack\" status --json | grep -q pcap_over_ip_accepted"
+many_readers() {
+	background "$LAB_DIR/many.log" "$RACK" exec disp python3 -c 'import socket, time
+kept = [socket.create_connection(("127.0.0.1", 57012)) for i in range(40)]
+time.sleep(60)'
+	poll_until 10 value_is pcap_over_ip_refused 20 && "$BUILD/packrack" query --count
+}
+run_step "many readers of the port leave places for queries" many_readers
 refute_step "other than loopback must be allowed" 2 "$BUILD/packrack-merger" --pcap-over-ip 0.0.0.0:57015
 refute_step "a name is no place" 2 "$BUILD/packrack-merger" --pcap-over-ip localhost
 refute_step "--follow asks no volume" 2 "$BUILD/packrack" query --follow --volume x

@@ -247,6 +247,8 @@ send_to_node(Packrack__Envelope *env)
 	ck_assert_msg(pr_rpc_send(merger, &heard.peer, env, &err) == 0, "%s", err.text);
 }
 
+static const char *asker = "";
+
 static inline void
 ask(uint64_t id, const char *filter, uint64_t limit)
 {
@@ -260,6 +262,7 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	query.since = 0;
 	query.until = PR_TIME_MAX;
 	query.limit = limit;
+	query.user = (char *)asker;
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
 	env.query = &query;

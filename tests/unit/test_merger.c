@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zmq.h>
 
+#include "merger/pcap_over_ip.h"
 #include "tests/unit/merger_lab.h"
 #include "tests/unit/unit.h"
 
@@ -475,6 +476,106 @@ START_TEST(test_sparse)
 END_TEST
 
 static void
+follow(struct lab *lab, uint64_t id)
+{
+	Packrack__Query q = PACKRACK__QUERY__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	q.until = INT64_MAX;
+	q.follow = true;
+	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
+	env.query = &q;
+	send_env(lab->client, &env, id);
+}
+
+static int
+take_all(void *arg, const Packrack__Envelope *env)
+{
+	(void)arg;
+	(void)env;
+	return 0;
+}
+
+/* 16 places: one user has 12 of them. What this process asks (pcap-over-IP) has places of its own. */
+START_TEST(test_one_user_leaves_room)
+{
+	struct lab *lab = lab_up(1, NONE);
+	Packrack__Query q = PACKRACK__QUERY__INIT;
+	struct pr_error err = {""};
+
+	q.until = INT64_MAX;
+	q.follow = true;
+	for (int i = 0; i < PRM_PCAP_OVER_IP_READERS_MAX; i++)
+		ck_assert_ptr_nonnull(
+			prm_merger_ask(lab->merger, &q, take_all, NULL, &err));
+	ck_assert_ptr_null(prm_merger_ask(lab->merger, &q, take_all, NULL, &err));
+	for (uint64_t id = 100; id < 113; id++)
+		follow(lab, id);
+	run_until(lab, ended);
+	ck_assert_msg(
+		strstr(lab->failure, "--max-user-queries") != NULL, "%s", lab->failure);
+	poll_metric(lab, "packrack_merger_queries_running 28\n");
+	poll_metric(lab, "packrack_merger_queries_refused_total 1\n");
+	lab_down(lab);
+}
+END_TEST
+
+static enum prm_hello
+say_hello(struct prm_registry *r, const char *user, const char *name, size_t links,
+	size_t note, struct pr_error *err)
+{
+	Packrack__Hello hello = PACKRACK__HELLO__INIT;
+	Packrack__NodeStatus status = PACKRACK__NODE_STATUS__INIT;
+	Packrack__LinkInfo link = PACKRACK__LINK_INFO__INIT;
+	struct prm_peer_ref from = {.peer.len = 1}, before;
+	enum prm_hello change;
+
+	strcpy(from.peer.user, user);
+	strcpy(from.peer.who, user);
+	hello.name = (char *)name;
+	hello.n_links = links;
+	hello.links = calloc(links + 1, sizeof(*hello.links));
+	for (size_t i = 0; i < links; i++)
+		hello.links[i] = &link;
+	hello.status = &status;
+	status.logger = calloc(1, note + 1);
+	memset(status.logger, 'x', note);
+	change = prm_registry_hello(r, &from, &hello, 1, 1, &before, err);
+	free(status.logger);
+	free(hello.links);
+	return change;
+}
+
+START_TEST(test_key_has_limits)
+{
+	struct prm_registry r = {0};
+	struct pr_error err;
+	char name[20];
+
+	for (int i = 0; i < PRM_REGISTRY_NAMES_MAX; i++) {
+		snprintf(name, sizeof(name), "log1/%d", i);
+		ck_assert_int_eq(
+			say_hello(&r, "log1", name, 10000, 0, &err), PRM_HELLO_NEW);
+	}
+	ck_assert_int_eq(say_hello(&r, "log1", name, 1, 0, &err), PRM_HELLO_SAME);
+	ck_assert_int_eq(say_hello(&r, "log1", "log1/more", 1, 0, &err), PRM_HELLO_REFUSED);
+	ck_assert_ptr_nonnull(strstr(err.text, "8 names"));
+	ck_assert_int_eq(say_hello(&r, "log2", "log2", 10001, 0, &err), PRM_HELLO_REFUSED);
+	ck_assert_ptr_nonnull(strstr(err.text, "at most 10000"));
+	/* 20 MiB and 10 MiB of one key; what a node reports anew takes the place of what it said */
+	ck_assert_int_eq(say_hello(&r, "log3", "log3", 1, 20 << 20, &err), PRM_HELLO_NEW);
+	ck_assert_int_eq(say_hello(&r, "log3", "log3", 1, 20 << 20, &err), PRM_HELLO_SAME);
+	ck_assert_int_eq(say_hello(&r, "log3", "log3/b", 1, 10 << 20, &err), PRM_HELLO_NEW);
+	ck_assert_int_eq(
+		say_hello(&r, "log3", "log3/b", 1, 13 << 20, &err), PRM_HELLO_REFUSED);
+	ck_assert_ptr_nonnull(strstr(err.text, "32 MiB"));
+	ck_assert_int_eq(say_hello(&r, "log4", "log4", 1, 20 << 20, &err), PRM_HELLO_NEW);
+	ck_assert_uint_eq(r.count, PRM_REGISTRY_NAMES_MAX + 3);
+	prm_registry_free(&r);
+}
+END_TEST
+
+static void
 fill(TCase *t)
 {
 	pr_log_open("test_merger", PR_LOG_ERROR);
@@ -495,6 +596,8 @@ fill(TCase *t)
 	tcase_add_test(t, test_node_queue_full);
 	tcase_add_test(t, test_node_without_progress);
 	tcase_add_test(t, test_sparse);
+	tcase_add_test(t, test_one_user_leaves_room);
+	tcase_add_test(t, test_key_has_limits);
 }
 
 int

@@ -95,6 +95,26 @@ START_TEST(stalled_ones_make_room)
 }
 END_TEST
 
+/* One user's queries leave a place of four free, and go behind those of a user who has none. */
+START_TEST(one_user_leaves_room)
+{
+	pri_serve_destroy(&serve);
+	serve = pri_serve_create(loop, 4, &err);
+	pri_serve_set_volume(serve, view, NULL);
+	asker = "ann";
+	for (uint64_t id = 1; id <= 6; id++)
+		ask(id, "", 0);
+	settle();
+	ck_assert_uint_eq(served().queries_running, 3);
+	ck_assert_uint_eq(served().queries_waiting, 3);
+	asker = "bob";
+	ask(7, "", 0);
+	give_credit(7, 10000);
+	wait_for(&heard.ends, 1);
+	ck_assert_uint_eq(heard.packets, PACKETS);
+}
+END_TEST
+
 START_TEST(refusals_say_why)
 {
 	Packrack__Query query = PACKRACK__QUERY__INIT;
@@ -247,6 +267,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, a_limit_ends_the_work);
 	tcase_add_test(tc, many_share);
 	tcase_add_test(tc, stalled_ones_make_room);
+	tcase_add_test(tc, one_user_leaves_room);
 	tcase_add_test(tc, refusals_say_why);
 	tcase_add_test(tc, full_queue_waits);
 	tcase_add_test(tc, dropped_with_the_connection);
