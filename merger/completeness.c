@@ -304,6 +304,18 @@ prm_completeness_failed(struct prm_completeness *c, int node, const char *why)
 }
 
 void
+prm_completeness_accounted(struct prm_completeness *c, int node)
+{
+	c->nodes[node].answer->accounted = true;
+}
+
+bool
+prm_completeness_has_failed(const struct prm_completeness *c, int node)
+{
+	return c->nodes[node].failed;
+}
+
+void
 prm_completeness_truncate(struct prm_completeness *c, int64_t otime)
 {
 	c->cut = true;
@@ -1013,7 +1025,7 @@ answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 		if (!n->failed && !a->answered)
 			text_set(c, &a->error, "its answer broke off");
 		a->stopped = a->answered && !n->ended && !a->left_out;
-		r->complete &= a->answered && !n->corrupt;
+		r->complete &= (a->answered || a->accounted) && !n->corrupt;
 	}
 	r->n_evicted = 0;
 	for (size_t i = 0; i < evicted; i++) {

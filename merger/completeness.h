@@ -76,6 +76,13 @@ int prm_completeness_end(struct prm_completeness *c, int node, const Packrack__E
 void prm_completeness_failed(struct prm_completeness *c, int node, const char *why);
 
 /*
+ * Call if the node did not answer, and others, which did, have the ledgers of all links that it recorded: an
+ * answer without a gap is then complete without it.
+ */
+void prm_completeness_accounted(struct prm_completeness *c, int node);
+bool prm_completeness_has_failed(const struct prm_completeness *c, int node);
+
+/*
  * The answer ends at a packet of this otime, because of its limit or because it was
  * cancelled. Later packets are not judged, and nodes without End count as answered.
  */

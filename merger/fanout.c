@@ -632,6 +632,49 @@ send_end(struct prm_fanout *f, bool cancelled)
 	end_query(f);
 }
 
+static const Packrack__Hello *
+hello_of(const struct prm_fanout *f, const struct node_query *node)
+{
+	const struct prm_node_info *info = prm_registry_find(
+		f->options.registry, prm_completeness_name(f->completeness, node->index));
+
+	return info ? info->hello : NULL;
+}
+
+/* Does a node that has not failed have the ledger of the link? */
+static bool
+has_ledger(const struct prm_fanout *f, const Packrack__LinkInfo *link)
+{
+	for (size_t i = 0; i < f->node_count; i++) {
+		const Packrack__Hello *hello = hello_of(f, &f->nodes[i]);
+
+		if (!hello ||
+			prm_completeness_has_failed(f->completeness, f->nodes[i].index))
+			continue;
+		for (size_t j = 0; j < hello->n_links; j++)
+			if (hello->links[j]->ledger &&
+				hello->links[j]->link == link->link &&
+				hello->links[j]->epoch == link->epoch)
+				return true;
+	}
+	return false;
+}
+
+/* Without a node that failed the answer lacks nothing, if others have the ledgers of its links, and no packet is missing. */
+static void
+account_for(struct prm_fanout *f, const struct node_query *node)
+{
+	const Packrack__Hello *hello = hello_of(f, node);
+	size_t known = 0;
+
+	if (!hello || !prm_completeness_has_failed(f->completeness, node->index))
+		return;
+	while (known < hello->n_links && has_ledger(f, hello->links[known]))
+		known++;
+	if (known && known == hello->n_links)
+		prm_completeness_accounted(f->completeness, node->index);
+}
+
 static void
 finish(struct prm_fanout *f, bool cancelled)
 {
@@ -643,6 +686,8 @@ finish(struct prm_fanout *f, bool cancelled)
 		if (f->nodes[i].remote && f->nodes[i].remote->error)
 			prm_completeness_failed(f->completeness, f->nodes[i].index,
 				f->nodes[i].remote->error);
+	for (size_t i = 0; i < f->node_count && !f->follow.idle; i++)
+		account_for(f, &f->nodes[i]);
 	cancel_nodes(f);
 	if (!f->follow.idle && /* else that has been done */
 		prm_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {

@@ -31,6 +31,7 @@ pri_hello_link(Packrack__LinkInfo *out, const struct pri_series_ledger *series)
 	out->snaplen = series->have_link ? series->info.snaplen : series->mark.link.snaplen;
 	out->name = (char *)pri_series_ledger_name(series);
 	out->speed = series->speed;
+	out->ledger = series->have_mark;
 }
 
 void

@@ -25,6 +25,34 @@ START_TEST(test_whole)
 }
 END_TEST
 
+/* A node that is gone takes nothing with it that others have, if these have the ledger. */
+START_TEST(test_node_gone)
+{
+	for (int lacks = 0; lacks < 2; lacks++)
+		for (int accounted = 0; accounted < 2; accounted++) {
+			Packrack__Ledger l = ledger(lacks ? 21 : 20, 200, 0, true);
+			struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+			Packrack__Completeness *out;
+
+			prm_completeness_node(c, "a", NULL);
+			prm_completeness_node(c, "b", NULL);
+			batch_held(c, 0, 0, 1, 20, 10, 200, NULL, 0);
+			end_with(c, 0, NULL, &l, NULL);
+			prm_completeness_failed(c, 1, "gone");
+			ck_assert(prm_completeness_has_failed(c, 1));
+			ck_assert(!prm_completeness_has_failed(c, 0));
+			if (accounted)
+				prm_completeness_accounted(c, 1);
+			out = finish(c);
+			ck_assert_int_eq(out->complete, accounted && !lacks);
+			ck_assert_uint_eq(out->missing_packets, lacks);
+			ck_assert(!out->nodes[1]->answered);
+			ck_assert_int_eq(out->nodes[1]->accounted, accounted);
+			out_free(out);
+		}
+}
+END_TEST
+
 START_TEST(test_loss_explains)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
@@ -258,6 +286,7 @@ static void
 fill(TCase *tests)
 {
 	tcase_add_test(tests, test_whole);
+	tcase_add_test(tests, test_node_gone);
 	tcase_add_test(tests, test_loss_explains);
 	tcase_add_test(tests, test_loss_without_choice);
 	tcase_add_test(tests, test_loss_outside);

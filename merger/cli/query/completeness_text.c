@@ -216,8 +216,9 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 	print_evicted(to, c);
 	for (size_t i = 0; i < c->n_nodes; i++)
 		if (!c->nodes[i]->answered)
-			fprintf(to, "  %s: %s: %s\n", files ? "damaged" : "not answered",
-				c->nodes[i]->node, c->nodes[i]->error);
+			fprintf(to, "  %s: %s: %s%s\n", files ? "damaged" : "not answered",
+				c->nodes[i]->node, c->nodes[i]->error,
+				c->complete ? "; other nodes have its packets" : "");
 	print_count(to, "dropped", c->dropped_packets, "packet",
 		"by the dispatcher, before they were numbered");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
