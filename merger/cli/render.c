@@ -25,7 +25,7 @@ struct render {
 	enum render_form form;
 	struct level levels[DEPTH_MAX];
 	unsigned depth; /* levels[depth] is open; levels[0] is the whole */
-	bool failed;
+	bool failed, one_line;
 };
 
 /* Used when there is no memory for another one; render_end then returns -1. */
@@ -44,6 +44,12 @@ render_begin(FILE *to, enum render_form form)
 	return r;
 }
 
+void
+render_on_one_line(struct render *r)
+{
+	r->one_line = true;
+}
+
 int
 render_end(struct render **rp)
 {
@@ -54,7 +60,8 @@ render_end(struct render **rp)
 	if (!r)
 		return fflush(stdout) != 0 || ferror(stdout) ? -1 : 0;
 	if (r->form == RENDER_JSON) {
-		r->failed |= json_dumpf(r->levels[0].json, r->to, JSON_INDENT(2)) < 0;
+		r->failed |= json_dumpf(r->levels[0].json, r->to,
+				     r->one_line ? JSON_COMPACT : JSON_INDENT(2)) < 0;
 		json_decref(r->levels[0].json);
 		fputc('\n', r->to);
 	}

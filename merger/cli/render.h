@@ -19,6 +19,7 @@ struct render;
 struct render *render_begin(FILE *to, enum render_form form); /* never NULL */
 /* Prints what is left; -1: writing failed, or no memory. *r NULL: text for people on standard output. */
 int render_end(struct render **r);
+void render_on_one_line(struct render *r); /* JSON */
 void render_object(struct render *r, const char *name); /* name NULL: an item of a list */
 void render_list(struct render *r, const char *name);
 void render_close(struct render *r); /* the last object or list */

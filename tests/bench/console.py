@@ -24,7 +24,7 @@ def main():
                             f"exec env LC_ALL=C.UTF-8 {BUILD}/packrack console -d {endpoint}"], check=True)
             pid = int(subprocess.run([*tmux, "list-panes", "-t", "c", "-F", "#{pane_pid}"], check=True,
                                      capture_output=True, text=True).stdout)
-            for key, screen in (("1", "METRICS"), ("3", "CLIENTS"), ("7", "RACK")):
+            for key, screen in (("1", "METRICS"), ("3", "NODES"), ("7", "RACK")):
                 subprocess.run([*tmux, "send-keys", "-t", "c", key], check=True)
                 time.sleep(2)
                 text = subprocess.run([*tmux, "capture-pane", "-p", "-t", "c"], check=True,

@@ -36,7 +36,7 @@ seen() { # REGEXP KEY...
 
 begin() { # COLUMNS ROWS
 	term new-session -d -s console -x "$1" -y "$2" \
-		"LC_ALL=C.UTF-8 '$PACKRACK' console --interval 200ms --log '$LAB_DIR/logs/dispatcher.log'; echo status \$?; exec sleep 600"
+		"LC_ALL=C.UTF-8 TZ=UTC '$PACKRACK' console --interval 200ms --log '$LAB_DIR/logs/dispatcher.log'; echo status \$?; exec sleep 600"
 	poll_until 10 shows '\| capturing \| input ~ .* goodness' || { screen; return 1; }
 }
 
@@ -57,9 +57,10 @@ size() { # COLUMNS ROWS
 }
 run_step "another size: 200 by 60" size 200 60
 wide() {
-	seen 'packets stored per second, last minute' 3
+	seen 'packets stored per second' 3 && seen 'CUMULATIVE +Overhead +INSTANT' 1 &&
+		seen '^>log1 .* log2 .* log3 ' 7 && seen '^ [0-9]{2}:[0-9]{2}:[0-9]{2} UTC +dispatcher ' 5 l && press l
 }
-run_step "uses the room" wide
+run_step "uses the room, and times have their zone" wide
 run_step "every screen there" all_screens
 
 # ---- the mouse ----
@@ -76,7 +77,7 @@ clicked() { # REGEXP TEXT
 	click "$2" && { poll_until 10 shows "$1" || { echo "no $1"; screen | head -n 12; return 1; }; }
 }
 mouse() {
-	clicked '\[2 PACKETS\]' '2 PACKETS' && clicked '\[3 CLIENTS\]' '3 CLIENTS' && clicked '^>log3' log3 &&
+	clicked '\[2 PACKETS\]' '2 PACKETS' && clicked '\[3 NODES\]' '3 NODES' && clicked '^>log3' log3 &&
 		clicked '^>log2' log2 && seen 'MAC address: +02:' Enter && clicked '\[8 DATA\]' '8 DATA' &&
 		poll_until 10 shows 'log3 +tap0' && clicked '^>log3 +tap0' log3 && clicked '^>log1 +tap0' log1
 }
@@ -214,5 +215,27 @@ run_step "stop" seen '\| (stopped|stopping) ' y
 run_step "the dispatcher dies" "$RACK" kill dispatcher
 run_step "and is named as missing, without a hang" poll_until 15 shows 'no dispatcher'
 run_step "q ends it" seen 'status 0' q
-refute_step "without a terminal it says so" 1 sh -c "'$PACKRACK' console < /dev/null"
+# ---- status --watch ----
+
+watched_as_data() {
+	"$PACKRACK" status --watch --interval 100ms --json 2> /dev/null | head -n 3 > "$LAB_DIR/watched"
+	jq -es 'length == 3 and .[0].merger.time < .[1].merger.time and .[1].merger.time < .[2].merger.time' "$LAB_DIR/watched" > /dev/null &&
+		(($(wc -l < "$LAB_DIR/watched") == 3))
+}
+run_step "status --watch --json: a line each time" watched_as_data
+redrawn() { # the time in the first line goes on, and below it is one status
+	local first
+	term send-keys -t watch "clear; TZ=Asia/Kolkata '$PACKRACK' status --watch -n 200ms" Enter
+	on_top() {
+		term capture-pane -p -t watch | head -n 1 | grep -E '^20.*\+05:30$'
+	}
+	poll_until 10 on_top && first=$(on_top) || return 1
+	later() {
+		[ "$(on_top)" != "$first" ] && (($(term capture-pane -p -t watch | grep -c '^merger ') == 1))
+	}
+	poll_until 10 later || { term capture-pane -p -t watch; return 1; }
+}
+term new-session -d -s watch -x 120 -y 40 'exec bash --norc'
+run_step "on a terminal it is redrawn" redrawn
+refute_step "the console without a terminal says so" 1 sh -c "'$PACKRACK' console < /dev/null"
 done_testing

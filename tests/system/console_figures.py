@@ -94,6 +94,8 @@ def shown(screen, label):
 def main():
     which, *files = sys.argv[1:]
     screen = sys.stdin.read()
+    if which == "metrics":  # a wide one has two tables side by side
+        screen = "\n".join(part for line in screen.split("\n") for part in (line[:79], line[79:]))
     before, after = (json.load(open(f)) for f in files)
     wrong = 0
     for label, path in {"metrics": METRICS, "packets": PACKETS}.get(which, NODE).items():

@@ -12,12 +12,12 @@
 /*
  * Samples of the counters of one program, node or link. They give CLog's three columns
  * (section 3.4, figure 6): change since the last sample, rate per second over the last ten,
- * total. One counter is also kept as a curve of the last minute. Counters have the names
+ * total. One counter is also kept as a curve. Counters have the names
  * that they have in messages.
  */
 #define SERIES_VALUES 64
 #define SERIES_WINDOW 11
-#define SERIES_SPARK 60
+#define SERIES_SPARK 240
 
 /* The names that all things of one kind share; grows as names turn up. */
 struct series_names {

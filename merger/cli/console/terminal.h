@@ -40,6 +40,7 @@ struct console_zone {
 struct canvas {
 	int rows, cols;
 	int row; /* the one that is drawn */
+	int left; /* where a table of figures begins */
 	bool ascii; /* bars and sparklines in ASCII */
 	struct console_cell *cells;
 	struct console_zone zones[CONSOLE_ZONES];

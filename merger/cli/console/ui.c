@@ -24,7 +24,7 @@ ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 static bool
 lists_nodes(const struct ui *ui)
 {
-	return ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
+	return ui->screen == SCREEN_NODES || ui->screen == SCREEN_RACK;
 }
 
 int
@@ -147,10 +147,10 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 	return false;
 }
 
-const struct order_key ui_order_keys[] = {{SCREEN_CLIENTS, 'i', "identify", NULL, true},
-	{SCREEN_CLIENTS, 'd', "disconnect", NULL, false},
-	{SCREEN_CLIENTS, 'r', "reconnect", NULL, true},
-	{SCREEN_CLIENTS, 'R', "reset", NULL, false},
+const struct order_key ui_order_keys[] = {{SCREEN_NODES, 'i', "identify", NULL, true},
+	{SCREEN_NODES, 'd', "disconnect", NULL, false},
+	{SCREEN_NODES, 'r', "reconnect", NULL, true},
+	{SCREEN_NODES, 'R', "reset", NULL, false},
 	{SCREEN_DATA, 'e', "export", NULL, false}, {SCREEN_DATA, 'v', "move", NULL, false},
 	{SCREEN_DATA, 'x', "delete", NULL, false},
 	{SCREEN_CONTROL, 's', "start", "", false}, {SCREEN_CONTROL, 'S', "stop", "", false},
@@ -163,7 +163,7 @@ static bool
 screen_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
 {
 	bool nodes = lists_nodes(ui);
-	enum console_screen screen = nodes ? SCREEN_CLIENTS : ui->screen;
+	enum console_screen screen = nodes ? SCREEN_NODES : ui->screen;
 	const struct order_key *k = ui_order_keys;
 	int at = ui_chosen(ui, m);
 
@@ -182,7 +182,7 @@ screen_key(struct ui *ui, const struct model *m, int key, struct console_order *
 		return k->at_once && give(ui, order);
 	}
 	if (nodes && (key == KEY_IS_ENTER || key == KEY_IS_RIGHT) && at >= 0) {
-		ui->screen = SCREEN_CLIENTS;
+		ui->screen = SCREEN_NODES;
 		ui->detail = true;
 	} else if (screen == SCREEN_LOGFILE && key == 'l') {
 		ui->log = (ui->log + 1) % (ui->logs + 1);

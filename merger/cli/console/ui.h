@@ -13,7 +13,7 @@
 enum console_screen {
 	SCREEN_METRICS,
 	SCREEN_PACKETS,
-	SCREEN_CLIENTS,
+	SCREEN_NODES,
 	SCREEN_CONTROL,
 	SCREEN_LOGFILE,
 	SCREEN_QUERIES,
@@ -52,7 +52,7 @@ struct console_order {
 
 /* Keys that send a command. The list ends with an item without a verb. */
 extern const struct order_key {
-	enum console_screen screen; /* CLIENTS also means RACK */
+	enum console_screen screen; /* NODES also means RACK */
 	int key;
 	const char *verb;
 	const char *node; /* NULL: the one at the cursor */
@@ -64,7 +64,7 @@ bool ui_order_is_data(const struct console_order *order);
 
 struct ui {
 	enum console_screen screen;
-	bool detail; /* CLIENTS: one node, not the list */
+	bool detail; /* NODES: one node, not the list */
 	bool help, quit;
 	char node[MODEL_NAME]; /* node at the cursor, by name, because its row may change */
 	uint64_t query; /* query at the cursor, by number */

@@ -79,7 +79,7 @@ clock_at(int64_t time)
 	struct tm tm;
 
 	if (!localtime_r(&seconds, &tm) ||
-		!strftime(f.text, sizeof(f.text), "%H:%M:%S", &tm))
+		!strftime(f.text, sizeof(f.text), "%H:%M:%S %Z", &tm))
 		PR_PRINT(f.text, "-");
 	return f;
 }
@@ -151,7 +151,9 @@ spark(struct canvas *c, int col, int width, const struct series *s)
 static int
 columns_end(const struct canvas *c)
 {
-	return c->cols - 1 > 77 ? 77 : c->cols - 1;
+	int end = c->left + 77;
+
+	return c->cols - 1 > end ? end : c->cols - 1;
 }
 #define RATE_END 22
 #define INSTANT_END 37
@@ -161,7 +163,7 @@ columns_head(struct canvas *c, const char *title, const char *name)
 {
 	int end = columns_end(c);
 
-	canvas_text(c, 1, STYLE_HEAD, "%s%s", title, name);
+	canvas_text(c, c->left + 1, STYLE_HEAD, "%s%s", title, name);
 	canvas_right(c, end - INSTANT_END, STYLE_HEAD, "INSTANT");
 	canvas_right(c, end - RATE_END, STYLE_HEAD, "PER-SECOND");
 	canvas_right(c, end, STYLE_HEAD, "CUMULATIVE");
@@ -184,7 +186,7 @@ row_draw(struct canvas *c, const struct row *r, const struct series *s, uint64_t
 	enum console_style style = total ? r->style : STYLE_PLAIN;
 	int end = columns_end(c);
 
-	canvas_text(c, 1, style, "%s", r->label);
+	canvas_text(c, c->left + 1, style, "%s", r->label);
 	if (!s || s->count)
 		canvas_right(c, end, style, "%" PRIu64, total);
 	else
@@ -300,23 +302,32 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 	double used = (double)series_now(d, "buffer_used_bytes");
 	double size = (double)series_now(d, "buffer_size_bytes");
 	double part = size > 0 ? used / size : 0;
-	int col;
+	int col, top;
 
 	(void)ui;
 	view_top(c, "dispatcher", &m->dispatcher);
+	top = c->row;
 	columns_head(c, "Frames", "");
 	rows_draw(c, frames, d);
 	for (const struct row *r = nodes; r->label; r++)
 		row_draw(c, r, NULL, nodes_sum(m, r->names));
 	c->row++;
+	if (c->cols >= WIDE) { /* beside it: the first is the longer one */
+		int below = c->row;
+
+		c->row = top;
+		top = below;
+		c->left = 80;
+	}
 	columns_head(c, "Overhead", "");
 	rows_draw(c, overhead, d);
-	c->row++;
+	c->row = c->left ? top : c->row + 1;
+	c->left = 0;
 	col = canvas_text(c, 1, STYLE_HEAD, "Buffer status ");
 	if (size <= 0) { /* an older dispatcher, which does not report it */
 		canvas_text(c, col, STYLE_PLAIN, "%s used", scaled(&in_bytes, used).text);
 	} else {
-		col = bar(c, col, c->cols - 40 > 50 ? 50 : c->cols - 40, part,
+		col = bar(c, col, c->cols - 40, part,
 			part > 0.9   ? STYLE_BAD
 			: part > 0.5 ? STYLE_WARN
 				     : STYLE_GOOD);
@@ -326,7 +337,7 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 	}
 	c->row += 2;
 	canvas_text(c, 1, STYLE_HEAD, "Input, packets/s");
-	spark(c, 18, SERIES_SPARK, d);
+	spark(c, 18, c->cols - 19, d);
 }
 
 /* ---- PACKETS ---- */
@@ -348,7 +359,7 @@ link_line(struct canvas *c, const struct model *m, int at)
 	canvas_right(c, 73, dropped ? STYLE_BAD : STYLE_PLAIN, "%" PRIu64, dropped);
 	canvas_text(c, 74, STYLE_PLAIN, "%s", l->ended ? "ended" : "open");
 	if (c->cols >= WIDE)
-		spark(c, 84, SERIES_SPARK, s);
+		spark(c, 84, c->cols - 85, s);
 }
 
 static void
@@ -409,7 +420,7 @@ link_lines(struct canvas *c, const struct model *m)
 			scaled(&in_bits, 8 * series_rate(&l->series, "captured_bytes"))
 				.text,
 			l->ended ? "ended" : "");
-		spark(c, 42, c->cols - 43 > 60 ? 60 : c->cols - 43, &l->series);
+		spark(c, 42, c->cols - 43, &l->series);
 		c->row++;
 	}
 }
@@ -465,8 +476,8 @@ node_cells(struct canvas *c, const struct model *m, struct ui *ui)
 	first = view_scroll(ui, at / across, lines, rows);
 	/* fill column by column if all cells fit, otherwise row by row */
 	for (int n = 0; n < count; n++) {
-		int line = lines > rows ? n / across - first : n % rows;
-		int column = lines > rows ? n % across : n / rows;
+		int line = lines > rows ? n / across - first : n % lines;
+		int column = lines > rows ? n % across : n / lines;
 
 		c->row = top + line;
 		if (line >= 0 && line < rows)
@@ -504,12 +515,12 @@ view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 		good += !bad;
 	}
 	canvas_line(c, STYLE_HEAD,
-		"%zu node%s, %d healthy (columns: packets/s stored, last minute, disk use)",
+		"%zu node%s, %d healthy (columns: packets/s stored, their curve, disk use)",
 		m->node_count, plural(m->node_count), good);
 	node_cells(c, m, ui);
 }
 
-/* ---- CLIENTS ---- */
+/* ---- NODES ---- */
 
 static void
 node_line(struct canvas *c, const struct model *m, int at)
@@ -538,7 +549,7 @@ node_line(struct canvas *c, const struct model *m, int at)
 	}
 	canvas_text(c, 73, STYLE_PLAIN, "%-18s", n->mac);
 	bar(c, 92, 22, (double)series_now(s, "buffer_fill_percent") / 100, STYLE_GOOD);
-	spark(c, 116, SERIES_SPARK, s);
+	spark(c, 116, c->cols - 117, s);
 }
 
 static void
@@ -550,7 +561,7 @@ list_nodes(struct canvas *c, const struct model *m, struct ui *ui)
 		"free", "full in", "frames", "missing");
 	if (c->cols >= WIDE)
 		canvas_text(c, 73, STYLE_HEAD, "%-18s %-23s %s", "MAC", "buffer",
-			"packets stored per second, last minute");
+			"packets stored per second");
 	else
 		canvas_text(c, 72, STYLE_HEAD, "stored");
 	c->row++;
@@ -633,7 +644,7 @@ detail_rows(struct canvas *c, int col, const struct series *s, const struct row 
 }
 
 static void
-view_clients(struct canvas *c, const struct model *m, struct ui *ui)
+view_nodes(struct canvas *c, const struct model *m, struct ui *ui)
 {
 	int at = ui_chosen(ui, m), top;
 	const struct series *s;
@@ -655,7 +666,7 @@ view_clients(struct canvas *c, const struct model *m, struct ui *ui)
 	bar(c, 20, 32, fill, fill > 0.5 ? STYLE_WARN : STYLE_GOOD);
 	canvas_text(c, 53, STYLE_PLAIN, "%.0f %%", fill * 100);
 	c->row++;
-	spark(c, 20, c->cols > 90 ? SERIES_SPARK : 58, s);
+	spark(c, 20, c->cols - 21, s);
 	canvas_line(c, STYLE_PLAIN, "Stored per second:");
 	top = c->row;
 	detail_rows(c, 1, s, left_rows);
@@ -793,7 +804,7 @@ view_queries(struct canvas *c, const struct model *m, struct ui *ui)
 static const char *const help[] = {
 	"1 to 8, Tab      screens; the mouse presses all that is a key or a row",
 	"Up, Down, PgUp   move in a list, or in a log; Home and End go to its ends",
-	"Enter, Esc       CLIENTS, RACK: a node's details, and back to the list",
+	"Enter, Esc       NODES, RACK: a node's details, and back to the list",
 	"i d r R          identify, disconnect, reconnect or reset the node at >",
 	"s S o w f        CONTROL: start, stop the capture; mode of spreading",
 	"c                QUERIES: cancel the one at >",
@@ -804,7 +815,7 @@ static const char *const help[] = {
 	"INSTANT is what came since the last refresh, PER-SECOND the mean over the",
 	"last ten, CUMULATIVE all since the program began: what packrack status says.",
 	"Goodness is the part of all packets on the links that was sent to a node.",
-	"The line of a sparkline's height is its own highest value in the minute.",
+	"The line of a sparkline's height is its own highest value.",
 	"A reset deletes a node's packets, so its name has to be typed.",
 	"States: active, silent (not heard for 2 s), suspended (cannot write),",
 	"disconnected, quit, gone; unindexed: it stores, but answers no queries.",
@@ -852,7 +863,7 @@ view_data(struct canvas *c, const struct model *m, struct ui *ui)
 }
 
 static const char *const tabs[SCREENS] = {
-	"METRICS", "PACKETS", "CLIENTS", "CONTROL", "LOGFILE", "QUERIES", "RACK", "DATA"};
+	"METRICS", "PACKETS", "NODES", "CONTROL", "LOGFILE", "QUERIES", "RACK", "DATA"};
 
 /* ---- the lines that are always there ---- */
 
@@ -960,8 +971,8 @@ question(struct canvas *c, const struct ui *ui)
 static void
 bottom_lines(struct canvas *c, const struct ui *ui)
 {
-	bool nodes = ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
-	enum console_screen screen = nodes ? SCREEN_CLIENTS : ui->screen;
+	bool nodes = ui->screen == SCREEN_NODES || ui->screen == SCREEN_RACK;
+	enum console_screen screen = nodes ? SCREEN_NODES : ui->screen;
 	char label[2] = "";
 	int col = 1;
 
@@ -995,8 +1006,8 @@ void
 view_draw(struct canvas *c, const struct model *m, struct ui *ui, const struct logtail *log)
 {
 	static void (*const screens[SCREENS])(struct canvas *, const struct model *,
-		struct ui *) = {view_metrics, view_packets, view_clients, view_control,
-		NULL, view_queries, view_rack, view_data};
+		struct ui *) = {view_metrics, view_packets, view_nodes, view_control, NULL,
+		view_queries, view_rack, view_data};
 	int lines = (int)PR_COUNT(help);
 
 	c->row = VIEW_TOP;

@@ -3,7 +3,9 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "merger/cli/cli.h"
 #include "proto/base/clock.h"
@@ -171,7 +173,8 @@ status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 struct status_args {
 	struct cli_connection merger;
 	char *dispatcher;
-	bool json, keyvalue, check;
+	bool json, keyvalue, check, watch;
+	int64_t interval;
 	bool checked; /* the exit status is that of a check */
 	char *loss, *silent, *full, *kept, *last;
 	struct check_limits limits;
@@ -183,6 +186,10 @@ static const struct pr_option options[] = {
 	CLI_MERGER_OPTION(merger.endpoint, "ask this merger"),
 	CLI_DISPATCHER_OPTION(dispatcher, "and this dispatcher"),
 	CLI_FORM_OPTIONS(),
+	PR_OPT_FLAG(watch, "watch", 'w',
+		"show it again and again, until interrupted; with --json a line each time"),
+	PR_OPT_DURATION(interval, "interval", 'n', "SECONDS", 100 * PR_NS_PER_MS,
+		86400 * (uint64_t)PR_NS_PER_S, "with --watch: how often", .def = "1s"),
 	PR_OPT_FLAG(check, "check", 0,
 		"print one line and exit as Nagios' plugins do: 0 OK, 1 warning, 2 "
 		"critical, 3 unknown"),
@@ -219,6 +226,8 @@ show(const struct status_args *a, const Packrack__Status *m, const Packrack__Sta
 		return fflush(stdout) ? -1 : 0;
 	}
 	r = render_begin(stdout, cli_form(a->json, a->keyvalue));
+	if (a->watch)
+		render_on_one_line(r);
 	if (m) {
 		render_object(r, "merger");
 		render_fields(r, &m->base);
@@ -240,24 +249,20 @@ show(const struct status_args *a, const Packrack__Status *m, const Packrack__Sta
 /* ---- asking ---- */
 
 /*
- * Gets the status of the merger or the dispatcher. NULL: no answer; then *silent is set if
+ * Gets the status of the merger or the dispatcher. NULL: no answer; then silent has why, if
  * there should be one.
  */
 static Packrack__Envelope *
 ask(const struct status_args *a, char *endpoint, const struct cli_server *server,
-	bool *silent)
+	struct pr_error *silent)
 {
 	const struct cli_connection c = {.endpoint = endpoint, .key = a->merger.key};
 	Packrack__Envelope *reply = NULL;
-	struct pr_error err;
 
-	if (!cli_is_named(endpoint, server) && !cli_is_local(server))
-		return NULL;
-	if (cli_ask_status(&c, server, &reply, &err) == CLI_OK)
-		return reply;
-	*silent = true;
-	cli_fail(program.name, 0, &err);
-	return NULL;
+	silent->text[0] = 0;
+	if (cli_is_named(endpoint, server) || cli_is_local(server))
+		cli_ask_status(&c, server, &reply, silent);
+	return reply;
 }
 
 /*
@@ -294,8 +299,8 @@ parse_limits(struct status_args *a, struct pr_error *err)
 			    "--loss, --max-unreachable, --full-within, --retention and "
 			    "--state-file need --check"},
 		    {a->check && (a->json || a->keyvalue),
-			    "--check does not go together with --json or --keyvalue"}) <
-			0 ||
+			    "--check does not go together with --json or --keyvalue"},
+		    {a->check && a->watch, "--check and --watch do not go together"}) < 0 ||
 		check_limit_parse(&l->loss, "loss", a->loss, err) < 0 ||
 		check_limit_parse(&l->silent, "max-unreachable", a->silent, err) < 0 ||
 		check_limit_parse(&l->full, "full-within", a->full, err) < 0 ||
@@ -304,21 +309,38 @@ parse_limits(struct status_args *a, struct pr_error *err)
 	return 0;
 }
 
-static int
-run(const struct cli_call *call, struct pr_error *err)
+/* On a terminal a screen each time, below the time; else one after the other. */
+static void
+begin_screen(const struct status_args *a)
 {
-	struct status_args *a = call->values;
-	const Packrack__Status *merger, *dispatcher;
-	Packrack__Envelope *m, *d;
-	int status = CLI_FAILED;
-	bool silent = false;
+	bool text = !a->json && !a->keyvalue;
+	char time[PR_TIME_TEXT];
 
-	if (parse_limits(a, err) < 0)
-		return CLI_USAGE;
-	m = ask(a, a->merger.endpoint, &cli_merger, &silent);
-	d = ask(a, a->dispatcher, &cli_dispatcher, &silent);
+	if (text && isatty(STDOUT_FILENO))
+		fputs("\033[H\033[J", stdout);
+	if (text)
+		printf("%s\n\n", pr_time_local(pr_now_real(), time, sizeof(time)));
+	fflush(stdout);
+}
+
+static int
+ask_and_show(struct status_args *a)
+{
+	const Packrack__Status *merger, *dispatcher;
+	struct pr_error no_merger, no_dispatcher;
+	Packrack__Envelope *m = ask(a, a->merger.endpoint, &cli_merger, &no_merger);
+	Packrack__Envelope *d = ask(a, a->dispatcher, &cli_dispatcher, &no_dispatcher);
+	bool silent = no_merger.text[0] || no_dispatcher.text[0];
+	int status = CLI_FAILED;
+
 	merger = m ? m->status : NULL;
 	dispatcher = d ? d->status : NULL;
+	if (a->watch)
+		begin_screen(a);
+	if (no_merger.text[0])
+		cli_fail(program.name, 0, &no_merger);
+	if (no_dispatcher.text[0])
+		cli_fail(program.name, 0, &no_dispatcher);
 	a->checked = a->check;
 	if (a->check)
 		status = check(a, merger, dispatcher,
@@ -336,6 +358,22 @@ run(const struct cli_call *call, struct pr_error *err)
 									  : CLI_OK;
 	pr_message_free(&m);
 	pr_message_free(&d);
+	return status;
+}
+
+static int
+run(const struct cli_call *call, struct pr_error *err)
+{
+	struct status_args *a = call->values;
+	int status;
+
+	if (parse_limits(a, err) < 0)
+		return CLI_USAGE;
+	while ((status = ask_and_show(a)), a->watch && !ferror(stdout)) {
+		if (!a->json)
+			putchar('\n');
+		poll(NULL, 0, (int)(a->interval / PR_NS_PER_MS));
+	}
 	return status;
 }
 
