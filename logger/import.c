@@ -32,7 +32,7 @@ struct import {
 	uint64_t fingerprint,
 		looked; /* looked: bytes read when the free room was looked at */
 	int64_t ticked, said;
-	bool stopped, failed;
+	bool stopped, failed, rereadable;
 	struct pr_error error;
 };
 
@@ -113,8 +113,9 @@ look_for_earlier(void *arg, const struct pr_ledger_entry *e)
 
 	if (e->type != PR_LEDGER_IMPORT || old->packets <= s->earlier.packets)
 		return;
-	if (s->size ? old->size == s->size && begins_with(im->path, old)
-		    : old->packets == s->packets && old->fingerprint == im->fingerprint)
+	if (im->rereadable
+			? old->size == s->size && begins_with(im->path, old)
+			: old->packets == s->packets && old->fingerprint == im->fingerprint)
 		s->earlier = *old;
 }
 
@@ -138,7 +139,7 @@ note_import(struct import *im)
 			.fingerprint = im->fingerprint}};
 
 	snprintf(e.u.import.name, sizeof(e.u.import.name), "%s", base_name(im->path));
-	if (!s->size && s->packets)
+	if (!im->rereadable && s->packets)
 		prl_ledger_each(im->sfs, look_for_earlier, im, NULL);
 	prl_writer_tell(im->append, &e);
 }
@@ -160,6 +161,7 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	pr_trace_on_idle(im->trace, on_idle, im);
 	info = pr_trace_info(im->trace);
 	stats->size = info->size;
+	im->rereadable = info->size && strcmp(im->path, "-") != 0;
 	stats->linktype = info->linktype;
 	im->append = prl_writer_create(sfs, &append, err);
 	if (!im->append)
@@ -167,7 +169,7 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	if (link < 0)
 		link = prl_direct_link_link_number(sfs, name, im->options->link_from, err);
 	if (link < 0 ||
-		(stats->size && prl_ledger_each(sfs, look_for_earlier, im, err) < 0))
+		(im->rereadable && prl_ledger_each(sfs, look_for_earlier, im, err) < 0))
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;

@@ -35,7 +35,7 @@ field() { # NAME: of the last report
 run_step "two volumes" volumes
 MIDDLE=$(tcpdump -nr "$LAB_DIR/all.pcapng" --time-stamp-precision nano -tt 2> /dev/null | sed -n '4000s/ .*//p')
 moved() {
-	says 0 '"packets": 4000' "$PACKRACK" data move --volume "$A" --to-volume "$B" --until "@$MIDDLE" --json &&
+	says 0 '"packets": 4000' "$PACKRACK" data move --volume "$A" --to-volume "$B" --until "@$MIDDLE" --yes --json &&
 		(($(field deleted_segments) > 10))
 }
 run_step "the older part moves" moved
@@ -49,7 +49,7 @@ gone() {
 }
 run_step "they are off the first disk" gone
 moved_again() {
-	says 0 '"copied": 0' "$PACKRACK" data move --volume "$A" --to-volume "$B" --until "@$MIDDLE" --json && each_once
+	says 0 '"copied": 0' "$PACKRACK" data move --volume "$A" --to-volume "$B" --until "@$MIDDLE" --yes --json && each_once
 }
 run_step "again: what shared a block is there already" moved_again
 
@@ -62,14 +62,14 @@ held() {
 	exec 7> "$LAB_DIR/hold"
 	head -c 24 "$LAB_DIR/in.pcap" >&7
 	writer() { "$PACKRACK" volume show "$A" --keyvalue | grep -qx 'writer_alive=true'; }
-	poll_until 5 writer && says 1 "is being written" "$PACKRACK" data move --volume "$A" --to-volume "$B" && each_once || rc=1
+	poll_until 5 writer && says 1 "is being written" "$PACKRACK" data move --volume "$A" --to-volume "$B" --yes && each_once || rc=1
 	exec 7>&-
 	wait "$pid"
 	return "$rc"
 }
 run_step "copied and not deleted: each once all the same" held
 rest() {
-	says 0 '"copied": 0' "$PACKRACK" data move --volume "$A" --to-volume "$B" --json && each_once &&
+	says 0 '"copied": 0' "$PACKRACK" data move --volume "$A" --to-volume "$B" --yes --json && each_once &&
 		[ -z "$(numbers "$A")" ]
 }
 run_step "given again it deletes, and copies nothing" rest
@@ -77,10 +77,10 @@ killed() {
 	local n rounds=0
 	volumes || return 1
 	for n in 0.02 0.05 0.08 0.12 0.2; do
-		timeout -s KILL "$n" "$PACKRACK" data move --volume "$A" --to-volume "$B" > /dev/null 2>&1 || rounds=$((rounds + 1))
+		timeout -s KILL "$n" "$PACKRACK" data move --volume "$A" --to-volume "$B" --yes > /dev/null 2>&1 || rounds=$((rounds + 1))
 		each_once || { echo "killed after $n s"; return 1; }
 	done
-	((rounds > 0)) && poll_until 5 "$PACKRACK" data move --volume "$A" --to-volume "$B" && each_once &&
+	((rounds > 0)) && poll_until 5 "$PACKRACK" data move --volume "$A" --to-volume "$B" --yes && each_once &&
 		[ -z "$(numbers "$A")" ] && "$PACKRACK" volume check "$A" && "$PACKRACK" volume check "$B"
 }
 run_step "killed at any moment, nothing is lost nor doubled" killed
@@ -88,19 +88,64 @@ run_step "killed at any moment, nothing is lost nor doubled" killed
 midst() { # what lies between two times
 	local since
 	since=$(tcpdump -nr "$LAB_DIR/all.pcapng" --time-stamp-precision nano -tt 2> /dev/null | sed -n '3000s/ .*//p')
-	volumes && says 0 '"packets": 1001' "$PACKRACK" data move --volume "$A" --to-volume "$B" --since "@$since" --until "@$MIDDLE" --json &&
+	volumes && says 0 '"packets": 1001' "$PACKRACK" data move --volume "$A" --to-volume "$B" --since "@$since" --until "@$MIDDLE" --yes --json &&
 		(($(field deleted_segments) > 10)) && each_once && says 3 "(moved to $B" "$PACKRACK" query --volume "$A" --count
 }
 run_step "the midst moves alone" midst
 around_it() {
-	"$PACKRACK" data move --volume "$A" --to-volume "$B" > /dev/null && each_once
+	"$PACKRACK" data move --volume "$A" --to-volume "$B" --yes > /dev/null && each_once
 }
 run_step "and then what lies around it" around_it
+
+# Where no block is free, a move or a deletion overwrites nothing to write down what it does.
+full() {
+	local n
+	"$PACKRACK" volume create "$A" --force --size 16M --block-size 64K &&
+		"$PACKRACK" volume create "$B" --force --size 64M --block-size 64K || return 1
+	for n in 1 2 3 4 5; do
+		"$PACKRACK" import "$LAB_DIR/in.pcap" --volume "$A" --name "n$n" --overwrite > /dev/null 2>&1 || return 1
+	done
+	"$PACKRACK" volume streams "$A" --json | jq -e '[.streams[].recycled_records] | add > 100'
+}
+run_step "a volume that is full" full
+has() { # VOLUME...: packets
+	"$PACKRACK" query "${@/#/--volume=}" --count 2> /dev/null
+}
+all_left() {
+	local before after
+	before=$(has "$A")
+	"$PACKRACK" data move --volume "$A" --to-volume "$B" --since "@$MIDDLE" --yes || return 1
+	after=$(has "$A" "$B")
+	echo "$before packets before, $after after; $(has "$A") of them are still there"
+	((before == after && $(has "$B") > 0 && $(has "$A") < before))
+}
+run_step "its newer packets move, and the older ones are still there" all_left
+deleted_only() {
+	local before after range since
+	since=$(tcpdump -nr "$LAB_DIR/all.pcapng" --time-stamp-precision nano -tt 2> /dev/null | sed -n '2000s/ .*//p')
+	before=$(has "$A")
+	range=$("$PACKRACK" query --volume "$A" --since "@$since" --count 2> /dev/null)
+	"$PACKRACK" data delete --volume "$A" --since "@$since" --yes; after=$(has "$A"); echo "$before, $range, $after"
+	((after < before && after >= before - range))
+}
+run_step "deleting some deletes no others" deleted_only
+refuse_full() { # a destination that is full
+	local before
+	before=$(has "$A")
+	"$PACKRACK" volume create "$B" --force --size 2M --block-size 64K &&
+		says 1 "nothing in it may be overwritten" "$PACKRACK" data move --volume "$A" --to-volume "$B" --yes &&
+		[ "$(has "$A")" = "$before" ]
+}
+run_step "a destination that is full: nothing moves" refuse_full
+run_step "nor without --yes" says 2 "give --yes" "$PACKRACK" data move --volume "$A" --to-volume "$B"
+
+volumes
+"$PACKRACK" data move --volume "$A" --to-volume "$B" --yes > /dev/null
 
 # ---- into a file ----
 
 filed() {
-	says 0 "$N packets are there" "$PACKRACK" data move --volume "$B" --to-file "$LAB_DIR/f.pcapng" &&
+	says 0 "$N packets are there" "$PACKRACK" data move --volume "$B" --to-file "$LAB_DIR/f.pcapng" --yes &&
 		"$PACKRACK" compare "$LAB_DIR/all.pcapng" "$LAB_DIR/f.pcapng" &&
 		says 3 "moved to $LAB_DIR/f.pcapng by" "$PACKRACK" query --volume "$B" --count && [ "$(head -n 1 "$LAB_DIR/out")" = 0 ]
 }
@@ -127,7 +172,7 @@ rack_once() { # an answer that was overtaken by the deletion says so, and the ne
 }
 rack_moved() {
 	local pid rounds=0
-	"$PACKRACK" data move --node log1 --to log2 > "$LAB_DIR/moved" 2>&1 &
+	"$PACKRACK" data move --node log1 --to log2 --yes > "$LAB_DIR/moved" 2>&1 &
 	pid=$!
 	while kill -0 "$pid" 2> /dev/null; do
 		rack_once || { kill "$pid"; wait "$pid"; return 1; }

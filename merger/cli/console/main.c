@@ -345,7 +345,7 @@ action_start(struct console *con, const struct console_order *o, struct pr_error
 		argv[n++] = "--key-dir";
 		argv[n++] = con->key;
 	}
-	if (!strcmp(o->verb, "delete"))
+	if (strcmp(o->verb, "export") != 0)
 		argv[n++] = "--yes";
 	if (o->text[0]) {
 		argv[n++] = !strcmp(o->verb, "export") ? "--write"

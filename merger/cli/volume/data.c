@@ -242,17 +242,21 @@ static const struct pr_cmdline delete_program = {.name = "packrack data delete",
 		"remain. After an interruption, repeat the command to "
 		"finish.\n" CLI_STATUSES};
 
-/* Asks for each node or volume, unless --yes was given. */
-static int
-confirm(const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
+int
+data_confirm(
+	const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
+	bool move = a->to || a->to_volume || a->to_file;
 	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
 
 	if (a->yes)
 		return 0;
 	if (!isatty(STDIN_FILENO))
-		return pr_error_set(
-			err, "this permanently deletes packets: give --yes to confirm");
+		return pr_error_set(err,
+			move ? "a move deletes the packets here once they are copied: "
+			       "give --yes to confirm, or copy them with packrack data "
+			       "export"
+			     : "this permanently deletes packets: give --yes to confirm");
 	for (size_t i = 0; i < inv->count; i++) {
 		const Packrack__NodeStatus *n = inv->nodes[i];
 
@@ -279,8 +283,9 @@ confirm(const struct data_args *a, const struct data_inventory *inv, struct pr_e
 				fprintf(stderr, "Packets from %s to %s will be deleted.\n",
 					from, to);
 		}
-		if (!cli_confirmed(n->name, "This cannot be undone."))
-			return pr_error_set(err, "not deleted");
+		if (!cli_confirmed(n->name,
+			    move ? "They are copied first." : "This cannot be undone."))
+			return pr_error_set(err, move ? "not moved" : "not deleted");
 	}
 	return 0;
 }
@@ -407,7 +412,7 @@ delete_from(
 				inv->nodes[i]->name);
 			return CLI_USAGE;
 		}
-	if (confirm(a, inv, err) < 0)
+	if (data_confirm(a, inv, err) < 0)
 		return CLI_USAGE;
 	r = cli_render(a->json, a->keyvalue, "deleted");
 	rc = delete_all(a, inv, r, err);

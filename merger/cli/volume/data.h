@@ -53,6 +53,10 @@ int data_inventory_get(
 	struct data_inventory *inv, const struct data_args *a, struct pr_error *err);
 void data_inventory_free(struct data_inventory *inv);
 
+/* Asks for each node or volume whether its packets of the time range may be deleted, unless --yes was given. */
+int data_confirm(
+	const struct data_args *a, const struct data_inventory *inv, struct pr_error *err);
+
 /* A deletion on one node or volume, done step by step. */
 struct data_deletion {
 	const struct data_args *args;

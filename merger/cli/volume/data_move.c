@@ -29,13 +29,14 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(to_volume, "to-volume", 0, "VOLUME",
 		"into this volume of this machine, which no program is writing"),
 	PR_OPT_STRING(to_file, "to-file", 0, "FILE", "into this new trace file (pcapng)"),
+	PR_OPT_FLAG(yes, "yes", 'y', "delete what was copied without asking"),
 };
 
 static const struct pr_cmdline program = {.name = "packrack data move",
 	.summary = "Moves packets of a node (all, or a time range) to another place, "
 		   "verifying the copy before it deletes them.",
 	.usage = "--node NAME|--volume VOLUME --to NODE|--to-volume VOLUME|--to-file FILE "
-		 "[--since TIME] [--until TIME]",
+		 "[--since TIME] [--until TIME] [--yes]",
 	PR_OPTIONS(options),
 	.footer = "An interrupted move loses nothing: repeat the command to finish it. A "
 		  "segment that\n"
@@ -58,6 +59,9 @@ struct move {
 	uint64_t packets, stored, segments;
 	char hash[PRM_TRACE_HASH_TEXT]; /* of the last part */
 	uint64_t left; /* packets of the time range left at the source */
+	/* what recording has overwritten at the source before it could be copied */
+	uint64_t overwritten; /* packets of a part that was being copied */
+	int64_t before, overwritten_until; /* of other parts; before: at the begin */
 };
 
 /* ---- the destination, if it is no file ---- */
@@ -344,10 +348,27 @@ times_of(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest)
 	return *oldest <= *newest;
 }
 
-/* Where a part that begins at since may end: at until, or earlier with fewer packets. */
+/* A later part of the move begins at since. Was some of it overwritten meanwhile? */
+static void
+note_overwritten(struct move *m, int64_t since)
+{
+	const Packrack__NodeStatus *n = m->stock.nodes[0];
+	int64_t until = PR_TIME_MIN;
+
+	for (size_t i = 0; i < n->n_streams; i++)
+		if (n->streams[i]->packet_stream && n->streams[i]->evicted_segments &&
+			n->streams[i]->evicted_until > until)
+			until = n->streams[i]->evicted_until;
+	if (since == m->args->since)
+		m->before = until;
+	else if (until >= since && until > m->before)
+		m->overwritten_until = until;
+}
+
+/* Where a part that begins at since may end: at until, or earlier with fewer packets. *packets: in it. */
 static int
 part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
-	struct pr_error *err)
+	uint64_t *packets, struct pr_error *err)
 {
 	int64_t low, high;
 	uint64_t count;
@@ -355,8 +376,10 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 	*end = until;
 	if (data_ask_count(of_source(m, since, until), &count, err) < 0)
 		return -1;
+	*packets = count;
 	if (count <= PART || !times_of(m->stock.nodes[0], &low, &high))
 		return 0;
+	*packets = 0;
 	low = since > low ? since : low;
 	high = until < high ? until : high;
 	while (high - low > 1 && (count > PART || count < PART / 4)) {
@@ -365,13 +388,15 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 		if (data_ask_count(of_source(m, since, middle), &count, err) < 0)
 			return -1;
 		*(count > PART ? &high : &low) = middle;
+		*packets = count > PART ? *packets : count;
 	}
 	*end = low;
 	return 0;
 }
 
 static int
-move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
+move_part(
+	struct move *m, int64_t since, int64_t end, uint64_t packets, struct pr_error *err)
 {
 	const struct data_args *a = m->args;
 	const char *place = a->to ? a->to : a->to_volume;
@@ -387,6 +412,8 @@ move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 		ask_each(&from, copy, &part, err) == 0 && flush(m, err) == 0 &&
 		ask_each(&to, verify, &part, err) == 0) {
 		m->packets += part.all.count;
+		if (packets > part.all.count)
+			m->overwritten += packets - part.all.count;
 		prm_trace_hash_text(part.here, want);
 		prm_trace_hash_text(part.there, m->hash);
 		rc = part.found == part.all.count && !strcmp(want, m->hash)
@@ -410,6 +437,7 @@ move_parts(struct move *m, struct pr_error *err)
 {
 	const struct data_args *a = m->args;
 	int64_t since = a->since, end;
+	uint64_t packets;
 
 	/* the links are borrowed until the destination was told of them */
 	m->links = m->stock.links;
@@ -434,8 +462,11 @@ move_parts(struct move *m, struct pr_error *err)
 	if (flush(m, err) < 0)
 		return -1;
 	do {
-		if (set_fences(m, err) < 0 || part_end(m, since, a->until, &end, err) < 0 ||
-			move_part(m, since, end, err) < 0)
+		if (set_fences(m, err) < 0)
+			return -1;
+		note_overwritten(m, since);
+		if (part_end(m, since, a->until, &end, &packets, err) < 0 ||
+			move_part(m, since, end, packets, err) < 0)
 			return -1;
 		since = end < PR_TIME_MAX ? end + 1 : end;
 	} while (end < a->until);
@@ -557,12 +588,16 @@ static void
 report(const struct move *m)
 {
 	struct render *r = cli_render(m->args->json, m->args->keyvalue, NULL);
+	char time[PR_TIME_TEXT];
 
 	if (r) {
 		RENDER_UINTS(r, {"packets", m->packets}, {"copied", m->stored},
 			{"deleted_segments", m->segments});
 		render_string(r, "hash", m->hash);
-		render_uint(r, "packets_left", m->left);
+		RENDER_UINTS(r, {"packets_left", m->left},
+			{"packets_overwritten", m->overwritten});
+		if (m->overwritten_until)
+			render_time(r, "overwritten_until", m->overwritten_until);
 		render_end(&r);
 		return;
 	}
@@ -574,6 +609,16 @@ report(const struct move *m)
 		       "share a segment with packets outside the range, or "
 		       "were stored during the move\n",
 			m->left);
+	if (m->overwritten)
+		printf("  %" PRIu64
+		       " packets were overwritten by recording before they could be "
+		       "copied\n",
+			m->overwritten);
+	if (m->overwritten_until)
+		printf("  packets up to %s were overwritten by recording before they could "
+		       "be "
+		       "copied\n",
+			pr_time_format(m->overwritten_until, time, sizeof(time)));
 }
 
 static int
@@ -587,6 +632,8 @@ run(const struct cli_call *call, struct pr_error *err)
 		return CLI_USAGE;
 	m.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0];
 	rc = set_fences(&m, err);
+	if (rc == 0 && data_confirm(a, &m.stock, err) < 0)
+		rc = CLI_USAGE;
 	if (rc == 0)
 		rc = a->to_file ? move_to_file(&m, err) : move_parts(&m, err);
 	/* without --until nothing is counted: new packets are not part of the move */
@@ -594,6 +641,8 @@ run(const struct cli_call *call, struct pr_error *err)
 		rc = data_ask_count(of_source(&m, a->since, a->until), &m.left, err);
 	if (rc == 0)
 		report(&m);
+	if (rc == 0 && (m.overwritten || m.overwritten_until))
+		rc = CLI_PARTIAL;
 	volume_writer_close(&m.writer);
 	free(m.batch);
 	data_inventory_free(&m.stock);

@@ -300,7 +300,7 @@ static int
 set_all(const struct volume_call *c, const struct pr_string_list *list, bool size,
 	struct pr_error *err)
 {
-	struct sfs_open_options how = {.writer = !size};
+	struct sfs_open_options how = {.writer = !size, .keep = true};
 	struct sfs_volume_info info;
 	struct setting s;
 	struct sfs *sfs;
@@ -681,7 +681,7 @@ int
 volume_writer_open(struct volume_writer *out, const char *volume, bool lazy_directory,
 	struct pr_error *err)
 {
-	struct sfs_open_options writing = {.writer = true};
+	struct sfs_open_options writing = {.writer = true, .keep = true};
 	struct prl_writer_options o = {.lazy_directory = lazy_directory};
 	struct volume_paths paths;
 

@@ -7,7 +7,10 @@
 #include "logger/streamfs/streamfs.h"
 #include "merger/cli/cli.h"
 
-/* A volume of this machine (PATH[,PATH]), opened to store packets. Close it in any case. */
+/*
+ * A volume of this machine (PATH[,PATH]), opened to store packets, or to delete some; overwrites nothing.
+ * Close it in any case.
+ */
 struct volume_writer {
 	struct sfs *sfs;
 	struct prl_volume_writer *append;
