@@ -69,6 +69,13 @@ check(const struct pri_insn *insns, size_t count, size_t times, struct pr_error 
 	return 0;
 }
 
+/*
+ * Only backward jumps can make a program run long, so only these use up a budget, by their
+ * distance. `ip6 protochain` walks headers of at least 8 bytes with some 40 instructions
+ * each.
+ */
+#define BACKWARDS(caplen) (1024 + (caplen)*16)
+
 struct pri_bpf *
 pri_bpf_create(
 	uint16_t linktype, const struct pri_insn *insns, size_t count, struct pr_error *err)
@@ -86,7 +93,13 @@ pri_bpf_create(
 		pr_error_set(err, "no memory for a filter");
 		return NULL;
 	}
-	*p = (struct pri_bpf){.linktype = linktype, .count = count, .times = times};
+	*p = (struct pri_bpf){.linktype = linktype,
+		.count = count,
+		.times = times,
+		.steps = (uint32_t)count};
+	for (size_t i = 0; i < count; i++)
+		if (insns[i].code == JA && (int32_t)insns[i].k < 0)
+			p->steps = 2 * (uint32_t)count + BACKWARDS(1514);
 	if (count)
 		memcpy(p->insns, insns, count * sizeof(*insns));
 	return p;
@@ -211,12 +224,7 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 		.caplen = packet->caplen,
 		.packet = packet,
 		.program = program};
-	/*
-	 * Only backward jumps can make a program run long, so only these use up the budget,
-	 * by their distance. `ip6 protochain` walks headers of at least 8 bytes with some
-	 * 40 instructions each.
-	 */
-	int64_t budget = (int64_t)program->count + 1024 + (int64_t)packet->caplen * 16;
+	int64_t budget = (int64_t)program->count + BACKWARDS((int64_t)packet->caplen);
 	const struct pri_insn *in = program->insns + 2 * program->times,
 			      *end = program->insns + program->count;
 	uint32_t v;
@@ -339,6 +347,17 @@ pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype)
 
 	return programs->count == 0 ||
 	       (p && (p->count == 0 || (p->insns[0].code == RET_K && p->insns[0].k != 0)));
+}
+
+uint32_t
+pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps)
+{
+	uint32_t most = 1;
+
+	for (size_t i = 0; i < programs->count; i++)
+		if (programs->items[i]->steps > most)
+			most = programs->items[i]->steps;
+	return steps > most ? steps / most : 1;
 }
 
 bool

@@ -68,6 +68,7 @@ pri_bpf_time_at(uint64_t offset)
 struct pri_bpf {
 	uint16_t linktype; /* as in pcap files */
 	size_t count, times; /* instructions; terms of time at their head */
+	uint32_t steps; /* about what a packet takes at most */
 	struct pri_insn insns[];
 };
 
@@ -98,6 +99,8 @@ const struct pri_bpf *pri_bpf_set_find(
 void pri_bpf_set_free(struct pri_bpf_set *programs);
 /* True if all packets of this link type match. */
 bool pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype);
+/* Packets that can be filtered in this many steps, at least 1: a step takes 1 to 2 ns. */
+uint32_t pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps);
 bool pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet);
 
 #endif

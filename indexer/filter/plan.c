@@ -219,12 +219,12 @@ make(struct planner *p)
 	if (p->count) {
 		find_live(p);
 		reach(p, 0, pri_state_start(p->layout, PRI_VALUE_CONSTANT));
-		for (size_t at = 0; at < p->count && !p->failed; at++)
+		for (size_t at = 0; at < p->count && !p->failed && !p->terms.failed; at++)
 			if ((p->insns[at].code & CLASS_MASK) != CLASS_RET)
 				for (uint32_t i = p->first[at]; i != NOWHERE;
 					i = p->nodes[i].next)
 					go_on(p, at, i);
-		if (p->failed)
+		if (p->failed || p->terms.failed)
 			return NULL;
 		backwards(p);
 		term = p->nodes[0].term;
@@ -232,13 +232,15 @@ make(struct planner *p)
 	return pri_plan_lower(&p->terms, term);
 }
 
-struct pri_plan *
-pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
+static struct pri_plan *
+plan_of(const struct pri_bpf *program, const atomic_bool *stop, struct pr_error *err)
 {
 	struct planner p = {.insns = program->insns,
 		.count = program->count,
 		.layout = pri_linktype_layout_find(program->linktype),
-		.terms = {.times = program->insns, .time_count = program->times}};
+		.terms = {.times = program->insns,
+			.time_count = program->times,
+			.stop = stop}};
 	struct pri_plan *plan = make(&p);
 
 	pri_terms_free(&p.terms);
@@ -250,6 +252,12 @@ pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
 	else
 		pr_error_set(err, "no memory to plan a filter");
 	return plan;
+}
+
+struct pri_plan *
+pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
+{
+	return plan_of(program, NULL, err);
 }
 
 void
@@ -350,15 +358,15 @@ pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS])
 /* ---- the plans of all link types ---- */
 
 int
-pri_plans_create(
-	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err)
+pri_plans_create(const struct pri_bpf_set *programs, const atomic_bool *stop,
+	struct pri_plans *out, struct pr_error *err)
 {
 	*out = (struct pri_plans){
 		.items = calloc(programs->count + 1, sizeof(*out->items))};
 	if (!out->items)
 		return pr_error_set(err, "no memory to plan a filter");
 	for (; out->count < programs->count; out->count++) {
-		out->items[out->count] = pri_plan_create(programs->items[out->count], err);
+		out->items[out->count] = plan_of(programs->items[out->count], stop, err);
 		if (!out->items[out->count]) {
 			pri_plans_free(out);
 			return -1;

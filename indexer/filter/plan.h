@@ -2,6 +2,7 @@
 #ifndef PRI_INDEXER_PLAN_H
 #define PRI_INDEXER_PLAN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -93,8 +94,12 @@ struct pri_plans {
 	struct pri_plan **items; /* as in programs */
 	size_t count;
 };
-int pri_plans_create(
-	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err);
+/*
+ * A plan of 200,000 instructions takes up to a second. Any thread; another one may set *stop
+ * (or NULL) to make it end soon, without plans.
+ */
+int pri_plans_create(const struct pri_bpf_set *programs, const atomic_bool *stop,
+	struct pri_plans *out, struct pr_error *err);
 void pri_plans_free(struct pri_plans *plans);
 /*
  * NULL: the filter has no program for the link type. If the filter has programs at all, no

@@ -64,7 +64,8 @@ struct pri_terms {
 	uint32_t limit; /* most nodes; a formula beyond it is TRUE */
 	const struct pri_insn *times; /* the program's */
 	size_t time_count;
-	bool failed; /* no memory: what was returned since is of no use */
+	const atomic_bool *stop; /* or NULL: the plan is no longer wanted */
+	bool failed; /* no memory, or stopped: what was returned since is of no use */
 };
 
 int pri_terms_init(struct pri_terms *terms, uint32_t limit);

@@ -90,7 +90,7 @@ number_of(struct pri_terms *t, struct pri_plan_node n)
 {
 	uint32_t *slot;
 
-	if (t->failed || grow(t) < 0) {
+	if (t->failed || (t->stop && atomic_load(t->stop)) || grow(t) < 0) {
 		t->failed = true;
 		return PRI_TERM_TRUE;
 	}

@@ -320,7 +320,8 @@ fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_que
 #define BATCH_ROOM (PR_SEGMENT_TARGET + PR_SEGMENT_HEADER)
 #define GROWTH 8
 #define HELD_MAX (256 * 1024) /* bytes of coverage after which a batch goes out */
-#define PACKETS_A_LOOK 64 /* packets between two looks at the clock */
+#define PACKETS_A_LOOK 64
+#define STEPS_A_LOOK 1000000 /* of filters */
 
 struct pri_answer {
 	struct pri_volume *volume;
@@ -330,6 +331,7 @@ struct pri_answer {
 	struct pri_read_buffer buffer; /* builder's */
 	struct pri_read_buffer *used; /* has the batch's packets: buffer, or the query's */
 	size_t target; /* bytes from which a batch goes out */
+	uint32_t packets_a_look; /* between two looks at the clock */
 	struct pr_packet waiting; /* did not fit; data is valid until the next query step */
 	bool has_waiting, searched;
 	int64_t flushed; /* monotonic */
@@ -398,6 +400,10 @@ pri_answer_create(
 		pri_answer_destroy(&a);
 		return NULL;
 	}
+	a->packets_a_look =
+		pri_bpf_set_packets(&pri_query_spec(a->query)->programs, STEPS_A_LOOK);
+	if (a->packets_a_look > PACKETS_A_LOOK)
+		a->packets_a_look = PACKETS_A_LOOK;
 	begin_segment(a);
 	return a;
 }
@@ -575,7 +581,7 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 		state = add_waiting(a, err);
 		if (state != PRI_ANSWER_MORE)
 			return state;
-		if (rc == PR_SOURCE_PACKET && i % PACKETS_A_LOOK)
+		if (rc == PR_SOURCE_PACKET && i % a->packets_a_look)
 			continue;
 		now = pr_now_mono();
 		if (now - a->flushed >= FLUSH_NS ||

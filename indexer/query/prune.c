@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/prune.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "indexer/index/level2.h"
-#include "proto/base/cursor.h"
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/cursor.h"
+#include "proto/base/thread.h"
 
-/* Sections: sets of columns, reading records, level 2, level 1, asking a plan, the verdict. */
+/* Sections: sets of columns, reading records, level 2, level 1, asking a plan, plans, the verdict. */
+
+#define PLAN_AT_ONCE 1000 /* instructions: about a millisecond */
+/* Nodes of the longest plan that is asked, a few milliseconds a record: else all is read. */
+#define PLAN_ASKED_MAX 65536
+#define PLAN_LONG 2048 /* nodes: asking such a plan takes as long as a read */
 
 #define SECTOR 4096u
 /* Bytes. A record up to this length is read as a whole: two parts would cost as much. */
@@ -137,6 +147,9 @@ struct stream {
 
 struct pri_prune {
 	struct pri_volume *volume;
+	struct pri_bpf_set *programs;
+	struct planning *planning; /* NULL: the plans are there */
+	uint64_t long_asked; /* times that a long plan was asked */
 	struct pri_plans plans;
 	uint8_t *scratch; /* for the longest plan */
 	struct stream **streams;
@@ -587,6 +600,7 @@ ask_rank(const struct question *q, struct columns interest)
 {
 	struct inquiry *i = q->inquiry;
 
+	q->stream->prune->long_asked += i->plan->count > PLAN_LONG;
 	memset(i->nodes, 0, i->plan->count * sizeof *i->nodes);
 	return ask_node(q, (uint32_t)i->plan->count - 1, interest);
 }
@@ -680,31 +694,109 @@ level1_may(struct stream *s, const struct pri_plan *plan,
 	return has_column(&i->may, segment->index);
 }
 
-/* ---- the verdict ---- */
+/*
+ * ---- plans ----
+ *
+ * The plans of long filters are made by a thread, one at a time in the process. It and the
+ * query share this; whoever is done with it last frees it.
+ */
+struct planning {
+	struct pri_bpf_set programs; /* the query's, or its own if the query is gone */
+	struct pri_plans plans;
+	int rc;
+	struct pr_error err;
+	atomic_bool stop, done;
+	atomic_uint users;
+};
 
-struct pri_prune *
-pri_prune_create(struct pri_volume *volume, const struct pri_bpf_set *programs,
-	Packrack__End *stats, struct pr_error *err)
+static void
+planning_leave(struct planning *p)
 {
-	struct pri_prune *p = calloc(1, sizeof *p);
+	if (atomic_fetch_sub(&p->users, 1) > 1)
+		return;
+	pri_plans_free(&p->plans);
+	pri_bpf_set_free(&p->programs);
+	free(p);
+}
+
+static void *
+make_plans(void *arg)
+{
+	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+	struct planning *p = arg;
+
+	pthread_mutex_lock(&one_at_a_time);
+	p->rc = p->stop ? -1 : pri_plans_create(&p->programs, &p->stop, &p->plans, &p->err);
+	pthread_mutex_unlock(&one_at_a_time);
+	p->done = true;
+	planning_leave(p);
+	return NULL;
+}
+
+static int
+start_planning(struct pri_prune *p, struct pr_error *err)
+{
+	struct planning *planning = calloc(1, sizeof *planning);
+	size_t instructions = 0;
+	pthread_t thread;
+
+	if (!planning)
+		return pr_error_set(err, "no memory for a query");
+	for (size_t i = 0; i < p->programs->count; i++)
+		instructions += p->programs->items[i]->count;
+	p->planning = planning;
+	planning->programs = *p->programs;
+	planning->users = 2;
+	if (instructions > PLAN_AT_ONCE &&
+		pr_thread_start(&thread, make_plans, planning, "the planner", NULL) == 0)
+		pthread_detach(thread);
+	else
+		make_plans(planning);
+	return 0;
+}
+
+int
+pri_prune_ready(struct pri_prune *p, struct pr_error *err)
+{
+	const struct timespec wait = {.tv_nsec = PR_NS_PER_MS};
+	struct planning *planning = p->planning;
 	size_t longest = 1;
 
-	if (!p)
-		return pr_error_null(err, "no memory for a query");
-	p->volume = volume;
-	p->stats = stats;
-	if (pri_plans_create(programs, &p->plans, err) < 0) {
-		pri_prune_destroy(&p);
-		return NULL;
+	if (!planning)
+		return 1;
+	if (!planning->done) {
+		nanosleep(&wait, NULL);
+		return 0;
 	}
+	if (planning->rc < 0)
+		return pr_error_set(err, "%s", planning->err.text);
+	p->planning = NULL;
+	p->plans = planning->plans;
+	planning->plans = (struct pri_plans){0};
+	planning->programs = (struct pri_bpf_set){0};
+	planning_leave(planning);
 	for (size_t i = 0; i < p->plans.count; i++)
 		if (p->plans.items[i]->count > longest)
 			longest = p->plans.items[i]->count;
 	p->scratch = malloc(longest);
-	if (!p->scratch) {
-		pr_error_set(err, "no memory for a query");
+	return p->scratch ? 1 : pr_error_set(err, "no memory for a query");
+}
+
+/* ---- the verdict ---- */
+
+struct pri_prune *
+pri_prune_create(struct pri_volume *volume, struct pri_bpf_set *programs,
+	Packrack__End *stats, struct pr_error *err)
+{
+	struct pri_prune *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return pr_error_null(err, "no memory for a query");
+	p->volume = volume;
+	p->programs = programs;
+	p->stats = stats;
+	if (start_planning(p, err) < 0 || pri_prune_ready(p, err) < 0)
 		pri_prune_destroy(&p);
-	}
 	return p;
 }
 
@@ -715,6 +807,11 @@ pri_prune_destroy(struct pri_prune **prune)
 
 	if (!p)
 		return;
+	if (p->planning) {
+		p->planning->stop = true;
+		*p->programs = (struct pri_bpf_set){0};
+		planning_leave(p->planning);
+	}
 	for (size_t i = 0; i < p->count; i++) {
 		struct stream *s = p->streams[i];
 
@@ -807,7 +904,7 @@ ask_levels(struct pri_prune *p, const struct pri_plan *plan, uint16_t link,
 		pri_held_walk_begin(held, &all, entry->seq_span);
 		return PRI_PRUNE_LINKTYPE;
 	}
-	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE))
+	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE) || plan->count > PLAN_ASKED_MAX)
 		return PRI_PRUNE_READ;
 	s = find_or_add_stream(p, link, &known);
 	if (!s)
@@ -830,13 +927,13 @@ enum pri_prune_verdict
 pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
 	struct pri_held_walk *held, bool *did_io)
 {
-	uint64_t reads = p->stats->index_reads;
+	uint64_t reads = p->stats->index_reads, asked = p->long_asked;
 	enum pri_prune_verdict verdict = PRI_PRUNE_READ;
 
 	if (p->plans.count)
 		verdict = ask_levels(
 			p, pri_plans_find(&p->plans, entry->linktype), link, entry, held);
-	*did_io = p->stats->index_reads != reads;
+	*did_io = p->stats->index_reads != reads || p->long_asked != asked;
 	return verdict;
 }
 

@@ -27,13 +27,19 @@ enum pri_prune_verdict {
  * Creates a prune that uses the plans of the programs. stats: index_reads, index_bytes and
  * index_damaged are counted there.
  */
-struct pri_prune *pri_prune_create(struct pri_volume *volume,
-	const struct pri_bpf_set *programs, Packrack__End *stats, struct pr_error *err);
+struct pri_prune *pri_prune_create(struct pri_volume *volume, struct pri_bpf_set *programs,
+	Packrack__End *stats, struct pr_error *err);
+/*
+ * 1: it may be asked. 0: another thread is still making the plans, as those of long filters
+ * take long; waits for a millisecond before it says so. -1: no memory.
+ */
+int pri_prune_ready(struct pri_prune *prune, struct pr_error *err);
+/* Empties *programs if the other thread uses them still. */
 void pri_prune_destroy(struct pri_prune **prune);
 
 /*
  * Decides whether the segment must be read. Sets *did_io if parts of the index were read
- * from disk. If the segment need not be read, *held has its seqs relative to its first seq,
+ * from disk, or if it took long otherwise. If the segment need not be read, *held has its seqs relative to its first seq,
  * valid until the next call. link: number N of the stream "packets.N" with the entry.
  */
 enum pri_prune_verdict pri_prune_ask(struct pri_prune *prune, uint16_t link,

@@ -14,6 +14,10 @@
  * segments, what others ask, what is gone.
  */
 
+/* What is done before the caller may look at the clock: steps of filters, segments passed. */
+#define STEPS_A_LOOK 1000000
+#define SKIPS_A_LOOK 64
+
 /* An epoch series within a query. */
 struct series {
 	struct pri_epoch_series *stored;
@@ -36,6 +40,8 @@ struct pri_query {
 	struct pri_read_buffer whole; /* of the segment given last */
 	struct pri_range_list coverage;
 	struct pri_prune *direct_prune; /* with relations: where nothing can be related */
+	uint32_t
+		packets_a_look; /* that are filtered before the caller may look at the clock */
 	Packrack__End stats, report; /* report: with what the volume knows */
 };
 
@@ -154,6 +160,8 @@ pri_query_create(
 	spec->programs = spec->direct = (struct pri_bpf_set){0};
 	spec->relations = NULL;
 	q->spec.link = q->link = link;
+	q->packets_a_look = pri_bpf_set_packets(
+		&q->spec.programs, STEPS_A_LOOK / (q->spec.relations ? 2 : 1));
 	if (plan(q, err) < 0 || add_all_series(q, err) < 0)
 		pri_query_destroy(&q);
 	return q;
@@ -609,21 +617,22 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 	return PR_SOURCE_PACKET;
 }
 
-#define SKIPS_A_LOOK                                                                       \
-	64 /* segments that are skipped before the caller may look at the clock */
-
 int
 pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 {
-	unsigned opened = 0, skipped = 0;
+	unsigned opened = 0, skipped = 0, filtered = 0;
 	struct pri_run_reader *r;
 	bool did_io;
-	int rc;
+	int rc = pri_prune_ready(q->context.prune, err);
 
+	if (rc > 0 && q->direct_prune)
+		rc = pri_prune_ready(q->direct_prune, err);
+	if (rc <= 0)
+		return rc < 0 ? PR_SOURCE_ERROR : PR_SOURCE_WAIT;
 	while (!q->stats.limit_reached && (r = first_reader(q))) {
 		if (r->state == PRI_RUN_OPEN) {
 			rc = take_packet(q, r, out, err);
-			if (rc != PR_SOURCE_WAIT)
+			if (rc != PR_SOURCE_WAIT || ++filtered == q->packets_a_look)
 				return rc;
 			continue;
 		}
@@ -632,7 +641,11 @@ pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 			return PR_SOURCE_ERROR;
 		if (rc > 0 ? did_io || ++skipped == SKIPS_A_LOOK : opened++ > 0)
 			return PR_SOURCE_WAIT;
-		if (rc == 0 && open_segment(q, r, err) < 0)
+		if (rc > 0)
+			continue;
+		if (!pri_run_reader_ready(r))
+			return PR_SOURCE_WAIT;
+		if (open_segment(q, r, err) < 0)
 			return PR_SOURCE_ERROR;
 	}
 	return PR_SOURCE_END;

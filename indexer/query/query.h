@@ -56,8 +56,8 @@ struct pri_query *pri_query_create(
 void pri_query_destroy(struct pri_query **query);
 
 /*
- * PR_SOURCE_PACKET, END, ERROR (no memory), or WAIT: a segment was searched without a match; call again, the caller
- * may do other things first. out->data is valid until the next call.
+ * PR_SOURCE_PACKET, END, ERROR (no memory), or WAIT: nothing yet; call again, the caller may do other things first:
+ * a call works for a few milliseconds at most. out->data is valid until the next call.
  */
 int pri_query_next(struct pri_query *query, struct pr_packet *out, struct pr_error *err);
 

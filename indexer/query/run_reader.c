@@ -283,6 +283,14 @@ next_match(struct pri_run_reader *r)
 }
 
 bool
+pri_run_reader_ready(struct pri_run_reader *r)
+{
+	const struct decision *d = current_decision(r);
+
+	return !d || !d->scan || pri_scan_ready(d->scan);
+}
+
+bool
 pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max)
 {
 	struct pri_run_context *c = r->context;

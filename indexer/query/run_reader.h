@@ -81,6 +81,8 @@ void pri_run_reader_free(struct pri_run_reader *r);
  */
 enum pri_prune_verdict pri_run_reader_ask(
 	struct pri_run_reader *r, struct pri_held_walk *held, bool *did_io);
+/* False: another thread still works on the waiting segment; try again. */
+bool pri_run_reader_ready(struct pri_run_reader *r);
 /*
  * Reads the waiting segment, and lets other threads start with the next ones. Counts a
  * segment that cannot be read. If at most skip_max of its packets match and this is known

@@ -2,12 +2,15 @@
 #include "indexer/query/scans.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 
 enum state { IDLE, QUEUED, RUNNING, DONE };
@@ -23,7 +26,11 @@ struct pri_scan {
 	const uint8_t *body;
 	struct pri_matches matches;
 	bool good;
+	atomic_bool stop; /* the segment is no longer wanted */
 };
+
+#define OWN_STEPS 1000000 /* of filters, in the query's own thread */
+#define WAIT_NS PR_NS_PER_MS
 
 struct pri_scans {
 	const struct pri_bpf_set *programs;
@@ -64,11 +71,11 @@ pri_matches_free(struct pri_matches *m)
 }
 
 /*
- * Filters the segment up to the first packet that cannot be read: the query handles the
- * rest itself.
+ * Filters the segment up to the first packet that cannot be read, `most` packets, or until
+ * it is not wanted: the query handles the rest itself.
  */
 static void
-judge(struct pri_scan *s, size_t length)
+judge(struct pri_scan *s, size_t length, uint32_t most)
 {
 	struct pr_segment_reader reader, before;
 	const struct pr_segment_header *h = &reader.header;
@@ -92,6 +99,9 @@ judge(struct pri_scan *s, size_t length)
 		before = reader;
 		rc = pr_segment_next(&reader, &p, NULL);
 		if (rc != 1)
+			break;
+		if (m->judged == most ||
+			atomic_load_explicit(&s->stop, memory_order_relaxed))
 			break;
 		/*
 		 * in order and within the header's times; the reader has checked that seqs
@@ -117,7 +127,7 @@ judge(struct pri_scan *s, size_t length)
 }
 
 static void
-work(struct pri_scan *s)
+work(struct pri_scan *s, uint32_t most)
 {
 	struct sfs_record record;
 
@@ -129,7 +139,7 @@ work(struct pri_scan *s)
 	if (!s->good)
 		return;
 	s->body = record.body;
-	judge(s, record.length);
+	judge(s, record.length, most);
 }
 
 /* ---- the threads ---- */
@@ -165,7 +175,7 @@ run(void *arg)
 		take_from_queue(s);
 		s->state = RUNNING;
 		pthread_mutex_unlock(&pool.lock);
-		work(s);
+		work(s, UINT32_MAX);
 		pthread_mutex_lock(&pool.lock);
 		s->state = DONE;
 		pthread_cond_broadcast(&pool.done);
@@ -232,6 +242,7 @@ pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	s->programs = scans->programs;
 	s->room = sfs_read_room(handle);
 	s->next = NULL;
+	s->stop = false;
 	scans->begun++;
 	pthread_mutex_lock(&pool.lock);
 	s->state = QUEUED;
@@ -240,6 +251,24 @@ pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	pthread_cond_signal(&pool.work);
 	pthread_mutex_unlock(&pool.lock);
 	return s;
+}
+
+bool
+pri_scan_ready(struct pri_scan *s)
+{
+	struct timespec until;
+	bool ready;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += WAIT_NS;
+	until.tv_sec += until.tv_nsec / PR_NS_PER_S;
+	until.tv_nsec %= PR_NS_PER_S;
+	pthread_mutex_lock(&pool.lock);
+	if (s->state == RUNNING)
+		pthread_cond_timedwait(&pool.done, &pool.lock, &until);
+	ready = s->state != RUNNING;
+	pthread_mutex_unlock(&pool.lock);
+	return ready;
 }
 
 /* Done, or taken back. true: taken back. */
@@ -262,6 +291,7 @@ settle(struct pri_scan *s)
 void
 pri_scan_drop(struct pri_scans *scans, struct pri_scan *s)
 {
+	s->stop = true;
 	settle(s);
 	scans->begun--;
 }
@@ -274,7 +304,7 @@ pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_read_buffe
 	struct pri_matches m = *matches;
 
 	if (settle(s))
-		work(s);
+		work(s, pri_bpf_set_packets(s->programs, OWN_STEPS));
 	scans->begun--;
 	if (!s->good)
 		return false;
@@ -294,6 +324,7 @@ pri_scans_destroy(struct pri_scans **scans)
 	if (!s)
 		return;
 	for (unsigned i = 0; i < PRI_SCANS_AHEAD; i++) {
+		s->items[i].stop = true;
 		settle(&s->items[i]);
 		free(s->items[i].buffer.bytes);
 		pri_matches_free(&s->items[i].matches);

@@ -11,8 +11,8 @@
  * Worker threads that read, check and filter segments ahead of a query; the query takes the
  * results in its own order. The process has a few of these threads for all its queries.
  * They start with the first segment begun, and end with the last query that began one. If
- * no worker has begun a segment when the query needs it, the query's own thread processes
- * it. A query has at most PRI_SCANS_AHEAD segments begun.
+ * no worker has begun a segment when the query needs it, the query's own thread reads it
+ * and filters as many packets as take a moment. A query has at most PRI_SCANS_AHEAD segments begun.
  */
 #define PRI_SCANS_AHEAD 8 /* of a query: 256 KiB each, as a rule */
 #define PRI_SCANS_THREADS_MAX 8
@@ -57,6 +57,11 @@ struct pri_matches {
 /* with more matches than this, walking the segment costs no more */
 #define PRI_PLACES_MAX 256
 void pri_matches_free(struct pri_matches *matches);
+/*
+ * False: a thread works on it still. Waits for a millisecond before it says so; while it
+ * does, pri_scan_take would wait.
+ */
+bool pri_scan_ready(struct pri_scan *scan);
 /*
  * Takes a segment, when its scan has ended. True: the segment is in *buffer at *body, and
  * *matches is about it; their previous memory goes to the scan for reuse. False: it could

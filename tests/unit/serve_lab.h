@@ -249,16 +249,14 @@ send_to_node(Packrack__Envelope *env)
 
 static const char *asker = "";
 
+/* Frees the programs. */
 static inline void
-ask(uint64_t id, const char *filter, uint64_t limit)
+ask_programs(uint64_t id, struct pri_bpf_set *programs, uint64_t limit)
 {
-	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	struct pri_bpf_set programs = {0};
 
-	ck_assert_int_eq(pri_filter_compile_all(types, 1, filter, &programs, &err), 0);
-	ck_assert_int_eq(pri_query_set_programs(&query, &programs, &err), 0);
+	ck_assert_int_eq(pri_query_set_programs(&query, programs, &err), 0);
 	query.since = 0;
 	query.until = PR_TIME_MAX;
 	query.limit = limit;
@@ -268,7 +266,17 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	env.query = &query;
 	send_to_node(&env);
 	pri_query_message_free(&query);
-	pri_bpf_set_free(&programs);
+	pri_bpf_set_free(programs);
+}
+
+static inline void
+ask(uint64_t id, const char *filter, uint64_t limit)
+{
+	static const uint16_t types[] = {1};
+	struct pri_bpf_set programs = {0};
+
+	ck_assert_int_eq(pri_filter_compile_all(types, 1, filter, &programs, &err), 0);
+	ask_programs(id, &programs, limit);
 }
 
 static inline void

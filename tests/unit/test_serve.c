@@ -74,6 +74,75 @@ START_TEST(many_share)
 }
 END_TEST
 
+/* As long as a filter may be: of 100,000 sources, and no packet has one of them. */
+static void
+ask_longest(uint64_t id)
+{
+	static struct pri_insn insns[PRI_BPF_MAX];
+	struct pri_bpf_set programs = {0};
+	size_t last = PRI_BPF_MAX - 2;
+
+	insns[0] = (struct pri_insn){0x20, 0, 0, 26}; /* ld [26] */
+	insns[1] = (struct pri_insn){0x15, 0, 0, 0};
+	for (size_t i = 2; i < PRI_BPF_MAX; i += 2) {
+		insns[i] = (struct pri_insn){0x15, 0, i < last, 0x0b000000 + (uint32_t)i};
+		insns[i + 1] = (struct pri_insn){0x06, 0, 0, i < last}; /* ret */
+	}
+	programs.items = calloc(1, sizeof(*programs.items));
+	programs.items[programs.count++] = pri_bpf_create(1, insns, PRI_BPF_MAX, &err);
+	ck_assert_msg(programs.items[0] != NULL, "%s", err.text);
+	ask_programs(id, &programs, 0);
+}
+
+static int64_t last_tick, longest; /* of this thread's CPU: the machine may be loaded */
+
+static void
+on_tick(void *arg)
+{
+	struct timespec cpu;
+	int64_t now;
+
+	(void)arg;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	now = cpu.tv_sec * PR_NS_PER_S + cpu.tv_nsec;
+	if (last_tick && now - last_tick > longest)
+		longest = now - last_tick;
+	last_tick = now;
+}
+
+/* The longest filters, and another one's query beside them: nothing holds the loop. */
+START_TEST(long_filters_hold_nothing)
+{
+	struct pr_timer *timer;
+	int64_t until, asked;
+
+	ask_longest(1);
+	give_credit(1, 1000);
+	turn(PR_NS_PER_MS);
+	timer = pr_timer_create(loop, PR_NS_PER_MS, on_tick, NULL, &err);
+	for (until = pr_now_mono() + 1500 * PR_NS_PER_MS; pr_now_mono() < until;)
+		turn(10 * PR_NS_PER_MS);
+	ck_assert_uint_eq(heard.ends, 0);
+	asked = pr_now_mono();
+	ask(2, "", 7);
+	give_credit(2, 100);
+	wait_for(&heard.ends, 1);
+	ck_assert_uint_eq(heard.packets, 7);
+	ck_assert_int_lt(pr_now_mono() - asked, 2 * PR_NS_PER_S);
+	cancel(1);
+	wait_for(&heard.ends, 2);
+	ck_assert(heard.cancelled);
+	ask_longest(3);
+	last_tick = 0; /* that was this test's own work */
+	turn(20 * PR_NS_PER_MS);
+	cancel(3); /* while it is being planned */
+	wait_for(&heard.ends, 3);
+	ck_assert_int_lt(
+		longest, 120 * PR_NS_PER_MS); /* the message itself takes some 50 */
+	pr_timer_destroy(&timer);
+}
+END_TEST
+
 /* Two that give no credit must not keep the third from running. */
 START_TEST(stalled_ones_make_room)
 {
@@ -262,6 +331,7 @@ static void
 fill(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_test(tc, long_filters_hold_nothing);
 	tcase_add_test(tc, gives_all_for_credit);
 	tcase_add_test(tc, cancelled_at_once);
 	tcase_add_test(tc, a_limit_ends_the_work);

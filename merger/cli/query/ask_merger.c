@@ -380,7 +380,8 @@ ask_prepare(struct question *q, struct sink *sink, Packrack__LinkInfo *const *li
 	if (n >= 0 && question_make(q, a, types, n, err) < 0)
 		status = CLI_USAGE;
 	else if (n >= 0 &&
-		 (!a->explain || pri_plans_create(&q->programs, &sink->plans, err) == 0) &&
+		 (!a->explain ||
+			 pri_plans_create(&q->programs, NULL, &sink->plans, err) == 0) &&
 		 sink_open(sink, links, count, err) == 0)
 		status = CLI_OK;
 	free(types);
