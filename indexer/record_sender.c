@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/runtime_dir.h"
+#include "proto/base/text.h"
 #include "proto/rpc/message.h"
 
 /*
@@ -175,13 +178,18 @@ on_state(void *arg, enum pr_rpc_state state)
 struct pri_record_sender *
 pri_sender_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 {
-	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) + 40];
+	char entry[64], path[PR_RUNTIME_PATH], endpoint[PR_RUNTIME_PATH + 8];
 	struct pri_record_sender *d = calloc(1, sizeof *d);
 
 	if (!d)
 		return pr_error_null(err, "no memory for indexing");
-	snprintf(endpoint, sizeof endpoint, PR_RPC_ENDPOINT_INDEX, uuid);
-	d->rpc = pr_rpc_connect(loop, endpoint, NULL, on_message, d, err);
+	PR_PRINT(entry, "%s.index", uuid);
+	/* a logger that is not there yet will be one of our own user */
+	if (pr_runtime_find(entry, geteuid(), path) ||
+		pr_runtime_own(entry, path, err) == 0) {
+		PR_PRINT(endpoint, "ipc://%s", path);
+		d->rpc = pr_rpc_connect(loop, endpoint, NULL, on_message, d, err);
+	}
 	if (!d->rpc) {
 		free(d);
 		return NULL;

@@ -10,6 +10,8 @@
 #include "logger/volume_writer.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/runtime_dir.h"
+#include "proto/base/text.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 
@@ -19,8 +21,7 @@ struct prl_writer_socket {
 	struct sfs *sfs;
 	struct prl_volume_writer *append;
 	struct pr_rpc *rpc;
-	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) +
-		      sizeof(((struct sfs_volume_info *)0)->uuid)];
+	char path[PR_RUNTIME_PATH];
 };
 
 /* One step of a deletion that a merger ordered. */
@@ -127,6 +128,7 @@ prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 	struct prl_volume_writer *append, struct pr_error *err)
 {
 	struct prl_writer_socket *d = calloc(1, sizeof(*d));
+	char entry[64], endpoint[PR_RUNTIME_PATH + 8];
 	struct sfs_volume_info info;
 
 	if (!d) {
@@ -136,9 +138,11 @@ prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 	d->sfs = sfs;
 	d->append = append;
 	if (sfs_info(sfs, &info, err) == SFS_OK) {
-		snprintf(
-			d->endpoint, sizeof(d->endpoint), PR_RPC_ENDPOINT_INDEX, info.uuid);
-		d->rpc = pr_rpc_listen(loop, d->endpoint, NULL, on_message, d, err);
+		PR_PRINT(entry, "%s.index", info.uuid);
+		if (pr_runtime_own(entry, d->path, err) == 0) {
+			PR_PRINT(endpoint, "ipc://%s", d->path);
+			d->rpc = pr_rpc_listen_own(loop, endpoint, on_message, d, err);
+		}
 	}
 	if (!d->rpc)
 		prl_writer_socket_close(&d);
@@ -155,7 +159,7 @@ prl_writer_socket_close(struct prl_writer_socket **door)
 		return;
 	if (d->rpc) {
 		pr_rpc_destroy(&d->rpc);
-		unlink(d->endpoint + strlen("ipc://"));
+		unlink(d->path);
 	}
 	free(d);
 	*door = NULL;

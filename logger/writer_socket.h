@@ -8,7 +8,8 @@
 #include "proto/base/loop.h"
 
 /*
- * The index socket, a local socket that only this user can write to. The volume's indexer
+ * The index socket: UUID.index in the runtime directory (proto/base/runtime_dir.h), for programs of this
+ * user and of root only. The volume's indexer
  * sends index records to it, and the deletions that a merger ordered. Each record is
  * checked, appended and answered at once, so the indexer sends one at a time and waits when
  * the volume does not take it. Loop's thread.

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "logger/streamfs/internal.h"
 
@@ -14,6 +15,15 @@ sfs_result_text(int result)
 	int i = -result;
 	return i >= 0 && i < (int)(sizeof(text) / sizeof(text[0])) ? text[i]
 								   : "unknown result";
+}
+
+static int
+attach(struct sfs *sfs, struct sfs_shm *shm)
+{
+	struct stat st;
+	if (fstat(sfs_first_disk(sfs)->fd, &st) < 0)
+		return -1;
+	return sfs_shm_attach(shm, &sfs->root, st.st_uid);
 }
 
 /*
@@ -41,7 +51,7 @@ sfs_lock(struct sfs *sfs, struct pr_error *err)
 		if (errno != EAGAIN && errno != EACCES)
 			return pr_error_errno(err, "%s: cannot lock", path);
 		/* is the holder dead, by its process id in shared memory? */
-		if (pr_now_mono() < end && sfs_shm_attach(&shm, &sfs->root) == 0) {
+		if (pr_now_mono() < end && attach(sfs, &shm) == 0) {
 			pid = shm.header->pid;
 			sfs_shm_close(&shm, false);
 		}
@@ -93,7 +103,7 @@ load_root(struct sfs *sfs, struct sfs_stream **streams, struct pr_error *err)
 static bool
 follow_writer(struct sfs *sfs)
 {
-	if (sfs_first_disk(sfs)->fd < 0 || sfs_shm_attach(&sfs->shm, &sfs->root) < 0)
+	if (attach(sfs, &sfs->shm) < 0)
 		return false;
 	/* the shared memory may be a dead writer's, while a new writer is starting */
 	if (!sfs_shm_current(&sfs->shm) || !sfs_writer_alive(sfs)) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,31 +44,62 @@ sfs_uuid_text(const uint8_t u[16], char out[SFS_UUID_TEXT])
 		u[12], u[13], u[14], u[15]);
 }
 
+/*
+ * The object lies in /dev/shm, where anyone may take a name first: so part of its name is random. It is
+ * found by a link in the runtime directory, where only the writer's user creates anything. It does
+ * not lie there itself, since /run has little room.
+ */
+#define OBJECT "/dev/shm/packrack-%s"
+#define OBJECT_PATH (sizeof(OBJECT) + SFS_UUID_TEXT + 17)
+
 static void
-name_it(struct sfs_shm *shm, const uint8_t uuid[16])
+remove_object(const char *path)
 {
-	char text[SFS_UUID_TEXT];
-	sfs_uuid_text(uuid, text);
-	snprintf(shm->name, sizeof(shm->name), "/packrack-%s", text);
+	char object[OBJECT_PATH];
+	ssize_t len = readlink(path, object, sizeof(object) - 1);
+	if (len > 0) {
+		object[len] = 0;
+		unlink(object);
+	}
+	unlink(path);
 }
 
 /* Allocates all memory now: a lack of /dev/shm later would raise SIGBUS. */
 static int
-make_object(struct sfs_shm *shm, struct pr_error *err)
+make_object(struct sfs_shm *shm, const uint8_t uuid[16], struct pr_error *err)
 {
-	shm_unlink(shm->name);
-	int fd = shm_open(shm->name, O_RDWR | O_CREAT | O_EXCL, 0640);
+	char entry[SFS_UUID_TEXT + 4], object[OBJECT_PATH];
+	uint64_t random;
+	int len;
+	sfs_uuid_text(uuid, entry);
+	len = snprintf(object, sizeof(object), OBJECT, entry);
+	unlink(object); /* of a version that had no link to it */
+	strcat(entry, ".shm");
+	if (getrandom(&random, sizeof(random), 0) < 0)
+		return pr_error_errno(err, "no random name for shared memory");
+	if (pr_runtime_own(entry, shm->path, err) < 0)
+		return -1;
+	remove_object(shm->path); /* a dead writer's */
+	snprintf(
+		object + len, sizeof(object) - len, "-%016llx", (unsigned long long)random);
+	int fd = open(object, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
 	if (fd < 0)
-		return pr_error_errno(err, "cannot create /dev/shm%s", shm->name);
+		return pr_error_errno(err, "cannot create %s", object);
+	if (symlink(object, shm->path) < 0) {
+		pr_error_errno(err, "cannot create %s", shm->path);
+		close(fd);
+		unlink(object);
+		return -1;
+	}
 	int rc = posix_fallocate(fd, 0, shm->size);
 	if (rc != 0) {
 		errno = rc;
 		pr_error_errno(err,
-			"cannot allocate %zu MiB of shared memory in /dev/shm%s: enlarge "
+			"cannot allocate %zu MiB of shared memory in %s: enlarge "
 			"/dev/shm, or lower --shm-size",
-			shm->size >> 20, shm->name);
+			shm->size >> 20, object);
 		close(fd);
-		shm_unlink(shm->name);
+		remove_object(shm->path);
 		return -1;
 	}
 	struct stat st;
@@ -115,8 +147,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	lay_out(shm, NULL);
 	int fd = -1;
 	if (named) {
-		name_it(shm, root->uuid);
-		fd = make_object(shm, err);
+		fd = make_object(shm, root->uuid, err);
 		if (fd < 0)
 			return -1;
 	}
@@ -148,14 +179,18 @@ sfs_shm_publish(struct sfs_shm *shm)
 }
 
 int
-sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root)
+sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root, uid_t owner)
 {
+	char entry[SFS_UUID_TEXT + 4];
 	struct sfs_shm_header h;
 	struct stat st;
 	void *base = MAP_FAILED;
 	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
-	name_it(shm, root->uuid);
-	int fd = shm_open(shm->name, O_RDONLY, 0);
+	sfs_uuid_text(root->uuid, entry);
+	strcat(entry, ".shm");
+	if (!pr_runtime_find(entry, owner, shm->path))
+		return -1;
+	int fd = open(shm->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) == 0 && pread(fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) &&
@@ -179,11 +214,9 @@ bool
 sfs_shm_current(const struct sfs_shm *shm)
 {
 	struct stat st;
-	char path[96];
 	if (atomic_load_explicit(&shm->header->closed, memory_order_acquire))
 		return false;
-	snprintf(path, sizeof(path), "/dev/shm%s", shm->name);
-	return stat(path, &st) == 0 && st.st_ino == shm->inode;
+	return stat(shm->path, &st) == 0 && st.st_ino == shm->inode;
 }
 
 void
@@ -191,9 +224,9 @@ sfs_shm_close(struct sfs_shm *shm, bool unlink_it)
 {
 	if (!shm->header)
 		return;
-	if (unlink_it && shm->name[0]) {
+	if (unlink_it && shm->path[0]) {
 		atomic_store_explicit(&shm->header->closed, 1, memory_order_release);
-		shm_unlink(shm->name);
+		remove_object(shm->path);
 	}
 	munmap(shm->header, shm->size);
 	shm->header = NULL;
@@ -314,9 +347,9 @@ sfs_shm_ask_open(const struct sfs_shm *shm, int *fd, struct pr_error *err)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct stat st;
-	*fd = shm_open(shm->name, O_RDWR, 0);
+	*fd = open(shm->path, O_RDWR | O_CLOEXEC);
 	if (*fd < 0) {
-		pr_error_errno(err, "cannot ask the writer through /dev/shm%s", shm->name);
+		pr_error_errno(err, "cannot ask the writer through %s", shm->path);
 		return NULL;
 	}
 	void *base = MAP_FAILED;

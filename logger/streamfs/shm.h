@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "logger/streamfs/table.h"
+#include "proto/base/runtime_dir.h"
 
 /*
  * The memory buffer: one shared mapping per volume, written by the volume's writer, mapped
@@ -79,7 +80,7 @@ struct sfs_shm {
 	uint64_t blocks;
 	size_t size;
 	ino_t inode;
-	char name[64]; /* empty: private memory */
+	char path[PR_RUNTIME_PATH]; /* a link to the object; empty: private memory */
 };
 
 /*
@@ -91,8 +92,8 @@ int sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t byte
 /* Writer, once the table is in it: from now on readers attach to it. */
 void sfs_shm_publish(struct sfs_shm *shm);
 /* Reader: 0, or -1: there is none yet, or none that fits. */
-int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root);
-/* True if the name still refers to this object, and its writer has not closed it. */
+int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root, uid_t owner);
+/* True if the path still refers to this object, and its writer has not closed it. */
 bool sfs_shm_current(const struct sfs_shm *shm);
 void sfs_shm_close(struct sfs_shm *shm, bool unlink_it);
 

@@ -171,7 +171,7 @@ int sfs_permission_set(
 /*
  * Changes an existing stream's guarantee for good. With a volume open for writing: at once. With
  * one open for reading: asks the writer through shared memory, who answers in its next sfs_tick.
- * The caller must then be allowed to write to the object in /dev/shm (the writer's user, or root).
+ * The caller must then be allowed to write to the shared memory (the writer's user, or root).
  * 0; -1: no such stream, too much, no writer lives, or it does not answer within 10 s.
  */
 int sfs_guarantee_set(

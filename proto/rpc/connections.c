@@ -26,6 +26,7 @@ struct peer {
 struct connection {
 	int listener; /* -1: nothing that is known here; its own descriptor: it listens */
 	bool silent; /* it has sent no message */
+	bool own; /* it listens for our own user and root only */
 	struct peer peer;
 	uint64_t cookie; /* the kernel's number of this socket, never used again */
 	int64_t accepted, heard; /* monotonic ns; heard: its last message, or accepted */
@@ -184,6 +185,14 @@ hang_up(int fd, const struct peer *why, const struct survey *s)
 		s->all, s->silent, s->peer, text);
 }
 
+static bool
+own_user(const struct peer *peer)
+{
+	const uid_t us = geteuid(), root = 0;
+
+	return !memcmp(peer->id, &us, sizeof(us)) || !memcmp(peer->id, &root, sizeof(root));
+}
+
 /* Closes another connection where this is one too many. False: closes this one. */
 static bool
 admit(int listener, int fd)
@@ -196,6 +205,8 @@ admit(int listener, int fd)
 	struct survey s = look_at_all(listener, &c.peer, false);
 	int victim;
 
+	if (all.items[listener].own && !own_user(&c.peer))
+		goto refuse;
 	if (above(&s))
 		s = look_at_all(listener, &c.peer, true);
 	if (above(&s)) {
@@ -276,10 +287,11 @@ pr_connections_unlock(void)
 }
 
 bool
-pr_connections_guard(int listener)
+pr_connections_guard(int listener, bool own)
 {
 	return add(listener,
-		(struct connection){.listener = listener, .cookie = cookie_of(listener)});
+		(struct connection){
+			.listener = listener, .own = own, .cookie = cookie_of(listener)});
 }
 
 void

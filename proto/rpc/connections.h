@@ -27,9 +27,9 @@
 /*
  * Guards the socket of libzmq that listens on this descriptor. Call with the lock held since
  * before zmq_bind, so that no connection is missed. The first lock raises the program's limit of
- * descriptors as far as the system allows. False: no memory.
+ * descriptors as far as the system allows. own: refuses all but our own user and root. False: no memory.
  */
-bool pr_connections_guard(int listener);
+bool pr_connections_guard(int listener, bool own);
 void pr_connections_lock(void);
 void pr_connections_unlock(void);
 /* Before the listening socket is closed. */

@@ -200,6 +200,7 @@ pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 }
 
 #define SOCKET_UMASK 0117 /* owner and group may ask */
+#define OWN_UMASK 0177
 
 /* ---- receiving ---- */
 
@@ -363,8 +364,8 @@ rpc_start(struct pr_rpc *rpc, struct event_base *base, struct pr_error *err)
 	return rpc->zevent ? 0 : -1;
 }
 
-struct pr_rpc *
-pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
+static struct pr_rpc *
+listen_for(bool own, struct pr_loop *loop, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
 	struct pr_rpc *rpc = rpc_create(true, endpoint, call, arg, err);
@@ -383,14 +384,29 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
 	}
 	if (pr_rpc_clear_stale(endpoint, err) < 0)
 		goto fail;
-	mask = umask(SOCKET_UMASK); /* the socket file must never be open to all */
-	rpc->listener = pr_rpc_bind(rpc->ctx, rpc->socket, endpoint, err);
+	/* the socket file must never be open to all */
+	mask = umask(own ? OWN_UMASK : SOCKET_UMASK);
+	rpc->listener = pr_rpc_bind(rpc->ctx, rpc->socket, endpoint, own, err);
 	umask(mask);
 	if (rpc->listener >= 0 && rpc_start(rpc, base, err) == 0)
 		return rpc;
 fail:
 	pr_rpc_destroy(&rpc);
 	return NULL;
+}
+
+struct pr_rpc *
+pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err)
+{
+	return listen_for(false, loop, endpoint, keys, call, arg, err);
+}
+
+struct pr_rpc *
+pr_rpc_listen_own(struct pr_loop *loop, const char *endpoint, pr_rpc_call call, void *arg,
+	struct pr_error *err)
+{
+	return listen_for(true, loop, endpoint, NULL, call, arg, err);
 }
 
 static struct pr_rpc *

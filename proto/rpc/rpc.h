@@ -12,8 +12,6 @@
  */
 #define PR_RPC_ENDPOINT_DISPATCHER "ipc:///run/packrack/dispatcher.sock"
 #define PR_RPC_ENDPOINT_MERGER "ipc:///run/packrack/merger.sock"
-/* Where the logger of a volume takes its index, by the volume's uuid: no one needs to configure it. */
-#define PR_RPC_ENDPOINT_INDEX "ipc:///dev/shm/pr-index-%s.sock"
 #define PR_RPC_PEER_MAX 64
 
 struct pr_rpc_peer {
@@ -42,6 +40,9 @@ typedef void (*pr_rpc_call)(
  * sensible on ipc and loopback; programs say so).
  */
 struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const char *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err);
+/* A local socket for programs of our own user and of root: other users' connections are refused. */
+struct pr_rpc *pr_rpc_listen_own(struct pr_loop *loop, const char *endpoint,
 	pr_rpc_call call, void *arg, struct pr_error *err);
 struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err);

@@ -233,7 +233,7 @@ read_event(void *monitor, uint16_t *event, uint32_t *value)
 }
 
 int
-pr_rpc_bind(void *ctx, void *socket, const char *endpoint, struct pr_error *err)
+pr_rpc_bind(void *ctx, void *socket, const char *endpoint, bool own, struct pr_error *err)
 {
 	void *monitor = zmq_socket(ctx, ZMQ_PAIR);
 	uint16_t event;
@@ -247,7 +247,7 @@ pr_rpc_bind(void *ctx, void *socket, const char *endpoint, struct pr_error *err)
 		zmq_bind(socket, endpoint) < 0)
 		pr_error_set(err, "cannot listen on %s: %s", endpoint,
 			zmq_strerror(zmq_errno()));
-	else if (!read_event(monitor, &event, &fd) || !pr_connections_guard((int)fd))
+	else if (!read_event(monitor, &event, &fd) || !pr_connections_guard((int)fd, own))
 		pr_error_set(err, "cannot guard the connections to %s", endpoint);
 	else
 		listener = (int)fd;

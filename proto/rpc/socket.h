@@ -21,7 +21,8 @@ void *pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *ke
 	struct pr_error *err);
 
 /* Binds a server's socket; which connections it accepts: connections.h. Its descriptor, or -1. */
-int pr_rpc_bind(void *ctx, void *socket, const char *endpoint, struct pr_error *err);
+int pr_rpc_bind(
+	void *ctx, void *socket, const char *endpoint, bool own, struct pr_error *err);
 
 /* Sets an option that is a number. 0 or -1. */
 int pr_socket_set(void *socket, int option, int value);

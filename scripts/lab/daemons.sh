@@ -52,8 +52,18 @@ ask() {
 		PACKRACK_DISPATCHER=$(endpoint_of dispatcher) lab_in disp "$@"
 }
 
+# Tests of mixed racks name daemons in RACK_OLD, which are those of PACKRACK_OLD_BUILD.
+build_of() { # NAME
+	case " ${RACK_OLD-} " in
+	*" $1 "*) echo "$PACKRACK_OLD_BUILD" ;;
+	*) echo "$BUILD" ;;
+	esac
+}
+
 volume_make() { # NUMBER
-	local volume=$STATE/log$1.vol
+	local volume=$STATE/log$1.vol build
+	build=$(build_of "log$1")
+	local BUILD=$build
 	if ((KEEP)) && [ -e "$volume" ]; then
 		return
 	fi
@@ -93,7 +103,9 @@ daemon_start() { # NAME: and wait until it is ready
 }
 
 daemon_spawn() { # NAME
-	local n=${1##*[a-z]} in=() canary=() CONF=$STATE/packrack.conf
+	local n=${1##*[a-z]} in=() canary=() CONF=$STATE/packrack.conf build
+	build=$(build_of "$1")
+	local BUILD=$build
 	# The machine's own configuration is not the lab's.
 	[ -e "$CONF" ] || echo "# options of the lab's programs, a section each" > "$CONF"
 	case $1 in
@@ -194,14 +206,14 @@ daemons_await() { # SECONDS stored|indexed|up-to-now
 	ask "$TOP/scripts/lab/figures.py" "$2" "$(program packrack)" "$STATE" "$1"
 }
 
-# Shared memory that a killed logger left is named after its volume.
+# What a killed logger left is named after its volume.
 daemons_clean() {
 	local volume uuid
 	for volume in "$STATE"/*.vol; do
 		if [ ! -e "$volume" ] || [ ! -x "$(program packrack)" ]; then continue; fi
 		uuid=$(timeout 10 "$(program packrack)" volume show "$volume" --json 2> /dev/null |
 			sed -n 's/.*"uuid": *"\([0-9a-f-]*\)".*/\1/p' | head -n 1)
-		[ -z "$uuid" ] || rm -f "/dev/shm/packrack-$uuid"
+		[ -z "$uuid" ] || rm -f "/dev/shm/packrack-$uuid"* "/run/packrack/$uuid".*
 	done
 	rm -f "$STATE"/*.sock
 }

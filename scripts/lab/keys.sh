@@ -28,14 +28,17 @@ keys_node_sockets() { # NAME
 }
 
 keys_up() {
-	local i
+	local i build role=operate
 	((KEYS)) || return 0
+	build=$(build_of keys)
+	[ "$build" = "$BUILD" ] || role=steer # as it was called first
+	local BUILD=$build
 	if ((KEEP)) && [ -d "$STATE/keys" ]; then
 		return 0
 	fi
 	rm -rf -- "${STATE:?}/keys"
 	keys_tool head generate --rack
-	keys_member user operate
+	keys_member user "$role"
 	for ((i = 1; i <= LOGGERS; i++)); do
 		keys_member "log$i" node
 		keys_node_sockets "log$i"

@@ -5,6 +5,7 @@
 . tests/system/lib.sh
 need_root
 need_commands tcpreplay tcpdump jq script
+need_python
 need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 new_lab
 PACKRACK=$BUILD/packrack
@@ -167,7 +168,59 @@ run_step "one node's packets alone are a complete answer" alone
 "$RACK" kill log2
 run_step "also while another is down" alone
 run_step "the one that is down cannot delete" says 1 "log2" "$PACKRACK" data delete --node log2 --yes
-"$RACK" restart log2
+
+uuid_of() { # NODE
+	"$PACKRACK" volume show "$LAB_DIR/$1.vol" --json | jq -r .uuid
+}
+stranger() { # COMMAND...: as a user of the logger's group
+	setpriv --reuid 65534 --regid "$(stat -c %g /run/packrack)" --clear-groups "$@"
+}
+squatted() { # another user, who knows the volume's UUID, takes the names that its logger needs
+	local uuid name
+	"$RACK" restart log2 && "$RACK" kill -s TERM log2 && uuid=$(uuid_of log2) && [ -n "$uuid" ] || return 1
+	stopped() { ! "$RACK" status | grep "log2 pid"; }
+	poll_until 5 stopped || return 1
+	for name in /dev/shm/packrack-"$uuid" /dev/shm/pr-index-"$uuid".sock; do
+		stranger touch "$name" || return 1
+	done
+	for name in /run/packrack/"$uuid".shm /run/packrack/"$uuid".index; do
+		! stranger touch "$name" || return 1
+	done
+	"$RACK" restart log2 && poll_until 8 told
+	stranger rm -f /dev/shm/pr-index-"$uuid".sock
+	told
+}
+run_step "nobody blocks a logger by taking its names" squatted
+
+forged_delete() { # SOCKET: exit 0 if it is answered
+	stranger timeout 10 "$PYTHON" - "$1" <<- 'P'
+	import sys, zmq
+	from packrack import packrack_pb2 as pb
+	socket = zmq.Context().socket(zmq.DEALER)
+	socket.linger = 0
+	socket.connect("ipc://" + sys.argv[1])
+	envelope = pb.Envelope(id=1)
+	envelope.command.verb, envelope.command.user, envelope.command.until = "delete", "user", 2 ** 62
+	socket.send(envelope.SerializeToString())
+	if not socket.poll(800):
+	    sys.exit("no answer")
+	print(pb.Envelope.FromString(socket.recv()))
+	P
+}
+refused() { # connections to log1's logger
+	"$RACK" exec log1 "$PYTHON" -c 'import urllib.request; print(urllib.request.urlopen("http://127.0.0.1:9472/metrics").read().decode())' |
+		sed -n 's/^packrack_connections_refused_total.* //p'
+}
+strangers_refused() { # by the file's mode, and by who they are
+	local socket before
+	socket=/run/packrack/$(uuid_of log1).index
+	[ -S "$socket" ] && ! forged_delete "$socket" || return 1
+	before=$(refused)
+	chmod 666 "$socket" && ! forged_delete "$socket" || return 1
+	chmod 600 "$socket"
+	(($(refused) > before)) && [ "$(figure log1 .packets)" = "$PART" ]
+}
+run_step "a logger takes commands of its own user only" strangers_refused
 member() { # NAME ROLE: a key pair of its own, enrolled on the head
 	"$PACKRACK" keys generate --key "$LAB_DIR/keys/$1" 2> /dev/null |
 		"$PACKRACK" keys enroll "$1" "$2" - --key "$LAB_DIR/keys/head" --bundle - |

@@ -283,9 +283,9 @@ START_TEST(test_writer_starts)
 	struct sfs *r = open_volume(false);
 	struct sfs_shm writers, readers;
 	ck_assert_int_eq(sfs_shm_create(&writers, &r->root, 1 << 20, true, &err), 0);
-	ck_assert_int_eq(sfs_shm_attach(&readers, &r->root), -1);
+	ck_assert_int_eq(sfs_shm_attach(&readers, &r->root, geteuid()), -1);
 	sfs_shm_publish(&writers);
-	ck_assert_int_eq(sfs_shm_attach(&readers, &r->root), 0);
+	ck_assert_int_eq(sfs_shm_attach(&readers, &r->root, geteuid()), 0);
 	sfs_shm_close(&readers, false);
 	sfs_shm_close(&writers, true);
 	sfs_close(&r);
