@@ -184,7 +184,7 @@ def bad():
         raises(packrack.FilterError, "syntax error", lambda: rack.query("tcp port and"))
         raises(packrack.FilterError, "NUL", lambda: rack.query("tcp\0udp"))
         raises(packrack.FilterError, "inbound", lambda: rack.query("tcp or inbound"))
-        raises(ValueError, "is not a time", lambda: rack.query(since="yesterday"))
+        raises(ValueError, "is not a time", lambda: rack.query(since="some day"))
         raises(packrack.RequestError, "limit", lambda: rack.query(limit=-1))
         raises(packrack.FilterError, "too many", lambda: rack.query("net " + " or ".join(["10"] * 50000)))
     raises(packrack.Closed, "was closed", rack.query)
@@ -205,7 +205,13 @@ def times():
     assert packrack.time_ns(when) == 1763685600123456000
     ago = packrack.time_ns("now") - packrack.time_ns("1.5h ago")
     assert abs(ago - 5400 * 10 ** 9) < 10 ** 9
-    for wrong in ("", "x", "2025-13-01", "2025-11-21T25:00", "5 parsecs ago", float("nan"),
+    for text, seconds in (("5m", 300), ("5 min ago", 300), ("-90s", 90), ("2 hours ago", 7200), ("+1h", -3600)):
+        assert abs(packrack.time_ns("now") - packrack.time_ns(text) - seconds * 10 ** 9) < 10 ** 9, text
+    day = datetime.datetime.now().replace(hour=10, minute=30, second=0, microsecond=0)
+    for text, days in (("10:30", 0), ("10:30:00.0", 0), ("yesterday 10:30", 1), ("tomorrow 10:30", -1)):
+        assert packrack.time_ns(text) == packrack.time_ns(day - datetime.timedelta(days=days)), text
+    assert packrack.time_ns("9:30") == packrack.time_ns("today 09:30")
+    for wrong in ("", "x", "90", "2026", "-5s ago", "yesterday10:30", "yesterday 25:00", "2025-13-01", "2025-11-21T25:00", "5 parsecs ago", float("nan"),
                   float("inf"), None, True, [], "@", "@1.", "2025-11-21Tz"):
         raises(packrack.RequestError, "is not a time", lambda: packrack.time_ns(wrong))
 

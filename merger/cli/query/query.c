@@ -57,7 +57,8 @@ static const char footer[] =
 	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
 	"  packrack query --follow -w tcp-listen:57012 port 53, and wireshark -k -i "
 	"TCP@127.0.0.1:57012\n"
-	"  packrack export -w all.pcapng --volume trace.vol";
+	"  packrack export -w all.pcapng --volume trace.vol\n"
+	"  packrack query -r trace.pcap.gz icmp";
 
 static const struct pr_cmdline programs[] = {
 	[QUERY_COMMAND] = {.name = "packrack query",

@@ -140,8 +140,8 @@ list_config(const struct extcap_args *a)
 	print_text(variable && variable[0] ? variable : PR_RPC_ENDPOINT_MERGER);
 	printf("}\n"
 	       "arg "
-	       "{number=1}{call=--since}{display=From}{type=string}{tooltip=2026-11-21T00:"
-	       "40:00Z, @1700000000.5, 10m ago; empty: from now}\n"
+	       "{number=1}{call=--since}{display=From}{type=string}{tooltip=" PR_TIME_FORMS
+	       "; empty: from now}\n"
 	       "arg {number=2}{call=--until}{display=Until}{type=string}{tooltip=The same; "
 	       "empty: go on until stopped}\n"
 	       "arg {number=3}{call=--link}{display=Link}{type=selector}{tooltip=Packets "

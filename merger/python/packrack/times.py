@@ -8,14 +8,17 @@ from .errors import RequestError
 
 TIME_MIN, TIME_MAX = -2 ** 63, 2 ** 63 - 1
 NS = 10 ** 9
-UNITS = {"": NS, "ns": 1, "us": 1000, "ms": 10 ** 6, "s": NS, "m": 60 * NS, "min": 60 * NS,
-         "h": 3600 * NS, "d": 86400 * NS}
+UNITS = {"": NS, "ns": 1, "us": 1000, "ms": 10 ** 6, "s": NS, "m": 60 * NS, "h": 3600 * NS, "d": 86400 * NS}
+for word, unit in (("sec", "s"), ("second", "s"), ("min", "m"), ("minute", "m"), ("hour", "h"), ("day", "d")):
+    UNITS[word] = UNITS[word + "s"] = UNITS[unit]
+DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:\.(\d+))?)?)?"
                   r"(Z|z|[+-]\d\d:\d\d)?$", re.A)
-AGO = re.compile(r"(\d+)(?:\.(\d+))?([a-z]*) ago$", re.A)
+OFFSET = re.compile(r"([+-]?)(\d+)(?:\.(\d+))? *([a-z]*)( ago)?$", re.A)
+DAY = re.compile(r"(yesterday|today|tomorrow)?(?:(^| )(\d?\d:.*))?$", re.A)
 UNIX = re.compile(r"@(-?)(\d+)(?:\.(\d+))?$", re.A)
-WRONG = ("%r is not a time (like 2026-11-21T00:40:00Z, @1700000000.5, 90s ago or now; a datetime; "
-         "a float of seconds; an int of nanoseconds)")
+WRONG = ("%r is not a time (like 2026-11-21T00:40:00Z, 09:30, yesterday 10:30, 5m, 5 min ago, -3h, @1700000000.5 "
+         "or now; a datetime; a float of seconds; an int of nanoseconds)")
 
 
 def fraction(digits, worth=NS):
@@ -41,10 +44,16 @@ def from_date(match):
 def from_text(text):
     if text == "now":
         return clock.time_ns()
-    match = AGO.match(text)
-    if match and match[3] in UNITS:
-        unit = UNITS[match[3]]
-        return clock.time_ns() - int(match[1]) * unit - fraction(match[2], unit)
+    match = OFFSET.match(text)
+    if match and match[4] in UNITS and (match[1] or match[4] or match[5]) and not (match[1] and match[5]):
+        unit = UNITS[match[4]]
+        ns = int(match[2]) * unit + fraction(match[3], unit)
+        return clock.time_ns() + (ns if match[1] == "+" else -ns)
+    match = DAY.match(text)
+    if match and text:
+        day = datetime.now() + timedelta(days=DAYS.get(match[1], 0))
+        hour = match[3] and match[3].zfill(len(match[3]) + (match[3][1] == ":"))
+        text = day.strftime("%Y-%m-%d") + ("T" + hour if hour else "")
     match = UNIX.match(text)
     if match:
         ns = int(match[2]) * NS + fraction(match[3])
