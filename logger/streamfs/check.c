@@ -657,8 +657,11 @@ sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records
 			if (sfs_map_knows_all(sfs, &sfs->root, map) &&
 				sfs_block_there(sfs, map))
 				check_map(&c, map);
-		for (uint32_t b = 0; b < sfs->root.blocks; b++)
+		for (uint32_t b = 0; b < sfs->root.blocks; b++) {
 			check_block(&c, b);
+			if (sfs->progress)
+				sfs->progress(sfs->progress_arg, b + 1);
+		}
 		for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
 			if (sfs_view_stream(sfs, i, &s))
 				check_stream(&c, &s);
@@ -672,6 +675,13 @@ sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records
 	if (uuid_faults)
 		*uuid_faults = c.uuid_faults;
 	return c.faults;
+}
+
+void
+sfs_on_progress(struct sfs *sfs, void (*progress)(void *arg, uint64_t blocks), void *arg)
+{
+	sfs->progress = progress;
+	sfs->progress_arg = arg;
 }
 
 int64_t

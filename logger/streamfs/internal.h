@@ -94,6 +94,8 @@ struct sfs {
 	uint16_t disks;
 	uint16_t missing, lost; /* of these: not there now; given up for good */
 	bool degraded; /* writer: goes on without devices that are missing or fail */
+	void (*progress)(void *arg, uint64_t blocks); /* or NULL */
+	void *progress_arg;
 	struct sfs_root root;
 	/* Which of each disk's two copies is newer. */
 	uint8_t root_copy[SFS_DEVICES_MAX];

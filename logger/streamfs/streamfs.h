@@ -475,6 +475,9 @@ typedef void (*sfs_fault_call)(void *arg, const struct sfs_fault *fault);
  */
 int64_t sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	struct pr_error *err);
+/* From now on sfs_check calls this after each block; blocks: checked so far. */
+void sfs_on_progress(
+	struct sfs *sfs, void (*progress)(void *arg, uint64_t blocks), void *arg);
 
 struct sfs_repair_result {
 	uint64_t faults; /* found, and mended or dropped: each was reported */

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -413,18 +412,32 @@ progress_due(struct progress *p)
 	return true;
 }
 
-void
-progress_show(struct progress *p, const char *fmt, ...)
+char *
+progress_text(char *buf, size_t size, const struct progress_state *s, int64_t elapsed)
 {
-	va_list args;
+	double part = s->total ? (double)(s->done < s->total ? s->done : s->total) /
+					 (double)s->total
+			       : 0;
+	double seconds = (double)(elapsed > 0 ? elapsed : 1) / PR_NS_PER_S;
+	double left = part > 0 ? seconds / part - seconds : -1;
+	int n = snprintf(buf, size, "%s: %" PRIu64 " %s, %.0f/s", s->what, s->count,
+		s->unit, (double)s->count / seconds);
+
+	if (left >= 0 && left < 1e6 && n >= 0 && (size_t)n < size)
+		snprintf(buf + n, size - (size_t)n, ", %.0f %%, %d:%02d:%02d left",
+			100 * part, (int)left / 3600, (int)left / 60 % 60, (int)left % 60);
+	return buf;
+}
+
+void
+progress_show(struct progress *p, const struct progress_state *s)
+{
+	char line[300];
 
 	p->shown = true;
-	va_start(args, fmt);
-	fputc('\r', stderr);
-	vfprintf(stderr, fmt, args);
-	fputs("\033[K", stderr);
+	fprintf(stderr, "\r%s\033[K",
+		progress_text(line, sizeof(line), s, pr_now_mono() - p->begun));
 	fflush(stderr);
-	va_end(args);
 }
 
 void

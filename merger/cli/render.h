@@ -54,7 +54,10 @@ void render_message(struct render *r, const char *name, const ProtobufCMessage *
 void render_fields(struct render *r, const ProtobufCMessage *message);
 void render_messages(struct render *r, const char *name, const void *list, size_t count);
 
-/* A progress line for work that takes more than two seconds, if stderr is a terminal. */
+/*
+ * A progress line for work that takes more than two seconds, if stderr is a terminal: what was done, how fast,
+ * which part of the whole that is, and how long the rest takes at this speed.
+ */
 struct progress {
 	bool terminal, shown;
 	int64_t begun, next;
@@ -63,8 +66,16 @@ void progress_begin(struct progress *p);
 
 /* True if a line is due. Reads the clock: call it once a batch, not once a packet. */
 bool progress_due(struct progress *p);
-__attribute__((format(printf, 2, 3))) void progress_show(
-	struct progress *p, const char *fmt, ...);
+
+/* count: in the unit. done of total: in any unit; total 0: not known. */
+struct progress_state {
+	const char *what, *unit;
+	uint64_t count, done, total;
+};
+void progress_show(struct progress *p, const struct progress_state *s);
+/* The line, after `elapsed` ns. Returns buf. */
+char *progress_text(
+	char *buf, size_t size, const struct progress_state *s, int64_t elapsed);
 void progress_end(struct progress *p); /* wipes the line */
 
 #endif

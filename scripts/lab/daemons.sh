@@ -77,12 +77,18 @@ fresh_socket() { # NAME
 	rm -f "$STATE/$1.sock"
 }
 
-dispatcher_reads() { # trace files, not an interface
-	local arg
-	for arg in "${DISPATCHER_ARGS[@]}"; do
-		case $arg in --read | --read=*) return 0 ;; esac
+dispatcher_files() { # that it reads, in place of an interface: one a line
+	local i
+	for ((i = 0; i < ${#DISPATCHER_ARGS[@]}; i++)); do
+		case ${DISPATCHER_ARGS[i]} in
+		--read | -r) echo "${DISPATCHER_ARGS[i + 1]-}" ;;
+		--read=*) echo "${DISPATCHER_ARGS[i]#--read=}" ;;
+		esac
 	done
-	return 1
+}
+
+dispatcher_reads() {
+	[ -n "$(dispatcher_files)" ]
 }
 
 dispatcher_inputs() {

@@ -21,7 +21,7 @@ exactly() { # LOGGERS SPREAD FILE...
 	done
 	"$RACK" down > /dev/null
 	rm -f "$LAB_DIR/out.pcapng"
-	"$RACK" up -n "$loggers" --size 128M --in-mtu 65527 --out-mtu 65535 --spread "$spread" \
+	"$RACK" up -n "$loggers" --size 128M --spread "$spread" \
 		-- "${reads[@]}" || return 1
 	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || rc=$?

@@ -312,6 +312,29 @@ import_packed() {
 }
 run_step "import takes compressed files too" import_packed
 
+progress() { # on a terminal, of an import that goes on for more than two seconds
+	python3 - "$PACKRACK" "$LAB_DIR/slow.vol" "$MIX" <<- 'P'
+		import os, pty, re, select, subprocess, sys, time
+		ours, theirs = pty.openpty()
+		with open(sys.argv[3], "rb") as f:
+		    data = f.read(500000)
+		p = subprocess.Popen([sys.argv[1], "import", "-", "--volume", sys.argv[2], "--create", "64M"],
+		                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=theirs)
+		said, at, end = b"", 1000, time.monotonic() + 10
+		p.stdin.write(data[:at])
+		while not re.search(rb"-: \d+ packets, \d+/s", said) and time.monotonic() < end:
+		    p.stdin.write(data[at:at + 1000])
+		    p.stdin.flush()
+		    at += 1000
+		    if select.select([ours], [], [], 0.05)[0]:
+		        said += os.read(ours, 4096)
+		p.stdin.close()
+		p.wait()
+		sys.exit(time.monotonic() >= end and said)
+	P
+}
+run_step "progress and rate on a terminal" progress
+
 # ---- what cannot be read, and what was imported before ----
 
 made_nothing() { # STATUS TEXT FILE...

@@ -91,7 +91,8 @@ overwritten() { "$packrack" volume streams "$small" --json | python3 -c '
 import json, sys
 print(sum(s["recycled_records"] for s in json.load(sys.stdin)["streams"]))'; }
 run_step "a small volume" "$packrack" volume create "$small" --size 16M --block-size 64K
-run_step "takes what fits" imports 0 "link 2" "$DIR/t.pcap" "$DIR/large.pcap" - < "$DIR/large.pcap"
+cp "$DIR/large.pcap" "$DIR/input"
+run_step "takes what fits" imports 0 "link 2" "$DIR/t.pcap" "$DIR/large.pcap" - < "$DIR/input"
 until_full() { imports 3 "the volume is full" --link-name rest - < <(cat "$DIR/large.pcap"; tail -c +25 "$DIR/large.pcap"); }
 run_step "more is stored until it is full" until_full
 run_step "and reported before" imports 1 "give --overwrite" "$DIR/large.pcap"

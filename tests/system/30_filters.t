@@ -57,7 +57,7 @@ one_link_type_alone() {
 run_step "filters that one link type alone has" one_link_type_alone
 
 on_a_rack() {
-	"$RACK" up -n 3 --size 128M --in-mtu 65527 --out-mtu 65535 -- --read "$DIR/rack.pcap" || return 1
+	"$RACK" up -n 3 --size 128M -- --read "$DIR/rack.pcap" || return 1
 	"$RACK" drain --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	filters "${on_rack[@]}" --merger "$PACKRACK_MERGER"
 }

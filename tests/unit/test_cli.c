@@ -302,6 +302,31 @@ START_TEST(test_status)
 }
 END_TEST
 
+START_TEST(test_progress)
+{
+	struct progress_state s = {"a.pcap", "packets", 3000, 25, 100};
+	char line[120];
+
+	ck_assert_str_eq(progress_text(line, sizeof(line), &s, 2 * PR_NS_PER_S),
+		"a.pcap: 3000 packets, 1500/s, 25 %, 0:00:06 left");
+	s.done = 1;
+	s.total = 4000;
+	ck_assert_str_eq(progress_text(line, sizeof(line), &s, 10 * PR_NS_PER_S),
+		"a.pcap: 3000 packets, 300/s, 0 %, 11:06:30 left");
+	s.done = 4100; /* a file that grows */
+	ck_assert_str_eq(progress_text(line, sizeof(line), &s, 10 * PR_NS_PER_S),
+		"a.pcap: 3000 packets, 300/s, 100 %, 0:00:00 left");
+	s.total = 0;
+	ck_assert_str_eq(progress_text(line, sizeof(line), &s, 10 * PR_NS_PER_S),
+		"a.pcap: 3000 packets, 300/s");
+	s.total = 100;
+	s.done = 0; /* nothing to tell the time by */
+	ck_assert_str_eq(progress_text(line, sizeof(line), &s, 0),
+		"a.pcap: 3000 packets, 3000000000000/s");
+	ck_assert_str_eq(progress_text(line, 9, &s, PR_NS_PER_S), "a.pcap: ");
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
@@ -315,6 +340,7 @@ fill(TCase *t)
 	tcase_add_test(t, test_line_noise);
 	tcase_add_test(t, test_report);
 	tcase_add_test(t, test_status);
+	tcase_add_test(t, test_progress);
 }
 
 int

@@ -281,7 +281,10 @@ rotate(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 void
 sink_init(struct sink *s, const struct query_args *a)
 {
-	*s = (struct sink){.args = a, .out = {.fd = -1}, .last_time = PR_TIME_MIN};
+	*s = (struct sink){.args = a,
+		.out = {.fd = -1},
+		.last_time = PR_TIME_MIN,
+		.held_last = PR_TIME_MIN};
 	progress_begin(&s->progress);
 	s->none = a->count || a->tally.group || a->note ||
 		  (!a->write && (a->json || a->keyvalue));
@@ -362,16 +365,57 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	return prm_output_write(&s->out, line, packet_line(p, line, sizeof(line)), err);
 }
 
+void
+sink_reaches(struct sink *s, int64_t first, int64_t last)
+{
+	if (s->held_last == PR_TIME_MIN || first < s->held_first)
+		s->held_first = first;
+	if (last > s->held_last)
+		s->held_last = last;
+}
+
+/* The merger is asked only once a line is due. */
+static void
+ask_times(struct sink *s)
+{
+	Packrack__Envelope *reply;
+	struct pr_error err;
+
+	if (s->held_last != PR_TIME_MIN || s->args->volumes.count || s->args->files.count ||
+		cli_ask_status(&s->args->merger, &cli_merger, &reply, &err) != CLI_OK)
+		return;
+	for (size_t i = 0; i < reply->status->n_nodes; i++)
+		if (reply->status->nodes[i]->packets)
+			sink_reaches(s, reply->status->nodes[i]->first_time,
+				reply->status->nodes[i]->last_time);
+	pr_message_free(&reply);
+}
+
+static void
+show_progress(struct sink *s)
+{
+	const struct query_args *a = s->args;
+	char time[PR_TIME_TEXT] = "so far";
+	struct progress_state state = {time, "packets", .count = s->packets};
+	int64_t since, until;
+
+	ask_times(s);
+	if (s->packets)
+		pr_time_local(s->last_time, time, sizeof(time));
+	since = a->since > s->held_first ? a->since : s->held_first;
+	until = a->until < s->held_last ? a->until : s->held_last;
+	if (s->packets && until > since) {
+		state.total = (uint64_t)(until - since);
+		state.done = s->last_time > since ? (uint64_t)(s->last_time - since) : 0;
+	}
+	progress_show(&s->progress, &state);
+}
+
 int
 sink_pause(struct sink *s, struct pr_error *err)
 {
-	char time[PR_TIME_TEXT];
-
 	if (progress_due(&s->progress))
-		progress_show(&s->progress, "%llu packets, up to %s",
-			(unsigned long long)s->packets,
-			s->packets ? pr_time_local(s->last_time, time, sizeof(time))
-				   : "now none");
+		show_progress(s);
 	if (s->none || s->take || !(s->terminal || s->args->follow))
 		return 0;
 	return prm_output_flush(&s->out, err);

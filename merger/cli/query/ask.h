@@ -28,6 +28,8 @@ struct sink {
 	bool to_stdout, opened, regular, terminal;
 	uint64_t packets, unsure, strays, related;
 	int64_t last_time;
+	int64_t held_first,
+		held_last; /* times of what is asked, for the progress line; last PR_TIME_MIN: not known */
 	/* counts for args.tally: of packets here, or by nodes */
 	struct pr_tally *tally;
 	struct progress progress;
@@ -44,6 +46,9 @@ void sink_init(struct sink *s, const struct query_args *args);
  */
 int sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err);
+
+/* A node or volume that is asked holds packets of these times. */
+void sink_reaches(struct sink *s, int64_t first, int64_t last);
 
 /* Adds counts made by nodes. */
 int sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err);

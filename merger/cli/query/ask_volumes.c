@@ -293,6 +293,7 @@ open_all(struct ask *ask, struct pr_error *err)
 		.now = pr_now_real(),
 		.link = a->link};
 	struct sfs_volume_info info;
+	int64_t first, last;
 	char text[400];
 
 	ask->volumes = calloc(a->volumes.count, sizeof(*ask->volumes));
@@ -319,6 +320,8 @@ open_all(struct ask *ask, struct pr_error *err)
 			fprintf(stderr, "packrack: %s: %s\n", v->path, text);
 		if (pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
 			return -1;
+		if (pri_catalog_times(&v->view->catalog, -1, &first, &last))
+			sink_reaches(ask->sink, first, last);
 	}
 	return 0;
 }

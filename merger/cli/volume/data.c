@@ -348,8 +348,8 @@ data_delete_run(struct data_deletion *d, struct pr_error *err)
 		d->sum.bytes += step.bytes;
 		if (progress_due(&d->progress))
 			progress_show(&d->progress,
-				"%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted",
-				d->name, d->sum.segments, d->sum.bytes);
+				&(struct progress_state){d->name, "segments deleted",
+					.count = d->sum.segments});
 	}
 	volume_writer_close(&w);
 	progress_end(&d->progress);

@@ -61,6 +61,8 @@ struct move {
 	uint64_t left; /* packets of the time range left at the source */
 	/* what recording has overwritten at the source before it could be copied */
 	uint64_t overwritten; /* packets of a part that was being copied */
+	struct progress progress;
+	uint64_t total; /* packets, as far as it is known at the begin */
 	int64_t before, overwritten_until; /* of other parts; before: at the begin */
 };
 
@@ -164,6 +166,7 @@ ask_each(const struct query_args *q,
 	int rc;
 
 	sink_init(&sink, q);
+	sink.progress.terminal = false; /* a move has a line of its own */
 	sink.take = take;
 	sink.take_arg = arg;
 	rc = ask_all(&sink, err);
@@ -308,14 +311,20 @@ static int
 copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 {
 	struct part *part = arg;
+	struct move *m = part->move;
 
 	if (note(&part->all, p, err) < 0)
 		return -1;
 	prm_trace_hash_add(part->here, p);
+	if (part->all.count % 4096 == 0 && progress_due(&m->progress))
+		progress_show(
+			&m->progress, &(struct progress_state){m->from, "packets",
+					      m->packets + part->all.count,
+					      m->packets + part->all.count, m->total});
 	if (among(&part->have, p))
 		return 0;
-	part->move->stored++;
-	return store(part->move, p, err);
+	m->stored++;
+	return store(m, p, err);
 }
 
 static int
@@ -367,8 +376,8 @@ note_overwritten(struct move *m, int64_t since)
 
 /* Where a part that begins at since may end: at until, or earlier with fewer packets. *packets: in it. */
 static int
-part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
-	uint64_t *packets, struct pr_error *err)
+part_end(struct move *m, int64_t since, int64_t until, int64_t *end, uint64_t *packets,
+	struct pr_error *err)
 {
 	int64_t low, high;
 	uint64_t count;
@@ -377,6 +386,8 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 	if (data_ask_count(of_source(m, since, until), &count, err) < 0)
 		return -1;
 	*packets = count;
+	if (!m->packets)
+		m->total = count;
 	if (count <= PART || !times_of(m->stock.nodes[0], &low, &high))
 		return 0;
 	*packets = 0;
@@ -439,6 +450,7 @@ move_parts(struct move *m, struct pr_error *err)
 	int64_t since = a->since, end;
 	uint64_t packets;
 
+	progress_begin(&m->progress);
 	/* the links are borrowed until the destination was told of them */
 	m->links = m->stock.links;
 	m->link_count = m->stock.link_count;
@@ -639,6 +651,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	/* without --until nothing is counted: new packets are not part of the move */
 	if (rc == 0 && a->until != PR_TIME_MAX)
 		rc = data_ask_count(of_source(&m, a->since, a->until), &m.left, err);
+	progress_end(&m.progress);
 	if (rc == 0)
 		report(&m);
 	if (rc == 0 && (m.overwritten || m.overwritten_until))

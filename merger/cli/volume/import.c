@@ -95,10 +95,8 @@ on_progress(void *arg, const struct prl_import_stats *s)
 
 	tell_earlier(im, &s->earlier);
 	if (progress_due(&im->progress))
-		progress_show(&im->progress,
-			s->size ? "%s: %" PRIu64 " packets, %" PRIu64 " %%"
-				: "%s: %" PRIu64 " packets",
-			im->path, s->packets, s->size ? s->offset * 100 / s->size : 0);
+		progress_show(&im->progress, &(struct progress_state){im->path, "packets",
+						     s->packets, s->offset, s->size});
 	return !interrupted;
 }
 

@@ -563,11 +563,29 @@ on_fault(void *arg, const struct sfs_fault *f)
 	render_close(r);
 }
 
+struct check_progress {
+	struct progress line;
+	const char *volume;
+	struct sfs_volume_info info;
+};
+
+static void
+on_block(void *arg, uint64_t blocks)
+{
+	struct check_progress *p = arg;
+
+	if (progress_due(&p->line))
+		progress_show(&p->line,
+			&(struct progress_state){p->volume, "MiB",
+				blocks * p->info.block_size >> 20, blocks, p->info.blocks});
+}
+
 static int
 volume_check(struct volume_call *c, struct pr_error *err)
 {
 	const struct sfs_repair_options how = {.force = c->force};
 	struct sfs_repair_result out = {0};
+	struct check_progress progress = {.volume = c->volume};
 	struct sfs *sfs = NULL;
 	int64_t left = -1;
 
@@ -580,11 +598,15 @@ volume_check(struct volume_call *c, struct pr_error *err)
 	if (!c->repair)
 		sfs = open_volume(c, err);
 	render_list(c->r, "faults");
+	progress_begin(&progress.line);
+	if (sfs && sfs_info(sfs, &progress.info, NULL) == SFS_OK)
+		sfs_on_progress(sfs, on_block, &progress);
 	if (sfs)
 		left = out.faults = sfs_check(sfs, on_fault, c->r, &out.records, err);
 	else if (c->repair && sfs_repair(c->paths.path, c->paths.count, &how, on_fault,
 				      c->r, &out, err) == 0)
 		left = out.left;
+	progress_end(&progress.line);
 	render_close(c->r);
 	sfs_close(&sfs);
 	if (left >= 0)
