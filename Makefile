@@ -20,7 +20,7 @@ else
 say = @:
 endif
 
-PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing zlib libzstd
+PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing zlib libzstd libseccomp
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
 # the console's alone

@@ -13,6 +13,7 @@
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 #include "proto/port/netdev.h"
+#include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 #include "proto/rpc/rpc.h"
 #include "proto/wire/rack_key.h"
@@ -78,6 +79,7 @@ static const struct pr_option options[] = {
 		"number that distinguishes racks on one switch"),
 	PR_OPT_UINT(ethertype, "ethertype", 0, "N", 0x600, 0xffff,
 		"Ethertype of the rack's control frames", .def = "0x88B5"),
+	PR_OPTION_USER(user),
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPTION_VERBOSE(verbose),
 };
@@ -330,6 +332,19 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 	return d->manage ? 0 : -1;
 }
 
+static int
+drop_privileges(const struct prd_options *o, struct pr_error *err)
+{
+	struct pr_grants g = {.sandbox = {PR_SANDBOX_DISPATCHER, o->user, {0}}};
+
+	pr_grant_all(&g, PR_GRANT_INTERFACE, &o->in);
+	pr_grant(&g, PR_GRANT_INTERFACE, o->out);
+	pr_grant_all(&g, PR_GRANT_READ, &o->read);
+	pr_grant(&g, PR_GRANT_KEYS, o->keys);
+	pr_grant(&g, PR_GRANT_ENDPOINT, o->manage);
+	return pr_privilege_drop(&g, err);
+}
+
 /* Everything that can be refused is opened before any thread runs or any interface changes. */
 static int
 set_up(struct dispatcher *d, struct pr_error *err)
@@ -354,7 +369,8 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
 		return status;
-	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || open_sender(d, err) < 0)
+	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || pr_sandbox_locked(err) < 0 ||
+		open_sender(d, err) < 0)
 		return PRD_EXIT_FAILED;
 	return 0;
 }
@@ -379,7 +395,7 @@ run(struct dispatcher *d, struct pr_error *err)
 		(unsigned long long)d->epoch, d->inputs.link_count, d->out.name,
 		(unsigned long long)d->options.wait_nodes);
 	pr_notify("READY=1");
-	if (pr_loop_run(d->loop, err) < 0)
+	if (pr_sandbox_seal(err) < 0 || pr_loop_run(d->loop, err) < 0)
 		return PRD_EXIT_FAILED;
 	pr_notify("STOPPING=1");
 	if (d->status != 0)
@@ -410,7 +426,7 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 	}
 	pr_log_open("packrack-dispatcher", d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 	pr_log_set_format(d->options.log_format);
-	status = set_up(d, err);
+	status = drop_privileges(&d->options, err) < 0 ? PRD_EXIT_FAILED : set_up(d, err);
 	if (status == 0)
 		status = run(d, err);
 	if (d->replies_event)
@@ -427,6 +443,7 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 	for (unsigned i = d->in_count; i-- > 0;)
 		pr_netdev_restore(&d->in[i]);
 	pr_netdev_restore(&d->out);
+	pr_privilege_end();
 	pr_rack_key_forget(&d->key);
 	pr_options_free(&program, &d->options);
 	free(d);

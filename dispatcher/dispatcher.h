@@ -18,7 +18,7 @@ enum prd_pace { PRD_PACE_MAX, PRD_PACE_RECORDED };
 struct prd_options {
 	struct pr_string_list in; /* interfaces, commas split */
 	struct pr_string_list read; /* files */
-	char *out, *filter, *manage, *metrics, *name;
+	char *out, *filter, *manage, *metrics, *name, *user;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
 	int pace, spread, log_format, no_canary;

@@ -15,13 +15,16 @@
 #include "indexer/query/volume.h"
 #include "indexer/record_sender.h"
 #include "indexer/summary_announcer.h"
+#include "logger/streamfs/disk.h"
 #include "proto/base/clock.h"
 #include "proto/base/error.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/options.h"
+#include "proto/base/privilege.h"
 #include "proto/base/thread.h"
+#include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 #include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
@@ -32,7 +35,7 @@ struct pri_indexer_options {
 	struct pr_string_list volume; /* as given: PATH[,PATH] */
 	struct pr_string_list paths; /* its parts */
 	struct pr_string_list merger;
-	char *name, *manage, *cluster, *metrics;
+	char *name, *manage, *cluster, *metrics, *user;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
 	uint64_t queries;
@@ -63,6 +66,7 @@ static const struct pr_option options[] = {
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
 		"index combinations of fields too, such as src+dport"),
 	PR_OPTION_KEY(key_flag),
+	PR_OPTION_USER(user),
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPTION_VERBOSE(verbose),
 };
@@ -207,7 +211,7 @@ open_volume(struct daemon *d)
 	char text[400];
 
 	d->inode = 0;
-	if (stat(d->options.paths.items[0], &st) == 0) {
+	if (pr_privilege_stat(d->options.paths.items[0], &st) == 0) {
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
 	}
@@ -235,7 +239,7 @@ pri_indexer_refresh(void *arg)
 	int rc;
 
 	/* a new volume at the same path is another one: what we hold open is gone */
-	if (stat(d->options.paths.items[0], &st) < 0)
+	if (pr_privilege_stat(d->options.paths.items[0], &st) < 0)
 		same = d->inode == 0; /* it was missing when the others were opened, too */
 	else
 		same = st.st_dev == d->device && st.st_ino == d->inode;
@@ -533,6 +537,18 @@ connect_all(struct daemon *d, struct pr_error *err)
 	return c->rpc ? 0 : -1;
 }
 
+static int
+drop_privileges(const struct pri_indexer_options *o, struct pr_error *err)
+{
+	struct pr_grants g = {.sandbox = {PR_SANDBOX_INDEXER, o->user, {0}}};
+
+	pr_grant_all(&g, PR_GRANT_READ, &o->paths);
+	pr_grant(&g, PR_GRANT_KEYS, o->keys);
+	pr_grant(&g, PR_GRANT_ENDPOINT, o->manage);
+	sfs_open_file = pr_privilege_open;
+	return pr_privilege_drop(&g, err);
+}
+
 #define HELLO_NS (2 * PR_NS_PER_S)
 #define REFRESH_NS (PR_NS_PER_S / 2)
 #define INDEX_START_NS (20 * PR_NS_PER_MS) /* index_period sets the next */
@@ -597,7 +613,11 @@ pri_indexer_main(int argc, char **argv)
 		pr_log_open(
 			"packrack-indexer", d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		pr_log_set_format(d.options.log_format);
-		rc = start(&d, &err);
+		rc = drop_privileges(&d.options, &err);
+		if (rc == 0)
+			rc = start(&d, &err);
+		if (rc == 0)
+			rc = pr_sandbox_seal(&err);
 		if (rc == 0) {
 			pr_log_info("ready");
 			pr_notify("READY=1");
@@ -606,6 +626,7 @@ pri_indexer_main(int argc, char **argv)
 			pri_indexer_hand_over(&d);
 		}
 		stop(&d);
+		pr_privilege_end();
 	}
 	if (rc < 0)
 		pr_log_last("packrack-indexer", err.text);

@@ -14,10 +14,13 @@
 #include "logger/import.h"
 #include "logger/record_loop.h"
 #include "logger/timestamp_match.h"
+#include "logger/streamfs/disk.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
+#include "proto/base/privilege.h"
+#include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 #include "proto/wire/frame.h"
 
@@ -68,6 +71,7 @@ static const struct pr_option table[] = {
 	PR_OPT_STRING(manage, "listen", 0, "ENDPOINT", "endpoint for status",
 		.aliases = {"manage"}),
 	PR_OPTION_METRICS(metrics),
+	PR_OPTION_USER(user),
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPTION_VERBOSE(verbose),
 };
@@ -185,6 +189,21 @@ prl_logger_read(struct sfs *sfs, const struct prl_options *o, struct pr_error *e
 }
 
 static int
+drop_privileges(const struct prl_options *o, struct pr_error *err)
+{
+	struct pr_grants g = {.sandbox = {PR_SANDBOX_LOGGER, o->user, {0}}};
+
+	pr_grant(&g, PR_GRANT_INTERFACE, o->rack);
+	pr_grant(&g, PR_GRANT_INTERFACE, o->tap);
+	pr_grant_all(&g, PR_GRANT_WRITE, &o->volume);
+	pr_grant_all(&g, PR_GRANT_READ, &o->read);
+	pr_grant(&g, PR_GRANT_KEYS, o->keys);
+	pr_grant(&g, PR_GRANT_ENDPOINT, o->manage);
+	sfs_open_file = pr_privilege_open;
+	return pr_privilege_drop(&g, err);
+}
+
+static int
 run(const struct prl_options *o, struct pr_error *err)
 {
 	struct sfs_open_options options = {.writer = true,
@@ -200,17 +219,22 @@ run(const struct prl_options *o, struct pr_error *err)
 			"volume %s does not exist: make it by `packrack volume create %s "
 			"--size SIZE`",
 			first, first);
+	if (drop_privileges(o, err) < 0)
+		return -1;
 	sfs = sfs_open(
 		(const char *const *)o->volume.items, o->volume.count, &options, err);
 	if (!sfs)
 		return -1;
-	if (o->rack)
+	if (pr_sandbox_locked(err) < 0)
+		result = -1;
+	else if (o->rack)
 		result = prl_logger_rack(sfs, o, err);
 	else if (o->tap)
 		result = prl_logger_tap(sfs, o, err);
 	else
 		result = prl_logger_read(sfs, o, err);
 	sfs_close(&sfs);
+	pr_privilege_end();
 	return result;
 }
 

@@ -23,7 +23,7 @@ struct prl_options {
 	uint64_t snaplen;
 	bool both;
 	uint64_t rack_id, ethertype;
-	char *manage, *metrics;
+	char *manage, *metrics, *user;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
 	uint64_t link; /* PRL_LINK_BY_NAME: not given */

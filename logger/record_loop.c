@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "logger/writer_socket.h"
+#include "proto/base/sandbox.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
@@ -449,7 +450,7 @@ prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 	note(d);
 	pr_notify("READY=1");
 	event_active(d->again, EV_READ, 0); /* arms the ring */
-	result = pr_loop_run(d->loop, err);
+	result = pr_sandbox_seal(err) < 0 ? -1 : pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
 	prl_capture_stop(d->capture);
 	/*

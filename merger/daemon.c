@@ -8,12 +8,13 @@
 #include "merger/summaries.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/text.h"
+#include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 
 struct values {
 	struct pr_string_list listen, peers, pcap_over_ip;
 	uint64_t max_queries, max_user_queries, summaries;
-	char *name, *metrics, *key_flag; /* as given */
+	char *name, *metrics, *user, *key_flag; /* as given */
 	int log_format, no_canary;
 	bool pcap_over_ip_open, verbose;
 };
@@ -36,6 +37,7 @@ static const struct pr_option options[] = {
 	PR_OPT_SIZE(summaries, "summaries", 0, "SIZE", 64 * 1024, INT64_MAX,
 		"memory for the nodes' summaries"),
 	PR_OPTION_KEY(key_flag),
+	PR_OPTION_USER(user),
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPTION_CANARY(
 		no_canary, "test the rack with the packets of the dispatcher's --canary"),
@@ -118,6 +120,16 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 }
 
 static int
+drop_privileges(const struct values *v, struct pr_error *err)
+{
+	struct pr_grants g = {.sandbox = {PR_SANDBOX_MERGER, v->user, {0}}};
+
+	pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v->key_flag));
+	pr_grant_all(&g, PR_GRANT_ENDPOINT, &v->listen);
+	return pr_privilege_drop(&g, err);
+}
+
+static int
 run(const struct values *v, struct pr_error *err)
 {
 	char name[130], host[65] = "";
@@ -138,7 +150,8 @@ run(const struct values *v, struct pr_error *err)
 		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
 	if (m && v->metrics)
 		metrics = pr_metrics_serve(loop, v->metrics, prm_merger_scrape, m, err);
-	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0) {
+	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0 &&
+		pr_sandbox_seal(err) == 0) {
 		pr_log_info("ready");
 		pr_notify("READY=1");
 		result = pr_loop_run(loop, err);
@@ -172,7 +185,10 @@ prm_merger_main(int argc, char **argv)
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		pr_log_set_format(v.log_format);
-		parsed = run(&v, &err);
+		parsed = drop_privileges(&v, &err);
+		if (parsed == 0)
+			parsed = run(&v, &err);
+		pr_privilege_end();
 		status = 1;
 	}
 	if (parsed < 0)

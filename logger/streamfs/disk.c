@@ -118,6 +118,14 @@ sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)
 	return 0;
 }
 
+static int
+plain_open(const char *path, int flags)
+{
+	return open(path, flags);
+}
+
+int (*sfs_open_file)(const char *path, int flags) = plain_open;
+
 int
 sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 	struct pr_error *err)
@@ -126,10 +134,10 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 	*disk = (struct sfs_disk){.fd = -1};
 	snprintf(disk->path, sizeof(disk->path), "%s", path);
 	if (direct)
-		disk->fd = open(path, flags | O_DIRECT);
+		disk->fd = sfs_open_file(path, flags | O_DIRECT);
 	disk->direct = disk->fd >= 0;
 	if (disk->fd < 0)
-		disk->fd = open(path, flags);
+		disk->fd = sfs_open_file(path, flags);
 	if (disk->fd < 0)
 		return pr_error_errno(err, "cannot open volume %s", path);
 	if (sfs_disk_measure(disk, err) < 0) {

@@ -86,6 +86,9 @@ struct sfs_queue {
 	const char *name;
 	uint32_t in_flight;
 };
+/* How files and devices of volumes are opened: open(2), or a daemon's own. Set once, before threads. */
+extern int (*sfs_open_file)(const char *path, int flags);
+
 enum sfs_queue_kind {
 	SFS_QUEUE_ANY, /* io_uring; if not permitted, threads */
 	SFS_QUEUE_NO_URING, /* a few threads with pwrite */

@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "proto/base/privilege.h"
+
 #define KEYFILE_MAX (1024 * 1024)
 
 /* The directory of path, as an open descriptor. */
@@ -100,7 +102,7 @@ pr_keyfile_read(const char *path, bool private, struct stat *st, struct pr_error
 {
 	struct stat own;
 	char *text = NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
+	int fd = pr_privilege_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
 
 	if (!st)
 		st = &own;
@@ -134,7 +136,7 @@ pr_keydir_check(const char *path, struct pr_error *err)
 {
 	struct stat st;
 
-	if (stat(path, &st) < 0)
+	if (pr_privilege_stat(path, &st) < 0)
 		return pr_error_errno(err, "key directory %s", path);
 	if (!S_ISDIR(st.st_mode))
 		return pr_error_set(err, "key directory %s: not a directory", path);

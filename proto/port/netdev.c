@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "proto/base/log.h"
+#include "proto/base/privilege.h"
 
 /* ---- looking at an interface ---- */
 
@@ -227,13 +228,18 @@ ipv6_disable(const char *name, char value)
 void
 pr_netdev_prepare(struct pr_netdev *dev)
 {
-	int ipv6 = ipv6_disable(dev->name, '1');
 	bool merges = false;
 	struct pr_error err;
 	char text[160];
 	uint32_t word;
-	int used;
+	int used, ipv6;
 
+	used = pr_privilege_ask(PR_REQUEST_PREPARE, dev->name, 0, 0, -1, &err);
+	if (used == -1)
+		pr_log_warning("%s: not prepared for capture: %s", dev->name, err.text);
+	if (used != -2)
+		return;
+	ipv6 = ipv6_disable(dev->name, '1');
 	dev->changed_ipv6 = ipv6 == '0';
 	if (tc_drop(dev, &err) < 0)
 		pr_log_warning("%s: %s", dev->name, err.text);
@@ -268,6 +274,8 @@ pr_netdev_restore(struct pr_netdev *dev)
 		"tc", "qdisc", "del", "dev", dev->name, "clsact", NULL};
 	uint32_t word = 0;
 
+	if (pr_privilege_ask(PR_REQUEST_RESTORE, dev->name, 0, 0, -1, NULL) != -2)
+		return;
 	if (dev->index == 0 || if_nametoindex(dev->name) != dev->index)
 		return;
 	if (dev->added_filter)
@@ -336,7 +344,10 @@ pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 	struct blink *b;
 	pthread_t thread;
+	int asked = pr_privilege_ask(PR_REQUEST_BLINK, name, seconds, 0, -1, err);
 
+	if (asked != -2)
+		return asked;
 	/*
 	 * Checks the driver's name: virtual interfaces have no LED, but some accept the
 	 * command.

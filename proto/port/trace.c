@@ -15,6 +15,7 @@
 #include <zstd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/privilege.h"
 
 /* draft-ietf-opsawg-pcapng */
 #define BLOCK_SECTION 0x0A0D0D0Au
@@ -224,7 +225,8 @@ open_stream(struct pr_trace *t, struct pr_error *err)
 	FILE *stream = NULL;
 	struct stat st;
 
-	t->fd = strcmp(t->path, "-") ? open(t->path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+	t->fd = strcmp(t->path, "-") ? pr_privilege_open(t->path, O_RDONLY | O_CLOEXEC)
+				     : STDIN_FILENO;
 	if (t->fd >= 0)
 		stream = fopencookie(t, "r",
 			(cookie_io_functions_t){.read = on_read, .close = on_close});

@@ -15,6 +15,7 @@
 #include "proto/base/array.h"
 #include "proto/base/keyfile.h"
 #include "proto/base/log.h"
+#include "proto/base/privilege.h"
 #include "proto/base/text.h"
 #include "proto/rpc/admission.h"
 
@@ -361,7 +362,7 @@ refresh(struct pr_enrolled *e)
 	struct pr_error err;
 	struct stat now;
 
-	if (stat(e->file, &now) < 0
+	if (pr_privilege_stat(e->file, &now) < 0
 			? !seen->st_ino
 			: now.st_ino == seen->st_ino && now.st_size == seen->st_size &&
 				  now.st_mtim.tv_sec == seen->st_mtim.tv_sec &&

@@ -4,6 +4,7 @@
 
 #include "proto/base/log.h"
 #include "proto/base/options.h"
+#include "proto/base/sandbox.h"
 #include "proto/rpc/keys.h"
 
 /* Rows that the option tables of all daemons have; member: of PR_VALUES. */
@@ -13,6 +14,9 @@
 #define PR_OPTION_KEY(member)                                                              \
 	PR_OPT_STRING(member, "key-dir", 0, "DIR", "its key directory, or none",           \
 		.def_note = PR_KEYS_DIR ", if it has keys", .aliases = {"key"})
+#define PR_OPTION_USER(member)                                                             \
+	PR_OPT_STRING(member, "user", 0, "USER", "run as this user when started as root",  \
+		.def_note = PR_SANDBOX_USER ", or nobody")
 #define PR_OPTION_LOG_FORMAT(member)                                                       \
 	PR_OPT_ENUM(member, "log-format", 0, "FORMAT", pr_log_formats,                     \
 		"format of log lines on stderr: auto, text or json")

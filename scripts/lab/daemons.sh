@@ -117,7 +117,7 @@ daemon_spawn() { # NAME
 	case $1 in
 	merger)
 		fresh_socket merger
-		proc_start merger "$LAB-disp" "$(program packrack-merger)" --config "$CONF" --key "$(key_of head)" \
+		proc_start merger "$LAB-disp" "$(program packrack-merger)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
 			--listen "$(endpoint_of merger)" --metrics 127.0.0.1:9474
 		;;
 	switch)
@@ -127,12 +127,12 @@ daemon_spawn() { # NAME
 		;;
 	log[0-9]*)
 		fresh_socket "$1"
-		proc_start "$1" "$LAB-$1" "$(program packrack-logger)" --config "$CONF" --key "$(key_of "$1")" \
+		proc_start "$1" "$LAB-$1" "$(program packrack-logger)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of "$1")" \
 			--rack eth0 --name "$1" \
 			--volume "$STATE/$1.vol" --manage "$(endpoint_of "$1")" --metrics 127.0.0.1:9472
 		;;
 	idx[0-9]*)
-		proc_start "$1" "$LAB-log$n" "$(program packrack-indexer)" --config "$CONF" --key "$(key_of "log$n")" \
+		proc_start "$1" "$LAB-log$n" "$(program packrack-indexer)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of "log$n")" \
 			--name "log$n" \
 			--volume "$STATE/log$n.vol" --merger "$(endpoint_of merger)" --metrics 127.0.0.1:9473
 		;;
@@ -141,7 +141,7 @@ daemon_spawn() { # NAME
 		mapfile -t in < <(dispatcher_inputs)
 		# off here, unless it is asked for: what is counted is then what was sent
 		! "$(program packrack-dispatcher)" --help | grep -q -e --canary || canary=(--canary=off)
-		proc_start dispatcher "$LAB-disp" "$(program packrack-dispatcher)" --config "$CONF" --key "$(key_of head)" \
+		proc_start dispatcher "$LAB-disp" "$(program packrack-dispatcher)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
 			"${in[@]}" "${canary[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
 			--manage "$(endpoint_of dispatcher)" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"

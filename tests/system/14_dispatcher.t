@@ -103,6 +103,52 @@ stop_and_start() {
 	stored 6000
 }
 run_step "stopped and started: what passes in between is not recorded" stop_and_start
+
+# A daemon that root started: every thread of it has its user, no capability and the filter; the parent has few.
+unprivileged() { # NAME
+	local pid task status want
+	read -r pid _ < "$LAB_DIR/pids/$1"
+	for task in "/proc/$pid/task"/*; do
+		status=$(cat "$task/status")
+		for want in "Uid:.*\b$(id -u "$DAEMON_USER")\b" "Groups:.$(id -g "$DAEMON_USER")" NoNewPrivs:.1 Seccomp:.2 \
+			Cap{Inh,Prm,Eff,Bnd,Amb}:.0000000000000000; do
+			grep -qE "^$want *$" <<< "$status" || { echo "$1, $task: not $want"; grep -E '^(Uid|Groups|Cap|Secc|NoNew)' <<< "$status"; return 1; }
+		done
+		! grep -qE '^Uid:.*\b0\b' <<< "$status" || return 1
+	done
+}
+all_unprivileged() {
+	local name parent caps
+	for name in dispatcher merger log1 idx1; do
+		unprivileged "$name" || return 1
+		read -r parent _ < "$LAB_DIR/pids/$name"
+		parent=$(pgrep -P "$parent" -x packrack-parent) || { echo "$name has no parent"; return 1; }
+		caps=$(sed -n 's/^CapEff:.//p' "/proc/$parent/status")
+		case $name in
+		dispatcher) [ "$caps" = 0000000000003004 ] ;; # NET_RAW, NET_ADMIN, DAC_READ_SEARCH
+		log1) [ "$caps" = 0000000000003006 ] ;; # and DAC_OVERRIDE
+		*) [ "$caps" = 0000000000000004 ] ;;
+		esac || { echo "the parent of $name has capabilities $caps"; return 1; }
+	done
+}
+run_step "daemons that root starts: their user, no capabilities, seccomp, no new privileges" all_unprivileged
+
+opened_times() { # N: has the dispatcher opened its capture interface again so often?
+	[ "$(grep -c 'tap0: captured again' "$LAB_DIR/logs/dispatcher.log")" = "$1" ]
+}
+made_again() {
+	local log=$LAB_DIR/logs/dispatcher.log
+	"$BUILD/packrack" capture start || return 1
+	poll_until 10 opened_times 2 || { cat "$log"; return 1; }
+	"$RACK" exec disp ip link del tap0
+	poll_until 10 grep -q 'trying to reopen' "$log" || { cat "$log"; return 1; }
+	"$RACK" exec disp ip link add tap0 type veth peer name far0 || return 1
+	"$RACK" exec disp ip link set far0 up && "$RACK" exec disp ip link set tap0 up || return 1
+	poll_until 10 opened_times 3 || { cat "$log"; return 1; }
+	"$RACK" exec disp tcpreplay -q -i far0 --pps=6000 "$TRACE" > "$LAB_DIR/play" 2>&1 || return 1
+	poll_until 10 figure_is captured_packets 9000 || { figure captured_packets; cat "$log"; return 1; }
+}
+run_step "a capture interface that is deleted and made again is captured again" made_again
 "$RACK" down > /dev/null
 
 leave_and_return() {

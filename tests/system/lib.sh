@@ -60,9 +60,17 @@ need_python() {
 	export PYTHONPATH=$BUILD/python${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 }
 
+# The user that daemons become when root starts them: folders that they make sockets in are its own.
+DAEMON_USER=packrack
+id -u "$DAEMON_USER" > /dev/null 2>&1 || DAEMON_USER=nobody
+for_daemons() { # FOLDER...
+	[ "$(id -u)" != 0 ] || chown "$DAEMON_USER" "$@"
+}
+
 # A short path, as sockets lie in it; listed, so that scripts/check finds what a killed test left.
 new_lab() {
 	LAB_DIR=$(mktemp -d /tmp/packrack-lab.XXXXXX)
+	for_daemons "$LAB_DIR"
 	mkdir -p "$BUILD"
 	echo "$LAB_DIR" >> "$BUILD/labs"
 	LABS+=("$LAB_DIR")
