@@ -32,13 +32,17 @@ struct connection {
 	int64_t accepted, heard; /* monotonic ns; heard: its last message, or accepted */
 };
 
+#define CHECK_NS                                                                           \
+	(20 * PR_NS_PER_MS) /* a flood must not cost a look at all for each connection */
+
 static struct {
 	pthread_mutex_t mutex;
 	struct connection *items; /* by descriptor */
 	int count; /* of items */
 	unsigned max, peer_max;
 	int spare; /* closed when descriptors run out, to accept and close a connection */
-	int64_t said; /* monotonic ns: the last line in the log */
+	int64_t said,
+		checked; /* monotonic ns: the last line in the log, the last check of all */
 	struct figures {
 		uint64_t open, refused, replaced; /* open: filled in when asked for */
 	} figures;
@@ -109,9 +113,11 @@ static void
 take_idler(int *best, int fd, int64_t now)
 {
 	const struct connection *a = &all.items[*best], *b = &all.items[fd];
-	double more = (double)(now - b->heard + 1) / (double)(now - b->accepted + 1) -
-		      (double)(now - a->heard + 1) / (double)(now - a->accepted + 1);
+	double more = (double)b->silent - (double)a->silent;
 
+	if (*best && !a->silent && !b->silent)
+		more = (double)(now - b->heard) * (double)(now - a->accepted) -
+		       (double)(now - a->heard) * (double)(now - b->accepted);
 	if (!*best || more > 0 || (more >= 0 && b->accepted < a->accepted))
 		*best = fd;
 }
@@ -207,14 +213,18 @@ admit(int listener, int fd)
 
 	if (all.items[listener].own && !own_user(&c.peer))
 		goto refuse;
-	if (above(&s))
+	if (above(&s) && c.accepted - all.checked > CHECK_NS) {
+		all.checked = c.accepted;
 		s = look_at_all(listener, &c.peer, true);
+	}
 	if (above(&s)) {
 		victim = s.peer >= all.peer_max ? s.idle_of_peer
 			 : s.all < all.max      ? s.idle_silent
 						: s.idle;
-		hang_up(victim ? victim : fd, &c.peer, &s);
-		all.figures.replaced += victim > 0;
+		if (!victim || cookie_of(victim) == all.items[victim].cookie) {
+			hang_up(victim ? victim : fd, &c.peer, &s);
+			all.figures.replaced += victim > 0;
+		}
 		if (!victim)
 			goto refuse;
 		all.items[victim].listener = -1;

@@ -182,7 +182,10 @@ class Attacker:
             for link in range(9000):
                 hello.links.add(epoch=link + 1, link=link % 60000, linktype=1, name="phantom-%d" % link)
             self.send(s, pb.Envelope(id=1, hello=hello))
+        s.poll(200)
         self.listen(s)
+        s.close()
+        self.sockets.clear()
 
     # ---- all ----
 
