@@ -13,7 +13,7 @@
 #define PRM_NODE_FORGET_NS INT64_C(86400000000000)
 #define PRM_REGISTRY_MAX 1024
 /* What one key (without keys: one user of the machine, one address) may report by its nodes' Hello. */
-#define PRM_REGISTRY_LINKS_MAX 10000 /* of one node */
+#define PRM_REGISTRY_LINKS_MAX 1024 /* of one node: as many as an indexer reports */
 #define PRM_REGISTRY_NAMES_MAX 8 /* with keys: NAME, and parts of it NAME/PART */
 #define PRM_REGISTRY_BYTES_MAX ((size_t)32 * 1024 * 1024) /* of memory, all its nodes */
 

@@ -3,6 +3,8 @@
 #   A case that fails tells its seed: SFS_SEED=n build/tests/unit/test_streamfs_model runs it alone.
 # make mutants [MUTANTS="name ..."] [CASES=10000]: the model test against StreamFS with one fault each.
 # The quicker ones, the faults that it must find in any case, are a part of make check.
+# make attack [SECONDS=60] [ATTACK="silent names"]: each attack that is known on every daemon of a rack that works; as root.
+# make check-long: what takes longer than make check may, before an issue is called resolved; as root, about an hour.
 
 SEED ?= 1
 MUTANTS_QUICK := no-sync no-root-sync root-before-data evicted-early header-again scan-any-generation \
@@ -22,4 +24,17 @@ check-mutants: $(BUILD)/tests/unit/test_streamfs_model
 ifeq ($(SAN),)
 check: check-mutants
 endif
-.PHONY: soak mutants check-mutants
+
+attack: all
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds $(SECONDS) $(ATTACK)
+
+# Each part is a target of its own; another file of make may add its part to check-long.
+LONG_FUZZ_SECONDS ?= 120
+check-long: lint check-san attack-short fuzz-long
+check-san:
+	$(Q)$(MAKE) SAN=address,undefined check-unit
+attack-short: all
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds 5
+fuzz-long:
+	$(Q)$(MAKE) SECONDS=$(LONG_FUZZ_SECONDS) fuzz
+.PHONY: soak mutants check-mutants attack check-long check-san attack-short fuzz-long

@@ -94,7 +94,7 @@ add(int fd, struct connection c)
 			return false;
 		all.items = grown;
 		while (all.count < want)
-			all.items[all.count++].listener = -1;
+			all.items[all.count++] = (struct connection){.listener = -1};
 	}
 	all.items[fd] = c;
 	return true;

@@ -179,7 +179,7 @@ class Attacker:
         s = self.dealers(1)[0]
         for i in range(self.args.count):
             hello = pb.Hello(name="%s/%d" % (self.args.name, self.done), volume="0-%d" % self.done, version="0")
-            for link in range(9000):
+            for link in range(1000):
                 hello.links.add(epoch=link + 1, link=link % 60000, linktype=1, name="phantom-%d" % link)
             self.send(s, pb.Envelope(id=1, hello=hello))
         s.poll(200)

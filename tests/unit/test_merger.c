@@ -554,14 +554,13 @@ START_TEST(test_key_has_limits)
 
 	for (int i = 0; i < PRM_REGISTRY_NAMES_MAX; i++) {
 		snprintf(name, sizeof(name), "log1/%d", i);
-		ck_assert_int_eq(
-			say_hello(&r, "log1", name, 10000, 0, &err), PRM_HELLO_NEW);
+		ck_assert_int_eq(say_hello(&r, "log1", name, 1024, 0, &err), PRM_HELLO_NEW);
 	}
 	ck_assert_int_eq(say_hello(&r, "log1", name, 1, 0, &err), PRM_HELLO_SAME);
 	ck_assert_int_eq(say_hello(&r, "log1", "log1/more", 1, 0, &err), PRM_HELLO_REFUSED);
 	ck_assert_ptr_nonnull(strstr(err.text, "8 names"));
-	ck_assert_int_eq(say_hello(&r, "log2", "log2", 10001, 0, &err), PRM_HELLO_REFUSED);
-	ck_assert_ptr_nonnull(strstr(err.text, "at most 10000"));
+	ck_assert_int_eq(say_hello(&r, "log2", "log2", 1025, 0, &err), PRM_HELLO_REFUSED);
+	ck_assert_ptr_nonnull(strstr(err.text, "at most 1024"));
 	/* 20 MiB and 10 MiB of one key; what a node reports anew takes the place of what it said */
 	ck_assert_int_eq(say_hello(&r, "log3", "log3", 1, 20 << 20, &err), PRM_HELLO_NEW);
 	ck_assert_int_eq(say_hello(&r, "log3", "log3", 1, 20 << 20, &err), PRM_HELLO_SAME);
