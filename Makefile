@@ -71,7 +71,7 @@ endef
 $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 
 # A library by itself, without the rest of packrack: streamfs(3). build/include has its two headers.
-libstreamfs_OBJS += $(addprefix $(BUILD)/proto/base/,error.o clock.o runtime_dir.o units.o field_table.o thread.o)
+libstreamfs_OBJS += $(addprefix $(BUILD)/proto/base/,error.o clock.o runtime_dir.o units.o field_table.o text.o thread.o)
 $(BUILD)/libstreamfs.a: $(libstreamfs_OBJS)
 STREAMFS_HEADERS := streamfs.h proto/base/error.h
 $(BUILD)/include/streamfs.h: logger/streamfs/streamfs.h

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,6 +14,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/base/thread.h"
 #include "proto/port/capture.h"
 #include "proto/port/netdev.h"
@@ -475,11 +477,8 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 		link->snaplen = (uint32_t)o->snaplen;
 		if (slash && slash[1])
 			name = slash + 1;
-		for (size_t k = 0; k < PR_NAME_MAX && name[k];
-			k++) /* frames carry printable names */
-			link->name[k] = (unsigned char)name[k] < ' ' || name[k] == 0x7f
-						? '_'
-						: name[k];
+		snprintf(link->name, PR_NAME_MAX + 1, "%s", name);
+		pr_text_clean(link->name, ""); /* frames carry names that can be shown */
 	}
 	if (in->all_links > count) {
 		struct prd_link *canary = &in->links[count];

@@ -23,6 +23,7 @@
 #include "proto/base/metrics_server.h"
 #include "proto/base/options.h"
 #include "proto/base/privilege.h"
+#include "proto/base/text.h"
 #include "proto/base/thread.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
@@ -89,10 +90,10 @@ check_name(const char *option, const char *name, struct pr_error *err)
 
 	if (len == 0 || len > NAME_MAX_BYTES)
 		return pr_error_set(err, "--%s: 1 to %d bytes", option, NAME_MAX_BYTES);
-	for (; *name; name++)
-		if ((unsigned char)*name <= ' ' || *name == 0x7f)
-			return pr_error_set(
-				err, "--%s: no blanks or control characters", option);
+	for (; *name; name += pr_text_plain(name))
+		if (*name == ' ' || !pr_text_plain(name))
+			return pr_error_set(err,
+				"--%s: no blanks or control characters, and UTF-8", option);
 	return 0;
 }
 

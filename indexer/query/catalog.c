@@ -7,6 +7,7 @@
 #include "indexer/index/level2.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/base/text.h"
 
 _Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");
 
@@ -417,15 +418,6 @@ take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 	return 0;
 }
 
-/* Names go into messages and onto terminals: no control bytes. */
-static void
-clean(char *name)
-{
-	for (; *name; name++)
-		if ((unsigned char)*name < 0x20 || *name == 0x7f)
-			*name = '?';
-}
-
 static void
 forget_deleted(struct pri_ledger_view *ledger, size_t at)
 {
@@ -446,7 +438,7 @@ add_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
 	item = &ledger->deleted[ledger->deleted_count++];
 	*item = (struct pri_ledger_deletion){.word = *d, .reached = PR_TIME_MIN};
 	item->word.records = item->word.bytes = 0;
-	clean(item->word.moved_to);
+	pr_text_clean(item->word.moved_to, "");
 	return item;
 }
 
@@ -456,7 +448,7 @@ take_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *ent
 	struct pr_ledger_deleted d = *entry;
 	struct pri_ledger_deletion *item = NULL;
 
-	clean(d.by);
+	pr_text_clean(d.by, "");
 	for (size_t i = 0; i < ledger->deleted_count && !item; i++) {
 		const struct pr_ledger_deleted *word = &ledger->deleted[i].word;
 
@@ -504,7 +496,7 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 		s = series_find_or_add(ledger, mark->epoch, mark->link.link);
 		if (s) {
 			s->mark = *mark;
-			clean(s->mark.link.name);
+			pr_text_clean(s->mark.link.name, "");
 			s->have_mark = true;
 		}
 		break;
@@ -512,7 +504,7 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 		s = series_find_or_add(ledger, entry->u.link.epoch, entry->u.link.link);
 		if (s) {
 			s->info = entry->u.link;
-			clean(s->info.name);
+			pr_text_clean(s->info.name, "");
 			s->have_link = true;
 		}
 		break;

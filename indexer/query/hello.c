@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/text.h"
 #include "proto/base/clock.h"
 
 #define STRAY_LINK 0xffff
@@ -188,14 +189,9 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	}
 	if (!sfs_note_get(volume->sfs, h->note, sizeof h->note))
 		return;
-	/*
-	 * The logger's note goes out as it is; but the merger refuses messages with control bytes, and a
-	 * damaged note must not make the node vanish.
-	 */
+	/* it may be damaged, and the merger would refuse the message */
 	h->note[sizeof h->note - 1] = 0;
-	for (char *at = h->note; *at; at++)
-		if ((unsigned char)*at < 0x20 || *at == 0x7f)
-			*at = ' ';
+	pr_text_clean(h->note, "");
 	s->logger = h->note;
 }
 

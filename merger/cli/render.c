@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/text.h"
 
 #define DEPTH_MAX 16
 
@@ -90,6 +91,17 @@ print_label(struct render *r, const char *name)
 		fputc(*name == '_' ? ' ' : *name, r->to);
 }
 
+/* Texts of a volume or trace file may hold anything: the terminal gets what is plain of it. */
+static void
+print_plain(struct render *r, const char *value)
+{
+	for (size_t n; *value; value += n ? n : 1) {
+		n = pr_text_plain(value);
+		fwrite(n ? value : "?", n ? n : 1, 1, r->to);
+	}
+	fputc('\n', r->to);
+}
+
 static void
 print_value(struct render *r, const char *name, const char *value)
 {
@@ -99,17 +111,17 @@ print_value(struct render *r, const char *name, const char *value)
 		for (unsigned i = 1; i <= r->depth; i++)
 			fprintf(r->to, "%s.", r->levels[i].name);
 		if (at->list)
-			fprintf(r->to, "%u=%s\n", at->count, value);
+			fprintf(r->to, "%u=", at->count);
 		else
-			fprintf(r->to, "%s=%s\n", name, value);
+			fprintf(r->to, "%s=", name);
 	} else {
 		fprintf(r->to, "%*s", r->depth * 2, "");
 		if (!at->list) {
 			print_label(r, name);
 			fputs(": ", r->to);
 		}
-		fprintf(r->to, "%s\n", value);
 	}
+	print_plain(r, value);
 	at->count++;
 }
 

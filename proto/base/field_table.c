@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/field_table.h"
 
+#include "proto/base/text.h"
+
 /* A name is shown on terminals and in JSON: a control byte in it is forged or broken. */
 static bool
 name_ok(const uint8_t *name, size_t len)
@@ -78,6 +80,7 @@ load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 			return false;
 		memset(at, 0, PR_NAME_MAX + 1);
 		memcpy(at, bytes, len);
+		pr_text_clean((char *)at, "");
 		return true;
 	default:
 		if (!pr_load_bytes(c, &bytes, len))

@@ -25,8 +25,10 @@ static const int level_priorities[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG
 static void
 put_plain(struct pr_text *o, const char *s)
 {
-	for (; *s && !o->full; s++)
-		pr_text_put(o, (unsigned char)*s < ' ' || *s == 0x7f ? "?" : s, 1);
+	for (size_t n; *s && !o->full; s += n ? n : 1) {
+		n = pr_text_plain(s);
+		pr_text_put(o, n ? s : "?", n ? n : 1);
+	}
 }
 
 static void

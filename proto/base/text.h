@@ -36,35 +36,19 @@ struct pr_text {
 void pr_text_put(struct pr_text *o, const char *text, size_t len);
 void pr_text_puts(struct pr_text *o, const char *text);
 /*
- * Adds s as the inside of a string of JSON or Prometheus. Control characters, and bytes
- * that are not UTF-8, become "?". Allocates no memory: there may be none just when an error
+ * Bytes of the character at s if names and texts of others may have it: it can be shown on a
+ * terminal and written to a log. 0: it is not UTF-8, a control character (C0, C1), or one
+ * that changes the direction of the text around it.
+ */
+size_t pr_text_plain(const char *s);
+/* Replaces by "?" what is not plain, but for the control characters in keep. */
+void pr_text_clean(char *s, const char *keep);
+/*
+ * Adds s as the inside of a string of JSON or Prometheus. What is not plain becomes "?". Allocates no memory: there may be none just when an error
  * is logged.
  */
 void pr_text_put_escaped(struct pr_text *o, const char *s);
 /* The same in quotes; what does not fit is left out, but not the quotes. */
 void pr_text_put_quoted(struct pr_text *o, const char *s);
-
-/* Bytes of the character at s (RFC 3629: no overlong forms, no surrogates); 0: there is none. */
-static inline size_t
-pr_utf8_length(const char *s)
-{
-	const unsigned char *b = (const unsigned char *)s;
-	size_t n = b[0] < 0x80   ? 1
-		   : b[0] < 0xc2 ? 0
-		   : b[0] < 0xe0 ? 2
-		   : b[0] < 0xf0 ? 3
-		   : b[0] < 0xf5 ? 4
-				 : 0;
-
-	if (b[0] == 0)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((b[i] & 0xc0) != 0x80)
-			return 0;
-	if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) ||
-		(b[0] == 0xf0 && b[1] < 0x90) || (b[0] == 0xf4 && b[1] > 0x8f))
-		return 0;
-	return n;
-}
 
 #endif

@@ -2,6 +2,7 @@
 #include "proto/rpc/message.h"
 
 #include "proto/base/array.h"
+#include "proto/base/text.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/relation.h"
 
@@ -12,11 +13,15 @@
 #define CREDIT_MAX 65536
 #define SECONDS_MAX 86400
 
-/* Fields that people write or read as text: longer, and of several lines. */
+/*
+ * Fields that people write or read as text: longer, and of several lines. They may quote
+ * anything, such as a path: what a terminal must not get is replaced. Names that have it are
+ * refused, as two names must not become one.
+ */
 static const char *const long_texts[] = {"text", "error", "logger", "why"};
 
 static int
-check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error *err)
+check_text(const ProtobufCFieldDescriptor *field, char *s, struct pr_error *err)
 {
 	size_t max = PR_MESSAGE_NAME_MAX, len = strlen(s);
 	bool lines = false;
@@ -28,11 +33,18 @@ check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error
 	if (len > max)
 		return pr_error_set(err, "%s of %zu bytes: at most %zu are taken",
 			field->name, len, max);
-	for (; *s; s++) {
+	for (size_t n; *s; s += n ? n : 1) {
 		uint8_t c = *s;
-		if ((c < 0x20 || c == 0x7f) && !(lines && strchr("\n\r\t", c)))
-			return pr_error_set(
-				err, "%s with the control byte 0x%02x", field->name, c);
+
+		n = pr_text_plain(s);
+		if (n || (lines && strchr("\n\r\t", c)))
+			continue;
+		if (!lines || c < 0x20 || c == 0x7f)
+			return pr_error_set(err,
+				"%s with the byte 0x%02x: a control character, or not "
+				"UTF-8",
+				field->name, c);
+		*s = '?';
 	}
 	return 0;
 }
@@ -254,7 +266,7 @@ check_message(const ProtobufCMessage *message, struct pr_error *err)
 			continue;
 		}
 		for (size_t j = 0; rc == 0 && j < count; j++) {
-			const void *value = ((const void *const *)at)[j];
+			void *value = ((void *const *)at)[j];
 
 			if (value)
 				rc = text ? check_text(field, value, err)

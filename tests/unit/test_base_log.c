@@ -56,7 +56,11 @@ END_TEST
 START_TEST(no_line_is_forged)
 {
 	static const char *const texts[] = {"a\nerror: b", "\033[2J", "\xff\xfe",
-		"\\\"}\n{", "\xc3", "\xed\xa0\x80", "\x7f\x01"};
+		"\\\"}\n{", "\xc3", "\xed\xa0\x80", "\x7f\x01",
+		"\xc2\x9b"
+		"31m",
+		"\xe2\x80\xae"
+		"gpj.exe"};
 
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
 		const struct pr_log_field with[] = {{"node", texts[i]}, {NULL, NULL}};
@@ -64,7 +68,12 @@ START_TEST(no_line_is_forged)
 		json_t *json;
 
 		put(&l, PR_LOG_AUTO, 0);
-		ck_assert_ptr_null(strchr(put(&l, PR_LOG_TEXT, 0), '\033'));
+		for (int form = PR_LOG_AUTO; form <= PR_LOG_JSON; form++) {
+			ck_assert_ptr_null(strchr(put(&l, form, 0), '\033'));
+			ck_assert_ptr_null(strstr(put(&l, form, 0), "\xc2\x9b"));
+			ck_assert_ptr_null(strstr(put(&l, form, 0), "\xe2\x80\xae"));
+			ck_assert_ptr_null(strstr(put(&l, form, 0), "\xff"));
+		}
 		json = json_loads(put(&l, PR_LOG_JSON, 0), JSON_REJECT_DUPLICATES, NULL);
 		ck_assert_msg(json_object_size(json) == 6, "%s", texts[i]);
 		json_decref(json);

@@ -147,9 +147,8 @@ START_TEST(labels_are_bounded)
 		ck_assert_ptr_nonnull(line);
 		ck_assert_str_eq(line, "\"} 1\n");
 		line[0] = 0;
-		for (line = strstr(text, "node=\"") + 6; *line;
-			line += pr_utf8_length(line))
-			ck_assert_uint_ne(pr_utf8_length(line), 0);
+		for (line = strstr(text, "node=\"") + 6; *line; line += pr_text_plain(line))
+			ck_assert_uint_ne(pr_text_plain(line), 0);
 		free(text);
 	}
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/rpc/message.h"
 #include "tests/unit/unit.h"
 
@@ -85,6 +87,10 @@ START_TEST(flipped_and_cut)
 }
 END_TEST
 
+/* What a name must not have: no UTF-8, C1, the other direction. */
+static const char *const not_plain[] = {"\xff", "a\xe9", "\xc3", "\xed\xa0\x80", "\xc2\x9b",
+	"\xe2\x80\xae", "\xe2\x81\xa6", "\xd8\x9c", "\xef\xbb\xbf"};
+
 static bool
 passes(Packrack__Envelope *env)
 {
@@ -122,6 +128,12 @@ START_TEST(queries_are_checked)
 	ck_assert(!passes(&env));
 	ck_assert_ptr_nonnull(strstr(err.text, "query: text"));
 	query.text = (char *)"";
+	query.link = (char *)"\xe2\x82\xac";
+	ck_assert(passes(&env));
+	for (size_t i = 0; i < PR_COUNT(not_plain); i++) {
+		query.link = (char *)not_plain[i];
+		ck_assert(!passes(&env));
+	}
 	query.link = (char *)"eth\n0";
 	ck_assert(!passes(&env));
 	memset(long_name, 'x', PR_MESSAGE_NAME_MAX + 1);
@@ -143,6 +155,32 @@ START_TEST(queries_are_checked)
 	program.linktype = 1;
 	ck_assert(passes(&env));
 	free(long_name);
+}
+END_TEST
+
+/* Free texts may quote anything: what is not plain is replaced, and the message is taken. */
+START_TEST(texts_are_cleaned)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT, *got;
+	char text[32];
+	uint8_t *buf;
+	size_t len;
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	failure.text = text;
+	for (size_t i = 0; i < PR_COUNT(not_plain); i++) {
+		snprintf(text, sizeof text, "\xe2\x82\xac %s", not_plain[i]);
+		ck_assert_int_eq(pr_message_pack(&env, &buf, &len, &err), 0);
+		got = unpack(buf, len);
+		free(buf);
+		ck_assert_ptr_nonnull(got);
+		ck_assert_int_eq(memcmp(got->failure->text, "\xe2\x82\xac ", 4), 0);
+		ck_assert_ptr_nonnull(strchr(got->failure->text, '?'));
+		ck_assert_ptr_null(strstr(got->failure->text, not_plain[i]));
+		pr_message_free(&got);
+	}
 }
 END_TEST
 
@@ -250,6 +288,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, golden_bytes);
 	tcase_add_test(tests, flipped_and_cut);
 	tcase_add_test(tests, queries_are_checked);
+	tcase_add_test(tests, texts_are_cleaned);
 	tcase_add_test(tests, ranges_are_checked);
 	tcase_add_test(tests, memory_is_bounded);
 	tcase_add_test(tests, numbers_are_copied_and_added);

@@ -20,6 +20,7 @@
 
 #include "merger/cli/cli.h"
 #include "proto/base/clock.h"
+#include "proto/base/text.h"
 #include "proto/base/units.h"
 #include "proto/port/netdev.h"
 
@@ -119,9 +120,7 @@ setup_read(const struct setup *s, const char *path, char out[LINE])
 	out[n] = '\0';
 	out[strcspn(out, "\n")] = '\0';
 	/* it goes to the terminal: a copy of a machine may hold anything */
-	for (char *c = out; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	pr_text_clean(out, "");
 	return true;
 }
 
