@@ -59,11 +59,10 @@ struct move {
 	uint64_t packets, stored, segments;
 	char hash[PRM_TRACE_HASH_TEXT]; /* of the last part */
 	uint64_t left; /* packets of the time range left at the source */
-	/* what recording has overwritten at the source before it could be copied */
-	uint64_t overwritten; /* packets of a part that was being copied */
+	/* the packets to move when it began, and how many of them could be copied */
+	uint64_t total, old;
+	int64_t begun;
 	struct progress progress;
-	uint64_t total; /* packets, as far as it is known at the begin */
-	int64_t before, overwritten_until; /* of other parts; before: at the begin */
 };
 
 /* ---- the destination, if it is no file ---- */
@@ -316,6 +315,7 @@ copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 	if (note(&part->all, p, err) < 0)
 		return -1;
 	prm_trace_hash_add(part->here, p);
+	m->old += p->time <= m->begun;
 	if (part->all.count % 4096 == 0 && progress_due(&m->progress))
 		progress_show(
 			&m->progress, &(struct progress_state){m->from, "packets",
@@ -357,26 +357,9 @@ times_of(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest)
 	return *oldest <= *newest;
 }
 
-/* A later part of the move begins at since. Was some of it overwritten meanwhile? */
-static void
-note_overwritten(struct move *m, int64_t since)
-{
-	const Packrack__NodeStatus *n = m->stock.nodes[0];
-	int64_t until = PR_TIME_MIN;
-
-	for (size_t i = 0; i < n->n_streams; i++)
-		if (n->streams[i]->packet_stream && n->streams[i]->evicted_segments &&
-			n->streams[i]->evicted_until > until)
-			until = n->streams[i]->evicted_until;
-	if (since == m->args->since)
-		m->before = until;
-	else if (until >= since && until > m->before)
-		m->overwritten_until = until;
-}
-
 /* Where a part that begins at since may end: at until, or earlier with fewer packets. *packets: in it. */
 static int
-part_end(struct move *m, int64_t since, int64_t until, int64_t *end, uint64_t *packets,
+part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 	struct pr_error *err)
 {
 	int64_t low, high;
@@ -385,12 +368,8 @@ part_end(struct move *m, int64_t since, int64_t until, int64_t *end, uint64_t *p
 	*end = until;
 	if (data_ask_count(of_source(m, since, until), &count, err) < 0)
 		return -1;
-	*packets = count;
-	if (!m->packets)
-		m->total = count;
 	if (count <= PART || !times_of(m->stock.nodes[0], &low, &high))
 		return 0;
-	*packets = 0;
 	low = since > low ? since : low;
 	high = until < high ? until : high;
 	while (high - low > 1 && (count > PART || count < PART / 4)) {
@@ -399,15 +378,13 @@ part_end(struct move *m, int64_t since, int64_t until, int64_t *end, uint64_t *p
 		if (data_ask_count(of_source(m, since, middle), &count, err) < 0)
 			return -1;
 		*(count > PART ? &high : &low) = middle;
-		*packets = count > PART ? *packets : count;
 	}
 	*end = low;
 	return 0;
 }
 
 static int
-move_part(
-	struct move *m, int64_t since, int64_t end, uint64_t packets, struct pr_error *err)
+move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 {
 	const struct data_args *a = m->args;
 	const char *place = a->to ? a->to : a->to_volume;
@@ -423,8 +400,6 @@ move_part(
 		ask_each(&from, copy, &part, err) == 0 && flush(m, err) == 0 &&
 		ask_each(&to, verify, &part, err) == 0) {
 		m->packets += part.all.count;
-		if (packets > part.all.count)
-			m->overwritten += packets - part.all.count;
 		prm_trace_hash_text(part.here, want);
 		prm_trace_hash_text(part.there, m->hash);
 		rc = part.found == part.all.count && !strcmp(want, m->hash)
@@ -448,9 +423,7 @@ move_parts(struct move *m, struct pr_error *err)
 {
 	const struct data_args *a = m->args;
 	int64_t since = a->since, end;
-	uint64_t packets;
 
-	progress_begin(&m->progress);
 	/* the links are borrowed until the destination was told of them */
 	m->links = m->stock.links;
 	m->link_count = m->stock.link_count;
@@ -473,12 +446,14 @@ move_parts(struct move *m, struct pr_error *err)
 	}
 	if (flush(m, err) < 0)
 		return -1;
+	progress_begin(&m->progress);
+	m->begun = pr_now_real();
+	end = a->until < m->begun ? a->until : m->begun;
+	if (data_ask_count(of_source(m, since, end), &m->total, err) < 0)
+		return -1;
 	do {
-		if (set_fences(m, err) < 0)
-			return -1;
-		note_overwritten(m, since);
-		if (part_end(m, since, a->until, &end, &packets, err) < 0 ||
-			move_part(m, since, end, packets, err) < 0)
+		if (set_fences(m, err) < 0 || part_end(m, since, a->until, &end, err) < 0 ||
+			move_part(m, since, end, err) < 0)
 			return -1;
 		since = end < PR_TIME_MAX ? end + 1 : end;
 	} while (end < a->until);
@@ -597,19 +572,16 @@ check_args(const struct data_args *a, struct pr_error *err)
 }
 
 static void
-report(const struct move *m)
+report(const struct move *m, uint64_t overwritten)
 {
 	struct render *r = cli_render(m->args->json, m->args->keyvalue, NULL);
-	char time[PR_TIME_TEXT];
 
 	if (r) {
 		RENDER_UINTS(r, {"packets", m->packets}, {"copied", m->stored},
 			{"deleted_segments", m->segments});
 		render_string(r, "hash", m->hash);
-		RENDER_UINTS(r, {"packets_left", m->left},
-			{"packets_overwritten", m->overwritten});
-		if (m->overwritten_until)
-			render_time(r, "overwritten_until", m->overwritten_until);
+		RENDER_UINTS(
+			r, {"packets_left", m->left}, {"packets_overwritten", overwritten});
 		render_end(&r);
 		return;
 	}
@@ -621,16 +593,10 @@ report(const struct move *m)
 		       "share a segment with packets outside the range, or "
 		       "were stored during the move\n",
 			m->left);
-	if (m->overwritten)
-		printf("  %" PRIu64
-		       " packets were overwritten by recording before they could be "
-		       "copied\n",
-			m->overwritten);
-	if (m->overwritten_until)
-		printf("  packets up to %s were overwritten by recording before they could "
-		       "be "
-		       "copied\n",
-			pr_time_format(m->overwritten_until, time, sizeof(time)));
+	if (overwritten)
+		printf("  %" PRIu64 " packets were overwritten by recording before they "
+				    "could be copied\n",
+			overwritten);
 }
 
 static int
@@ -653,8 +619,8 @@ run(const struct cli_call *call, struct pr_error *err)
 		rc = data_ask_count(of_source(&m, a->since, a->until), &m.left, err);
 	progress_end(&m.progress);
 	if (rc == 0)
-		report(&m);
-	if (rc == 0 && (m.overwritten || m.overwritten_until))
+		report(&m, m.total > m.old ? m.total - m.old : 0);
+	if (rc == 0 && m.total > m.old)
 		rc = CLI_PARTIAL;
 	volume_writer_close(&m.writer);
 	free(m.batch);
