@@ -146,6 +146,21 @@ note_import(struct import *im)
 
 /* ---- the import ---- */
 
+/* Some blocks stay free for the ledger, the directory and the index of what was read. */
+#define BLOCKS_KEPT 8
+#define LOOK_BYTES (32 * 1024)
+
+static uint64_t
+room_left(struct sfs *sfs)
+{
+	struct sfs_volume_info v = {0};
+	uint64_t kept;
+
+	sfs_info(sfs, &v, NULL);
+	kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
+	return v.blocks_free > kept ? (v.blocks_free - kept) * v.block_size : 0;
+}
+
 static int
 begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 {
@@ -163,6 +178,14 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	stats->size = info->size;
 	im->rereadable = info->size && strcmp(im->path, "-") != 0;
 	stats->linktype = info->linktype;
+	/* about the size of what is stored of it; a quarter more may yet fit */
+	if (im->options->keep && stats->size / 5 * 4 > room_left(sfs))
+		return pr_error_set(err,
+			"%s: the volume has room for %" PRIu64 " of its %" PRIu64
+			" MiB: give --overwrite to overwrite the oldest packets, or make "
+			"the "
+			"volume larger (packrack volume grow)",
+			im->path, room_left(sfs) >> 20, stats->size >> 20);
 	im->append = prl_writer_create(sfs, &append, err);
 	if (!im->append)
 		return -1;
@@ -197,24 +220,13 @@ await_volume(struct import *im)
 	}
 }
 
-/*
- * Some blocks stay free for the ledger, the directory and the index of what was read.
- */
-#define BLOCKS_KEPT 8
-#define LOOK_BYTES (32 * 1024)
-
 static bool
 is_full(struct import *im)
 {
-	struct sfs_volume_info v;
-	uint64_t kept;
-
-	if (!im->options->keep || im->stats->bytes - im->looked < LOOK_BYTES ||
-		sfs_info(im->sfs, &v, NULL) != SFS_OK)
+	if (!im->options->keep || im->stats->bytes - im->looked < LOOK_BYTES)
 		return false;
 	im->looked = im->stats->bytes;
-	kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
-	if (v.blocks_free > kept)
+	if (room_left(im->sfs))
 		return false;
 	pr_error_set(&im->error,
 		"the volume is full; the %" PRIu64 " packets up to here are stored",

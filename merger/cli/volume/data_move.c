@@ -595,7 +595,7 @@ report(const struct move *m, uint64_t overwritten)
 			m->left);
 	if (overwritten)
 		printf("  %" PRIu64 " packets were overwritten by recording before they "
-				    "could be copied\n",
+		       "could be copied\n",
 			overwritten);
 }
 

@@ -64,7 +64,6 @@ struct import {
 	struct render *render; /* NULL: for people */
 	bool told; /* that the file was imported before */
 	bool stored; /* something was */
-	uint64_t total; /* bytes of all files, as far as they are known */
 	struct volume_paths paths;
 	bool made[VOLUME_DEVICES_MAX]; /* files of the volume, by this command */
 };
@@ -178,7 +177,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 
 /* Before anything is made or stored: can all files be read? Pipes are not looked into. */
 static int
-check_files(struct import *im, int count, char **files, struct pr_error *err)
+check_files(int count, char **files, struct pr_error *err)
 {
 	struct pr_trace *trace;
 	struct stat st;
@@ -193,30 +192,9 @@ check_files(struct import *im, int count, char **files, struct pr_error *err)
 		trace = pr_trace_open(files[i], err);
 		if (!trace)
 			return -1;
-		im->total += pr_trace_info(trace)->size;
 		pr_trace_close(&trace);
 	}
 	return 0;
-}
-
-/* Files are of about the size of what is stored of them; a quarter more may yet fit. */
-static int
-check_room(const struct import *im, struct sfs *sfs, struct pr_error *err)
-{
-	struct sfs_volume_info v;
-	uint64_t room;
-
-	if (sfs_info(sfs, &v, err) != SFS_OK)
-		return -1;
-	room = v.blocks_free * v.block_size;
-	if (im->args->overwrite || im->total <= room + room / 4)
-		return 0;
-	return pr_error_set(err,
-		"%s: %" PRIu64 " MiB are to be imported, and %" PRIu64
-		" MiB are free: give --overwrite to overwrite the oldest packets, or make "
-		"it "
-		"larger (packrack volume grow)",
-		im->args->volume, im->total >> 20, room >> 20);
 }
 
 /* The volume; made if need be, and noted in im->made. */
@@ -251,9 +229,9 @@ import_all(const struct import_args *a, int count, char **files, struct pr_error
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	if (check_files(&im, count, files, err) == 0)
+	if (check_files(count, files, err) == 0)
 		sfs = open_volume(&im, err);
-	if (sfs && check_room(&im, sfs, err) == 0) {
+	if (sfs) {
 		im.render = cli_render(a->json, a->keyvalue, "files");
 		status = import_files(&im, sfs, count, files);
 		if (im.render && render_end(&im.render) < 0)

@@ -30,6 +30,8 @@ struct volume_call {
 	struct volume_paths paths;
 	const char *operand; /* behind the volume; or NULL */
 	enum render_form form;
+	struct progress progress; /* of a check, with the volume's sizes */
+	struct sfs_volume_info info;
 	struct render *r; /* ended by the caller; NULL: nothing is rendered */
 };
 #define PR_VALUES struct volume_call
@@ -563,21 +565,15 @@ on_fault(void *arg, const struct sfs_fault *f)
 	render_close(r);
 }
 
-struct check_progress {
-	struct progress line;
-	const char *volume;
-	struct sfs_volume_info info;
-};
-
 static void
 on_block(void *arg, uint64_t blocks)
 {
-	struct check_progress *p = arg;
+	struct volume_call *c = arg;
 
-	if (progress_due(&p->line))
-		progress_show(&p->line,
-			&(struct progress_state){p->volume, "MiB",
-				blocks * p->info.block_size >> 20, blocks, p->info.blocks});
+	if (progress_due(&c->progress))
+		progress_show(&c->progress,
+			&(struct progress_state){c->volume, "MiB",
+				blocks * c->info.block_size >> 20, blocks, c->info.blocks});
 }
 
 static int
@@ -585,7 +581,6 @@ volume_check(struct volume_call *c, struct pr_error *err)
 {
 	const struct sfs_repair_options how = {.force = c->force};
 	struct sfs_repair_result out = {0};
-	struct check_progress progress = {.volume = c->volume};
 	struct sfs *sfs = NULL;
 	int64_t left = -1;
 
@@ -598,15 +593,15 @@ volume_check(struct volume_call *c, struct pr_error *err)
 	if (!c->repair)
 		sfs = open_volume(c, err);
 	render_list(c->r, "faults");
-	progress_begin(&progress.line);
-	if (sfs && sfs_info(sfs, &progress.info, NULL) == SFS_OK)
-		sfs_on_progress(sfs, on_block, &progress);
+	progress_begin(&c->progress);
+	if (sfs && sfs_info(sfs, &c->info, NULL) == SFS_OK)
+		sfs_on_progress(sfs, on_block, c);
 	if (sfs)
 		left = out.faults = sfs_check(sfs, on_fault, c->r, &out.records, err);
 	else if (c->repair && sfs_repair(c->paths.path, c->paths.count, &how, on_fault,
 				      c->r, &out, err) == 0)
 		left = out.left;
-	progress_end(&progress.line);
+	progress_end(&c->progress);
 	render_close(c->r);
 	sfs_close(&sfs);
 	if (left >= 0)
