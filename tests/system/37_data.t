@@ -61,6 +61,26 @@ run_step "nothing is missing nor lost" \
 		"$PACKRACK" query --volume "$V" --count --json 2> /dev/null)
 run_step "after it nobody asks" says 0 "complete" "$PACKRACK" query --volume "$V" --count --since "@$MIDDLE"
 
+# ---- beside other users ----
+
+as() { # USER COMMAND...
+	setpriv --reuid "$1" --regid "$1" --clear-groups env -u XDG_RUNTIME_DIR "${@:2}"
+}
+squatted() { # one who knows the volume's UUID takes the names that its writer could want
+	local own=$LAB_DIR/own uuid name rc=0
+	chmod 711 "$LAB_DIR" && chmod 644 "$LAB_DIR/a.pcap" && mkdir "$own" && chown 54321 "$own" || return 1
+	as 54321 "$PACKRACK" volume create "$own/v" --size 16M > "$LAB_DIR/out" || return 1
+	uuid=$(as 54321 "$PACKRACK" volume show "$own/v" --json | jq -r .uuid)
+	for name in "$uuid" "$uuid.shm" "$uuid.index"; do
+		as 54322 touch "/dev/shm/packrack-$name"
+		! as 54322 touch "/run/packrack/$name" "/dev/shm/packrack-54321/$name" || return 1
+	done
+	as 54321 "$PACKRACK" import "$LAB_DIR/a.pcap" --volume "$own/v" || rc=1
+	rm -rf "/dev/shm/packrack-$uuid"* /dev/shm/packrack-54321
+	((rc == 0))
+}
+run_step "nobody keeps a volume from being written by taking its names" squatted
+
 # ---- from the midst ----
 
 at() { # NUMBER: its packet's time
@@ -168,6 +188,7 @@ run_step "one node's packets alone are a complete answer" alone
 "$RACK" kill log2
 run_step "also while another is down" alone
 run_step "the one that is down cannot delete" says 1 "log2" "$PACKRACK" data delete --node log2 --yes
+"$RACK" restart log2
 
 uuid_of() { # NODE
 	"$PACKRACK" volume show "$LAB_DIR/$1.vol" --json | jq -r .uuid
@@ -175,22 +196,6 @@ uuid_of() { # NODE
 stranger() { # COMMAND...: as a user of the logger's group
 	setpriv --reuid 65534 --regid "$(stat -c %g /run/packrack)" --clear-groups "$@"
 }
-squatted() { # another user, who knows the volume's UUID, takes the names that its logger needs
-	local uuid name
-	"$RACK" restart log2 && "$RACK" kill -s TERM log2 && uuid=$(uuid_of log2) && [ -n "$uuid" ] || return 1
-	stopped() { ! "$RACK" status | grep "log2 pid"; }
-	poll_until 5 stopped || return 1
-	for name in /dev/shm/packrack-"$uuid" /dev/shm/pr-index-"$uuid".sock; do
-		stranger touch "$name" || return 1
-	done
-	for name in /run/packrack/"$uuid".shm /run/packrack/"$uuid".index; do
-		! stranger touch "$name" || return 1
-	done
-	"$RACK" restart log2 && poll_until 8 told
-	stranger rm -f /dev/shm/pr-index-"$uuid".sock
-	told
-}
-run_step "nobody blocks a logger by taking its names" squatted
 
 forged_delete() { # SOCKET: exit 0 if it is answered
 	stranger timeout 10 "$PYTHON" - "$1" <<- 'P'
