@@ -1,21 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A volume that packrack of commit cc04060 wrote: later versions read it, query it with its old index, check it
-# and add to it. tests/data/volume-cc04060.py writes the captures that lie in it.
+# Volumes that packrack of commit cc04060 wrote: later versions read them, query them with their old index, check
+# them and add to them. tests/data/volume-cc04060.py writes the captures that lie in one. The other was recorded by
+# a rack of one node, whose switch lost five of each forty data frames, and whose dispatcher was killed once.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
-need_commands tcpdump python3
+need_commands tcpdump python3 jq
 need_programs packrack
 new_lab
 PACKRACK=$BUILD/packrack
 VOLUME=$LAB_DIR/old.vol
 ALL=$LAB_DIR/all.pcap
 
-unpack() {
+unpack() { # NAME FILE
 	python3 -c 'import lzma, sys; open(sys.argv[2], "wb").write(lzma.open(sys.argv[1]).read())' \
-		tests/data/volume-cc04060.xz "$VOLUME"
+		"tests/data/$1-cc04060.xz" "$2"
 }
-run_step "a volume of commit cc04060 is unpacked" unpack
+run_step "a volume of commit cc04060 is unpacked" unpack volume "$VOLUME"
 run_step "it is without faults" "$PACKRACK" volume check "$VOLUME"
 
 exported() {
@@ -84,5 +85,30 @@ added() { # what is new has an index as it is made now, beside the old one
 	"$PACKRACK" volume check "$VOLUME"
 }
 run_step "a file is added to it, and found beside what was there" added
+
+# ---- recorded by a rack ----
+
+RECORDED=$LAB_DIR/rack.vol
+run_step "a volume that a node recorded is unpacked" unpack rack "$RECORDED"
+run_step "it is without faults as well" "$PACKRACK" volume check "$RECORDED"
+as_it_was() { # what cc04060 exports of it
+	says 3 "288 packets match" "$PACKRACK" export --volume "$RECORDED" --format pcap-ns -w "$LAB_DIR/rack.pcap" || return 1
+	tcpdump -nr "$LAB_DIR/rack.pcap" --time-stamp-precision nano -tt -xx 2> /dev/null | sha256sum |
+		grep 487d9b2f08ad2c5531a31dd0061b5b377395bf5b46a59401d9594aa91039bf59
+}
+run_step "its packets are exported, in both epochs" as_it_was
+losses() { # those that cc04060 lists: by its ledger and its nodes' losses
+	"$PACKRACK" query --volume "$RECORDED" --count --json > "$LAB_DIR/json" 2> "$LAB_DIR/err"
+	(($? == 3)) || return 1
+	jq -c '.completeness.missing | map([.first_seq, .last_seq, .reason])' "$LAB_DIR/json" | tee "$LAB_DIR/missing"
+	jq -e '. == ([[36, 40], [76, 79], [81, 81], [118, 122], [156, 159], [161, 161], [28, 32], [68, 72], [115, 119],
+		[148, 152]] | map(. + ["switch"]))' "$LAB_DIR/missing"
+}
+run_step "what the switch lost is listed, with the reason" losses
+went_on() {
+	"$PACKRACK" import "$LAB_DIR/0.pcap" --volume "$RECORDED" --name lan &&
+		"$PACKRACK" volume check "$RECORDED" && losses
+}
+run_step "a file is added to it, and the list stays" went_on
 
 done_testing
