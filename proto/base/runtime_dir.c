@@ -42,13 +42,17 @@ trusted(unsigned which, uid_t user, const char *dir)
 		       ((st.st_uid == user || st.st_uid == 0) && !(st.st_mode & 022)));
 }
 
-/* Which of the places is the one in which we write. */
+/*
+ * Which of the places is the one in which we write. Root without capabilities may not write in all.
+ */
 static unsigned
 own_place(void)
 {
 	struct stat st;
 
-	if (geteuid() == 0 || (stat(PR_RUNTIME_DIR, &st) == 0 && st.st_uid == geteuid()))
+	if (stat(PR_RUNTIME_DIR, &st) < 0 ? geteuid() == 0
+					  : (geteuid() == 0 || st.st_uid == geteuid()) &&
+						    eaccess(PR_RUNTIME_DIR, W_OK) == 0)
 		return SYSTEM;
 	return getenv("XDG_RUNTIME_DIR") ? SESSION : SHARED_MEMORY;
 }

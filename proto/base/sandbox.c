@@ -21,6 +21,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/log.h"
+#include "proto/base/runtime_dir.h"
 #include "proto/base/thread.h"
 
 enum { FILES_MAX = 65536, NOBODY = 65534 };
@@ -99,6 +100,8 @@ become(const char *user, struct pr_error *err)
 		return pr_error_set(err, "--user %s: no such user", user);
 	told_user = p;
 	raise_limits();
+	if (uid != 0) /* what fails here fails again where it is needed */
+		pr_runtime_give(uid, gid, NULL);
 	shrink_bounds(0);
 	prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0); /* until the caller drops them */
 	if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 ||
@@ -116,7 +119,8 @@ become(const char *user, struct pr_error *err)
 #define LANDLOCK_WRITES                                                                    \
 	(LANDLOCK_FILE_WRITES | LANDLOCK_ACCESS_FS_REMOVE_DIR |                            \
 		LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |             \
-		LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK)
+		LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_REG |                \
+		LANDLOCK_ACCESS_FS_MAKE_SOCK)
 /* Version 1's: everything up to MAKE_SYM, but reading. */
 #define LANDLOCK_ALL                                                                       \
 	(((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) &                                        \
@@ -204,7 +208,8 @@ static const struct {
 	{ALL, "open openat stat lstat fstat newfstatat statx access faccessat faccessat2 "
 	      "readlink "
 	      "readlinkat getcwd getdents64 statfs fstatfs unlink unlinkat rename renameat "
-	      "renameat2 mkdir mkdirat rmdir chmod fchmod fchmodat umask"},
+	      "renameat2 symlink symlinkat mkdir mkdirat rmdir chmod fchmod fchmodat "
+	      "umask"},
 	{ALL, "mmap munmap mprotect mremap madvise mlock mlock2 munlock mincore brk "
 	      "memfd_create "
 	      "membarrier clone3 getcpu"},

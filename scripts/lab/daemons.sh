@@ -111,6 +111,7 @@ daemon_start() { # NAME: and wait until it is ready
 daemon_spawn() { # NAME
 	local n=${1##*[a-z]} in=() canary=() CONF=$STATE/packrack.conf build
 	build=$(build_of "$1")
+	[ "$build" = "$BUILD" ] || local DAEMON_ARGS=() # --user is new
 	local BUILD=$build
 	# The machine's own configuration is not the lab's.
 	[ -e "$CONF" ] || echo "# options of the lab's programs, a section each" > "$CONF"

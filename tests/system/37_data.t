@@ -194,7 +194,7 @@ uuid_of() { # NODE
 	"$PACKRACK" volume show "$LAB_DIR/$1.vol" --json | jq -r .uuid
 }
 stranger() { # COMMAND...: as a user of the logger's group
-	setpriv --reuid 65534 --regid "$(stat -c %g /run/packrack)" --clear-groups "$@"
+	setpriv --reuid 54322 --regid "$(stat -c %g /run/packrack)" --clear-groups "$@"
 }
 
 forged_delete() { # SOCKET: exit 0 if it is answered
