@@ -123,6 +123,9 @@ set_number(const struct pr_option *option, uint64_t *out, const char *text,
 			err, "'%s' is not a whole number (like 500, 10k or 2M)", text);
 	if (option->kind == PR_KIND_SIZE && pr_parse_size(text, &number) < 0)
 		return pr_error_set(err, "'%s' is not a size (like 64K, 1M or 2GiB)", text);
+	if (option->unit && !text[strspn(text, "0123456789")] &&
+		__builtin_mul_overflow(number, option->unit, &number))
+		return pr_error_set(err, "%s is too large", text);
 	if (option->kind == PR_KIND_DURATION &&
 		pr_parse_duration(text, (int64_t *)&number) < 0)
 		return pr_error_set(

@@ -54,6 +54,7 @@ struct pr_option {
 	const char *
 		def_note; /* default that is not in the table, in words: "the host's name" */
 	bool required;
+	uint64_t unit; /* SIZE: bytes that a number without a unit counts, if not one */
 	const char *aliases[2]; /* older names, not in the help; one character: a letter */
 };
 

@@ -479,11 +479,13 @@ file_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 	return PR_SOURCE_WAIT;
 }
 
+/* While a pipe gives nothing, what it gave is shown. */
 static bool
 go_on(void *arg)
 {
-	(void)arg;
-	return !interrupted;
+	struct file *f = arg;
+
+	return !interrupted && sink_pause(f->ask->sink, &f->error) == 0;
 }
 
 static int
@@ -498,7 +500,7 @@ file_open(struct file *f, struct ask *ask, char *path, struct pr_error *err)
 	f->trace = pr_trace_open(path, err);
 	if (!f->trace)
 		return -1;
-	pr_trace_on_idle(f->trace, go_on, NULL);
+	pr_trace_on_idle(f->trace, go_on, f);
 	f->link.link = (uint32_t)ask->count;
 	f->link.linktype = (uint32_t)pr_trace_info(f->trace)->linktype;
 	f->link.snaplen = pr_trace_info(f->trace)->snaplen;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/units.h"
 
 #define PR_VALUES struct query_args
 
@@ -17,9 +16,10 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(write, "write", 'w', "FILE",
 		"write a trace; -: to standard output, tcp-listen:[ADDRESS:]PORT: to the "
 		"client that connects (without -w: one line a packet)"),
-	PR_OPT_STRING(rotate_size, "rotate-size", 'C', "SIZE",
+	PR_OPT_SIZE(rotate_bytes, "rotate-size", 'C', "SIZE", 1, 0,
 		"begin a new file after this size, FILE1, FILE2 ...: millions of bytes, or "
-		"with a unit (500K, 1G)"),
+		"with a unit (500K, 1G)",
+		.unit = 1000000),
 	PR_OPT_DURATION(rotate_ns, "rotate-time", 'G', "SECONDS", 0, 0,
 		"begin a new file after this time of the packets; FILE has a time, as in "
 		"all-%Y%m%d-%H%M%S.pcapng (strftime(3))"),
@@ -211,34 +211,11 @@ answer_query(const struct query_args *a, struct pr_error *err)
 	return status;
 }
 
-/* A number without unit is millions of bytes, as for tcpdump. */
-static int
-rotation_take(struct query_args *a, struct pr_error *err)
-{
-	const char *size = a->rotate_size;
-	bool rotates = size || a->rotate_ns;
-
-	if (size && pr_parse_size(size, &a->rotate_bytes) < 0)
-		return pr_error_set(err, "--rotate-size: '%s' is not a size", size);
-	if (size && !size[strspn(size, "0123456789")] &&
-		__builtin_mul_overflow(a->rotate_bytes, 1000000, &a->rotate_bytes))
-		return pr_error_set(err, "--rotate-size: %s is too large", size);
-	return CLI_CHECK(err, {size && !a->rotate_bytes, "--rotate-size is 0"},
-		{rotates && (!a->write || !strcmp(a->write, "-") ||
-				    !strncmp(a->write, "tcp-listen:", 11)),
-			"-C and -G need -w FILE"},
-		{a->rotate_count && !rotates, "-W needs -C or -G"},
-		{a->rotate_ns && !strchr(a->write, '%'),
-			"-G needs a time in the name that -w gives, as in "
-			"-w all-%Y%m%d-%H%M%S.pcapng: each file would overwrite the one "
-			"before"});
-}
-
 int
 query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
 {
 	const struct pr_cmdline *program = &programs[command];
-	bool data_export = command == DATA_EXPORT_COMMAND;
+	bool data_export = command == DATA_EXPORT_COMMAND, rotates;
 	struct pr_error err = {""};
 	int operand, status;
 
@@ -246,8 +223,8 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 	status = cli_parse(program, a, argc, argv, &operand);
 	if (status >= 0)
 		return status;
+	rotates = a->rotate_bytes || a->rotate_ns;
 	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
-		rotation_take(a, &err) < 0 ||
 		CLI_CHECK(&err,
 			{data_export && !a->nodes.count && !a->volumes.count,
 				"no node given: use --node NAME or --volume VOLUME"},
@@ -256,6 +233,15 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 			{a->related && !a->filter[0], "--related needs a FILTER"},
 			{a->related && a->limit,
 				"--related and --limit do not go together"},
+			{rotates && (!a->write || !strcmp(a->write, "-") ||
+					    !strncmp(a->write, "tcp-listen:", 11)),
+				"-C and -G need -w FILE"},
+			{a->rotate_count && !rotates, "-W needs -C or -G"},
+			{a->rotate_ns && a->write && !strchr(a->write, '%'),
+				"-G needs a time in the name that -w gives, as in -w "
+				"all-%Y%m%d-%H%M%S.pcapng: each file would overwrite the "
+				"one "
+				"before"},
 			{a->write && a->count, "--count and --write do not go together"}) <
 			0)
 		return cli_fail(program->name, CLI_USAGE, &err);

@@ -14,7 +14,6 @@ struct query_args {
 	int64_t since, until;
 	char *write;
 	/* as tcpdump's -C, -G and -W: when the next file begins, 0 never; how many there are */
-	char *rotate_size;
 	uint64_t rotate_bytes, rotate_count;
 	int64_t rotate_ns;
 	int format; /* enum prm_trace_format */
