@@ -102,6 +102,7 @@ become(const char *user, struct pr_error *err)
 	raise_limits();
 	if (uid != 0) /* what fails here fails again where it is needed */
 		pr_runtime_give(uid, gid, NULL);
+	unsetenv("XDG_RUNTIME_DIR"); /* of root's session */
 	shrink_bounds(0);
 	prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0); /* until the caller drops them */
 	if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 ||

@@ -38,17 +38,19 @@ s.connect(("127.0.0.1", 57012))
 time.sleep(60)'
 }
 
+# tshark captures as root without its rights: it writes to a folder of root only.
+mkdir "$LAB_DIR/files"
 begin() {
 	"$RACK" up -n 3 --links 2 || return 1
 	# packets from before are not in it: a quiet start
 	background "$LAB_DIR/silent.log" silent_reader
-	background "$LAB_DIR/tshark.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57012 -w "$LAB_DIR/tshark.pcapng"
-	background "$LAB_DIR/nolink.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57013 -w "$LAB_DIR/nolink.pcapng"
-	background "$LAB_DIR/follow.log" "$BUILD/packrack" query --follow -w "$LAB_DIR/follow.pcapng"
+	background "$LAB_DIR/tshark.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57012 -w "$LAB_DIR/files/tshark.pcapng"
+	background "$LAB_DIR/nolink.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57013 -w "$LAB_DIR/files/nolink.pcapng"
+	background "$LAB_DIR/follow.log" "$BUILD/packrack" query --follow -w "$LAB_DIR/files/follow.pcapng"
 	FOLLOW=$!
 	background "$LAB_DIR/own.log" "$RACK" exec disp "$BUILD/packrack" query --follow -w tcp-listen:57014 udp
 	poll_until 10 grep -q "waiting for a reader on 127.0.0.1:57014" "$LAB_DIR/own.log" || { cat "$LAB_DIR/own.log"; return 1; }
-	background "$LAB_DIR/tshark2.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57014 -w "$LAB_DIR/own.pcapng"
+	background "$LAB_DIR/tshark2.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57014 -w "$LAB_DIR/files/own.pcapng"
 	poll_until 10 value_is running_query_count 5 || { "$BUILD/packrack" queries list; return 1; }
 }
 
@@ -64,17 +66,17 @@ has() { # FILE COUNT: a live file may end within a block
 all_have() { # FILE...
 	local file
 	for file in "$@"; do
-		poll_until 15 has "$LAB_DIR/$file.pcapng" 20000 || { echo "$file has not all"; cat "$LAB_DIR/$file.log"; return 1; }
+		poll_until 15 has "$LAB_DIR/files/$file.pcapng" 20000 || { echo "$file has not all"; cat "$LAB_DIR/$file.log"; return 1; }
 	done
 }
 
 has_none() { # FILE: read from, and empty
-	value_is pcap_over_ip_readers 3 && ! has "$LAB_DIR/$1.pcapng" 1
+	value_is pcap_over_ip_readers 3 && ! has "$LAB_DIR/files/$1.pcapng" 1
 }
 
 equal() { # FILE: to what an export gives
-	numbered "$LAB_DIR/$1.pcapng" > "$LAB_DIR/$1.pcap"
-	"$COMPARE" "$LAB_DIR/all.pcap" "$LAB_DIR/$1.pcap"
+	numbered "$LAB_DIR/files/$1.pcapng" > "$LAB_DIR/files/$1.pcap"
+	"$COMPARE" "$LAB_DIR/all.pcap" "$LAB_DIR/files/$1.pcap"
 }
 
 ends_complete() {

@@ -65,6 +65,7 @@ DAEMON_USER=packrack
 id -u "$DAEMON_USER" > /dev/null 2>&1 || DAEMON_USER=nobody
 for_daemons() { # FOLDER...
 	[ "$(id -u)" != 0 ] || chown "$DAEMON_USER" "$@"
+	chmod 711 "$@" # tshark as root drops its rights
 }
 
 # A short path, as sockets lie in it; listed, so that scripts/check finds what a killed test left.
