@@ -184,9 +184,6 @@ check-system: all $(TOOLS) $(EXAMPLES)
 	[ -z "$(ALONE)" ] || prove --timer $(ALONE) || rc=1; \
 	[ -z "$(BESIDE)" ] || prove --timer -j $(SYSTEM_JOBS) $(BESIDE) || rc=1; \
 	exit $$rc
-# What takes longer, before a release. PACKRACK_OLD_BUILD: a build of the version before, for racks of both.
-check-long: check
-	@PACKRACK_BUILD=$(BUILD) prove --timer tests/system/long/*.t
 # What check runs, built only: with -j, where check itself does one thing after the other.
 check-build: all $(UNIT) $(TOOLS) $(EXAMPLES)
 check: all check-unit check-system
@@ -196,7 +193,7 @@ check: all check-unit check-system
 clean:
 	rm -rf build
 
-.PHONY: all check check-long check-build check-unit check-system lint fuzz bench clean install
+.PHONY: all check check-build check-unit check-system lint fuzz bench clean install
 # objects of a unit test: kept
 .SECONDARY: $(addsuffix .o,$(UNIT))
 -include $(shell find $(BUILD) -name deb -prune -o -type f -name '*.d' -print 2>/dev/null)

@@ -30,11 +30,14 @@ attack: all
 
 # Each part is a target of its own; another file of make may add its part to check-long.
 LONG_FUZZ_SECONDS ?= 120
-check-long: lint check-san attack-short fuzz-long
+check-long: lint check-san attack-short fuzz-long check-system-long
+# PACKRACK_OLD_BUILD=DIR: a build of the version before, for racks of both
+check-system-long: all
+	$(Q)PACKRACK_BUILD=$(BUILD) prove --timer tests/system/long/*.t
 check-san:
 	$(Q)$(MAKE) SAN=address,undefined check-unit
 attack-short: all
 	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds 5
 fuzz-long:
 	$(Q)$(MAKE) SECONDS=$(LONG_FUZZ_SECONDS) fuzz
-.PHONY: soak mutants check-mutants attack check-long check-san attack-short fuzz-long
+.PHONY: soak mutants check-mutants attack check-long check-san attack-short fuzz-long check-system-long
