@@ -56,6 +56,7 @@ for unit in dispatcher logger indexer merger; do
 		run_step "and exposes little" sandboxed "$file"
 	fi
 done
+refute_step "no unit opens every disk" 1 grep -rE '^DeviceAllow=block-' "$ROOT/usr/lib/systemd/system"
 elsewhere() {
 	make -s install DESTDIR="$ROOT/x" PREFIX=/usr/local BUILD="$BUILD" &&
 		[ -x "$ROOT/x/usr/local/bin/packrack" ] &&

@@ -195,7 +195,7 @@ START_TEST(interfaces_and_sockets)
 {
 	static const char *const names[] = {
 		"lo", "", "prnone", "prnone00", "../lo", "prnone0 "};
-	int udp;
+	int udp, packet;
 
 	start_parent(_i == 1);
 	for (size_t i = 0; i < PR_COUNT(names); i++)
@@ -225,6 +225,14 @@ START_TEST(interfaces_and_sockets)
 	ck_assert_int_eq(ask(PR_REQUEST_BIND, NULL, 1, 3, t.fd), -1);
 	ck_assert_int_eq(errno, EACCES);
 	close(udp);
+	/* a packet socket, where this test may have one, to no interface but the one that is named */
+	packet = ask(PR_REQUEST_SOCKET, NULL, AF_PACKET, SOCK_RAW, -1);
+	for (uint32_t index = 0; packet > 0 && index < 3; index++) {
+		ck_assert_int_eq(ask(PR_REQUEST_BIND, NULL, index, 3, packet), -1);
+		ck_assert_int_eq(errno, EACCES);
+	}
+	if (packet > 0)
+		close(packet);
 	end_parent();
 }
 END_TEST
