@@ -263,8 +263,8 @@ add_range(struct ranges *r, size_t max, int64_t gap, int64_t since, int64_t unti
 {
 	Packrack__TimeRange *last = r->count ? &r->items[r->count - 1] : NULL;
 
-	if (last && (r->count == max ||
-			    (since < last->until + gap && until > last->since - gap))) {
+	if (last && (r->count == max || (pr_time_minus(since, last->until) < gap &&
+						pr_time_minus(last->since, until) < gap))) {
 		last->since = since < last->since ? since : last->since;
 		last->until = until > last->until ? until : last->until;
 		return;

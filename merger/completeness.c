@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/completeness.h"
 
+#include "proto/base/clock.h"
 #include "proto/base/array.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"
@@ -682,14 +683,15 @@ update_ledger_state(const struct prm_completeness *c, struct series *series)
 	for (size_t i = 0; i < series->told_count; i++) {
 		any |= series->told[i].ended;
 		if (series->told[i].said_until <
-			series->ledger->said_until - PR_LEDGER_ALIVE_NS)
+			pr_time_minus(series->ledger->said_until, PR_LEDGER_ALIVE_NS))
 			continue;
 		series->ledger->ended &= series->told[i].ended;
 		if (series->settled > series->told[i].seq)
 			series->settled = series->told[i].seq;
 	}
 	/* The series has ended; a node that has not heard of it by now will not. */
-	if (any && series->ledger->said_until < c->options.now - PR_LEDGER_ALIVE_NS)
+	if (any && series->ledger->said_until <
+			   pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS))
 		series->ledger->ended = true;
 }
 
@@ -815,7 +817,8 @@ static bool
 alive(const struct prm_completeness *c, const struct series *series)
 {
 	return series->ledger && !series->ledger->ended &&
-	       series->ledger->said_until > c->options.now - PR_LEDGER_ALIVE_NS;
+	       series->ledger->said_until >
+		       pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
 }
 
 static const char *

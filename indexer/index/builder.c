@@ -294,7 +294,7 @@ put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len
 		b->batch = (struct pr_index_record){.first_sequence = sequence,
 			.min_time = h->min_time,
 			.max_time = h->max_time};
-		b->slow = h->max_time - h->min_time >= SLOW_NS;
+		b->slow = pr_time_minus(h->max_time, h->min_time) >= SLOW_NS;
 	}
 	b->batch.check = pri_segments_digest_add(b->batch.check, sequence, proof);
 	widen(&b->batch, h->min_time, h->max_time);

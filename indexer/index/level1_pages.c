@@ -98,8 +98,11 @@ sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsi
 {
 	uint32_t starts[DIGITS][1 << DIGIT_BITS];
 	size_t count = ends[k->segments - 1];
-	uint64_t *from = hashes, *to = hashes + count, *swap;
+	uint64_t *from = hashes, *to, *swap;
 
+	if (!count)
+		return hashes;
+	to = hashes + count;
 	make_items(hashes, ends, k, shift, starts);
 	for (unsigned d = 0; d < DIGITS; d++) {
 		for (unsigned i = 0, at = 0; i < 1u << DIGIT_BITS; i++) {
@@ -209,7 +212,7 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	k->hash_bits = DIGITS * DIGIT_BITS - index_bits(k->pages);
 	shift = PAGE_SHIFT - k->hash_bits;
 	k->items = sort(hashes, ends, k, shift);
-	k->sets = k->items == hashes ? hashes + count : hashes;
+	k->sets = count && k->items == hashes ? hashes + count : hashes;
 	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
 	count_sets(k);
 	rest = bits > k->set_bits ? (bits - k->set_bits) / (k->distinct + 1) : 0;

@@ -179,7 +179,8 @@ pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
 		return -1;
 	if (w->columns == 0)
 		w->first_sequence = first_sequence;
-	memcpy(w->hashes + w->count, hashes, count * sizeof(*hashes));
+	if (count)
+		memcpy(w->hashes + w->count, hashes, count * sizeof(*hashes));
 	w->count += count;
 	w->squares = squares;
 	w->column[w->columns] = *column;

@@ -120,8 +120,8 @@ add_held(struct pri_summarizer *z, const struct pr_segment_header *h,
 	int rc = 0;
 
 	/* a late segment lies before the last seq: it begins a range of its own */
-	if (s->last &&
-		(h->first_seq <= s->last || h->first_otime - s->first_otime > STRETCH_NS))
+	if (s->last && (h->first_seq <= s->last ||
+			       pr_time_minus(h->first_otime, s->first_otime) > STRETCH_NS))
 		rc = pri_range_builder_end(s, &z->held, NULL);
 	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
 		return pri_range_builder_add_range(s, h->first_seq, last_seq,
@@ -173,7 +173,7 @@ pri_summarizer_due(const struct pri_summarizer *z, size_t record_max)
 {
 	return z->span.segments >= PRI_SUMMARIZE_SEGMENTS ||
 	       z->keys.count >= record_max / 4 || z->keys.count >= PR_SUMMARY_KEYS_MAX ||
-	       z->span.max_time - z->span.min_time >= PRI_SUMMARIZE_TIME_NS;
+	       pr_time_minus(z->span.max_time, z->span.min_time) >= PRI_SUMMARIZE_TIME_NS;
 }
 
 /* ---- the record ---- */

@@ -102,8 +102,7 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 		return pr_error_set(err, "no memory for the list of %llu segments",
 			(unsigned long long)catalog->segments);
 	run->items[run->head + run->count++] = *entry;
-	if (__builtin_sub_overflow(entry->first_otime, entry->min_time, &back))
-		back = INT64_MAX;
+	back = pr_time_minus(entry->first_otime, entry->min_time);
 	if (back > run->most_back)
 		run->most_back = back;
 	if (run->count == 1 || entry->max_time > run->max_time)

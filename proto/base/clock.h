@@ -13,6 +13,18 @@
 #define PR_TIME_MIN INT64_MIN
 #define PR_TIME_MAX INT64_MAX
 
+/*
+ * a - b, and the nearest number that there is if it overflows: times of packets may be any,
+ * and those of other machines too.
+ */
+static inline int64_t
+pr_time_minus(int64_t a, int64_t b)
+{
+	int64_t d;
+
+	return __builtin_sub_overflow(a, b, &d) ? (b < 0 ? PR_TIME_MAX : PR_TIME_MIN) : d;
+}
+
 int64_t pr_now_real(void); /* CLOCK_REALTIME */
 int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
 

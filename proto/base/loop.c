@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/thread.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct pr_loop {
 	struct event *signals[SIGNALS];
 	struct pr_loop_calls calls;
 	struct pr_timer *watchdog; /* or NULL */
+	struct pr_timer *trim;
 	bool stopping;
 	_Atomic bool broken; /* libevent forgets a break that comes before the run */
 };
@@ -68,6 +70,19 @@ add_watchdog(struct pr_loop *loop, struct pr_error *err)
 	return loop->watchdog ? 0 : pr_error_prefix(err, "systemd's watchdog");
 }
 
+/*
+ * malloc keeps what was freed below something that is still in use, for ever: a busy minute
+ * would show in a daemon's memory from then on.
+ */
+#define TRIM_NS (60 * PR_NS_PER_S)
+
+static void
+on_trim(void *arg)
+{
+	(void)arg;
+	malloc_trim(0);
+}
+
 /* libevent's own lines would not have the format of the log. */
 static void
 on_libevent(int severity, const char *text)
@@ -109,7 +124,8 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 		}
 	}
 	signal(SIGPIPE, SIG_IGN);
-	if (add_watchdog(loop, err) < 0)
+	loop->trim = pr_timer_create(loop, TRIM_NS, on_trim, NULL, err);
+	if (!loop->trim || add_watchdog(loop, err) < 0)
 		pr_loop_destroy(&loop);
 	return loop;
 }
@@ -126,6 +142,7 @@ pr_loop_destroy(struct pr_loop **loop)
 		if (l->signals[i])
 			event_free(l->signals[i]);
 	pr_timer_destroy(&l->watchdog);
+	pr_timer_destroy(&l->trim);
 	if (l->base)
 		event_base_free(l->base);
 	free(l);

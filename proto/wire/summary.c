@@ -293,8 +293,10 @@ put_runs(const struct pr_summary_span *span, const struct pr_summary_run *runs,
 
 		fits &= pr_store_varint(&w, pr_zigzag(r->first - seq));
 		fits &= pr_store_varint(&w, r->last - r->first);
-		fits &= pr_store_varint(&w, pr_zigzag(r->first_otime - otime));
-		fits &= pr_store_varint(&w, pr_zigzag(r->last_otime - r->first_otime));
+		fits &= pr_store_varint(&w,
+			pr_zigzag((int64_t)((uint64_t)r->first_otime - (uint64_t)otime)));
+		fits &= pr_store_varint(&w, pr_zigzag((int64_t)((uint64_t)r->last_otime -
+								(uint64_t)r->first_otime)));
 		fits &= pr_store_varint(&w, r->bits_len);
 		fits &= pr_store_bytes(&w, r->bits, r->bits_len);
 		seq = r->last;

@@ -170,9 +170,54 @@ put_traces(void)
 	corpus_put("import", "no-trace", "what is this", (size_t)12, END);
 }
 
+/* Eight packets each, with all kinds of times, in one segment and in several. */
+static void
+put_segments(void)
+{
+	uint8_t bytes[2048];
+
+	for (size_t first = 0; first + 8 < COUNT(packets); first += 4) {
+		char name[32];
+		size_t len = 0;
+
+		for (size_t i = 0; i < 8; i++) {
+			size_t n =
+				packets[first + i].len < 200 ? packets[first + i].len : 200;
+			uint8_t head[10] = {(uint8_t)(i ^ first << 3), (uint8_t)i, 2, 3, 4,
+				5, 6, 7, (uint8_t)(i << 4), (uint8_t)n};
+
+			memcpy(bytes + len, head, sizeof head);
+			memcpy(bytes + len + sizeof head, packets[first + i].bytes, n);
+			len += sizeof head + n;
+		}
+		snprintf(name, sizeof name, "segments-%zu", first);
+		corpus_put("builder", name, bytes, len, END);
+	}
+}
+
+/* Reports by chance, a line of congruence each: no two nodes say the same. */
+static void
+put_reports(void)
+{
+	uint8_t bytes[600] = {255, 254, 200};
+
+	for (uint32_t seed = 1; seed <= 8; seed++) {
+		char name[] = "reports0";
+		uint32_t x = seed * 2654435761u;
+
+		for (size_t i = 3; i < sizeof bytes; i++)
+			bytes[i] =
+				(uint8_t)((x = x * 1664525 + 1013904223) >> 24) >> seed % 4;
+		name[7] = (char)('0' + seed);
+		corpus_put("completeness", name, bytes, sizeof bytes, END);
+	}
+}
+
 void
 corpus_packets(void)
 {
+	put_segments();
+	put_reports();
 	put_packets();
 	put_programs();
 	put_traces();

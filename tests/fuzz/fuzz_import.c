@@ -12,51 +12,63 @@
 #include <unistd.h>
 
 #include "logger/import.h"
+#include "logger/streamfs/internal.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/memory_disk.h"
 
-enum { SIZE = 1280 << 10, BLOCK = SFS_BLOCK_MIN };
+/* A volume takes many files, each as two links of its own: opening one takes as long as some ten files. */
+enum { SIZE = 16 << 20, BLOCK = SFS_BLOCK_MIN, FILES = 60 };
 
 static uint8_t pristine[SIZE];
-static int volume = -1, trace = -1;
-static char volume_path[32], trace_path[32];
-static const char *const paths[] = {volume_path};
+static struct sfs *sfs;
+static struct sfs_cursor *ledger; /* behind what was checked */
+static unsigned files;
+static int trace = -1;
+static char trace_path[32];
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct sfs_create_options options = {.size = SIZE, .block_size = BLOCK};
+	int volume = memfd_create("volume", 0);
+	char path[32];
+	const char *const paths[] = {path};
 
 	(void)argc;
 	(void)argv;
-	volume = memfd_create("volume", 0);
 	trace = memfd_create("trace", 0);
-	snprintf(volume_path, sizeof volume_path, "/proc/self/fd/%d", volume);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", volume);
 	snprintf(trace_path, sizeof trace_path, "/proc/self/fd/%d", trace);
 	MUST(ftruncate(volume, SIZE) == 0);
 	MUST(sfs_create(paths, 1, &options, NULL) == 0);
 	MUST(pread(volume, pristine, SIZE, 0) == SIZE);
+	close(volume);
+	disk.bytes = malloc(SIZE);
+	memcpy(disk.bytes, pristine, SIZE);
 	return 0;
 }
 
-static struct sfs *
+static void
 open_volume(void)
 {
-	struct sfs_open_options options = {
-		.writer = true, .shm_bytes = 8 * BLOCK, .no_direct = true};
+	struct sfs_open_options options = {.writer = true, .shm_bytes = 8 * BLOCK};
+	struct sfs_disk memory;
 	struct sfs_volume_info info;
 	struct pr_error err;
-	struct sfs *sfs;
 
-	MUST(pwrite(volume, pristine, SIZE, 0) == SIZE);
-	sfs = sfs_open(paths, 1, &options, &err);
+	sfs_cursor_close(&ledger);
+	sfs_close(&sfs);
+	files = 0;
+	disk_restore(pristine, SIZE);
+	memory = disk_make();
+	sfs = sfs_open_disks(&memory, 1, &options, &err);
 	MUST(sfs);
 	MUST(sfs_info(sfs, &info, &err) == 0);
 	fuzz_unname_shm(info.uuid);
-	return sfs;
 }
 
 /* The next packet of the stream, segment after segment; false at its end. */
@@ -128,14 +140,14 @@ check_packets(struct sfs *sfs, const struct prl_import_stats *stats, int result)
 static void
 check_ledger(struct sfs *sfs, const struct prl_import_stats *stats)
 {
-	struct sfs_cursor *cursor =
-		sfs_cursor_open(sfs, sfs_stream_find(sfs, "ledger"), NULL, NULL);
 	struct sfs_record record;
 	struct pr_ledger_entry e;
 	uint64_t last = 0;
 	bool ended = false;
 
-	while (cursor && sfs_cursor_next(cursor, &record, NULL) == 1) {
+	if (!ledger)
+		ledger = sfs_cursor_open(sfs, sfs_stream_find(sfs, "ledger"), NULL, NULL);
+	while (ledger && sfs_cursor_next(ledger, &record, NULL) == 1) {
 		struct pr_cursor c = pr_cursor_make(record.body, record.length);
 		int result;
 
@@ -147,7 +159,6 @@ check_ledger(struct sfs *sfs, const struct prl_import_stats *stats)
 		MUST(result == 0);
 	}
 	MUST(last == stats->packets && ended);
-	sfs_cursor_close(&cursor);
 }
 
 static bool
@@ -182,14 +193,16 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct prl_import_stats first, second;
-	struct sfs *sfs;
+	char name[32];
 
+	if (!sfs || ++files == FILES)
+		open_volume();
 	MUST(ftruncate(trace, 0) == 0 && pwrite(trace, data, size, 0) == (ssize_t)size);
-	sfs = open_volume();
-	import(sfs, "fuzz", &first);
-	import(sfs, NULL, &second);
+	snprintf(name, sizeof name, "fuzz %u", files);
+	import(sfs, name, &first);
+	name[0] = 'F';
+	import(sfs, files ? name : NULL, &second);
 	MUST(first.packets == second.packets);
 	MUST(!first.epoch || (first.link != second.link && first.epoch != second.epoch));
-	sfs_close(&sfs);
 	return 0;
 }

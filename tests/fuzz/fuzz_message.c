@@ -63,6 +63,27 @@ check_again(const Packrack__Envelope *env)
 	pr_message_free(&again);
 }
 
+/* A copy has the same bytes; numbers added and then copied back are the same again. */
+static void
+check_copy(const Packrack__Envelope *env)
+{
+	const ProtobufCMessage *body = &env->batch->base; /* whichever it is */
+	ProtobufCMessage *copy = pr_message_copy(body);
+	size_t len = protobuf_c_message_get_packed_size(body);
+	uint8_t *first = malloc(len + 1), *second = malloc(len + 1);
+
+	MUST(copy && protobuf_c_message_get_packed_size(copy) == len);
+	pr_message_add_numbers(copy, body);
+	pr_message_copy_numbers(copy, body);
+	MUST(protobuf_c_message_get_packed_size(copy) == len);
+	protobuf_c_message_pack(body, first);
+	protobuf_c_message_pack(copy, second);
+	MUST(memcmp(first, second, len) == 0);
+	free(first);
+	free(second);
+	protobuf_c_message_free_unpacked(copy, NULL);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -75,8 +96,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	MUST(strcmp(pr_message_name(env), "nothing") != 0);
 	/* what was taken can be sent, taken, and sent again as the same bytes */
-	if (knows_all(&env->base))
+	if (knows_all(&env->base)) {
 		check_again(env);
+		check_copy(env);
+	}
 	pr_message_free(&env);
 	return 0;
 }

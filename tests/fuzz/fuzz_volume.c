@@ -6,7 +6,7 @@
  * Options -max_len=256
  *
  * The input is a first byte (bit 0: open it as its writer, who recovers it and appends, before it is
- * read; bit 1: repair it first; bit 2: with bit 0, delete from its midst) and patches of a small valid volume, from
+ * read; bit 1 without 3 and 4: repair it first, which takes a file and long; bit 2: with bit 0, delete from its midst) and patches of a small valid volume, from
  * which something was deleted: kind, target, offset u16, length (up to 16), bytes.
  *   kind 0  a root copy (target % 3: A, B, both) at the offset, its checksum made right
  *        1  a block's header, its hash made right     2  a record, its hashes made right
@@ -54,8 +54,8 @@ walk_stream(struct sfs *sfs, int stream)
 		if (result != 1)
 			continue;
 		check_record(&record);
-		if (sfs_read(sfs, &record.handle, buf, sizeof buf, &length, &again, NULL) ==
-			SFS_OK) {
+		if (steps % 4 == 0 && sfs_read(sfs, &record.handle, buf, sizeof buf,
+					      &length, &again, NULL) == SFS_OK) {
 			MUST(length == again.length);
 			check_record(&again);
 		}
@@ -136,10 +136,14 @@ repair(void)
 	struct pr_error err = {""};
 	int64_t faults = 0;
 
+	MUST(ftruncate(file, (off_t)disk.size) == 0);
+	MUST(pwrite(file, image, disk.size, 0) == (ssize_t)disk.size);
 	if (sfs_repair(paths, 1, &force, on_fault, &faults, &out, &err) < 0)
 		MUST(err.text[0]);
 	else
 		MUST(out.faults == (uint64_t)faults);
+	MUST(pread(file, image, disk.size, 0) == (ssize_t)disk.size);
+	disk_touch(0, SIZE);
 }
 
 int
@@ -149,13 +153,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return -1;
-	memcpy(image, pristine, SIZE);
+	disk_restore(pristine, SIZE);
 	any_sealed_anew = false;
 	for (size_t i = 0; i < original_count; i++)
 		originals[i].sealed_anew = false;
 	file_size = patch(data + 1, size - 1);
-	restore(image, file_size);
-	if (data[0] & 2)
+	disk.size = file_size;
+	if ((data[0] & 0x1a) == 2)
 		repair();
 	if (data[0] & 1)
 		recover_and_append(data[0] & 4);

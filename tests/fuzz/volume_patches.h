@@ -9,13 +9,15 @@
 #include <xxhash.h>
 
 #include "logger/streamfs/format.h"
+#include "logger/streamfs/internal.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/cursor.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/memory_disk.h"
 
 /* The small volume of fuzz_volume.c, and patches of it. */
 
-enum { SIZE = 1280 << 10, BLOCK = SFS_BLOCK_MIN, RECORDS = 64, STEPS_MAX = 100000 };
+enum { SIZE = 1280 << 10, BLOCK = SFS_BLOCK_MIN, RECORDS = 40, STEPS_MAX = 100000 };
 enum { PATCH_ROOT, PATCH_BLOCK, PATCH_RECORD, PATCH_ANY, PATCH_MAP, PATCH_CUT, PATCHES };
 
 static uint8_t pristine[SIZE], image[SIZE];
@@ -67,21 +69,15 @@ delete_midst(struct sfs *sfs, int stream, int64_t since, int64_t until)
 	return rc;
 }
 
-static inline void
-restore(const uint8_t *bytes, size_t size)
-{
-	MUST(ftruncate(file, SIZE) == 0);
-	MUST(pwrite(file, bytes, SIZE, 0) == SIZE);
-	MUST(ftruncate(file, (off_t)size) == 0);
-}
-
 static inline struct sfs *
 open_volume(bool writer, struct pr_error *err)
 {
 	struct sfs_open_options options = {
 		.writer = writer, .shm_bytes = 8 * BLOCK, .no_direct = true};
 
-	return sfs_open(paths, 1, &options, err);
+	const struct sfs_disk memory = disk_make();
+
+	return sfs_open_disks(&memory, 1, &options, err);
 }
 
 static inline void
@@ -126,12 +122,15 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	MUST(ftruncate(file, SIZE) == 0);
 	MUST(sfs_create(paths, 1, &options, NULL) == 0);
+	MUST(pread(file, image, SIZE, 0) == SIZE);
+	disk.bytes = image;
+	disk.size = SIZE;
 	sfs = open_volume(true, NULL);
 	MUST(sfs);
 	write_records(sfs);
 	MUST(delete_midst(sfs, 0, 150, 260) == SFS_OK);
 	sfs_close(&sfs);
-	MUST(pread(file, pristine, SIZE, 0) == SIZE);
+	memcpy(pristine, image, SIZE);
 	MUST(sfs_root_decode(pristine, &root, streams, NULL) == 0 ||
 		sfs_root_decode(pristine + SFS_ROOT_BYTES, &root, streams, NULL) == 0);
 	sfs_key_derive(&key, root.secret);
@@ -144,6 +143,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 static inline void
 change(size_t at, const uint8_t *bytes, size_t len)
 {
+	disk_touch(at, len);
 	for (size_t i = 0; i < len && at + i < SIZE; i++)
 		image[at + i] = bytes[i];
 }
@@ -166,6 +166,7 @@ patch_root(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 			continue;
 		XXH128_canonicalFromHash(&sum, XXH3_128bits(p + 32, length - 32));
 		memcpy(p + 16, sum.digest, 16);
+		disk_touch(copy * SFS_ROOT_BYTES, 32);
 	}
 }
 
@@ -182,6 +183,7 @@ patch_block(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 
 	change(at + offset % SFS_BLOCK_HEADER, bytes, len);
 	sfs_hash(&key, image + at + 24, SFS_BLOCK_HEADER - 24, image + at + 8);
+	disk_touch(at, SFS_BLOCK_HEADER);
 }
 
 /* The fuzzed build has a map at every fourth block (fuzz.mk). */
@@ -201,6 +203,7 @@ patch_map(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 	sfs_hash(&key, image + at + SFS_BLOCK_HEADER, entries * SFS_MAP_ENTRY,
 		image + at + 176);
 	sfs_hash(&key, image + at + 24, SFS_BLOCK_HEADER - 24, image + at + 8);
+	disk_touch(at, SFS_BLOCK_HEADER);
 }
 
 static inline void
@@ -220,6 +223,7 @@ patch_record(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 	change(at + offset % (SFS_RECORD_WIDE + 64), bytes, len);
 	if ((pr_get_le32(image + at + 4) & 0xffffff) <= SIZE - at - SFS_RECORD_WIDE)
 		sfs_record_seal(&key, &place, image + at);
+	disk_touch(at, SFS_RECORD_WIDE);
 	o->sealed_anew = any_sealed_anew = true;
 }
 
