@@ -134,9 +134,9 @@ refuse_full() { # a destination that is full
 	before=$(has "$A")
 	"$PACKRACK" volume create "$B" --force --size 2M --block-size 64K &&
 		says 1 "nothing in it may be overwritten" "$PACKRACK" data move --volume "$A" --to-volume "$B" --yes &&
-		[ "$(has "$A")" = "$before" ]
+		[ "$(has "$A")" = "$before" ] && says 1 "nothing in it may be overwritten" "$PACKRACK" volume index "$B"
 }
-run_step "a destination that is full: nothing moves" refuse_full
+run_step "a destination that is full: nothing moves, and it gets no index" refuse_full
 run_step "nor without --yes" says 2 "give --yes" "$PACKRACK" data move --volume "$A" --to-volume "$B"
 
 volumes

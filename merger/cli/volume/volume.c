@@ -621,8 +621,10 @@ static int
 add_index_record(void *arg, const struct pr_index_record *r)
 {
 	struct inline_index *b = arg;
+	int rc = prl_writer_index(b->append, r, &b->error);
 
-	return prl_writer_index(b->append, r, &b->error);
+	b->refused |= rc > 0;
+	return rc;
 }
 
 /*
@@ -672,6 +674,8 @@ volume_index(struct volume_call *c, struct pr_error *err)
 
 	if (rc == 0)
 		rc = inline_index_step(&index, writer.append, true, err);
+	if (rc == 0 && index.refused)
+		rc = pr_error_set(err, "%s: %s", c->volume, index.error.text);
 	if (rc == 0) {
 		pri_follower_stats(index.feed, &f);
 		rc = prl_writer_flush(writer.append, err);

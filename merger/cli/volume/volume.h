@@ -31,6 +31,7 @@ struct inline_index {
 	struct pri_index_follower *feed;
 	struct prl_volume_writer *append;
 	struct pr_error error; /* of an append that failed */
+	bool refused; /* the volume did not take a record */
 };
 
 /* As prl_import_options.beside; arg: a struct inline_index. */
