@@ -3,12 +3,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -256,7 +256,7 @@ accept4(int listener, struct sockaddr *address, socklen_t *len, int flags)
 		/* the connection would wait, and wake libzmq for ever */
 		close(all.spare);
 		close((int)syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC));
-		all.spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		all.spare = eventfd(0, EFD_CLOEXEC);
 		all.figures.refused++;
 		saved = EAGAIN;
 	}
@@ -287,7 +287,7 @@ pr_connections_lock(void)
 							  : PR_CONNECTIONS_MAX;
 	all.peer_max = all.max / 4 < PR_CONNECTIONS_PEER_MAX ? all.max / 4
 							     : PR_CONNECTIONS_PEER_MAX;
-	all.spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	all.spare = eventfd(0, EFD_CLOEXEC);
 }
 
 void
