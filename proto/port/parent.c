@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/if_packet.h>
 #include <linux/if_xdp.h>
 #include <linux/openat2.h>
@@ -19,6 +20,7 @@
 #include "proto/base/array.h"
 #include "proto/base/log.h"
 #include "proto/base/privilege.h"
+#include "proto/base/text.h"
 #include "proto/port/netdev.h"
 
 /* ---- what the command line names ---- */
@@ -52,18 +54,20 @@ real_path(const char *path)
 void
 pr_grant(struct pr_grants *g, enum pr_grant_kind kind, const char *name)
 {
-	static const char *const key_files[] = {"secret", "public", "rack", "enrolled"};
-	char *path;
+	static const char *const key_files[] = {"", "secret", "public", "rack", "enrolled"};
+	struct pr_grant *new = &g->list[g->count];
+	char path[PATH_MAX];
 
-	for (size_t i = 0; name && kind == PR_GRANT_KEYS && i < PR_COUNT(key_files); i++)
-		if (asprintf(&path, "%s/%s", name, key_files[i]) >= 0)
-			pr_grant(g, PR_GRANT_READ, path); /* as long as the program */
-	if (!name || g->count == PR_GRANTS_MAX)
+	for (size_t i = 0; name && kind == PR_GRANT_KEYS && i < PR_COUNT(key_files); i++) {
+		PR_PRINT(path, "%s%s%s", name, i ? "/" : "", key_files[i]);
+		pr_grant(g, PR_GRANT_READ, path);
+	}
+	if (!name || kind == PR_GRANT_KEYS || g->count == PR_GRANTS_MAX)
 		return;
-	g->list[g->count++] = (struct pr_grant){
-		kind == PR_GRANT_KEYS ? PR_GRANT_READ : kind, name,
-		kind == PR_GRANT_INTERFACE || kind == PR_GRANT_ENDPOINT ? NULL
-									: real_path(name)};
+	*new = (struct pr_grant){.kind = kind, .name = strdup(name)};
+	if (kind == PR_GRANT_READ || kind == PR_GRANT_WRITE)
+		new->real = real_path(name);
+	g->count += new->name != NULL;
 }
 
 void
@@ -286,6 +290,10 @@ pr_privilege_drop(struct pr_grants *g, struct pr_error *err)
 		if (g->list[i].kind == PR_GRANT_WRITE ||
 			g->list[i].kind == PR_GRANT_ENDPOINT)
 			pr_sandbox_write(&g->sandbox, g->list[i].name);
+	while (g->count > 0) {
+		free(g->list[--g->count].name);
+		free(g->list[g->count].real);
+	}
 	return pr_sandbox_enter(&g->sandbox, err);
 }
 

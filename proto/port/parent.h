@@ -30,20 +30,20 @@ struct pr_grants {
 	struct pr_sandbox sandbox;
 	struct pr_grant {
 		enum pr_grant_kind kind;
-		const char *name;
+		char *name;
 		char *real; /* a path without symbolic links, as it was at the start */
 	} list[PR_GRANTS_MAX];
 	size_t count;
 };
 
-/* name is kept, not copied; NULL: nothing. */
+/* name NULL: nothing. */
 void pr_grant(struct pr_grants *g, enum pr_grant_kind kind, const char *name);
 void pr_grant_all(
 	struct pr_grants *g, enum pr_grant_kind kind, const struct pr_string_list *names);
 
 /*
  * Splits off the parent if this process has any capability, and drops all of them here. Call it when the
- * options are checked, before any thread. -1: the program must not go on.
+ * options are checked, before any thread. Frees the list. -1: the program must not go on.
  */
 int pr_privilege_drop(struct pr_grants *g, struct pr_error *err);
 /* Ends the parent, and waits for that. */
