@@ -49,7 +49,8 @@ sfs_uuid_text(const uint8_t u[16], char out[SFS_UUID_TEXT])
  * found by a link in the runtime directory, where only the writer's user creates anything. It does
  * not lie there itself, since /run has little room.
  */
-#define OBJECT "/dev/shm/packrack-%s"
+#define OBJECTS "/dev/shm/packrack-"
+#define OBJECT OBJECTS "%s"
 #define OBJECT_PATH (sizeof(OBJECT) + SFS_UUID_TEXT + 17)
 
 static void
@@ -57,10 +58,12 @@ remove_object(const char *path)
 {
 	char object[OBJECT_PATH];
 	ssize_t len = readlink(path, object, sizeof(object) - 1);
-	if (len > 0) {
+	if (len > 0)
 		object[len] = 0;
+	/* root must not remove whatever another owner of the directory has linked there */
+	if (len > 0 && !strncmp(object, OBJECTS, strlen(OBJECTS)) &&
+		!strchr(object + strlen(OBJECTS), '/'))
 		unlink(object);
-	}
 	unlink(path);
 }
 

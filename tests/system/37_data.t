@@ -80,6 +80,14 @@ squatted() { # one who knows the volume's UUID takes the names that its writer c
 	((rc == 0))
 }
 run_step "nobody keeps a volume from being written by taking its names" squatted
+planted() { # the user of the runtime directory cannot have root remove a file of its choice
+	local uuid file=$LAB_DIR/kept
+	uuid=$("$PACKRACK" volume show "$V" --json | jq -r .uuid) && [ -n "$uuid" ] || return 1
+	touch "$file" && ln -sf "$file" "/run/packrack/$uuid.shm" || return 1
+	"$PACKRACK" data delete --volume "$V" --until @1 --yes > "$LAB_DIR/out" 2>&1
+	[ ! -L "/run/packrack/$uuid.shm" ] && [ -e "$file" ]
+}
+run_step "a link that is planted for a volume's writer removes no other file" planted
 
 # ---- from the midst ----
 
