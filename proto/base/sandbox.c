@@ -72,14 +72,16 @@ pr_sandbox_keep(uint64_t caps, struct pr_error *err)
 
 /* What the daemon does later without being root: locked memory, priority to capture, many peers. */
 static void
-raise_limits(void)
+raise_limits(bool captures)
 {
 	static const struct rlimit memory = {RLIM_INFINITY, RLIM_INFINITY},
 				   nice = {20 - PR_NICE_CAPTURE, 20 - PR_NICE_CAPTURE};
 	struct rlimit files;
 
 	setrlimit(RLIMIT_MEMLOCK, &memory);
-	setrlimit(RLIMIT_NICE, &nice);
+	/* a container's root may not raise it, but may have priority: then all threads, as by the units */
+	if (setrlimit(RLIMIT_NICE, &nice) < 0 && captures)
+		pr_priority_thread(PR_NICE_STORE);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < FILES_MAX) {
 		files.rlim_max = FILES_MAX;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -90,7 +92,7 @@ static bool told_user; /* or there is nothing to tell */
 
 /* Groups go as well: membership of the group disk would open every disk. */
 static int
-become(const char *user, struct pr_error *err)
+become(const char *user, bool captures, struct pr_error *err)
 {
 	const struct passwd *p = getpwnam(user ? user : PR_SANDBOX_USER);
 	uid_t uid = p ? p->pw_uid : NOBODY;
@@ -99,7 +101,7 @@ become(const char *user, struct pr_error *err)
 	if (!p && user)
 		return pr_error_set(err, "--user %s: no such user", user);
 	told_user = p;
-	raise_limits();
+	raise_limits(captures);
 	if (uid != 0) /* what fails here fails again where it is needed */
 		pr_runtime_give(uid, gid, NULL);
 	unsetenv("XDG_RUNTIME_DIR"); /* of root's session */
@@ -343,7 +345,7 @@ pr_sandbox_seal(struct pr_error *err)
 int
 pr_sandbox_enter(struct pr_sandbox *s, struct pr_error *err)
 {
-	int rc = geteuid() == 0 ? become(s->user, err) : 0;
+	int rc = geteuid() == 0 ? become(s->user, s->program & LOCKS, err) : 0;
 
 	if (rc == 0)
 		rc = pr_sandbox_keep(s->program & LOCKS ? PR_CAP(CAP_IPC_LOCK) : 0, err);
