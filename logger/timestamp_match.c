@@ -142,13 +142,15 @@ bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
 	for (uint64_t n = link->out + 1; n < link->next && !next; n++)
 		if (match_log(link, n)->state == LOG_PRESENT)
 			next = match_log(link, n);
+	loss->first_time = loss->last_time = link->last_otime;
+	loss->count = 1;
+	if (!next || next->first_seq <= link->last_seq + 1)
+		return; /* its seqs are not known: any seq may be another node's */
 	loss->first_seq = link->last_seq + 1;
-	loss->first_time = link->last_otime;
-	loss->last_seq = next ? next->first_seq - 1 : loss->first_seq;
-	loss->last_time = next ? next->base_time : link->last_otime;
-	if (loss->last_seq < loss->first_seq)
-		loss->last_seq = loss->first_seq;
-	loss->count = next && next->first_ordinal > from ? next->first_ordinal - from : 1;
+	loss->last_seq = next->first_seq - 1;
+	loss->last_time = next->base_time;
+	if (next->first_ordinal > from)
+		loss->count = next->first_ordinal - from;
 	if (loss->count > loss->last_seq - loss->first_seq + 1)
 		loss->count = loss->last_seq - loss->first_seq + 1;
 }
@@ -175,7 +177,8 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 	} else {
 		bounds_from_neighbours(link, &loss);
 	}
-	link->last_seq = loss.last_seq;
+	if (loss.last_seq > link->last_seq)
+		link->last_seq = loss.last_seq;
 	link->last_otime = loss.last_time;
 	link->last_ordinal += loss.count;
 	m->calls.loss(m->calls.arg, &loss);

@@ -13,6 +13,7 @@ ask_nobody(void *arg, const struct pr_resend *ask)
 
 struct given {
 	uint64_t packets, leftovers, lost;
+	struct pr_loss last;
 };
 
 static void
@@ -44,6 +45,7 @@ count_lost(void *arg, const struct pr_loss *loss)
 	struct given *g = arg;
 
 	g->lost += loss->count;
+	g->last = *loss;
 }
 
 static struct prl_match *
@@ -92,6 +94,32 @@ START_TEST(test_given_with_its_losses)
 	ck_assert(prl_match_flush_losses(m, 0, 2));
 	ck_assert_uint_eq(g.lost, 4);
 	prl_match_finish(m);
+	prl_match_destroy(&m);
+}
+END_TEST
+
+/* The last log is gone, and nothing came after it: its seqs are not known. The next seq may be another node's. */
+START_TEST(test_last_log_gone)
+{
+	struct given g = {0};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
+	uint8_t room[500];
+	const uint8_t *body;
+	struct pr_tslog_builder b;
+	struct pr_entry e = {.seq = 7, .time = 1, .otime = 1};
+	size_t len;
+
+	pr_tslog_begin(&b, 0, 0, 1, room, sizeof(room));
+	ck_assert(pr_tslog_add(&b, &e));
+	len = pr_tslog_finish(&b, &body);
+	ck_assert_int_eq(prl_match_tslog(m, body, len, PR_NS_PER_S), 0);
+	prl_match_mark(m, 0, 2, PR_NS_PER_S);
+	prl_match_finish(m);
+	ck_assert_uint_eq(g.lost, 2);
+	ck_assert_uint_eq(g.last.reason, PR_LOSS_LOG_GONE);
+	ck_assert_uint_eq(g.last.first_seq, 0);
+	ck_assert_uint_eq(g.last.last_seq, 0);
 	prl_match_destroy(&m);
 }
 END_TEST
@@ -224,6 +252,7 @@ static void
 fill(TCase *tcase)
 {
 	tcase_add_test(tcase, test_given_with_its_losses);
+	tcase_add_test(tcase, test_last_log_gone);
 	tcase_add_test(tcase, test_slow_log_of_another_link);
 	tcase_add_test(tcase, test_own_stall_is_no_loss);
 	tcase_add_test(tcase, test_hostile_logs);
