@@ -210,7 +210,7 @@ void
 pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 {
 	packrack__summary_info__init(out);
-	out->link = s->link;
+	out->link = pr_stream_link(s->link);
 	out->first_sequence = s->first_sequence;
 	out->segments = s->segments;
 	out->epoch = s->epoch;
@@ -228,8 +228,9 @@ fill_items(struct message *m, struct pri_summary_announcer *o, const struct news
 {
 	for (size_t i = 0; i < news->item_count; i++) {
 		const struct announced *item = &news->items[i];
-		const struct pri_series_ledger *ledger = pri_ledger_view_find(
-			&o->volume->ledger, item->span.epoch, item->span.link);
+		const struct pri_series_ledger *ledger =
+			pri_ledger_view_find(&o->volume->ledger, item->span.epoch,
+				pr_stream_link(item->span.link));
 		Packrack__LinkInfo info;
 
 		pri_announcer_info(&m->infos[i], &item->span);

@@ -44,7 +44,7 @@ tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 	*d = (struct pr_ledger_deleted){.at = order->at,
 		.since = oldest ? PR_TIME_MIN : order->since,
 		.until = until,
-		.link = link_of(stream),
+		.link = pr_stream_link(link_of(stream)),
 		.phase = (uint8_t)phase,
 		.records = done ? done->records : 0,
 		.bytes = done ? done->bytes : 0};

@@ -381,10 +381,10 @@ out_packet(struct prl_volume_writer *a, struct link_segment *o, const struct pr_
 	return fits && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
 }
 
-int
-prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
+static int
+put_packet(struct prl_volume_writer *a, uint16_t stream, const struct pr_packet *p)
 {
-	struct link_segment *o = out_of(a, p->link);
+	struct link_segment *o = out_of(a, stream);
 
 	if (!o)
 		pr_count(&a->counters.lost_write, 1);
@@ -396,6 +396,12 @@ prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
 	pr_count(&a->counters.packets_stored, 1);
 	pr_count(&a->counters.bytes_stored, p->caplen);
 	return 0;
+}
+
+int
+prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
+{
+	return put_packet(a, p->link, p);
 }
 
 int
@@ -620,9 +626,17 @@ prl_writer_counters(const struct prl_volume_writer *a)
 
 /* ---- packets moved from another node ---- */
 
+static uint16_t
+stream_of(const struct pr_packet *p, bool copies)
+{
+	return copies && p->link < PR_STREAM_COPIES_MAX
+		       ? (uint16_t)(PR_STREAM_COPIES + p->link)
+		       : p->link;
+}
+
 int
-prl_writer_put_moved(
-	struct prl_volume_writer *a, const void *body, size_t len, struct pr_error *err)
+prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, bool copies,
+	struct pr_error *err)
 {
 	struct pr_segment_reader r;
 	struct pr_packet p;
@@ -647,7 +661,7 @@ prl_writer_put_moved(
 	if (rc < 0 || pr_segment_open(&r, body, len, err) < 0)
 		return -1;
 	while (pr_segment_next(&r, &p, err) == 1)
-		if (prl_writer_put_packet(a, &p) < 0)
+		if (put_packet(a, stream_of(&p, copies), &p) < 0)
 			return pr_error_set(err, "%s",
 				a->suspended ? a->why.text : "the volume does not take it");
 	return 0;

@@ -100,9 +100,9 @@ const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_wr
 
 /*
  * body: a MIXED segment (proto/wire/segment.h). Takes all packets (0), or none (-1 and
- * err). They are durable after prl_writer_flush.
+ * err). They are durable after prl_writer_flush. copies: into the streams for copies.
  */
-int prl_writer_put_moved(
-	struct prl_volume_writer *a, const void *body, size_t len, struct pr_error *err);
+int prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len,
+	bool copies, struct pr_error *err);
 
 #endif

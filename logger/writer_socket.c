@@ -72,8 +72,8 @@ store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *
 		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
 		prl_writer_tell(d->append, &e);
 	}
-	return c->packets.len ? prl_writer_put_moved(
-					d->append, c->packets.data, c->packets.len, err)
+	return c->packets.len ? prl_writer_put_moved(d->append, c->packets.data,
+					c->packets.len, c->copies, err)
 			      : prl_writer_flush(d->append, err);
 }
 

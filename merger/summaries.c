@@ -6,6 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/message.h"
+#include "proto/wire/source.h"
 
 struct prm_summaries {
 	struct prm_node_summaries **nodes;
@@ -368,9 +369,9 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 	is = &opened.span;
 	h->gone = pr_summary_open(&opened, m->body.data, len, NULL) < 0 ||
 		  is->first_sequence != told->first_sequence ||
-		  is->segments != told->segments || is->link != told->link ||
-		  is->epoch != told->epoch || is->min_time != told->min_time ||
-		  is->max_time != told->max_time;
+		  is->segments != told->segments ||
+		  pr_stream_link(is->link) != told->link || is->epoch != told->epoch ||
+		  is->min_time != told->min_time || is->max_time != told->max_time;
 	if (h->gone) {
 		s->figures.missed++;
 		return;

@@ -60,6 +60,7 @@ struct pri_seq_time {
 struct pri_epoch_series {
 	uint64_t epoch;
 	uint16_t link;
+	uint16_t number; /* of the stream packets.NUMBER; its index has it, too */
 	bool strays;
 	uint32_t stream; /* StreamFS's id */
 	struct pri_sorted_run **runs;

@@ -104,8 +104,8 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 	if (!pri_stream_is_link(info->name, &link) && strcmp(info->name, PRI_STREAM_STRAYS))
 		return;
 	out->packet_stream = true;
-	out->link = link;
-	out->link_name = (char *)(link == STRAY_LINK ? "" : link_name(ledger, link));
+	out->link = pr_stream_link(link);
+	out->link_name = (char *)(link == STRAY_LINK ? "" : link_name(ledger, out->link));
 	for (size_t i = 0; i < volume->catalog.series_count; i++)
 		if (volume->catalog.series[i]->stream == info->id)
 			out->packets += volume->catalog.series[i]->packets;
@@ -117,7 +117,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 		Packrack__Deleted *d = &h->deleted[h->deleted_count];
 		int64_t gone = ledger->deleted[i].reached;
 
-		if (from->link != out->link)
+		if (from->link != link) /* those of copies are listed with the link's own */
 			continue;
 		if (gone < out->evicted_until && from->since == PR_TIME_MIN)
 			gone = out->evicted_until;

@@ -489,7 +489,8 @@ count_from_index(
 
 	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts))
 		return 0;
-	s = pri_prune_segment(q->context.prune, r->series->link, &r->entry, &batch, did_io);
+	s = pri_prune_segment(
+		q->context.prune, r->series->number, &r->entry, &batch, did_io);
 	if (!s || !hosts)
 		return s ? count_series(q, r, s, err) : 0;
 	if (r->entry.sequence >= series->counted) {
@@ -525,7 +526,8 @@ skip_segment(
 		return counted;
 	/* far from every match no packet is related: there the filter without related packets decides */
 	if (relations && !pr_relations_overlap(relations, e->min_time, e->max_time))
-		verdict = pri_prune_ask(q->direct_prune, r->series->link, e, &held, did_io);
+		verdict =
+			pri_prune_ask(q->direct_prune, r->series->number, e, &held, did_io);
 	else
 		verdict = pri_run_reader_ask(r, &held, did_io);
 	if (verdict != PRI_PRUNE_READ)
@@ -993,10 +995,10 @@ deleted_ranges(
 		if (sfs_stream_info(q->volume->sfs, i, &info, err) != SFS_OK)
 			return -1;
 		if (!info.deleted_records || !pri_stream_is_link(info.name, &link) ||
-			!concerns(q, i, link))
+			!concerns(q, i, pr_stream_link(link)))
 			continue;
 		while (sfs_stream_deleted(q->volume->sfs, i, range.last + 1, &range)) {
-			const Packrack__Evicted e = {.link = link,
+			const Packrack__Evicted e = {.link = pr_stream_link(link),
 				.midst = true,
 				.since = range.min_time,
 				.until = range.max_time};

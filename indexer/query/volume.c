@@ -199,6 +199,7 @@ add_to_catalog(struct pri_volume *v, struct pri_volume_stream *s, const struct l
 
 	if (!series)
 		return pr_error_set(err, "no memory for the list of segments");
+	series->number = s->link;
 	if (pri_catalog_add(&v->catalog, series, &l->entry, err) < 0)
 		return -1;
 	if (s->info.deleted_records > 0 &&

@@ -140,6 +140,7 @@ int cmd_extcap(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_data(int argc, char **argv);
+int cmd_node_rebuild(int argc, char **argv);
 int cmd_data_export(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 

@@ -42,6 +42,22 @@ struct pr_packet {
 #define PR_LINK_CANARY 0xfffe
 #define PR_LINK_CANARY_NAME "canary"
 
+/*
+ * Packets of link N that were copied from other nodes (packrack node rebuild) are older than what is stored beside
+ * them, so they have a stream of their own, packets.M with M = PR_STREAM_COPIES + N. Links of higher numbers have none.
+ */
+#define PR_STREAM_COPIES 0xe000
+#define PR_STREAM_COPIES_MAX 0x1000
+
+/* The link of stream packets.STREAM. */
+static inline uint16_t
+pr_stream_link(uint16_t stream)
+{
+	uint16_t link = (uint16_t)(stream - PR_STREAM_COPIES);
+
+	return link < PR_STREAM_COPIES_MAX ? link : stream;
+}
+
 /* <0, 0, >0 in the total order. */
 int pr_packet_compare(const struct pr_packet *a, const struct pr_packet *b);
 

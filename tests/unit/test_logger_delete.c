@@ -250,12 +250,12 @@ START_TEST(test_store)
 	p = packet(11, 110);
 	ck_assert(pr_segment_add(&b, &p));
 	len = pr_segment_seal(&b);
-	ck_assert_int_eq(prl_writer_put_moved(append, room, len, &err), 0);
+	ck_assert_int_eq(prl_writer_put_moved(append, room, len, false, &err), 0);
 	ck_assert_int_eq(prl_writer_flush(append, &err), 0);
 	ck_assert_int_eq(packets().min_time, 90);
 	ck_assert_int_eq(packets().max_time, 110);
 	for (size_t cut = 0; cut < len; cut += 997)
-		ck_assert_int_eq(prl_writer_put_moved(append, room, cut, &err), -1);
+		ck_assert_int_eq(prl_writer_put_moved(append, room, cut, false, &err), -1);
 	/* what no block takes is refused, and no loss is declared */
 	pr_segment_begin(&b, room, sizeof(room), PR_SEGMENT_MIXED);
 	p = packet(12, 120);
@@ -264,7 +264,7 @@ START_TEST(test_store)
 	ck_assert(pr_segment_add(&b, &p));
 	len = pr_segment_seal(&b);
 	free((void *)(uintptr_t)p.data);
-	ck_assert_int_eq(prl_writer_put_moved(append, room, len, &err), -1);
+	ck_assert_int_eq(prl_writer_put_moved(append, room, len, false, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "too long"));
 	ck_assert_uint_eq(prl_writer_counters(append)->lost_write, 0);
 	ck_assert_int_eq(prl_writer_flush(append, &err), 0);

@@ -23,6 +23,7 @@ struct query_args {
 	bool count, follow, quiet, strays, explain, json, keyvalue, related, numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
+	const char *purpose; /* for logs and status in place of the filter; NULL: none */
 	Packrack__TallySpec tally; /* group 0: packets are given, not counted */
 	const char *program; /* "packrack query" */
 	/*

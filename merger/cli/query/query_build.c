@@ -255,7 +255,8 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	size_t count, struct pr_error *err)
 {
 	Packrack__Query *query = &q->query;
-	size_t len = strlen(a->filter);
+	const char *text = a->purpose ? a->purpose : a->filter;
+	size_t len = strlen(text);
 
 	memset(q, 0, sizeof(*q));
 	packrack__query__init(query);
@@ -273,10 +274,10 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	/* of a long filter its beginning, in whole characters */
 	query->text = q->text;
 	if (len >= QUESTION_TEXT)
-		for (len = QUESTION_TEXT - 4; len && (a->filter[len] & 0xc0) == 0x80;)
+		for (len = QUESTION_TEXT - 4; len && (text[len] & 0xc0) == 0x80;)
 			len--;
-	memcpy(q->text, a->filter, len);
-	strcpy(q->text + len, a->filter[len] ? "..." : "");
+	memcpy(q->text, text, len);
+	strcpy(q->text + len, text[len] ? "..." : "");
 	query->tally = a->tally.group ? (Packrack__TallySpec *)&a->tally : NULL;
 	if (!a->filter[0])
 		return 0;

@@ -226,7 +226,7 @@ run_command(int argc, char **argv)
 static int
 run_group(const char *name, const char *summary, int argc, char **argv)
 {
-	struct cli_command list[PR_COUNT(commands)];
+	struct cli_command list[PR_COUNT(commands) + 1];
 	size_t count = 0;
 	char program[32];
 
@@ -235,6 +235,9 @@ run_group(const char *name, const char *summary, int argc, char **argv)
 	for (const struct command *c = commands; c < commands + PR_COUNT(commands); c++)
 		if (!strcmp(c->group, name))
 			list[count++] = (struct cli_command){c->verb, run_command, c->help};
+	if (!strcmp(name, "node"))
+		list[count++] = (struct cli_command){"rebuild", cmd_node_rebuild,
+			"copy packets to it that only one other node holds"};
 	return cli_dispatch(program, summary, list, count, argc, argv);
 }
 

@@ -12,6 +12,7 @@ struct data_args {
 	struct pr_string_list nodes, volumes;
 	int64_t since, until;
 	char *to, *to_volume, *to_file; /* move */
+	uint64_t rate; /* rebuild: bytes/s; 0: no limit */
 	bool yes, json, keyvalue;
 };
 #define PR_VALUES struct data_args

@@ -22,6 +22,7 @@
  * began are deleted (fences). A move goes on in parts that fit in memory.
  */
 #define PART 500000 /* packets of a part, at most */
+#define LOOK_BYTES (256 * 1024) /* of a rebuild between two looks at the clock */
 
 static const struct pr_option options[] = {
 	DATA_WHERE_OPTIONS,
@@ -44,6 +45,20 @@ static const struct pr_cmdline program = {.name = "packrack data move",
 		  "each packet\n"
 		  "once."};
 
+/* What packrack node rebuild has besides; see its section. */
+struct rebuild {
+	const char **nodes; /* that are connected */
+	struct names *held; /* by each of them, in the present part */
+	size_t count, source; /* source: the node that packets are copied from */
+	size_t to; /* the node that they are copied to */
+	uint64_t rate, read, looked; /* bytes */
+	int64_t begun; /* monotonic */
+	unsigned percent; /* of the time range is done */
+	uint64_t only_there; /* packets that the node itself holds alone */
+	struct progress progress;
+	char text[128]; /* for the list of queries */
+};
+
 struct move {
 	const struct data_args *args;
 	const char *from;
@@ -63,6 +78,7 @@ struct move {
 	uint64_t total, old;
 	int64_t begun;
 	struct progress progress;
+	struct rebuild *rebuild; /* NULL: it is a move */
 };
 
 /* ---- the destination, if it is no file ---- */
@@ -81,6 +97,7 @@ send_batch(struct move *m, size_t len, struct pr_error *err)
 	c.node = m->args->to;
 	c.packets.data = m->batch;
 	c.packets.len = len;
+	c.copies = m->rebuild != NULL;
 	c.links = (Packrack__LinkInfo **)m->links;
 	c.n_links = m->link_count;
 	if (cli_ask_command(&m->args->merger, &cli_merger, &c, STORE_NS, &reply, err) !=
@@ -190,7 +207,11 @@ data_ask_count(struct query_args q, uint64_t *count, struct pr_error *err)
 static struct query_args
 of_source(const struct move *m, int64_t since, int64_t until)
 {
-	return data_question(m->args, &m->from, m->args->volumes.count, since, until);
+	struct query_args q =
+		data_question(m->args, &m->from, m->args->volumes.count, since, until);
+
+	q.purpose = m->rebuild ? m->rebuild->text : NULL;
+	return q;
 }
 
 /* ---- what may be deleted ---- */
@@ -265,6 +286,7 @@ struct name {
 struct names {
 	struct name *items;
 	size_t count, at; /* at: items before it were passed by among() */
+	struct rebuild *rebuild; /* its pace is kept; or NULL */
 };
 
 struct part {
@@ -276,22 +298,57 @@ struct part {
 	uint64_t found;
 };
 
+static struct pr_packet
+named(const struct name *n)
+{
+	return (struct pr_packet){
+		.otime = n->otime, .epoch = n->epoch, .seq = n->seq, .link = n->link};
+}
+
 /* Is the packet one of these? Call with packets in order. */
 static bool
 among(struct names *names, const struct pr_packet *p)
 {
 	for (; names->at < names->count; names->at++) {
 		const struct name *n = &names->items[names->at];
-		const struct pr_packet named = {.otime = n->otime,
-			.epoch = n->epoch,
-			.seq = n->seq,
-			.link = n->link};
-		int order = pr_packet_compare(&named, p);
+		const struct pr_packet held = named(n);
+		int order = pr_packet_compare(&held, p);
 
 		if (order >= 0)
 			return order == 0;
 	}
 	return false;
+}
+
+/* Holds the rebuild to its rate. */
+static void
+pace(struct rebuild *r, const struct pr_packet *p)
+{
+	int64_t early;
+
+	if (!r || (r->read += p->caplen) - r->looked < LOOK_BYTES)
+		return;
+	r->looked = r->read;
+	if (progress_due(&r->progress))
+		progress_show(
+			&r->progress, &(struct progress_state){r->nodes[r->to],
+					      "bytes read", r->read, r->percent, 100});
+	early = r->rate ? r->begun + (int64_t)((double)r->read / (double)r->rate * 1e9) -
+				  pr_now_mono()
+			: 0;
+	if (early > 0)
+		poll(NULL, 0, (int)(early / PR_NS_PER_MS) + 1);
+}
+
+/* Does no other node hold the packet of this one? Call with packets in order. */
+static bool
+is_alone(struct rebuild *r, size_t node, const struct pr_packet *p)
+{
+	bool alone = true;
+
+	for (size_t i = 0; i < r->count; i++)
+		alone &= i == node || !among(&r->held[i], p);
+	return alone;
 }
 
 /* The three passes over a part's packets: at the destination, at the source, at the destination. */
@@ -300,6 +357,7 @@ note(void *arg, const struct pr_packet *p, struct pr_error *err)
 {
 	struct names *names = arg;
 
+	pace(names->rebuild, p);
 	if (PR_ARRAY_GROW(names->items, names->count) < 0)
 		return pr_error_set(err, "no memory for %zu packets", names->count);
 	names->items[names->count++] = (struct name){p->otime, p->epoch, p->seq, p->link};
@@ -312,6 +370,10 @@ copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct part *part = arg;
 	struct move *m = part->move;
 
+	pace(part->move->rebuild, p);
+	if (part->move->rebuild &&
+		!is_alone(part->move->rebuild, part->move->rebuild->source, p))
+		return 0;
 	if (note(&part->all, p, err) < 0)
 		return -1;
 	prm_trace_hash_add(part->here, p);
@@ -415,7 +477,7 @@ move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 	free(part.all.items);
 	prm_trace_hash_destroy(&part.here);
 	prm_trace_hash_destroy(&part.there);
-	return rc == 0 ? delete_part(m, end, err) : -1;
+	return rc < 0 || m->rebuild ? rc : delete_part(m, end, err);
 }
 
 static int
@@ -635,4 +697,227 @@ data_move(int argc, char **argv)
 	struct data_args a = DATA_ARGS;
 
 	return cli_run(&program, &a, 0, argc, argv, run);
+}
+
+/* ---- packrack node rebuild ---- */
+
+/*
+ * Packets that one node alone holds are copied to another node, in parts of the time range. In each part, all nodes
+ * say what they hold. What no other has is then copied from each, and verified, as a move does it; nothing is deleted.
+ * What is there counts as held, so a rebuild that broke off continues where it was.
+ */
+#define SETTLED_NS (10 * PR_NS_PER_S) /* the dispatcher's own copies are stored by then */
+
+static const struct pr_option rebuild_options[] = {
+	CLI_TIME_OPTIONS(),
+	PR_OPT_SIZE(rate, "rate", 0, "SIZE", 0, INT64_MAX,
+		"read at most this much a second (0: no limit)", .def = "100M"),
+	CLI_MERGER_OPTION(merger.endpoint, "the rack's merger"),
+	CLI_KEY_OPTION(merger.key),
+	CLI_FORM_OPTIONS(),
+};
+
+static const struct pr_cmdline rebuild_program = {.name = "packrack node rebuild",
+	.summary = "Copies packets to a node that only one other node holds, as after the "
+		   "loss of a node.",
+	.usage = "NAME [options]",
+	PR_OPTIONS(rebuild_options),
+	.footer =
+		"For a rack whose dispatcher sends each packet to two nodes (--copies 2). "
+		"Recording goes on.\n"
+		"'packrack queries list' shows how far it is. After an interruption, "
+		"repeat "
+		"the command to\n"
+		"finish.\n" CLI_STATUSES};
+
+static uint64_t
+count_alone(struct rebuild *r, size_t node)
+{
+	uint64_t alone = 0;
+
+	for (size_t i = 0; i < r->count; i++)
+		r->held[i].at = 0;
+	for (size_t i = 0; i < r->held[node].count; i++) {
+		struct pr_packet p = named(&r->held[node].items[i]);
+
+		alone += is_alone(r, node, &p);
+	}
+	for (size_t i = 0; i < r->count; i++)
+		r->held[i].at = 0;
+	return alone;
+}
+
+static int
+rebuild_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
+{
+	struct rebuild *r = m->rebuild;
+	int rc = 0;
+
+	for (size_t i = 0; i < r->count && rc == 0; i++) {
+		struct query_args q;
+
+		r->held[i].count = 0;
+		m->from = r->nodes[i];
+		q = of_source(m, since, end);
+		rc = ask_each(&q, note, &r->held[i], err);
+	}
+	for (r->source = 0; r->source < r->count && rc == 0; r->source++) {
+		uint64_t alone = count_alone(r, r->source);
+
+		m->from = r->nodes[r->source];
+		if (r->source == r->to)
+			r->only_there += alone;
+		else if (alone)
+			rc = move_part(m, since, end, err);
+	}
+	return rc;
+}
+
+/* Takes the nodes that are connected; the first in stock becomes the one that holds most. */
+static int
+rebuild_nodes(struct move *m, struct pr_error *err)
+{
+	struct rebuild *r = m->rebuild;
+	struct data_inventory *stock = &m->stock;
+
+	r->nodes = calloc(stock->count + 1, sizeof(*r->nodes));
+	r->held = calloc(stock->count + 1, sizeof(*r->held));
+	r->to = SIZE_MAX;
+	if (!r->nodes || !r->held)
+		return pr_error_set(err, "no memory for %zu nodes", stock->count);
+	for (size_t i = 0; i < stock->count; i++) {
+		const Packrack__NodeStatus *n = stock->nodes[i];
+
+		if (!n->connected) {
+			fprintf(stderr, "packrack: %s is gone: its packets do not count\n",
+				n->name);
+			continue;
+		}
+		if (!strcmp(n->name, m->args->to))
+			r->to = r->count;
+		r->held[r->count].rebuild = r;
+		r->nodes[r->count++] = n->name;
+		if (n->packets > stock->nodes[0]->packets || !stock->nodes[0]->connected) {
+			stock->nodes[i] = stock->nodes[0];
+			stock->nodes[0] = n;
+		}
+	}
+	if (r->to == SIZE_MAX)
+		return pr_error_set(err,
+			"no node %s is connected: 'packrack data list' shows the nodes",
+			m->args->to);
+	return 0;
+}
+
+/* Copies must not push out what the node has recorded. */
+static int
+check_room(const struct move *m, struct pr_error *err)
+{
+	struct data_args a = *m->args;
+	struct data_inventory inv;
+	int rc;
+
+	a.nodes = (struct pr_string_list){&a.to, 1};
+	rc = data_inventory_get(&inv, &a, err);
+	if (rc == 0 && inv.nodes[0]->volume_used >= inv.nodes[0]->volume_bytes / 100 * 95)
+		rc = pr_error_set(err,
+			"%s: its volume is full to 95 %%: copies would overwrite what it "
+			"has recorded",
+			a.to);
+	data_inventory_free(&inv);
+	return rc;
+}
+
+static int
+rebuild_parts(struct move *m, struct pr_error *err)
+{
+	const struct data_args *a = m->args;
+	struct rebuild *r = m->rebuild;
+	int64_t since = a->since, end, oldest, newest, done;
+	bool any = times_of(m->stock.nodes[0], &oldest, &newest);
+
+	m->links = m->stock.links;
+	m->link_count = m->stock.link_count;
+	m->batch = malloc(BATCH);
+	if (!m->batch)
+		return pr_error_set(err, "no memory for packets");
+	pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
+	/* also what an earlier rebuild, which was killed, had sent */
+	if (flush(m, err) < 0)
+		return -1;
+	do {
+		done = any && since > oldest ? since - oldest : 0;
+		r->percent =
+			(unsigned)(100.0 * (double)done / (double)(newest - oldest + 1));
+		PR_PRINT(r->text, "(rebuild of %s: %u %%, %" PRIu64 " packets copied)",
+			a->to, r->percent, m->stored);
+		m->from = m->stock.nodes[0]->name;
+		if (check_room(m, err) < 0 || part_end(m, since, a->until, &end, err) < 0 ||
+			rebuild_part(m, since, end, err) < 0)
+			return -1;
+		since = end + 1;
+	} while (end < a->until);
+	return 0;
+}
+
+static void
+rebuild_report(const struct move *m)
+{
+	struct render *out = cli_render(m->args->json, m->args->keyvalue, NULL);
+	const struct rebuild *r = m->rebuild;
+
+	if (out) {
+		render_string(out, "node", m->args->to);
+		RENDER_UINTS(out, {"nodes", r->count}, {"bytes_read", r->read},
+			{"copied", m->stored}, {"only_there", r->only_there});
+		render_end(&out);
+		return;
+	}
+	printf("%s: %" PRIu64
+	       " packets were copied to it; now two of %zu nodes hold each\n",
+		m->args->to, m->stored, r->count);
+	if (r->only_there)
+		printf("  %" PRIu64 " packets are on %s only: rebuild another node\n",
+			r->only_there, m->args->to);
+}
+
+static int
+run_rebuild(const struct cli_call *call, struct pr_error *err)
+{
+	struct data_args a = *(const struct data_args *)call->values;
+	struct rebuild r = {.rate = a.rate, .begun = pr_now_mono()};
+	struct move m = {.args = &a, .rebuild = &r};
+	int64_t settled = pr_now_real() - SETTLED_NS;
+	int rc;
+
+	a.to = call->operands[0];
+	a.until = a.until < settled ? a.until : settled;
+	if (data_check(&a, err) < 0)
+		return CLI_USAGE;
+	progress_begin(&r.progress);
+	rc = data_inventory_get(&m.stock, &a, err);
+	if (rc == 0)
+		rc = rebuild_nodes(&m, err);
+	if (rc == 0)
+		rc = rebuild_parts(&m, err);
+	progress_end(&r.progress);
+	if (rc == 0) {
+		rebuild_report(&m);
+		rc = r.only_there ? CLI_PARTIAL : CLI_OK;
+	}
+	for (size_t i = 0; r.held && i < r.count; i++)
+		free(r.held[i].items);
+	free(r.held);
+	free(r.nodes);
+	free(m.batch);
+	data_inventory_free(&m.stock);
+	return rc;
+}
+
+int
+cmd_node_rebuild(int argc, char **argv)
+{
+	struct data_args a = DATA_ARGS;
+
+	return cli_run(&rebuild_program, &a, 1, argc, argv, run_rebuild);
 }
