@@ -32,7 +32,7 @@ keys_agree() {
 
 nodes_agree() {
 	local command
-	for command in "node list" "node identify" "node reset" "node forget" "capture stop"; do
+	for command in "node list" "node identify" "node reset" "node forget" "node rebuild" "capture stop"; do
 		# shellcheck disable=SC2086 # two words
 		"$BUILD/packrack" $command --help
 	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 "node, capture" Output Keys

@@ -37,4 +37,45 @@ fields() {
 	"$PACKRACK" query --json | jq -e '.completeness | .complete and (.nodes[] | select(.node == "log2") | (.answered | not) and .accounted)'
 }
 run_step "as fields" fields
+
+# ---- another takes its place ----
+
+replaced() {
+	"$PACKRACK" volume create "$LAB_DIR/log2.vol" --size 64M > /dev/null && "$RACK" restart log2 && "$RACK" restart idx2 &&
+		poll_until 10 connected 2
+}
+connected() {
+	"$PACKRACK" data list --json | jq -e '[.nodes[] | select(.connected)] | length == 3'
+}
+run_step "a new node" replaced
+field() { # NAME: of the last report
+	jq -e ".$1" "$LAB_DIR/out"
+}
+killed() { # at any moment: nothing twice, nothing lost
+	for n in 0.1 0.2 0.4; do
+		timeout -s KILL "$n" "$PACKRACK" node rebuild log2 --until '6s ago' --rate 8M > /dev/null 2>&1
+		counted 0 || return 1
+	done
+}
+run_step "a rebuild is killed, three times" killed
+rebuilt() {
+	says 0 "" "$PACKRACK" node rebuild log2 --json && cat "$LAB_DIR/out" && (($(field only_there) == 0)) && counted 0
+}
+run_step "and done" rebuilt
+nothing_left_to_do() {
+	says 0 "" "$PACKRACK" node rebuild log2 --json && (($(field copied) == 0))
+}
+run_step "again, there is nothing to copy" nothing_left_to_do
+own_stream() {
+	"$PACKRACK" data list --node log2 --json | jq -e '.nodes[].streams[] | select(.name == "packets.57344") | .packets > 1000 and .link == 0 and .link_name == "tap0"'
+}
+run_step "they are in a stream of their own" poll_until 10 own_stream
+run_step "no node of that name" says 1 "no node nobody is connected" "$PACKRACK" node rebuild nobody
+run_step "the second is lost" destroyed 1
+run_step "the answer is complete still" poll_until 20 counted 0
+indexed() {
+	says 0 "complete: 0 packets" "$PACKRACK" query --count tcp port 9
+}
+run_step "and excludes what is not there" indexed
+"$RACK" down > /dev/null
 done_testing

@@ -706,7 +706,7 @@ data_move(int argc, char **argv)
  * say what they hold. What no other has is then copied from each, and verified, as a move does it; nothing is deleted.
  * What is there counts as held, so a rebuild that broke off continues where it was.
  */
-#define SETTLED_NS (10 * PR_NS_PER_S) /* the dispatcher's own copies are stored by then */
+#define SETTLED_NS (5 * PR_NS_PER_S) /* the dispatcher's own copies are stored by then */
 
 static const struct pr_option rebuild_options[] = {
 	CLI_TIME_OPTIONS(),
@@ -887,13 +887,15 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	struct data_args a = *(const struct data_args *)call->values;
 	struct rebuild r = {.rate = a.rate, .begun = pr_now_mono()};
 	struct move m = {.args = &a, .rebuild = &r};
-	int64_t settled = pr_now_real() - SETTLED_NS;
+	int64_t now = pr_now_real();
 	int rc;
 
 	a.to = call->operands[0];
-	a.until = a.until < settled ? a.until : settled;
+	a.until = a.until < now ? a.until : now;
 	if (data_check(&a, err) < 0)
 		return CLI_USAGE;
+	while (a.until > pr_now_real() - SETTLED_NS)
+		poll(NULL, 0, LOOK_MS);
 	progress_begin(&r.progress);
 	rc = data_inventory_get(&m.stock, &a, err);
 	if (rc == 0)
