@@ -90,6 +90,7 @@ give_seq(struct prd_link *link, const struct prd_record *rec, int64_t *otime)
 		*otime < atomic_load_explicit(&link->last_otime, memory_order_relaxed))
 		*otime = atomic_load_explicit(&link->last_otime, memory_order_relaxed);
 	atomic_store_explicit(&link->last_otime, *otime, memory_order_relaxed);
+	atomic_store_explicit(&link->last_time, rec->time, memory_order_relaxed);
 	pr_counter_set(&link->last_seq, seq);
 	return seq;
 }

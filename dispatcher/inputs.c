@@ -37,7 +37,7 @@ struct file {
 	bool has_next;
 	struct pr_packet next;
 	bool begun;
-	int64_t first_time;
+	int64_t first_time, earliest;
 };
 
 /* A thread that fills one ring: from one capture interface, or from all trace files. */
@@ -54,6 +54,8 @@ struct prd_reader {
 	struct prd_link *link;
 	struct pr_capture *capture; /* NULL: closed, or the interface is down */
 	int64_t last_stats, idle_since, last_time;
+	struct pr_carrier carrier;
+	struct prd_inputs *inputs;
 	uint64_t kernel_before; /* drops of captures that have been closed */
 	uint64_t interface_before; /* drops of the interface when it was opened */
 
@@ -83,6 +85,7 @@ reader_create(struct prd_inputs *in, const struct prd_options *o, struct pr_erro
 		return NULL;
 	}
 	r->options = o;
+	r->inputs = in;
 	r->ring = ring;
 	r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->wake >= 0)
@@ -121,6 +124,21 @@ fill_record(struct prd_record *rec, const struct prd_link *link, int64_t time,
 	rec->len = len;
 	rec->link = link->number;
 	memcpy(rec->data, data, caplen);
+}
+
+/* ---- what is observed ---- */
+
+/* Notes the earliest packet of a trace file, or (by is set) that the capture is stopped. */
+static void
+observe(struct prd_inputs *in, struct prd_link *link, int64_t at, const char *by)
+{
+	pthread_mutex_lock(&link->lock);
+	if (by)
+		pr_observation_lost(&link->observation, PR_UNOBSERVED_STOPPED, at, by);
+	else
+		pr_observation_begin(&link->observation, PR_UNOBSERVED_FILE, at, "");
+	pthread_mutex_unlock(&link->lock);
+	atomic_fetch_add(&in->changes, 1);
 }
 
 /* ---- a capture interface ---- */
@@ -191,24 +209,56 @@ capture_close(struct prd_reader *r)
 	pr_capture_close(&r->capture);
 }
 
+#define CARRIER_NS (20 * PR_NS_PER_MS)
+
+/*
+ * Looks whether the carrier is there, and was there since the check before. What the ledger confirms never passes
+ * the last check: so it never has to be taken back.
+ */
+static void
+check_carrier(struct prd_reader *r, int64_t now)
+{
+	const struct pr_carrier *w = &r->carrier;
+	bool changed;
+
+	if (w->observing && now >= w->checked && now - w->checked < CARRIER_NS)
+		return;
+	pthread_mutex_lock(&r->link->lock);
+	changed = pr_carrier_look(
+		&r->carrier, r->ifname, r->capture != NULL, now, &r->link->observation, "");
+	pthread_mutex_unlock(&r->link->lock);
+	if (changed)
+		atomic_fetch_add(&r->inputs->changes, 1);
+}
+
+static void
+capture_done_until(struct prd_reader *r, int64_t time)
+{
+	atomic_store(&r->link->captured_until,
+		time < r->carrier.checked ? time : r->carrier.checked);
+}
+
 /* Returns the number of packets; 0: none; -1: the interface is down or gone. */
 static int
 capture_step(struct prd_reader *r)
 {
 	int64_t before = pr_now_real();
 	struct pr_error err;
-	int n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
+	int n;
 
+	if (atomic_load(&r->running))
+		check_carrier(r, before);
+	n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
 	pr_ring_publish(r->ring);
 	if (n < 0) {
 		pr_log_link(PR_LOG_WARNING, r->ifname,
 			"capture stopped: %s; trying to reopen the interface", err.text);
 		capture_close(r);
 	} else if (n > 0) {
-		atomic_store(&r->link->captured_until, r->last_time);
+		capture_done_until(r, r->last_time);
 		r->idle_since = 0;
 	} else {
-		atomic_store(&r->link->captured_until, before - QUIET_NS);
+		capture_done_until(r, before - QUIET_NS);
 		if (r->idle_since == 0)
 			r->idle_since = before;
 	}
@@ -230,6 +280,10 @@ capture_main(void *arg)
 			atomic_store(&r->quiet, false);
 		else if (!r->capture)
 			atomic_store(&r->link->captured_until, pr_now_real());
+		if (!running)
+			r->carrier.observing = false; /* prd_inputs_stop has noted it */
+		else if (!r->capture)
+			check_carrier(r, pr_now_real());
 		if (!r->capture && running && capture_open(r, &err) == 0) {
 			pr_log_link(
 				PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
@@ -291,7 +345,11 @@ file_read(struct prd_reader *r, struct file *f)
 	f->has_next = !f->ended;
 	if (f->has_next && !f->begun) {
 		f->begun = true;
-		f->first_time = f->next.time;
+		f->first_time = f->earliest = f->next.time;
+		observe(r->inputs, f->link, f->earliest, NULL);
+	} else if (f->has_next && f->next.time < f->earliest) {
+		f->earliest = f->next.time;
+		observe(r->inputs, f->link, f->earliest, NULL);
 	}
 	if (got == PR_SOURCE_ERROR) {
 		pr_error_set(&r->why,
@@ -473,6 +531,9 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 		const char *slash = live ? NULL : strrchr(name, '/');
 
 		link->number = (uint16_t)i;
+		pthread_mutex_init(&link->lock, NULL);
+		pr_observation_begin(&link->observation,
+			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE, PR_TIME_MAX, "");
 		link->linktype = ETHERNET;
 		link->snaplen = (uint32_t)o->snaplen;
 		if (slash && slash[1])
@@ -483,6 +544,9 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	if (in->all_links > count) {
 		struct prd_link *canary = &in->links[count];
 
+		pthread_mutex_init(&canary->lock, NULL);
+		pr_observation_begin(
+			&canary->observation, PR_UNOBSERVED_BEGIN, pr_now_real(), "");
 		canary->number = PR_LINK_CANARY;
 		canary->linktype = ETHERNET;
 		canary->snaplen = (uint32_t)o->snaplen;
@@ -531,6 +595,29 @@ prd_inputs_close(struct prd_inputs *in)
 	}
 	free(in->links);
 	memset(in, 0, sizeof *in);
+}
+
+void
+prd_inputs_stop(struct prd_inputs *in, const char *by)
+{
+	for (unsigned i = 0; in->live && i < in->link_count; i++)
+		observe(in, &in->links[i], pr_now_real(), by);
+	prd_inputs_set_running(in, false);
+}
+
+uint16_t
+prd_inputs_generation(const struct prd_inputs *in)
+{
+	return (uint16_t)(1 + atomic_load(&in->changes) % UINT16_MAX);
+}
+
+void
+prd_inputs_observation(struct prd_inputs *in, unsigned link, struct pr_observation *out)
+{
+	pthread_mutex_lock(&in->links[link].lock);
+	*out = in->links[link].observation;
+	pthread_mutex_unlock(&in->links[link].lock);
+	out->link = in->links[link].number;
 }
 
 void

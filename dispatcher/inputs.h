@@ -2,6 +2,7 @@
 #ifndef PR_DISPATCHER_INPUTS_H
 #define PR_DISPATCHER_INPUTS_H
 
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,10 +34,14 @@ struct prd_link {
 	pr_counter dropped_ring; /* the cyclic buffer was full */
 	_Atomic int64_t
 		captured_until; /* ns: all packets stamped earlier have been published */
+	pthread_mutex_t
+		lock; /* of observation; taken ten times a second, and when it changes */
+	struct pr_observation observation; /* its generation: see prd_inputs_observation */
 
 	/* written by the send thread */
 	alignas(64) pr_counter last_seq;
-	_Atomic int64_t last_otime;
+	_Atomic int64_t last_otime,
+		last_time; /* of the last packet: running maximum, its own */
 	pr_counter sent_packets, sent_bytes; /* primaries, as sent */
 	pr_counter dropped_no_node, dropped_send;
 	pr_counter cut, escaped, runts;
@@ -76,6 +81,7 @@ struct prd_inputs {
 	unsigned all_links; /* with it, as the last, if there is one */
 	struct pr_ring *rings[PRD_LINKS_MAX];
 	unsigned ring_count;
+	_Atomic uint32_t changes; /* of all links' observations */
 	bool live; /* from interfaces: ring i is of link i; else files, all in ring 0 */
 	struct prd_reader *readers[PRD_LINKS_MAX]; /* one a ring */
 };
@@ -90,10 +96,19 @@ int prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err);
 void prd_inputs_close(struct prd_inputs *in);
 
 /*
- * Any thread may call these. After "off", packets in the kernel are still delivered; then
+ * Any thread may call these, up to prd_inputs_observation. After "off", packets in the kernel are still delivered; then
  * prd_inputs_quiet is true.
  */
 void prd_inputs_set_running(struct prd_inputs *in, bool running);
+/* A user stops the capture (by, may be ""): from now on the links are not observed. */
+void prd_inputs_stop(struct prd_inputs *in, const char *by);
+/*
+ * The generation of the links' observations (struct pr_observation). What captured_until confirmed before this call
+ * is true with the observations that are read after it.
+ */
+uint16_t prd_inputs_generation(const struct prd_inputs *in);
+void prd_inputs_observation(
+	struct prd_inputs *in, unsigned link, struct pr_observation *out);
 bool prd_inputs_quiet(const struct prd_inputs *in);
 /* True if all files were read to the end, or to where they are broken, and published. */
 bool prd_inputs_at_end(const struct prd_inputs *in);

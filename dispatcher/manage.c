@@ -536,7 +536,10 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 				     ? (uint8_t)spread_mode(command->node)
 				     : verb->type;
 	event->u.node.seconds = command->seconds ? command->seconds : 10;
-	strncpy(event->u.node.name, command->node ? command->node : "", PR_NAME_MAX);
+	strncpy(event->u.node.name,
+		verb->kind == PRD_EVENT_STOP ? (peer->user[0] ? peer->user : command->user)
+					     : command->node,
+		PR_NAME_MAX);
 	pr_ring_commit(events, sizeof *event);
 	pr_ring_publish(events);
 	return true;

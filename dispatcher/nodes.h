@@ -61,6 +61,8 @@ struct prd_node {
 	struct pr_replay replay[PR_FRAME_TYPES];
 	uint64_t numbers[PR_FRAME_TYPES]; /* last number given to a frame for this node */
 	uint64_t marks; /* rounds of MARKs sent to it */
+	uint16_t generation; /* of the links' observations, as last sent */
+	uint16_t repeats; /* left of it */
 	uint64_t controls_received; /* good frames, since it was admitted first */
 	uint32_t mtu; /* the smaller of the node's and the rack interface's */
 

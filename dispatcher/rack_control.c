@@ -28,6 +28,7 @@ add(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type, uint32
 	if (node)
 		memcpy(f->dst, node->mac, PR_MAC_LEN);
 	f->header = (struct pr_frame_header){.type = (uint8_t)type,
+		.flags = type == PR_FRAME_MARK ? f->header.flags : 0,
 		.rack = (uint32_t)s->config.options->rack_id,
 		.epoch = s->config.epoch,
 		.number = number,
@@ -154,6 +155,30 @@ prd_control_status(struct prd_sender *s, struct prd_node *node)
  * counters are those of the epoch.
  */
 
+#define REPEATS 10 /* times that a changed observation is sent */
+
+/* Sends what is known of the links' observation, if it has changed or it is time; returns its generation. */
+static uint16_t
+send_observations(struct prd_sender *s, struct prd_node *node)
+{
+	uint16_t generation = prd_inputs_generation(s->inputs);
+	struct pr_frame frame;
+
+	if (node->generation != generation) {
+		node->generation = generation;
+		node->repeats = REPEATS;
+	} else if (node->repeats == 0 && node->marks % PORT_EVERY != 0) {
+		return generation;
+	}
+	node->repeats -= node->repeats > 0;
+	for (unsigned i = 0; i < s->inputs->all_links; i++) {
+		prd_inputs_observation(s->inputs, i, &frame.body.observation);
+		frame.body.observation.generation = generation;
+		prd_control_send(s, node, PR_FRAME_UNOBSERVED, &frame);
+	}
+	return generation;
+}
+
 static void
 mark_link(const struct prd_node_log *log, const struct prd_link *link,
 	struct pr_mark_link *out)
@@ -186,9 +211,11 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 	unsigned links = s->inputs->all_links;
 	int64_t said = PR_TIME_MAX, oldest;
 	struct pr_frame frame;
+	uint16_t generation;
 
 	if (!node->logs)
 		return;
+	generation = send_observations(s, node);
 	/* MARK declares last_seq: all packets up to it must be in timestamp logs that have been sent */
 	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
 	/*
@@ -214,6 +241,7 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 		for (unsigned i = 0; i < count; i++)
 			mark_link(&node->logs[at + i], &s->inputs->links[at + i],
 				&frame.link_room[i]);
+		frame.header.flags = generation;
 		prd_control_send(s, node, PR_FRAME_MARK, &frame);
 	}
 	/* The speeds of the links: they seldom change. */

@@ -244,7 +244,7 @@ capture_start(struct prd_sender *s, uint64_t request)
 }
 
 static void
-capture_stop(struct prd_sender *s, uint64_t request)
+capture_stop(struct prd_sender *s, uint64_t request, const char *by)
 {
 	char text[256];
 
@@ -259,7 +259,7 @@ capture_stop(struct prd_sender *s, uint64_t request)
 			"another stop request came in the meantime");
 	s->stop_request = request;
 	if (s->state == PRD_STATE_WAITING || s->state == PRD_STATE_CAPTURING) {
-		prd_inputs_set_running(s->inputs, false);
+		prd_inputs_stop(s->inputs, by);
 		state_set(s, PRD_STATE_DRAINING);
 	}
 }
@@ -487,7 +487,7 @@ handle_events(struct prd_sender *s)
 			capture_start(s, e->request);
 			break;
 		case PRD_EVENT_STOP:
-			capture_stop(s, e->request);
+			capture_stop(s, e->request, e->u.node.name);
 			break;
 		case PRD_EVENT_SPREAD:
 			prd_spread_change(&s->spread, (enum prd_spread_mode)e->u.node.type);
@@ -588,7 +588,7 @@ take_packets(struct prd_sender *s)
 {
 	const struct prd_link *links = s->inputs->links;
 	bool live = s->inputs->live;
-	int64_t until[PRD_LINKS_MAX];
+	int64_t until[PRD_LINKS_MAX], last;
 	unsigned taken;
 
 	/* captured_until of each link is read before its ring, so that all up to it has been taken */
@@ -604,10 +604,11 @@ take_packets(struct prd_sender *s)
 			 */
 			if (!live || pr_counter_get(&links[i].last_seq) == 0)
 				continue;
-			until[i] = atomic_load(&links[i].last_otime) - TIMESTAMP_SLACK;
+			last = atomic_load(&links[i].last_time) - TIMESTAMP_SLACK;
+			until[i] = last < until[i] ? last : until[i];
 		}
-		if (until[i] > s->drained_until[i])
-			s->drained_until[i] = until[i];
+		/* may step back, as the clock may */
+		s->drained_until[i] = until[i];
 	}
 	return taken;
 }

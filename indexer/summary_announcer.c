@@ -279,28 +279,48 @@ add_range(struct ranges *r, size_t max, int64_t gap, int64_t since, int64_t unti
 
 /* The ledger is sorted by epoch, and epochs begin with their start time: the newest are last. */
 static void
-fill_ledger(struct message *m, const struct pri_ledger_view *ledger)
+fill_ledger(struct message *m, const struct pri_volume *volume)
 {
+	const struct pri_ledger_view *ledger = &volume->ledger;
+	const struct pri_catalog *catalog = &volume->catalog;
 	Packrack__Coverage *c = &m->coverage;
 
 	c->ledgers_until = PR_TIME_MIN;
 	for (size_t i = ledger->count; i-- > 0;) {
 		const struct pri_series_ledger *s = ledger->series[i];
-		int64_t last_otime = s->mark.link.last_otime;
+		int64_t last = s->mark.link.last_otime;
+		Packrack__Ledger *l = &m->ledgers[c->n_ledgers];
 
+		if (last < s->mark.said_until)
+			last = s->mark.said_until;
 		if (s->have_mark && c->n_ledgers < LEDGERS) {
-			pri_hello_ledger(&m->ledgers[c->n_ledgers], s);
-			m->ledger_pointers[c->n_ledgers] = &m->ledgers[c->n_ledgers];
-			c->n_ledgers++;
-		} else if (s->have_mark && c->ledgers_until < last_otime) {
-			c->ledgers_until = last_otime;
+			pri_hello_ledger(l, s);
+			/* drops are told by their times, so that only queries of these times ask */
+			l->dropped_kernel = l->dropped_interface = l->dropped_ring = 0;
+			m->ledger_pointers[c->n_ledgers++] = l;
+		} else if (s->have_mark && c->ledgers_until < last) {
+			c->ledgers_until = last;
 		}
+		for (size_t j = 0; j < s->drop_count; j++)
+			add_range(&m->losses, LOSSES, LOSS_GAP_NS, s->drops[j].since,
+				s->drops[j].until);
 		/* a loss without known seqs explains no hole, and answers do not list it */
 		for (size_t j = 0; j < s->loss_count; j++)
 			if (s->losses[j].first_seq)
 				add_range(&m->losses, LOSSES, LOSS_GAP_NS,
 					s->losses[j].first_time, s->losses[j].last_time);
 	}
+	/* strays may belong to any link */
+	for (size_t i = 0; i < catalog->series_count; i++)
+		for (size_t j = 0;
+			catalog->series[i]->strays && j < catalog->series[i]->run_count;
+			j++) {
+			const struct pri_sorted_run *run = catalog->series[i]->runs[j];
+
+			for (size_t k = run->head; k < run->head + run->count; k++)
+				add_range(&m->losses, LOSSES, LOSS_GAP_NS,
+					run->items[k].min_time, run->items[k].max_time);
+		}
 	c->losses = m->losses.pointers;
 	c->n_losses = m->losses.count;
 	c->ledgers = m->ledger_pointers;
@@ -358,7 +378,7 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	m->coverage.cluster = (char *)(o->cluster ? o->cluster : "");
 	m->coverage.settled_until = news->settled_until;
 	fill_items(m, o, news);
-	fill_ledger(m, &o->volume->ledger);
+	fill_ledger(m, o->volume);
 	fill_gone(m, o->volume);
 	env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_COVERAGE, &m->coverage);
 	*bytes = packrack__envelope__get_packed_size(&env);

@@ -20,13 +20,13 @@ prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *appen
 	snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", name);
 	*m = (struct prl_direct_link){.append = append};
 	m->mark.epoch = epoch;
+	m->observation.link = link;
 	m->mark.link = (struct pr_mark_link){.link = link,
 		.linktype = (uint16_t)linktype,
 		.snaplen = snaplen,
 		.last_otime = PR_TIME_MIN};
 	memcpy(m->mark.link.name, e.u.link.name, sizeof(e.u.link.name));
 	prl_writer_keep(append, &e);
-	prl_direct_link_say(m, false);
 }
 
 void
@@ -44,6 +44,9 @@ prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8_t *d
 
 	if (time > link->last_otime)
 		link->last_otime = time;
+	if (m->packets == 0 || time < m->earliest)
+		m->earliest = time;
+	m->last_time = time;
 	p.otime = link->last_otime;
 	p.seq = ++link->last_seq;
 	link->assigned++;
@@ -52,11 +55,12 @@ prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8_t *d
 }
 
 void
-prl_direct_link_say(struct prl_direct_link *m, bool ended)
+prl_direct_link_say(struct prl_direct_link *m, int64_t said_until, bool ended)
 {
 	struct pr_ledger_mark mark = m->mark;
 
-	mark.said_until = pr_now_real();
+	prl_writer_tell_observation(m->append, mark.epoch, &m->told, &m->observation);
+	mark.said_until = said_until;
 	mark.stopping = ended;
 	mark.link.ended = ended;
 	if (mark.link.last_seq == 0)

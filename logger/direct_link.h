@@ -17,6 +17,8 @@ struct prl_direct_link {
 	/* last_seq and so on; the caller sets the drops. */
 	struct pr_ledger_mark mark;
 	uint64_t packets, refused;
+	struct pr_observation observation, told; /* told: as the ledger has it */
+	int64_t last_time, earliest; /* of the packets */
 };
 
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
@@ -26,10 +28,10 @@ void prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *
 void prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
 /*
- * Writes a MARK to the ledger: all packets captured so far are accounted for. ended: no
- * more will come.
+ * Writes a MARK to the ledger: all packets captured before said_until are accounted for; and before it what is new in
+ * the observation. ended: no more will come.
  */
-void prl_direct_link_say(struct prl_direct_link *m, bool ended);
+void prl_direct_link_say(struct prl_direct_link *m, int64_t said_until, bool ended);
 
 /* Passes on all entries of the volume's ledger that can be read, in order. -1: err. */
 int prl_ledger_each(struct sfs *sfs,

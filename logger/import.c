@@ -45,6 +45,16 @@ beside(struct import *im, bool at_end)
 }
 
 static void
+say(struct import *im, bool ended)
+{
+	struct prl_direct_link *m = &im->monitor;
+
+	pr_observation_begin(&m->observation, PR_UNOBSERVED_FILE,
+		m->packets ? m->earliest : PR_TIME_MAX, "");
+	prl_direct_link_say(m, pr_now_real(), ended);
+}
+
+static void
 tick(struct import *im)
 {
 	int64_t now = pr_now_mono();
@@ -54,7 +64,7 @@ tick(struct import *im)
 	im->ticked = now;
 	if (now - im->said >= SAY_NS) {
 		im->said = now;
-		prl_direct_link_say(&im->monitor, false);
+		say(im, false);
 	}
 	prl_writer_tick(im->append, now);
 	im->stats->offset = im->stats->size ? pr_trace_info(im->trace)->bytes : 0;
@@ -269,7 +279,7 @@ end(struct import *im, int result, struct pr_error *err)
 	struct pr_error own = {0};
 
 	note_import(im);
-	prl_direct_link_say(&im->monitor, true);
+	say(im, true);
 	if (prl_writer_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
 	/* then writes the index of these packets, and makes it durable, too */

@@ -51,6 +51,7 @@ struct link_info {
 	uint16_t link, linktype;
 	bool named; /* the ledger has its LINK entry */
 	uint64_t speed; /* of its PORT entry; 0 none */
+	struct pr_observation observation; /* as the ledger has it */
 	/* What a MARK declares is stored once all logs that it counts are settled here. */
 	struct pr_ledger_mark waiting, latest;
 	bool has_waiting, has_latest, stopping;
@@ -572,8 +573,11 @@ on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 		}
 		info->stopping = mark->stopping;
 		line.link = *m;
-		info->latest = line;
-		info->has_latest = true;
+		/* true only with the facts that belong to it; the next one comes in 100 ms */
+		if (f->header.flags == info->observation.generation) {
+			info->latest = line;
+			info->has_latest = true;
+		}
 		prl_match_mark(n->s.match, m->link, m->last_log, now);
 		settle_marks(n, info);
 	}
@@ -605,6 +609,18 @@ on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
 	prl_writer_keep(
 		n->c.append, &(struct pr_ledger_entry){PR_LEDGER_PORT,
 				     .u.port = {n->s.epoch, port->link, port->speed}});
+}
+
+/* What is new goes into the ledger: before the MARK that it belongs to. */
+static void
+on_unobserved(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	const struct pr_observation *o = &f->body.observation;
+	struct link_info *info = link_info(n, o->link);
+
+	(void)now;
+	if (info)
+		prl_writer_tell_observation(n->c.append, n->s.epoch, &info->observation, o);
 }
 
 static void
@@ -682,6 +698,7 @@ static const struct row table[PR_FRAME_TYPES] = {
 	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
 	[PR_FRAME_RECONNECT] = {on_reconnect, false},
 	[PR_FRAME_PORT] = {on_port, true},
+	[PR_FRAME_UNOBSERVED] = {on_unobserved, true},
 };
 
 static void

@@ -9,12 +9,17 @@
 #include "proto/port/netdev.h"
 
 #define SAY_NS (100 * PR_NS_PER_MS)
+#define QUIET_NS (5 * PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS)
+#define TIMESTAMP_SLACK PR_NS_PER_MS
 
 struct tap {
 	struct prl_capture *capture;
 	struct prl_volume_writer *append;
 	struct prl_direct_link monitor;
 	int64_t said;
+	const char *ifname, *name; /* of the interface, of the node */
+	struct pr_carrier carrier;
+	uint64_t packets; /* when it was last said */
 };
 
 static void
@@ -38,10 +43,26 @@ static void
 say(struct tap *t, bool ended)
 {
 	const struct prl_capture_counters *c = prl_capture_counters(t->capture);
+	int64_t now = pr_now_real(), said;
 
 	t->monitor.mark.link.dropped_kernel = pr_counter_get(&c->kernel_drops);
 	t->monitor.mark.link.dropped_interface = pr_counter_get(&c->interface_drops);
-	prl_direct_link_say(&t->monitor, ended);
+	/*
+	 * Packets that lie in the kernel's ring are newer than the last one that was taken; after a time without packets
+	 * there are none from before.
+	 */
+	if (now > t->carrier.checked || !t->carrier.observing)
+		pr_carrier_look(&t->carrier, t->ifname, !prl_capture_failed(t->capture),
+			now, &t->monitor.observation, t->name);
+	said = t->monitor.packets == t->packets ? now - QUIET_NS
+						: t->monitor.last_time - TIMESTAMP_SLACK;
+	t->packets = t->monitor.packets;
+	if (ended) {
+		pr_observation_lost(
+			&t->monitor.observation, PR_UNOBSERVED_STOPPED, now, "");
+		said = now;
+	}
+	prl_direct_link_say(&t->monitor, said < now ? said : now, ended);
 }
 
 static void
@@ -90,6 +111,8 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	struct pr_netdev dev;
 	int link = (int)o->link;
 
+	t->ifname = o->tap;
+	t->name = o->name;
 	if (link == PRL_LINK_BY_NAME)
 		link = prl_direct_link_link_number(sfs, o->tap, 0, err);
 	if (link < 0)

@@ -175,6 +175,24 @@ prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
 	}
 }
 
+void
+prl_writer_tell_observation(struct prl_volume_writer *a, uint64_t epoch,
+	struct pr_observation *told, const struct pr_observation *now)
+{
+	for (unsigned i = 0; i < now->count; i++) {
+		const struct pr_ledger_entry e = {PR_LEDGER_UNOBSERVED,
+			.u.unobserved = {epoch, now->link, now->items[i]}};
+		bool known = false;
+
+		for (unsigned j = 0; j < told->count && !known; j++)
+			known = !memcmp(
+				&told->items[j], &now->items[i], sizeof(now->items[i]));
+		if (!known)
+			prl_writer_tell(a, &e);
+	}
+	*told = *now;
+}
+
 static uint16_t
 link_told(const struct pr_ledger_entry *e)
 {
@@ -594,13 +612,16 @@ same(const struct pr_ledger_mark *a, const struct pr_ledger_mark *b)
 	       x->undelivered_last == y->undelivered_last && !strcmp(x->name, y->name);
 }
 
+/* Of an idle link: a query up to now waits so long at most. */
+#define MARK_PERIOD (250 * PR_NS_PER_MS)
+
 void
 prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 {
 	struct mark_row *row = row_of(a, mark);
 	int64_t now = pr_now_mono();
 	bool fresh = !row || row->written == PR_TIME_MIN || !same(&row->mark, mark) ||
-		     now - row->written >= PR_NS_PER_S;
+		     now - row->written >= MARK_PERIOD;
 
 	if (fresh)
 		mark_write(a, mark);

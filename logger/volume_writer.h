@@ -69,8 +69,11 @@ int prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p);
 void prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
 /* Adds a BOOT, LINK or PORT entry of this recording, and again after a reset. */
 void prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
+/* Adds what is new in the observation of a link to the ledger; *told becomes equal to it. */
+void prl_writer_tell_observation(struct prl_volume_writer *a, uint64_t epoch,
+	struct pr_observation *told, const struct pr_observation *now);
 /*
- * Keeps the MARK, and writes it to the ledger when its content is new, or once a second. The link's open
+ * Keeps the MARK, and writes it to the ledger when its content is new, or four times a second. The link's open
  * segment is sealed first: a reader of the ledger finds all packets that a MARK declares.
  */
 void prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mark *mark);

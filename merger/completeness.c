@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/completeness.h"
 
-#include "proto/base/clock.h"
+#include <stdio.h>
+
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/source.h"
@@ -32,9 +34,21 @@ struct ranges {
 
 /* The ledger of a series, as a node has it. */
 struct told {
+	int node;
 	int64_t said_until;
 	uint64_t seq; /* all up to here are stored there, or known to be lost */
 	bool ended;
+};
+
+struct unobserved {
+	unsigned reason; /* enum pr_unobserved_reason */
+	int64_t since, until;
+	char *by;
+};
+
+struct evicted_at {
+	int node;
+	uint64_t seq;
 };
 
 /* One (epoch, link): an epoch series. */
@@ -53,11 +67,22 @@ struct series {
 	struct point lost; /* highest of the losses in the range */
 	uint64_t held;
 	Packrack__Ledger *ledger; /* merged over nodes; one of out's; NULL: none */
-	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
+	struct evicted_at *
+		evicted; /* by node: all that it held up to this seq was overwritten or deleted */
+	size_t evicted_count;
 	bool evicted_gap; /* some evicted seqs are held nowhere else */
 	bool in_scope; /* the query's link filter lets it through */
 	struct told *told; /* by each node */
 	size_t told_count;
+	/*
+	 * What is confirmed of the epoch: from first_said, or the time that BEGIN or FILE has, to said_until of the
+	 * newest MARK that a node has, less the unobserved times of all nodes.
+	 */
+	struct point newest; /* its last_seq; otime: said_until */
+	bool confirmed;
+	int64_t first_said;
+	struct unobserved *unobserved;
+	size_t unobserved_count;
 	uint64_t settled; /* lowest seq of the nodes that still hear the dispatcher */
 };
 
@@ -67,12 +92,13 @@ struct node {
 	bool ended;
 	bool limited; /* it gave as many packets as were asked for, and may hold more */
 	int64_t watermark;
-	uint64_t corrupt;
+	uint64_t corrupt, located; /* records that it cannot read; of these, in losses */
 };
 
 struct prm_completeness {
 	struct prm_completeness_options options;
 	char *link; /* "": all */
+	int64_t since; /* where the range begins: as asked, or at the oldest packet that is stored */
 	struct series **series; /* by epoch and link */
 	size_t series_count;
 	struct node *nodes; /* as many as out has */
@@ -97,6 +123,7 @@ prm_completeness_create(
 
 	if (c) {
 		c->options = *options;
+		c->since = options->since;
 		c->link = strdup(options->link ? options->link : "");
 		c->out = malloc(sizeof(*c->out));
 	}
@@ -130,7 +157,11 @@ prm_completeness_destroy(struct prm_completeness **cp)
 		free(series->ranges.items);
 		free(series->gaps.items);
 		free(series->losses);
+		for (size_t j = 0; j < series->unobserved_count; j++)
+			free(series->unobserved[j].by);
+		free(series->unobserved);
 		free(series->told);
+		free(series->evicted);
 		free(series);
 	}
 	packrack__completeness__free_unpacked(c->out, NULL);
@@ -610,7 +641,7 @@ prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Bat
 static bool
 in_time(const struct prm_completeness *c, const Packrack__Loss *l)
 {
-	return l->last_time >= c->options.since && l->first_time <= c->options.until;
+	return l->last_time >= c->since && l->first_time <= c->options.until;
 }
 
 static int
@@ -636,6 +667,8 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	if (PR_ARRAY_GROW(series->losses, series->loss_count) < 0 ||
 		!(loss.reason = strdup(from->reason)))
 		return pr_error_set(err, "no memory for %s", what);
+	c->nodes[node].located += !strcmp(from->reason, PRM_MISSING_CORRUPT) ||
+				  !strcmp(from->reason, "unsaved");
 	loss.node = c->nodes[node].answer->node;
 	series->losses[series->loss_count++] = loss;
 	c->loss_count++;
@@ -661,9 +694,11 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	if (!from->last_seq)
 		return 0;
 	series = series_of(c, from->epoch, from->link, what, err);
-	if (series && from->last_seq > series->evicted_seq)
-		series->evicted_seq = from->last_seq;
-	return series ? 0 : -1;
+	if (!series || PR_ARRAY_GROW(series->evicted, series->evicted_count) < 0)
+		return -1;
+	series->evicted[series->evicted_count++] =
+		(struct evicted_at){node, from->last_seq};
+	return 0;
 }
 
 /*
@@ -695,13 +730,42 @@ update_ledger_state(const struct prm_completeness *c, struct series *series)
 		series->ledger->ended = true;
 }
 
+/* Nodes may have heard of the end of such a time or not: one that is closed counts. */
+static int
+unobserved_add(struct series *series, const Packrack__Ledger *from, struct pr_error *err)
+{
+	for (size_t i = 0; i < from->n_unobserved_reason; i++) {
+		struct unobserved now = {from->unobserved_reason[i],
+			from->unobserved_since[i], from->unobserved_until[i], NULL};
+		struct unobserved *u = NULL;
+
+		for (size_t j = 0; j < series->unobserved_count && !u; j++)
+			if (series->unobserved[j].reason == now.reason &&
+				series->unobserved[j].since == now.since)
+				u = &series->unobserved[j];
+		if (u && (u->until == INT64_MAX || now.reason == PR_UNOBSERVED_FILE
+					 ? now.until < u->until
+					 : now.until > u->until && now.until != INT64_MAX))
+			u->until = now.until;
+		if (u)
+			continue;
+		if (PR_ARRAY_GROW(series->unobserved, series->unobserved_count) < 0 ||
+			!(now.by = strdup(from->unobserved_by[i])))
+			return pr_error_set(err, "no memory for its ledgers");
+		series->unobserved[series->unobserved_count++] = now;
+	}
+	return 0;
+}
+
 /* Every node has its own copy of the ledger, some older than others; all of it only grows. */
 static int
-ledger_add(struct prm_completeness *c, const Packrack__Ledger *from, struct pr_error *err)
+ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
+	struct pr_error *err)
 {
 	static const char what[] = "its ledgers";
 	Packrack__Completeness *out = c->out;
 	struct series *series;
+	int64_t first;
 
 	if (from->link > UINT16_MAX)
 		return pr_error_set(
@@ -718,9 +782,28 @@ ledger_add(struct prm_completeness *c, const Packrack__Ledger *from, struct pr_e
 		return pr_error_set(err, "no memory for %s", what);
 	pr_message_add_numbers(&series->ledger->base, &from->base);
 	series->told[series->told_count++] =
-		(struct told){from->said_until, from->last_seq, from->ended};
+		(struct told){node, from->said_until, from->last_seq, from->ended};
 	series->in_scope |= !strcmp(c->link, from->name);
-	return 0;
+	if (from->below_seq && from->below_otime < c->options.since &&
+		from->below_seq > series->below.seq)
+		series->below = (struct point){from->below_seq, from->below_otime};
+	if (from->above_seq && from->above_otime > c->options.until &&
+		(!series->above.seq || from->above_seq < series->above.seq))
+		series->above = (struct point){from->above_seq, from->above_otime};
+	/* the MARK by which a node tells that it hears the dispatcher, and nothing else, confirms nothing */
+	if (from->last_seq == 0 && from->last_otime == INT64_MIN)
+		return 0;
+	if (!series->confirmed || from->last_seq > series->newest.seq ||
+		(from->last_seq == series->newest.seq &&
+			from->said_until > series->newest.otime))
+		series->newest = (struct point){from->last_seq, from->said_until};
+	/* older versions do not say it */
+	first = from->first_said ? from->first_said
+				 : (int64_t)(from->epoch >> 32) * INT64_C(1000000000);
+	if (!series->confirmed || first < series->first_said)
+		series->first_said = first;
+	series->confirmed = true;
+	return unobserved_add(series, from, err);
 }
 
 int
@@ -732,6 +815,7 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
 	n->ended = true;
 	n->limited = end->limit_reached;
 	pr_message_copy_numbers(&n->answer->base, &end->base);
+	c->out->stray_packets += end->strays;
 	n->corrupt = end->corrupt_records;
 	for (size_t i = 0; i < end->n_losses; i++)
 		if (loss_add(c, node, end->losses[i], err) < 0)
@@ -740,7 +824,7 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
 		if (evicted_add(c, node, end->evicted[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < end->n_ledgers; i++)
-		if (ledger_add(c, end->ledgers[i], err) < 0)
+		if (ledger_add(c, node, end->ledgers[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -821,78 +905,150 @@ alive(const struct prm_completeness *c, const struct series *series)
 		       pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
 }
 
+/*
+ * What may have taken seqs that no loss explains: nodes that did not answer, that have overwritten them, or have
+ * damage whose seqs nobody knows. The others have said all that they had or lost.
+ */
+struct suspects {
+	const char *node[2], *reason[2]; /* of the first two */
+	unsigned count, evicted;
+};
+
+#define SUSPECT_EVICTED "overwritten"
+
+static void
+suspect_add(struct suspects *s, const char *node, const char *reason)
+{
+	if (s->count < 2) {
+		s->node[s->count] = node;
+		s->reason[s->count] = reason;
+	}
+	s->count++;
+}
+
+/* What the list has of them: the node and the reason; of several, "log1 (no_answer), log2 (corrupt)". */
+static void
+suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_t size)
+{
+	about->node = (char *)s->node[0];
+	about->reason = (char *)s->reason[0];
+	if (s->count < 2)
+		return;
+	snprintf(text, size, "%.40s (%s), %.40s (%s)%s", s->node[0], s->reason[0],
+		s->node[1], s->reason[1], s->count > 2 ? ", ..." : "");
+	about->node = text;
+	about->reason = (char *)PRM_MISSING_ONE_OF;
+}
+
+/* True if an eviction that names no seq may have taken the gap, by its times. */
+static bool
+evicted_by_time(
+	const Packrack__Evicted *e, const struct series *series, const struct range *gap)
+{
+	return gap->first_otime <= e->until &&
+	       (e->midst ? e->link == series->link && gap->last_otime >= e->since
+			 : !e->last_seq && (!e->epoch || (e->epoch == series->epoch &&
+								 e->link == series->link)));
+}
+
+/* Has the node had anything to do with the series? A link of another rack may have the same number. */
+static bool
+heard_of(const struct series *series, size_t node)
+{
+	for (size_t i = 0; i < series->told_count; i++)
+		if (series->told[i].node == (int)node)
+			return true;
+	return series->told_count == 0;
+}
+
+/* The suspects of seq `first`; lowers *last to where they are the same. */
+static void
+suspects_of(const struct prm_completeness *c, const struct series *series,
+	const struct range *gap, uint64_t first, uint64_t *last, struct suspects *s)
+{
+	*s = (struct suspects){.count = 0};
+	for (size_t n = 0; n < c->out->n_nodes; n++) {
+		const char *name = c->nodes[n].answer->node;
+		bool evicted = false;
+
+		for (size_t i = 0; i < series->evicted_count; i++) {
+			const struct evicted_at *e = &series->evicted[i];
+
+			if (e->node != (int)n || e->seq < first)
+				continue;
+			evicted = true;
+			*last = e->seq < *last ? e->seq : *last;
+		}
+		for (size_t i = 0; i < c->out->n_evicted && !evicted && heard_of(series, n);
+			i++)
+			evicted = !strcmp(c->out->evicted[i]->node, name) &&
+				  evicted_by_time(c->out->evicted[i], series, gap);
+		s->evicted += evicted;
+		if (evicted)
+			suspect_add(s, name, SUSPECT_EVICTED);
+		else if (c->nodes[n].failed)
+			suspect_add(s, name, PRM_MISSING_NO_ANSWER);
+		else if (c->nodes[n].corrupt > c->nodes[n].located)
+			suspect_add(s, name, PRM_MISSING_CORRUPT);
+	}
+}
+
+/* The reason of what no node has ever had. */
 static const char *
-reason_of(const struct prm_completeness *c, const struct series *series, char **node)
+unstored_reason(const struct prm_completeness *c, const struct series *series)
 {
 	const Packrack__Ledger *ledger = series->ledger;
 
-	for (size_t i = 0; i < c->out->n_nodes; i++)
-		if (c->nodes[i].failed) {
-			*node = c->nodes[i].answer->node;
-			return PRM_MISSING_NO_ANSWER;
-		}
-	for (size_t i = 0; i < c->out->n_nodes; i++)
-		if (c->nodes[i].corrupt) {
-			*node = c->nodes[i].answer->node;
-			return PRM_MISSING_CORRUPT;
-		}
 	if (ledger && ledger->dropped_no_node + ledger->dropped_send)
 		return PRM_MISSING_DROPPED;
 	return ledger && !ledger->ended && !alive(c, series) ? PRM_MISSING_UNDELIVERED
 							     : PRM_MISSING_UNKNOWN;
 }
 
-/* True if an eviction that names no seq may have taken the gap, by its times. */
-static bool
-evicted_by_time(const struct prm_completeness *c, const struct series *series,
-	const struct range *gap)
-{
-	for (size_t i = 0; i < c->out->n_evicted; i++) {
-		const Packrack__Evicted *e = c->out->evicted[i];
-
-		if (gap->first_otime <= e->until &&
-			(e->midst ? e->link == series->link && gap->last_otime >= e->since
-				  : !e->last_seq &&
-						(!e->epoch ||
-							(e->epoch == series->epoch &&
-								e->link == series->link))))
-			return true;
-	}
-	return false;
-}
-
 /* Gives the missing seqs first..last of a gap, which no loss explains, a reason. */
 static void
 unexplained(struct prm_completeness *c, struct series *series, const struct range *gap,
-	uint64_t first, uint64_t last)
+	uint64_t first, uint64_t last, const Packrack__Loss *doubtful)
 {
 	Packrack__Loss about = PACKRACK__LOSS__INIT;
+	char text[PR_MESSAGE_NAME_MAX + 1];
+	struct suspects s;
+	uint64_t upto;
 
-	if (first <= series->evicted_seq) {
-		series->evicted_gap = true;
-		first = last < series->evicted_seq ? last + 1 : series->evicted_seq + 1;
-	}
-	if (first <= last && evicted_by_time(c, series, gap)) {
-		series->evicted_gap = true;
-		return;
-	}
-	about.first_time = gap->first_otime;
-	about.last_time = gap->last_otime;
-	if (first > last || !in_time(c, &about))
-		return;
-	/* a node that hears the dispatcher has not settled all seqs of the gap: pending */
-	if (alive(c, series) && gap->last > series->settled) {
-		c->out->pending_packets += last - first + 1;
-		return;
-	}
 	about.epoch = series->epoch;
 	about.link = series->link;
-	about.first_seq = first;
-	about.last_seq = last;
-	about.count = last - first + 1;
-	about.reason = (char *)reason_of(c, series, &about.node);
-	if (!c->options.partial_scope || about.node[0])
-		list(c, first, last, &about);
+	about.first_time = gap->first_otime;
+	about.last_time = gap->last_otime;
+	for (; first <= last; first = upto + 1) {
+		upto = last;
+		suspects_of(c, series, gap, first, &upto, &s);
+		if (s.evicted && s.evicted == s.count && !doubtful) {
+			series->evicted_gap = true;
+			continue;
+		}
+		if (!in_time(c, &about))
+			continue;
+		if (doubtful)
+			suspect_add(&s, doubtful->node, doubtful->reason);
+		/* a node that hears the dispatcher has not settled these: pending */
+		if (!s.count && alive(c, series) && upto > series->settled) {
+			if (first <= series->settled)
+				upto = series->settled;
+			else {
+				c->out->pending_packets += upto - first + 1;
+				continue;
+			}
+		}
+		about.node = (char *)protobuf_c_empty_string;
+		about.reason = (char *)unstored_reason(c, series);
+		if (s.count)
+			suspects_tell(&s, &about, text, sizeof(text));
+		about.first_seq = first;
+		about.last_seq = upto;
+		about.count = upto - first + 1;
+		if (!c->options.partial_scope || s.count)
+			list(c, first, upto, &about);
+	}
 }
 
 /* ---- matching gaps with losses ---- */
@@ -924,31 +1080,52 @@ covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *up
 	return w->best;
 }
 
+/*
+ * Goes through the gaps. count: only notes how many seqs each loss that names none would explain; if these are more
+ * than it has lost, some were lost in another way, and nobody knows which.
+ */
 static void
-explain_gaps(struct prm_completeness *c, struct series *series)
+explain_gaps(struct prm_completeness *c, struct series *series, uint64_t *holes, bool count)
 {
 	struct walk exact = {.exact = true}, vague = {.exact = false};
 
-	if (series->loss_count)
-		qsort(series->losses, series->loss_count, sizeof(*series->losses),
-			loss_compare);
 	for (size_t i = 0; series->in_scope && i < series->gaps.count; i++) {
 		struct range gap = series->gaps.items[i];
 
 		clip_to_edges(series, &gap.first, &gap.last);
 		for (uint64_t at = gap.first, upto; at <= gap.last; at = upto + 1) {
 			const Packrack__Loss *l;
+			uint64_t *sum;
 
 			upto = gap.last;
 			l = covering(series, &exact, at, &upto);
 			if (!l)
 				l = covering(series, &vague, at, &upto);
-			if (!l)
-				unexplained(c, series, &gap, at, upto);
+			sum = l && !is_exact(l) && holes ? &holes[l - series->losses]
+							 : NULL;
+			if (count && sum)
+				*sum += upto - at + 1;
+			if (count)
+				continue;
+			if (!l || (sum && *sum > l->count))
+				unexplained(c, series, &gap, at, upto, l);
 			else if (in_time(c, l))
 				list(c, at, upto, l);
 		}
 	}
+}
+
+static void
+explain(struct prm_completeness *c, struct series *series)
+{
+	uint64_t *holes = calloc(series->loss_count + 1, sizeof(*holes));
+
+	if (series->loss_count)
+		qsort(series->losses, series->loss_count, sizeof(*series->losses),
+			loss_compare);
+	explain_gaps(c, series, holes, true);
+	explain_gaps(c, series, holes, false);
+	free(holes);
 }
 
 /* ---- the ends of a series ---- */
@@ -985,6 +1162,291 @@ series_ends(struct prm_completeness *c, struct series *series)
 		gap_add(c, series, below, series->first);
 	if (above.seq)
 		gap_add(c, series, any ? top : below, above);
+}
+
+/* ---- what was not observed ---- */
+
+/* A time of a link, both ends included; reason NULL: confirmed. */
+struct time {
+	int64_t since, until;
+	const char *reason, *by;
+	const struct series *of;
+};
+
+struct times {
+	struct time *items;
+	size_t count;
+};
+
+static bool
+time_add(struct prm_completeness *c, struct times *to, struct time t)
+{
+	if (t.since > t.until)
+		return true;
+	if (PR_ARRAY_GROW(to->items, to->count) < 0)
+		c->failed_memory = true;
+	else
+		to->items[to->count++] = t;
+	return !c->failed_memory;
+}
+
+static const struct unobserved *
+begin_of(const struct series *series)
+{
+	for (size_t i = 0; i < series->unobserved_count; i++)
+		if (series->unobserved[i].reason == PR_UNOBSERVED_BEGIN ||
+			series->unobserved[i].reason == PR_UNOBSERVED_FILE)
+			return &series->unobserved[i];
+	return NULL;
+}
+
+/* A link that a node records by itself is another one than that of this name at another node. */
+static bool
+same_link(const struct series *a, const struct series *b)
+{
+	const struct unobserved *at = begin_of(a), *bt = begin_of(b);
+	const char *name = a->ledger->name, *other = b->ledger->name;
+
+	if (strcmp(at ? at->by : "", bt ? bt->by : ""))
+		return false;
+	return name[0] || other[0] ? !strcmp(name, other) : a->link == b->link;
+}
+
+static int
+time_compare(const void *pa, const void *pb)
+{
+	const struct time *a = pa, *b = pb;
+
+	return a->since < b->since ? -1 : a->since > b->since;
+}
+
+/* Moves behind a moment; the end of time has nothing behind it. */
+static int64_t
+behind(int64_t moment)
+{
+	return moment < INT64_MAX ? moment + 1 : INT64_MAX;
+}
+
+/*
+ * Adds what the ledger of the series confirms to `seen`, and to `unseen` why the rest was not observed. Returns the
+ * begin of what it confirms.
+ */
+static int64_t
+series_times(struct prm_completeness *c, const struct series *series, struct times *seen,
+	struct times *unseen)
+{
+	const struct unobserved *begin = begin_of(series);
+	const Packrack__Ledger *ledger = series->ledger;
+	size_t own = unseen->count;
+	struct time all = {series->first_said, INT64_MIN, NULL, "", series}, tail;
+	bool file = begin && begin->reason == PR_UNOBSERVED_FILE;
+	int64_t at;
+
+	if (series->confirmed)
+		all.until = series->newest.otime - (series->newest.otime > INT64_MIN);
+	if (begin) {
+		all.since = begin->until;
+	} else if (
+		series->first
+			.seq) { /* of an older version, or the ledger's begin was overwritten */
+		at = series->first.otime;
+		all.since = !series->confirmed || at < all.since ? at : all.since;
+		at = series->last.otime;
+		all.until = at > all.until ? at : all.until;
+	}
+	if (file)
+		all.until = ledger->last_otime;
+	tail = (struct time){behind(all.until), INT64_MAX,
+		file                                      ? PRM_UNOBSERVED_FILE
+		: ledger->ended                           ? PRM_UNOBSERVED_STOPPED
+		: alive(c, series) && !c->options.settled ? PRM_UNOBSERVED_UNKNOWN
+							  : PRM_UNOBSERVED_GONE,
+		"", series};
+	for (size_t i = 0; i < series->unobserved_count; i++) {
+		const struct unobserved *u = &series->unobserved[i];
+
+		if (u == begin || u->since == INT64_MIN)
+			continue;
+		time_add(c, unseen,
+			(struct time){u->since, u->until,
+				u->reason == PR_UNOBSERVED_STOPPED
+					? PRM_UNOBSERVED_STOPPED
+					: PRM_UNOBSERVED_NO_CARRIER,
+				u->by, series});
+	}
+	if (unseen->count > own)
+		qsort(unseen->items + own, unseen->count - own, sizeof(*unseen->items),
+			time_compare);
+	at = all.since;
+	for (size_t i = own; i < unseen->count && at <= all.until; i++) {
+		const struct time *gap = &unseen->items[i];
+
+		if (gap->since > at)
+			time_add(c, seen,
+				(struct time){at,
+					gap->since - 1 < all.until ? gap->since - 1
+								   : all.until,
+					NULL, "", series});
+		at = behind(gap->until) > at ? behind(gap->until) : at;
+	}
+	time_add(c, seen, (struct time){at, all.until, NULL, "", series});
+	/* a time that is still open explains what lies behind the last MARK, too */
+	if (unseen->count == own || unseen->items[unseen->count - 1].until != INT64_MAX)
+		time_add(c, unseen, tail);
+	return all.since;
+}
+
+static void
+unobserved_list(struct prm_completeness *c, const struct series *series, int64_t since,
+	int64_t until, const char *reason, const char *by)
+{
+	Packrack__Completeness *out = c->out;
+	Packrack__Unobserved u = PACKRACK__UNOBSERVED__INIT;
+	Packrack__Unobserved *last =
+		out->n_unobserved ? out->unobserved[out->n_unobserved - 1] : NULL;
+
+	u.link = series ? series->link : 0;
+	u.name = !series ? c->link : series->ledger ? series->ledger->name : u.name;
+	if (last && last->link == u.link && !strcmp(last->name, u.name) &&
+		((last->until == since - 1 && !strcmp(last->reason, reason) &&
+			 !strcmp(last->by, by)) ||
+			out->n_unobserved >= PRM_UNOBSERVED_MAX)) {
+		last->until = until;
+		return;
+	}
+	u.since = since;
+	u.until = until;
+	u.reason = (char *)reason;
+	u.by = (char *)by;
+	if (PR_ARRAY_GROW(out->unobserved, out->n_unobserved) < 0 ||
+		!(out->unobserved[out->n_unobserved] = pr_message_copy(&u.base)))
+		c->failed_memory = true;
+	else
+		out->n_unobserved++;
+}
+
+/* Goes through the range; both lists are in order. */
+static void
+range_unobserved(struct prm_completeness *c, const struct series *series,
+	const struct times *seen, const struct times *unseen, int64_t since, int64_t until)
+{
+	const struct time *latest = NULL, *open = NULL, *t;
+	size_t next_seen = 0, next = 0;
+
+	for (int64_t at = since, upto; at <= until; at = upto + 1) {
+		upto = until;
+		while (next_seen < seen->count && seen->items[next_seen].until < at)
+			next_seen++;
+		t = next_seen < seen->count ? &seen->items[next_seen] : NULL;
+		if (t && t->since <= at) {
+			upto = t->until;
+		} else {
+			upto = t && t->since <= until ? t->since - 1 : until;
+			for (; next < unseen->count && unseen->items[next].since <= at;
+				next++) {
+				latest = &unseen->items[next];
+				open = latest->until == INT64_MAX ? latest : open;
+			}
+			if (next < unseen->count && unseen->items[next].since <= upto)
+				upto = unseen->items[next].since - 1;
+			t = latest && latest->until >= at ? latest : open;
+			upto = t && t->until < upto ? t->until : upto;
+			unobserved_list(c, t ? t->of : series, at, upto,
+				t ? t->reason : PRM_UNOBSERVED_BEFORE, t ? t->by : "");
+		}
+		if (upto >= until || c->failed_memory)
+			return;
+	}
+}
+
+#define NOW_NS                                                                             \
+	INT64_C(60000000000) /* who asks up to now may have said so a little earlier */
+
+/* Lists at which times of the range the link of c->series[first] was not observed. */
+static void
+link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t until)
+{
+	const struct series *series = c->series[first];
+	struct times seen = {NULL, 0}, unseen = {NULL, 0};
+	const struct time *last;
+	int64_t begin = INT64_MAX, end = INT64_MIN, at;
+	bool files = true;
+
+	for (size_t i = first; i < c->series_count; i++) {
+		const struct series *other = c->series[i];
+		const struct unobserved *b;
+
+		if (!other->ledger || !other->in_scope || !same_link(series, other))
+			continue;
+		at = series_times(c, other, &seen, &unseen);
+		begin = at < begin ? at : begin;
+		b = begin_of(other);
+		files &= b && b->reason == PR_UNOBSERVED_FILE;
+		end = other->ledger->last_otime > end ? other->ledger->last_otime : end;
+	}
+	/* nobody has asked for the time before a link's begin, or behind trace files */
+	if (c->options.since == INT64_MIN && since < begin)
+		since = begin;
+	if (files && c->options.until == INT64_MAX && until > end)
+		until = end;
+	if (seen.count)
+		qsort(seen.items, seen.count, sizeof(*seen.items), time_compare);
+	if (unseen.count)
+		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
+	/* nor, if all that was recorded is asked for, the time behind the end of a capture that was stopped */
+	last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
+	if (c->options.since == INT64_MIN &&
+		c->options.until >= pr_time_minus(c->options.now, NOW_NS) && last &&
+		!strcmp(last->reason, PRM_UNOBSERVED_STOPPED) && last->until == INT64_MAX &&
+		last->since <= until &&
+		(!seen.count || seen.items[seen.count - 1].until < last->since))
+		until = last->since - 1;
+	range_unobserved(c, series, &seen, &unseen, since, until);
+	free(seen.items);
+	free(unseen.items);
+}
+
+/* Nothing is confirmed of a series without a ledger, nor of a link that nobody has. */
+static void
+list_unconfirmed(struct prm_completeness *c, int64_t since, int64_t until)
+{
+	bool any = false, asked = c->link[0] || c->options.since != INT64_MIN;
+
+	for (size_t i = 0; i < c->series_count; i++) {
+		const struct series *series = c->series[i];
+
+		any |= series->in_scope;
+		/* a limit ends the answer before the nodes tell their ledgers */
+		if (series->in_scope && series->held && !series->ledger && !c->cut)
+			unobserved_list(c, series, series->first.otime, until,
+				PRM_UNOBSERVED_UNKNOWN, "");
+	}
+	if (!any && asked && c->out->n_nodes && !c->cut)
+		unobserved_list(c, NULL, since, until,
+			c->link[0] ? PRM_UNOBSERVED_NO_LINK : PRM_UNOBSERVED_UNKNOWN, "");
+}
+
+static void
+list_unobserved(struct prm_completeness *c)
+{
+	int64_t since = c->since, until = c->options.until;
+
+	if (until == INT64_MAX)
+		until = c->options.now;
+	if (c->cut && c->cut_otime < until)
+		until = c->cut_otime;
+	list_unconfirmed(c, since, until);
+	for (size_t i = 0; i < c->series_count && until >= since; i++) {
+		size_t first = 0;
+
+		if (!c->series[i]->ledger || !c->series[i]->in_scope)
+			continue;
+		while (!c->series[first]->ledger || !c->series[first]->in_scope ||
+			!same_link(c->series[first], c->series[i]))
+			first++;
+		if (first == i)
+			link_unobserved(c, i, since, until);
+	}
 }
 
 /* ---- the whole answer ---- */
@@ -1034,13 +1496,30 @@ answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 	for (size_t i = 0; i < evicted; i++) {
 		Packrack__Evicted *e = r->evicted[i];
 
-		if (e->until >= c->options.since &&
+		if (e->until >= (e->deleted ? c->options.since : c->since) &&
 			(!e->midst || e->since <= c->options.until) && !is_moved(c, e))
 			r->evicted[r->n_evicted++] = e;
 		else
 			packrack__evicted__free_unpacked(e, NULL);
 	}
 	r->complete &= !r->n_evicted;
+}
+
+/*
+ * Without `since` the range begins at the oldest packet that is stored, where older ones were overwritten. INT64_MIN:
+ * nothing was, or nothing is left.
+ */
+static int64_t
+oldest_held(struct prm_completeness *c)
+{
+	int64_t oldest = INT64_MAX;
+
+	for (size_t i = 0; i < c->series_count; i++)
+		if (c->series[i]->first.seq && c->series[i]->first.otime < oldest)
+			oldest = c->series[i]->first.otime;
+	if (c->options.since != INT64_MIN)
+		return c->options.since;
+	return c->out->n_evicted && oldest != INT64_MAX ? oldest : INT64_MIN;
 }
 
 int
@@ -1053,24 +1532,28 @@ prm_completeness_finish(
 	if (c->cut && before > c->cut_otime)
 		before = c->cut_otime;
 	for (size_t i = 0; i < c->series_count; i++) {
+		update_ledger_state(c, c->series[i]);
+		judge_before(c, c->series[i], before);
+	}
+	c->since = oldest_held(c);
+	for (size_t i = 0; i < c->series_count; i++) {
 		struct series *series = c->series[i];
 		const Packrack__Ledger *ledger = series->ledger;
 
-		update_ledger_state(c, series);
-		judge_before(c, series, before);
 		series_ends(c, series);
-		explain_gaps(c, series);
+		explain(c, series);
 		r->held_packets += series->in_scope ? series->held : 0;
 		/* drops before packets got a number; only series that reach the range */
-		if (ledger && series->in_scope && ledger->last_otime >= c->options.since)
+		if (ledger && series->in_scope && ledger->last_otime >= c->since)
 			r->dropped_packets += ledger->dropped_kernel +
 					      ledger->dropped_interface +
 					      ledger->dropped_ring;
 	}
+	list_unobserved(c);
 	if (r->n_missing)
 		qsort(r->missing, r->n_missing, sizeof(*r->missing), missing_compare);
 	r->complete = r->n_nodes && !r->missing_packets && !r->pending_packets &&
-		      !r->dropped_packets;
+		      !r->dropped_packets && !r->n_unobserved && !r->stray_packets;
 	answers_report(c, r);
 	*out = c->failed_memory ? NULL : r;
 	if (!*out)

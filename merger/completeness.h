@@ -31,9 +31,11 @@ struct prm_completeness;
 #define PRM_COMPLETENESS_SERIES_MAX 65536 /* pairs of epoch and link */
 
 struct prm_completeness_options {
-	int64_t since, until; /* as asked, both ends included */
-	int64_t now; /* real time */
+	/* as asked, both ends included; INT64_MIN: from the oldest packet on; INT64_MAX: to `now` */
+	int64_t since, until;
+	int64_t now; /* real time of the query */
 	const char *link; /* name or number asked for; NULL or "": all */
+	bool settled; /* the nodes were asked to wait for what live dispatchers have sent: what is not confirmed then, will not be */
 	bool partial_scope; /* only some nodes are asked: packets that none of them reports lie elsewhere */
 	/* judge gaps when the ranges take more bytes than this; 0: 1 MiB */
 	size_t sweep_bytes;
@@ -105,9 +107,22 @@ uint64_t prm_completeness_duplicates(const struct prm_completeness *c);
 int prm_completeness_finish(
 	struct prm_completeness *c, Packrack__Completeness **out, struct pr_error *err);
 
+/* Reasons in Completeness.unobserved: a link was not observed at this time, or not for certain. */
+#define PRM_UNOBSERVED_BEFORE "before" /* its first capture began later */
+#define PRM_UNOBSERVED_STOPPED                                                             \
+	"stopped" /* a user had stopped the capture, or the dispatcher was ended */
+#define PRM_UNOBSERVED_NO_CARRIER "no_carrier"
+#define PRM_UNOBSERVED_GONE "gone" /* nothing was heard of the dispatcher */
+#define PRM_UNOBSERVED_UNKNOWN "unknown" /* not confirmed yet */
+#define PRM_UNOBSERVED_FILE "file" /* outside of the trace file */
+#define PRM_UNOBSERVED_NO_LINK                                                             \
+	"no_link" /* no link has the name or number that was asked for */
+#define PRM_UNOBSERVED_MAX 1000 /* listed; neighbours of one link beyond are put together */
+
 /* Reasons in Completeness.missing besides the loss reasons that nodes give. */
 #define PRM_MISSING_NO_ANSWER "no_answer" /* a node that may have it did not answer */
 #define PRM_MISSING_CORRUPT "corrupt" /* a node found records that it cannot read */
+#define PRM_MISSING_ONE_OF "one_of" /* of several causes, which `node` lists */
 #define PRM_MISSING_DROPPED "dispatcher" /* the dispatcher had no node, or could not send */
 #define PRM_MISSING_UNDELIVERED                                                            \
 	"undelivered" /* announced by a dispatcher that has ended, not stored */

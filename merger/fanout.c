@@ -276,7 +276,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
 	copy->count_only = f->count_at_node;
 	copy->follow = false;
-	copy->settle = f->follow.on;
+	copy->settle = query->settle || f->follow.on;
 	copy->user = f->state.client ? f->options.client.peer.who : (char *)"(merger)";
 	f->nodes = calloc(count ? count : 1, sizeof(*f->nodes));
 	if (!f->nodes)
@@ -445,8 +445,11 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
 	const Packrack__Query *q = f->query;
 	const struct prm_registry *registry = f->options.registry;
-	struct prm_completeness_options c = {
-		.since = q->since, .until = q->until, .now = now_real(f), .link = q->link};
+	struct prm_completeness_options c = {.since = q->since,
+		.until = q->until,
+		.now = now_real(f),
+		.link = q->link,
+		.settled = q->settle};
 	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
 	uint64_t ids[PASS_MAX];
 	char *nodes[PASS_MAX];
@@ -596,6 +599,7 @@ take_over(struct prm_fanout *f)
 		pr_message_add_numbers(&c->base, &total->base);
 		if (!ADD_ITEMS(c, total, nodes, SIZE_MAX, same_node) ||
 			!ADD_ITEMS(c, total, missing, PRM_COMPLETENESS_LIST_MAX, NULL) ||
+			!ADD_ITEMS(c, total, unobserved, PRM_UNOBSERVED_MAX, NULL) ||
 			!ADD_ITEMS(c, total, ledgers, PRM_COMPLETENESS_SERIES_MAX,
 				same_ledger))
 			c->complete = false; /* no memory: some items are left out */

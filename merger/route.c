@@ -351,8 +351,7 @@ tell_end(struct telling *t, const struct prm_node_summaries *c)
 	for (size_t i = 0; i < c->coverage->n_ledgers; i++) {
 		Packrack__Ledger *l = c->coverage->ledgers[i];
 
-		if (l->last_otime >= t->query->since &&
-			selected(c, t->query->link, l->epoch, l->link))
+		if (selected(c, t->query->link, l->epoch, l->link))
 			end.ledgers[end.n_ledgers++] = l;
 	}
 	rc = prm_completeness_end(t->c, t->index, &end, t->err);

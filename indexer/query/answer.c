@@ -166,7 +166,6 @@ struct end {
 	Packrack__Loss *losses;
 	struct pri_evicted_list evicted;
 	struct deleted *deleted; /* one for each evicted, used or not */
-	Packrack__Ledger *ledgers;
 	bool filled;
 };
 
@@ -197,6 +196,8 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 	struct pr_loss **losses, size_t *count)
 {
 	const struct pri_query_spec *spec = pri_query_spec(q);
+	const struct pr_loss *damaged;
+	size_t damaged_count;
 
 	for (size_t i = 0; i < book->count; i++) {
 		const struct pri_series_ledger *f = book->series[i];
@@ -211,6 +212,12 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 				return -1;
 			(*losses)[(*count)++] = *l;
 		}
+	}
+	damaged = pri_query_damaged(q, &damaged_count);
+	for (size_t i = 0; i < damaged_count; i++) {
+		if (PR_ARRAY_GROW(*losses, *count) < 0)
+			return -1;
+		(*losses)[(*count)++] = damaged[i];
 	}
 	return 0;
 }
@@ -294,23 +301,47 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 
 /*
  * Copies the ledgers. Call it when the query is created: a later copy would declare packets
- * stored after that, which would then be reported missing. Epochs that ended before the
- * time range are left out.
+ * stored after that, which would then be reported missing. Of the epochs of a link that ended before the
+ * time range, only the newest is given: it tells since when the link is not observed. Drops are those of the range.
  */
 static int
 fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
-	end->ledgers = calloc(book->count + 1, sizeof *end->ledgers);
-	for (size_t i = 0; end->ledgers && i < book->count; i++) {
-		const struct pri_series_ledger *s = book->series[i];
+	const struct pri_query_spec *spec = pri_query_spec(q);
+	uint64_t before[(UINT16_MAX + 1) / 64] = {0}; /* links that have one */
+	Packrack__End *m = &end->message;
 
-		if (s->have_mark && pri_query_selects(q, s) &&
-			s->mark.link.last_otime >= pri_query_spec(q)->since)
-			pri_hello_ledger(&end->ledgers[end->message.n_ledgers++], s);
+	m->ledgers = calloc(book->count + 1, sizeof(*m->ledgers));
+	for (size_t i = book->count; m->ledgers && i-- > 0;) {
+		const struct pri_series_ledger *s = book->series[i];
+		uint64_t bit = UINT64_C(1) << s->link % 64, *word = &before[s->link / 64];
+		struct pri_seq_time below, above;
+		struct pri_drop drops;
+		Packrack__Ledger ledger;
+
+		if (!s->have_mark || !pri_query_selects(q, s))
+			continue;
+		if (s->mark.link.last_otime < spec->since &&
+			s->mark.said_until < spec->since) {
+			if (*word & bit)
+				continue;
+			*word |= bit;
+		}
+		pri_hello_ledger(&ledger, s);
+		pri_series_ledger_points(s, spec->since, spec->until, &below, &above);
+		ledger.below_seq = below.seq;
+		ledger.below_otime = below.otime;
+		ledger.above_seq = above.seq;
+		ledger.above_otime = above.otime;
+		drops = pri_series_ledger_drops(s, spec->since, spec->until);
+		ledger.dropped_kernel = drops.kernel;
+		ledger.dropped_interface = drops.interface;
+		ledger.dropped_ring = drops.ring;
+		if (!(m->ledgers[m->n_ledgers] = pr_message_copy(&ledger.base)))
+			return -1;
+		m->n_ledgers++;
 	}
-	end->message.ledgers = pri_message_pointers(
-		end->ledgers, end->message.n_ledgers, sizeof *end->ledgers);
-	return end->message.ledgers ? 0 : -1;
+	return m->ledgers ? 0 : -1;
 }
 
 /* ---- the answer ---- */
@@ -368,6 +399,21 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 	spec->step = tally->step;
 	spec->exact = tally->exact;
 	return 0;
+}
+
+/* After the last MARK, for that of a dispatcher that is gone; in all, if its clock is behind ours. */
+#define SETTLE_HEARD_NS (2 * PR_NS_PER_S)
+#define SETTLE_MAX_NS (5 * PR_NS_PER_S)
+
+bool
+pri_answer_settled(const struct pri_volume *volume, int64_t until, int64_t came)
+{
+	int64_t now = pr_now_real();
+
+	/* a MARK confirms the time before it */
+	until = until < came ? until : came;
+	return now - came > SETTLE_MAX_NS ||
+	       pri_ledger_view_stored_until(&volume->ledger, now, SETTLE_HEARD_NS) > until;
 }
 
 struct pri_answer *
@@ -429,11 +475,12 @@ pri_answer_destroy(struct pri_answer **answer)
 	free_held(a);
 	free(a->end.message.losses);
 	free(a->end.message.evicted);
+	for (size_t i = 0; i < a->end.message.n_ledgers; i++)
+		packrack__ledger__free_unpacked(a->end.message.ledgers[i], NULL);
 	free(a->end.message.ledgers);
 	free(a->end.losses);
 	free(a->end.evicted.items);
 	free(a->end.deleted);
-	free(a->end.ledgers);
 	pri_query_destroy(&a->query);
 	pr_tally_destroy(&a->tally);
 	pr_tally_part_free(&a->part);

@@ -20,6 +20,12 @@
 struct pri_answer;
 
 /*
+ * True if the volume has everything up to `until`, or to `came` (the real time of the query), that live dispatchers
+ * have sent; or if it is too late to wait for more.
+ */
+bool pri_answer_settled(const struct pri_volume *volume, int64_t until, int64_t came);
+
+/*
  * NULL: err; a bad request (an invalid program), or no memory. The volume must be up to
  * date.
  */

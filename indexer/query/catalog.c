@@ -113,11 +113,11 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 
 static void
 run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
-	struct pri_sorted_run *run)
+	struct pri_sorted_run *run, bool evicted)
 {
 	const struct pri_segment_entry *entry = &run->items[run->head];
 
-	if (pri_entry_last_seq(entry) > series->evicted.seq)
+	if (evicted && pri_entry_last_seq(entry) > series->evicted.seq)
 		series->evicted =
 			(struct pri_seq_time){pri_entry_last_seq(entry), entry->last_otime};
 	if (!entry->deleted)
@@ -129,7 +129,8 @@ run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
 }
 
 void
-pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
+pri_catalog_expire(
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence, bool evicted)
 {
 	for (size_t i = 0; i < catalog->series_count; i++) {
 		struct pri_epoch_series *series = catalog->series[i];
@@ -139,7 +140,7 @@ pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_
 
 			while (run->count &&
 				run->items[run->head].sequence < first_sequence)
-				run_drop_first(catalog, series, run);
+				run_drop_first(catalog, series, run, evicted);
 		}
 	}
 }
@@ -483,6 +484,165 @@ pri_ledger_view_deletion(const struct pri_ledger_view *ledger, uint16_t link, bo
 	return NULL;
 }
 
+/* Drops are counted a little after they happen: a dispatcher reads the kernel's counters ten times a second. */
+#define DROP_SLACK_NS (200 * PR_NS_PER_MS)
+
+static int
+take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
+{
+	const struct pr_mark_link *was = &s->mark.link, *is = &mark->link;
+	int64_t before = s->have_mark ? s->mark.said_until : PR_TIME_MIN;
+	struct pri_drop d = {
+		before < PR_TIME_MIN / 2 ? PR_TIME_MIN / 2 : before - DROP_SLACK_NS,
+		mark->said_until, is->dropped_kernel - was->dropped_kernel,
+		is->dropped_interface - was->dropped_interface,
+		is->dropped_ring - was->dropped_ring};
+	struct pri_drop *last = s->drop_count ? &s->drops[s->drop_count - 1] : NULL;
+
+	/* counters only grow; a MARK that was told before counts nothing again */
+	if (is->dropped_kernel < was->dropped_kernel ||
+		is->dropped_interface < was->dropped_interface ||
+		is->dropped_ring < was->dropped_ring || !(d.kernel + d.interface + d.ring))
+		return 0;
+	if (last && s->drop_count == PRI_DROPS_MAX) {
+		last->until = d.until;
+		last->kernel += d.kernel;
+		last->interface += d.interface;
+		last->ring += d.ring;
+		return 0;
+	}
+	if (PR_ARRAY_GROW(s->drops, s->drop_count) < 0)
+		return -1;
+	s->drops[s->drop_count++] = d;
+	return 0;
+}
+
+struct pri_drop
+pri_series_ledger_drops(
+	const struct pri_series_ledger *series, int64_t since, int64_t until)
+{
+	struct pri_drop sum = {since, until, 0, 0, 0};
+
+	for (size_t i = 0; i < series->drop_count; i++) {
+		const struct pri_drop *d = &series->drops[i];
+
+		if (d->until < since || d->since > until)
+			continue;
+		sum.kernel += d->kernel;
+		sum.interface += d->interface;
+		sum.ring += d->ring;
+	}
+	return sum;
+}
+
+/* A MARK has the last range of packets that the dispatcher did not send. */
+static int
+take_undelivered(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
+	const struct pr_mark_link *is)
+{
+	struct pr_loss loss = {.epoch = s->epoch,
+		.link = s->link,
+		.first_seq = is->undelivered_first,
+		.last_seq = is->undelivered_last,
+		.first_time = s->have_mark ? s->mark.link.last_otime : PR_TIME_MIN,
+		.last_time = is->last_otime,
+		.reason = PR_LOSS_DISPATCHER};
+
+	if (is->undelivered_last == s->mark.link.undelivered_last ||
+		is->undelivered_first == 0 || is->undelivered_last < is->undelivered_first)
+		return 0;
+	/* the range has grown: what was told is known already */
+	if (loss.first_seq <= s->mark.link.undelivered_last)
+		loss.first_seq = s->mark.link.undelivered_last + 1;
+	if (loss.first_seq > loss.last_seq)
+		return 0;
+	loss.count = loss.last_seq - loss.first_seq + 1;
+	ledger->missing -= loss.count; /* which counts what was lost here */
+	return take_loss(ledger, s, &loss);
+}
+
+static int
+take_point(struct pri_series_ledger *s, const struct pr_mark_link *link)
+{
+	struct pri_seq_time *p = s->point_count ? &s->points[s->point_count - 1] : NULL;
+	size_t kept = 0;
+
+	if (link->last_seq == 0 ||
+		(p && (link->last_seq <= p->seq ||
+			      link->last_otime - s->point_step < p->otime)))
+		return 0;
+	if (s->point_count == PRI_POINTS_MAX) {
+		for (size_t i = 0; i < s->point_count; i += 2)
+			s->points[kept++] = s->points[i];
+		s->point_count = kept;
+		s->point_step = s->point_step ? 2 * s->point_step : PR_NS_PER_S;
+	}
+	if (PR_ARRAY_GROW(s->points, s->point_count) < 0)
+		return -1;
+	s->points[s->point_count++] =
+		(struct pri_seq_time){link->last_seq, link->last_otime};
+	return 0;
+}
+
+void
+pri_series_ledger_points(const struct pri_series_ledger *series, int64_t since,
+	int64_t until, struct pri_seq_time *below, struct pri_seq_time *above)
+{
+	size_t low = 0, high = series->point_count;
+
+	*below = *above = (struct pri_seq_time){0, 0};
+	PR_ARRAY_SEARCH(low, high, series->points[mid].otime < since);
+	if (low > 0)
+		*below = series->points[low - 1];
+	high = series->point_count;
+	PR_ARRAY_SEARCH(low, high, series->points[mid].otime <= until);
+	if (low < series->point_count)
+		*above = series->points[low];
+}
+
+static int
+take_unobserved(struct pri_series_ledger *s, const struct pr_unobserved *u)
+{
+	struct pri_unobserved_list *list = &s->unobserved;
+	size_t at = list->count;
+
+	for (size_t i = 0; i < list->count && at == list->count; i++)
+		if (list->reason[i] == u->reason && list->since[i] == u->since)
+			at = i;
+	if (at == PRI_UNOBSERVED_LIST_MAX) { /* the last one covers this, too */
+		list->until[at - 1] = u->until;
+		return 0;
+	}
+	if (at == list->count) {
+		if (PR_ARRAY_GROW(list->reason, at) < 0 ||
+			PR_ARRAY_GROW(list->since, at) < 0 ||
+			PR_ARRAY_GROW(list->until, at) < 0 ||
+			PR_ARRAY_GROW(list->by, at) < 0 || !(list->by[at] = strdup(u->by)))
+			return -1;
+		pr_text_clean(list->by[at], "");
+		list->count++;
+	}
+	list->reason[at] = u->reason;
+	list->since[at] = u->since;
+	list->until[at] = u->until;
+	return 0;
+}
+
+static int
+take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
+	const struct pr_ledger_mark *mark)
+{
+	if (take_drops(s, mark) < 0 || take_undelivered(ledger, s, &mark->link) < 0 ||
+		take_point(s, &mark->link) < 0)
+		return -1;
+	if (!s->have_mark)
+		s->first_said = mark->said_until;
+	s->mark = *mark;
+	pr_text_clean(s->mark.link.name, "");
+	s->have_mark = true;
+	return 0;
+}
+
 int
 pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry,
 	struct pr_error *err)
@@ -493,11 +653,14 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 	switch (entry->type) {
 	case PR_LEDGER_MARK:
 		s = series_find_or_add(ledger, mark->epoch, mark->link.link);
-		if (s) {
-			s->mark = *mark;
-			pr_text_clean(s->mark.link.name, "");
-			s->have_mark = true;
-		}
+		if (s && take_mark(ledger, s, mark) < 0)
+			s = NULL;
+		break;
+	case PR_LEDGER_UNOBSERVED:
+		s = series_find_or_add(
+			ledger, entry->u.unobserved.epoch, entry->u.unobserved.link);
+		if (s && take_unobserved(s, &entry->u.unobserved.time) < 0)
+			s = NULL;
 		break;
 	case PR_LEDGER_LINK:
 		s = series_find_or_add(ledger, entry->u.link.epoch, entry->u.link.link);
@@ -536,7 +699,8 @@ pri_series_ledger_name(const struct pri_series_ledger *series)
 }
 
 int64_t
-pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now)
+pri_ledger_view_stored_until(
+	const struct pri_ledger_view *ledger, int64_t now, int64_t alive_ns)
 {
 	int64_t until = PR_TIME_MAX;
 
@@ -544,7 +708,7 @@ pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now)
 		const struct pri_series_ledger *s = ledger->series[i];
 
 		if (!s->have_mark || s->mark.link.ended || s->mark.stopping ||
-			s->mark.said_until < now - PR_LEDGER_ALIVE_NS)
+			s->mark.said_until < now - alive_ns)
 			continue;
 		if (s->mark.said_until < until)
 			until = s->mark.said_until;
@@ -556,8 +720,18 @@ void
 pri_ledger_view_free(struct pri_ledger_view *ledger)
 {
 	for (size_t i = 0; i < ledger->count; i++) {
-		free(ledger->series[i]->losses);
-		free(ledger->series[i]);
+		struct pri_series_ledger *s = ledger->series[i];
+
+		for (size_t j = 0; j < s->unobserved.count; j++)
+			free(s->unobserved.by[j]);
+		free(s->unobserved.reason);
+		free(s->unobserved.since);
+		free(s->unobserved.until);
+		free(s->unobserved.by);
+		free(s->losses);
+		free(s->points);
+		free(s->drops);
+		free(s);
 	}
 	free(ledger->series);
 	free(ledger->deleted);

@@ -84,8 +84,9 @@ struct pri_epoch_series *pri_catalog_series(struct pri_catalog *catalog, uint32_
 int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err);
 /* Drops the entries of a stream with a lower sequence. */
-void pri_catalog_expire(
-	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence);
+/* evicted: they were overwritten, and not lost in another way. */
+void pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream,
+	uint64_t first_sequence, bool evicted);
 /* Marks those of sequences first..last as deleted; they keep their places. */
 void pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
@@ -129,6 +130,24 @@ uint64_t pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime);
  * What answers need of the ledger: for each epoch series its name, the latest MARK, and the packets that this
  * node knows to be lost.
  */
+#define PRI_POINTS_MAX 4096
+#define PRI_DROPS_MAX 1024
+#define PRI_UNOBSERVED_LIST_MAX 1024
+
+/* Times at which a link was not observed, side by side, as messages have them. */
+struct pri_unobserved_list {
+	uint32_t *reason; /* enum pr_unobserved_reason */
+	int64_t *since, *until;
+	char **by;
+	size_t count;
+};
+
+/* Packets that were dropped before they got a seq, between two MARKs. */
+struct pri_drop {
+	int64_t since, until; /* said_until of the MARKs */
+	uint64_t kernel, interface, ring;
+};
+
 struct pri_series_ledger {
 	uint64_t epoch;
 	uint16_t link;
@@ -137,6 +156,18 @@ struct pri_series_ledger {
 	struct pr_ledger_link
 		info; /* when have_link; else pri_series_ledger_name looks at the mark */
 	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
+	int64_t first_said; /* of the first MARK that is known */
+	struct pri_unobserved_list unobserved;
+	/*
+	 * The seq/otime curve, as MARKs have it, in order: packets up to a point's seq are not newer than its
+	 * otime. At most PRI_POINTS_MAX; of more, every second is forgotten.
+	 */
+	struct pri_seq_time *points;
+	size_t point_count;
+	int64_t point_step; /* ns of otime between two points */
+	struct pri_drop *
+		drops; /* in order; of more than PRI_DROPS_MAX neighbours are put together */
+	size_t drop_count;
 	struct pr_loss *losses; /* in the order of the ledger */
 	size_t loss_count;
 };
@@ -174,12 +205,19 @@ void pri_ledger_view_free(struct pri_ledger_view *ledger);
 
 /*
  * The time up to which everything is stored that live dispatchers have sent here;
- * PR_TIME_MAX: no dispatcher is alive. now: real time.
+ * PR_TIME_MAX: no dispatcher is alive, or was heard in the last alive_ns. now: real time.
  */
-int64_t pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now);
+int64_t pri_ledger_view_stored_until(
+	const struct pri_ledger_view *ledger, int64_t now, int64_t alive_ns);
 
 struct pri_series_ledger *pri_ledger_view_find(
 	const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link); /* or NULL */
+/* The packets that may have been dropped within since..until, before they got a seq. */
+struct pri_drop pri_series_ledger_drops(
+	const struct pri_series_ledger *series, int64_t since, int64_t until);
+/* The nearest points of the curve outside since..until; seq 0: none. */
+void pri_series_ledger_points(const struct pri_series_ledger *series, int64_t since,
+	int64_t until, struct pri_seq_time *below, struct pri_seq_time *above);
 /*
  * The last deletion of packets of the link within since..until; NULL: none. oldest: only
  * deletions from the oldest packet on.

@@ -56,6 +56,13 @@ pri_hello_ledger(Packrack__Ledger *out, const struct pri_series_ledger *series)
 	out->name = (char *)pri_series_ledger_name(series);
 	out->linktype = l->linktype;
 	out->snaplen = l->snaplen;
+	out->first_said = series->first_said;
+	out->unobserved_reason = series->unobserved.reason;
+	out->unobserved_since = series->unobserved.since;
+	out->unobserved_until = series->unobserved.until;
+	out->unobserved_by = series->unobserved.by;
+	out->n_unobserved_reason = out->n_unobserved_since = out->n_unobserved_until =
+		out->n_unobserved_by = series->unobserved.count;
 }
 
 void

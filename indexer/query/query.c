@@ -179,6 +179,7 @@ pri_query_destroy(struct pri_query **query)
 		pri_run_reader_free(&q->readers[i]);
 	pri_scans_destroy(&q->context.scans);
 	free(q->context.spare.bytes);
+	free(q->context.damaged);
 	free(q->whole.bytes);
 	for (size_t i = 0; i < q->series_count; i++)
 		free(q->series[i].coverage);
@@ -796,6 +797,13 @@ pri_query_stats(struct pri_query *q)
 	return &q->report;
 }
 
+const struct pr_loss *
+pri_query_damaged(const struct pri_query *q, size_t *count)
+{
+	*count = q->context.damaged_count;
+	return q->context.damaged;
+}
+
 const struct pri_query_spec *
 pri_query_spec(const struct pri_query *q)
 {
@@ -882,8 +890,7 @@ evicted_series(
 
 		if (seen->seq) /* while the query ran: the stream's time may be older */
 			e.until = seen->otime;
-		if (stored->strays || e.until < q->spec.since ||
-			(!seen->seq && e.until == PR_TIME_MIN))
+		if (stored->strays || (!seen->seq && e.until == PR_TIME_MIN))
 			continue;
 		/* lower `until` as far as is certain */
 		oldest = is_oldest_of_stream(q, stored);
@@ -891,8 +898,6 @@ evicted_series(
 		if (!seen->seq && stored->evicted.seq && stored->evicted.otime < e.until &&
 			!oldest && !empty)
 			e.until = stored->evicted.otime;
-		if (e.until < q->spec.since)
-			continue;
 		/*
 		 * The highest overwritten seq: as the catalog saw it, as this query saw it, or, for the series
 		 * with the stream's oldest segment, all before its first seq.
@@ -953,8 +958,7 @@ evicted_ledgers(
 		 */
 		if (declared && e.until >= last_otime)
 			e.last_seq = s->mark.link.last_seq;
-		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&
-			add_evicted(q, list, stream, &e, err) < 0)
+		if (e.until != PR_TIME_MIN && add_evicted(q, list, stream, &e, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -114,6 +114,8 @@ struct pri_evicted_list {
 int pri_query_evicted(
 	struct pri_query *query, struct pri_evicted_list *out, struct pr_error *err);
 
+/* The packets of segments that could not be read so far: `count` of first_seq..last_seq each. */
+const struct pr_loss *pri_query_damaged(const struct pri_query *query, size_t *count);
 /* True if the query includes this link of the ledger. */
 bool pri_query_selects(
 	const struct pri_query *query, const struct pri_series_ledger *series);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
+
 /* Sections: entries, reading ahead, segments, as a source. */
 
 /* ---- entries ---- */
@@ -220,6 +222,39 @@ look_ahead(struct pri_run_reader *r)
 
 /* ---- segments ---- */
 
+/* Only what lies before a stream's oldest record was overwritten. */
+static bool
+was_overwritten(const struct pri_run_reader *r)
+{
+	struct sfs_stream_info info;
+
+	return sfs_stream_info(r->context->volume->sfs, r->series->stream, &info, NULL) !=
+		       SFS_OK ||
+	       r->entry.sequence < info.first_sequence;
+}
+
+#define DAMAGED_MAX 20000 /* the surplus is only counted: then nobody knows its seqs */
+
+static void
+note_damaged(struct pri_run_reader *r, enum pr_loss_reason reason)
+{
+	struct pri_run_context *c = r->context;
+	const struct pri_segment_entry *e = &r->entry;
+
+	c->stats->corrupt_records++;
+	if (r->series->strays || c->damaged_count >= DAMAGED_MAX ||
+		PR_ARRAY_GROW(c->damaged, c->damaged_count) < 0)
+		return;
+	c->damaged[c->damaged_count++] = (struct pr_loss){.epoch = r->series->epoch,
+		.link = r->series->link,
+		.first_seq = e->first_seq,
+		.last_seq = pri_entry_last_seq(e),
+		.count = e->count,
+		.first_time = e->first_otime,
+		.last_time = e->last_otime,
+		.reason = reason};
+}
+
 /* Opens the segment. scanned: its body was read already. */
 static bool
 read_segment(struct pri_run_reader *r, bool scanned)
@@ -248,10 +283,10 @@ read_segment(struct pri_run_reader *r, bool scanned)
 	}
 	if (rc == SFS_DELETED)
 		c->deleted_segments++;
-	else if (rc == SFS_EXPIRED)
+	else if (rc == SFS_EXPIRED && was_overwritten(r))
 		note_evicted(r->bounds, pri_entry_last_seq(e), e->last_otime);
 	else
-		c->stats->corrupt_records++;
+		note_damaged(r, rc == SFS_EXPIRED ? PR_LOSS_UNSAVED : PR_LOSS_UNREADABLE);
 	return false;
 }
 

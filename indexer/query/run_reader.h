@@ -31,6 +31,8 @@ struct pri_run_context {
 	struct pri_prune *prune;
 	Packrack__End *stats;
 	uint64_t deleted_segments; /* while the query ran */
+	struct pr_loss *damaged; /* packets of segments that cannot be read */
+	size_t damaged_count;
 	struct pri_read_buffer spare;
 	bool ahead; /* other threads may read and filter segments ahead (scans.h) */
 	struct pri_scans *scans;

@@ -26,6 +26,7 @@ struct job {
 	bool started; /* it was started */
 	bool done; /* to be removed */
 	bool waiting_for_store; /* until packets in flight are in the volume */
+	int64_t came; /* real */
 	int64_t active; /* monotonic: last time it had credit or was asked */
 	Packrack__Query *query; /* until answer is made */
 	struct pri_answer *answer;
@@ -160,8 +161,8 @@ start(struct pri_serve *s, struct job *job, int64_t deadline)
 		return;
 	}
 	job->waiting_for_store =
-		job->query->settle && pri_ledger_view_stored_until(&s->volume->ledger,
-					      pr_now_real()) < job->query->until;
+		job->query->settle &&
+		!pri_answer_settled(s->volume, job->query->until, job->came);
 	if (job->waiting_for_store)
 		return;
 	job->answer = pri_answer_create(s->volume, job->query, &err);
@@ -319,6 +320,7 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 		return;
 	}
 	made.active = pr_now_mono();
+	made.came = pr_now_real();
 	*at = job;
 	*job = made;
 	s->queries++;

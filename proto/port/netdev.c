@@ -294,6 +294,50 @@ pr_netdev_restore(struct pr_netdev *dev)
 	}
 }
 
+/* A number in a file of the interface in sysfs; -1: there is none (of `carrier`: the interface is down). */
+static long long
+number_of(const char *name, const char *what)
+{
+	char path[64 + IFNAMSIZ], text[32];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof text - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = 0;
+	return n > 0 ? atoll(text) : -1;
+}
+
+bool
+pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t now,
+	struct pr_observation *o, const char *by)
+{
+	long long count = number_of(name, "carrier_changes");
+	bool was = w->observing, steady;
+	struct ifreq ifr;
+
+	/* read after the count: a change in between shows at the next look */
+	w->observing = open && pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0 &&
+		       (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+	steady = w->observing && (uint64_t)count == w->changes;
+	if (was && !steady)
+		pr_observation_lost(o, PR_UNOBSERVED_NO_CARRIER, w->checked, "");
+	if (w->observing && !(was && steady)) {
+		if (w->begun)
+			pr_observation_again(o, now);
+		else
+			pr_observation_begin(o, PR_UNOBSERVED_BEGIN, now, by);
+		w->begun = true;
+	}
+	w->changes = (uint64_t)count;
+	w->checked = now;
+	return was != w->observing || (was && !steady);
+}
+
 uint64_t
 pr_netdev_receive_drops(const char *name)
 {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
+#include "proto/wire/frame.h"
 
 /*
  * Network interfaces: reads their properties, prepares them for capture, restores them at
@@ -59,6 +60,22 @@ int pr_netdev_ethtool(const char *name, void *command);
  * card has none, or it blinks already.
  */
 int pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err);
+
+/*
+ * Watches whether the interface observes its link: it is up and has a carrier. What a ledger confirms must not pass
+ * `checked`: then it never has to be taken back.
+ */
+struct pr_carrier {
+	int64_t checked; /* ns UTC of the last look */
+	uint64_t changes; /* how often the carrier came or went, as the kernel counts */
+	bool observing, begun; /* at the last look; ever */
+};
+/*
+ * A look at time now; open: the capture is open. Notes in `o` that the observation begins, ends, or begins again; it
+ * ends at the look before. Returns whether `o` has changed.
+ */
+bool pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t now,
+	struct pr_observation *o, const char *by);
 
 /* Packets that the kernel dropped on receive before any socket saw them (backlog, card). */
 uint64_t pr_netdev_receive_drops(const char *name);

@@ -116,10 +116,25 @@ static const struct pr_field port_items[] = {
 	PR_INT(pr_port, speed),
 };
 
+static const struct pr_field observation_items[] = {
+	PR_INT(pr_observation, link),
+	PR_INT(pr_observation, generation),
+	PR_INT(pr_observation, count),
+};
+
+static const struct pr_field unobserved_items[] = {
+	PR_INT(pr_unobserved, reason),
+	PR_INT(pr_unobserved, since),
+	PR_INT(pr_unobserved, until),
+	PR_NAME(pr_unobserved, by),
+};
+const struct pr_field_table pr_unobserved_fields = PR_FIELD_TABLE(unobserved_items);
+
 /* The wire table: a row a frame type. */
 static const struct row {
 	const char *name;
-	struct pr_field_table fields; /* of the union member; MARK: of what comes first */
+	struct pr_field_table
+		fields; /* of the union member; MARK, UNOBSERVED: of what comes first */
 } rows[PR_FRAME_TYPES] = {
 	[PR_FRAME_ANN] = {"ANN", PR_FIELD_TABLE(ann_items)},
 	[PR_FRAME_ANN_ACK] = {"ANN_ACK", PR_FIELD_TABLE(ann_ack_items)},
@@ -135,6 +150,7 @@ static const struct row {
 	[PR_FRAME_DISCONNECT] = {"DISCONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_RECONNECT] = {"RECONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_PORT] = {"PORT", PR_FIELD_TABLE(port_items)},
+	[PR_FRAME_UNOBSERVED] = {"UNOBSERVED", PR_FIELD_TABLE(observation_items)},
 };
 
 /* Holds for what is sent and for what is taken. */
@@ -165,14 +181,35 @@ valid(const struct pr_frame *f)
 			       (g->first_seq == 0 && g->last_seq == 0));
 	case PR_FRAME_PORT:
 		return f->body.port.speed != 0;
+	case PR_FRAME_UNOBSERVED:
+		return f->body.observation.generation != 0 &&
+		       f->body.observation.count <= PR_UNOBSERVED_MAX;
 	}
 	return true;
+}
+
+/* What a MARK or an UNOBSERVED lists behind its first fields: how many items, and of which fields. */
+static unsigned
+list_of(const struct pr_frame *f, const struct pr_field_table **fields)
+{
+	*fields = f->header.type == PR_FRAME_MARK ? &pr_mark_link_fields
+						  : &pr_unobserved_fields;
+	return f->header.type == PR_FRAME_MARK         ? f->body.mark.count
+	       : f->header.type == PR_FRAME_UNOBSERVED ? f->body.observation.count
+						       : 0;
+}
+
+bool
+pr_unobserved_valid(const struct pr_unobserved *u)
+{
+	return u->reason && u->reason < PR_UNOBSERVED_REASONS && u->since <= u->until;
 }
 
 static bool
 encode_body(const struct pr_frame *f, struct pr_writer *w)
 {
-	bool mark = f->header.type == PR_FRAME_MARK;
+	const struct pr_field_table *fields;
+	unsigned count = list_of(f, &fields);
 
 	if (f->header.type == PR_FRAME_TSLOG) {
 		if (f->body.raw.len == 0 || pr_writer_room(w) < f->body.raw.len)
@@ -184,17 +221,25 @@ encode_body(const struct pr_frame *f, struct pr_writer *w)
 	}
 	if (!pr_field_table_store(w, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN))
 		return false;
-	for (unsigned i = 0; mark && i < f->body.mark.count; i++)
-		if (!pr_field_table_store(
-			    w, &f->body.mark.links[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
+	for (unsigned i = 0; i < count; i++) {
+		const struct pr_unobserved *u = &f->body.observation.items[i];
+		bool mark = f->header.type == PR_FRAME_MARK;
+
+		if ((!mark && !pr_unobserved_valid(u)) ||
+			!pr_field_table_store(w,
+				mark ? (const void *)&f->body.mark.links[i] : u, fields,
+				PR_BIG_ENDIAN))
 			return false;
+	}
 	return true;
 }
 
 static bool
 decode_body(struct pr_cursor *c, struct pr_frame *f)
 {
+	const struct pr_field_table *fields;
 	bool mark = f->header.type == PR_FRAME_MARK;
+	unsigned count;
 
 	if (f->header.type == PR_FRAME_TSLOG) {
 		f->body.raw.len = pr_cursor_left(c);
@@ -205,10 +250,15 @@ decode_body(struct pr_cursor *c, struct pr_frame *f)
 		    c, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN) ||
 		!valid(f))
 		return false;
-	for (unsigned i = 0; mark && i < f->body.mark.count; i++)
-		if (!pr_field_table_load(
-			    c, &f->link_room[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
+	count = list_of(f, &fields);
+	for (unsigned i = 0; i < count; i++) {
+		struct pr_unobserved *u = &f->body.observation.items[i];
+
+		if (!pr_field_table_load(c, mark ? (void *)&f->link_room[i] : u, fields,
+			    PR_BIG_ENDIAN) ||
+			(!mark && !pr_unobserved_valid(u)))
 			return false;
+	}
 	if (mark)
 		f->body.mark.links = f->link_room;
 	return true;
@@ -372,6 +422,51 @@ pr_frame_type_name(unsigned type)
 {
 	const struct row *row = row_of(type);
 	return row ? row->name : "?";
+}
+
+/* ---- what was not observed ---- */
+
+static struct pr_unobserved
+unobserved(enum pr_unobserved_reason reason, int64_t since, int64_t until, const char *by)
+{
+	struct pr_unobserved u = {.reason = reason, .since = since, .until = until};
+
+	strncpy(u.by, by, PR_NAME_MAX);
+	return u;
+}
+
+void
+pr_observation_begin(struct pr_observation *o, enum pr_unobserved_reason reason,
+	int64_t until, const char *by)
+{
+	o->items[0] = unobserved(reason, PR_TIME_MIN, until, by);
+	o->count += o->count == 0;
+}
+
+bool
+pr_observation_again(struct pr_observation *o, int64_t until)
+{
+	struct pr_unobserved *last = o->count > 1 ? &o->items[o->count - 1] : NULL;
+
+	if (!last || last->until != PR_TIME_MAX)
+		return false;
+	last->until = until > last->since ? until : last->since;
+	return true;
+}
+
+void
+pr_observation_lost(struct pr_observation *o, enum pr_unobserved_reason reason,
+	int64_t since, const char *by)
+{
+	pr_observation_again(o, since);
+	if (o->count == PR_UNOBSERVED_MAX) {
+		if (o->items[2].until > o->items[1].until)
+			o->items[1].until = o->items[2].until;
+		if (o->items[2].since < o->items[1].since)
+			o->items[1].since = o->items[2].since;
+		memmove(&o->items[2], &o->items[3], (--o->count - 2) * sizeof o->items[0]);
+	}
+	o->items[o->count++] = unobserved(reason, since, PR_TIME_MAX, by);
 }
 
 /* ---- numbers that are not used twice ---- */

@@ -19,8 +19,8 @@
  * crypto_generichash) over the same bytes with check filled in; zeros without a key.
  * Bytes after the tag are padding of the link and are ignored.
  *
- * A receiver without a key takes zero tags only: a tag that nobody can check is no tag. Flags have no
- * meaning yet and are ignored; a reserved field that is not 0 is a version that we do not know.
+ * A receiver without a key takes zero tags only: a tag that nobody can check is no tag. Flags: of a
+ * MARK, the generation of the UNOBSERVED frames that go with it; else ignored. A reserved field that is not 0 is a version that we do not know.
  *
  * Bodies, field by field without gaps, big-endian; names are u8 length (0..64) and bytes, none of
  * them a control byte; bools are u8 0 or 1. A body has exactly its length, nothing behind.
@@ -43,6 +43,8 @@
  *             1 <= first <= last), first time i64, last time i64, count u64
  *   STOP, QUIT, IDENTIFY, RESET, DISCONNECT, RECONNECT   command u64, seconds u32
  *   PORT      link u16, speed u64 (not 0)
+ *   UNOBSERVED  link u16, generation u16 (not 0), count u8 (at most 16), then count times:
+ *             reason u8 (1..4), since i64, until i64 (not before since), by name
  *
  * number counts up per (sender nonce, type); receivers refuse what they have seen or what is older
  * than the replay window (frames may overtake each other a little, see struct pr_replay).
@@ -74,7 +76,8 @@ enum pr_frame_type {
 	PR_FRAME_DISCONNECT = 12,
 	PR_FRAME_RECONNECT = 13,
 	PR_FRAME_PORT = 14, /* an older node counts it as bad, and goes on */
-	PR_FRAME_TYPES = 15
+	PR_FRAME_UNOBSERVED = 15, /* likewise */
+	PR_FRAME_TYPES = 16
 };
 
 /*
@@ -174,6 +177,8 @@ struct pr_mark {
 };
 /* Links of a MARK, alike in frames and in the ledger (struct pr_mark_link). */
 extern const struct pr_field_table pr_mark_link_fields;
+extern const struct pr_field_table
+	pr_unobserved_fields; /* of struct pr_unobserved, likewise */
 #define PR_MARK_LINKS_MAX 8 /* in one frame, so that it fits 1500 bytes */
 
 /* RESEND: logs first..last of a link that the node misses. GONE: they are no longer kept. */
@@ -202,6 +207,49 @@ struct pr_port {
 	uint64_t speed; /* bits/s, when the capture began */
 };
 
+/*
+ * UNOBSERVED: the times at which a link was not observed, in this epoch. Sent before a MARK, for a second
+ * after each change and now and then. The generation counts the changes on all links of a dispatcher; it is never
+ * 0, which stands for a dispatcher that has no such frames. A node takes a MARK only with the facts of the MARK's
+ * generation: what the MARK confirms is true only with them.
+ */
+enum pr_unobserved_reason {
+	PR_UNOBSERVED_BEGIN = 1, /* the capture began at `until`; not yet: PR_TIME_MAX */
+	PR_UNOBSERVED_FILE =
+		2, /* a trace file, whose earliest packet is of `until`; it observes up to its last */
+	PR_UNOBSERVED_NO_CARRIER = 3, /* the capture interface had none, or was down */
+	PR_UNOBSERVED_STOPPED = 4, /* a user has stopped the capture */
+	PR_UNOBSERVED_REASONS
+};
+struct pr_unobserved {
+	uint8_t reason; /* enum pr_unobserved_reason */
+	int64_t since,
+		until; /* ns UTC; since PR_TIME_MIN: from ever; until PR_TIME_MAX: still */
+	char by[PR_NAME_MAX +
+		1]; /* who has stopped it; of a BEGIN or FILE: the node that records it by itself */
+};
+#define PR_UNOBSERVED_MAX 16
+struct pr_observation {
+	uint16_t link;
+	uint16_t generation;
+	uint8_t count;
+	struct pr_unobserved
+		items[PR_UNOBSERVED_MAX]; /* first BEGIN or FILE, then in order of time */
+};
+
+bool pr_unobserved_valid(const struct pr_unobserved *u);
+/* Sets when the observation begins, or the earliest packet of a trace file (reason FILE). Once, or to change it. */
+void pr_observation_begin(struct pr_observation *o, enum pr_unobserved_reason reason,
+	int64_t until, const char *by);
+/*
+ * A time without observation begins; one that is still open ends there. If the list is full, the two oldest become
+ * one that covers both: what is confirmed becomes less, never more. pr_observation_again ends the open one; false:
+ * there is none.
+ */
+void pr_observation_lost(struct pr_observation *o, enum pr_unobserved_reason reason,
+	int64_t since, const char *by);
+bool pr_observation_again(struct pr_observation *o, int64_t until);
+
 struct pr_frame {
 	uint8_t dst[PR_MAC_LEN], src[PR_MAC_LEN];
 	struct pr_frame_header header;
@@ -215,6 +263,7 @@ struct pr_frame {
 		struct pr_gone gone;
 		struct pr_command command;
 		struct pr_port port;
+		struct pr_observation observation;
 		struct {
 			const uint8_t
 				*data; /* TSLOG body, see tslog.h; points into the frame */

@@ -65,11 +65,18 @@ static const struct pr_field import_items[] = {
 	PR_NAME(pr_ledger_import, name),
 };
 
+static const struct pr_field unobserved_items[] = {
+	PR_INT(pr_ledger_unobserved, epoch),
+	PR_INT(pr_ledger_unobserved, link),
+};
+
 static bool
 valid(const struct pr_ledger_entry *e)
 {
 	if (e->type == PR_LEDGER_LOSS) /* a range that readers take differences of */
 		return e->u.loss.first_seq <= e->u.loss.last_seq;
+	if (e->type == PR_LEDGER_UNOBSERVED)
+		return pr_unobserved_valid(&e->u.unobserved.time);
 	return e->type != PR_LEDGER_PORT || e->u.port.speed > 0;
 }
 
@@ -81,6 +88,7 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_DELETED] = PR_FIELD_TABLE(deleted_items),
 	[PR_LEDGER_PORT] = PR_FIELD_TABLE(port_items),
 	[PR_LEDGER_IMPORT] = PR_FIELD_TABLE(import_items),
+	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items),
 };
 
 static const struct pr_field_table *
@@ -89,20 +97,30 @@ table_of(unsigned type)
 	return type < PR_COUNT(tables) && tables[type].count ? &tables[type] : NULL;
 }
 
+/* What stands behind the fields of its table in a MARK's or UNOBSERVED's entry, as in frame.h. NULL: nothing. */
+static const struct pr_field_table *
+rest_of(struct pr_ledger_entry *e, void **rest)
+{
+	*rest = e->type == PR_LEDGER_MARK ? (void *)&e->u.mark.link : &e->u.unobserved.time;
+	return e->type == PR_LEDGER_MARK         ? &pr_mark_link_fields
+	       : e->type == PR_LEDGER_UNOBSERVED ? &pr_unobserved_fields
+						 : NULL;
+}
+
 bool
 pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 {
-	const struct pr_field_table *table = table_of(e->type);
+	const struct pr_field_table *table = table_of(e->type), *behind;
 	uint8_t *head = w->at;
 	struct pr_writer payload;
+	void *rest;
 
 	if (!table || pr_writer_room(w) < ENTRY_HEADER || !valid(e))
 		return false;
 	payload = pr_writer_make(head + ENTRY_HEADER, pr_writer_room(w) - ENTRY_HEADER);
+	behind = rest_of((struct pr_ledger_entry *)(uintptr_t)e, &rest);
 	if (!pr_field_table_store(&payload, &e->u, table, PR_LITTLE_ENDIAN) ||
-		(e->type == PR_LEDGER_MARK &&
-			!pr_field_table_store(&payload, &e->u.mark.link,
-				&pr_mark_link_fields, PR_LITTLE_ENDIAN)))
+		(behind && !pr_field_table_store(&payload, rest, behind, PR_LITTLE_ENDIAN)))
 		return false;
 	head[0] = e->type;
 	head[1] = VERSION;
@@ -118,8 +136,9 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 
 	/* *c moves only behind good entries: after -1, the next call returns -1 again */
 	for (; pr_cursor_left(&at); *c = at) {
-		const struct pr_field_table *table;
+		const struct pr_field_table *table, *behind;
 		const uint8_t *payload;
+		void *rest;
 		uint8_t type, version;
 		uint16_t len;
 
@@ -131,11 +150,11 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 			continue;
 		memset(out, 0, sizeof *out);
 		out->type = type;
+		behind = rest_of(out, &rest);
 		inside = pr_cursor_make(payload, len);
 		if (!pr_field_table_load(&inside, &out->u, table, PR_LITTLE_ENDIAN) ||
-			(type == PR_LEDGER_MARK &&
-				!pr_field_table_load(&inside, &out->u.mark.link,
-					&pr_mark_link_fields, PR_LITTLE_ENDIAN)) ||
+			(behind && !pr_field_table_load(
+					   &inside, rest, behind, PR_LITTLE_ENDIAN)) ||
 			pr_cursor_left(&inside) || !valid(out))
 			return -1;
 		*c = at;
@@ -153,6 +172,9 @@ pr_loss_reason_name(unsigned reason)
 		[PR_LOSS_NODE_KERNEL] = "node_kernel",
 		[PR_LOSS_WRITE] = "write",
 		[PR_LOSS_NODE_STOP] = "node_stop",
+		[PR_LOSS_DISPATCHER] = "dispatcher",
+		[PR_LOSS_UNREADABLE] = "corrupt",
+		[PR_LOSS_UNSAVED] = "unsaved",
 	};
 	return reason < PR_COUNT(names) && names[reason] ? names[reason] : "?";
 }

@@ -19,6 +19,7 @@
  *              by name, moved to name
  *   PORT       epoch u64, link u16, speed u64 (not 0)
  *   IMPORT     epoch u64, link u16, size u64, packets u64, fingerprint u64, file name
+ *   UNOBSERVED epoch u64, link u16, then a time of the link as in frame.h; of one (reason, since) the latest counts
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
@@ -30,6 +31,7 @@ enum pr_ledger_type {
 	PR_LEDGER_DELETED = 7, /* packets of a link were deleted by order */
 	PR_LEDGER_PORT = 8, /* speed of the interface of (epoch, link) */
 	PR_LEDGER_IMPORT = 10, /* (epoch, link) was imported from this trace file */
+	PR_LEDGER_UNOBSERVED = 9, /* a time at which (epoch, link) was not observed */
 };
 
 enum pr_loss_reason {
@@ -38,6 +40,11 @@ enum pr_loss_reason {
 	PR_LOSS_NODE_KERNEL = 3,
 	PR_LOSS_WRITE = 4, /* the volume refused it */
 	PR_LOSS_NODE_STOP = 5, /* the node stopped before it was stored */
+	/* Not in the ledger; answers have them: */
+	PR_LOSS_DISPATCHER = 6, /* it had no node, or could not send; as MARKs tell */
+	PR_LOSS_UNREADABLE = 7, /* in a segment that is damaged */
+	PR_LOSS_UNSAVED =
+		8, /* in a segment that is gone: its logger was killed before it was durable, or a repair has dropped it */
 };
 const char *pr_loss_reason_name(unsigned reason);
 
@@ -115,6 +122,13 @@ struct pr_ledger_import {
 	char name[PR_NAME_MAX + 1]; /* of the file, without folders */
 };
 
+/* Volumes of older versions have none: epochs without BEGIN or FILE. */
+struct pr_ledger_unobserved {
+	uint64_t epoch;
+	uint16_t link;
+	struct pr_unobserved time;
+};
+
 struct pr_ledger_entry {
 	uint8_t type;
 	union {
@@ -125,6 +139,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_deleted deleted;
 		struct pr_ledger_port port;
 		struct pr_ledger_import import;
+		struct pr_ledger_unobserved unobserved;
 	} u;
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "merger/completeness.h"
+#include "proto/wire/frame.h"
 
 /* What nodes tell of one epoch, and what is made of it. */
 
@@ -88,7 +89,9 @@ ledger(uint64_t last_seq, int64_t last_otime, int64_t said_until, bool ended)
 	l.epoch = 7;
 	l.last_seq = last_seq;
 	l.last_otime = last_otime;
-	l.said_until = said_until;
+	/* of an epoch that has ended all time is confirmed */
+	l.said_until = ended && !said_until ? INT64_MAX : said_until;
+	l.first_said = -INT64_MAX;
 	l.ended = ended;
 	return l;
 }

@@ -92,6 +92,7 @@ send_end(struct fake *n)
 	ledger.last_seq = SEQS;
 	ledger.last_otime = SEQS;
 	ledger.ended = true;
+	ledger.said_until = INT64_MAX;
 	end.ledgers = &ledgers;
 	end.n_ledgers = 1;
 	end.matched = SEQS / n->step;

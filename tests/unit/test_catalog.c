@@ -62,7 +62,7 @@ START_TEST(numbers_stay_when_entries_expire)
 			entry(i + 1, i * 10 + 1, 10, (int64_t)i * 10, (int64_t)i * 10 + 9);
 		ck_assert_int_eq(pri_catalog_add(&c, run, &e, &err), 0);
 		if (i > 100)
-			pri_catalog_expire(&c, 1, i - 99);
+			pri_catalog_expire(&c, 1, i - 99, true);
 	}
 	struct pri_sorted_run *lane = run->runs[0];
 	ck_assert_uint_eq(run->run_count, 1);
@@ -77,9 +77,9 @@ START_TEST(numbers_stay_when_entries_expire)
 	ck_assert_int_eq(run->evicted.otime, 8989);
 	ck_assert(pri_catalog_times(&c, -1, &first, &last));
 	ck_assert_int_eq(first, 8990);
-	pri_catalog_expire(&c, 2, UINT64_MAX);
+	pri_catalog_expire(&c, 2, UINT64_MAX, true);
 	ck_assert_uint_eq(c.segments, 101);
-	pri_catalog_expire(&c, 1, UINT64_MAX);
+	pri_catalog_expire(&c, 1, UINT64_MAX, true);
 	ck_assert_uint_eq(c.segments + c.packets + c.bytes, 0);
 	ck_assert(!pri_catalog_times(&c, -1, &first, &last));
 	pri_catalog_free(&c);
@@ -127,7 +127,7 @@ START_TEST(deleted_entries_are_passed_by)
 	ck_assert(pri_catalog_times(&c, -1, &first, &last));
 	ck_assert_int_eq(first, 20);
 	ck_assert_int_eq(last, 79);
-	pri_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
+	pri_catalog_expire(&c, 1, 9, true); /* those that were deleted are off already */
 	ck_assert_uint_eq(c.segments, 0);
 	ck_assert_uint_eq(c.packets, 0);
 	ck_assert(!pri_catalog_times(&c, -1, &first, &last));
@@ -259,6 +259,49 @@ START_TEST(losses_are_put_together)
 }
 END_TEST
 
+/* What MARKs tell besides the last of them: the seq/otime curve, when packets were dropped, what was not sent. */
+START_TEST(marks_tell_times)
+{
+	struct pri_ledger_view view = {0};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark.epoch = 7};
+	const int64_t s = INT64_C(1000000000);
+	struct pri_series_ledger *f;
+	struct pri_seq_time below, above;
+
+	for (int64_t i = 1; i <= 20000; i++) {
+		e.u.mark.said_until = i * s + 5;
+		e.u.mark.link.last_seq = 10 * (uint64_t)i;
+		e.u.mark.link.last_otime = i * s;
+		e.u.mark.link.dropped_ring = i < 500 ? 0 : i < 510 ? 3 : 8;
+		e.u.mark.link.undelivered_first = i < 300 ? 0 : 2991;
+		e.u.mark.link.undelivered_last = i < 300 ? 0 : i < 301 ? 2995 : 2999;
+		ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	}
+	f = pri_ledger_view_find(&view, 7, 0);
+	ck_assert_int_eq(f->first_said, s + 5);
+	ck_assert_uint_le(f->point_count, PRI_POINTS_MAX);
+	pri_series_ledger_points(f, 100 * s, 200 * s, &below, &above);
+	ck_assert_int_lt(below.otime, 100 * s);
+	ck_assert_int_gt(below.otime, 80 * s);
+	ck_assert_uint_eq(below.seq, 10 * (uint64_t)(below.otime / s));
+	ck_assert_int_gt(above.otime, 200 * s);
+	ck_assert_int_lt(above.otime, 220 * s);
+	pri_series_ledger_points(f, INT64_MIN, INT64_MAX, &below, &above);
+	ck_assert_uint_eq(below.seq + above.seq, 0);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, 600 * s, 700 * s).ring, 0);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, 0, 498 * s).ring, 0);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, 0, 502 * s).ring, 3);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, 505 * s, INT64_MAX).ring, 5);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, INT64_MIN, INT64_MAX).ring, 8);
+	ck_assert_uint_eq(f->loss_count, 1);
+	ck_assert_uint_eq(f->losses[0].first_seq, 2991);
+	ck_assert_uint_eq(f->losses[0].last_seq, 2999);
+	ck_assert_uint_eq(f->losses[0].reason, PR_LOSS_DISPATCHER);
+	ck_assert_uint_eq(view.missing, 0);
+	pri_ledger_view_free(&view);
+}
+END_TEST
+
 static void
 fill(TCase *tests)
 {
@@ -269,6 +312,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, stretches_say_what_was_held);
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
+	tcase_add_test(tests, marks_tell_times);
 }
 
 int

@@ -230,15 +230,18 @@ END_TEST
 static void
 report_with(Packrack__Completeness *c, const char *expected, int status)
 {
+	const struct query_args args = {.program = "packrack query"};
+	struct sink sink = {.args = &args};
 	Packrack__End end = PACKRACK__END__INIT;
 	char *text;
 
 	end.completeness = c;
 	end.matched = 5;
-	text = report_comment(&(struct sink){.end = &end});
+	sink.end = &end;
+	text = report_comment(&sink);
 	ck_assert_msg(
 		strstr(text, expected) != NULL, "'%s' is not in '%s'", expected, text);
-	ck_assert_int_eq(report_status(&end), status);
+	ck_assert_int_eq(report_status(&sink), status);
 	free(text);
 }
 

@@ -218,7 +218,7 @@ START_TEST(test_append)
 	for (unsigned i = 0; i < 1000; i++)
 		prl_direct_link_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
 	prl_writer_tell(a, &loss);
-	prl_direct_link_say(&m, true);
+	prl_direct_link_say(&m, pr_now_real(), true);
 	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	ck_assert_uint_eq(pr_counter_get(&prl_writer_counters(a)->packets_durable), 1000);
 	prl_writer_destroy(&a);

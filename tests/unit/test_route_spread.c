@@ -138,7 +138,8 @@ tell(const char *name, uint64_t boot)
 	ledger.epoch = EPOCH;
 	ledger.link = 1;
 	ledger.last_seq = PACKETS;
-	ledger.last_otime = ledger.said_until = time_of(PACKETS);
+	ledger.last_otime = time_of(PACKETS);
+	ledger.said_until = INT64_MAX;
 	ledger.ended = true;
 	said.boot = boot;
 	said.settled_until = INT64_MAX;

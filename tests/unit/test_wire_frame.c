@@ -236,7 +236,7 @@ START_TEST(odd_bodies)
 		uint8_t value;
 		enum pr_frame_result result;
 	} cases[] = {
-		{"STOP", 15, 0, PR_FRAME_BAD_TYPE}, {"STOP", 15, 15, PR_FRAME_BAD_TYPE},
+		{"STOP", 15, 0, PR_FRAME_BAD_TYPE}, {"STOP", 15, 16, PR_FRAME_BAD_TYPE},
 		{"STOP", 15, 255, PR_FRAME_BAD_TYPE}, {"STOP", 15, 14, PR_FRAME_BAD_BODY},
 		{"STOP", 48, 1, PR_FRAME_BAD_VERSION}, /* reserved */
 		{"ANN", 54, 65, PR_FRAME_BAD_BODY}, /* name too long */
@@ -247,7 +247,7 @@ START_TEST(odd_bodies)
 		{"ANN_ACK", 56, 0x80, PR_FRAME_BAD_BODY}, /* hold time beyond reason */
 		{"STATUS", 54, 3, PR_FRAME_BAD_BODY}, {"STATUS", 54, 2, PR_FRAME_OK},
 		{"STATUS", 55, 101, PR_FRAME_BAD_BODY},
-		{"STATUS", 200, 15, PR_FRAME_BAD_BODY},
+		{"STATUS", 200, 16, PR_FRAME_BAD_BODY},
 		{"STATUS", 201, 2, PR_FRAME_BAD_BODY},
 		{"MARK", 70, 2, PR_FRAME_BAD_BODY}, /* stopping */
 		{"MARK", 72, 1, PR_FRAME_BAD_BODY}, /* more here than there are */

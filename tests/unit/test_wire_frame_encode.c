@@ -2,6 +2,7 @@
 /* Encoding control frames: what is refused, a log from where it lies, and the largest MARK. */
 #include <string.h>
 
+#include "proto/base/clock.h"
 #include "proto/wire/frame.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire_whole.h"
@@ -35,6 +36,20 @@ START_TEST(encoder_refuses)
 	REFUSED(); /* a speed that is not known is not told */
 	f.body.port.speed = 1;
 	TAKEN();
+	memset(&f.body, 0, sizeof f.body);
+	f.header.type = PR_FRAME_UNOBSERVED;
+	REFUSED(); /* generation 0 stands for a dispatcher that has none */
+	f.body.observation.generation = 1;
+	TAKEN();
+	f.body.observation.count = 1;
+	REFUSED(); /* no reason */
+	f.body.observation.items[0] =
+		(struct pr_unobserved){.reason = 1, .since = 5, .until = 4};
+	REFUSED();
+	f.body.observation.items[0].until = 5;
+	TAKEN();
+	f.body.observation.count = PR_UNOBSERVED_MAX + 1;
+	REFUSED();
 	memset(&f.body, 0, sizeof f.body);
 	f.header.type = PR_FRAME_MARK;
 	TAKEN(); /* a dispatcher without links */
@@ -93,10 +108,50 @@ START_TEST(full_mark_fits_an_ethernet_frame)
 }
 END_TEST
 
+/* A link whose carrier comes and goes: the frame stays short, and no time without carrier is forgotten. */
+START_TEST(observation_is_bounded)
+{
+	struct pr_frame f = {.header.type = PR_FRAME_UNOBSERVED}, out;
+	struct pr_observation *o = &f.body.observation;
+	uint8_t buf[2048];
+	size_t len;
+
+	o->link = 3;
+	o->generation = 9;
+	ck_assert(!pr_observation_again(o, 1));
+	pr_observation_begin(o, PR_UNOBSERVED_BEGIN, PR_TIME_MAX, "");
+	pr_observation_begin(o, PR_UNOBSERVED_BEGIN, 50, "");
+	for (int64_t i = 1; i <= 100; i++) {
+		pr_observation_lost(o, PR_UNOBSERVED_NO_CARRIER, 100 * i, "");
+		ck_assert(pr_observation_again(o, 100 * i + 10));
+		ck_assert(!pr_observation_again(o, 100 * i + 20));
+	}
+	pr_observation_lost(o, PR_UNOBSERVED_NO_CARRIER, 20000, "");
+	pr_observation_lost(o, PR_UNOBSERVED_STOPPED, 20005, "ann");
+	ck_assert_uint_eq(o->count, PR_UNOBSERVED_MAX);
+	ck_assert_int_eq(o->items[0].until, 50);
+	ck_assert_int_eq(o->items[1].since, 100);
+	for (int64_t t = 100; t <= 10010; t += 5) {
+		bool has = t % 100 > 10;
+
+		for (unsigned i = 1; i < o->count; i++)
+			has |= o->items[i].since <= t && t <= o->items[i].until;
+		ck_assert(has);
+	}
+	ck_assert_int_eq(o->items[PR_UNOBSERVED_MAX - 2].until, 20005);
+	len = whole_frame(&f, TYPE, NULL, buf, sizeof buf);
+	ck_assert_uint_gt(len, 0);
+	ck_assert_uint_le(len, 1514);
+	ck_assert_int_eq(pr_frame_decode(buf, len, TYPE, NULL, &out), PR_FRAME_OK);
+	ck_assert_mem_eq(&out.body.observation, o, sizeof(*o));
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
 	tcase_add_test(t, encoder_refuses);
+	tcase_add_test(t, observation_is_bounded);
 	tcase_add_test(t, tslog_in_place);
 	tcase_add_test(t, full_mark_fits_an_ethernet_frame);
 }

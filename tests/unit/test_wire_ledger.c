@@ -81,6 +81,15 @@ static const uint8_t golden_import[] = {
 	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* their fingerprint */
 	0x03, 'a', '.', 'c',                            /* file name */
 };
+
+static const uint8_t golden_unobserved[] = {
+	0x09, 0x01, 0x1f, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, /* epoch */
+	0x02, 0x00, 0x04,                               /* link, reason: stopped */
+	0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* since */
+	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, /* until: still */
+	0x03, 'a', 'n', 'n',                            /* by */
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -92,8 +101,8 @@ static const struct {
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
 	GOLDEN(golden_link), GOLDEN(golden_deleted), GOLDEN(golden_port),
-	GOLDEN(golden_import)};
-#define GOLDENS 7
+	GOLDEN(golden_import), GOLDEN(golden_unobserved)};
+#define GOLDENS 8
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int
@@ -174,7 +183,7 @@ START_TEST(golden_values)
 	ck_assert_uint_eq(e.u.mark.link.undelivered_last, 16);
 	ck_assert_str_eq(pr_loss_reason_name(PR_LOSS_SWITCH), "switch");
 	ck_assert_str_eq(pr_loss_reason_name(0), "?");
-	ck_assert_str_eq(pr_loss_reason_name(6), "?");
+	ck_assert_str_eq(pr_loss_reason_name(PR_LOSS_UNSAVED + 1), "?");
 }
 END_TEST
 

@@ -106,8 +106,11 @@ struct pri_volume *ask_volume_open(
 
 /* ---- the completeness report ---- */
 
-/* CLI_OK or CLI_PARTIAL. */
-int report_status(const Packrack__End *end);
+/* CLI_OK, also if it is partial only for reasons that --allow names; or CLI_PARTIAL. */
+int report_status(const struct sink *sink);
+
+/* -1: err, --allow names a reason that there is not. Splits items at their commas. */
+int allow_check(struct pr_string_list *allow, struct pr_error *err);
 
 /* A block for people. */
 void report_text(FILE *to, const struct sink *sink);

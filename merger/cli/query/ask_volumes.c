@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -284,6 +285,8 @@ begin(struct ask *ask, struct pr_error *err)
 	return 0;
 }
 
+#define SETTLE_MS 20 /* between two looks whether packets up to now are stored */
+
 static int
 open_all(struct ask *ask, struct pr_error *err)
 {
@@ -291,7 +294,8 @@ open_all(struct ask *ask, struct pr_error *err)
 	struct prm_completeness_options o = {.since = a->since,
 		.until = a->until,
 		.now = pr_now_real(),
-		.link = a->link};
+		.link = a->link,
+		.settled = !a->no_wait};
 	struct sfs_volume_info info;
 	int64_t first, last;
 	char text[400];
@@ -318,8 +322,12 @@ open_all(struct ask *ask, struct pr_error *err)
 			pr_priority_give_way();
 		if (sfs_degraded(v->view->sfs, text, sizeof(text)))
 			fprintf(stderr, "packrack: %s: %s\n", v->path, text);
-		if (pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
-			return -1;
+		do {
+			if (pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
+				return -1;
+		} while (!a->no_wait && !interrupted &&
+			 !pri_answer_settled(v->view, a->until, o.now) &&
+			 poll(NULL, 0, SETTLE_MS) == 0);
 		if (pri_catalog_times(&v->view->catalog, -1, &first, &last))
 			sink_reaches(ask->sink, first, last);
 	}

@@ -7,18 +7,11 @@
 
 #include "indexer/filter/filter.h"
 #include "merger/completeness.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 #define RANGES_SHOWN 20
 #define RANGES_COMMENTED 500
-
-int
-report_status(const Packrack__End *end)
-{
-	return end->completeness && end->completeness->complete && !end->cancelled
-		       ? CLI_OK
-		       : CLI_PARTIAL;
-}
 
 static const char *
 plural(uint64_t count)
@@ -26,30 +19,113 @@ plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
-/* Reasons are names in messages; these are the texts for people. */
+/* Reasons are names in messages and for --allow; these are the texts for people. */
+static const struct {
+	const char *name, *text;
+} reasons[] = {{PRM_MISSING_NO_ANSWER, "a node that may have it did not answer"},
+	{PRM_MISSING_CORRUPT, "records that cannot be read"},
+	{"unsaved", "stored, and lost before it was durable, or by a repair"},
+	{PRM_MISSING_ONE_OF, "for one of these reasons"},
+	{PRM_MISSING_DROPPED,
+		"dropped by the dispatcher: no node available, or sending failed"},
+	{PRM_MISSING_UNDELIVERED, "announced by a dispatcher that has ended, but "
+				  "not stored on any node"},
+	{PRM_MISSING_UNKNOWN, "announced by the dispatcher, but not stored on any node"},
+	{"switch", "lost or damaged on the way to the node"},
+	{"log_gone", "its timestamp log was lost"},
+	{"node_kernel", "dropped by the node's kernel"},
+	{"write", "the node could not write it to its volume"},
+	{"node_stop", "the node stopped before storing it"},
+	{PRM_UNOBSERVED_BEFORE, "before its first capture"},
+	{PRM_UNOBSERVED_STOPPED, "the capture was stopped"},
+	{PRM_UNOBSERVED_NO_CARRIER, "its interface had no carrier"},
+	{PRM_UNOBSERVED_GONE, "its dispatcher was not heard"},
+	{PRM_UNOBSERVED_UNKNOWN, "not yet known"},
+	{PRM_UNOBSERVED_NO_LINK, "no link has this name or number"},
+	{PRM_UNOBSERVED_FILE, "outside of the trace file"}, {"overwritten", NULL},
+	{"deleted", NULL}, {"moved", NULL}, {"pending", NULL}, {"dropped", NULL},
+	{"strays", NULL}};
+
 static const char *
 reason_text(const char *reason)
 {
-	static const struct {
-		const char *name, *text;
-	} texts[] = {{PRM_MISSING_NO_ANSWER, "a node that may have it did not answer"},
-		{PRM_MISSING_CORRUPT, "records that cannot be read"},
-		{PRM_MISSING_DROPPED,
-			"dropped by the dispatcher: no node available, or sending failed"},
-		{PRM_MISSING_UNDELIVERED, "announced by a dispatcher that has ended, but "
-					  "not stored on any node"},
-		{PRM_MISSING_UNKNOWN,
-			"announced by the dispatcher, but not stored on any node"},
-		{"switch", "lost or damaged on the way to the node"},
-		{"log_gone", "its timestamp log was lost"},
-		{"node_kernel", "dropped by the node's kernel"},
-		{"write", "the node could not write it to its volume"},
-		{"node_stop", "the node stopped before storing it"}};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		if (!strcmp(texts[i].name, reason))
-			return texts[i].text;
+	for (size_t i = 0; i < PR_COUNT(reasons); i++)
+		if (!strcmp(reasons[i].name, reason) && reasons[i].text)
+			return reasons[i].text;
 	return reason;
+}
+
+/* ---- what the user accepts ---- */
+
+int
+allow_check(struct pr_string_list *allow, struct pr_error *err)
+{
+	struct pr_string_list given = *allow;
+	char known[1024] = "";
+
+	for (size_t i = 0; i < PR_COUNT(reasons); i++) {
+		strcat(known, i ? ", " : "");
+		strcat(known, reasons[i].name);
+	}
+	*allow = (struct pr_string_list){0};
+	if (pr_string_list_split(allow, &given, err) < 0)
+		return -1;
+	pr_string_list_clear(&given);
+	for (size_t i = 0, j; i < allow->count; i++) {
+		for (j = 0;
+			j < PR_COUNT(reasons) && strcmp(reasons[j].name, allow->items[i]);)
+			j++;
+		if (j == PR_COUNT(reasons))
+			return pr_error_set(err, "--allow %s: the reasons are %s",
+				allow->items[i], known);
+	}
+	return 0;
+}
+
+static bool
+allowed(const struct sink *sink, const char *reason)
+{
+	const struct pr_string_list *allow = &sink->args->allow;
+
+	for (size_t i = 0; i < allow->count; i++)
+		if (!strcmp(allow->items[i], reason))
+			return true;
+	return false;
+}
+
+static const char *
+evicted_reason(const Packrack__Evicted *e)
+{
+	return e->deleted && e->deleted->moved_to[0] ? "moved"
+	       : e->deleted || e->midst              ? "deleted"
+						     : "overwritten";
+}
+
+int
+report_status(const struct sink *sink)
+{
+	const Packrack__End *end = sink->end;
+	const Packrack__Completeness *c = end->completeness;
+	bool good = c && !end->cancelled;
+
+	if (good && c->complete)
+		return CLI_OK;
+	if (!good || !sink->args->allow.count || !c->n_nodes)
+		return CLI_PARTIAL;
+	good = c->n_missing == c->missing_ranges;
+	for (size_t i = 0; i < c->n_missing; i++)
+		good &= allowed(sink, c->missing[i]->reason);
+	for (size_t i = 0; i < c->n_unobserved; i++)
+		good &= allowed(sink, c->unobserved[i]->reason);
+	for (size_t i = 0; i < c->n_evicted; i++)
+		good &= allowed(sink, evicted_reason(c->evicted[i]));
+	for (size_t i = 0; i < c->n_nodes; i++)
+		good &= c->nodes[i]->answered || allowed(sink, PRM_MISSING_NO_ANSWER);
+	good &= !c->pending_packets || allowed(sink, "pending");
+	good &= !c->dropped_packets || allowed(sink, "dropped");
+	good &= !c->stray_packets || allowed(sink, "strays");
+	good &= !end->corrupt_records || allowed(sink, PRM_MISSING_CORRUPT);
+	return good ? CLI_OK : CLI_PARTIAL;
 }
 
 /* "  label: n packets text", if there are any. */
@@ -156,10 +232,7 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 		const Packrack__Deleted *d = e->deleted;
 		const char *moved_to = d ? d->moved_to : "";
 
-		fprintf(to, "  %s: %s%sstream %s: packets %s to %s",
-			moved_to[0]     ? "moved"
-			: d || e->midst ? "deleted"
-					: "overwritten",
+		fprintf(to, "  %s: %s%sstream %s: packets %s to %s", evicted_reason(e),
 			e->node, e->node[0] ? ", " : "", e->stream,
 			e->midst ? end_of_range(e->since, first) : "up",
 			end_of_range(e->until, last));
@@ -180,6 +253,25 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 			c->n_evicted - RANGES_SHOWN);
 }
 
+/* Prints at which times a link was not observed, and why. */
+static void
+print_unobserved(FILE *to, const Packrack__Completeness *c)
+{
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT];
+
+	for (size_t i = 0; i < c->n_unobserved && i < RANGES_SHOWN; i++) {
+		const Packrack__Unobserved *u = c->unobserved[i];
+
+		fprintf(to, "  not observed: link %s, %s to %s: %s%s%s\n",
+			u->name[0] ? u->name : "without a name",
+			end_of_range(u->since, first), end_of_range(u->until, last),
+			reason_text(u->reason), u->by[0] ? " by " : "", u->by);
+	}
+	if (c->n_unobserved > RANGES_SHOWN)
+		fprintf(to, "  not observed: %zu more ranges; --json lists them\n",
+			c->n_unobserved - RANGES_SHOWN);
+}
+
 static void
 print_block(FILE *to, const struct sink *sink, size_t shown)
 {
@@ -194,8 +286,10 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		return;
 	}
 	fprintf(to, "%s%s: %" PRIu64 " packet%s match%s",
-		report_status(end) ? "partial" : "complete",
-		end->limit_reached && !report_status(end) ? " up to the limit" : "",
+		report_status(sink) ? "partial"
+		: c->complete       ? "complete"
+				    : "complete but for what --allow accepts",
+		end->limit_reached && !report_status(sink) ? " up to the limit" : "",
 		matching, plural(matching), matching == 1 ? "es" : "");
 	if (end->related)
 		fprintf(to, " and %" PRIu64 " %s related", end->related,
@@ -213,6 +307,7 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		print_missing(to, c, shown);
 	print_count(to, "pending", c->pending_packets, "packet",
 		"on the way to the nodes' volumes");
+	print_unobserved(to, c);
 	print_evicted(to, c);
 	for (size_t i = 0; i < c->n_nodes; i++)
 		if (!c->nodes[i]->answered)
@@ -222,6 +317,8 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 	print_count(to, "dropped", c->dropped_packets, "packet",
 		"by the dispatcher, before they were numbered");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
+	print_count(to, "strays", c->stray_packets, "packet",
+		"without a timestamp, which may belong to the range; --strays gives them");
 }
 
 void
@@ -234,8 +331,6 @@ report_text(FILE *to, const struct sink *sink)
 	print_count(to, "note", sink->trace ? prm_trace_clamped(sink->trace) : 0, "time",
 		"outside 1901..2106 clamped, as pcap has 32 bits for seconds; pcapng holds "
 		"all");
-	print_count(to, "note", sink->strays ? 0 : sink->end->strays, "packet",
-		"without a timestamp; --strays gives them");
 }
 
 char *

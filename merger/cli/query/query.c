@@ -97,7 +97,7 @@ print_report(const struct sink *sink)
 		printf("%llu\n", (unsigned long long)sink->end->matched);
 	if (fflush(stdout) != 0)
 		return -1;
-	if ((to == stdout || text) && !(a->quiet && report_status(sink->end) == CLI_OK))
+	if ((to == stdout || text) && !(a->quiet && report_status(sink) == CLI_OK))
 		report_text(stderr, sink);
 	if (a->explain && text)
 		explain_text(stderr, sink);
@@ -126,7 +126,7 @@ conclude(struct sink *sink, int result, struct pr_error *err)
 		return sink_failure(sink) == ASK_CLOSED ? CLI_OK : CLI_FAILED;
 	if (print_report(sink) < 0)
 		return pr_error_set(err, "cannot write the report");
-	return report_status(sink->end);
+	return report_status(sink);
 }
 
 static int answer_query(const struct query_args *a, struct pr_error *err);
@@ -151,7 +151,7 @@ run_related(const struct query_args *a, struct pr_error *err)
 	status = ask_query(&sink, err);
 	if (status == CLI_OK && sink.end->cancelled)
 		status = pr_error_set(err, "interrupted");
-	partial = status == CLI_OK && report_status(sink.end) != CLI_OK;
+	partial = status == CLI_OK && report_status(&sink) != CLI_OK;
 	pr_relations_finish(&relations);
 	sink_close(&sink);
 	if (status == CLI_OK) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/query_args.h"
+#include "merger/cli/query/ask.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -373,6 +373,8 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 		pr_error_set(err, "no memory for the filter");
 	free(said);
 	if (!a->filter)
+		return -1;
+	if (allow_check(&a->allow, err) < 0)
 		return -1;
 	if (a->write && !strncmp(a->write, "tcp-listen:", 11) &&
 		pr_tcp_check(a->write + 11, &loopback, err) < 0)

@@ -20,6 +20,8 @@ struct query_args {
 	uint64_t limit;
 	bool checked; /* the filter was found good */
 	bool verify; /* count the packets of the written file again */
+	struct pr_string_list allow; /* reasons for being partial that the user accepts */
+	bool no_wait;
 	bool count, follow, quiet, strays, explain, json, keyvalue, related, numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
@@ -48,7 +50,13 @@ struct query_args {
 		CLI_TIME_OPTIONS(at),                                                      \
 		PR_OPT_STRING(at link, "link", 0, "LINK",                                  \
 			"packets of this link only: its name or number"),                  \
-		PR_OPT_LIST(at nodes, "node", 0, "NAME", "ask this node only")
+		PR_OPT_LIST(at nodes, "node", 0, "NAME", "ask this node only"),            \
+		PR_OPT_LIST(at allow, "allow", 0, "REASON[,REASON]",                       \
+			"exit with 0 although the answer is partial, if only for these "   \
+			"reasons: as the report names them, such as stopped, gone, "       \
+			"overwritten, switch"),                                            \
+		PR_OPT_FLAG(at no_wait, "no-wait", 0,                                      \
+			"do not wait until packets up to now are stored")
 
 /* The operands become the filter; -1: no memory, or options that do not go together. */
 int query_args_take(struct query_args *a, int count, char **words, struct pr_error *err);

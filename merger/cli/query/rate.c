@@ -34,7 +34,7 @@ tally_answer(const struct query_args *a,
 		report_text(stderr, &sink);
 		if (r)
 			report_render(r, &sink);
-		status = report_status(sink.end);
+		status = report_status(&sink);
 		if (render_end(&r) < 0 || ferror(stdout))
 			status = pr_error_set(err, "cannot write the answer");
 	}

@@ -474,7 +474,7 @@ report(const struct replay *r, struct pr_error *err)
 	}
 	if (render_end(&out) < 0)
 		return pr_error_set(err, "cannot write the report");
-	return not_sent(r) ? CLI_PARTIAL : report_status(r->sink.end);
+	return not_sent(r) ? CLI_PARTIAL : report_status(&r->sink);
 }
 
 /* ---- doing it ---- */

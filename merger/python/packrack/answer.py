@@ -63,6 +63,24 @@ class Evicted:
 
 
 @dataclass(frozen=True)
+class Unobserved:
+    """A time of the range, from since to until, at which the link was not observed, or not for
+    certain. reason: before (its first capture), stopped (by somebody), no_carrier, gone (its
+    dispatcher was not heard), unknown (not yet), file (outside of the trace file)."""
+    link: int
+    name: str
+    since: int
+    until: int
+    reason: str
+    by: str = ""
+
+    def __str__(self):
+        return "link %s, %s to %s: %s%s" % (
+            self.name, format_time(self.since), format_time(self.until), self.reason,
+            " by " + self.by if self.by else "")
+
+
+@dataclass(frozen=True)
 class NodeAnswer:
     node: str
     answered: bool
@@ -108,6 +126,7 @@ class Completeness:
     nodes: List[NodeAnswer] = field(repr=False)
     missing: List[Missing] = field(repr=False)
     evicted: List[Evicted] = field(repr=False)
+    unobserved: List[Unobserved] = field(repr=False, default_factory=list)
 
     @property
     def answered(self):
@@ -132,6 +151,8 @@ class Completeness:
                         % (self.missing_packets, self.missing_ranges))
         if self.pending_packets:
             said.append("; %d pending" % self.pending_packets)
+        for u in self.unobserved:
+            said.append("; not observed: %s" % u)
         for e in self.evicted:
             said.append("; overwritten or deleted: %s" % e)
         for node, why in self.unanswered.items():
@@ -162,7 +183,8 @@ def completeness_of(end, unsure):
         strays=end.strays, unsure_packets=unsure, limit_reached=end.limit_reached,
         cancelled=end.cancelled, nodes=[pick(NodeAnswer, n) for n in c.nodes],
         missing=[pick(Missing, m) for m in c.missing],
-        evicted=[evicted_of(e) for e in c.evicted])
+        evicted=[evicted_of(e) for e in c.evicted],
+        unobserved=[pick(Unobserved, u) for u in c.unobserved])
 
 
 class Answer:

@@ -62,7 +62,7 @@ def make_query(text, programs, since, until, limit, link, nodes, strays, count_o
         since=TIME_MIN if since is None else time_ns(since),
         until=TIME_MAX if until is None else time_ns(until), limit=limit,
         link="" if link is None else str(link), nodes=[nodes] if isinstance(nodes, str) else nodes,
-        strays=strays, count_only=count_only, text=text[:TEXT_MAX])
+        strays=strays, count_only=count_only, text=text[:TEXT_MAX], settle=True)
     for linktype, instructions in programs.items():
         query.programs.add(linktype=linktype, instructions=[
             pb.Instruction(code=code, jt=jt, jf=jf, k=k) for code, jt, jf, k in instructions])

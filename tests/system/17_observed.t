@@ -1,0 +1,108 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# An answer is complete only for time that the ledger confirms: a dispatcher that was killed, a capture that was
+# stopped, interfaces without carrier and a cut link are named, each with its time and reason.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+new_lab
+TRACE=$LAB_DIR/in.pcap
+
+python3 - "$TRACE" << 'P'
+import sys
+sys.path.insert(0, "tests/system")
+import traces
+packets = []
+for n in range(600):
+    frame = bytes([2, 0, 0, 0, 1, n % 7, 2, 0, 0, 0, 2, n % 5, 0x88, 0xB7]) + n.to_bytes(4, "big") * (4 + n % 30)
+    packets.append((10 ** 18 + n * 10 ** 5, frame, len(frame)))
+traces.write_pcap(sys.argv[1], packets)
+P
+
+QUERY=("$BUILD/packrack" query --count)
+query() {
+	"${QUERY[@]}" "$@"
+}
+
+names() { # TEXT OPTION...
+	local text=$1
+	shift
+	query "$@" 2>&1 | grep -q "$text"
+}
+
+play() {
+	"$RACK" play "$TRACE" --pps=6000 --quiet > /dev/null 2>&1
+}
+
+now() {
+	date +@%s.%N
+}
+
+whole() { # live, up to now: nothing of what was sent is left out
+	local first count
+	first=$(now)
+	play || return 1
+	count=$(query --since "$first") && [ "$count" = 600 ]
+}
+
+killed() {
+	local from until
+	"$RACK" kill dispatcher
+	from=$(now)
+	until=$(now)
+	"$RACK" restart dispatcher || return 1
+	poll_until 20 play
+	says 3 "its dispatcher was not heard" "${QUERY[@]}" --since "$from" --until "$until" &&
+		says 3 "its dispatcher was not heard" "${QUERY[@]}" --since "$from" &&
+		says 0 "complete but for what --allow accepts" "${QUERY[@]}" --since "$from" --allow gone,before
+}
+
+stopped() {
+	local from until
+	"$BUILD/packrack" capture stop > /dev/null || return 1
+	from=$(now)
+	says 0 "complete" "${QUERY[@]}" --since "1 hour ago" --allow gone,before,stopped || return 1
+	until=$(now)
+	"$BUILD/packrack" capture start > /dev/null || return 1
+	poll_until 10 whole || return 1
+	says 3 "the capture was stopped" "${QUERY[@]}" --since "$from" --until "$until" &&
+		says 3 "the capture was stopped" "${QUERY[@]}" --since "$from"
+}
+
+no_carrier() {
+	local from until
+	from=$(now)
+	"$RACK" exec disp ip link set tap0 down || return 1
+	poll_until 10 names 'no carrier' --since "$from" --no-wait || return 1
+	until=$(now)
+	"$RACK" exec disp ip link set tap0 up || return 1
+	poll_until 20 whole || return 1
+	says 3 "its interface had no carrier" "${QUERY[@]}" --since "$from" --until "$until"
+}
+
+cut_off() { # the rack interface has no carrier: nodes hear nothing
+	local from
+	"$RACK" exec disp ip link set out0 down || return 1
+	from=$(now)
+	play
+	refute_complete --since "$from" || return 1
+	"$RACK" exec disp ip link set out0 up || return 1
+	poll_until 20 whole
+}
+
+refute_complete() {
+	local rc=0
+	query "$@" > "$LAB_DIR/out" 2>&1 || rc=$?
+	cat "$LAB_DIR/out"
+	((rc == 3))
+}
+
+run_step "a rack" "$RACK" up -n 2 --size 64M
+run_step "an answer up to now has all that was sent" poll_until 20 whole
+run_step "what the dispatcher did not see as it was dead" killed
+run_step "what was not captured as the capture was stopped" stopped
+run_step "what the capture interface did not see without carrier" no_carrier
+run_step "what no node has heard of" cut_off
+refute_step "--allow names reasons that there are" 2 "${QUERY[@]}" --allow nonsense
+done_testing
