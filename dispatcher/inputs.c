@@ -54,6 +54,7 @@ struct prd_reader {
 	struct prd_link *link;
 	struct pr_capture *capture; /* NULL: closed, or the interface is down */
 	int64_t last_stats, idle_since, last_time;
+	int64_t stopped; /* real; when it noticed that it should stop; 0: it runs */
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
 	uint64_t kernel_before; /* drops of captures that have been closed */
@@ -265,43 +266,55 @@ capture_step(struct prd_reader *r)
 	return n;
 }
 
-/* When told to stop, what was captured before is delivered, then the capture is closed. */
+int64_t
+prd_capture_round(struct prd_reader *r)
+{
+	bool running = atomic_load(&r->running);
+	int64_t rest = 0;
+	struct pr_error err;
+
+	if (running)
+		atomic_store(&r->quiet, false);
+	else if (!r->capture)
+		atomic_store(&r->link->captured_until, pr_now_real());
+	r->stopped = running ? 0 : r->stopped ? r->stopped : pr_now_real();
+	if (!running)
+		r->carrier.observing = false; /* prd_inputs_stop has noted it */
+	else if (!r->capture)
+		check_carrier(r, pr_now_real());
+	if (!r->capture && running && capture_open(r, &err) == 0) {
+		pr_log_link(PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
+	} else if (!r->capture) {
+		if (!running)
+			atomic_store(&r->quiet, true);
+		rest = PR_NS_PER_S;
+	} else if (capture_step(r) == 0) {
+		if (!running && pr_now_real() - r->idle_since > QUIET_NS)
+			capture_close(r);
+		else
+			rest = (running ? 100 : PR_CAPTURE_BLOCK_MS) * PR_NS_PER_MS;
+	} else if (!running && r->last_time > r->stopped) {
+		capture_close(
+			r); /* a busy link is never quiet: all that came before is delivered */
+	}
+	if (running && r->capture && pr_now_mono() - r->last_stats >= STATS_NS) {
+		r->last_stats = pr_now_mono();
+		read_drops(r);
+	}
+	return rest;
+}
+
 static void *
 capture_main(void *arg)
 {
 	struct prd_reader *r = arg;
-	struct pr_error err;
+	int64_t rest;
 
 	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&r->quit)) {
-		bool running = atomic_load(&r->running);
-
-		if (running)
-			atomic_store(&r->quiet, false);
-		else if (!r->capture)
-			atomic_store(&r->link->captured_until, pr_now_real());
-		if (!running)
-			r->carrier.observing = false; /* prd_inputs_stop has noted it */
-		else if (!r->capture)
-			check_carrier(r, pr_now_real());
-		if (!r->capture && running && capture_open(r, &err) == 0) {
-			pr_log_link(
-				PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
-		} else if (!r->capture) {
-			if (!running)
-				atomic_store(&r->quiet, true);
-			sleep_for(r, PR_NS_PER_S);
-		} else if (capture_step(r) == 0) {
-			if (!running && pr_now_real() - r->idle_since > QUIET_NS)
-				capture_close(r);
-			else
-				sleep_for(r, running ? 100 * PR_NS_PER_MS
-						     : PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS);
-		}
-		if (running && r->capture && pr_now_mono() - r->last_stats >= STATS_NS) {
-			r->last_stats = pr_now_mono();
-			read_drops(r);
-		}
+		rest = prd_capture_round(r);
+		if (rest)
+			sleep_for(r, rest);
 	}
 	capture_close(r);
 	return NULL;

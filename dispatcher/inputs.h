@@ -94,6 +94,11 @@ int prd_inputs_open(
 	struct prd_inputs *in, const struct prd_options *o, struct pr_error *err);
 int prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err);
 void prd_inputs_close(struct prd_inputs *in);
+/*
+ * What the thread of a capture interface does again and again. Returns how long it may sleep; 0: not at all. When told to
+ * stop, it delivers what was captured before, then closes the capture.
+ */
+int64_t prd_capture_round(struct prd_reader *reader);
 
 /*
  * Any thread may call these, up to prd_inputs_observation. After "off", packets in the kernel are still delivered; then

@@ -613,6 +613,22 @@ take_packets(struct prd_sender *s)
 	return taken;
 }
 
+unsigned
+prd_sender_round(struct prd_sender *s)
+{
+	bool at_end = prd_inputs_at_end(s->inputs);
+	bool quiet = prd_inputs_quiet(s->inputs);
+	unsigned taken;
+
+	s->now = pr_now_mono();
+	handle_events(s);
+	taken = takes_packets(s) ? take_packets(s) : 0;
+	capture_step(s, taken, at_end, quiet);
+	tick(s);
+	pr_control_flush(s->control);
+	return taken;
+}
+
 static void *
 sender_main(void *arg)
 {
@@ -638,20 +654,9 @@ sender_main(void *arg)
 		prd_inputs_set_running(s->inputs,
 			true); /* the cyclic buffer holds packets until a node has joined */
 	prd_control_reconnect_all(s);
-	while (!atomic_load(&s->quit)) {
-		bool at_end = prd_inputs_at_end(s->inputs);
-		bool quiet = prd_inputs_quiet(s->inputs);
-		unsigned taken;
-
-		s->now = pr_now_mono();
-		handle_events(s);
-		taken = takes_packets(s) ? take_packets(s) : 0;
-		capture_step(s, taken, at_end, quiet);
-		tick(s);
-		pr_control_flush(s->control);
-		if (taken == 0)
+	while (!atomic_load(&s->quit))
+		if (prd_sender_round(s) == 0)
 			sleep_until_due(s);
-	}
 	return NULL;
 }
 

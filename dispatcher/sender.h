@@ -115,6 +115,8 @@ struct prd_sender *prd_sender_create(
 	const struct prd_sender_config *config, struct pr_error *err);
 int prd_sender_start_thread(struct prd_sender *sender, struct pr_error *err);
 void prd_sender_destroy(struct prd_sender **sender); /* ends the thread */
+/* What the thread does again and again; waits for nothing. Returns how many packets were taken. */
+unsigned prd_sender_round(struct prd_sender *sender);
 
 /* Copies the newest snapshot. Call from one thread only, the loop's; neither thread waits. */
 void prd_sender_snapshot(struct prd_sender *sender, struct prd_snapshot *out);

@@ -152,6 +152,8 @@ pri_query_message_free(Packrack__Query *message)
 
 /* At most so many losses are listed; neighbours are put together beyond. */
 #define LOSSES_MAX 20000
+/* Losses just outside the range explain holes at its ends: these packets are not missing in it. */
+#define LOSS_MARGIN (2 * PR_NS_PER_S)
 #define REREAD_NS (20 * PR_NS_PER_MS)
 
 /* A copy of the ledger's entry: the ledger may have changed before the End is sent. */
@@ -205,8 +207,9 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 		for (size_t j = 0; pri_query_selects(q, f) && j < f->loss_count; j++) {
 			const struct pr_loss *l = &f->losses[j];
 
-			if (l->first_seq == 0 || l->last_time < spec->since ||
-				l->first_time > spec->until)
+			if (l->first_seq == 0 ||
+				l->last_time < pr_time_minus(spec->since, LOSS_MARGIN) ||
+				l->first_time > pr_time_minus(spec->until, -LOSS_MARGIN))
 				continue;
 			if (PR_ARRAY_GROW(*losses, *count) < 0)
 				return -1;
