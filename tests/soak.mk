@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# make soak [CASES=1000000] [SEED=1]: StreamFS's model test for as long as it takes, then kills and mutants.
+# make soak [CASES=1000000] [SEED=1]: the models of StreamFS and of completeness for as long as it takes, then kills and mutants.
 #   A case that fails tells its seed: SFS_SEED=n build/tests/unit/test_streamfs_model runs it alone.
 # make mutants [MUTANTS="name ..."] [CASES=10000]: the model test against StreamFS with one fault each.
 # The quicker ones, the faults that it must find in any case, are a part of make check.
@@ -12,8 +12,9 @@ MUTANTS_QUICK := no-sync no-root-sync root-before-data evicted-early header-agai
 run_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' \
 	LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)' tests/mutants/streamfs.py
 
-soak: $(BUILD)/tests/unit/test_streamfs_model $(BUILD)/tests/unit/test_streamfs_kill
+soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill truth_model)
 	$(Q)SFS_SEED=$(SEED) SFS_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_streamfs_model
+	$(Q)TRUTH_SEED=$(SEED) TRUTH_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_truth_model
 	$(Q)SFS_SEED=$(SEED) SFS_KILLS=500 $(BUILD)/tests/unit/test_streamfs_kill
 	$(Q)$(run_mutants)
 mutants: $(BUILD)/tests/unit/test_streamfs_model

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completeness against the truth. A seed gives a rack of one or two dispatchers with up to three nodes each, traffic,
+ * faults of all kinds, and queries at random moments over random ranges. The model knows each packet that was
+ * captured, where it was sent, and when each link was observed. Each answer is held against that:
+ *   - each captured packet of the range is in the answer, or on its list for a reason that is true;
+ *   - no packet is in the answer or on the list that was not captured and asked for;
+ *   - the answer calls itself complete if all is there and was observed, and only then.
+ * Of a node that was disturbed (killed, cut off, damaged, its dispatcher killed) nobody may know what it was sent: what it
+ * lost may then be named with another cause, or lie in a gap that an overwritten or deleted time explains; but never in an
+ * answer that calls itself complete.
+ * Real: the dispatcher's send thread (numbers, spread, timestamp logs, MARKs, node table), frames, a node's
+ * protocol, matching, the volume's writer, StreamFS on a simulated disk, the indexer's view of the volume and its
+ * answers, the merger's completeness. Simulated: clocks, capture interfaces, the switch, the disk; a logger's death
+ * takes its memory; the indexer reads a live logger's memory directly (no shared memory).
+ * TRUTH_LOUD=1 prints all that happens in a case; TRUTH_KEEP=1 goes on behind a failure; the others: seeds.h.
+ */
+#include "tests/unit/seeds.h"
+#include "tests/unit/truth_check.h"
+
+#define CASES 3000
+
+struct world *t_world;
+
+/* ---- a case ---- */
+
+static unsigned
+some(struct world *w, unsigned one_in, unsigned most)
+{
+	return below(w, one_in) ? 0 : 1 + (unsigned)below(w, most);
+}
+
+static void
+draw_plan(struct world *w)
+{
+	struct t_plan *p = &w->plan;
+
+	*p = (struct t_plan){
+		.steps = 30 + (unsigned)below(w, below(w, 4) ? 90 : 300),
+		.rate = 10 + (unsigned)below(w, 110),
+		.racks = 1 + !below(w, 4),
+		.nodes = 1 + (unsigned)below(w, T_NODES),
+		.links = 1 + (unsigned)below(w, T_LINKS),
+		.copies = 1 + !below(w, 3),
+		.blocks = 16 + (unsigned)below(w, below(w, 3) ? 100 : 20),
+		.big = some(w, 4, 30),
+		.alike = some(w, 4, 50),
+		.loss = some(w, 2, 100),
+		.log_loss = some(w, 3, 60),
+		.reorder = some(w, 4, 60),
+		.repeat = some(w, 5, 40),
+		.kill_node = some(w, 3, 15),
+		.power = some(w, 5, 8),
+		.kill_rack = some(w, 3, 12),
+		.cable = some(w, 3, 15),
+		.carrier = some(w, 3, 12),
+		.stop = some(w, 4, 12),
+		.indexer = some(w, 4, 15),
+		.damage = some(w, 4, 500),
+		.remove = some(w, 4, 12),
+		.move = some(w, 4, 12),
+		.clock = some(w, 4, 15),
+		.hour = below(w, 2),
+		.drop = some(w, 5, 8),
+		.query = 10 + (unsigned)below(w, 30),
+	};
+}
+
+static void
+rack_make(struct world *w, unsigned i)
+{
+	struct t_rack *r = &w->rack[i];
+
+	r->w = w;
+	r->number = i;
+	r->offset = below(w, 3) ? 0 : (int64_t)below(w, 20000000) - 10000000;
+	r->cable = true;
+	r->was_stopped = false;
+	r->refuses = below(w, 2);
+	r->link_count = w->plan.links;
+	r->options = (struct prd_options){.copies = w->plan.copies,
+		.in = {.items = r->names, .count = r->link_count},
+		.snaplen = 65535,
+		.ring_size = T_RING,
+		.buffer_size = below(w, 4) ? T_RING : 65536,
+		.log_memory = below(w, 4) ? 256 * 1024 : 16384,
+		.wait_nodes = below(w, 2),
+		.wait_time = PR_NS_PER_S,
+		.rack_id = i + 1,
+		.ethertype = PR_ETHERTYPE_DEFAULT,
+		.hold_time = 2 * PR_NS_PER_S,
+		.log_age = 50 * PR_NS_PER_MS};
+	for (unsigned k = 0; k < r->link_count; k++) {
+		struct t_link *l = &r->link[k];
+
+		*l = (struct t_link){.rack = r, .number = k, .carrier = true};
+		snprintf(l->name, sizeof(l->name), "link%u%u", i, k);
+		r->names[k] = l->name;
+	}
+}
+
+static void
+node_make(struct world *w, unsigned i)
+{
+	struct t_node *n = &w->node[i];
+	struct sfs_create_shape shape = {.block_size = T_BLOCK,
+		.interval = SFS_MAP_INTERVAL,
+		.utilization = SFS_UTILIZATION,
+		.force = true};
+
+	n->w = w;
+	n->number = i;
+	n->rack = &w->rack[i % w->plan.racks];
+	snprintf(n->name, sizeof(n->name), "log%u", i);
+	memcpy(n->mac, (const uint8_t[]){2, 0, 0, 0, 0, (uint8_t)i}, PR_MAC_LEN);
+	n->offset = below(w, 3) ? 0 : (int64_t)below(w, 20000000) - 10000000;
+	n->cable = n->indexer = true;
+	n->overwritten = PR_TIME_MIN;
+	n->troubled = n->damaged = false;
+	n->epoch = 0;
+	ring_drain(n->ring);
+	n->handle = sim_make(&n->disk, (2 + (uint64_t)w->plan.blocks) * T_BLOCK, &w->rng);
+	MUST(w, sfs_create_shaped(&n->handle, 1, &shape, &w->err) == 0, "create");
+	node_start(n);
+}
+
+static void
+world_begin(struct world *w, uint64_t seed)
+{
+	w->seed = seed;
+	w->rng.s = seed * 0x9e3779b97f4a7c15u;
+	w->now = T_START;
+	w->machine = 0;
+	w->ids = T_ALIKE;
+	w->series_count = w->deletion_count = 0;
+	w->err.text[0] = 0;
+	draw_plan(w);
+	w->logs_get_lost = w->plan.log_loss > 0;
+	for (unsigned i = 0; i < w->plan.racks; i++) {
+		rack_make(w, i);
+	}
+	w->node_count = 0;
+	for (unsigned i = 0; i < w->plan.nodes * w->plan.racks; i++, w->node_count++)
+		node_make(w, i);
+	for (unsigned i = 0; i < w->plan.racks; i++)
+		rack_start(&w->rack[i]);
+}
+
+static void
+world_end(struct world *w)
+{
+	for (unsigned i = 0; i < w->node_count; i++) {
+		struct t_node *n = &w->node[i];
+
+		if (n->sfs)
+			node_kill(n, false);
+		view_close(n);
+		free(n->held);
+		n->held = NULL;
+	}
+	for (unsigned i = 0; i < w->plan.racks; i++)
+		if (w->rack[i].alive)
+			rack_kill(&w->rack[i]);
+}
+
+static void
+pass_time(struct world *w, unsigned steps, int64_t step)
+{
+	for (; steps > 0; steps--) {
+		w->now += step;
+		for (unsigned i = 0; i < w->plan.racks; i++)
+			rack_step(&w->rack[i]);
+		for (unsigned i = 0; i < w->node_count; i++)
+			node_step(&w->node[i]);
+	}
+}
+
+/* ---- faults ---- */
+
+/* A clock is set by up to a second or an hour, or runs a little faster for a moment. */
+static void
+disturb_clock(struct world *w, int64_t *offset)
+{
+	static const int64_t by[] = {PR_NS_PER_S, 3600 * PR_NS_PER_S};
+	int64_t step = by[w->plan.hour && below(w, 4) == 0];
+
+	if (!chance(w, w->plan.clock))
+		return;
+	/* what a dispatcher leaves unsaid at its death has no time if the next one's clock was set back */
+	*offset += below(w, 2)                        ? (int64_t)below(w, T_STEP / 2000)
+		   : below(w, 2) || w->plan.kill_rack ? step
+						      : -step;
+	SAY(w, "a clock is set to %.3f", (double)*offset / 1e9);
+}
+
+static void
+remove_some(struct world *w, struct t_node *n)
+{
+	int64_t length = w->now - T_START, since = PR_TIME_MIN, until;
+	struct t_node *to = &w->node[below(w, w->node_count)];
+
+	until = T_START + (int64_t)below(w, (uint64_t)length);
+	if (chance(w, w->plan.move) && to != n && to->sfs &&
+		!prl_writer_suspend_reason(to->append)) {
+		volume_move(n, to, until);
+		return;
+	}
+	if (!chance(w, w->plan.remove))
+		return;
+	if (below(w, 2)) {
+		since = T_START + (int64_t)below(w, (uint64_t)length);
+		until = since + (int64_t)below(w, 2 * PR_NS_PER_S);
+	}
+	volume_delete(n, since, until, NULL, NULL, 0);
+}
+
+static void
+disturb_node(struct world *w, struct t_node *n)
+{
+	const struct t_plan *p = &w->plan;
+
+	if (!n->sfs) {
+		if (chance(w, p->damage / 10))
+			volume_damage(n);
+		if (chance(w, 40))
+			node_start(n);
+	} else if (chance(w, p->kill_node)) {
+		node_kill(n, false);
+	} else if (chance(w, p->power)) {
+		node_kill(n, true);
+		view_close(n);
+	}
+	if (n->sfs && !prl_writer_suspend_reason(n->append))
+		remove_some(w, n);
+	disturb_clock(w, &n->offset);
+	if (!n->cable ? chance(w, 40) : chance(w, p->cable)) {
+		n->cable = !n->cable;
+		n->troubled = true;
+		SAY(w, "node %s: cable %d", n->name, n->cable);
+	}
+	if (!n->indexer ? chance(w, 50) : chance(w, p->indexer)) {
+		n->indexer = !n->indexer;
+		view_close(n);
+		SAY(w, "node %s: indexer %d", n->name, n->indexer);
+	}
+	if (n->indexer && chance(w, 100))
+		view_refresh(n);
+}
+
+static void
+disturb_rack(struct world *w, struct t_rack *r)
+{
+	const struct t_plan *p = &w->plan;
+
+	disturb_clock(w, &r->offset);
+	if (!r->alive) {
+		if (chance(w, 50))
+			rack_start(r);
+		return;
+	}
+	if (chance(w, p->kill_rack)) {
+		rack_kill(r);
+		return;
+	}
+	if (!r->cable ? chance(w, 40) : chance(w, p->cable)) {
+		r->cable = !r->cable;
+		for (unsigned i = 0; i < w->node_count; i++)
+			w->node[i].troubled |= w->node[i].rack == r;
+		SAY(w, "dispatcher %u: rack cable %d", r->number, r->cable);
+	}
+	if (r->stopped ? chance(w, 40) : chance(w, p->stop)) {
+		rack_event(r, r->stopped ? PRD_EVENT_START : PRD_EVENT_STOP);
+		r->stopped = !r->stopped;
+		r->was_stopped = true;
+		SAY(w, "dispatcher %u: %s", r->number, r->stopped ? "stop" : "start");
+	}
+	for (unsigned k = 0; k < r->link_count; k++)
+		if (!r->link[k].carrier ? chance(w, 40) : chance(w, p->carrier)) {
+			r->link[k].carrier = !r->link[k].carrier;
+			r->link[k].carrier_changes++;
+			SAY(w, "link %s: carrier %d", r->link[k].name, r->link[k].carrier);
+		}
+}
+
+static void
+repair(struct world *w)
+{
+	struct t_plan *p = &w->plan;
+
+	p->loss = p->log_loss = p->reorder = p->repeat = p->drop = 0;
+	for (unsigned i = 0; i < w->plan.racks; i++) {
+		struct t_rack *r = &w->rack[i];
+
+		r->cable = true;
+		for (unsigned k = 0; k < r->link_count; k++)
+			r->link[k].carrier = true;
+		if (!r->alive)
+			rack_start(r);
+		else if (r->stopped)
+			rack_event(r, PRD_EVENT_START);
+		r->stopped = false;
+	}
+	for (unsigned i = 0; i < w->node_count; i++) {
+		w->node[i].cable = w->node[i].indexer = true;
+		if (!w->node[i].sfs)
+			node_start(&w->node[i]);
+	}
+}
+
+static void
+ask_anything(struct world *w)
+{
+	int64_t length = w->now - T_START + PR_NS_PER_S, since = PR_TIME_MIN,
+		until = w->now;
+	const struct t_rack *r = &w->rack[below(w, w->plan.racks)];
+	const char *link = below(w, 3) ? "" : r->link[below(w, r->link_count)].name;
+
+	if (below(w, 3))
+		since = T_START - PR_NS_PER_S / 2 + (int64_t)below(w, (uint64_t)length);
+	if (below(w, 2))
+		until = (since == PR_TIME_MIN ? T_START : since) +
+			(int64_t)below(w, below(w, 2) ? (uint64_t)length : PR_NS_PER_S);
+	else if (since > until)
+		since = until;
+	ask(w, since, until, link);
+}
+
+static void
+run_case(void *model, uint64_t seed)
+{
+	struct world *w = t_world = model;
+
+	w->loud = getenv("TRUTH_LOUD") != NULL;
+	world_begin(w, seed);
+	for (unsigned n = w->plan.steps; n > 0; n--) {
+		pass_time(w, 1, T_STEP);
+		for (unsigned i = 0; i < w->plan.racks; i++)
+			disturb_rack(w, &w->rack[i]);
+		for (unsigned i = 0; i < w->node_count; i++)
+			disturb_node(w, &w->node[i]);
+		if (chance(w, w->plan.query))
+			ask_anything(w);
+	}
+	if (below(w, 3) == 0)
+		return world_end(w);
+	repair(w);
+	pass_time(w, 90, 50 * PR_NS_PER_MS);
+	ask_anything(w);
+	ask(w, PR_TIME_MIN, w->now, "");
+	world_end(w);
+}
+
+static void *
+world_make(void)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	for (unsigned i = 0; i < T_RACKS; i++) {
+		struct t_rack *r = &w->rack[i];
+
+		r->events = pr_ring_create(T_RING, &w->err);
+		r->replies = pr_ring_create(65536, &w->err);
+	}
+	for (unsigned i = 0; i < T_RACKS * T_NODES; i++)
+		w->node[i].ring = pr_ring_create(T_RING, &w->err);
+	return w;
+}
+
+static void
+world_free(void *model)
+{
+	struct world *w = model;
+
+	for (unsigned i = 0; i < T_RACKS; i++) {
+		struct t_rack *r = &w->rack[i];
+
+		pr_ring_destroy(&r->events);
+		pr_ring_destroy(&r->replies);
+	}
+	for (unsigned i = 0; i < T_RACKS * T_NODES; i++) {
+		pr_ring_destroy(&w->node[i].ring);
+		sim_free(&w->node[i].disk);
+	}
+	for (size_t i = 0; i < T_SERIES; i++)
+		free(w->series[i].packets);
+	fprintf(stderr, "%lu queries, %lu complete\n", (lu)w->queries, (lu)w->completes);
+	free(w);
+}
+
+int
+main(void)
+{
+	const struct seeds seeds = {.name = "truth",
+		.prefix = "TRUTH",
+		.cases = CASES,
+		.make = world_make,
+		.run = run_case,
+		.free = world_free};
+
+	return seeds_main(&seeds);
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_TRUTH_CHECK_H
+#define TESTS_UNIT_TRUTH_CHECK_H
+
+#include "tests/unit/truth_rack.h"
+
+/* A query over all nodes, and its answer held against what truly happened. */
+struct t_query {
+	int64_t since, until;
+	const char *link; /* "": all */
+	bool open; /* asked without a beginning */
+	Packrack__Completeness *out;
+	uint64_t wanted, got, listed;
+	bool failed; /* a node did not answer */
+};
+
+#define T_PENDING (5 * PR_NS_PER_S) /* after this a packet is stored, or known to be lost */
+
+static inline bool
+asks_for(const struct t_query *q, const struct t_series *s)
+{
+	return !q->link[0] || !strcmp(q->link, s->of->name);
+}
+
+static inline bool
+in_range(const struct t_query *q, int64_t time)
+{
+	return time >= q->since && time <= q->until;
+}
+
+/* ---- the answer's packets ---- */
+
+static inline void
+take_packet(struct world *w, const struct t_query *q, const struct pr_packet *p)
+{
+	const struct t_series *s = series_find(w, p->epoch, p->link);
+	uint8_t bytes[16384];
+	struct t_packet *is;
+
+	MUST(w, s && p->seq >= 1 && p->seq <= s->given,
+		"packet %lx %u %lu was not captured", (lu)p->epoch, p->link, (lu)p->seq);
+	is = &s->packets[p->seq - 1];
+	fill_packet(bytes, is->id, is->caplen);
+	MUST(w, p->caplen == is->caplen && !memcmp(p->data, bytes, p->caplen),
+		"packet %lu has other bytes", (lu)p->seq);
+	MUST(w,
+		p->time == is->time ||
+			(is->id <= T_ALIKE && p->flags & PR_PACKET_MATCH_UNSURE),
+		"packet %lu has another time", (lu)p->seq);
+	MUST(w, in_range(q, p->time) && asks_for(q, s), "packet %lu was not asked for",
+		(lu)p->seq);
+	is->got = true;
+}
+
+static inline void
+take_batch(struct world *w, const struct t_query *q, const Packrack__Batch *batch)
+{
+	struct pr_segment_reader r;
+	struct pr_packet p;
+	int rc;
+
+	if (!batch->packets.len)
+		return;
+	MUST(w, pr_segment_open(&r, batch->packets.data, batch->packets.len, &w->err) == 0,
+		"a batch that cannot be read");
+	while ((rc = pr_segment_next(&r, &p, &w->err)) == 1)
+		take_packet(w, q, &p);
+	MUST(w, rc == 0, "a batch that cannot be read");
+}
+
+/* ---- asking ---- */
+
+/* Up to which time packets and ledger of the node are overwritten, as StreamFS itself says. */
+static inline void
+note_overwritten(struct t_node *n)
+{
+	struct sfs *sfs = reader_of(n);
+	struct sfs_stream_info info;
+
+	for (size_t i = 0; sfs_stream_info(sfs, i, &info, NULL) == SFS_OK; i++)
+		if ((!strncmp(info.name, "packets.", 8) || !strcmp(info.name, "ledger")) &&
+			info.evicted_until > n->overwritten)
+			n->overwritten = info.evicted_until;
+}
+
+static inline void
+ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
+{
+	struct pri_answer *answer[T_RACKS * T_NODES] = {NULL};
+	Packrack__Query m = PACKRACK__QUERY__INIT;
+	unsigned left = 0;
+
+	m.since = q->since;
+	m.until = q->until;
+	m.link = (char *)(uintptr_t)q->link;
+	for (unsigned i = 0; i < w->node_count; i++) {
+		struct t_node *n = &w->node[i];
+
+		MUST(w, prm_completeness_node(c, n->name, &w->err) == (int)i, "node");
+		if (!n->indexer) {
+			prm_completeness_failed(c, (int)i, "its connection is gone");
+			q->failed = true;
+			continue;
+		}
+		view_refresh(n);
+		note_overwritten(n);
+		answer[i] = pri_answer_create(n->view, &m, &w->err);
+		MUST(w, answer[i] != NULL, "no answer");
+		left++;
+	}
+	while (left) {
+		unsigned i = (unsigned)below(w, w->node_count);
+		enum pri_answer_state state;
+
+		if (!answer[i])
+			continue;
+		w->machine = w->node[i].offset;
+		state = pri_answer_step(answer[i], PR_TIME_MAX, &w->err);
+		MUST(w, state == PRI_ANSWER_BATCH || state == PRI_ANSWER_END, "answer %d",
+			(int)state);
+		if (state == PRI_ANSWER_BATCH) {
+			const Packrack__Batch *batch = pri_answer_batch(answer[i]);
+
+			take_batch(w, q, batch);
+			MUST(w, prm_completeness_batch(c, (int)i, batch, &w->err) == 0,
+				"batch refused");
+			continue;
+		}
+		MUST(w,
+			prm_completeness_end(c, (int)i, pri_answer_end(answer[i], &w->err),
+				&w->err) == 0,
+			"end refused");
+		pri_answer_destroy(&answer[i]);
+		left--;
+	}
+}
+
+/* ---- the list ---- */
+
+static inline void
+say_out(struct world *w, const struct t_query *q)
+{
+	const Packrack__Completeness *o = q->out;
+
+	if (!w->loud)
+		return;
+	SAY(w,
+		"query %.3f to %.3f %s: complete %d, held %lu, missing %lu, pending %lu, "
+		"dropped %lu",
+		seconds(q->since), seconds(q->until), q->link, o->complete,
+		(lu)o->held_packets, (lu)o->missing_packets, (lu)o->pending_packets,
+		(lu)o->dropped_packets);
+	for (size_t i = 0; i < o->n_missing; i++)
+		SAY(w, "   missing %lx %u %lu..%lu (of %lu..%lu) %s %s %.3f..%.3f",
+			(lu)o->missing[i]->epoch, o->missing[i]->link,
+			(lu)o->missing[i]->first_seq, (lu)o->missing[i]->last_seq,
+			(lu)o->missing[i]->among_first, (lu)o->missing[i]->among_last,
+			o->missing[i]->reason, o->missing[i]->node,
+			seconds(o->missing[i]->first_time),
+			seconds(o->missing[i]->last_time));
+	for (size_t i = 0; i < o->n_evicted; i++)
+		SAY(w, "   evicted %s %s until %.3f epoch %lx link %u last %lu midst %d",
+			o->evicted[i]->node, o->evicted[i]->stream,
+			seconds(o->evicted[i]->until), (lu)o->evicted[i]->epoch,
+			o->evicted[i]->link, (lu)o->evicted[i]->last_seq,
+			o->evicted[i]->midst);
+	for (size_t i = 0; i < o->n_unobserved; i++)
+		SAY(w, "   unobserved %u %s %.3f to %.3f %s %s", o->unobserved[i]->link,
+			o->unobserved[i]->name, seconds(o->unobserved[i]->since),
+			seconds(o->unobserved[i]->until), o->unobserved[i]->reason,
+			o->unobserved[i]->by);
+	for (size_t i = 0; i < o->n_ledgers; i++)
+		SAY(w, "   ledger %lx %u %s last seq %lu until %.3f ended %d",
+			(lu)o->ledgers[i]->epoch, o->ledgers[i]->link, o->ledgers[i]->name,
+			(lu)o->ledgers[i]->last_seq, seconds(o->ledgers[i]->said_until),
+			o->ledgers[i]->ended);
+}
+
+/* A node that was never disturbed, answers, and has had the time to store what it was sent. */
+static inline bool
+is_sound(const struct world *w, const struct t_node *n, const struct t_packet *p)
+{
+	return !n->troubled && !w->logs_get_lost && n->indexer &&
+	       p->sent < w->now - T_PENDING && p->time > n->overwritten + T_PENDING;
+}
+
+/* Is the reason that the list gives for a packet one that it can truly have? */
+static inline bool
+reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
+{
+	bool named = false, all_sound = p->copy[0].node != 0;
+
+	if (l->among_last ||
+		p->id <= T_ALIKE) /* some of these; or any of those that are alike */
+		return true;
+	for (int i = 0; i < 2; i++) {
+		const struct t_copy *c = &p->copy[i];
+		const struct t_node *n = c->node ? &w->node[c->node - 1] : NULL;
+
+		if (!n)
+			continue;
+		named |= strstr(l->node, n->name) != NULL;
+		all_sound &= is_sound(w, n, p);
+		if (!c->lost && is_sound(w, n, p) && !w->deletion_count)
+			return false; /* it is there */
+	}
+	/* of a node that was disturbed nobody may know what it was sent */
+	return named || !all_sound || w->deletion_count ||
+	       !strcmp(l->reason, PRM_MISSING_ONE_OF);
+}
+
+static inline void
+take_missing(struct world *w, struct t_query *q, const Packrack__Loss *l)
+{
+	const struct t_series *s = series_find(w, l->epoch, l->link);
+
+	MUST(w,
+		s && l->first_seq >= 1 && l->last_seq <= s->given &&
+			l->first_seq <= l->last_seq,
+		"%lu..%lu are missing and were not captured", (lu)l->first_seq,
+		(lu)l->last_seq);
+	MUST(w, asks_for(q, s), "%lu is missing and was not asked for", (lu)l->first_seq);
+	for (uint64_t seq = l->first_seq; seq <= l->last_seq; seq++) {
+		struct t_packet *p = &s->packets[seq - 1];
+
+		MUST(w, !p->got, "%lu is missing and is there", (lu)seq);
+		MUST(w, !p->listed, "%lu is missing twice", (lu)seq);
+		MUST(w, reason_holds(w, p, l),
+			"%lu is missing for a wrong reason: %s, %s; it was sent to %d%s "
+			"and %d%s",
+			(lu)seq, l->reason, l->node, p->copy[0].node - 1,
+			p->copy[0].lost ? " (lost)" : "", p->copy[1].node - 1,
+			p->copy[1].lost ? " (lost)" : "");
+		p->listed = true;
+		q->listed++;
+	}
+}
+
+#define T_SEGMENT (2 * PR_NS_PER_S)
+
+/* The otimes between which a packet that is not in the answer must lie, as far as the answer shows. */
+static inline struct t_span
+gap_of(const struct t_series *s, uint64_t seq)
+{
+	struct t_span gap = {PR_TIME_MIN, PR_TIME_MAX};
+
+	for (uint64_t below = seq - 1; below > 0 && gap.from == PR_TIME_MIN; below--)
+		if (s->packets[below - 1].got)
+			gap.from = s->packets[below - 1].time;
+	for (uint64_t above = seq + 1; above <= s->given && gap.to == PR_TIME_MAX; above++)
+		if (s->packets[above - 1].got)
+			gap.to = s->packets[above - 1].otime;
+	/* the merger knows the otimes of the ends of segments only */
+	gap.from -= gap.from == PR_TIME_MIN ? 0 : T_SEGMENT;
+	gap.to += gap.to == PR_TIME_MAX ? 0 : T_SEGMENT;
+	return gap;
+}
+
+static inline bool
+evicted_says(const struct t_query *q, const struct t_series *s, uint64_t seq)
+{
+	struct t_span gap = gap_of(s, seq);
+
+	for (size_t i = 0; i < q->out->n_evicted; i++) {
+		const Packrack__Evicted *e = q->out->evicted[i];
+
+		if (e->epoch == s->epoch && e->link == s->link && seq <= e->last_seq)
+			return true;
+		if ((e->link == s->link || !e->epoch) && gap.from <= e->until &&
+			(!e->midst || gap.to >= e->since))
+			return true;
+	}
+	return false;
+}
+
+/* May the packet truly have been overwritten or deleted, or the word of its loss? */
+static inline bool
+gone_by_order(const struct world *w, const struct t_series *s, uint64_t seq)
+{
+	const struct t_packet *p = &s->packets[seq - 1];
+	struct t_span gap = gap_of(s, seq);
+	bool any = false;
+
+	for (unsigned i = 0; i < w->node_count; i++) {
+		const struct t_node *n = &w->node[i];
+		bool sent = p->copy[0].node == i + 1 || p->copy[1].node == i + 1, gone;
+
+		gone = gap.from <= n->overwritten;
+		for (size_t k = 0; k < w->deletion_count && !gone; k++)
+			gone = w->deletions[k].node == n &&
+			       (gap.to >= w->deletions[k].since ||
+				       w->deletions[k].since == PR_TIME_MIN) &&
+			       gap.from <= w->deletions[k].until;
+		any |= gone;
+		/* a node that kept all that it knew, and has settled it, has its own word */
+		if (sent && !gone && is_sound(w, n, p))
+			return false;
+	}
+	return any;
+}
+
+/* The answer of some node knows of the link. */
+static inline bool
+is_known(const struct t_query *q, const struct t_series *s)
+{
+	for (size_t i = 0; i < q->out->n_ledgers; i++)
+		if (!strcmp(q->out->ledgers[i]->name, s->of->name))
+			return true;
+	return false;
+}
+
+static inline bool
+settled_at_sound_nodes(const struct world *w, const struct t_packet *p)
+{
+	for (int i = 0; i < 2; i++)
+		if (p->copy[i].node && !is_sound(w, &w->node[p->copy[i].node - 1], p))
+			return false;
+	return p->copy[0].node != 0;
+}
+
+static inline bool ends_stopped(
+	const struct world *w, const struct t_query *q, const struct t_link *l);
+
+/* A packet that is neither in the answer nor on the list. */
+static inline void
+excuse(struct world *w, struct t_query *q, const struct t_series *s, uint64_t seq)
+{
+	const struct t_packet *p = &s->packets[seq - 1];
+
+	/* nobody can tell that there is such a link, or that it was started again */
+	if ((q->out->n_ledgers && !is_known(q, s)) ||
+		(ends_stopped(w, q, s->of) && p->otime >= s->told_until)) {
+		q->wanted--;
+		return;
+	}
+	if (gone_by_order(w, s, seq) && evicted_says(q, s, seq))
+		return;
+	if (p->otime > p->time + 2 * PR_NS_PER_MS) {
+		q->wanted--;
+		return;
+	} /* the clock was set back: nobody knows the time of what is lost */
+	if (q->out->pending_packets || (q->failed && !q->out->n_ledgers))
+		return;
+	for (size_t i = 0; i < q->out->n_unobserved; i++) {
+		const Packrack__Unobserved *u = q->out->unobserved[i];
+
+		if ((!u->name[0] || !strcmp(u->name, s->of->name)) && p->time >= u->since &&
+			p->time <= u->until)
+			return;
+	}
+	/* what a disturbed node was sent, perhaps nobody knows: then the answer must not be complete */
+	if (!q->out->complete && !settled_at_sound_nodes(w, p))
+		return;
+	MUST(w, false,
+		"link %s: packet %lu of %.3f, sent to %d%s and %d%s, is neither in the "
+		"answer nor on the list",
+		s->of->name, (lu)seq, seconds(p->time), p->copy[0].node - 1,
+		p->copy[0].lost ? " (lost)" : "", p->copy[1].node - 1,
+		p->copy[1].lost ? " (lost)" : "");
+}
+
+/* Was the link observed in all of the range? By the dispatcher's clock, if that was never set. */
+static inline bool
+was_observed(const struct t_query *q, const struct t_link *l)
+{
+	int64_t at = q->since;
+	bool any = false;
+
+	/* without a beginning the time before the first capture does not count */
+	for (size_t i = 0; q->open && i < l->span_count && l->spans[0].from > at; i++)
+		at = l->spans[0].from;
+	for (size_t i = 0; i < l->span_count; i++)
+		if (l->spans[i].from <= at && l->spans[i].to >= at) {
+			at = l->spans[i].to;
+			any = true;
+		}
+	return any && at >= q->until;
+}
+
+/*
+ * Who asks for all that was recorded does not ask for the time behind a stop. That the capture was started again may not be
+ * known yet.
+ */
+static inline bool
+ends_stopped(const struct world *w, const struct t_query *q, const struct t_link *l)
+{
+	return q->open && q->until >= w->now - 60 * PR_NS_PER_S &&
+	       (l->rack->was_stopped || l->span_count > 1);
+}
+
+/* May the end of the range be unconfirmed, or something near it have been dropped? */
+static inline bool
+may_be_partial(const struct t_query *q, const struct t_link *l)
+{
+	const struct t_span *last = &l->spans[l->span_count - 1];
+	int64_t said = PR_TIME_MIN;
+
+	for (size_t i = 0; i < q->out->n_ledgers; i++)
+		if (q->out->ledgers[i]->epoch == l->series->epoch &&
+			q->out->ledgers[i]->link == l->number &&
+			q->out->ledgers[i]->said_until > said)
+			said = q->out->ledgers[i]->said_until;
+	if (!was_observed(q, l) || (q->open && q->link[0]) ||
+		(l->observed && q->until >= last->from && q->until > said))
+		return true;
+	/* what was captured before the carrier was looked at */
+	for (size_t i = 0; i < l->span_count; i++)
+		if (q->since >= l->spans[i].from &&
+			q->since < l->spans[i].from + PR_NS_PER_S / 10)
+			return true;
+	/* the last words of a dispatcher, or before the carrier went, may not have come */
+	for (size_t i = 0; i + l->observed < l->span_count; i++)
+		if (q->until >= l->spans[i].from && q->until <= l->spans[i].to &&
+			q->until > l->spans[i].to - PR_NS_PER_S)
+			return true;
+	for (size_t i = 0; i < l->drop_count; i++)
+		if (l->drops[i] > q->since - T_PENDING &&
+			l->drops[i] < q->until + T_PENDING)
+			return true;
+	return false;
+}
+
+static inline void
+check_complete(const struct world *w, const struct t_query *q)
+{
+	bool partial = q->failed || q->got != q->wanted || q->listed ||
+		       q->out->pending_packets || q->out->stray_packets;
+
+	for (unsigned i = 0; i < w->plan.racks; i++)
+		for (unsigned k = 0; k < w->plan.links; k++) {
+			const struct t_link *l = &w->rack[i].link[k];
+
+			if (q->link[0] && strcmp(q->link, l->name))
+				continue;
+			MUST(w,
+				!q->out->complete || was_observed(q, l) ||
+					ends_stopped(w, q, l),
+				"it says complete, and link %s was not observed all the "
+				"time",
+				l->name);
+			partial |= may_be_partial(q, l);
+		}
+	for (unsigned i = 0; i < w->node_count; i++)
+		partial |= w->node[i].damaged || w->node[i].overwritten >= q->since;
+	for (size_t i = 0; i < w->deletion_count; i++)
+		partial |= w->deletions[i].node != NULL;
+	MUST(w, q->out->complete || partial, "all is there, and it says partial");
+}
+
+static inline void
+check(struct world *w, struct t_query *q)
+{
+	int64_t oldest = PR_TIME_MAX;
+
+	for (size_t i = 0; i < q->out->n_missing; i++)
+		take_missing(w, q, q->out->missing[i]);
+	/* without a beginning the range begins at the oldest packet that is stored */
+	for (size_t i = 0; q->since == PR_TIME_MIN && i < w->series_count; i++)
+		for (uint64_t seq = 1; seq <= w->series[i].given; seq++)
+			if (w->series[i].packets[seq - 1].got &&
+				w->series[i].packets[seq - 1].time < oldest)
+				oldest = w->series[i].packets[seq - 1].time;
+	if (q->since == PR_TIME_MIN)
+		q->since = oldest;
+	for (size_t i = 0; i < w->series_count; i++) {
+		const struct t_series *s = &w->series[i];
+
+		for (uint64_t seq = 1; seq <= s->given; seq++) {
+			struct t_packet *p = &s->packets[seq - 1];
+
+			if (!asks_for(q, s) || !in_range(q, p->time))
+				continue;
+			q->wanted++;
+			q->got += p->got;
+			if (!p->got && !p->listed)
+				excuse(w, q, s, seq);
+		}
+	}
+	if (!w->plan.clock && q->since < PR_TIME_MAX)
+		check_complete(w, q);
+	for (size_t i = 0; i < w->series_count; i++)
+		for (uint64_t seq = 1; seq <= w->series[i].given; seq++)
+			w->series[i].packets[seq - 1].got =
+				w->series[i].packets[seq - 1].listed = false;
+	MUST(w, !q->out->complete || q->got == q->wanted,
+		"it says complete, and has %lu packets of %lu", (lu)q->got, (lu)q->wanted);
+}
+
+static inline void
+ask(struct world *w, int64_t since, int64_t until, const char *link)
+{
+	struct t_query q = {
+		.since = since, .until = until, .link = link, .open = since == PR_TIME_MIN};
+	struct prm_completeness_options options = {
+		.since = since, .until = until, .now = w->now, .link = link};
+	struct prm_completeness *c = prm_completeness_create(&options, &w->err);
+
+	MUST(w, c != NULL, "no completeness");
+	w->err.text[0] = 0;
+	ask_nodes(w, &q, c);
+	w->machine = 0;
+	MUST(w, prm_completeness_finish(c, &q.out, &w->err) == 0, "finish");
+	say_out(w, &q);
+	check(w, &q);
+	w->queries++;
+	w->completes += q.out->complete;
+	packrack__completeness__free_unpacked(q.out, NULL);
+	prm_completeness_destroy(&c);
+}
+
+#endif
