@@ -138,7 +138,7 @@ limit_explained() {
 }
 run_step "and what was read up to it" limit_explained
 run_step "broken off, it counts what it gave" broken_off "$PACKRACK" query --volume "$VOLUME"
-run_step "a link that is not there is said" says 0 "no link is named eth7" "$PACKRACK" query --volume "$VOLUME" --link eth7
+run_step "a link that is not there is said" says 3 "link eth7, the beginning to 20" "$PACKRACK" query --volume "$VOLUME" --link eth7
 
 reader_gone() {
 	set -o pipefail

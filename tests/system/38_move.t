@@ -156,18 +156,32 @@ run_step "another place" says 2 "are the same" "$PACKRACK" data move --volume "$
 
 # ---- from node to node ----
 
-recorded() {
-	"$RACK" up -n 2 && "$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --timeout 30 &&
-		"$PACKRACK" export -w "$LAB_DIR/rack.pcapng"
+# What went away earlier, to a node and from there to a file, is no part of answers about a later time.
+first_round() {
+	local end
+	"$RACK" up -n 2 || return 1
+	for end in t0 t1; do # the hosts would say something between the rounds
+		"$RACK" exec tap ip link set "$end" down || return 1
+	done
+	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 30 || return 1
+	"$PACKRACK" data move --node log1 --to log2 --yes && "$PACKRACK" data move --node log2 --to-file "$LAB_DIR/first.pcapng" --yes &&
+		(($(tcpdump -nr "$LAB_DIR/first.pcapng" 2> /dev/null | wc -l) >= N))
 }
-run_step "a rack records" recorded
+run_step "a rack records; all of it moves to a node, and from there to a file" first_round
+recorded() {
+	RANGE=(--since "@$(date +%s.%N)")
+	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 30 || return 1
+	RANGE+=(--until "@$(date +%s.%N)")
+	says 0 complete "$PACKRACK" export "${RANGE[@]}" -w "$LAB_DIR/rack.pcapng"
+}
+run_step "it records more" recorded
 told() { # what the merger knows of its nodes is as old as their last word
 	[ "$("$PACKRACK" data list --json | jq '[.nodes[].streams[].packets] | add')" = "$("$PACKRACK" query --count 2> /dev/null)" ]
 }
 run_step "and the nodes tell what they hold" poll_until 8 told
 rack_once() { # an answer that was overtaken by the deletion says so, and the next has them from where they went
-	says 0 complete "$PACKRACK" export -w "$LAB_DIR/now.pcapng" || { grep -q 'moved to log2' "$LAB_DIR/err" &&
-		says 0 complete "$PACKRACK" export -w "$LAB_DIR/now.pcapng"; } || return 1
+	says 0 complete "$PACKRACK" export "${RANGE[@]}" -w "$LAB_DIR/now.pcapng" || { grep -q 'moved to log2' "$LAB_DIR/err" &&
+		says 0 complete "$PACKRACK" export "${RANGE[@]}" -w "$LAB_DIR/now.pcapng"; } || return 1
 	"$PACKRACK" compare "$LAB_DIR/rack.pcapng" "$LAB_DIR/now.pcapng"
 }
 rack_moved() {
@@ -184,7 +198,7 @@ rack_moved() {
 }
 run_step "a node's packets move to another, while answers are complete" rack_moved
 alone() { # NODE: what it has
-	"$PACKRACK" query --node "$1" --count 2> /dev/null
+	"$PACKRACK" query --node "$1" "${RANGE[@]}" --count 2> /dev/null
 }
 all_there() {
 	local all
