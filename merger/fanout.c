@@ -623,6 +623,8 @@ send_end(struct prm_fanout *f, bool cancelled)
 		all->pending_packets += f->state.matched - f->given;
 		all->complete = false;
 	}
+	if (end->truncated && all)
+		all->complete = false;
 	if (f->rechecking)
 		f->state.matched = f->given;
 	end->matched = f->state.matched;
@@ -729,7 +731,7 @@ finish(struct prm_fanout *f, bool cancelled)
 		completeness_free(&f->sums.completeness);
 		f->rechecking = f->count_only = true;
 		f->given = f->state.matched;
-		f->state.matched = 0;
+		f->state.matched = f->sums.truncated = 0;
 		ask_again(f, true);
 		return;
 	}
@@ -863,6 +865,7 @@ merge_on(struct prm_fanout *f, bool flush)
 			return;
 		f->state.matched++;
 		f->sums.related += (p.flags & PR_PACKET_RELATED) != 0;
+		f->sums.truncated += (p.flags & PR_PACKET_CUT) != 0;
 		if (f->limit && f->state.matched >= f->limit) {
 			prm_completeness_truncate(f->completeness, p.otime);
 			f->limited = f->merged = true;
@@ -943,6 +946,7 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 		return;
 	f->state.matched += end->matched;
 	f->sums.related += end->related;
+	f->sums.truncated += end->truncated;
 	if (end->limit_reached) {
 		f->limited = true;
 		prm_completeness_truncate(f->completeness, INT64_MAX);

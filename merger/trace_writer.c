@@ -350,9 +350,12 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	uint64_t ticks = (uint64_t)p->time - (ancient ? (uint64_t)ANCIENT_OFFSET * NS : 0);
 	uint32_t pad = padded(p->caplen) - p->caplen;
 	const char *text = pr_relation_text(p->flags);
-	const struct option comment = text_option(OPT_COMMENT, text ? text : "");
-	/* including the end-of-options */
-	size_t options = text ? option_cost(&comment) + 4 : 0;
+	const struct option related = text_option(OPT_COMMENT, text ? text : "");
+	const struct option truncated = text_option(OPT_COMMENT,
+		p->flags & PR_PACKET_CUT ? "truncated to the MTU of the rack interface"
+					 : "");
+	size_t costs = option_cost(&related) + option_cost(&truncated);
+	size_t options = costs ? costs + 4 : 0; /* including the end-of-options */
 	uint32_t total = 32 + p->caplen + pad + options;
 	uint8_t *at;
 
@@ -378,7 +381,8 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	if (!at)
 		return -1;
 	memset(at, 0, pad + options);
-	put_option(at + pad, &comment);
+	put_option(at + pad, &related);
+	put_option(at + pad + option_cost(&related), &truncated);
 	pr_put_le32(at + pad + options, total);
 	return 0;
 }

@@ -616,6 +616,8 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 			q->spec.tally, q->spec.tally_key, q->spec.step, out, err) < 0)
 		return PR_SOURCE_ERROR;
 	q->stats.matched++;
+	/* a tally counts lengths on the link, and does not read all packets */
+	q->stats.truncated += !q->spec.tally && (out->flags & PR_PACKET_CUT);
 	q->stats.limit_reached = q->stats.matched == q->spec.limit;
 	return PR_SOURCE_PACKET;
 }

@@ -476,6 +476,7 @@ static const struct {
 	/* a merger counts these itself, as it gives packets on */
 	{&packrack__end__descriptor, "matched", ADD_NONE},
 	{&packrack__end__descriptor, "related", ADD_NONE},
+	{&packrack__end__descriptor, "truncated", ADD_NONE},
 	{&packrack__completeness__descriptor, "complete", ADD_MIN},
 	{&packrack__completeness__descriptor, "held_at_most", ADD_MAX},
 	/* counted for a whole epoch each time */

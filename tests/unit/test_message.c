@@ -250,7 +250,7 @@ START_TEST(numbers_are_copied_and_added)
 	Packrack__Completeness all = PACKRACK__COMPLETENESS__INIT, part = all;
 
 	end.matched = 3;
-	end.related = 2;
+	end.related = end.truncated = 2;
 	end.scanned_packets = 40;
 	end.index_damaged = 1;
 	end.limit_reached = true;
@@ -260,6 +260,7 @@ START_TEST(numbers_are_copied_and_added)
 	ck_assert_uint_eq(sum.index_damaged, 2);
 	ck_assert_uint_eq(sum.matched, 0);
 	ck_assert_uint_eq(sum.related, 0);
+	ck_assert_uint_eq(sum.truncated, 0);
 	ck_assert(!sum.limit_reached);
 
 	node.answered = true;

@@ -230,6 +230,37 @@ START_TEST(test_pcapng_speed)
 }
 END_TEST
 
+/* A packet that is truncated, or related, or both, says so itself. */
+START_TEST(test_pcapng_packet_comments)
+{
+	static const char related[] = "related: a fragment", cut[] = "truncated to the MTU";
+	static const uint16_t flags[] = {PR_PACKET_FRAGMENT_OF, PR_PACKET_CUT,
+		PR_PACKET_FRAGMENT_OF | PR_PACKET_CUT, PR_PACKET_SECOND};
+	struct prm_output out;
+
+	for (size_t i = 0; i < 4; i++) {
+		struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
+		struct pr_packet p = packet(1, 5, 1);
+		uint64_t len;
+		const uint8_t *block;
+
+		link_tap0(w);
+		p.flags = flags[i];
+		ck_assert_int_eq(prm_trace_packet(w, &p, NULL), 0);
+		close_writer(w, &out, NULL);
+		block = block_of(6, 0);
+		len = little(block + 4, 4);
+		ck_assert_uint_eq(little(block + len - 4, 4), len);
+		ck_assert_int_eq(memmem(block, len, related, sizeof(related) - 1) != NULL,
+			(flags[i] & PR_PACKET_RELATED) != 0);
+		ck_assert_int_eq(memmem(block, len, cut, sizeof(cut) - 1) != NULL,
+			(flags[i] & PR_PACKET_CUT) != 0);
+		/* the last option ends the list, if there is one */
+		ck_assert_uint_eq(little(block + len - 8, 4), i < 3 ? 0 : 5);
+	}
+}
+END_TEST
+
 START_TEST(test_long_comment)
 {
 	char *comment = malloc(100001);
@@ -296,6 +327,7 @@ fill(TCase *t)
 	tcase_add_loop_test(t, test_pcapng_unused_interface, 0, 2);
 	tcase_add_loop_test(t, test_pcapng_silent_links, 0, 2);
 	tcase_add_loop_test(t, test_pcapng_speed, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_packet_comments, 0, 2);
 	tcase_add_loop_test(t, test_long_comment, 0, 2);
 	tcase_add_loop_test(t, test_big_packets, 0, 2);
 	tcase_add_loop_test(t, test_reader_gone, 0, 2);

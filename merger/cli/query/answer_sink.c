@@ -123,6 +123,8 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 	put(&l, ", len %u", p->len);
 	if (p->caplen < p->len)
 		put(&l, " (%u captured)", p->caplen);
+	if (p->flags & PR_PACKET_CUT)
+		put(&l, " truncated");
 	if (p->flags & PR_PACKET_STRAY)
 		put(&l, " stray");
 	if (p->flags & PR_PACKET_RELATED)
@@ -351,6 +353,7 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 		s->strays += (p->flags & PR_PACKET_STRAY) != 0;
 	}
 	s->related += (p->flags & PR_PACKET_RELATED) != 0;
+	s->truncated += !s->tally && (p->flags & PR_PACKET_CUT);
 	if (s->args->note)
 		return pr_relations_note(s->args->note, p, err);
 	if (s->tally)

@@ -220,6 +220,7 @@ on_end(struct ask *ask, const Packrack__End *end)
 	if ((end->cancelled && !ask->count_only) || ask->sources[0].node) {
 		mine->matched = ask->sink->packets;
 		mine->related = ask->sink->related;
+		mine->truncated = ask->sink->truncated;
 	}
 	/* the merger may have counted a node as answered before we saw that its packets are damaged */
 	for (size_t i = 0; c && i < c->n_nodes; i++)
@@ -419,9 +420,15 @@ ask_merger(struct sink *sink, struct pr_error *err)
 int
 ask_query(struct sink *sink, struct pr_error *err)
 {
+	int status;
+
 	if (question_check(sink->args, err) < 0)
 		return CLI_USAGE;
-	return sink->args->files.count     ? ask_files(sink, err)
-	       : sink->args->volumes.count ? ask_volumes(sink, err)
-					   : ask_merger(sink, err);
+	status = sink->args->files.count     ? ask_files(sink, err)
+		 : sink->args->volumes.count ? ask_volumes(sink, err)
+					     : ask_merger(sink, err);
+	/* of packets that were merged here only the sink knows */
+	if (status == CLI_OK && sink->end->truncated && sink->end->completeness)
+		sink->end->completeness->complete = false;
+	return status;
 }

@@ -381,6 +381,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 
 	sums->matched = ask->sink->packets;
 	sums->related = ask->sink->related;
+	sums->truncated = ask->sink->truncated;
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
@@ -393,6 +394,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		if (one && (!interrupted || ask->question.query.count_only)) {
 			sums->matched = end->matched;
 			sums->related = end->related;
+			sums->truncated = end->truncated;
 		} else if (counted) {
 			sums->matched += end->matched;
 		}

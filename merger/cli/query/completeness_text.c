@@ -44,7 +44,7 @@ static const struct {
 	{PRM_UNOBSERVED_NO_LINK, "no link has this name or number"},
 	{PRM_UNOBSERVED_FILE, "outside of the trace file"}, {"overwritten", NULL},
 	{"deleted", NULL}, {"moved", NULL}, {"pending", NULL}, {"dropped", NULL},
-	{"strays", NULL}};
+	{"strays", NULL}, {"truncated", NULL}};
 
 static const char *
 reason_text(const char *reason)
@@ -124,6 +124,7 @@ report_status(const struct sink *sink)
 	good &= !c->pending_packets || allowed(sink, "pending");
 	good &= !c->dropped_packets || allowed(sink, "dropped");
 	good &= !c->stray_packets || allowed(sink, "strays");
+	good &= !end->truncated || allowed(sink, "truncated");
 	good &= !end->corrupt_records || allowed(sink, PRM_MISSING_CORRUPT);
 	return good ? CLI_OK : CLI_PARTIAL;
 }
@@ -316,6 +317,8 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 				c->complete ? "; other nodes have its packets" : "");
 	print_count(to, "dropped", c->dropped_packets, "packet",
 		"by the dispatcher, before they were numbered");
+	print_count(to, "truncated", end->truncated, "packet",
+		"by the dispatcher: longer than the MTU of the rack interface allows");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
 	print_count(to, "strays", c->stray_packets, "packet",
 		"without a timestamp, which may belong to the range; --strays gives them");
