@@ -163,7 +163,7 @@ P
 }
 keeps_as_said() {
 	make_trace &&
-		"$PACKRACK" import "$DIR/t.pcap" --volume "$DIR/v" --create 256M &&
+		"$PACKRACK" import "$DIR/t.pcap" --volume "$DIR/v" --create 256M --overwrite &&
 		"$PACKRACK" volume show "$DIR/v" --json > "$DIR/volume.json" &&
 		"$PACKRACK" sizing --rate 450kB --nodes 1 --disk-size 256M --index 0.1 --json > "$DIR/sizing.json" || return 1
 	local kept said
