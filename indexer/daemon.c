@@ -258,7 +258,7 @@ pri_indexer_refresh(void *arg)
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
-	else if (d->loaded && d->volume->ledger.count != d->links_said)
+	else if (d->mergers && d->loaded && d->volume->ledger.count != d->links_said)
 		pri_indexer_say_hello(d); /* at once: users call a new link by its name */
 }
 
