@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # make soak [CASES=1000000] [SEED=1]: the models of StreamFS and of completeness for as long as it takes, then kills and mutants.
 #   A case that fails tells its seed: SFS_SEED=n build/tests/unit/test_streamfs_model runs it alone.
-# make mutants [MUTANTS="name ..."] [CASES=10000]: the model test against StreamFS with one fault each.
+# make mutants [MUTANTS="name ..."] [CASES=10000]: the model test against StreamFS with one fault each; then the model of
+#   truth against the programs with one fault each (alone: make truth-mutants [TRUTH_MUTANTS="name ..."]).
 # The quicker ones, the faults that it must find in any case, are a part of make check.
 # make attack [SECONDS=60] [ATTACK="silent names"]: each attack that is known on every daemon of a rack that works; as root.
 # make check-long: what takes longer than make check may, before an issue is called resolved; as root, about an hour.
@@ -12,13 +13,21 @@ MUTANTS_QUICK := no-sync no-root-sync root-before-data evicted-early header-agai
 run_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' \
 	LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)' tests/mutants/streamfs.py
 
+run_truth_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' \
+	LIBRARIES='$(LDFLAGS) $(WRAP_test_truth_model) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)' \
+	tests/mutants/truth.py
+
 soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill truth_model)
 	$(Q)SFS_SEED=$(SEED) SFS_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_streamfs_model
 	$(Q)TRUTH_SEED=$(SEED) TRUTH_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_truth_model
 	$(Q)SFS_SEED=$(SEED) SFS_KILLS=500 $(BUILD)/tests/unit/test_streamfs_kill
 	$(Q)$(run_mutants)
-mutants: $(BUILD)/tests/unit/test_streamfs_model
+	$(Q)$(run_truth_mutants)
+mutants: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model truth_model)
 	$(Q)CASES=$(CASES) $(run_mutants) $(MUTANTS)
+	$(Q)CASES=$(CASES) $(run_truth_mutants) $(TRUTH_MUTANTS)
+truth-mutants: $(BUILD)/tests/unit/test_truth_model
+	$(Q)CASES=$(CASES) $(run_truth_mutants) $(TRUTH_MUTANTS)
 check-mutants: $(BUILD)/tests/unit/test_streamfs_model
 	$(Q)$(run_mutants) $(MUTANTS_QUICK)
 # sanitizers slow the search down, and have nothing to add to it
@@ -31,7 +40,7 @@ attack: all
 
 # Each part is a target of its own; another file of make may add its part to check-long.
 LONG_FUZZ_SECONDS ?= 120
-check-long: lint check-san attack-short fuzz-long check-system-long
+check-long: lint check-san truth-mutants attack-short fuzz-long check-system-long
 # PACKRACK_OLD_BUILD=DIR: a build of the version before, for racks of both
 check-system-long: all
 	$(Q)PACKRACK_BUILD=$(BUILD) prove --timer tests/system/long/*.t
@@ -41,4 +50,4 @@ attack-short: all
 	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds 5
 fuzz-long:
 	$(Q)$(MAKE) SECONDS=$(LONG_FUZZ_SECONDS) fuzz
-.PHONY: soak mutants check-mutants attack check-long check-san attack-short fuzz-long check-system-long
+.PHONY: soak mutants truth-mutants check-mutants attack check-long check-san attack-short fuzz-long check-system-long

@@ -15,7 +15,11 @@ import subprocess
 import sys
 import time
 
+# tests/mutants/truth.py has others
 SOURCES = "logger/streamfs"
+TEST = "test_streamfs_model"
+PREFIX = "SFS"  # of the test's environment variables
+CASES = 10000
 
 # name, file, text, what it becomes, what is wrong then
 MUTANTS = [
@@ -212,7 +216,7 @@ def build(name, source, old, new, folder):
         f.write(mutate(source, old, new))
     # what a mutant leaves unused is no fault of it
     done = subprocess.run(command("COMPILE", "gcc -O2 -D_GNU_SOURCE -std=c11 -I.") + ["-w", "-o", program, copy,
-        os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "tests/unit/test_streamfs_model.o")]
+        os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "tests/unit/%s.o" % TEST)]
         + command("LIBRARIES"), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError("does not compile:\n" + done.stderr)
@@ -223,12 +227,12 @@ def try_mutant(mutant, cases, folder):
     """The first seed that fails and what it said; None when the mutant lives."""
     name, source, old, new, _ = mutant
     program = build(name, source, old, new, folder)
-    env = dict(os.environ, SFS_SEED="1", SFS_CASES=str(cases), SFS_JOBS="1")
+    env = dict(os.environ, **{PREFIX + "_SEED": "1", PREFIX + "_CASES": str(cases), PREFIX + "_JOBS": "1"})
     done = subprocess.run([program], env=env, capture_output=True, text=True, check=False)
     os.unlink(program)
     if done.returncode == 0:
         return None
-    found = re.search(r"SFS_SEED=(\d+): (.*)", done.stderr)
+    found = re.search(PREFIX + r"_SEED=(\d+)\b:?(.*)", done.stderr)
     return (found.group(1), found.group(2)) if found else ("?", done.stderr[-200:])
 
 
@@ -249,7 +253,7 @@ def main():
     unknown = set(wanted) - {m[0] for m in MUTANTS}
     if unknown:
         sys.exit("no mutant " + " ".join(sorted(unknown)))
-    cases = int(os.environ.get("CASES") or 10000)
+    cases = int(os.environ.get("CASES") or CASES)
     folder = os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "mutants")
     os.makedirs(folder, exist_ok=True)
     chosen = [m for m in MUTANTS if not wanted or m[0] in wanted]
@@ -258,7 +262,7 @@ def main():
         for good, line in pool.map(lambda m: run(m, cases, folder), chosen):
             failed += not good
             print(line, flush=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} mutants of StreamFS found by the model test")
+    print(f"{len(chosen) - failed} of {len(chosen)} mutants found by {TEST}")
     sys.exit(1 if failed else 0)
 
 
