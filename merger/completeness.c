@@ -793,6 +793,10 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 	/* the MARK by which a node tells that it hears the dispatcher, and nothing else, confirms nothing */
 	if (from->last_seq == 0 && from->last_otime == INT64_MIN)
 		return 0;
+	/* a MARK has the seq of every packet that was captured before its said_until */
+	if (from->said_until > c->options.until && from->last_otime >= c->options.since &&
+		(!series->above.seq || from->last_seq + 1 < series->above.seq))
+		series->above = (struct point){from->last_seq + 1, from->said_until};
 	if (!series->confirmed || from->last_seq > series->newest.seq ||
 		(from->last_seq == series->newest.seq &&
 			from->said_until > series->newest.otime))
@@ -1351,8 +1355,11 @@ range_unobserved(struct prm_completeness *c, const struct series *series,
 				upto = unseen->items[next].since - 1;
 			t = latest && latest->until >= at ? latest : open;
 			upto = t && t->until < upto ? t->until : upto;
-			unobserved_list(c, t ? t->of : series, at, upto,
-				t ? t->reason : PRM_UNOBSERVED_BEFORE, t ? t->by : "");
+			/* an answer that is broken off reaches as far as it is confirmed */
+			if (!c->cut || upto < until || !t || t->until != INT64_MAX)
+				unobserved_list(c, t ? t->of : series, at, upto,
+					t ? t->reason : PRM_UNOBSERVED_BEFORE,
+					t ? t->by : "");
 		}
 		if (upto >= until || c->failed_memory)
 			return;

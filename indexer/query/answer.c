@@ -411,12 +411,25 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 bool
 pri_answer_settled(const struct pri_volume *volume, int64_t until, int64_t came)
 {
+	const struct pri_catalog *catalog = &volume->catalog;
 	int64_t now = pr_now_real();
 
 	/* a MARK confirms the time before it */
 	until = until < came ? until : came;
-	return now - came > SETTLE_MAX_NS ||
-	       pri_ledger_view_stored_until(&volume->ledger, now, SETTLE_HEARD_NS) > until;
+	if (now - came > SETTLE_MAX_NS)
+		return true;
+	/* packets of an epoch that has just begun may be here before its first MARK */
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		const struct pri_epoch_series *s = catalog->series[i];
+		const struct pri_series_ledger *told =
+			pri_ledger_view_find(&volume->ledger, s->epoch, s->link);
+
+		for (size_t j = 0; j < s->run_count && !s->strays; j++)
+			if (!(told && told->have_mark) &&
+				s->runs[j]->max_time > now - SETTLE_HEARD_NS)
+				return false;
+	}
+	return pri_ledger_view_stored_until(&volume->ledger, now, SETTLE_HEARD_NS) > until;
 }
 
 struct pri_answer *

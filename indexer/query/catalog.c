@@ -706,9 +706,16 @@ pri_ledger_view_stored_until(
 
 	for (size_t i = 0; i < ledger->count; i++) {
 		const struct pri_series_ledger *s = ledger->series[i];
+		int64_t heard = s->mark.said_until;
 
+		/* a capture that has just begun has confirmed nothing yet */
+		for (size_t j = 0; j < s->unobserved.count; j++)
+			if (s->unobserved.reason[j] == PR_UNOBSERVED_BEGIN &&
+				s->unobserved.until[j] != PR_TIME_MAX &&
+				s->unobserved.until[j] > heard)
+				heard = s->unobserved.until[j];
 		if (!s->have_mark || s->mark.link.ended || s->mark.stopping ||
-			s->mark.said_until < now - alive_ns)
+			heard < now - alive_ns)
 			continue;
 		if (s->mark.said_until < until)
 			until = s->mark.said_until;

@@ -46,6 +46,7 @@ begin() {
 	background "$LAB_DIR/silent.log" silent_reader
 	background "$LAB_DIR/tshark.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57012 -w "$LAB_DIR/files/tshark.pcapng"
 	background "$LAB_DIR/nolink.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57013 -w "$LAB_DIR/files/nolink.pcapng"
+	poll_until 10 "$BUILD/packrack" query --count --since "0.1s ago" || return 1 # the capture has begun
 	background "$LAB_DIR/follow.log" "$BUILD/packrack" query --follow -w "$LAB_DIR/files/follow.pcapng"
 	FOLLOW=$!
 	background "$LAB_DIR/own.log" "$RACK" exec disp "$BUILD/packrack" query --follow -w tcp-listen:57014 udp
