@@ -55,14 +55,14 @@ killed() {
 	poll_until 20 play
 	says 3 "its dispatcher was not heard" "${QUERY[@]}" --since "$from" --until "$until" &&
 		says 3 "its dispatcher was not heard" "${QUERY[@]}" --since "$from" &&
-		says 0 "complete but for what --allow accepts" "${QUERY[@]}" --since "$from" --allow gone,before
+		says 0 "complete but for what --allow accepts" "${QUERY[@]}" --since "$from" --allow gone,before,strays,undelivered,not_stored
 }
 
 stopped() {
 	local from until
 	"$BUILD/packrack" capture stop > /dev/null || return 1
 	from=$(now)
-	says 0 "complete" "${QUERY[@]}" --since "1 hour ago" --allow gone,before,stopped || return 1
+	says 0 "complete" "${QUERY[@]}" --since "1 hour ago" --allow gone,before,stopped,strays,undelivered,not_stored || return 1
 	until=$(now)
 	"$BUILD/packrack" capture start > /dev/null || return 1
 	poll_until 10 whole || return 1
