@@ -1312,8 +1312,8 @@ unobserved_list(struct prm_completeness *c, const struct series *series, int64_t
 	u.link = series ? series->link : 0;
 	u.name = !series ? c->link : series->ledger ? series->ledger->name : u.name;
 	if (last && last->link == u.link && !strcmp(last->name, u.name) &&
-		((last->until == since - 1 && !strcmp(last->reason, reason) &&
-			 !strcmp(last->by, by)) ||
+		((since > INT64_MIN && last->until == since - 1 &&
+			 !strcmp(last->reason, reason) && !strcmp(last->by, by)) ||
 			out->n_unobserved >= PRM_UNOBSERVED_MAX)) {
 		last->until = until;
 		return;
