@@ -221,10 +221,9 @@ def served(written, role, path):
 
 def slack(key):
     """Times that are computed anew from how long ago it was, each time they are asked for; and gauges that
-    may go up and down again between two looks."""
+    hardly ever stand still."""
     anew = (("dispatcher node", "last_seen"), ("merger node", "summaries_told_time"))
-    gauges = ("unacknowledged_frames", "write_bytes_per_s", "canary_first_packet_us", "segments_unsummarized",
-              "indexed_lag_bytes")
+    gauges = ("unacknowledged_frames", "write_bytes_per_s", "canary_first_packet_us", "indexed_lag_bytes")
     return 10**8 if (key[0], key[2]) in anew or key[2] in gauges else 0
 
 
