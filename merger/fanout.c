@@ -276,7 +276,9 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
 	copy->count_only = f->count_at_node;
 	copy->follow = false;
-	copy->settle = query->settle || f->follow.on;
+	copy->settle_now = query->settle;
+	/* a node of an older version waits until `until` has come, however late that is */
+	copy->settle = f->follow.on || (query->settle && query->until <= f->options.real);
 	copy->user = f->state.client ? f->options.client.peer.who : (char *)"(merger)";
 	f->nodes = calloc(count ? count : 1, sizeof(*f->nodes));
 	if (!f->nodes)

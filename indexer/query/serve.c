@@ -161,7 +161,7 @@ start(struct pri_serve *s, struct job *job, int64_t deadline)
 		return;
 	}
 	job->waiting_for_store =
-		job->query->settle &&
+		(job->query->settle || job->query->settle_now) &&
 		!pri_answer_settled(s->volume, job->query->until, job->came);
 	if (job->waiting_for_store)
 		return;
