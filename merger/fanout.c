@@ -279,7 +279,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	copy->settle_now = query->settle;
 	/* a node of an older version waits until `until` has come, however late that is */
 	copy->settle = f->follow.on || (query->settle && query->until <= f->options.real);
-	copy->user = f->state.client ? f->options.client.peer.who : (char *)"(merger)";
+	copy->user = f->state.client ? f->options.client.peer.who : "(merger)";
 	f->nodes = calloc(count ? count : 1, sizeof(*f->nodes));
 	if (!f->nodes)
 		return pr_error_set(err, "no memory for a query");
@@ -1230,7 +1230,7 @@ prm_fanout_report(struct prm_fanout *f)
 
 	packrack__running_query__init(out);
 	out->number = f->state.number;
-	out->user = (char *)f->options.client.peer.user;
+	out->user = f->options.client.peer.user;
 	out->text = f->query->text;
 	out->started = f->options.real;
 	out->matched = f->state.matched;

@@ -741,7 +741,7 @@ reply_make(struct reply *r, struct prm_merger *m)
 		.links = calloc(LINKS_MAX, sizeof(*r->links)),
 		.queries = calloc(m->query_count + 1, sizeof(*r->queries))};
 	r->status = pr_status_of("packrack-merger");
-	r->status.state = (char *)"running";
+	r->status.state = "running";
 	for (size_t i = 0; r->nodes && r->links && i < m->registry.count; i++)
 		add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
 	for (size_t i = 0; r->queries && i < m->query_count; i++)

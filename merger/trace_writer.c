@@ -461,7 +461,7 @@ pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 	size_t ledger_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
-	struct trace_interface none = {.name = (char *)"none", .linktype = ETHERNET};
+	struct trace_interface none = {.name = "none", .linktype = ETHERNET};
 	struct trace_interface *interface;
 
 	/* sums for each interface, over the epochs of its link */

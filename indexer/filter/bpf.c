@@ -93,10 +93,8 @@ pri_bpf_create(
 		pr_error_set(err, "no memory for a filter");
 		return NULL;
 	}
-	*p = (struct pri_bpf){.linktype = linktype,
-		.count = count,
-		.times = times,
-		.steps = (uint32_t)count};
+	*p = (struct pri_bpf){
+		.linktype = linktype, .count = count, .times = times, .steps = count};
 	for (size_t i = 0; i < count; i++)
 		if (insns[i].code == JA && (int32_t)insns[i].k < 0)
 			p->steps = 2 * (uint32_t)count + BACKWARDS(1514);
@@ -283,13 +281,13 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 void
 pri_bpf_put_time(struct pri_insn head[2], const struct pri_bpf_time *time)
 {
-	uint64_t bits = (uint64_t)time->time;
+	uint64_t bits = time->time;
 
 	for (unsigned i = 0; i < 2; i++)
 		head[i] = (struct pri_insn){.code = LD_TIME,
 			.jt = time->after,
-			.jf = (uint8_t)i,
-			.k = (uint32_t)(bits >> (i ? 0 : 32))};
+			.jf = i,
+			.k = bits >> (i ? 0 : 32)};
 }
 
 struct pri_bpf_time
@@ -298,8 +296,7 @@ pri_bpf_time(const struct pri_insn *insns, size_t i)
 	const struct pri_insn *head = &insns[2 * i];
 
 	return (struct pri_bpf_time){
-		.time = (int64_t)((uint64_t)head[0].k << 32 | head[1].k),
-		.after = head[0].jt};
+		.time = (uint64_t)head[0].k << 32 | head[1].k, .after = head[0].jt};
 }
 
 /* ---- several programs ---- */

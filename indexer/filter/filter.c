@@ -97,8 +97,7 @@ take_times(struct source *s, struct pr_error *err)
 		if (len) {
 			fprintf(to, "link[%" PRIu32 ":4] = 1",
 				PRI_TIMES_AT + PRI_TIMES_APART * (uint32_t)s->time_count);
-			rc = add_time(
-				s, *at == 'a', number, len - (size_t)(number - at), err);
+			rc = add_time(s, *at == 'a', number, len - (number - at), err);
 		} else {
 			fputc(*at, to);
 			len = 1;

@@ -76,7 +76,7 @@ find_live(struct planner *p)
 			live = LIVE_X;
 		if (class == CLASS_LD && (in->code & MODE_MASK) == MODE_IND)
 			live |= LIVE_X;
-		p->live[i] = (uint8_t)live;
+		p->live[i] = live;
 	}
 }
 
@@ -322,7 +322,7 @@ pri_plan_holds(
 	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch)
 {
 	memset(scratch, UNKNOWN, plan->count);
-	return find(plan, index, scratch, (uint32_t)plan->count - 1) == YES;
+	return find(plan, index, scratch, plan->count - 1) == YES;
 }
 
 /* ---- in what order to ask ---- */
@@ -334,14 +334,14 @@ pri_plan_range_ports(const struct pri_plan_range *r)
 		r->least < 0 || r->most > UINT16_MAX || r->least > r->most ||
 		r->most - r->least >= PRI_RANGE_PORTS)
 		return 0;
-	return (unsigned)(r->most - r->least) + 1;
+	return r->most - r->least + 1;
 }
 
 struct pri_key
 pri_plan_range_port(const struct pri_plan_range *r, unsigned index)
 {
 	return pri_key_number(r->number == PRI_NUMBER_SPORT ? PRI_KEY_SPORT : PRI_KEY_DPORT,
-		(uint32_t)r->least + index);
+		r->least + index);
 }
 
 void

@@ -461,7 +461,7 @@ add_node(struct pri_plan *p, const struct pri_terms *t, uint32_t term, uint32_t 
 		PR_ARRAY_GROW(p->ranges, p->range_count) < 0)
 		return -1;
 	if (is_pair(n.op)) {
-		uint16_t left = (uint16_t)(depth[n.left] + 1), right = depth[n.right];
+		uint16_t left = depth[n.left] + 1, right = depth[n.right];
 
 		depth[term] = left > right ? left : right;
 		n.left = map[n.left];
@@ -470,16 +470,16 @@ add_node(struct pri_plan *p, const struct pri_terms *t, uint32_t term, uint32_t 
 		p->keys[p->key_count] = *key_of(t, term);
 		n.op = p->keys[p->key_count].kind == PRI_KEY_PARTS ? PRI_PLAN_PARTS
 								   : PRI_PLAN_KEY;
-		n.left = (uint32_t)p->key_count++;
+		n.left = p->key_count++;
 	} else if (n.op == PRI_PLAN_RANGE) {
 		p->ranges[p->range_count] = pri_term_leaf_of(t, term)->range;
-		n.left = (uint32_t)p->range_count++;
+		n.left = p->range_count++;
 	}
 	if (depth[term] > DEPTH_MAX) {
 		depth[term] = 0;
 		n = (struct pri_plan_node){.op = PRI_PLAN_TRUE};
 	}
-	map[term] = (uint32_t)p->count;
+	map[term] = p->count;
 	p->nodes[p->count++] = n;
 	return 0;
 }

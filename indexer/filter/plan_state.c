@@ -12,7 +12,7 @@ pri_state_start(const struct pri_linktype_layout *layout, enum pri_value_form re
 	struct pri_state state = {.net_is = PRI_NET_OTHER};
 
 	/* as constants they begin as 0 */
-	state.a.form = state.x.form = (uint16_t)registers;
+	state.a.form = state.x.form = registers;
 	if (!layout)
 		return state;
 	state.net_is = layout->form == PRI_TYPE_NIBBLE ? PRI_NET_NIBBLE : PRI_NET_TYPE;
@@ -34,12 +34,12 @@ loaded(uint64_t at, unsigned size)
 {
 	if (size == 4 && pri_bpf_time_at(at) < PRI_TIMES_MAX)
 		return (struct pri_value){
-			.form = PRI_VALUE_TIME, .at = (uint32_t)pri_bpf_time_at(at)};
+			.form = PRI_VALUE_TIME, .at = pri_bpf_time_at(at)};
 	if (at > FAR)
 		return any;
 	return (struct pri_value){.form = PRI_VALUE_LOAD,
 		.size = (uint8_t)size,
-		.at = (uint32_t)at,
+		.at = at,
 		.mask = all_bits(size)};
 }
 
@@ -60,7 +60,7 @@ load(const struct pri_state *s, const struct pri_insn *in)
 		if (v.form != PRI_VALUE_LOAD)
 			return v;
 		v.form = PRI_VALUE_LOAD_BEHIND;
-		v.base = (uint16_t)s->x.at;
+		v.base = s->x.at;
 		return v;
 	case MODE_LEN:
 		return (struct pri_value){.form = PRI_VALUE_LENGTH};
@@ -81,12 +81,12 @@ computed(struct pri_value v, const struct pri_insn *in)
 	if (v.form != PRI_VALUE_LOAD && v.form != PRI_VALUE_LOAD_BEHIND)
 		return any;
 	if (in->code == AND_K) {
-		v.mask &= (uint32_t)((uint64_t)in->k << v.shift);
+		v.mask &= (uint64_t)in->k << v.shift;
 		return v;
 	}
 	if (in->code != RSH_K || v.shift + in->k > 31)
 		return any;
-	v.shift = (uint16_t)(v.shift + in->k);
+	v.shift = v.shift + in->k;
 	v.mask &= UINT32_MAX << v.shift;
 	return v;
 }
@@ -171,9 +171,8 @@ say_range(struct test *t, enum pri_number number, int64_t least, int64_t most)
 static void
 say_bytes(struct test *t, enum pri_term_field field, uint32_t at, unsigned len)
 {
-	struct pri_term_leaf leaf = {.op = PRI_TERM_BYTES,
-		.field = (uint8_t)field,
-		.whole = t->at + t->len >= at + len};
+	struct pri_term_leaf leaf = {
+		.op = PRI_TERM_BYTES, .field = field, .whole = t->at + t->len >= at + len};
 	bool some = false;
 
 	for (unsigned i = 0; i < t->len; i++) {
@@ -182,8 +181,8 @@ say_bytes(struct test *t, enum pri_term_field field, uint32_t at, unsigned len)
 
 		if (byte >= len || !(t->mask >> shift & 0xff))
 			continue;
-		leaf.mask[byte] = (uint8_t)(t->mask >> shift);
-		leaf.value[byte] = (uint8_t)(t->value >> shift);
+		leaf.mask[byte] = t->mask >> shift;
+		leaf.value[byte] = t->value >> shift;
 		some = true;
 	}
 	if (some)
@@ -279,7 +278,7 @@ protocol_equals(struct test *t, uint32_t at)
 
 	if (!known(t, at, 1, 0xff, &proto))
 		return;
-	if (pri_has_ports((uint8_t)proto))
+	if (pri_has_ports(proto))
 		s->flags |= PRI_STATE_PORTS;
 	if (proto == (s->net_is == PRI_NET_IP4 ? 1 : 58))
 		s->flags |= PRI_STATE_ICMP;
@@ -420,7 +419,7 @@ static uint32_t
 branch_bits(struct test *t, uint32_t k, bool taken)
 {
 	const struct pri_state *s = t->state;
-	uint32_t bits = (uint32_t)((uint64_t)k << s->a.shift) & s->a.mask, mask;
+	uint32_t bits = ((uint64_t)k << s->a.shift) & s->a.mask, mask;
 
 	if (!bits)
 		return taken ? PRI_TERM_FALSE : PRI_TERM_TRUE;
@@ -477,10 +476,10 @@ branch_order(struct test *t, uint64_t from, bool taken)
 		(!length && (a->shift || a->mask != most)))
 		return PRI_TERM_TRUE;
 	if (taken)
-		return from > most ? PRI_TERM_FALSE : within(t, (uint32_t)from, most);
+		return from > most ? PRI_TERM_FALSE : within(t, from, most);
 	if (from == 0)
 		return PRI_TERM_FALSE;
-	return from > most ? PRI_TERM_TRUE : within(t, 0, (uint32_t)from - 1);
+	return from > most ? PRI_TERM_TRUE : within(t, 0, from - 1);
 }
 
 /* libpcap compares a term of time with 1. The catalog looks up its range. */

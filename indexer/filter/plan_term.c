@@ -50,7 +50,7 @@ slot_of(const struct pri_terms *t, const struct pri_plan_node *n)
 {
 	size_t len, other_len;
 	const void *content = content_of(t, n, &len), *other;
-	uint32_t mask = 2 * t->room - 1, at = (uint32_t)XXH3_64bits(content, len) & mask;
+	uint32_t mask = 2 * t->room - 1, at = XXH3_64bits(content, len) & mask;
 
 	for (; t->table[at]; at = (at + 1) & mask) {
 		other = content_of(t, &t->nodes[t->table[at]], &other_len);

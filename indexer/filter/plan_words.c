@@ -149,7 +149,7 @@ plan_print_range(FILE *to, const struct pri_plan_range *r, bool both)
 		fprintf(to, "%s%s", side_of(r->number, both), addresses ? "host" : "port");
 	for (int i = 0; i < (r->least == r->most ? 1 : 2); i++) {
 		fputc(i ? '-' : ' ', to);
-		pr_put_be32(b, (uint32_t)ends[i]);
+		pr_put_be32(b, ends[i]);
 		if (addresses)
 			print_address(to, b, 4);
 		else
@@ -335,7 +335,7 @@ pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent)
 {
 	struct words w = {.to = to, .plan = plan};
 
-	print_node(&w, (uint32_t)plan->count - 1, indent, 0);
+	print_node(&w, plan->count - 1, indent, 0);
 	if (w.lines >= PRI_PLAN_WORDS_MAX) {
 		begin_line(&w, indent);
 		fprintf(to, "(%zu keys and %zu ranges in all)\n", plan->key_count,

@@ -141,7 +141,7 @@ put_out(struct pri_builder *b, int level, const struct pr_index_record *record, 
 
 	w->record = *record;
 	w->record.link = b->link;
-	w->record.level = (uint16_t)level;
+	w->record.level = level;
 	w->record.body = w->buf;
 	w->record.len = len;
 }

@@ -22,17 +22,17 @@ pri_key_number(enum pri_key_kind kind, uint32_t value)
 		[PRI_KEY_PORT] = 2,
 		[PRI_KEY_ICMP] = 1,
 		[PRI_KEY_ICMP6] = 1};
-	struct pri_key key = {.kind = (uint8_t)kind, .len = lens[kind]};
+	struct pri_key key = {.kind = kind, .len = lens[kind]};
 
 	for (size_t i = key.len; i-- > 0; value >>= 8)
-		key.bytes[i] = (uint8_t)value;
+		key.bytes[i] = value;
 	return key;
 }
 
 struct pri_key
 pri_key_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
 {
-	struct pri_key key = {.kind = (uint8_t)kind, .len = (uint8_t)len};
+	struct pri_key key = {.kind = kind, .len = len};
 
 	if (len > PRI_KEY_MAX)
 		return (struct pri_key){.kind = PRI_KEY_NONE};
@@ -43,7 +43,7 @@ pri_key_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
 struct pri_key
 pri_key_pair(const uint8_t *a, const uint8_t *b, size_t len)
 {
-	struct pri_key key = {.kind = PRI_KEY_PAIR, .len = (uint8_t)(2 * len)};
+	struct pri_key key = {.kind = PRI_KEY_PAIR, .len = 2 * len};
 	bool swap = memcmp(a, b, len) > 0;
 
 	memcpy(key.bytes, swap ? b : a, len);
@@ -55,7 +55,7 @@ struct pri_key
 pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst, size_t len,
 	uint16_t sport, uint16_t dport)
 {
-	struct pri_key key = {.kind = PRI_KEY_FLOW, .len = (uint8_t)(2 * len + 5)};
+	struct pri_key key = {.kind = PRI_KEY_FLOW, .len = 2 * len + 5};
 	int order = memcmp(src, dst, len);
 	bool swap = order > 0 || (order == 0 && sport > dport);
 
@@ -70,7 +70,7 @@ pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst, size_t le
 struct pri_key
 pri_key_service(const uint8_t *address, size_t len, uint16_t port)
 {
-	struct pri_key key = {.kind = PRI_KEY_SERVICE, .len = (uint8_t)(len + 2)};
+	struct pri_key key = {.kind = PRI_KEY_SERVICE, .len = len + 2};
 
 	memcpy(key.bytes, address, len);
 	pr_put_be16(key.bytes + len, port);
@@ -114,7 +114,7 @@ pri_key_either(const struct pri_key *key)
 uint64_t
 pri_key_hash(const struct pri_key *key)
 {
-	return pri_key_hash_bytes((enum pri_key_kind)key->kind, key->bytes, key->len);
+	return pri_key_hash_bytes(key->kind, key->bytes, key->len);
 }
 
 uint64_t
@@ -136,8 +136,7 @@ pri_key_signatures(const struct pri_key *key, uint64_t out[PRI_SIGNATURES_MAX])
 		return 1;
 	}
 	for (size_t i = 0; i < PRI_SIGNATURES_MAX; i++) {
-		one = pri_key_port_of((enum pri_key_kind)key->kind, pr_get_be16(key->bytes),
-			protocols[i]);
+		one = pri_key_port_of(key->kind, pr_get_be16(key->bytes), protocols[i]);
 		out[i] = pri_key_signature(&one);
 	}
 	return PRI_SIGNATURES_MAX;
@@ -234,7 +233,7 @@ parse_composite(
 				"'%s' is no composite key: parts joined by +, each once, "
 				"of src, dst, sport, dport, proto, vlan",
 				text);
-		mask |= (uint8_t)(1 << part);
+		mask |= 1 << part;
 		if (!at[len])
 			break;
 	}
@@ -286,9 +285,9 @@ part_len(int part, size_t address)
 static void
 put_part(struct pri_key *key, int part, const uint8_t *bytes, size_t len)
 {
-	key->bytes[0] |= (uint8_t)(1 << part);
+	key->bytes[0] |= 1 << part;
 	memcpy(key->bytes + key->len, bytes, len);
-	key->len = (uint8_t)(key->len + len);
+	key->len = key->len + len;
 }
 
 /* IPv4 and IPv6 together match no packet; one of them is left out then. */
@@ -296,8 +295,7 @@ struct pri_key
 pri_key_parts(const struct pri_key *const parts[PRI_PARTS])
 {
 	size_t address = parts[0] ? parts[0]->len : parts[1] ? parts[1]->len : 0;
-	struct pri_key key = {
-		.kind = PRI_KEY_PARTS, .len = HEADER, .bytes = {0, (uint8_t)address}};
+	struct pri_key key = {.kind = PRI_KEY_PARTS, .len = HEADER, .bytes = {0, address}};
 
 	for (int i = 0; i < PRI_PARTS; i++)
 		if (parts[i] && parts[i]->len == part_len(i, address))
@@ -314,7 +312,7 @@ pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out
 	if (!mask || mask & ~parts->bytes[0])
 		return false;
 	*out = (struct pri_key){
-		.kind = PRI_KEY_COMPOSITE, .len = HEADER, .bytes = {0, (uint8_t)address}};
+		.kind = PRI_KEY_COMPOSITE, .len = HEADER, .bytes = {0, address}};
 	for (int i = 0; i < PRI_PARTS; i++) {
 		size_t len = part_len(i, parts->bytes[1]);
 

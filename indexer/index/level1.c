@@ -51,7 +51,7 @@ static struct pri_level1_segment
 item_of(const struct pri_level1 *l, unsigned index)
 {
 	struct pr_cursor c = pr_cursor_make(item_at(l, index), PRI_LEVEL1_ITEM);
-	struct pri_level1_segment s = {.index = (uint16_t)index,
+	struct pri_level1_segment s = {.index = index,
 		.composites = l->body + COMPOSITES,
 		.series = l->body,
 		.held = l->body};
@@ -240,8 +240,8 @@ pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
 	case PRI_NUMBER_SRC4:
 	case PRI_NUMBER_DST4:
 		return overlaps(least, most, 0, UINT32_MAX) &&
-		       any_bit(s->octets, least > 0 ? (unsigned)(least >> 24) : 0,
-			       most < UINT32_MAX ? (unsigned)(most >> 24) : 255);
+		       any_bit(s->octets, least > 0 ? least >> 24 : 0,
+			       most < UINT32_MAX ? most >> 24 : 255);
 	default:
 		return true;
 	}
@@ -315,7 +315,7 @@ pri_level1_series(
 		!pr_load_varint(&c, &bucket->bytes))
 		return false;
 	bucket->interval += step;
-	*at = (size_t)(c.at - s->series);
+	*at = c.at - s->series;
 	return true;
 }
 
@@ -366,7 +366,7 @@ put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_segmen
 
 	*item = s->item;
 	item->proof = proof;
-	item->data_at = (uint32_t)w->used;
+	item->data_at = w->used;
 	memcpy(w->data + w->used, s->series, item->series_len);
 	w->used += item->series_len;
 	if (item->held_len)
@@ -419,7 +419,7 @@ put_head(const struct pri_level1_writer *w, const struct pri_level1 *l, size_t d
 	for (unsigned i = 0; i < w->segments; i++) {
 		struct pri_level1_segment item = w->items[i];
 
-		item.data_at += (uint32_t)data;
+		item.data_at += data;
 		item.keyed = l->pages && item.keyed;
 		fits &= pr_field_table_store(&to, &item, &item_fields, PR_LITTLE_ENDIAN);
 	}
@@ -439,27 +439,27 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
 	struct pri_level1 l = {.link = link,
 		.first_sequence = w->first_sequence,
-		.segments = (uint16_t)w->segments,
-		.tops = (uint16_t)pri_heavy_hitters_best(hitters, tops),
+		.segments = w->segments,
+		.tops = pri_heavy_hitters_best(hitters, tops),
 		.packets_short = hitters->packets_short < UINT32_MAX
-					 ? (uint32_t)hitters->packets_short
+					 ? hitters->packets_short
 					 : UINT32_MAX,
 		.bytes_short = hitters->bytes_short};
 	size_t len;
 
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
-	l.pages = (uint16_t)keys.pages;
-	l.low_bits = (uint16_t)keys.low_bits;
-	l.hash_bits = (uint16_t)keys.hash_bits;
+	l.pages = keys.pages;
+	l.low_bits = keys.low_bits;
+	l.hash_bits = keys.hash_bits;
 	pages = lens + 2 * (keys.pages + 1);
 	data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
 	pr_put_le16(lens + 2 * keys.pages, RESERVED_PAGE);
 	memcpy(data, w->data, w->used);
 	at = data + w->used;
-	l.tops_at = (uint32_t)(at - out);
-	put_head(w, &l, (size_t)(data - out), out);
-	l.check = head_check(out, (size_t)(pages - out));
+	l.tops_at = at - out;
+	put_head(w, &l, data - out, out);
+	l.check = head_check(out, pages - out);
 	pr_put_le64(out + CHECKED, l.check);
 	for (uint32_t i = 0; i <= keys.pages; i++, pages += len) {
 		len = pr_get_le16(lens + 2 * i);
@@ -472,5 +472,5 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 		memcpy(at + TOP_HEADER, top->address, top->len);
 		at += top_len(top->len);
 	}
-	return (size_t)(at - out);
+	return at - out;
 }

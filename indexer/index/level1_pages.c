@@ -131,7 +131,7 @@ is_one(uint64_t set)
 static inline unsigned
 first_of(uint64_t set)
 {
-	return (unsigned)__builtin_ctzll(set);
+	return __builtin_ctzll(set);
 }
 
 static inline bool
@@ -176,7 +176,7 @@ count_sets(struct pri_level1_keys *k)
 		uint64_t set = k->sets[i];
 
 		k->set_bits += is_one(set) ? one : is_stretch(set) ? stretch : each;
-		ends[PAGE_OF(k->items[i])] = (uint32_t)i + 1;
+		ends[PAGE_OF(k->items[i])] = i + 1;
 	}
 	for (uint32_t page = 0; page < k->pages; page++) {
 		k->of_page[page] = ends[page] ? ends[page] - end : 0;
@@ -312,14 +312,14 @@ put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t 
 	uint32_t value, last = 0;
 
 	memset(out, 0, 8);
-	pr_put_le16(out + 8, (uint16_t)count);
+	pr_put_le16(out + 8, count);
 	for (size_t end = at + count; at < end; at++, last = value) {
 		value = value_of(VALUE_BITS(k.items[at]), k.hash_bits, count, k.low_bits);
 		put_key(&b, &k, value - last, k.sets[at]);
 	}
 	if (b.count)
-		*b.at++ = (uint8_t)b.have;
-	return (size_t)(b.at - out);
+		*b.at++ = b.have;
+	return b.at - out;
 }
 
 size_t
@@ -329,7 +329,7 @@ pri_level1_keys_put(const struct pri_level1_keys *k, uint8_t *out, uint8_t *lens
 
 	for (uint32_t page = 0; page < k->pages; page++, at += k->of_page[page - 1]) {
 		len = put_page(k, at, k->of_page[page], out + used);
-		pr_put_le16(lens + 2 * page, (uint16_t)len);
+		pr_put_le16(lens + 2 * page, len);
 		used += len;
 	}
 	return used;
@@ -396,7 +396,7 @@ pri_level1_find(
 	unsigned bits = index_bits(l->segments);
 	uint64_t found = 0, set;
 
-	wanted = value_of((uint32_t)(signature >> 16), l->hash_bits, keys, l->low_bits);
+	wanted = value_of(signature >> 16, l->hash_bits, keys, l->low_bits);
 	for (uint32_t i = 0; i < keys && value <= wanted; i++) {
 		while (get(&b, 1))
 			value += 1u << l->low_bits;

@@ -29,7 +29,7 @@ lead_of(uint32_t pages)
 static inline uint16_t
 slices_of(unsigned stride)
 {
-	return (uint16_t)((PRI_SLICES_PAGE - PAGE_HEADER) / stride);
+	return (PRI_SLICES_PAGE - PAGE_HEADER) / stride;
 }
 
 static inline uint64_t
@@ -220,7 +220,7 @@ put_column(
 		.stride = stride,
 		.slices = slices_of(stride),
 		.pages = pages,
-		.bit = (uint8_t)(1u << column % 8)};
+		.bit = 1u << column % 8};
 
 	for (size_t i = column ? w->ends[column - 1] : 0; i < w->ends[column]; i++)
 		put_key(&c, w->hashes[i]);
@@ -239,8 +239,8 @@ pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out
 	pr_put_le16(out + 6, link);
 	pr_put_le64(out + 8, w->first_sequence);
 	pr_put_le32(out + 16, w->segments);
-	pr_put_le16(out + 20, (uint16_t)w->columns);
-	pr_put_le16(out + 22, (uint16_t)((w->columns + 7) / 8));
+	pr_put_le16(out + 20, w->columns);
+	pr_put_le16(out + 22, (w->columns + 7) / 8);
 	pr_put_le32(out + 24, pages);
 	for (unsigned i = 0; i < w->columns; i++) {
 		pr_put_le64(out + HEADER + i * COLUMN, w->column[i].check);

@@ -46,7 +46,7 @@ pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t
 {
 	switch (layout->form) {
 	case PRI_TYPE_ETHER:
-		return (uint16_t)value;
+		return value;
 	case PRI_TYPE_PPP:
 		return of_ppp(value);
 	case PRI_TYPE_FAMILY:
@@ -56,7 +56,7 @@ pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t
 			return PRI_ETHERTYPE_IP6;
 		return value == 2 ? PRI_ETHERTYPE_IP : 0;
 	default:
-		return of_nibble((uint8_t)value);
+		return of_nibble(value);
 	}
 }
 
@@ -87,9 +87,9 @@ take_address(struct walk *w, size_t at, size_t len, uint8_t *to)
 	size_t left = at < w->len ? w->len - at : 0;
 
 	if (left < len)
-		len = left & ~(size_t)3;
+		len = left & ~3;
 	memcpy(to, w->data + (len ? at : 0), len);
-	return (uint8_t)len;
+	return len;
 }
 
 static void
@@ -99,7 +99,7 @@ take_addresses(struct walk *w, size_t src, size_t dst, size_t len)
 
 	f->src_len = take_address(w, src, len, f->src);
 	f->dst_len = take_address(w, dst, len, f->dst);
-	f->address_len = (uint8_t)len;
+	f->address_len = len;
 	f->have |= (f->src_len == len ? PRI_FIELD_SRC : 0) |
 		   (f->dst_len == len ? PRI_FIELD_DST : 0);
 }

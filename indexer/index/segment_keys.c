@@ -48,7 +48,7 @@ add_number2(struct pri_segment_keys *s, enum pri_key_kind kind, uint16_t number)
 static inline bool
 test_and_set(uint8_t *bits, unsigned at)
 {
-	uint8_t bit = (uint8_t)(1u << at % 8);
+	uint8_t bit = 1u << at % 8;
 	bool was = bits[at / 8] & bit;
 
 	bits[at / 8] |= bit;
@@ -92,7 +92,7 @@ add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsign
 		pri_hashset_push(&s->wide, either);
 		add_nets(s, bytes, len);
 	}
-	a->sides |= (uint8_t)side;
+	a->sides |= side;
 	return at;
 }
 
@@ -206,7 +206,7 @@ add_link(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 	if (pr_get_be16(bytes + 12) == inner)
 		return;
 	add_number2(s, PRI_KEY_ETHERTYPE, pr_get_be16(bytes + 12));
-	add_number2(s, PRI_KEY_VLAN, (uint16_t)(layout->id[1] >> 48));
+	add_number2(s, PRI_KEY_VLAN, layout->id[1] >> 48);
 }
 
 /* at: both addresses; len is a constant; ports: both, as in the packet. */
@@ -214,7 +214,7 @@ PRI_IN_PLACE void
 add_hosts(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 	const uint8_t *at, size_t len, const uint8_t *ports)
 {
-	uint8_t protocol = (uint8_t)(layout->id[2] >> 8);
+	uint8_t protocol = layout->id[2] >> 8;
 	uint32_t src = add_address(s, at, len, PRI_HOST_SRC),
 		 dst = add_address(s, at + len, len, PRI_HOST_DST);
 
@@ -233,7 +233,7 @@ ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 	uint8_t at[8], ports[4];
 
 	pr_put_le64(at, layout->id[2] >> 32 | layout->id[3] << 32);
-	pr_put_le32(ports, (uint32_t)(layout->id[3] >> 32));
+	pr_put_le32(ports, layout->id[3] >> 32);
 	add_hosts(s, layout, at, 4, ports);
 }
 
@@ -243,7 +243,7 @@ ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 {
 	uint8_t at[32], ports[4];
 
-	pr_put_le32(ports, (uint32_t)(layout->id[2] >> 32));
+	pr_put_le32(ports, layout->id[2] >> 32);
 	pr_put_le64(at, layout->id[3]);
 	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
 		pr_put_le64(at + 8 + 8 * i, more[i]);
@@ -279,12 +279,12 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 			break;
 		case PRI_KEY_MAC_SRC:
 		case PRI_KEY_MAC_DST:
-			add_mac(s, (enum pri_key_kind)key->kind, bytes);
+			add_mac(s, key->kind, bytes);
 			break;
 		default:
 			/* a prefix of one byte was added with its address */
 			if (key->kind != PRI_KEY_NET || key->len > 1)
-				add(s, (enum pri_key_kind)key->kind, bytes, key->len);
+				add(s, key->kind, bytes, key->len);
 		}
 	}
 	count_addresses(layout, src, dst);
@@ -311,7 +311,7 @@ make_keys(struct pri_segment_keys *s)
 			continue;
 		}
 		add_link(s, layout);
-		protocol = (uint8_t)(layout->id[2] >> 8);
+		protocol = layout->id[2] >> 8;
 		if (!test_and_set(s->seen_protocols, protocol))
 			add(s, PRI_KEY_PROTO, &protocol, 1);
 		if (version == 4)
@@ -376,7 +376,7 @@ find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 	uint64_t at =
 		now > least ? ((uint64_t)now - (uint64_t)least) >> s->item.series_width : 0;
 
-	*first = (int64_t)((uint64_t)now * PR_NS_PER_S);
+	*first = (uint64_t)now * PR_NS_PER_S;
 	return &s->buckets[at < PRI_LEVEL1_BUCKETS ? at : PRI_LEVEL1_BUCKETS - 1];
 }
 
@@ -463,7 +463,7 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 		if (linktype && take_packet(s, linktype, ether, &step) < 0)
 			return -1;
 	}
-	s->seq_count = (size_t)(seq - s->seqs);
+	s->seq_count = seq - s->seqs;
 	s->item.len_min = least;
 	s->item.len_max = most;
 	return rc < 0;
@@ -492,7 +492,7 @@ encode_series(struct pri_segment_keys *s)
 			return -1;
 		last = i;
 	}
-	s->item.series_len = (uint16_t)pr_writer_len(&w);
+	s->item.series_len = pr_writer_len(&w);
 	return 0;
 }
 
@@ -522,14 +522,14 @@ encode_held(struct pri_segment_keys *s)
 		fits = pr_store_varint(&w, step) && pr_store_varint(&w, repeat);
 	}
 	if (fits) {
-		s->item.held_len = (uint32_t)pr_writer_len(&w);
+		s->item.held_len = pr_writer_len(&w);
 		return 0;
 	}
 	s->item.held_form = PRI_HELD_BITS;
-	s->item.held_len = (uint32_t)bits;
+	s->item.held_len = bits;
 	memset(s->held, 0, bits);
 	for (size_t i = 0; i < s->seq_count; i++)
-		s->held[s->seqs[i] / 8] |= (uint8_t)(1u << s->seqs[i] % 8);
+		s->held[s->seqs[i] / 8] |= 1u << s->seqs[i] % 8;
 	return 0;
 }
 

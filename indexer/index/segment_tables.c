@@ -26,7 +26,7 @@ pri_seeded_hash_set(struct pri_seeded_hash *slot, size_t slots)
 {
 	if (!slot->factor)
 		slot->factor = draw(slot);
-	slot->shift = 64 - (unsigned)__builtin_ctzll(slots);
+	slot->shift = 64 - __builtin_ctzll(slots);
 }
 
 /* ---- header layouts ---- */
@@ -140,7 +140,7 @@ static unsigned
 class_of(uint64_t bytes)
 {
 	uint64_t v = bytes < UINT64_MAX - 16 ? bytes + 16 : UINT64_MAX;
-	unsigned last = 63 - (unsigned)__builtin_clzll(v);
+	unsigned last = 63 - __builtin_clzll(v);
 
 	return last * 16 + (v >> (last - 4) & 15);
 }
@@ -190,7 +190,7 @@ make_room(struct pri_heavy_hitters *t)
 	memset(t->slots, 0, sizeof(t->slots));
 	for (size_t i = 0; i < kept; i++)
 		t->slots[slot_of(t, t->items[i].address, t->items[i].len, t->hashes[i])] =
-			(uint16_t)(i + 1);
+			i + 1;
 }
 
 void
@@ -207,15 +207,14 @@ pri_heavy_hitters_add(struct pri_heavy_hitters *t, const uint8_t *address, size_
 	if (!t->slots[at]) {
 		t->hashes[t->count] = hash;
 		item = &t->items[t->count++];
-		*item = (struct pri_level1_top){.len = (uint8_t)len};
+		*item = (struct pri_level1_top){.len = len};
 		memcpy(item->address, address, len);
-		t->slots[at] = (uint16_t)t->count;
+		t->slots[at] = t->count;
 	}
 	item = &t->items[t->slots[at] - 1];
 	item->bytes += bytes;
-	item->packets = packets < UINT32_MAX - item->packets
-				? item->packets + (uint32_t)packets
-				: UINT32_MAX;
+	item->packets =
+		packets < UINT32_MAX - item->packets ? item->packets + packets : UINT32_MAX;
 }
 
 size_t

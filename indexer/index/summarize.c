@@ -23,7 +23,7 @@ pri_range_builder_end(
 	struct pri_range_builder *s, struct pri_range_list *list, struct pr_error *err)
 {
 	uint64_t span = s->last - s->first + 1;
-	size_t len = s->last && s->held < span ? (size_t)(span + 7) / 8 : 0;
+	size_t len = s->last && s->held < span ? (span + 7) / 8 : 0;
 	uint8_t *bits;
 
 	if (s->last == 0)
@@ -54,13 +54,13 @@ static void
 set_bits(uint8_t *bits, uint64_t from, uint64_t to)
 {
 	for (; from <= to && from % 8; from++)
-		bits[from / 8] |= (uint8_t)(1u << from % 8);
+		bits[from / 8] |= 1u << from % 8;
 	if (from + 7 <= to) {
-		memset(bits + from / 8, 0xff, (size_t)(to + 1 - from) / 8);
+		memset(bits + from / 8, 0xff, (to + 1 - from) / 8);
 		from += (to + 1 - from) / 8 * 8;
 	}
 	for (; from <= to; from++)
-		bits[from / 8] |= (uint8_t)(1u << from % 8);
+		bits[from / 8] |= 1u << from % 8;
 }
 
 int

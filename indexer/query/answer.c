@@ -398,7 +398,7 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 	if (!a->tally)
 		return -1;
 	spec->tally = a->tally;
-	spec->tally_key = (enum pri_tally_key)tally->group;
+	spec->tally_key = tally->group;
 	spec->step = tally->step;
 	spec->exact = tally->exact;
 	return 0;

@@ -15,7 +15,7 @@ pri_message_pointers(void *items, size_t count, size_t size)
 	void **pointers = items ? calloc(count + 1, sizeof *pointers) : NULL;
 
 	for (size_t i = 0; pointers && i < count; i++)
-		pointers[i] = (char *)items + i * size;
+		pointers[i] = items + i * size;
 	return pointers;
 }
 
@@ -215,7 +215,7 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	packrack__hello__init(&h->message);
 	packrack__node_status__init(&h->status);
 	h->message.name = h->status.name = (char *)input->name;
-	h->message.version = (char *)PACKRACK_VERSION;
+	h->message.version = PACKRACK_VERSION;
 	h->message.boot = input->boot;
 	h->message.status = &h->status;
 	if (!volume)

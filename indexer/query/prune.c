@@ -66,7 +66,7 @@ count_columns(const struct columns *c)
 	size_t count = 0;
 
 	for (unsigned i = 0; i < WORDS; i++)
-		count += (size_t)__builtin_popcountll(c->w[i]);
+		count += __builtin_popcountll(c->w[i]);
 	return count;
 }
 
@@ -519,7 +519,7 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
 	struct pri_key key;
 	unsigned rank;
 
-	switch ((enum pri_plan_op)n->op) {
+	switch (n->op) {
 	case PRI_PLAN_FALSE:
 		return (struct columns){{0}};
 	case PRI_PLAN_KEY:
@@ -602,7 +602,7 @@ ask_rank(const struct question *q, struct columns interest)
 
 	q->stream->prune->long_asked += i->plan->count > PLAN_LONG;
 	memset(i->nodes, 0, i->plan->count * sizeof *i->nodes);
-	return ask_node(q, (uint32_t)i->plan->count - 1, interest);
+	return ask_node(q, i->plan->count - 1, interest);
 }
 
 /*
@@ -656,7 +656,7 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 	}
 	high = s->level2.columns;
 	PR_ARRAY_SEARCH(low, high, s->starts[mid] <= sequence);
-	c = (unsigned)low - 1;
+	c = low - 1;
 	if (s->proven[c] == UNKNOWN)
 		s->proven[c] = pri_index_check(known, s->starts[c],
 				       s->level2.column[c].segments, &check) &&

@@ -55,8 +55,7 @@ job_send(struct job *job)
 		end.cancelled = job->cancelled;
 		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_END, &end);
 	} else {
-		failure.text =
-			*job->failure ? job->failure : (char *)"no memory for an answer";
+		failure.text = *job->failure ? job->failure : "no memory for an answer";
 		failure.bad_request = job->bad_request;
 		env = pr_message_of(job->id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 	}

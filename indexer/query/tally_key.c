@@ -27,7 +27,7 @@ pri_tally_key_interval_of(const struct pr_tally_item *item)
 {
 	if (item->len != PRI_TALLY_KEY_TIME_LEN)
 		return 0;
-	return (int64_t)(pr_get_be64(item->key) ^ UINT64_C(1) << 63);
+	return pr_get_be64(item->key) ^ UINT64_C(1) << 63;
 }
 
 /* ---- keys ---- */
@@ -197,7 +197,7 @@ static const struct group {
 const char *
 pri_tally_key_name(enum pri_tally_key group)
 {
-	return (unsigned)group < PRI_TALLY_KEYS ? groups[group].name : NULL;
+	return group < PRI_TALLY_KEYS ? groups[group].name : NULL;
 }
 
 int
@@ -259,7 +259,7 @@ bool
 pri_tally_key_text(
 	enum pri_tally_key group, const struct pr_tally_item *item, bool filter, char *buf)
 {
-	const struct group *g = (unsigned)group < PRI_TALLY_KEYS ? &groups[group] : groups;
+	const struct group *g = group < PRI_TALLY_KEYS ? &groups[group] : groups;
 	const char *before = filter ? g->filter : "";
 	const uint8_t *key = item->key;
 	char a[INET6_ADDRSTRLEN], b[INET6_ADDRSTRLEN];

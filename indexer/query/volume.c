@@ -96,7 +96,7 @@ pri_stream_is_link(const char *name, uint16_t *link)
 {
 	if (strncmp(name, DATA_PREFIX, strlen(DATA_PREFIX)) != 0)
 		return false;
-	*link = (uint16_t)strtoul(name + strlen(DATA_PREFIX), NULL, 10);
+	*link = strtoul(name + strlen(DATA_PREFIX), NULL, 10);
 	return true;
 }
 
@@ -624,7 +624,7 @@ pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity)
 
 	if (capacity <= buffer->capacity)
 		return 0;
-	capacity = (capacity + BUFFER_ALIGNMENT - 1) & ~(size_t)(BUFFER_ALIGNMENT - 1);
+	capacity = (capacity + BUFFER_ALIGNMENT - 1) & ~(BUFFER_ALIGNMENT - 1);
 	bytes = aligned_alloc(BUFFER_ALIGNMENT, capacity);
 	if (!bytes)
 		return -1;

@@ -112,7 +112,7 @@ show_help(const struct cli_command *command, int argc, char **argv)
 	int status = CLI_FAILED;
 
 	if (words) {
-		memcpy(words, argv, (size_t)argc * sizeof(*words));
+		memcpy(words, argv, argc * sizeof(*words));
 		words[argc] = "--help";
 		status = command->run(argc + 1, words);
 	}

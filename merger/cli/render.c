@@ -436,8 +436,8 @@ progress_text(char *buf, size_t size, const struct progress_state *s, int64_t el
 		s->unit, (double)s->count / seconds);
 
 	if (left >= 0 && left < 1e6 && n >= 0 && (size_t)n < size)
-		snprintf(buf + n, size - (size_t)n, ", %.0f %%, %d:%02d:%02d left",
-			100 * part, (int)left / 3600, (int)left / 60 % 60, (int)left % 60);
+		snprintf(buf + n, size - n, ", %.0f %%, %d:%02d:%02d left", 100 * part,
+			(int)left / 3600, (int)left / 60 % 60, (int)left % 60);
 	return buf;
 }
 

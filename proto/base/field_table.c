@@ -39,7 +39,7 @@ store_field(struct pr_writer *w, const uint8_t *at, uint8_t kind, bool big)
 		return pr_store_u8(w, *at != 0);
 	case PR_FIELD_NAME:
 		len = strnlen((const char *)at, PR_NAME_MAX + 1);
-		return name_ok(at, len) && pr_store_u8(w, (uint8_t)len) &&
+		return name_ok(at, len) && pr_store_u8(w, len) &&
 		       pr_store_bytes(w, at, len);
 	default:
 		return kind & PR_FIELD_ZEROS
@@ -97,8 +97,7 @@ pr_field_table_store(struct pr_writer *w, const void *from,
 {
 	for (size_t i = 0; i < fields->count; i++) {
 		const struct pr_field *f = &fields->items[i];
-		if (!store_field(w, (const uint8_t *)from + f->offset, f->kind,
-			    order == PR_BIG_ENDIAN))
+		if (!store_field(w, from + f->offset, f->kind, order == PR_BIG_ENDIAN))
 			return false;
 	}
 	return true;

@@ -21,7 +21,7 @@ open_parent(const char *path)
 {
 	char dir[PATH_MAX];
 	const char *slash = strrchr(path, '/');
-	int len = slash ? (int)(slash - path) + 1 : 0;
+	int len = slash ? slash - path + 1 : 0;
 
 	if (len >= (int)sizeof(dir)) {
 		errno = ENAMETOOLONG;
@@ -61,16 +61,16 @@ check_mode(const char *path, bool private, const struct stat *st, struct pr_erro
 		return pr_error_set(err,
 			"key file %s: others may read it (mode %03o); chmod 600 it and, if "
 			"they may have, make a new key",
-			path, (unsigned)(st->st_mode & 0777));
+			path, st->st_mode & 0777);
 	if (st->st_mode & 022)
 		return pr_error_set(err,
 			"key file %s: others may change it (mode %03o); chmod 600 it", path,
-			(unsigned)(st->st_mode & 0777));
+			st->st_mode & 0777);
 	if (!owner_good(path, st->st_uid)) {
 		errno = EPERM;
 		return pr_error_set(err,
 			"key file %s: belongs to user %u, not to us or root", path,
-			(unsigned)st->st_uid);
+			st->st_uid);
 	}
 	if (st->st_size > KEYFILE_MAX)
 		return pr_error_set(err, "key file %s: longer than 1 MiB", path);
@@ -87,7 +87,7 @@ read_all(int fd, size_t size)
 	if (!text)
 		return NULL;
 	while (used < size && (n = read(fd, text + used, size - used)) > 0)
-		used += (size_t)n;
+		used += n;
 	text[used] = 0;
 	if (n < 0 || strlen(text) != used) {
 		errno = n < 0 ? errno : EILSEQ;
@@ -111,7 +111,7 @@ pr_keyfile_read(const char *path, bool private, struct stat *st, struct pr_error
 	else if (check_mode(path, private, st, err) == 0) {
 		if (private)
 			prctl(PR_SET_DUMPABLE, 0);
-		text = read_all(fd, (size_t)st->st_size);
+		text = read_all(fd, st->st_size);
 		if (!text && errno == EILSEQ)
 			pr_error_set(err, "key file %s: no text: it holds NUL bytes", path);
 		else if (!text)
@@ -143,11 +143,11 @@ pr_keydir_check(const char *path, struct pr_error *err)
 	if (st.st_mode & 077)
 		return pr_error_set(err,
 			"key directory %s: open to others (mode %03o); chmod 700 it", path,
-			(unsigned)(st.st_mode & 0777));
+			st.st_mode & 0777);
 	if (st.st_uid != geteuid() && st.st_uid != 0 && geteuid() != 0)
 		return pr_error_set(err,
 			"key directory %s: belongs to user %u, not to us or root", path,
-			(unsigned)st.st_uid);
+			st.st_uid);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ fill(int fd, int parent, mode_t mode, const char *text)
 			return -1;
 		if (n > 0) {
 			text += n;
-			left -= (size_t)n;
+			left -= n;
 		}
 	}
 	return fsync(fd);

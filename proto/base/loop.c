@@ -249,7 +249,7 @@ pr_notify(const char *state)
 		to.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
-		sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to,
+		sendto(fd, state, strlen(state), MSG_NOSIGNAL, &to,
 			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
 		close(fd);
 	}

@@ -92,8 +92,8 @@ add(struct pr_metrics_page *p, struct sample sample)
 		p->failed = true;
 		return;
 	}
-	sample.labels = (uint32_t)p->label_count;
-	sample.order = (uint32_t)p->count;
+	sample.labels = p->label_count;
+	sample.order = p->count;
 	p->samples[p->count++] = sample;
 }
 

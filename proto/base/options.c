@@ -46,7 +46,7 @@ builtin_count(const struct pr_cmdline *program)
 static void *
 member(const struct pr_option *option, void *values)
 {
-	return (char *)values + option->offset;
+	return values + option->offset;
 }
 
 static int
@@ -79,7 +79,7 @@ set_enum(const struct pr_option *option, int *out, const char *text, struct pr_e
 			return 0;
 		}
 		if (used < sizeof known)
-			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+			used += snprintf(known + used, sizeof known - used, "%s%s",
 				i ? ", " : "", option->choices[i]);
 	}
 	return pr_error_set(err, "'%s' is not one of: %s", text, known);
@@ -106,7 +106,7 @@ number_text(enum pr_option_kind kind, uint64_t value, char *buf, size_t size)
 	if (kind == PR_KIND_SIZE)
 		return pr_format_size(value, buf, size);
 	if (kind == PR_KIND_DURATION)
-		return pr_format_duration((int64_t)value, buf, size);
+		return pr_format_duration(value, buf, size);
 	snprintf(buf, size, "%llu", (unsigned long long)value);
 	return buf;
 }
@@ -150,7 +150,7 @@ assign(struct parser *p, const struct pr_option *option, const char *text,
 
 	if (option->kind == PR_KIND_LIST && *from != source)
 		pr_string_list_clear(out);
-	*from = (unsigned char)source;
+	*from = source;
 	switch (option->kind) {
 	case PR_KIND_FLAG:
 		return set_flag(out, text, p->err);
@@ -276,7 +276,7 @@ read_line(char *str, int capacity, void *arg)
 				LINE_MAX_BYTES);
 			return NULL;
 		}
-		str[used++] = (char)c;
+		str[used++] = c;
 		if (c == '\n')
 			break;
 	}
@@ -464,7 +464,7 @@ bad_option(const struct parser *p, const struct names *n, int c, const char *wor
 	if (c == ':') {
 		const struct pr_option *option =
 			optopt < LONG ? n->by_letter[optopt] : n->options[optopt - LONG];
-		char letter[] = {'-', (char)optopt, 0};
+		char letter[] = {'-', optopt, 0};
 		const char *dashes = optopt < LONG ? "" : "--",
 			   *flag = optopt < LONG ? letter : n->list[optopt - LONG].name;
 
@@ -601,8 +601,8 @@ print_option(const struct pr_option *option, void *values)
 
 	used = option->letter ? snprintf(flags, sizeof flags, "  -%c, ", option->letter)
 			      : snprintf(flags, sizeof flags, "      ");
-	used += snprintf(flags + used, sizeof flags - (size_t)used, "--%s%s%s",
-		option->name, option->arg ? " " : "", option->arg ? option->arg : "");
+	used += snprintf(flags + used, sizeof flags - used, "--%s%s%s", option->name,
+		option->arg ? " " : "", option->arg ? option->arg : "");
 	if (used > FLAGS_WIDTH)
 		printf("%s\n%*s", flags, begin, "");
 	else
@@ -613,7 +613,7 @@ print_option(const struct pr_option *option, void *values)
 		*value ? " [default: " : "", value, *value ? "]" : "");
 	/* Words, in lines that begin behind the flags. */
 	for (const char *word = help; *word; word += strspn(word, " ")) {
-		int len = (int)strcspn(word, " ");
+		int len = strcspn(word, " ");
 
 		if (at > begin && at + 1 + len > HELP_WIDTH) {
 			printf("\n%*s", begin, "");

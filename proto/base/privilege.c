@@ -80,7 +80,7 @@ pr_privilege_open(const char *path, int flags)
 
 	if (fd >= 0 || (errno != EACCES && errno != EPERM))
 		return fd;
-	rc = pr_privilege_ask(PR_REQUEST_OPEN, path, (uint32_t)flags, 0, -1, NULL);
+	rc = pr_privilege_ask(PR_REQUEST_OPEN, path, flags, 0, -1, NULL);
 	if (rc == -2)
 		errno = EACCES;
 	return rc < 0 ? -1 : rc;
@@ -112,9 +112,8 @@ socket(int domain, int type, int protocol)
 {
 	/* Protocol 0: until it is bound, nothing comes in. */
 	if (pr_privilege_parent >= 0 && (domain == AF_PACKET || domain == AF_XDP))
-		return pr_privilege_ask(PR_REQUEST_SOCKET, NULL, (uint32_t)domain,
-			(uint32_t)type, -1, NULL);
-	return (int)syscall(SYS_socket, domain, type, protocol);
+		return pr_privilege_ask(PR_REQUEST_SOCKET, NULL, domain, type, -1, NULL);
+	return syscall(SYS_socket, domain, type, protocol);
 }
 
 int
@@ -126,10 +125,10 @@ bind(int fd, const struct sockaddr *address, socklen_t len)
 	memcpy(&ll, address, len < sizeof ll ? len : sizeof ll);
 	memcpy(&xdp, address, len < sizeof xdp ? len : sizeof xdp);
 	if (pr_privilege_parent >= 0 && ll.sll_family == AF_PACKET)
-		return pr_privilege_ask(PR_REQUEST_BIND, NULL, (uint32_t)ll.sll_ifindex,
-			ll.sll_protocol, fd, NULL);
+		return pr_privilege_ask(
+			PR_REQUEST_BIND, NULL, ll.sll_ifindex, ll.sll_protocol, fd, NULL);
 	if (pr_privilege_parent >= 0 && xdp.sxdp_family == AF_XDP)
 		return pr_privilege_ask(
 			PR_REQUEST_BIND, NULL, xdp.sxdp_ifindex, 0, fd, NULL);
-	return (int)syscall(SYS_bind, fd, address, len);
+	return syscall(SYS_bind, fd, address, len);
 }

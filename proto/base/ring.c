@@ -57,7 +57,7 @@ struct pr_ring {
 static size_t
 record_size(size_t len)
 {
-	return HEADER + ((len + 7) & ~(size_t)7);
+	return HEADER + ((len + 7) & ~7);
 }
 
 static uint64_t *

@@ -21,13 +21,11 @@ place(unsigned which, uid_t user, char dir[PR_RUNTIME_PATH])
 	if (which == SYSTEM)
 		len = snprintf(dir, PR_RUNTIME_PATH, PR_RUNTIME_DIR);
 	else if (which == SHARED_MEMORY)
-		len = snprintf(
-			dir, PR_RUNTIME_PATH, "/dev/shm/packrack-%u", (unsigned)user);
+		len = snprintf(dir, PR_RUNTIME_PATH, "/dev/shm/packrack-%u", user);
 	else if (session)
 		len = snprintf(dir, PR_RUNTIME_PATH, "%s/packrack", session);
 	else
-		len = snprintf(
-			dir, PR_RUNTIME_PATH, "/run/user/%u/packrack", (unsigned)user);
+		len = snprintf(dir, PR_RUNTIME_PATH, "/run/user/%u/packrack", user);
 	return len < PR_RUNTIME_PATH;
 }
 
@@ -72,7 +70,7 @@ pr_runtime_give(uid_t user, gid_t group, struct pr_error *err)
 		return -1;
 	if (lchown(PR_RUNTIME_DIR, user, group) < 0)
 		return pr_error_errno(
-			err, "cannot give " PR_RUNTIME_DIR " to user %u", (unsigned)user);
+			err, "cannot give " PR_RUNTIME_DIR " to user %u", user);
 	return 0;
 }
 

@@ -58,7 +58,7 @@ pr_sandbox_keep(uint64_t caps, struct pr_error *err)
 		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	syscall(SYS_capget, &head, data);
 	for (unsigned i = 0; i < 2; i++) {
-		data[i].permitted &= (uint32_t)(caps >> 32 * i);
+		data[i].permitted &= caps >> 32 * i;
 		data[i].effective = data[i].permitted;
 		data[i].inheritable &= data[i].permitted;
 	}
@@ -109,7 +109,7 @@ become(const char *user, bool captures, struct pr_error *err)
 	prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0); /* until the caller drops them */
 	if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 ||
 		setresuid(uid, uid, uid) < 0)
-		return pr_error_errno(err, "cannot become user %u", (unsigned)uid);
+		return pr_error_errno(err, "cannot become user %u", uid);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ pr_sandbox_write(struct pr_sandbox *s, const char *path)
 	if (file) {
 		slash = strrchr(file, '/');
 		path = slash ? file : "./";
-		len = slash ? (size_t)(slash - file) + 1 : 2;
+		len = slash ? slash - file + 1 : 2;
 	}
 	pr_string_list_add(&s->writes, path, len, NULL);
 }
@@ -154,7 +154,7 @@ landlock_rule(int set, const char *path, uint64_t access)
 		return 0; /* it is not there */
 	if (!S_ISDIR(st.st_mode))
 		rule.allowed_access &= LANDLOCK_FILE_WRITES;
-	rc = (int)syscall(SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	rc = syscall(SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
 }
@@ -164,7 +164,7 @@ static int
 restrict_files(struct pr_sandbox *s, struct pr_error *err)
 {
 	static const char *const always[] = {"/dev/shm", "/dev/null", "/run/packrack"};
-	int version = (int)syscall(
+	int version = syscall(
 		SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct landlock_ruleset_attr attr = {
 		.handled_access_fs =
@@ -176,7 +176,7 @@ restrict_files(struct pr_sandbox *s, struct pr_error *err)
 			    "modes only");
 		return 0;
 	}
-	set = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+	set = syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
 	for (size_t i = 0; i < PR_COUNT(always); i++)
 		rc |= landlock_rule(
 			set, always[i], LANDLOCK_WRITES & attr.handled_access_fs);
@@ -294,7 +294,7 @@ refuse(int call, int error, struct pr_error *err)
 
 	if (filter) {
 		rc |= seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
-		rc |= seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint32_t)error), call, 0);
+		rc |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(error), call, 0);
 	}
 	return load(filter, rc, err);
 }

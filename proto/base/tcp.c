@@ -29,7 +29,7 @@ split(const char *text, struct place *out)
 			(int)sizeof(out->port) ||
 		!out->port[0] || out->port[strspn(out->port, "0123456789")])
 		return false;
-	len = colon ? (size_t)(colon - text) : 0;
+	len = colon ? colon - text : 0;
 	if (len == 9 && strncmp(text, "localhost", len) == 0)
 		len = 0;
 	if (len > 2 && host[0] == '[' && host[len - 1] == ']') {

@@ -134,7 +134,7 @@ pr_queue_take(struct pr_queue *q)
 	while (!q->used && !q->ended && !q->stopped)
 		pthread_cond_wait(&q->changed, &q->lock);
 	if (q->used && !q->stopped) {
-		slot = (int)q->head;
+		slot = q->head;
 		q->taken = true;
 	}
 	pthread_mutex_unlock(&q->lock);

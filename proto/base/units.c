@@ -70,7 +70,7 @@ multiply(const struct number *n, uint64_t factor, uint64_t max, uint64_t *out)
 
 	if (product > max)
 		return -1;
-	*out = (uint64_t)product;
+	*out = product;
 	return 0;
 }
 
@@ -133,7 +133,7 @@ pr_parse_duration(const char *text, int64_t *out)
 				strcmp(at + len, "s") == 0)) {
 			if (multiply(&n, durations[i].factor, INT64_MAX, &ns) < 0)
 				return -1;
-			*out = (int64_t)ns;
+			*out = ns;
 			return 0;
 		}
 	}
@@ -162,7 +162,7 @@ pr_parse_rate(const char *text, struct pr_rate *out)
 		return 0;
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (strcmp(units[i].name, at) == 0) {
-			out->per_second *= (double)units[i].factor;
+			out->per_second *= units[i].factor;
 			return 0;
 		}
 	return -1;

@@ -88,7 +88,7 @@ add(int fd, struct connection c)
 	int want = fd + 64;
 
 	if (fd >= all.count) {
-		void *grown = realloc(all.items, (size_t)want * sizeof(*all.items));
+		void *grown = realloc(all.items, want * sizeof(*all.items));
 
 		if (!grown)
 			return false;
@@ -243,7 +243,7 @@ refuse:
 int
 accept4(int listener, struct sockaddr *address, socklen_t *len, int flags)
 {
-	int fd = (int)syscall(SYS_accept4, listener, address, len, flags), saved = errno;
+	int fd = syscall(SYS_accept4, listener, address, len, flags), saved = errno;
 
 	pr_connections_lock();
 	if (listener < 0 || listener >= all.count ||
@@ -255,7 +255,7 @@ accept4(int listener, struct sockaddr *address, socklen_t *len, int flags)
 	} else if (fd < 0 && (saved == EMFILE || saved == ENFILE) && all.spare >= 0) {
 		/* the connection would wait, and wake libzmq for ever */
 		close(all.spare);
-		close((int)syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC));
+		close(syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC));
 		all.spare = eventfd(0, EFD_CLOEXEC);
 		all.figures.refused++;
 		saved = EAGAIN;

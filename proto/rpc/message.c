@@ -540,7 +540,7 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 		more = measure(from, other, &is_signed);
 		less = is_signed ? (int64_t)now < (int64_t)more : now < more;
 		if (rule == ADD_SUM)
-			*(uint64_t *)(void *)at += more;
+			*(uint64_t *)at += more;
 		else if (rule == ADD_NONE || (rule == ADD_MAX ? less : !less))
 			memcpy(at, (const char *)from + other->offset, size);
 	}

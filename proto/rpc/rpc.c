@@ -249,8 +249,8 @@ pr_rpc_keep(struct pr_rpc *rpc, ProtobufCBinaryData *part)
 	zmq_msg_init(kept);
 	zmq_msg_copy(kept, rpc->received);
 	/* a short message has its bytes inline: they have moved */
-	part->data = (uint8_t *)zmq_msg_data(kept) +
-		     (part->data - (uint8_t *)zmq_msg_data(rpc->received));
+	part->data =
+		zmq_msg_data(kept) + (part->data - (uint8_t *)zmq_msg_data(rpc->received));
 	return kept;
 }
 

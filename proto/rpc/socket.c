@@ -62,7 +62,7 @@ try_connect(const char *path)
 	if (fd < 0)
 		return -1;
 	memcpy(address.sun_path, path, strlen(path));
-	rc = connect(fd, (struct sockaddr *)&address, sizeof(address));
+	rc = connect(fd, &address, sizeof(address));
 	if (rc < 0 && errno == EAGAIN) /* a full backlog: somebody listens */
 		rc = 0;
 	saved = errno;
@@ -224,7 +224,7 @@ read_event(void *monitor, uint16_t *event, uint32_t *value)
 	got = zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) >= 0;
 	if (zmq_msg_size(&msg) >= sizeof(*event) + sizeof(*value)) {
 		memcpy(event, zmq_msg_data(&msg), sizeof(*event));
-		memcpy(value, (char *)zmq_msg_data(&msg) + sizeof(*event), sizeof(*value));
+		memcpy(value, zmq_msg_data(&msg) + sizeof(*event), sizeof(*value));
 	}
 	if (zmq_msg_more(&msg))
 		pr_socket_drop_rest(monitor);
@@ -247,10 +247,10 @@ pr_rpc_bind(void *ctx, void *socket, const char *endpoint, bool own, struct pr_e
 		zmq_bind(socket, endpoint) < 0)
 		pr_error_set(err, "cannot listen on %s: %s", endpoint,
 			zmq_strerror(zmq_errno()));
-	else if (!read_event(monitor, &event, &fd) || !pr_connections_guard((int)fd, own))
+	else if (!read_event(monitor, &event, &fd) || !pr_connections_guard(fd, own))
 		pr_error_set(err, "cannot guard the connections to %s", endpoint);
 	else
-		listener = (int)fd;
+		listener = fd;
 	pr_connections_unlock();
 	zmq_socket_monitor(socket, NULL, 0);
 	if (monitor)

@@ -13,9 +13,9 @@ pr_status_of(const char *program)
 	Packrack__Status status = PACKRACK__STATUS__INIT;
 
 	status.program = (char *)program;
-	status.version = (char *)PACKRACK_VERSION;
+	status.version = PACKRACK_VERSION;
 	status.time = pr_now_real();
-	status.pid = (uint32_t)getpid();
+	status.pid = getpid();
 	return status;
 }
 

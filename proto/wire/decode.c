@@ -188,7 +188,7 @@ ip6(struct walk *w)
 	size_t payload = pr_get_be16(p + 4);
 	h->flags |= PR_DECODE_IP6;
 	h->ip_offset = offset;
-	h->ip_length = (uint32_t)payload + 40;
+	h->ip_length = payload + 40;
 	h->protocol = p[6];
 	h->ttl = p[7];
 	memcpy(h->src, p + 8, 16);

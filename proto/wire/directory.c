@@ -54,8 +54,8 @@ store_segment(struct pr_writer *w, const struct pr_directory_segment *s,
 	bool otimes = s->first_otime != s->min_time || s->last_otime != s->max_time;
 
 	if (!segment_valid(s) ||
-		!pr_store_u8(w, (uint8_t)((line ? LINE : 0) | (apart ? APART : 0) |
-					  (holes ? HOLES : 0) | (otimes ? OTIMES : 0))))
+		!pr_store_u8(w, (line ? LINE : 0) | (apart ? APART : 0) |
+					(holes ? HOLES : 0) | (otimes ? OTIMES : 0)))
 		return false;
 	if (line && (!pr_store_le64(w, s->epoch) || !pr_store_varint(w, s->link) ||
 			    !pr_store_varint(w, s->linktype)))

@@ -522,7 +522,7 @@ pr_nonce_make(void)
 uint64_t
 pr_epoch_make(int64_t now)
 {
-	return (uint64_t)(uint32_t)(now / PR_NS_PER_S) << 32 | pr_nonce_make();
+	return (uint64_t)(now / PR_NS_PER_S) << 32 | pr_nonce_make();
 }
 
 /* ---- data frames ---- */
@@ -538,8 +538,7 @@ pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch)
 		n -= 8;
 	while (n > 0 && p[n - 1] == 0)
 		n--;
-	return (uint32_t)XXH3_64bits_withSeed(p, n, epoch) +
-	       PR_FINGERPRINT_STEP * (uint32_t)len;
+	return XXH3_64bits_withSeed(p, n, epoch) + PR_FINGERPRINT_STEP * len;
 }
 
 size_t

@@ -73,7 +73,7 @@ packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
 		b->len < 8 || h->l4_offset > b->len - 8)
 		return false;
 	bytes[at++] = h->protocol;
-	pr_put_be16(id, h->flags & PR_DECODE_IP4 ? (uint16_t)h->fragment_id : 0);
+	pr_put_be16(id, h->flags & PR_DECODE_IP4 ? h->fragment_id : 0);
 	at = put(bytes, at, id, sizeof id);
 	at = put_addresses(bytes, at, h);
 	/* the bytes of the transport header that stay as they are from hop to hop */
@@ -118,7 +118,7 @@ later(int64_t time)
 static size_t
 slot_of(const struct pr_relations *r, uint64_t key)
 {
-	size_t at = (size_t)key & (r->slot_room - 1);
+	size_t at = key & (r->slot_room - 1);
 
 	while (r->slots[at] && r->keys[r->slots[at] - 1].key != key)
 		at = (at + 1) & (r->slot_room - 1);

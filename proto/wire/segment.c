@@ -89,8 +89,7 @@ pr_segment_open(
 	*r = (struct pr_segment_reader){.c = pr_cursor_make(body, 0)};
 	if (pr_segment_peek(body, len, &r->header, err) < 0)
 		return -1;
-	r->c = pr_cursor_make(
-		(const uint8_t *)body + PR_SEGMENT_HEADER, len - PR_SEGMENT_HEADER);
+	r->c = pr_cursor_make(body + PR_SEGMENT_HEADER, len - PR_SEGMENT_HEADER);
 	r->left = r->header.count;
 	if (r->left > pr_cursor_left(&r->c) / PR_SEGMENT_PACKET)
 		return pr_error_set(
@@ -122,7 +121,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	p->epoch = r->header.epoch;
 	p->link = r->header.link;
 	p->linktype = r->header.linktype;
-	size_t padded = ((size_t)p->caplen + 7) & ~(size_t)7;
+	size_t padded = ((size_t)p->caplen + 7) & ~7;
 	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
 		return false;
 	if (pr_get_le16(fixed + 22) != 0)

@@ -131,7 +131,7 @@ load_run(struct pr_summary_walk *w, struct pr_summary_run *run)
 	from = (uint64_t)w->otime + (uint64_t)pr_unzigzag(from);
 	*run = (struct pr_summary_run){.first = w->seq + (uint64_t)pr_unzigzag(gap),
 		.first_otime = from,
-		.last_otime = (int64_t)(from + (uint64_t)pr_unzigzag(length)),
+		.last_otime = from + (uint64_t)pr_unzigzag(length),
 		.bits_len = bits};
 	run->last = run->first + span;
 	if (bits && (bits != span / 8 + 1 || !pr_load_bytes(&c, &run->bits, bits)))
@@ -152,7 +152,7 @@ pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_er
 
 	if (pr_summary_open_unchecked(s, body, len, err) < 0)
 		return -1;
-	good = check_of(body, len) == pr_get_le64((const uint8_t *)body + CHECK_AT);
+	good = check_of(body, len) == pr_get_le64(body + CHECK_AT);
 	pr_summary_walk_begin(&walk, s);
 	for (; good && walk.at < walk.end; count++)
 		good = load_run(&walk, &run) && run.first >= s->span.first_seq &&
@@ -220,8 +220,7 @@ probe_of(uint64_t hash, unsigned log2)
 {
 	uint64_t x = stir(hash);
 
-	return (struct probe){
-		(uint32_t)x, (uint32_t)(x >> 32) | 1, (UINT32_C(1) << log2) - 1};
+	return (struct probe){x, (x >> 32) | 1, (UINT32_C(1) << log2) - 1};
 }
 
 bool
@@ -293,10 +292,10 @@ put_runs(const struct pr_summary_span *span, const struct pr_summary_run *runs,
 
 		fits &= pr_store_varint(&w, pr_zigzag(r->first - seq));
 		fits &= pr_store_varint(&w, r->last - r->first);
-		fits &= pr_store_varint(&w,
-			pr_zigzag((int64_t)((uint64_t)r->first_otime - (uint64_t)otime)));
-		fits &= pr_store_varint(&w, pr_zigzag((int64_t)((uint64_t)r->last_otime -
-								(uint64_t)r->first_otime)));
+		fits &= pr_store_varint(
+			&w, pr_zigzag((uint64_t)r->first_otime - (uint64_t)otime));
+		fits &= pr_store_varint(
+			&w, pr_zigzag((uint64_t)r->last_otime - (uint64_t)r->first_otime));
 		fits &= pr_store_varint(&w, r->bits_len);
 		fits &= pr_store_bytes(&w, r->bits, r->bits_len);
 		seq = r->last;
@@ -311,7 +310,7 @@ pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, siz
 {
 	struct pr_summary s = {.span = *span,
 		.log2 = pr_summary_log2(keys),
-		.keys = keys < UINT32_MAX ? (uint32_t)keys : UINT32_MAX};
+		.keys = keys < UINT32_MAX ? keys : UINT32_MAX};
 	struct pr_writer w = pr_writer_make(out + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
 	size_t size = (size_t)1 << (s.log2 - 3), len;
 	uint8_t *bits = out + PR_SUMMARY_HEADER;

@@ -100,7 +100,7 @@ put_entry(const struct pr_tslog_builder *b, uint8_t *p, const struct pr_entry *e
 {
 	unsigned ext = e->flags & (unsigned)~(PR_ENTRY_PAIR | PR_ENTRY_OTIME);
 	uint64_t step = e->seq - b->last_seq;
-	uint8_t lead = step <= LEAD_STEP ? (uint8_t)step : 0;
+	uint8_t lead = step <= LEAD_STEP ? step : 0;
 
 	if (e->otime > e->time)
 		ext |= PR_ENTRY_OTIME;
@@ -117,7 +117,7 @@ put_entry(const struct pr_tslog_builder *b, uint8_t *p, const struct pr_entry *e
 		p = put_varint(p, step);
 	if (b->header.flags & PR_TSLOG_INTERLEAVED)
 		p = put_varint(p, e->ordinal - b->last_ordinal - 1);
-	p = put_varint(p, pr_zigzag((int64_t)((uint64_t)e->time - (uint64_t)b->last_time)));
+	p = put_varint(p, pr_zigzag((uint64_t)e->time - (uint64_t)b->last_time));
 	pr_put_be32(p, e->fingerprint);
 	return ext ? put_extras(p + 4, e, ext, pair) : p + 4;
 }
@@ -251,7 +251,7 @@ load_extras(struct pr_tslog_reader *r, uint8_t *pair, struct pr_entry *e)
 	if (ext & PR_ENTRY_OTIME) {
 		if (!pr_load_varint(c, &ahead) || ahead == 0)
 			return false;
-		e->otime = (int64_t)((uint64_t)e->time + ahead);
+		e->otime = (uint64_t)e->time + ahead;
 		if (e->otime <= e->time)
 			return false;
 	}
@@ -305,8 +305,7 @@ load_entry(struct pr_tslog_reader *r, struct pr_entry *e)
 		e->ordinal == UINT64_MAX || !pr_load_varint(c, &time) ||
 		!pr_load_be32(c, &e->fingerprint) || (lead & LEAD_EXT && e->flags == 0))
 		return false;
-	e->time = e->otime =
-		(int64_t)((uint64_t)r->last_time + (uint64_t)pr_unzigzag(time));
+	e->time = e->otime = (uint64_t)r->last_time + (uint64_t)pr_unzigzag(time);
 	if (e->flags & PR_ENTRY_RUNT) /* has its MACs in its own bytes */
 		return !(lead & LEAD_OTHER || e->flags & PR_ENTRY_PAIR) &&
 		       load_extras(r, NULL, e);

@@ -195,8 +195,7 @@ on_status(struct source *s, Packrack__Status *status)
 	} else if (dispatcher) {
 		model_take_dispatcher(con->model, status, pr_now_real());
 	} else {
-		model_take_merger(con->model, (unsigned)(s - con->sources - 1), status,
-			pr_now_real());
+		model_take_merger(con->model, s - con->sources - 1, status, pr_now_real());
 	}
 	on_changed(con);
 }
@@ -488,7 +487,7 @@ take_args(struct console *con, const struct console_args *a, struct pr_error *er
 		return pr_error_set(err, "no memory for logs");
 	for (size_t i = 0; i < a->logs.count; i++)
 		con->logs[i].path = a->logs.items[i];
-	con->ui.logs = (unsigned)a->logs.count;
+	con->ui.logs = a->logs.count;
 	con->ui.log = a->logs.count > 0;
 	con->key = a->dispatcher.key;
 	return 0;

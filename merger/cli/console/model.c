@@ -19,10 +19,10 @@ static int
 name_find(const struct series_names *n, const char *name, unsigned hint)
 {
 	if (hint < n->count && !strcmp(n->name[hint], name))
-		return (int)hint;
+		return hint;
 	for (unsigned i = 0; i < n->count; i++)
 		if (!strcmp(n->name[i], name))
-			return (int)i;
+			return i;
 	return -1;
 }
 
@@ -53,10 +53,10 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 	for (size_t i = 0; i < count; i++) {
 		const char *name = values[i]->name;
 
-		at = name_find(names, name, (unsigned)i);
+		at = name_find(names, name, i);
 		if (at < 0 && names->count < SERIES_VALUES &&
 			strlen(name) < sizeof(names->name[0])) {
-			at = (int)names->count++;
+			at = names->count++;
 			PR_PRINT(names->name[at], "%s", name);
 		}
 		if (at >= 0)
@@ -74,10 +74,9 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 		memmove(s->spark, s->spark + 1, sizeof(s->spark) - sizeof(s->spark[0]));
 	else
 		s->spark_count++;
-	s->spark[s->spark_count - 1] =
-		(uint64_t)((double)(new->values[at] - last->values[at]) * 1e9 /
-				   (double)(time - last->time) +
-			   0.5);
+	s->spark[s->spark_count - 1] = (double)(new->values[at] - last->values[at]) * 1e9 /
+					       (double)(time - last->time) +
+				       0.5;
 }
 
 bool
@@ -386,14 +385,14 @@ double
 node_full_in(const struct model_node *n)
 {
 	const struct series *s = &n->merger_values;
-	double size = (double)series_now(s, "volume_size_bytes"), rate, left;
+	double size = series_now(s, "volume_size_bytes"), rate, left;
 
 	if (size > 0) {
 		rate = series_rate(s, "volume_used_bytes");
 		left = size - (double)series_now(s, "volume_used_bytes");
 	} else {
 		rate = series_rate(&n->dispatcher_values, "stored_bytes");
-		left = (double)series_now(&n->dispatcher_values, "volume_free_bytes");
+		left = series_now(&n->dispatcher_values, "volume_free_bytes");
 	}
 	return rate > 0 ? left / rate : -1;
 }

@@ -31,7 +31,7 @@ canvas_reset(struct canvas *c, int rows, int cols, struct pr_error *err)
 
 	rows = bound(rows, CONSOLE_ROWS_MAX);
 	cols = bound(cols, CONSOLE_COLS_MAX);
-	cells = reallocarray(c->cells, (size_t)rows * (size_t)cols, sizeof(*cells));
+	cells = reallocarray(c->cells, rows * (size_t)cols, sizeof(*cells));
 	if (!cells)
 		return pr_error_set(err, "no memory for a screen of %d by %d", cols, rows);
 	c->cells = cells;
@@ -54,8 +54,7 @@ int
 canvas_put(struct canvas *c, int col, enum console_style style, uint32_t ch)
 {
 	if (c->row >= 0 && c->row < c->rows && col >= 0 && col < c->cols)
-		c->cells[c->row * c->cols + col] =
-			(struct console_cell){ch, (uint8_t)style};
+		c->cells[c->row * c->cols + col] = (struct console_cell){ch, style};
 	return col + 1;
 }
 
@@ -70,10 +69,9 @@ canvas_print(struct canvas *c, enum canvas_place place, int col, enum console_st
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (place == CANVAS_UNTIL)
-		col -= (int)strlen(text);
+		col -= strlen(text);
 	for (const char *s = text; *s; s++)
-		col = canvas_put(
-			c, col, style, *s >= 0x20 && *s < 0x7f ? (uint32_t)*s : '?');
+		col = canvas_put(c, col, style, *s >= 0x20 && *s < 0x7f ? *s : '?');
 	c->row += place == CANVAS_LINE;
 	return col;
 }
@@ -84,7 +82,7 @@ canvas_style(struct canvas *c, int from, int until, enum console_style style)
 	if (c->row < 0 || c->row >= c->rows)
 		return;
 	for (int i = from < 0 ? 0 : from; i < until && i < c->cols; i++)
-		c->cells[c->row * c->cols + i].style = (uint8_t)style;
+		c->cells[c->row * c->cols + i].style = style;
 }
 
 void
@@ -108,12 +106,12 @@ canvas_row(const struct canvas *c, int row, char *buf, int size)
 		uint32_t ch = cells[i].ch;
 
 		if (ch < 0x80) {
-			*to++ = (char)ch;
+			*to++ = ch;
 			continue;
 		}
-		*to++ = (char)(0xe0 | (ch >> 12 & 0x0f));
-		*to++ = (char)(0x80 | (ch >> 6 & 0x3f));
-		*to++ = (char)(0x80 | (ch & 0x3f));
+		*to++ = 0xe0 | (ch >> 12 & 0x0f);
+		*to++ = 0x80 | (ch >> 6 & 0x3f);
+		*to++ = 0x80 | (ch & 0x3f);
 	}
 	*to = '\0';
 	return buf;

@@ -30,10 +30,10 @@ lists_nodes(const struct ui *ui)
 int
 ui_count(const struct ui *ui, const struct model *m)
 {
-	return lists_nodes(ui)                ? (int)m->node_count
-	       : ui->screen == SCREEN_QUERIES ? (int)m->query_count
-	       : ui->screen == SCREEN_DATA    ? (int)m->store_count
-	       : ui->screen == SCREEN_PACKETS ? (int)m->link_count
+	return lists_nodes(ui)                ? m->node_count
+	       : ui->screen == SCREEN_QUERIES ? m->query_count
+	       : ui->screen == SCREEN_DATA    ? m->store_count
+	       : ui->screen == SCREEN_PACKETS ? m->link_count
 					      : 0;
 }
 
@@ -211,7 +211,7 @@ ui_key(struct ui *ui, const struct model *m, int key, struct console_order *orde
 		choose(ui, m, key - KEY_IS_ROW);
 	} else if (key == '\t' || (key >= '1' && key < '1' + SCREENS)) {
 		key = key == '\t' ? (int)ui->screen + 1 : key - '1';
-		ui->screen = (enum console_screen)(key % SCREENS);
+		ui->screen = key % SCREENS;
 		ui->detail = false;
 		ui->top = ui->scroll = 0;
 	} else if (key == 'q') {

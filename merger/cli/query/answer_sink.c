@@ -217,14 +217,14 @@ name_file(struct sink *s, bool late, struct pr_error *err)
 	struct tm tm;
 
 	if (a->rotate_ns && localtime_r(&seconds, &tm))
-		len = (int)strftime(stamp, sizeof(stamp), a->write, &tm);
+		len = strftime(stamp, sizeof(stamp), a->write, &tm);
 	for (uint64_t n = a->rotate_count ? a->rotate_count - 1 : 0; n; n /= 10)
 		width++;
 	if (a->rotate_bytes && (width || s->number))
 		PR_PRINT(digits, "%0*u", width, s->number);
-	if (len <= 0 || (size_t)len + strlen(digits) >= sizeof(s->path))
+	if (len <= 0 || len + strlen(digits) >= sizeof(s->path))
 		return pr_error_set(err, "the name of a file is too long: %s", a->write);
-	if (late && !strncmp(stamp, s->path, (size_t)len))
+	if (late && !strncmp(stamp, s->path, len))
 		return pr_error_set(err,
 			"%s would overwrite itself: files of -G need names with a finer "
 			"time",
@@ -408,7 +408,7 @@ show_progress(struct sink *s)
 	since = a->since > s->held_first ? a->since : s->held_first;
 	until = a->until < s->held_last ? a->until : s->held_last;
 	if (s->packets && until > since) {
-		state.total = (uint64_t)(until - since);
+		state.total = until - since;
 		state.done = s->last_time > since ? (uint64_t)(s->last_time - since) : 0;
 	}
 	progress_show(&s->progress, &state);

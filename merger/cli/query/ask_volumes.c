@@ -477,7 +477,7 @@ file_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 		out->seq = ++f->answer.scanned_packets;
 		f->answer.scanned_bytes += out->caplen;
 		out->otime = f->otime = out->time > f->otime ? out->time : f->otime;
-		out->link = (uint16_t)f->link.link;
+		out->link = f->link.link;
 		if (out->time < a->since || out->time > a->until)
 			continue;
 		f->ask->held++;
@@ -511,8 +511,8 @@ file_open(struct file *f, struct ask *ask, char *path, struct pr_error *err)
 	if (!f->trace)
 		return -1;
 	pr_trace_on_idle(f->trace, go_on, f);
-	f->link.link = (uint32_t)ask->count;
-	f->link.linktype = (uint32_t)pr_trace_info(f->trace)->linktype;
+	f->link.link = ask->count;
+	f->link.linktype = pr_trace_info(f->trace)->linktype;
 	f->link.snaplen = pr_trace_info(f->trace)->snaplen;
 	f->link.name = slash ? slash + 1 : path;
 	return 0;

@@ -287,7 +287,7 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 	struct rate_stretch s, last;
 	const struct pr_tally_item *items;
 	char text[PR_TIME_TEXT];
-	int wide = (int)strlen(pr_time_local(pr_now_real(), text, sizeof(text)));
+	int wide = strlen(pr_time_local(pr_now_real(), text, sizeof(text)));
 	uint64_t most = 0;
 	size_t count;
 
