@@ -101,10 +101,3 @@ prm_canary_tick(struct prm_canary *c, const struct prm_registry *registry,
 	if (c->fanout)
 		prm_fanout_credit(c->fanout, 0, CREDIT);
 }
-
-void
-prm_canary_end(struct prm_canary *c)
-{
-	if (c->fanout)
-		prm_fanout_destroy(&c->fanout, NULL);
-}

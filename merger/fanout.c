@@ -268,10 +268,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	int rc = 0;
 
 	*copy = *query;
-	copy->nodes = NULL;
-	copy->n_nodes = 0;
-	copy->lookups = NULL;
-	copy->n_lookups = 0;
+	copy->n_nodes = copy->n_lookups = 0;
 	copy->tally = f->rechecking ? NULL : query->tally; /* the client has it already */
 	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
 	copy->count_only = f->count_at_node;
@@ -861,10 +858,8 @@ merge_on(struct prm_fanout *f, bool flush)
 			break;
 		f->has_kept = !f->count_only && !add(f, &p);
 		f->kept = p;
-		if (f->has_kept)
-			return; /* no credit */
-		if (f->state.done)
-			return;
+		if (f->has_kept || f->state.done)
+			return; /* no credit, or the end */
 		f->state.matched++;
 		f->sums.related += (p.flags & PR_PACKET_RELATED) != 0;
 		f->sums.truncated += (p.flags & PR_PACKET_CUT) != 0;
@@ -873,12 +868,10 @@ merge_on(struct prm_fanout *f, bool flush)
 			f->limited = f->merged = true;
 		}
 	}
+	if (got == PR_SOURCE_ERROR && !f->state.done)
+		send_failure(f, "merging failed", false);
 	if (f->state.done)
 		return;
-	if (got == PR_SOURCE_ERROR) {
-		send_failure(f, "merging failed", false);
-		return;
-	}
 	f->merged |= got == PR_SOURCE_END;
 	if (!f->sealed && (flush || f->merged))
 		seal(f);
@@ -1052,11 +1045,10 @@ prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id)
 {
 	struct node_query *node = source_find(f, id);
 
-	if (!node) {
+	if (node)
+		drop_node(f, node, "its packets are damaged, or not in order");
+	else
 		cancel(f);
-		return;
-	}
-	drop_node(f, node, "its packets are damaged, or not in order");
 	if (!f->state.done)
 		pump(f, false);
 }

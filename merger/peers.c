@@ -166,8 +166,7 @@ prm_peers_add(
 		return pr_error_set(
 			err, "--peer: at most %d", PRM_OWNERSHIP_MERGERS_MAX - 1);
 	}
-	peer->peers = p;
-	peer->heard = INT64_MIN / 2;
+	*peer = (struct peer){.peers = p, .heard = INT64_MIN / 2};
 	peer->endpoint = strdup(endpoint);
 	peer->rpc = pr_rpc_connect(p->loop, endpoint, keys, on_message, peer, err);
 	if (!peer->endpoint || !peer->rpc) {
@@ -228,7 +227,6 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 	for (size_t i = 0; programs && i < query->n_programs; i++)
 		programs[i] = &empty;
 	few.programs = programs;
-	few.nodes = NULL;
 	few.n_nodes = 0;
 	few.tally = NULL;
 	request.query = &few;

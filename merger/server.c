@@ -546,23 +546,19 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	const char *verb = env->command->verb, *name = env->command->node;
 	const struct prm_node_info *node = prm_registry_find(&m->registry, name);
 	struct pr_error text = {""};
-	bool ok = false;
+	bool ok = false, to_node = !strcmp(verb, "delete") || !strcmp(verb, "store");
 
-	if (!strcmp(verb, "delete") || !strcmp(verb, "store")) {
-		if (node && prm_node_connected(node, pr_now_mono())) {
-			forward_to(m, from, env, node);
-			return;
-		}
-		if (node)
-			pr_error_set(&text,
-				"node %s is silent: when its indexer is back, try again",
-				name);
-		else
-			pr_error_set(&text,
-				"the merger knows no node %s: 'packrack data list' shows "
-				"the nodes",
-				name);
-	} else if (!strcmp(verb, "cancel"))
+	if (to_node && node && prm_node_connected(node, pr_now_mono())) {
+		forward_to(m, from, env, node);
+		return;
+	}
+	if (to_node)
+		pr_error_set(&text,
+			node ? "node %s is silent: when its indexer is back, try again"
+			     : "the merger knows no node %s: 'packrack data list' shows "
+			       "the nodes",
+			name);
+	else if (!strcmp(verb, "cancel"))
 		ok = cancel_number(m, env->command->number, &text);
 	else if (strcmp(verb, "forget"))
 		pr_error_set(&text, "a merger does not %s: ask the dispatcher", verb);
@@ -984,7 +980,7 @@ prm_merger_destroy(struct prm_merger **mp)
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_destroy(&m->queries[i], why);
 	prm_pcap_over_ip_free(&m->pcap_over_ip);
-	prm_canary_end(&m->canary);
+	prm_fanout_destroy(&m->canary.fanout, NULL);
 	for (size_t i = 0; i < m->listener_count; i++) {
 		pr_rpc_destroy(&m->listeners[i]->rpc);
 		free(m->listeners[i]);

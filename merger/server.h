@@ -78,7 +78,5 @@ struct prm_canary {
 /* Call a few times a second. Asks if a node has told of the link, at most once a second. */
 void prm_canary_tick(struct prm_canary *c, const struct prm_registry *registry,
 	uint64_t *next_id, int64_t mono);
-/* The merger stops. */
-void prm_canary_end(struct prm_canary *c);
 
 #endif

@@ -89,10 +89,8 @@ pri_bpf_create(
 	if (check(insns, count, times, err) < 0)
 		return NULL;
 	p = malloc(sizeof(*p) + count * sizeof(*insns));
-	if (!p) {
-		pr_error_set(err, "no memory for a filter");
-		return NULL;
-	}
+	if (!p)
+		return pr_error_null(err, "no memory for a filter");
 	*p = (struct pri_bpf){
 		.linktype = linktype, .count = count, .times = times, .steps = count};
 	for (size_t i = 0; i < count; i++)

@@ -209,10 +209,9 @@ compile_whole(struct source *s, struct pr_error *err)
 	if (rc != 0)
 		return NULL;
 	pthread_join(thread, NULL);
-	if (s->rc < 0) {
-		pr_error_set(err, "filter '%.200s': %s", s->text, pcap_geterr(s->pcap));
-		return NULL;
-	}
+	if (s->rc < 0)
+		return pr_error_null(
+			err, "filter '%.200s': %s", s->text, pcap_geterr(s->pcap));
 	program = program_of(s, &s->code, err);
 	pcap_freecode(&s->code);
 	return program;
@@ -356,14 +355,9 @@ add_place(uint16_t linktype, const char *text, struct pr_error *err)
 		begins[count++] = at;
 		at = word_end(text, at);
 	}
-	for (high = count; low < high;) {
-		size_t middle = (low + high) / 2;
-
-		if (is_good_beginning(linktype, text, word_end(text, begins[middle])))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	high = count;
+	PR_ARRAY_SEARCH(
+		low, high, is_good_beginning(linktype, text, word_end(text, begins[mid])));
 	if (low < count)
 		pr_error_set(err, "%s, at word %zu: %.*s", why.text, low + 1,
 			(int)(word_end(text, begins[low]) - begins[low]),
@@ -440,7 +434,7 @@ pri_linktype_name(uint16_t linktype, char *buf, size_t size)
 	const char *name;
 	int dlt = linktype;
 
-	for (size_t i = 0; i < sizeof(different) / sizeof(*different); i++)
+	for (size_t i = 0; i < PR_COUNT(different); i++)
 		if (different[i].linktype == linktype)
 			dlt = different[i].dlt;
 	name = pcap_datalink_val_to_name(dlt);

@@ -330,6 +330,13 @@ ip6_equals(struct test *t)
 	say_bytes(t, PRI_TERM_DST6, net + 24, 16);
 }
 
+static void
+arp_equals(struct test *t)
+{
+	say_bytes(t, PRI_TERM_SRC4, t->state->net + 14u, 4);
+	say_bytes(t, PRI_TERM_DST4, t->state->net + 24u, 4);
+}
+
 /*
  * True if `at` is relative to the end of the header of this IPv4 packet, and the packet is
  * not a later fragment.
@@ -354,6 +361,14 @@ know(struct test *t, uint32_t bits, uint32_t value)
 static uint32_t
 equals(struct test *t, uint32_t bits, uint32_t value)
 {
+	static void (*const by_net[])(struct test *) = {[PRI_NET_TYPE] = type_equals,
+		[PRI_NET_LABEL] = label_equals,
+		[PRI_NET_NIBBLE] = nibble_equals,
+		[PRI_NET_PPPOE] = pppoe_equals,
+		[PRI_NET_IP4] = ip4_equals,
+		[PRI_NET_IP6] = ip6_equals,
+		[PRI_NET_ARP] = arp_equals,
+		[PRI_NET_OTHER] = NULL};
 	struct pri_state *s = t->state;
 
 	know(t, bits, value);
@@ -370,32 +385,8 @@ equals(struct test *t, uint32_t bits, uint32_t value)
 		if (s->tags && known(t, s->type_at - 2u, 2, 0xfff, &value))
 			say_key(t, PRI_KEY_VLAN, value);
 	}
-	switch (s->net_is) {
-	case PRI_NET_TYPE:
-		type_equals(t);
-		break;
-	case PRI_NET_LABEL:
-		label_equals(t);
-		break;
-	case PRI_NET_NIBBLE:
-		nibble_equals(t);
-		break;
-	case PRI_NET_PPPOE:
-		pppoe_equals(t);
-		break;
-	case PRI_NET_IP4:
-		ip4_equals(t);
-		break;
-	case PRI_NET_IP6:
-		ip6_equals(t);
-		break;
-	case PRI_NET_ARP:
-		say_bytes(t, PRI_TERM_SRC4, s->net + 14u, 4);
-		say_bytes(t, PRI_TERM_DST4, s->net + 24u, 4);
-		break;
-	default:
-		break;
-	}
+	if (by_net[s->net_is])
+		by_net[s->net_is](t);
 	return t->holds;
 }
 

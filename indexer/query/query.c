@@ -459,16 +459,14 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 		others.slack_packets = others.slack_bytes / sums->len_min;
 	pr_tally_sum(q->spec.tally, &others);
 	for (size_t i = 0; i < count; i++) {
-		struct pr_tally_item item = {.len = tops[i].len,
-			.packets = tops[i].packets,
+		struct pr_tally_item item = {.packets = tops[i].packets,
 			.bytes = tops[i].bytes,
 			.less_packets =
 				less_than(others.slack_packets, batch->packets_short),
 			.less_bytes = less_than(others.slack_bytes, batch->bytes_short)};
 
-		for (unsigned j = 0; j < item.len; j++)
-			item.key[j] = tops[i].address[j];
-		if (pr_tally_add_less(q->spec.tally, &item, err) < 0)
+		if (pr_tally_add_less(
+			    q->spec.tally, tops[i].address, tops[i].len, &item, err) < 0)
 			return -1;
 	}
 	return 0;

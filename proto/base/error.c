@@ -6,19 +6,31 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Fills *err with the text, and ": " and the rest if there is one. */
+static int
+fill(struct pr_error *err, const char *rest, const char *fmt, va_list ap)
+{
+	int saved = errno;
+	size_t used;
+
+	if (err) {
+		vsnprintf(err->text, sizeof err->text, fmt, ap);
+		used = strlen(err->text);
+		snprintf(err->text + used, sizeof err->text - used, "%s%s",
+			rest ? ": " : "", rest ? rest : "");
+	}
+	errno = saved;
+	return -1;
+}
+
 int
 pr_error_set(struct pr_error *err, const char *fmt, ...)
 {
-	int saved = errno;
+	va_list ap;
 
-	if (err) {
-		va_list ap;
-
-		va_start(ap, fmt);
-		vsnprintf(err->text, sizeof err->text, fmt, ap);
-		va_end(ap);
-	}
-	errno = saved;
+	va_start(ap, fmt);
+	fill(err, NULL, fmt, ap);
+	va_end(ap);
 	return -1;
 }
 
@@ -26,20 +38,13 @@ int
 pr_error_errno(struct pr_error *err, const char *fmt, ...)
 {
 	int saved = errno;
+	char reason[128];
+	va_list ap;
 
-	if (err) {
-		char reason[128];
-		size_t used;
-		va_list ap;
-
-		va_start(ap, fmt);
-		vsnprintf(err->text, sizeof err->text, fmt, ap);
-		va_end(ap);
-		used = strlen(err->text);
-		/* GNU strerror_r: returns the text, which need not be in the buffer */
-		snprintf(err->text + used, sizeof err->text - used, ": %s",
-			strerror_r(saved, reason, sizeof reason));
-	}
+	va_start(ap, fmt);
+	/* GNU strerror_r: returns the text, which need not be in the buffer */
+	fill(err, strerror_r(saved, reason, sizeof reason), fmt, ap);
+	va_end(ap);
 	errno = saved;
 	return -1;
 }
@@ -47,20 +52,11 @@ pr_error_errno(struct pr_error *err, const char *fmt, ...)
 int
 pr_error_prefix(struct pr_error *err, const char *fmt, ...)
 {
-	int saved = errno;
+	const struct pr_error rest = err ? *err : (struct pr_error){""};
+	va_list ap;
 
-	if (err) {
-		char rest[sizeof err->text];
-		size_t used;
-		va_list ap;
-
-		memcpy(rest, err->text, sizeof rest);
-		va_start(ap, fmt);
-		vsnprintf(err->text, sizeof err->text, fmt, ap);
-		va_end(ap);
-		used = strlen(err->text);
-		snprintf(err->text + used, sizeof err->text - used, ": %s", rest);
-	}
-	errno = saved;
+	va_start(ap, fmt);
+	fill(err, rest.text, fmt, ap);
+	va_end(ap);
 	return -1;
 }

@@ -99,10 +99,8 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 {
 	struct pr_loop *loop = calloc(1, sizeof *loop);
 
-	if (!loop) {
-		pr_error_set(err, "no memory for an event loop");
-		return NULL;
-	}
+	if (!loop)
+		return pr_error_null(err, "no memory for an event loop");
 	if (calls)
 		loop->calls = *calls;
 	event_set_log_callback(on_libevent);
@@ -194,10 +192,8 @@ pr_timer_create(struct pr_loop *loop, int64_t every_ns, void (*call)(void *arg),
 {
 	struct pr_timer *timer = calloc(1, sizeof *timer);
 
-	if (!timer) {
-		pr_error_set(err, "no memory for a timer");
-		return NULL;
-	}
+	if (!timer)
+		return pr_error_null(err, "no memory for a timer");
 	timer->call = call;
 	timer->arg = arg;
 	timer->event = event_new(loop->base, -1, EV_PERSIST, on_timer, timer);

@@ -73,17 +73,13 @@ pr_ring_create(size_t size, struct pr_error *err)
 	size_t rounded = SIZE_MIN_RING;
 	void *mem;
 
-	if (size > SIZE_MAX / 4) {
-		pr_error_set(err, "a ring of %zu bytes is too large", size);
-		return NULL;
-	}
+	if (size > SIZE_MAX / 4)
+		return pr_error_null(err, "a ring of %zu bytes is too large", size);
 	while (rounded < size)
 		rounded *= 2;
 	ring = aligned_alloc(alignof(struct pr_ring), sizeof *ring);
-	if (!ring) {
-		pr_error_set(err, "no memory for a ring");
-		return NULL;
-	}
+	if (!ring)
+		return pr_error_null(err, "no memory for a ring");
 	memset(ring, 0, sizeof *ring);
 	ring->size = rounded;
 	ring->mask = rounded - 1;

@@ -62,6 +62,19 @@ take_number(const char *text, struct number *out, const char **end)
 	return true;
 }
 
+/* Passes the prefix that is at *at, if there is one, of powers of base. Returns its factor. */
+static uint64_t
+take_prefix(const char **at, uint64_t base)
+{
+	const char *prefix = **at ? strchr(prefixes, toupper((unsigned char)**at)) : NULL;
+	uint64_t factor = 1;
+
+	for (const char *p = prefixes; prefix && p <= prefix; p++)
+		factor *= base;
+	*at += prefix != NULL;
+	return factor;
+}
+
 static int
 multiply(const struct number *n, uint64_t factor, uint64_t max, uint64_t *out)
 {
@@ -77,22 +90,15 @@ multiply(const struct number *n, uint64_t factor, uint64_t max, uint64_t *out)
 int
 pr_parse_size(const char *text, uint64_t *out)
 {
-	uint64_t base = 1024, factor = 1;
-	const char *at, *prefix;
+	uint64_t factor;
 	struct number n;
+	const char *at;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	prefix = *at ? strchr(prefixes, toupper((unsigned char)*at)) : NULL;
-	if (prefix) {
-		at++;
-		if (strcasecmp(at, "B") == 0)
-			base = 1000;
-		for (const char *p = prefixes; p <= prefix; p++)
-			factor *= base;
-		if (strcasecmp(at, "iB") == 0)
-			at += 2;
-	}
+	factor = take_prefix(&at, *at && strcasecmp(at + 1, "B") == 0 ? 1000 : 1024);
+	if (factor > 1 && strcasecmp(at, "iB") == 0)
+		at += 2;
 	if (*at && strcasecmp(at, "B") != 0)
 		return -1;
 	return multiply(&n, factor, UINT64_MAX, out);
@@ -101,16 +107,14 @@ pr_parse_size(const char *text, uint64_t *out)
 int
 pr_parse_count(const char *text, uint64_t *out)
 {
-	const char *at, *prefix;
-	uint64_t factor = 1;
+	uint64_t factor;
 	struct number n;
+	const char *at;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	prefix = *at ? strchr(prefixes, toupper((unsigned char)*at)) : NULL;
-	for (const char *p = prefixes; prefix && p <= prefix; p++)
-		factor *= 1000;
-	if (prefix ? at[1] : *at || n.billionths)
+	factor = take_prefix(&at, 1000);
+	if (*at || (factor == 1 && n.billionths))
 		return -1;
 	return multiply(&n, factor, UINT64_MAX, out);
 }

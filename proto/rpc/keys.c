@@ -111,16 +111,17 @@ load_key(const char *dir, const char *name, bool private, const char *word,
 int
 pr_keys_load_pair(const char *dir, struct pr_key_pair *out, struct pr_error *err)
 {
+	int rc;
+
 	sodium_mlock(out, sizeof(*out)); /* as far as the user may */
-	if (load_key(dir, "secret", true, "secret-key", out->secret, err) < 0) {
+	rc = load_key(dir, "secret", true, "secret-key", out->secret, err);
+	if (rc == 0 && zmq_curve_public(out->public, out->secret) < 0)
+		rc = pr_error_set(err, "key file %s/secret: %s", dir,
+			errno == ENOTSUP ? "this ZeroMQ was built without CURVE"
+					 : "no key");
+	if (rc < 0)
 		pr_keys_wipe(out);
-		return -1;
-	}
-	if (zmq_curve_public(out->public, out->secret) == 0)
-		return 0;
-	pr_keys_wipe(out);
-	return pr_error_set(err, "key file %s/secret: %s", dir,
-		errno == ENOTSUP ? "this ZeroMQ was built without CURVE" : "no key");
+	return rc;
 }
 
 void

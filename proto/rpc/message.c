@@ -2,6 +2,7 @@
 #include "proto/rpc/message.h"
 
 #include "proto/base/array.h"
+#include "proto/base/cursor.h"
 #include "proto/base/text.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/relation.h"
@@ -333,82 +334,49 @@ pr_message_pack(
 #define BATCH_TAG (PACKRACK__ENVELOPE__BODY_BATCH << 3 | 2)
 #define PACKETS_TAG (1 << 3 | 2)
 
-struct bytes {
-	const uint8_t *at;
-	size_t len;
-};
-
-/* Moves behind a varint. false: there is none. */
-static bool
-take_varint(struct bytes *b, uint64_t *out)
-{
-	*out = 0;
-	for (unsigned shift = 0; b->len && shift < 64; shift += 7) {
-		uint8_t byte = *b->at++;
-
-		b->len--;
-		*out |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return true;
-	}
-	return false;
-}
-
-static size_t
-put_varint(uint8_t *at, uint64_t value)
-{
-	size_t len = 0;
-
-	for (; value >= 0x80; value >>= 7)
-		at[len++] = value | 0x80;
-	at[len++] = value;
-	return len;
-}
-
 /*
  * Finds the packets in an envelope of numbers and then a batch that begins with its
  * packets. head: everything before the batch; rest: everything behind the packets. false:
  * another envelope.
  */
 static bool
-find_packets(
-	struct bytes env, struct bytes *head, struct bytes *packets, struct bytes *rest)
+find_packets(struct pr_cursor env, struct pr_cursor *head, ProtobufCBinaryData *packets,
+	struct pr_cursor *rest)
 {
+	const uint8_t *at;
 	uint64_t tag, len;
 
-	head->at = env.at;
+	*head = env;
 	do {
-		head->len = env.at - head->at;
-		if (!take_varint(&env, &tag))
+		head->end = env.at;
+		if (!pr_load_varint(&env, &tag))
 			return false;
-	} while ((tag & 7) == 0 && take_varint(&env, &len));
-	if (tag != BATCH_TAG || !take_varint(&env, &len) || len != env.len ||
-		!take_varint(&env, &tag) || tag != PACKETS_TAG ||
-		!take_varint(&env, &len) || len > env.len)
+	} while ((tag & 7) == 0 && pr_load_varint(&env, &len));
+	if (tag != BATCH_TAG || !pr_load_varint(&env, &len) ||
+		len != pr_cursor_left(&env) || !pr_load_varint(&env, &tag) ||
+		tag != PACKETS_TAG || !pr_load_varint(&env, &len) ||
+		!pr_load_bytes(&env, &at, len))
 		return false;
-	*packets = (struct bytes){env.at, len};
-	*rest = (struct bytes){env.at + len, env.len - len};
+	*packets = (ProtobufCBinaryData){len, (uint8_t *)at};
+	*rest = env;
 	return true;
 }
 
 static Packrack__Envelope *
 unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 {
-	struct bytes head, packets = {NULL, 0}, rest;
-	Packrack__Envelope *env;
-	uint8_t *buf, *at;
+	ProtobufCBinaryData packets = {0, NULL};
+	struct pr_cursor head, rest;
+	Packrack__Envelope *env = NULL;
 
-	if (find_packets((struct bytes){data, len}, &head, &packets, &rest)) {
-		at = buf = malloc(head.len + rest.len + 20);
-		if (!buf)
-			return NULL;
-		memcpy(at, head.at, head.len);
-		at += head.len;
-		at += put_varint(at, BATCH_TAG);
-		at += put_varint(at, rest.len);
-		memcpy(at, rest.at, rest.len);
-		at += rest.len;
-		env = packrack__envelope__unpack(allocator, at - buf, buf);
+	if (find_packets(pr_cursor_make(data, len), &head, &packets, &rest)) {
+		size_t before = pr_cursor_left(&head), behind = pr_cursor_left(&rest);
+		uint8_t *buf = malloc(before + behind + 20);
+		struct pr_writer w = pr_writer_make(buf, buf ? before + behind + 20 : 0);
+
+		if (pr_store_bytes(&w, head.at, before) && pr_store_varint(&w, BATCH_TAG) &&
+			pr_store_varint(&w, behind) && pr_store_bytes(&w, rest.at, behind))
+			env = packrack__envelope__unpack(allocator, pr_writer_len(&w), buf);
 		free(buf);
 	} else {
 		env = packrack__envelope__unpack(allocator, len, data);
@@ -419,7 +387,7 @@ unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 		packrack__envelope__free_unpacked(env, NULL);
 		return NULL;
 	}
-	env->batch->packets = (ProtobufCBinaryData){packets.len, (uint8_t *)packets.at};
+	env->batch->packets = packets;
 	return env;
 }
 

@@ -142,10 +142,10 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	size_t len;
 	int rc, saved;
 
-	errno = EINVAL;
 	if (rpc->server != !!peer)
-		return pr_error_set(err, "a server sends to a peer, a client to none");
-	rc = pr_message_pack(env, &buf, &len, err);
+		rc = pr_error_set(err, "a server sends to a peer, a client to none");
+	else
+		rc = pr_message_pack(env, &buf, &len, err);
 	errno = EINVAL;
 	if (rc < 0)
 		return -1;
@@ -328,7 +328,7 @@ pr_rpc_watch(
 }
 
 static struct pr_rpc *
-rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
+rpc_create(bool server, const char *endpoint, const char *keys, pr_rpc_call call, void *arg,
 	struct pr_error *err)
 {
 	struct pr_rpc *rpc = calloc(1, sizeof(*rpc));
@@ -347,9 +347,10 @@ rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
 		rpc->endpoint = strdup(endpoint);
 		rpc->ctx = zmq_ctx_new();
 	}
-	if (rpc && rpc->endpoint && rpc->ctx)
+	if (!rpc || !rpc->endpoint || !rpc->ctx)
+		pr_error_set(err, "no memory for a connection");
+	else if ((rpc->socket = pr_rpc_socket(rpc->ctx, server, endpoint, keys, err)))
 		return rpc;
-	pr_error_set(err, "no memory for a connection");
 	pr_rpc_destroy(&rpc);
 	return NULL;
 }
@@ -368,21 +369,13 @@ static struct pr_rpc *
 listen_for(bool own, struct pr_loop *loop, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
-	struct pr_rpc *rpc = rpc_create(true, endpoint, call, arg, err);
+	struct pr_rpc *rpc = rpc_create(true, endpoint, keys, call, arg, err);
 	struct event_base *base = pr_loop_base(loop);
 	mode_t mask;
 
-	if (!rpc)
-		return NULL;
-	rpc->socket = pr_rpc_socket(rpc->ctx, true, endpoint, keys, err);
-	if (!rpc->socket)
-		goto fail;
-	if (keys) {
+	if (rpc && keys)
 		rpc->zap = pr_zap_create(base, rpc->ctx, keys, &rpc->enrolled, err);
-		if (!rpc->zap)
-			goto fail;
-	}
-	if (pr_rpc_clear_stale(endpoint, err) < 0)
+	if (!rpc || (keys && !rpc->zap) || pr_rpc_clear_stale(endpoint, err) < 0)
 		goto fail;
 	/* the socket file must never be open to all */
 	mask = umask(own ? OWN_UMASK : SOCKET_UMASK);
@@ -413,26 +406,21 @@ static struct pr_rpc *
 connect_in(struct event_base *base, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
-	struct pr_rpc *rpc = rpc_create(false, endpoint, call, arg, err);
+	struct pr_rpc *rpc = rpc_create(false, endpoint, keys, call, arg, err);
 
-	if (!rpc)
-		return NULL;
-	rpc->socket = pr_rpc_socket(rpc->ctx, false, endpoint, keys, err);
-	if (rpc->socket)
+	if (rpc)
 		rpc->monitor =
 			pr_monitor_open(rpc->ctx, rpc->socket, rpc->endpoint, keys, err);
-	if (!rpc->monitor)
-		goto fail;
-	rpc->monitor_zevent = pr_zevent_create(base, rpc->monitor->socket,
-		&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
-	if (!rpc->monitor_zevent)
-		goto fail;
-	if (zmq_connect(rpc->socket, endpoint) < 0)
+	if (rpc && rpc->monitor)
+		rpc->monitor_zevent = pr_zevent_create(base, rpc->monitor->socket,
+			&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
+	if (!rpc || !rpc->monitor_zevent)
+		; /* err says why */
+	else if (zmq_connect(rpc->socket, endpoint) < 0)
 		pr_error_set(err, "cannot connect to %s: %s", endpoint,
 			zmq_strerror(zmq_errno()));
 	else if (rpc_start(rpc, base, err) == 0)
 		return rpc;
-fail:
 	pr_rpc_destroy(&rpc);
 	return NULL;
 }

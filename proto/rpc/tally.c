@@ -196,27 +196,22 @@ int
 pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packets,
 	uint64_t bytes, struct pr_error *err)
 {
+	return pr_tally_add_less(t, key, len,
+		&(struct pr_tally_item){.packets = packets, .bytes = bytes}, err);
+}
+
+int
+pr_tally_add_less(struct pr_tally *t, const void *key, size_t len,
+	const struct pr_tally_item *figures, struct pr_error *err)
+{
 	struct pr_tally_item *item = find(t, key, len, err);
 
 	if (!item)
 		return -1;
-	item->packets += packets;
-	item->bytes += bytes;
-	return 0;
-}
-
-int
-pr_tally_add_less(
-	struct pr_tally *t, const struct pr_tally_item *from, struct pr_error *err)
-{
-	struct pr_tally_item *item = find(t, from->key, from->len, err);
-
-	if (!item)
-		return -1;
-	item->packets += from->packets;
-	item->bytes += from->bytes;
-	item->less_packets += from->less_packets;
-	item->less_bytes += from->less_bytes;
+	item->packets += figures->packets;
+	item->bytes += figures->bytes;
+	item->less_packets += figures->less_packets;
+	item->less_bytes += figures->less_bytes;
 	return 0;
 }
 
@@ -293,14 +288,13 @@ pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *
 	pr_tally_sum(t, part);
 	for (size_t i = 0; i < part->n_groups; i++) {
 		const Packrack__TallyGroup *g = part->groups[i];
-		struct pr_tally_item *item = find(t, g->key.data, g->key.len, err);
+		const struct pr_tally_item item = {.packets = g->packets,
+			.bytes = g->bytes,
+			.less_packets = g->less_packets,
+			.less_bytes = g->less_bytes};
 
-		if (!item)
+		if (pr_tally_add_less(t, g->key.data, g->key.len, &item, err) < 0)
 			return -1;
-		item->packets += g->packets;
-		item->bytes += g->bytes;
-		item->less_packets += g->less_packets;
-		item->less_bytes += g->less_bytes;
 	}
 	return 0;
 }

@@ -40,9 +40,9 @@ void pr_tally_destroy(struct pr_tally **tally);
 /* -1: no memory, or too many intervals. */
 int pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packets,
 	uint64_t bytes, struct pr_error *err);
-/* The same with `less`, for counts that come with a slack (pr_tally_sum). */
-int pr_tally_add_less(
-	struct pr_tally *t, const struct pr_tally_item *item, struct pr_error *err);
+/* The same with the four counts of `figures`: `less` where they come with a slack (pr_tally_sum). */
+int pr_tally_add_less(struct pr_tally *t, const void *key, size_t len,
+	const struct pr_tally_item *figures, struct pr_error *err);
 /* Adds the sums and the slack of another tally. */
 void pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more);
 

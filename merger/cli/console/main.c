@@ -249,12 +249,11 @@ static void
 ask_all(struct console *con)
 {
 	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(0, PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, &request);
 	int64_t now = pr_now_mono();
 	struct pr_error none;
 
-	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS_REQUEST;
-	env.status_request = &request;
 	request.per_link = true;
 	for (unsigned i = 0; i < con->source_count; i++) {
 		struct source *s = &con->sources[i];
@@ -280,7 +279,8 @@ order_send(struct console *con, const struct console_order *order)
 {
 	struct source *s = &con->sources[!strcmp(order->verb, "cancel")];
 	Packrack__Command command = PACKRACK__COMMAND__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(0, PACKRACK__ENVELOPE__BODY_COMMAND, &command);
 
 	if (s->ordered) {
 		ui_say(&con->ui, true, "the previous command is still running");
@@ -291,8 +291,6 @@ order_send(struct console *con, const struct console_order *order)
 	command.node = (char *)order->node;
 	command.number = order->number;
 	command.seconds = IDENTIFY_SECONDS;
-	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
-	env.command = &command;
 	if (s->peer->answers)
 		s->ordered = send_request(s, &env);
 	if (!s->ordered)
@@ -316,11 +314,9 @@ spawn(struct action *a, const char *const *argv, int out)
 		return -1;
 	}
 	rc = posix_spawn_file_actions_addopen(
-		&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&files, out, STDERR_FILENO);
+		     &files, STDIN_FILENO, "/dev/null", O_RDONLY, 0) |
+	     posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO) |
+	     posix_spawn_file_actions_adddup2(&files, out, STDERR_FILENO);
 	if (rc == 0)
 		rc = posix_spawn(&a->pid, path, &files, NULL,
 			(char *const *)(uintptr_t)argv, environ);
