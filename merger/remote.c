@@ -148,13 +148,6 @@ remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	return PR_SOURCE_PACKET;
 }
 
-/* Does nothing: the source is a part of the remote, whose owner frees it. */
-static void
-let_go(struct pr_source *source)
-{
-	(void)source;
-}
-
 struct prm_remote *
 prm_remote_create(struct pr_error *err)
 {
@@ -162,7 +155,7 @@ prm_remote_create(struct pr_error *err)
 
 	if (!r)
 		return pr_error_null(err, "no memory for a node's answer");
-	r->source = (struct pr_source){.next = remote_next, .destroy = let_go};
+	r->source.next = remote_next;
 	r->watermark = r->passed = INT64_MIN;
 	return r;
 }

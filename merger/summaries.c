@@ -74,8 +74,7 @@ prm_summaries_create(
 		s->clusters = prm_clusters_create(memory / CLUSTERS_SHARE);
 	if (!s || !s->clusters) {
 		free(s);
-		pr_error_set(err, "no memory for summaries");
-		return NULL;
+		return pr_error_null(err, "no memory for summaries");
 	}
 	s->memory = memory - memory / CLUSTERS_SHARE;
 	s->ownership = ownership;

@@ -15,7 +15,7 @@ pri_message_pointers(void *items, size_t count, size_t size)
 	void **pointers = items ? calloc(count + 1, sizeof *pointers) : NULL;
 
 	for (size_t i = 0; pointers && i < count; i++)
-		pointers[i] = items + i * size;
+		pointers[i] = (char *)items + i * size;
 	return pointers;
 }
 

@@ -70,29 +70,16 @@ count_columns(const struct columns *c)
 	return count;
 }
 
-static struct columns
-both(struct columns a, struct columns b)
-{
-	for (unsigned i = 0; i < WORDS; i++)
-		a.w[i] &= b.w[i];
-	return a;
-}
-
-static struct columns
-either(struct columns a, struct columns b)
-{
-	for (unsigned i = 0; i < WORDS; i++)
-		a.w[i] |= b.w[i];
-	return a;
-}
-
-static struct columns
-without(struct columns a, struct columns b)
-{
-	for (unsigned i = 0; i < WORDS; i++)
-		a.w[i] &= ~b.w[i];
-	return a;
-}
+#define COLUMNS_OF(name, op)                                                               \
+	static struct columns name(struct columns a, struct columns b)                     \
+	{                                                                                  \
+		for (unsigned i = 0; i < WORDS; i++)                                       \
+			a.w[i] = a.w[i] op b.w[i];                                         \
+		return a;                                                                  \
+	}
+COLUMNS_OF(both, &)
+COLUMNS_OF(either, |)
+COLUMNS_OF(without, &~)
 
 /* ---- types ---- */
 

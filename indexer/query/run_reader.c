@@ -433,13 +433,6 @@ source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	return more ? PR_SOURCE_PACKET : PR_SOURCE_END;
 }
 
-/* The reader is the query's. */
-static void
-source_destroy(struct pr_source *source)
-{
-	(void)source;
-}
-
 void
 pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
 	const struct pri_epoch_series *series, const struct pri_sorted_run *run,
@@ -448,7 +441,6 @@ pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
 	const struct pri_segment_entry *before;
 
 	r->source.next = source_next;
-	r->source.destroy = source_destroy;
 	r->context = context;
 	r->series = series;
 	r->run = run;

@@ -289,8 +289,7 @@ cli_keys_home(const char *flag, struct pr_error *err)
 		dir = geteuid() == 0 ? PR_KEYS_DIR : of_user();
 	if (dir && strcmp(dir, PR_KEYS_NONE) != 0)
 		return dir;
-	pr_error_set(err, "no key directory: give --key-dir DIR");
-	return NULL;
+	return pr_error_null(err, "no key directory: give --key-dir DIR");
 }
 
 #define STATUS_NS (5 * PR_NS_PER_S)
@@ -298,14 +297,13 @@ cli_keys_home(const char *flag, struct pr_error *err)
 /* The reply's body must be this one; else err, and no reply. */
 static int
 ask(const struct cli_connection *c, const struct cli_server *server,
-	Packrack__Envelope *env, Packrack__Envelope__BodyCase body, int64_t timeout_ns,
-	Packrack__Envelope **reply, struct pr_error *err)
+	const Packrack__Envelope *env, Packrack__Envelope__BodyCase body,
+	int64_t timeout_ns, Packrack__Envelope **reply, struct pr_error *err)
 {
 	const char *endpoint = cli_endpoint(c->endpoint, server, err);
 
 	if (!endpoint)
 		return CLI_USAGE;
-	env->id = 1;
 	if (pr_rpc_ask(endpoint, cli_keys(c), env, timeout_ns, reply, err) < 0)
 		return CLI_FAILED;
 	if ((*reply)->body_case == body)
@@ -324,12 +322,11 @@ cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope **reply, struct pr_error *err)
 {
 	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(1, PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, &request);
 	const char *program;
 	int status;
 
-	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS_REQUEST;
-	env.status_request = &request;
 	request.per_link = true;
 	status = ask(
 		c, server, &env, PACKRACK__ENVELOPE__BODY_STATUS, STATUS_NS, reply, err);
@@ -350,12 +347,11 @@ cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(1, PACKRACK__ENVELOPE__BODY_COMMAND, command);
 	const Packrack__CommandDone *done;
 	int status;
 
-	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
-	env.command = (Packrack__Command *)command;
 	status = ask(c, server, &env, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, timeout_ns,
 		reply, err);
 	if (status != CLI_OK || (*reply)->command_done->ok)

@@ -97,7 +97,8 @@ pr_field_table_store(struct pr_writer *w, const void *from,
 {
 	for (size_t i = 0; i < fields->count; i++) {
 		const struct pr_field *f = &fields->items[i];
-		if (!store_field(w, from + f->offset, f->kind, order == PR_BIG_ENDIAN))
+		if (!store_field(w, (const uint8_t *)from + f->offset, f->kind,
+			    order == PR_BIG_ENDIAN))
 			return false;
 	}
 	return true;

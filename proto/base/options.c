@@ -46,7 +46,7 @@ builtin_count(const struct pr_cmdline *program)
 static void *
 member(const struct pr_option *option, void *values)
 {
-	return values + option->offset;
+	return (char *)values + option->offset;
 }
 
 static int

@@ -16,118 +16,46 @@
 
 /* Field order is the wire's; frame.h documents it. All big-endian. */
 
-static const struct pr_field ann_items[] = {
-	PR_NAME(pr_ann, name),
-	PR_NAME(pr_ann, version),
-	PR_INT(pr_ann, disk_total),
-	PR_INT(pr_ann, disk_free),
-	PR_INT(pr_ann, write_rate),
-	PR_INT(pr_ann, buffer_size),
-	PR_INT(pr_ann, link_speed),
-	PR_INT(pr_ann, mtu),
-};
+static const struct pr_field ann_items[] = {PR_NAME(pr_ann, name), PR_NAME(pr_ann, version),
+	PR_INTS(pr_ann, disk_total, disk_free, write_rate, buffer_size, link_speed, mtu)};
 
 static const struct pr_field ann_ack_items[] = {
-	PR_INT(pr_ann_ack, node),
-	PR_INT(pr_ann_ack, hold_ns),
-	PR_INT(pr_ann_ack, snaplen),
-};
+	PR_INTS(pr_ann_ack, node, hold_ns, snaplen)};
 
-#define OF_STATUS(member) PR_INT(pr_status, member)
 static const struct pr_field status_items[] = {
-	OF_STATUS(state),
-	OF_STATUS(buffer_fill),
-	OF_STATUS(ordinal_settled),
-	OF_STATUS(frames_received),
-	OF_STATUS(bytes_received),
-	OF_STATUS(packets_stored),
-	OF_STATUS(bytes_stored),
-	OF_STATUS(packets_durable),
-	OF_STATUS(missing),
-	OF_STATUS(stray),
-	OF_STATUS(duplicate),
-	OF_STATUS(pending),
-	OF_STATUS(kernel_drops),
-	OF_STATUS(logs_received),
-	OF_STATUS(logs_requested),
-	OF_STATUS(logs_gone),
-	OF_STATUS(disk_total),
-	OF_STATUS(disk_free),
-	OF_STATUS(write_rate),
-	OF_STATUS(command),
-	OF_STATUS(command_type),
-	PR_BOOL(pr_status, command_result),
-};
+	PR_INTS(pr_status, state, buffer_fill, ordinal_settled, frames_received,
+		bytes_received, packets_stored, bytes_stored, packets_durable),
+	PR_INTS(pr_status, missing, stray, duplicate, pending, kernel_drops, logs_received,
+		logs_requested, logs_gone),
+	PR_INTS(pr_status, disk_total, disk_free, write_rate, command, command_type),
+	PR_BOOL(pr_status, command_result)};
 
-static const struct pr_field mark_items[] = {
-	PR_INT(pr_mark, said_until),
-	PR_INT(pr_mark, next_ordinal),
-	PR_BOOL(pr_mark, stopping),
-	PR_INT(pr_mark, link_count),
-	PR_INT(pr_mark, count),
-};
+static const struct pr_field mark_items[] = {PR_INTS(pr_mark, said_until, next_ordinal),
+	PR_BOOL(pr_mark, stopping), PR_INTS(pr_mark, link_count, count)};
 
-#define OF_LINK(member) PR_INT(pr_mark_link, member)
 static const struct pr_field mark_link_items[] = {
-	OF_LINK(link),
-	OF_LINK(linktype),
-	OF_LINK(snaplen),
-	PR_BOOL(pr_mark_link, ended),
-	OF_LINK(last_seq),
-	OF_LINK(last_otime),
-	OF_LINK(last_log),
-	OF_LINK(assigned),
-	OF_LINK(dropped_kernel),
-	OF_LINK(dropped_interface),
-	OF_LINK(dropped_ring),
-	OF_LINK(dropped_no_node),
-	OF_LINK(dropped_send),
-	OF_LINK(cut),
-	OF_LINK(undelivered_first),
-	OF_LINK(undelivered_last),
-	PR_NAME(pr_mark_link, name),
-};
+	PR_INTS(pr_mark_link, link, linktype, snaplen), PR_BOOL(pr_mark_link, ended),
+	PR_INTS(pr_mark_link, last_seq, last_otime, last_log, assigned, dropped_kernel,
+		dropped_interface, dropped_ring, dropped_no_node),
+	PR_INTS(pr_mark_link, dropped_send, cut, undelivered_first, undelivered_last),
+	PR_NAME(pr_mark_link, name)};
 const struct pr_field_table pr_mark_link_fields = PR_FIELD_TABLE(mark_link_items);
 
 static const struct pr_field resend_items[] = {
-	PR_INT(pr_resend, link),
-	PR_INT(pr_resend, first_log),
-	PR_INT(pr_resend, last_log),
-};
+	PR_INTS(pr_resend, link, first_log, last_log)};
 
-static const struct pr_field gone_items[] = {
-	PR_INT(pr_gone, link),
-	PR_INT(pr_gone, first_log),
-	PR_INT(pr_gone, last_log),
-	PR_INT(pr_gone, first_seq),
-	PR_INT(pr_gone, last_seq),
-	PR_INT(pr_gone, first_time),
-	PR_INT(pr_gone, last_time),
-	PR_INT(pr_gone, count),
-};
+static const struct pr_field gone_items[] = {PR_INTS(pr_gone, link, first_log, last_log,
+	first_seq, last_seq, first_time, last_time, count)};
 
-static const struct pr_field command_items[] = {
-	PR_INT(pr_command, command),
-	PR_INT(pr_command, seconds),
-};
+static const struct pr_field command_items[] = {PR_INTS(pr_command, command, seconds)};
 
-static const struct pr_field port_items[] = {
-	PR_INT(pr_port, link),
-	PR_INT(pr_port, speed),
-};
+static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed)};
 
 static const struct pr_field observation_items[] = {
-	PR_INT(pr_observation, link),
-	PR_INT(pr_observation, generation),
-	PR_INT(pr_observation, count),
-};
+	PR_INTS(pr_observation, link, generation, count)};
 
 static const struct pr_field unobserved_items[] = {
-	PR_INT(pr_unobserved, reason),
-	PR_INT(pr_unobserved, since),
-	PR_INT(pr_unobserved, until),
-	PR_NAME(pr_unobserved, by),
-};
+	PR_INTS(pr_unobserved, reason, since, until), PR_NAME(pr_unobserved, by)};
 const struct pr_field_table pr_unobserved_fields = PR_FIELD_TABLE(unobserved_items);
 
 /* The wire table: a row a frame type. */
@@ -317,15 +245,8 @@ tag_good(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *pay
 }
 
 /* Bytes 1 to 31 of the header. */
-static const struct pr_field header_items[] = {
-	PR_INT(pr_frame_header, type),
-	PR_INT(pr_frame_header, flags),
-	PR_INT(pr_frame_header, rack),
-	PR_INT(pr_frame_header, epoch),
-	PR_INT(pr_frame_header, number),
-	PR_INT(pr_frame_header, sender_nonce),
-	PR_INT(pr_frame_header, receiver_nonce),
-};
+static const struct pr_field header_items[] = {PR_INTS(
+	pr_frame_header, type, flags, rack, epoch, number, sender_nonce, receiver_nonce)};
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 #define FIELDS_END 32
 

@@ -7,68 +7,32 @@
 #define ENTRY_HEADER 4
 
 static const struct pr_field mark_items[] = {
-	PR_INT(pr_ledger_mark, epoch),
-	PR_INT(pr_ledger_mark, said_until),
-	PR_BOOL(pr_ledger_mark, stopping),
-};
+	PR_INTS(pr_ledger_mark, epoch, said_until), PR_BOOL(pr_ledger_mark, stopping)};
 
 static const struct pr_field loss_items[] = {
-	PR_INT(pr_loss, epoch),
-	PR_INT(pr_loss, first_seq),
-	PR_INT(pr_loss, last_seq),
-	PR_INT(pr_loss, count),
-	PR_INT(pr_loss, first_time),
-	PR_INT(pr_loss, last_time),
-	PR_INT(pr_loss, link),
-	PR_INT(pr_loss, reason),
-	PR_BOOL(pr_loss, second),
-};
+	PR_INTS(pr_loss, epoch, first_seq, last_seq, count, first_time, last_time, link,
+		reason),
+	PR_BOOL(pr_loss, second)};
 
 static const struct pr_field boot_items[] = {
-	PR_INT(pr_ledger_boot, time),
-	PR_INT(pr_ledger_boot, nonce),
-	PR_NAME(pr_ledger_boot, name),
-};
+	PR_INTS(pr_ledger_boot, time, nonce), PR_NAME(pr_ledger_boot, name)};
 
 static const struct pr_field link_items[] = {
-	PR_INT(pr_ledger_link, epoch),
-	PR_INT(pr_ledger_link, link),
-	PR_INT(pr_ledger_link, linktype),
-	PR_INT(pr_ledger_link, snaplen),
-	PR_NAME(pr_ledger_link, name),
-};
+	PR_INTS(pr_ledger_link, epoch, link, linktype, snaplen),
+	PR_NAME(pr_ledger_link, name)};
 
 static const struct pr_field deleted_items[] = {
-	PR_INT(pr_ledger_deleted, at),
-	PR_INT(pr_ledger_deleted, since),
-	PR_INT(pr_ledger_deleted, until),
-	PR_INT(pr_ledger_deleted, records),
-	PR_INT(pr_ledger_deleted, bytes),
-	PR_INT(pr_ledger_deleted, link),
-	PR_INT(pr_ledger_deleted, phase),
-	PR_NAME(pr_ledger_deleted, by),
-	PR_NAME(pr_ledger_deleted, moved_to),
-};
+	PR_INTS(pr_ledger_deleted, at, since, until, records, bytes, link, phase),
+	PR_NAME(pr_ledger_deleted, by), PR_NAME(pr_ledger_deleted, moved_to)};
 
-static const struct pr_field port_items[] = {
-	PR_INT(pr_ledger_port, epoch),
-	PR_INT(pr_ledger_port, link),
-	PR_INT(pr_ledger_port, speed),
-};
+static const struct pr_field port_items[] = {PR_INTS(pr_ledger_port, epoch, link, speed)};
 
 static const struct pr_field import_items[] = {
-	PR_INT(pr_ledger_import, epoch),
-	PR_INT(pr_ledger_import, link),
-	PR_INT(pr_ledger_import, size),
-	PR_INT(pr_ledger_import, packets),
-	PR_INT(pr_ledger_import, fingerprint),
-	PR_NAME(pr_ledger_import, name),
-};
+	PR_INTS(pr_ledger_import, epoch, link, size, packets, fingerprint),
+	PR_NAME(pr_ledger_import, name)};
 
 static const struct pr_field unobserved_items[] = {
-	PR_INT(pr_ledger_unobserved, epoch),
-	PR_INT(pr_ledger_unobserved, link),
-};
+	PR_INTS(pr_ledger_unobserved, epoch, link)};
 
 static bool
 valid(const struct pr_ledger_entry *e)

@@ -22,7 +22,7 @@ pr_packet_compare(const struct pr_packet *a, const struct pr_packet *b)
 void
 pr_source_destroy(struct pr_source **source)
 {
-	if (*source)
+	if (*source && (*source)->destroy)
 		(*source)->destroy(*source);
 	*source = NULL;
 }

@@ -10,17 +10,9 @@
 /* The header behind magic and version. */
 #define FIELDS_AT 6
 static const struct pr_field header_items[] = {
-	PR_INT(pr_segment_header, linktype),
-	PR_INT(pr_segment_header, epoch),
-	PR_INT(pr_segment_header, link),
-	PR_INT(pr_segment_header, flags),
-	PR_INT(pr_segment_header, count),
-	PR_INT(pr_segment_header, first_seq),
-	PR_INT(pr_segment_header, min_time),
-	PR_INT(pr_segment_header, max_time),
-	PR_INT(pr_segment_header, first_otime),
-	PR_INT(pr_segment_header, last_otime),
-};
+	PR_INTS(pr_segment_header, linktype, epoch, link, flags, count, first_seq, min_time,
+		max_time),
+	PR_INTS(pr_segment_header, first_otime, last_otime)};
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 
 /* ---- writing ---- */
@@ -89,7 +81,8 @@ pr_segment_open(
 	*r = (struct pr_segment_reader){.c = pr_cursor_make(body, 0)};
 	if (pr_segment_peek(body, len, &r->header, err) < 0)
 		return -1;
-	r->c = pr_cursor_make(body + PR_SEGMENT_HEADER, len - PR_SEGMENT_HEADER);
+	r->c = pr_cursor_make(
+		(const uint8_t *)body + PR_SEGMENT_HEADER, len - PR_SEGMENT_HEADER);
 	r->left = r->header.count;
 	if (r->left > pr_cursor_left(&r->c) / PR_SEGMENT_PACKET)
 		return pr_error_set(

@@ -63,26 +63,12 @@ pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *
 
 /* The header behind magic and version, up to the check. */
 #define FIELDS_AT 6
-#define OF(member) PR_INT(pr_summary, member)
 static const struct pr_field header_items[] = {
-	OF(span.link),
-	OF(span.first_sequence),
-	OF(span.segments),
-	OF(log2),
-	OF(flags),
-	OF(reserved),
-	OF(span.epoch),
-	OF(span.first_seq),
-	OF(span.last_seq),
-	OF(span.packets),
-	OF(span.first_otime),
-	OF(span.last_otime),
-	OF(span.min_time),
-	OF(span.max_time),
-	OF(keys),
-	OF(run_count),
-	OF(runs_len),
-};
+	PR_INTS(pr_summary, span.link, span.first_sequence, span.segments, log2, flags,
+		reserved, span.epoch, span.first_seq),
+	PR_INTS(pr_summary, span.last_seq, span.packets, span.first_otime, span.last_otime,
+		span.min_time, span.max_time, keys, run_count),
+	PR_INT(pr_summary, runs_len)};
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 
 static int
@@ -152,7 +138,7 @@ pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_er
 
 	if (pr_summary_open_unchecked(s, body, len, err) < 0)
 		return -1;
-	good = check_of(body, len) == pr_get_le64(body + CHECK_AT);
+	good = check_of(body, len) == pr_get_le64((const uint8_t *)body + CHECK_AT);
 	pr_summary_walk_begin(&walk, s);
 	for (; good && walk.at < walk.end; count++)
 		good = load_run(&walk, &run) && run.first >= s->span.first_seq &&

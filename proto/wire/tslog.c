@@ -15,16 +15,8 @@
 /* lead, ext, seq, ordinal and time steps, fingerprint, pair, lengths, Ethertype, otime, runt */
 #define ENTRY_MAX (1 + 1 + 10 + 10 + 10 + 4 + 1 + 5 + 5 + 2 + 10 + 1 + 13)
 
-static const struct pr_field header_items[] = {
-	PR_INT(pr_tslog_header, link),
-	PR_INT(pr_tslog_header, flags),
-	PR_INT(pr_tslog_header, number),
-	PR_INT(pr_tslog_header, first_seq),
-	PR_INT(pr_tslog_header, first_ordinal),
-	PR_INT(pr_tslog_header, base_time),
-	PR_INT(pr_tslog_header, count),
-	PR_INT(pr_tslog_header, pairs),
-};
+static const struct pr_field header_items[] = {PR_INTS(pr_tslog_header, link, flags, number,
+	first_seq, first_ordinal, base_time, count, pairs)};
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 
 static uint8_t *

@@ -18,8 +18,6 @@
  */
 enum { NOTHING, MAY, KEY, AND, OR };
 
-#define PORTS_MAX 16 /* a longer range becomes 'may match' */
-
 /*
  * A plan that is being written into a message. A node of the plan can take several
  * operations.
@@ -85,17 +83,11 @@ put_lookup(struct making *m, const struct pri_key *key)
 static uint32_t
 put_range(struct making *m, const struct pri_plan_range *r)
 {
-	bool ports = r->number == PRI_NUMBER_SPORT || r->number == PRI_NUMBER_DPORT;
-	uint32_t any;
+	unsigned ports = pri_plan_range_ports(r);
+	uint32_t any = put(m, ports || r->least > r->most ? NOTHING : MAY, 0, 0);
 
-	if (r->least > r->most)
-		return put(m, NOTHING, 0, 0);
-	if (!ports || r->least < 0 || r->most > UINT16_MAX ||
-		r->most - r->least >= PORTS_MAX)
-		return put(m, MAY, 0, 0);
-	any = put(m, NOTHING, 0, 0);
-	for (int64_t port = r->least; port <= r->most; port++)
-		any = put(m, OR, any, put_key(m, pri_key_number(PRI_KEY_PORT, port)));
+	for (unsigned i = 0; i < ports; i++)
+		any = put(m, OR, any, put_key(m, pri_plan_range_port(r, i)));
 	return any;
 }
 
