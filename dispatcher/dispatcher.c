@@ -3,16 +3,10 @@
 
 #include <event2/event.h>
 #include <sodium.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dispatcher/sender.h"
 #include "proto/base/clock.h"
-#include "proto/base/log.h"
-#include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
-#include "proto/port/netdev.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 #include "proto/rpc/rpc.h"
@@ -61,8 +55,7 @@ static const struct pr_option options[] = {
 		UINT64_C(86400) * PR_NS_PER_S,
 		"stop waiting for nodes after this time (0: never)"),
 	PR_OPTION_CANARY(no_canary,
-		"with --in: each second, a packet on a link `canary` tests "
-		"the rack"),
+		"with --in: each second, a packet on a link `canary` tests the rack"),
 	PR_OPT_FLAG(allow_cut, "allow-truncation", 0,
 		"start even if the MTU of --out is too small for --in: longer frames are "
 		"truncated",
@@ -196,16 +189,15 @@ check_mtu(const struct dispatcher *d, struct pr_error *err)
 	if (d->out.mtu < OUT_MTU_MIN)
 		return pr_error_set(err,
 			"--out %s: its MTU of %u is too small: %d at least", d->out.name,
-			(unsigned)d->out.mtu, OUT_MTU_MIN);
+			d->out.mtu, OUT_MTU_MIN);
 	for (unsigned i = 0; i < d->in_count; i++)
 		if (d->out.mtu < d->in[i].mtu + TAGS && !d->options.allow_cut)
 			return pr_error_set(err,
 				"--out %s: its MTU of %u cannot carry all packets of %s "
 				"(%u): 'ip link set %s mtu %u', here and on the nodes, or "
 				"--allow-truncation",
-				d->out.name, (unsigned)d->out.mtu, d->in[i].name,
-				(unsigned)d->in[i].mtu, d->out.name,
-				(unsigned)d->in[i].mtu + TAGS);
+				d->out.name, d->out.mtu, d->in[i].name, d->in[i].mtu,
+				d->out.name, d->in[i].mtu + TAGS);
 	return 0;
 }
 
@@ -297,14 +289,14 @@ open_out(struct dispatcher *d, struct pr_error *err)
 {
 	struct pr_transmit_config tx = {.ifname = d->out.name,
 		.mtu = d->out.mtu,
-		.ifindex = (int)d->out.index,
+		.ifindex = d->out.index,
 		.xdp = true,
 		.patience = d->options.read.count ? 10 * PR_NS_PER_S : 100 * PR_NS_PER_MS};
 
 	d->transmit = pr_transmit_open(&tx, err);
 	if (d->transmit)
 		d->control = pr_control_open(
-			d->transmit, &d->out, (uint16_t)d->options.ethertype, &d->key, err);
+			d->transmit, &d->out, d->options.ethertype, &d->key, err);
 	if (!d->control)
 		return pr_error_prefix(err, "--out");
 	d->receiver = prd_receiver_open(
@@ -363,7 +355,7 @@ set_up(struct dispatcher *d, struct pr_error *err)
 			return PRD_EXIT_FAILED;
 	if (look_at(&d->out, "--out", d->options.out, err) < 0)
 		return PRD_EXIT_FAILED;
-	d->in_count = (unsigned)d->options.in.count;
+	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;
 	status = prd_inputs_open(&d->inputs, &d->options, err);
@@ -380,9 +372,8 @@ run(struct dispatcher *d, struct pr_error *err)
 {
 	if (!d->key.set)
 		pr_log_warning(
-			"no keys in use: any machine on the switch can act as a node, "
-			"and any client of %s can control the capture: see "
-			"packrack-keys(7)",
+			"no keys in use: any machine on the switch can act as a node, and "
+			"any client of %s can control the capture: see packrack-keys(7)",
 			d->options.manage);
 	/* Changes are made when all else has been found in order; until then nothing needs undoing. */
 	pr_netdev_prepare(&d->out);

@@ -2,10 +2,6 @@
 #ifndef PR_DISPATCHER_DISPATCHER_H
 #define PR_DISPATCHER_DISPATCHER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "proto/base/error.h"
 #include "proto/base/options.h"
 
 /* The program. Returns its exit status; when that is not 0, err says why in one line. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "dispatcher/sender.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -49,7 +47,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 	if (rec->caplen < PR_ETHER_LEN) {
 		/* Too short for an Ethernet header: its bytes travel in the log, and a frame of zeros is sent. */
 		e->flags |= PR_ENTRY_RUNT;
-		e->runt_len = (uint8_t)rec->caplen;
+		e->runt_len = rec->caplen;
 		memcpy(e->runt, rec->data, rec->caplen);
 		memset(e->macs, 0, sizeof e->macs);
 		memset(rec->data, 0, PR_FRAME_MIN);
@@ -59,7 +57,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 		memcpy(e->macs, rec->data, MACS);
 		prepare_escape(p, rec, e);
 		if (rec->caplen > limit) {
-			e->caplen = (uint32_t)limit;
+			e->caplen = limit;
 			e->flags |= PR_ENTRY_CUT;
 		}
 		if (e->caplen < PR_FRAME_MIN)
@@ -118,7 +116,7 @@ note_hidden(struct prd_sender *s, struct prd_link *link, const struct prd_record
 		pr_log_link(PR_LOG_WARNING, link->name,
 			"%s: a packet of %u bytes was truncated to %u to fit the rack "
 			"interface or the node; the counter `cut` counts all",
-			link->name, (unsigned)rec->caplen, (unsigned)e->caplen);
+			link->name, rec->caplen, e->caplen);
 }
 
 static struct prd_item *
@@ -219,8 +217,8 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 				pr_count(&item->link->sent_packets, 1);
 				pr_count(&item->link->sent_bytes, item->len);
 			}
-			prd_logs_add(&s->logs, node,
-				(uint16_t)(item->link - s->inputs->links), e, s->now);
+			prd_logs_add(
+				&s->logs, node, item->link - s->inputs->links, e, s->now);
 		} else if (e->flags & PR_ENTRY_SECOND) {
 			continue;
 		} else if (i + 1 < s->item_count && next->link == item->link &&
@@ -250,7 +248,7 @@ add_canary(struct prd_sender *s, struct prd_record *rec)
 
 	rec->time = pr_now_real();
 	rec->caplen = rec->len = PR_FRAME_MIN;
-	rec->link = (uint16_t)s->inputs->link_count;
+	rec->link = s->inputs->link_count;
 	memset(rec->data, 0, PR_FRAME_MIN);
 	memcpy(rec->data, canary_head, PR_ETHER_LEN);
 	memcpy(rec->data + PR_ETHER_LEN, &rec->time, sizeof rec->time);

@@ -3,18 +3,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/text.h"
 #include "proto/base/thread.h"
 #include "proto/port/capture.h"
 #include "proto/port/netdev.h"
@@ -150,7 +145,7 @@ capture_open(struct prd_reader *r, struct pr_error *err)
 {
 	struct pr_capture_options options = {.ifname = r->ifname,
 		.buffer_size = r->options->ring_size,
-		.snaplen = (uint32_t)r->options->snaplen,
+		.snaplen = r->options->snaplen,
 		.promiscuous = true};
 	int status = PRD_EXIT_FAILED;
 
@@ -524,7 +519,7 @@ int
 prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
 {
 	bool live = o->in.count > 0;
-	unsigned count = (unsigned)(live ? o->in.count : o->read.count);
+	unsigned count = live ? o->in.count : o->read.count;
 	int status = 0;
 
 	memset(in, 0, sizeof *in);
@@ -543,12 +538,12 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 		const char *name = live ? o->in.items[i] : o->read.items[i];
 		const char *slash = live ? NULL : strrchr(name, '/');
 
-		link->number = (uint16_t)i;
+		link->number = i;
 		pthread_mutex_init(&link->lock, NULL);
 		pr_observation_begin(&link->observation,
 			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE, PR_TIME_MAX, "");
 		link->linktype = ETHERNET;
-		link->snaplen = (uint32_t)o->snaplen;
+		link->snaplen = o->snaplen;
 		if (slash && slash[1])
 			name = slash + 1;
 		snprintf(link->name, PR_NAME_MAX + 1, "%s", name);
@@ -562,7 +557,7 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 			&canary->observation, PR_UNOBSERVED_BEGIN, pr_now_real(), "");
 		canary->number = PR_LINK_CANARY;
 		canary->linktype = ETHERNET;
-		canary->snaplen = (uint32_t)o->snaplen;
+		canary->snaplen = o->snaplen;
 		memcpy(canary->name, PR_LINK_CANARY_NAME, sizeof PR_LINK_CANARY_NAME);
 	}
 	for (unsigned i = 0; live && i < count && status == 0; i++)
@@ -621,7 +616,7 @@ prd_inputs_stop(struct prd_inputs *in, const char *by)
 uint16_t
 prd_inputs_generation(const struct prd_inputs *in)
 {
-	return (uint16_t)(1 + atomic_load(&in->changes) % UINT16_MAX);
+	return 1 + atomic_load(&in->changes) % UINT16_MAX;
 }
 
 void

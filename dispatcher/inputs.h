@@ -4,12 +4,9 @@
 
 #include <pthread.h>
 #include <stdalign.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "dispatcher/dispatcher.h"
 #include "proto/base/counter.h"
-#include "proto/base/error.h"
 #include "proto/base/ring.h"
 #include "proto/wire/frame.h"
 

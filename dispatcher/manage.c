@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "dispatcher/sender.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/metrics.h"
 #include "proto/base/metrics_server.h"
-#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
@@ -288,9 +283,9 @@ compute_rates(void *arg)
 	if (elapsed < PR_NS_PER_S / 10)
 		return;
 	s->totals.input_bytes_per_s =
-		(uint64_t)((double)(bytes - s->bytes_before) * 1e9 / (double)elapsed);
+		(double)(bytes - s->bytes_before) * 1e9 / (double)elapsed;
 	s->totals.input_packets_per_s =
-		(uint64_t)((double)(packets - s->packets_before) * 1e9 / (double)elapsed);
+		(double)(packets - s->packets_before) * 1e9 / (double)elapsed;
 	s->bytes_before = bytes;
 	s->packets_before = packets;
 	s->last_rate = now;
@@ -342,7 +337,7 @@ make_totals(struct prd_manage *s)
 				 (uint64_t)usage.ru_utime.tv_usec;
 		t->cpu_system_us = (uint64_t)usage.ru_stime.tv_sec * 1000000 +
 				   (uint64_t)usage.ru_stime.tv_usec;
-		t->memory_peak_kib = (uint64_t)usage.ru_maxrss;
+		t->memory_peak_kib = usage.ru_maxrss;
 	}
 	t->control_received = t->control_refused = 0;
 	for (unsigned i = 0; i < PR_FRAME_TYPES; i++)
@@ -358,11 +353,11 @@ make_values(struct prd_manage *s)
 	struct pr_values values = PR_VALUE_LIST(s->items, s->pointers);
 	uint64_t lost = 0, late = 0, captured;
 
-	_Static_assert((int)VALUES_MAX >=
-			       (int)LINK_ROWS + PR_CONNECTIONS_ROWS +
-				       (sizeof total_rows + sizeof view_rows +
-					       sizeof sent_rows + sizeof received_rows) /
-					       sizeof total_rows[0],
+	_Static_assert(
+		VALUES_MAX >= LINK_ROWS + PR_CONNECTIONS_ROWS +
+				      (sizeof total_rows + sizeof view_rows +
+					      sizeof sent_rows + sizeof received_rows) /
+					      sizeof total_rows[0],
 		"room for all");
 	for (unsigned i = 0; i < LINK_ROWS; i++) {
 		uint64_t sum = sum_links(s, &link_rows[i]);
@@ -380,7 +375,7 @@ make_values(struct prd_manage *s)
 	s->totals.goodness_permille = 1000;
 	if (captured + lost)
 		s->totals.goodness_permille =
-			(uint64_t)((double)captured * 1000.0 / (double)(captured + lost));
+			(double)captured * 1000.0 / (double)(captured + lost);
 	for (unsigned i = 0; i < TABLES; i++)
 		pr_values_add_table(&values, s->tables[i]);
 	pr_values_add_table(&values, pr_connections_figures());
@@ -532,9 +527,8 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 	memset(event, 0, sizeof *event);
 	event->kind = verb->kind;
 	event->request = pending->request;
-	event->u.node.type = verb->kind == PRD_EVENT_SPREAD
-				     ? (uint8_t)spread_mode(command->node)
-				     : verb->type;
+	event->u.node.type =
+		verb->kind == PRD_EVENT_SPREAD ? spread_mode(command->node) : verb->type;
 	event->u.node.seconds = command->seconds ? command->seconds : 10;
 	strncpy(event->u.node.name,
 		verb->kind == PRD_EVENT_STOP ? (peer->user[0] ? peer->user : command->user)
@@ -557,8 +551,7 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	if (!verb)
 		answer_failure(m, peer, id,
 			"unknown command: start, stop, spread, identify, reset, disconnect "
-			"or "
-			"reconnect");
+			"or reconnect");
 	else if (verb->kind == PRD_EVENT_SPREAD && spread_mode(command->node) < 0)
 		answer_failure(m, peer, id, "spread is round-robin, weighted or flow");
 	else if (!pass_on(m, verb, command, peer, id))

@@ -2,7 +2,6 @@
 #include "dispatcher/nodes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
 #include "proto/wire/decode.h"
@@ -14,7 +13,7 @@ prd_node_phase_name(enum prd_node_phase phase)
 {
 	static const char *const names[] = {"active", "gone", "quit", "disconnected"};
 
-	return (unsigned)phase < sizeof names / sizeof names[0] ? names[phase] : "?";
+	return phase < sizeof names / sizeof names[0] ? names[phase] : "?";
 }
 
 void
@@ -98,7 +97,7 @@ node_create(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN])
 		return NULL;
 	}
 	memcpy(node->mac, mac, PR_MAC_LEN);
-	node->number = (uint16_t)nodes->count;
+	node->number = nodes->count;
 	nodes->list[nodes->count++] = node;
 	return node;
 }
@@ -411,10 +410,10 @@ bucket_fill(struct prd_spread *spread, unsigned bucket)
 			best[1] = best[0];
 			top[1] = top[0];
 			best[0] = x;
-			top[0] = (uint16_t)i;
+			top[0] = i;
 		} else if (top[1] == NO_NODE || x > best[1]) {
 			best[1] = x;
-			top[1] = (uint16_t)i;
+			top[1] = i;
 		}
 	}
 }

@@ -2,10 +2,6 @@
 #ifndef PR_DISPATCHER_NODES_H
 #define PR_DISPATCHER_NODES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "proto/base/counter.h"
 #include "proto/base/error.h"
 #include "proto/wire/frame.h"

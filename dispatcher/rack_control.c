@@ -5,9 +5,6 @@
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "dispatcher/sender.h"
@@ -27,9 +24,9 @@ add(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type, uint32
 
 	if (node)
 		memcpy(f->dst, node->mac, PR_MAC_LEN);
-	f->header = (struct pr_frame_header){.type = (uint8_t)type,
+	f->header = (struct pr_frame_header){.type = type,
 		.flags = type == PR_FRAME_MARK ? f->header.flags : 0,
-		.rack = (uint32_t)s->config.options->rack_id,
+		.rack = s->config.options->rack_id,
 		.epoch = s->config.epoch,
 		.number = number,
 		.sender_nonce = s->config.nonce,
@@ -54,8 +51,8 @@ prd_control_ack(struct prd_sender *s, const struct pr_frame *ann, uint16_t numbe
 
 	memcpy(frame.dst, ann->src, PR_MAC_LEN);
 	frame.body.ann_ack = (struct pr_ann_ack){.node = number,
-		.hold_ns = (uint64_t)s->config.options->hold_time,
-		.snaplen = (uint32_t)s->config.options->snaplen};
+		.hold_ns = s->config.options->hold_time,
+		.snaplen = s->config.options->snaplen};
 	add(s, NULL, PR_FRAME_ANN_ACK, ann->header.sender_nonce, &frame);
 }
 
@@ -87,7 +84,7 @@ prd_control_command(struct prd_sender *s, struct prd_node *node, enum pr_frame_t
 {
 	if (node->command_type != 0)
 		prd_control_command_end(s, node, false, "another command came in between");
-	node->command_type = (uint8_t)type;
+	node->command_type = type;
 	node->command = ++s->commands;
 	node->command_seconds = seconds;
 	node->command_request = request;
@@ -235,8 +232,8 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 		frame.body.mark = (struct pr_mark){.said_until = said,
 			.next_ordinal = node->next_ordinal,
 			.stopping = s->marking_stop,
-			.link_count = (uint16_t)links,
-			.count = (uint16_t)count,
+			.link_count = links,
+			.count = count,
 			.links = frame.link_room};
 		for (unsigned i = 0; i < count; i++)
 			mark_link(&node->logs[at + i], &s->inputs->links[at + i],
@@ -317,7 +314,7 @@ on_bytes(struct prd_receiver *r, size_t len)
 	struct prd_event *event;
 	struct pr_frame frame;
 	enum pr_frame_result result =
-		pr_frame_decode(r->buf, len, (uint16_t)r->o->ethertype, r->key, &frame);
+		pr_frame_decode(r->buf, len, r->o->ethertype, r->key, &frame);
 	unsigned type = frame.header.type;
 
 	if (result != PR_FRAME_OK) {
@@ -365,7 +362,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 		if (n < 0)
 			break; /* EAGAIN, or the interface is down: nothing to read */
 		if ((size_t)n <= sizeof r->buf)
-			on_bytes(r, (size_t)n);
+			on_bytes(r, n);
 	}
 	pr_ring_publish(r->events);
 }

@@ -6,8 +6,6 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -332,9 +330,8 @@ warn_of(const struct prd_sender *s, const struct prd_node *node)
 	if (node->ann.mtu != 0 && node->ann.mtu < s->config.mtu)
 		pr_log_node(PR_LOG_WARNING, node->ann.name,
 			"node %s: its MTU of %u is below the %u of the rack interface: "
-			"longer "
-			"packets for it are truncated",
-			node->ann.name, (unsigned)node->ann.mtu, (unsigned)s->config.mtu);
+			"longer packets for it are truncated",
+			node->ann.name, node->ann.mtu, s->config.mtu);
 }
 
 /* A node that starts, or starts again, gets new timestamp logs; without memory for them it cannot take part. */
@@ -372,7 +369,7 @@ on_ann(struct prd_sender *s, const struct pr_frame *f)
 
 	if (result == PRD_ANN_REFUSED)
 		return;
-	prd_control_ack(s, f, node ? node->number : (uint16_t)s->nodes.count);
+	prd_control_ack(s, f, node ? node->number : s->nodes.count);
 	if (result == PRD_ANN_PENDING)
 		return;
 	if (result == PRD_ANN_BACK)
@@ -490,7 +487,7 @@ handle_events(struct prd_sender *s)
 			capture_stop(s, e->request, e->u.node.name);
 			break;
 		case PRD_EVENT_SPREAD:
-			prd_spread_change(&s->spread, (enum prd_spread_mode)e->u.node.type);
+			prd_spread_change(&s->spread, e->u.node.type);
 			prd_snapshot_publish(s);
 			prd_reply(s, PRD_REPLY_DONE, e->request, true,
 				"spread is %s from now on",
@@ -579,7 +576,7 @@ sleep_until_due(struct prd_sender *s)
 			ready = pr_ring_arm(s->inputs->rings[i]) || ready;
 	left = due - pr_now_mono();
 	if (!ready && left > 0)
-		poll(&pfd, 1, (int)(left / PR_NS_PER_MS) + 1);
+		poll(&pfd, 1, (left / PR_NS_PER_MS) + 1);
 }
 
 /* Takes a batch of packets, and notes up to which time all have been taken. Returns how many came. */
@@ -685,13 +682,13 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	s->inputs = config->inputs;
 	s->transmit = config->transmit;
 	s->control = config->control;
-	s->copies = (unsigned)o->copies;
+	s->copies = o->copies;
 	s->strict = !config->inputs->live;
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);
-	s->prepare.ethertype = (uint16_t)o->ethertype;
+	s->prepare.ethertype = o->ethertype;
 	s->prepare.epoch = config->epoch;
 	prd_nodes_init(&s->nodes, config->epoch, config->nonce, config->mtu);
-	prd_spread_init(&s->spread, (enum prd_spread_mode)o->spread, s->strict, &s->nodes);
+	prd_spread_init(&s->spread, o->spread, s->strict, &s->nodes);
 	if (prd_logs_init(&s->logs, config->inputs->all_links, o->log_memory,
 		    3 * o->hold_time, err) < 0) {
 		prd_sender_destroy(&s);

@@ -2,19 +2,10 @@
 #ifndef PR_DISPATCHER_SENDER_H
 #define PR_DISPATCHER_SENDER_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "dispatcher/inputs.h"
-#include "dispatcher/nodes.h"
 #include "dispatcher/timestamp_logs.h"
-#include "proto/base/error.h"
 #include "proto/base/loop.h"
-#include "proto/base/ring.h"
 #include "proto/port/control.h"
-#include "proto/wire/tslog.h"
 
 /*
  * The send thread: takes packets from the rings (inputs.h), numbers them, spreads them over

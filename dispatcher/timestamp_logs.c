@@ -2,7 +2,6 @@
 #include "dispatcher/timestamp_logs.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
 
@@ -85,7 +84,7 @@ static void
 history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *body,
 	size_t len, int64_t now)
 {
-	size_t total = (sizeof(struct sent_log) + len + 7) & ~(size_t)7;
+	size_t total = (sizeof(struct sent_log) + len + 7) & ~7;
 	size_t to_end = h->size - h->head % h->size;
 	struct prd_log_series *series = series_of(h, meta);
 	struct sent_log *log;
@@ -110,8 +109,8 @@ history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *bod
 	log->meta = *meta;
 	log->before = series->newest;
 	log->sent_at = now;
-	log->len = (uint32_t)len;
-	log->total = (uint32_t)total;
+	log->len = len;
+	log->total = total;
 	memcpy(log->body, body, len);
 	series->newest = h->head;
 	h->head += total;
@@ -184,7 +183,7 @@ int
 prd_logs_init(struct prd_logs *h, unsigned links, size_t memory, int64_t keep,
 	struct pr_error *err)
 {
-	size_t size = memory & ~(size_t)7;
+	size_t size = memory & ~7;
 
 	*h = (struct prd_logs){.mem = malloc(size),
 		.size = size,
@@ -254,7 +253,7 @@ prd_logs_admit(struct prd_logs *logs, struct prd_node *node, struct pr_error *er
 	}
 	for (unsigned i = 0; i < logs->links; i++) {
 		node->logs[i].buf = buf + (size_t)i * PRD_LOG_ROOM_MAX;
-		log_begin(logs, node, (uint16_t)i);
+		log_begin(logs, node, i);
 	}
 	node->resend_budget = PRD_RESEND_PER_S;
 	return 0;
@@ -315,7 +314,7 @@ prd_logs_flush(struct prd_logs *logs, struct prd_node *node, int64_t then, int64
 {
 	for (unsigned i = 0; node->logs && i < logs->links; i++)
 		if (node->logs[i].began != 0 && node->logs[i].began <= then)
-			log_finish(logs, node, (uint16_t)i, now);
+			log_finish(logs, node, i, now);
 }
 
 int64_t
@@ -341,7 +340,7 @@ prd_logs_resend(
 	size_t n, sent = 0;
 
 	node->resend_asked++;
-	which.link = canary ? (uint16_t)(h->links - 1) : ask->link;
+	which.link = canary ? (h->links - 1) : ask->link;
 	if (which.link >= h->links || !node->logs || ask->first_log == 0)
 		return;
 	which.number = ask->first_log;

@@ -2,10 +2,6 @@
 #ifndef PR_DISPATCHER_TIMESTAMP_LOGS_H
 #define PR_DISPATCHER_TIMESTAMP_LOGS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "dispatcher/nodes.h"
 #include "proto/wire/source.h"
 #include "proto/wire/tslog.h"

@@ -2,12 +2,9 @@
 #include "logger/capture.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "proto/base/clock.h"

@@ -2,12 +2,7 @@
 #ifndef PRL_LOGGER_CAPTURE_H
 #define PRL_LOGGER_CAPTURE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "proto/base/counter.h"
-#include "proto/base/error.h"
 #include "proto/base/ring.h"
 #include "proto/port/capture.h"
 

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
 
@@ -22,9 +21,8 @@ is_packets(const struct sfs_stream_info *s)
 static uint16_t
 link_of(const struct sfs_stream_info *s)
 {
-	return s->name[0] == 's'
-		       ? PRL_STRAY_LINK
-		       : (uint16_t)strtoul(s->name + strlen(data_prefix), NULL, 10);
+	return s->name[0] == 's' ? PRL_STRAY_LINK
+				 : strtoul(s->name + strlen(data_prefix), NULL, 10);
 }
 
 /* Writes to the ledger who deleted what; packets overwritten later are not part of it. */
@@ -45,7 +43,7 @@ tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 		.since = oldest ? PR_TIME_MIN : order->since,
 		.until = until,
 		.link = pr_stream_link(link_of(stream)),
-		.phase = (uint8_t)phase,
+		.phase = phase,
 		.records = done ? done->records : 0,
 		.bytes = done ? done->bytes : 0};
 	snprintf(d->by, sizeof(d->by), "%s", order->by);
@@ -77,7 +75,7 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 	if (now.last_sequence) {
 		int64_t gone = now.evicted_until;
 
-		while (sfs_stream_deleted(sfs, (int)stream->id, hole.last + 1, &hole))
+		while (sfs_stream_deleted(sfs, stream->id, hole.last + 1, &hole))
 			if (hole.max_time > gone && hole.min_time <= order->until)
 				gone = hole.max_time;
 		if (gone < range.until)
@@ -117,7 +115,7 @@ delete_from(struct sfs *sfs, struct prl_volume_writer *append,
 
 	if (!fence_of(order, stream->name, &range.last) || !stream->last_sequence)
 		return 0;
-	rc = sfs_delete(sfs, (int)stream->id, &range, STEP_BLOCKS, &done, err);
+	rc = sfs_delete(sfs, stream->id, &range, STEP_BLOCKS, &done, err);
 	out->segments += done.records;
 	out->bytes += done.bytes;
 	out->more |= done.more;

@@ -2,12 +2,7 @@
 #ifndef PRL_LOGGER_DELETE_H
 #define PRL_LOGGER_DELETE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/volume_writer.h"
-#include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 
 /*
  * Deletes packets from a volume by order of a user: from each stream of packets the

@@ -2,10 +2,8 @@
 #include "logger/direct_link.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/wire/frame.h"
 
 void
 prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *append,
@@ -14,7 +12,7 @@ prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *appen
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
 		.u.link = {.epoch = epoch,
 			.link = link,
-			.linktype = (uint16_t)linktype,
+			.linktype = linktype,
 			.snaplen = snaplen}};
 
 	snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", name);
@@ -22,7 +20,7 @@ prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *appen
 	m->mark.epoch = epoch;
 	m->observation.link = link;
 	m->mark.link = (struct pr_mark_link){.link = link,
-		.linktype = (uint16_t)linktype,
+		.linktype = linktype,
 		.snaplen = snaplen,
 		.last_otime = PR_TIME_MIN};
 	memcpy(m->mark.link.name, e.u.link.name, sizeof(e.u.link.name));

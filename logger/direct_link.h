@@ -2,11 +2,7 @@
 #ifndef PRL_LOGGER_DIRECT_LINK_H
 #define PRL_LOGGER_DIRECT_LINK_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/volume_writer.h"
-#include "proto/base/error.h"
 
 /*
  * A link that the logger records by itself, a tap or a trace file: gives packets their seqs

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/import.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
-#include "logger/volume_writer.h"
 #include "logger/direct_link.h"
 #include "proto/base/clock.h"
 #include "proto/port/trace.h"
-#include "proto/wire/frame.h"
 
 /* Packets between two looks at the clock. */
 #define BATCH 64
@@ -193,8 +189,7 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 		return pr_error_set(err,
 			"%s: the volume has room for %" PRIu64 " of its %" PRIu64
 			" MiB: give --overwrite to overwrite the oldest packets, or make "
-			"the "
-			"volume larger (packrack volume grow)",
+			"the volume larger (packrack volume grow)",
 			im->path, room_left(sfs) >> 20, stats->size >> 20);
 	im->append = prl_writer_create(sfs, &append, err);
 	if (!im->append)
@@ -205,7 +200,7 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 		(im->rereadable && prl_ledger_each(sfs, look_for_earlier, im, err) < 0))
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
-	stats->link = (uint16_t)link;
+	stats->link = link;
 	stats->snaplen = info->snaplen ? info->snaplen : 262144;
 	prl_direct_link_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
@@ -290,9 +285,8 @@ end(struct import *im, int result, struct pr_error *err)
 	im->stats->secrets = pr_trace_info(im->trace)->secrets;
 	if (im->monitor.refused && result == 0)
 		result = pr_error_set(err,
-			"%s: %" PRIu64
-			" packets were not stored (longer than a block of the volume, "
-			"or refused by it)",
+			"%s: %" PRIu64 " packets were not stored (longer than a block of "
+				       "the volume, or refused by it)",
 			im->path, im->monitor.refused);
 	return result;
 }

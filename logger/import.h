@@ -3,10 +3,8 @@
 #define PRL_LOGGER_IMPORT_H
 
 #include <inttypes.h>
-#include <stdbool.h>
 
 #include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 #include "proto/wire/ledger.h"
 
 /*

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
 
@@ -134,7 +133,7 @@ prl_journal_add_place(struct prl_journal *j, struct pr_directory_entry *e,
 		if (!pr_directory_begin(&j->coder, &j->w))
 			return pr_error_set(err, "no room for a directory");
 	}
-	e->handle_len = (uint8_t)sfs_handle_pack(handle, before, e->handle);
+	e->handle_len = sfs_handle_pack(handle, before, e->handle);
 	if (!pr_directory_store(&j->coder, &j->w, e))
 		return pr_error_set(err, "an entry of a directory contradicts itself");
 	*before = *handle;
@@ -194,7 +193,7 @@ prl_index_stream(struct sfs *sfs, uint16_t link, struct pr_error *err)
 	struct sfs_stream_info packets = {0};
 	char name[SFS_NAME_MAX + 1];
 
-	sfs_stream_info(sfs, (size_t)data_stream(sfs, link), &packets, NULL);
+	sfs_stream_info(sfs, data_stream(sfs, link), &packets, NULL);
 	snprintf(name, sizeof(name), "index.%u", link);
 	return sfs_stream_open(sfs, name, packets.guarantee / GUARANTEE_SHARE, 0, err);
 }

@@ -2,9 +2,6 @@
 #ifndef PRL_LOGGER_JOURNAL_H
 #define PRL_LOGGER_JOURNAL_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/streamfs/streamfs.h"
 #include "proto/wire/directory.h"
 #include "proto/wire/ledger.h"

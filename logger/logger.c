@@ -2,27 +2,17 @@
 #include "logger/logger.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "logger/volume_writer.h"
 #include "logger/import.h"
 #include "logger/record_loop.h"
 #include "logger/timestamp_match.h"
 #include "logger/streamfs/disk.h"
-#include "logger/streamfs/streamfs.h"
-#include "proto/base/clock.h"
-#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/privilege.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
-#include "proto/wire/frame.h"
 
 /* ---- options ---- */
 
@@ -97,9 +87,8 @@ check(struct prl_options *o, struct pr_error *err)
 			"give one of --rack IFACE, --tap IFACE, --read FILE%s",
 			modes ? ", not several" : "");
 	if (o->volume.count == 0)
-		return pr_error_set(err,
-			"--volume PATH is missing: where to store "
-			"(made by `packrack volume create PATH --size SIZE`)");
+		return pr_error_set(err, "--volume PATH is missing: where to store (made "
+					 "by `packrack volume create PATH --size SIZE`)");
 	if (o->filter && !o->tap)
 		return pr_error_set(
 			err, "--filter needs --tap; in a rack the dispatcher has it");
@@ -129,7 +118,7 @@ parse(struct prl_options *o, int argc, char **argv, struct pr_error *err)
 	*o = (struct prl_options){.shm_size = SFS_SHM_DEFAULT,
 		.segment_age = PRL_SEGMENT_AGE_DEFAULT,
 		.window = PRL_MATCH_WINDOW_DEFAULT,
-		.link = (uint64_t)PRL_LINK_BY_NAME};
+		.link = PRL_LINK_BY_NAME};
 	result = pr_options_parse(&program, o, argc, argv, NULL, err);
 	if (result)
 		return result;
@@ -170,7 +159,7 @@ prl_logger_read(struct sfs *sfs, const struct prl_options *o, struct pr_error *e
 	int64_t shown = pr_now_mono() + PR_NS_PER_S;
 
 	for (size_t i = 0; i < o->read.count; i++) {
-		struct prl_import_options options = {.link = (int)o->link};
+		struct prl_import_options options = {.link = o->link};
 		struct prl_import_stats stats;
 		int result = prl_import_file(sfs, o->read.items[i], &options,
 			terminal ? show_progress : NULL, &shown, &stats, err);

@@ -2,9 +2,6 @@
 #ifndef PRL_LOGGER_LOGGER_H
 #define PRL_LOGGER_LOGGER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/options.h"
 #include "proto/wire/frame.h"

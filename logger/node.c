@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/node.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -33,8 +29,8 @@ prl_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_pac
 		memcpy(data, e->macs, sizeof(e->macs));
 		at = e->flags & PR_ENTRY_ETHERTYPE ? pr_ethertype_offset(data, len) : 0;
 		if (at && at + 2 <= len) {
-			data[at] = (uint8_t)(e->ethertype >> 8);
-			data[at + 1] = (uint8_t)e->ethertype;
+			data[at] = e->ethertype >> 8;
+			data[at + 1] = e->ethertype;
 		}
 	}
 	out->caplen = caplen;

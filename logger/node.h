@@ -2,15 +2,9 @@
 #ifndef PRL_LOGGER_NODE_H
 #define PRL_LOGGER_NODE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
 #include "logger/timestamp_match.h"
-#include "proto/wire/source.h"
-#include "proto/wire/tslog.h"
-#include "proto/wire/frame.h"
 
 /*
  * A node's side of the protocol on the switch (proto/wire/frame.h): announces itself,

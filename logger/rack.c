@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 
 #include "logger/record_loop.h"
-#include "logger/logger.h"
 #include "logger/node.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/port/control.h"
 #include "proto/wire/rack_key.h"
@@ -97,7 +94,7 @@ fill_report(void *arg, struct pr_status *status)
 	status->write_rate = disk.rate;
 	status->kernel_drops =
 		pr_counter_get(&prl_capture_counters(r->capture)->kernel_drops);
-	status->buffer_fill = (uint8_t)(100 * pr_ring_used(ring) / pr_ring_size(ring));
+	status->buffer_fill = 100 * pr_ring_used(ring) / pr_ring_size(ring);
 	status->state =
 		prl_writer_suspend_reason(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
 }
@@ -215,7 +212,7 @@ open_capture(struct rack *r, struct pr_error *err)
 			.snaplen = SNAPLEN},
 		.ring_size = r->o->ring_size,
 		.rack = true,
-		.ethertype = (uint16_t)r->o->ethertype,
+		.ethertype = r->o->ethertype,
 	};
 
 	if (!r->o->keys)
@@ -237,8 +234,8 @@ open_node(struct rack *r, struct pr_error *err)
 	struct pr_ring *ring = prl_capture_ring(r->capture);
 	uint64_t size = pr_ring_size(ring);
 	struct prl_node_config config = {
-		.rack = (uint32_t)r->o->rack_id,
-		.ethertype = (uint16_t)r->o->ethertype,
+		.rack = r->o->rack_id,
+		.ethertype = r->o->ethertype,
 		.key = &r->key,
 		.append = r->append,
 		.ring = ring,
@@ -260,7 +257,7 @@ open_node(struct rack *r, struct pr_error *err)
 	/* Half of the memory: the other half is for frames that are being stored. */
 	config.ann.buffer_size = (size < r->o->buffer_size ? size : r->o->buffer_size) / 2;
 	prl_match_defaults(&config.match);
-	config.match.window = (uint32_t)r->o->window;
+	config.match.window = r->o->window;
 	config.match.hold_ns = r->o->hold_time;
 	r->node = prl_node_create(&config, err);
 	if (!r->node)
@@ -281,12 +278,12 @@ rack_open(struct rack *r, struct pr_error *err)
 
 	if (open_capture(r, err))
 		return -1;
-	transmit.ifindex = (int)r->dev.index;
+	transmit.ifindex = r->dev.index;
 	transmit.mtu = r->dev.mtu;
 	r->transmit = pr_transmit_open(&transmit, err);
 	if (r->transmit)
 		r->control = pr_control_open(
-			r->transmit, &r->dev, (uint16_t)r->o->ethertype, &r->key, err);
+			r->transmit, &r->dev, r->o->ethertype, &r->key, err);
 	if (r->control)
 		r->append = prl_writer_create(r->sfs, &append, err);
 	if (!r->append || open_node(r, err))

@@ -5,15 +5,12 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "logger/writer_socket.h"
 #include "proto/base/sandbox.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/thread.h"
-#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
@@ -384,7 +381,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		status.n_values = values.count;
 		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	} else {
-		failure.text = (char *)"a logger only answers status requests";
+		failure.text = "a logger only answers status requests";
 		failure.bad_request = true;
 		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 	}

@@ -2,9 +2,6 @@
 #ifndef PRL_LOGGER_RECORD_LOOP_H
 #define PRL_LOGGER_RECORD_LOOP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
 #include "logger/logger.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stddef.h>
-
 #include "logger/record_loop.h"
-#include "logger/logger.h"
 #include "logger/direct_link.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/port/netdev.h"
 
@@ -99,7 +95,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	struct prl_capture_options capture = {
 		.port = {.ifname = o->tap,
 			.buffer_size = o->buffer_size,
-			.snaplen = (uint32_t)o->snaplen,
+			.snaplen = o->snaplen,
 			.promiscuous = true,
 			.both = o->both},
 		.ring_size = o->ring_size,
@@ -109,7 +105,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	struct prl_writer_options append = {
 		.segment_age = o->segment_age, .tick_ns = PRL_RECORD_LOOP_TICK_DIRECT};
 	struct pr_netdev dev;
-	int link = (int)o->link;
+	int link = o->link;
 
 	t->ifname = o->tap;
 	t->name = o->name;
@@ -123,14 +119,14 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	t->append = prl_writer_create(sfs, &append, err);
 	if (!t->append)
 		return -1;
-	prl_direct_link_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
-		(uint16_t)link, o->tap, pr_capture_linktype(prl_capture_port(t->capture)),
+	prl_direct_link_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()), link,
+		o->tap, pr_capture_linktype(prl_capture_port(t->capture)),
 		pr_capture_snaplen(prl_capture_port(t->capture)));
 	/* the pseudo-device "any" has no speed */
 	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
-		prl_writer_keep(t->append, &(struct pr_ledger_entry){PR_LEDGER_PORT,
-						   .u.port = {t->monitor.mark.epoch,
-							   (uint16_t)link, dev.speed}});
+		prl_writer_keep(t->append,
+			&(struct pr_ledger_entry){PR_LEDGER_PORT,
+				.u.port = {t->monitor.mark.epoch, link, dev.speed}});
 	return 0;
 }
 

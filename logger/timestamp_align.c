@@ -211,7 +211,7 @@ match_drain(struct prl_match *m, bool force)
 			m->stuck = true; /* until the next log */
 			return;
 		}
-		h->gone = (uint32_t)m->stats.logs_gone;
+		h->gone = m->stats.logs_gone;
 		h->state = HELD_PARKED;
 		match_table_add(&m->frames, h->f.fingerprint, m->held_at++);
 		m->parked++;
@@ -289,7 +289,7 @@ find_parked(struct prl_match *m, struct match_entry *s)
 			/* how far it lies from its place, had nothing been lost or doubled since */
 			int64_t late = (int64_t)(n - m->pace_arrival) -
 				       (int64_t)(s->e.ordinal - m->pace_ordinal);
-			uint64_t off = (uint64_t)(late < 0 ? -late : late);
+			uint64_t off = late < 0 ? -late : late;
 
 			if (off >= best_off)
 				break; /* they lie in order of arrival */

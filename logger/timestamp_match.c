@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/timestamp_private.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "logger/timestamp_match.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
@@ -449,9 +446,8 @@ entries_add(
 
 		s->e = e[i];
 		s->came = now;
-		s->step = i + 1 < log->count ? (uint32_t)(e[i + 1].ordinal - e[i].ordinal)
-					     : 0;
-		s->link = (uint16_t)(link - m->links);
+		s->step = i + 1 < log->count ? (e[i + 1].ordinal - e[i].ordinal) : 0;
+		s->link = link - m->links;
 		s->state = SLOT_WAITING;
 		s->hashed = s->framed = s->counted = false;
 		s->behind = late && e[i].ordinal < m->next_expected;
@@ -573,7 +569,7 @@ struct prl_match *
 prl_match_create(const struct prl_match_options *options,
 	const struct prl_match_calls *calls, struct pr_error *err)
 {
-	const size_t recent = (size_t)RECENT_SETS * RECENT_WAYS;
+	const size_t recent = RECENT_SETS * RECENT_WAYS;
 	struct prl_match *m = calloc(1, sizeof(*m));
 
 	if (m) {

@@ -2,12 +2,7 @@
 #ifndef PRL_LOGGER_TIMESTAMP_MATCH_H
 #define PRL_LOGGER_TIMESTAMP_MATCH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "proto/base/error.h"
-#include "proto/wire/frame.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/tslog.h"
 

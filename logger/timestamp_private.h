@@ -2,8 +2,6 @@
 #ifndef PRL_LOGGER_TIMESTAMP_PRIVATE_H
 #define PRL_LOGGER_TIMESTAMP_PRIVATE_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "logger/timestamp_match.h"

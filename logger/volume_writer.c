@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/volume_writer.h"
 
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "logger/journal.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/wire/ledger.h"
-#include "proto/wire/segment.h"
 #include "proto/wire/segment_inline.h"
 
 #define LINKS_MAX 300
@@ -252,7 +246,7 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 			.check = index->check,
 			.segments = index->segments,
 			.link = index->link,
-			.level = (uint8_t)index->level}};
+			.level = index->level}};
 	int16_t *stream = &a->index_streams[index->link];
 	struct sfs_handle handle;
 
@@ -262,7 +256,7 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 	if (a->suspended)
 		return 1;
 	if (*stream <= 0)
-		*stream = (int16_t)(prl_index_stream(a->sfs, index->link, err) + 1);
+		*stream = prl_index_stream(a->sfs, index->link, err) + 1;
 	if (*stream <= 0 ||
 		prl_index_append(a->sfs, *stream - 1, index, &handle, err) != SFS_OK ||
 		prl_journal_add_place(index->level == 3 ? a->summaries : a->segments, &e,
@@ -650,9 +644,8 @@ prl_writer_counters(const struct prl_volume_writer *a)
 static uint16_t
 stream_of(const struct pr_packet *p, bool copies)
 {
-	return copies && p->link < PR_STREAM_COPIES_MAX
-		       ? (uint16_t)(PR_STREAM_COPIES + p->link)
-		       : p->link;
+	return copies && p->link < PR_STREAM_COPIES_MAX ? (PR_STREAM_COPIES + p->link)
+							: p->link;
 }
 
 int

@@ -2,15 +2,8 @@
 #ifndef PRL_LOGGER_VOLUME_WRITER_H
 #define PRL_LOGGER_VOLUME_WRITER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "logger/journal.h"
-#include "logger/streamfs/streamfs.h"
 #include "proto/base/counter.h"
-#include "proto/base/error.h"
-#include "proto/wire/ledger.h"
 #include "proto/wire/source.h"
 
 /*

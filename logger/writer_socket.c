@@ -3,16 +3,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "logger/delete.h"
-#include "logger/volume_writer.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/runtime_dir.h"
 #include "proto/base/text.h"
-#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 
 #define FENCES 512 /* more than links that a logger takes */
@@ -65,8 +62,8 @@ store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *
 		const Packrack__LinkInfo *from = c->links[i];
 		struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
 			.u.link = {.epoch = from->epoch,
-				.link = (uint16_t)from->link,
-				.linktype = (uint16_t)from->linktype,
+				.link = from->link,
+				.linktype = from->linktype,
 				.snaplen = from->snaplen}};
 
 		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
@@ -88,8 +85,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD) {
 		const Packrack__IndexRecord *r = env->index_record;
-		struct pr_index_record record = {.link = (uint16_t)r->link,
-			.level = (uint16_t)r->level,
+		struct pr_index_record record = {.link = r->link,
+			.level = r->level,
 			.first_sequence = r->first_sequence,
 			.check = r->check,
 			.segments = r->segments,

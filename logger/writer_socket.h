@@ -3,8 +3,6 @@
 #define PRL_LOGGER_DOOR_H
 
 #include "logger/volume_writer.h"
-#include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 #include "proto/base/loop.h"
 
 /*

@@ -534,7 +534,7 @@ sfs_fault_text(enum sfs_fault_kind kind)
 {
 	static const char *const text[] = {
 		"root", "map", "header", "record", "padding", "missing", "device"};
-	return (unsigned)kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
+	return kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
 }
 
 static const struct place nowhere = {.block = SFS_NO_BLOCK};

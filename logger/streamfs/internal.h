@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/disk.h"
 #include "logger/streamfs/shm.h"

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <liburing.h>
 #include <linux/ioprio.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "logger/streamfs/disk.h"

@@ -156,8 +156,8 @@ sfs_copy_past(void *to, const void *from, size_t len)
 	 */
 	_mm_sfence();
 	for (; len >= LINE; len -= LINE, t += LINE, f += LINE) {
-		const __m128i *in = (const __m128i *)(const void *)f;
-		__m128i *out = (__m128i *)(void *)t;
+		const __m128i *in = (const __m128i *)f;
+		__m128i *out = (__m128i *)t;
 		__m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1);
 		__m128i c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);
 		_mm_stream_si128(out, a);

@@ -196,9 +196,8 @@ knows_all(struct sfs *sfs, struct pr_error *err)
 		return 0;
 	return pr_error_set(err,
 		"the newest root is damaged; a repair, or any further writing, discards "
-		"%" PRIu64
-		" blocks that only it listed: copy the devices first, then repeat "
-		"with --force",
+		"%" PRIu64 " blocks that only it listed: copy the devices first, then "
+			   "repeat with --force",
 		newer);
 }
 

@@ -196,7 +196,7 @@ sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root, uid_t owner)
 	int fd = open(shm->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && pread(fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) &&
+	if (fstat(fd, &st) == 0 && pread(fd, &h, sizeof(h), 0) == sizeof(h) &&
 		memcmp(h.magic, magic, sizeof(magic)) == 0 && h.layout == LAYOUT &&
 		memcmp(h.uuid, root->uuid, 16) == 0 && h.blocks == root->blocks &&
 		h.block_size == root->block_size && h.slots > 0 && h.slots <= SLOTS_MAX) {

@@ -3,7 +3,6 @@
 #define SFS_SHM_H
 
 #include <stdatomic.h>
-#include <sys/types.h>
 
 #include "logger/streamfs/table.h"
 #include "proto/base/runtime_dir.h"

@@ -121,9 +121,8 @@ await(struct sfs *sfs, const struct sfs_shm_header *h, int64_t deadline,
 		if (!sfs_writer_alive(sfs))
 			return pr_error_set(err, "the volume's writer has gone: try again");
 		if (pr_now_mono() > deadline)
-			return pr_error_set(err,
-				"the volume's writer does not answer: it may be busy, or "
-				"its device may hang");
+			return pr_error_set(err, "the volume's writer does not answer: it "
+						 "may be busy, or its device may hang");
 		poll(NULL, 0, 2);
 	}
 	return 0;

@@ -22,10 +22,9 @@ activate(pcap_t *pcap, const struct pr_capture_options *o, struct pr_error *err)
 	char text[PCAP_ERRBUF_SIZE] = "";
 	int rc;
 
-	if (pcap_set_snaplen(pcap, (int)o->snaplen) ||
-		pcap_set_promisc(pcap, o->promiscuous) ||
+	if (pcap_set_snaplen(pcap, o->snaplen) || pcap_set_promisc(pcap, o->promiscuous) ||
 		pcap_set_timeout(pcap, PR_CAPTURE_BLOCK_MS) ||
-		pcap_set_buffer_size(pcap, (int)size))
+		pcap_set_buffer_size(pcap, size))
 		return pr_error_set(err, "%s: libpcap refuses its settings", o->ifname);
 	if (pcap_set_tstamp_precision(pcap, PCAP_TSTAMP_PRECISION_NANO))
 		return pr_error_set(err,
@@ -105,7 +104,7 @@ pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg,
 
 	c->call = call;
 	c->arg = arg;
-	n = pcap_dispatch(c->pcap, most, on_packet, (u_char *)(void *)c);
+	n = pcap_dispatch(c->pcap, most, on_packet, (u_char *)c);
 	return n >= 0 ? n : pr_error_set(err, "%s: %s", c->ifname, pcap_geterr(c->pcap));
 }
 
@@ -132,7 +131,7 @@ pr_capture_linktype_name(const struct pr_capture *c)
 uint32_t
 pr_capture_snaplen(const struct pr_capture *c)
 {
-	return (uint32_t)pcap_snapshot(c->pcap);
+	return pcap_snapshot(c->pcap);
 }
 
 void

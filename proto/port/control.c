@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <libnet.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { PAYLOAD_MAX = 65535 };
@@ -98,7 +97,7 @@ pr_control_add(struct pr_control *c, struct pr_frame *f)
 	len = pr_frame_encode_payload(f, c->key, c->payload, sizeof c->payload);
 	if (len > 0)
 		c->tag = libnet_build_ethernet(f->dst, f->src, c->ethertype, c->payload,
-			(uint32_t)len, c->libnet, c->tag > 0 ? c->tag : 0);
+			len, c->libnet, c->tag > 0 ? c->tag : 0);
 	if (len == 0 || c->tag < 0 ||
 		libnet_adv_cull_packet(c->libnet, &packet, &size) < 0) {
 		if (len > 0)

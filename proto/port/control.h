@@ -4,7 +4,6 @@
 
 #include "proto/port/netdev.h"
 #include "proto/port/transmit.h"
-#include "proto/wire/frame.h"
 
 /*
  * Control frames of the rack's switch, built with libnet and sent by the transmit socket that also

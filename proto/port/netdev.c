@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -71,7 +70,7 @@ pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err)
 	memcpy(dev->mac, ifr.ifr_hwaddr.sa_data, sizeof dev->mac);
 	if (pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its MTU", name);
-	dev->mtu = (uint32_t)ifr.ifr_mtu;
+	dev->mtu = ifr.ifr_mtu;
 	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its flags", name);
 	dev->up = ifr.ifr_flags & IFF_UP;
@@ -101,7 +100,7 @@ pr_netdev_check(const struct pr_netdev *dev, struct pr_error *err)
 #define DROP "1,6 0 0 2,"
 
 /* The daemon's own environment may hold anything, so tc gets this one only. */
-static char *const tc_env[] = {(char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
+static char *const tc_env[] = {"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
 
 /* Exit status of tc, or -1 when it could not be run. */
 static int
@@ -161,10 +160,9 @@ tc_drop(struct pr_netdev *dev, struct pr_error *err)
 	dev->added_clsact = rc == 0; /* else one exists, or adding the filter fails too */
 	filter_delete(dev->name); /* a killed run may have left its own */
 	if (run_tc(filter) != 0)
-		return pr_error_set(err,
-			"cannot install the ingress filter with tc (needs root and "
-			"cls_bpf): "
-			"the kernel also processes captured frames and may answer them");
+		return pr_error_set(err, "cannot install the ingress filter with tc (needs "
+					 "root and cls_bpf): the kernel also processes "
+					 "captured frames and may answer them");
 	dev->added_filter = true;
 	return 0;
 }
@@ -256,8 +254,8 @@ pr_netdev_prepare(struct pr_netdev *dev)
 		offload_set(dev->name, i, false, word);
 		dev->changed_offload[i] = true;
 		merges |= offload_get(dev->name, i, &word) == 1;
-		used += snprintf(text + used, sizeof text - (size_t)used, ", %s off",
-			offloads[i].name);
+		used += snprintf(
+			text + used, sizeof text - used, ", %s off", offloads[i].name);
 	}
 	if (merges)
 		pr_log_warning("%s: an offload that merges frames stays on: packets may be "
@@ -333,7 +331,7 @@ pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t now,
 			pr_observation_begin(o, PR_UNOBSERVED_BEGIN, now, by);
 		w->begun = true;
 	}
-	w->changes = (uint64_t)count;
+	w->changes = count;
 	w->checked = now;
 	return was != w->observing || (was && !steady);
 }

@@ -3,8 +3,6 @@
 #define PR_PORT_NETDEV_H
 
 #include <net/if.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "proto/base/error.h"
 #include "proto/wire/frame.h"

@@ -9,8 +9,6 @@
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,7 +18,6 @@
 #include "proto/base/array.h"
 #include "proto/base/log.h"
 #include "proto/base/privilege.h"
-#include "proto/base/text.h"
 #include "proto/port/netdev.h"
 
 /* ---- what the command line names ---- */
@@ -42,7 +39,7 @@ real_path(const char *path)
 
 	if (real)
 		return real;
-	folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	folder = slash ? strndup(path, (slash - path) + 1) : strdup(".");
 	real = folder ? realpath(folder, NULL) : NULL;
 	if (real && asprintf(&whole, "%s/%s", real, slash ? slash + 1 : path) < 0)
 		whole = NULL;
@@ -116,7 +113,7 @@ open_path(const struct parent *p, const char *path, uint32_t flags)
 	if (!g || !g->real || flags & ~plain ||
 		(flags & O_RDWR && g->kind != PR_GRANT_WRITE))
 		return -1;
-	fd = (int)syscall(SYS_openat2, AT_FDCWD, g->real, &how, sizeof how);
+	fd = syscall(SYS_openat2, AT_FDCWD, g->real, &how, sizeof how);
 	if (fd < 0 || flags & O_PATH)
 		return fd;
 	if (fstat(fd, &st) == 0 && ((S_ISREG(st.st_mode) && st.st_nlink == 1) ||
@@ -130,7 +127,7 @@ open_path(const struct parent *p, const char *path, uint32_t flags)
 static int
 open_socket(const struct parent *p, uint32_t domain, uint32_t type)
 {
-	uint32_t kind = type & ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK);
+	uint32_t kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
 	bool named = false;
 	int fd, size = 8 << 20;
 
@@ -140,7 +137,7 @@ open_socket(const struct parent *p, uint32_t domain, uint32_t type)
 	if (!named || (domain != AF_PACKET && domain != AF_XDP) ||
 		(kind != SOCK_RAW && (kind != SOCK_DGRAM || domain == AF_XDP)))
 		return -1;
-	fd = socket((int)domain, (int)type | SOCK_CLOEXEC, 0);
+	fd = socket(domain, type | SOCK_CLOEXEC, 0);
 	/* more than the daemon could set */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
@@ -150,7 +147,7 @@ open_socket(const struct parent *p, uint32_t domain, uint32_t type)
 static int
 bind_socket(const struct parent *p, int fd, uint32_t index, uint32_t protocol)
 {
-	struct sockaddr_ll ll = {AF_PACKET, (uint16_t)protocol, (int)index, 0, 0, 0, {0}};
+	struct sockaddr_ll ll = {AF_PACKET, protocol, index, 0, 0, 0, {0}};
 	struct sockaddr_xdp xdp = {AF_XDP, XDP_COPY, index, 0, 0};
 	bool allowed = index == 0 && find(p, true, "any");
 	socklen_t len = sizeof(int);
@@ -193,7 +190,7 @@ static int
 handle(struct parent *p, const struct pr_request_message *m, ssize_t len, int fd,
 	struct pr_error *why)
 {
-	size_t name = (size_t)len - offsetof(struct pr_request_message, name);
+	size_t name = len - offsetof(struct pr_request_message, name);
 
 	/* a name ends with the only NUL, which is the message's end */
 	errno = EINVAL;

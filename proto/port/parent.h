@@ -2,9 +2,6 @@
 #ifndef PR_PORT_PARENT_H
 #define PR_PORT_PARENT_H
 
-#include <stddef.h>
-
-#include "proto/base/error.h"
 #include "proto/base/sandbox.h"
 
 /*

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -95,12 +94,12 @@ watch(struct pr_trace *t, const void *data, size_t len)
 	while (left && !t->over) {
 		if (t->skip) {
 			n = left < t->skip ? left : t->skip;
-			t->skip -= (uint32_t)n;
+			t->skip -= n;
 		} else {
 			n = sizeof(t->head) - t->have;
 			n = left < n ? left : n;
 			memcpy(t->head + t->have, at, n);
-			t->have += (uint32_t)n;
+			t->have += n;
 			if (t->have == sizeof(t->head))
 				block(t);
 		}
@@ -141,7 +140,7 @@ find_form(struct pr_trace *t)
 
 	while (t->in_len < sizeof(zstd) &&
 		(n = read_file(t, t->in + t->in_len, sizeof(zstd) - t->in_len)) > 0)
-		t->in_len += (size_t)n;
+		t->in_len += n;
 	t->form = FORM_PLAIN;
 	if (!memcmp(t->in, gzip, sizeof(gzip)) &&
 		inflateInit2(&t->gzip, 16 + MAX_WBITS) == Z_OK)
@@ -164,7 +163,7 @@ unpack(struct pr_trace *t, void *buf, size_t size)
 		z->avail_in = (uInt)left;
 		z->next_out = buf;
 		z->avail_out = (uInt)size;
-		rc = (size_t)inflate(z, Z_NO_FLUSH);
+		rc = inflate(z, Z_NO_FLUSH);
 		in.pos = t->in_len - z->avail_in;
 		out.pos = size - z->avail_out;
 		t->inside = rc != Z_STREAM_END;
@@ -203,7 +202,7 @@ on_read(void *cookie, char *buf, size_t size)
 			if (n <= 0)
 				return t->broken ? -1 : n;
 			t->in_at = 0;
-			t->in_len = (size_t)n;
+			t->in_len = n;
 		}
 		made = unpack(t, buf, size);
 	}
@@ -238,7 +237,7 @@ open_stream(struct pr_trace *t, struct pr_error *err)
 	}
 	setvbuf(stream, NULL, _IOFBF, BUFFER);
 	if (fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode))
-		t->info.size = (uint64_t)st.st_size;
+		t->info.size = st.st_size;
 	return stream;
 }
 
@@ -271,7 +270,7 @@ pr_trace_open(const char *path, struct pr_error *err)
 	name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
 	t->info.linktype = pr_linktype_of_pcap(t->pcap);
 	t->info.linktype_name = name ? name : "unknown";
-	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? (uint32_t)pcap_snapshot(t->pcap) : 0;
+	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? pcap_snapshot(t->pcap) : 0;
 	/* The field has 28 bits, the registry and our formats have 16. */
 	if (t->info.linktype < 0 || t->info.linktype > UINT16_MAX) {
 		pr_error_set(err, "%s: unknown link type %d", path, t->info.linktype);
@@ -343,7 +342,7 @@ pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *err)
 		.time = pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec), /* tv_usec: ns */
 		.caplen = h->caplen,
 		.len = h->len,
-		.linktype = (uint16_t)t->info.linktype,
+		.linktype = t->info.linktype,
 		.data = data};
 	return PR_SOURCE_PACKET;
 }

@@ -2,10 +2,6 @@
 #ifndef PR_PORT_TRACE_H
 #define PR_PORT_TRACE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "proto/base/error.h"
 #include "proto/wire/source.h"
 
 /*

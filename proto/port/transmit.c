@@ -5,7 +5,6 @@
 #include <linux/if_packet.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -153,7 +152,7 @@ pr_transmit_messages(
 
 		pr_count(&t->counters.calls, 1);
 		if (n > 0) {
-			at += (unsigned)n;
+			at += n;
 			continue;
 		}
 		if (n < 0 && try_again(t, errno, &since))

@@ -3,8 +3,6 @@
 #define PR_PORT_TRANSMIT_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 #include "proto/base/counter.h"

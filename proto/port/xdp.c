@@ -55,9 +55,9 @@ ring_map(struct pr_xdp *x, struct ring *r, const struct xdp_ring_offset *at, siz
 		r->map = NULL;
 		return -1;
 	}
-	r->producer = (uint32_t *)(void *)((uint8_t *)r->map + at->producer);
-	r->consumer = (uint32_t *)(void *)((uint8_t *)r->map + at->consumer);
-	r->desc = (uint8_t *)r->map + at->desc;
+	r->producer = r->map + at->producer;
+	r->consumer = r->map + at->consumer;
+	r->desc = r->map + at->desc;
 	return 0;
 }
 
@@ -95,9 +95,8 @@ memory_open(struct pr_xdp *x)
 static int
 bind_to(const struct pr_xdp *x, int ifindex)
 {
-	struct sockaddr_xdp to = {.sxdp_family = AF_XDP,
-		.sxdp_flags = XDP_COPY,
-		.sxdp_ifindex = (uint32_t)ifindex};
+	struct sockaddr_xdp to = {
+		.sxdp_family = AF_XDP, .sxdp_flags = XDP_COPY, .sxdp_ifindex = ifindex};
 	const struct timespec nap = {.tv_nsec = 50000000};
 
 	for (unsigned tries = 0;; tries++) {
@@ -145,7 +144,7 @@ pr_xdp_close(struct pr_xdp **xdp)
 	if (x->fd >= 0)
 		close(x->fd);
 	if (x->mem)
-		munmap(x->mem, (size_t)CHUNKS * CHUNK);
+		munmap(x->mem, CHUNKS * CHUNK);
 	free(x);
 }
 
@@ -172,8 +171,8 @@ put_frame(struct pr_xdp *x, struct mmsghdr *m)
 	}
 	if (len == 0)
 		return false;
-	*desc_at(x, x->head++) = (struct xdp_desc){.addr = addr, .len = (uint32_t)len};
-	m->msg_len = (unsigned)len;
+	*desc_at(x, x->head++) = (struct xdp_desc){.addr = addr, .len = len};
+	m->msg_len = len;
 	x->free_count--;
 	return true;
 }

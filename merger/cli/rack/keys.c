@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
@@ -69,7 +66,7 @@ bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 	n = snprintf(out, KEYS_BUNDLE_MAX,
 		"# For %s: goes to its key directory as 'rack'. %s\n", name,
 		node ? "Secret: mode 600." : "Mode 600.");
-	used = (size_t)n;
+	used = n;
 	for (char *line; (line = strsep(&rack, "\n"));) {
 		if (!begins(line, SERVER_LINE) && !(node && begins(line, FRAME_LINE)))
 			continue;
@@ -78,7 +75,7 @@ bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 			pr_error_set(err, "the file 'rack' is longer than 64 KiB");
 			return NULL;
 		}
-		used += (size_t)snprintf(out + used, KEYS_BUNDLE_MAX - used, "%s\n", line);
+		used += snprintf(out + used, KEYS_BUNDLE_MAX - used, "%s\n", line);
 	}
 	return out;
 }
@@ -98,9 +95,8 @@ write_bundle(const char *dir, const char *name, bool node, const char *file,
 	if (text && strcmp(file, "-"))
 		rc = pr_keyfile_write(file, 0600, text, true, err);
 	else if (text && node && isatty(STDOUT_FILENO))
-		pr_error_set(err,
-			"this bundle holds the frame key, and standard output is a "
-			"terminal: name a file, or pipe it to where it goes");
+		pr_error_set(err, "this bundle holds the frame key, and standard output is "
+				  "a terminal: name a file, or pipe it to where it goes");
 	else if (text && write(STDOUT_FILENO, text, strlen(text)) == (ssize_t)strlen(text))
 		rc = 0;
 	else if (text)
@@ -171,7 +167,7 @@ make_head(const char *dir, const char *public, struct pr_error *err)
 	if (!(path = pr_keys_path(dir, "rack", err)))
 		return -1;
 	sodium_mlock(text, sizeof(text));
-	used = (size_t)PR_PRINT(text,
+	used = PR_PRINT(text,
 		"# What members of this rack know (packrack-keys(7)). Mode "
 		"600.\n" SERVER_LINE "%s\n",
 		public);
@@ -395,7 +391,7 @@ run_renew(const struct keys_args *a, struct pr_error *err)
 			used += strlen(out + used);
 		}
 		if (rest || *line)
-			used += (size_t)snprintf(out + used, room - used, "%s\n", line);
+			used += snprintf(out + used, room - used, "%s\n", line);
 	}
 	if (out && keys == 0)
 		pr_error_set(err, "%s: it has no frame-key to renew", path);

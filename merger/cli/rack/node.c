@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "merger/cli/cli.h"
 #include "merger/cli/rack/status.h"
-#include "proto/base/clock.h"
 
 /* packrack node, capture and queries: lists of what runs, and commands to the dispatcher or a merger. */
 
@@ -55,7 +51,7 @@ run_order(const struct cli_call *call, struct pr_error *err)
 	char *end;
 
 	c.verb = (char *)a->verb;
-	c.seconds = (uint32_t)a->seconds;
+	c.seconds = a->seconds;
 	if (!strcmp(a->verb, "cancel")) {
 		c.number = strtoull(word, &end, 10);
 		if (*word < '0' || *word > '9' || *end)

@@ -6,11 +6,7 @@
 #include <inttypes.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
-#include <net/if.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,8 +15,6 @@
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
-#include "proto/base/clock.h"
-#include "proto/base/text.h"
 #include "proto/base/units.h"
 #include "proto/port/netdev.h"
 
@@ -380,9 +374,8 @@ setup_mtu(const struct setup *s, const char *name)
 	char text[LINE];
 
 	if (!*s->root)
-		return pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0 ? 0
-								   : (uint32_t)ifr.ifr_mtu;
-	return read_of(s, name, "mtu", text) ? (uint32_t)strtoul(text, NULL, 10) : 0;
+		return pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0 ? 0 : ifr.ifr_mtu;
+	return read_of(s, name, "mtu", text) ? strtoul(text, NULL, 10) : 0;
 }
 
 /* A rack interface carries the packets of the links, and 8 bytes of tags. */
@@ -479,7 +472,7 @@ measure(int fd, bool writing, void *piece)
 			return 0;
 		}
 		at = n == PIECE ? at + n : 0; /* at its end: from the front */
-		done += (uint64_t)n;
+		done += n;
 		now = pr_now_mono();
 	}
 	if (writing && fdatasync(fd) < 0)
@@ -716,7 +709,7 @@ fix(const struct setup *s, const struct setup_finding *f)
 {
 	struct ethtool_value offload = {.cmd = f->command, .data = f->number};
 	struct ethtool_ringparam ring = {.cmd = ETHTOOL_GRINGPARAM};
-	struct ifreq mtu = {.ifr_mtu = (int)f->number};
+	struct ifreq mtu = {.ifr_mtu = f->number};
 	size_t len = strlen(f->value);
 	char whole[512];
 	int fd, rc;
@@ -801,7 +794,7 @@ static const struct pr_cmdline program = {.name = "packrack setup",
 static void
 check_all(struct setup *s, const struct setup_args *a)
 {
-	uint32_t link_mtu = a->in.count ? 0 : (uint32_t)a->link_mtu;
+	uint32_t link_mtu = a->in.count ? 0 : a->link_mtu;
 
 	for (size_t i = 0; i < a->in.count; i++) {
 		uint32_t mtu = setup_mtu(s, a->in.items[i]);
@@ -815,7 +808,7 @@ check_all(struct setup *s, const struct setup_args *a)
 	}
 	if (a->rack) {
 		setup_check_interface(s, a->rack, true);
-		setup_check_mtu(s, a->rack, (uint32_t)a->link_mtu);
+		setup_check_mtu(s, a->rack, a->link_mtu);
 	}
 	check_governors(s);
 	check_clocksource(s);
@@ -876,7 +869,7 @@ run(const struct cli_call *call, struct pr_error *err)
 
 	/* a rate, or a size as in older versions (100M) */
 	if (a->rate && pr_parse_rate(a->rate, &rate) == 0 && !rate.packets)
-		a->disk_rate = (uint64_t)(rate.per_second / 8);
+		a->disk_rate = rate.per_second / 8;
 	else if (a->rate)
 		rc = pr_parse_size(a->rate, &a->disk_rate);
 	if (rc < 0) {

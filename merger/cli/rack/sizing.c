@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
 
 #include "merger/cli/cli.h"
-#include "proto/base/clock.h"
 #include "proto/base/units.h"
 
 /*
@@ -96,12 +94,12 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 {
 	struct pr_rate rate;
 
-	*s = (struct sizing){.packet_bytes = (double)a->packet,
-		.snaplen = (double)a->snaplen,
-		.nodes = (double)a->nodes,
-		.disks = (double)a->disks,
-		.disk_bytes = (double)a->disk_size,
-		.copies = (double)a->copies};
+	*s = (struct sizing){.packet_bytes = a->packet,
+		.snaplen = a->snaplen,
+		.nodes = a->nodes,
+		.disks = a->disks,
+		.disk_bytes = a->disk_size,
+		.copies = a->copies};
 	if (a->copies > a->nodes)
 		return pr_error_set(err, "--copies 2 needs two nodes: --nodes 2 or more");
 	if (pr_parse_percent(a->index, &s->index_percent) < 0 || s->index_percent > 1000)
@@ -185,7 +183,7 @@ print_data(const struct sizing *s, int64_t keep, enum render_form form)
 
 		render_object(out, NULL);
 		for (size_t j = 0; j < PR_COUNT(figures); j++)
-			render_uint(out, figures[j].name, (uint64_t)figures[j].value);
+			render_uint(out, figures[j].name, figures[j].value);
 		render_close(out);
 	}
 	render_close(out);

@@ -4,11 +4,9 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
-#include "proto/base/clock.h"
 #include "proto/rpc/status.h"
 
 uint64_t
@@ -372,7 +370,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	while ((status = ask_and_show(a)), a->watch && !ferror(stdout)) {
 		if (!a->json)
 			putchar('\n');
-		poll(NULL, 0, (int)(a->interval / PR_NS_PER_MS));
+		poll(NULL, 0, a->interval / PR_NS_PER_MS);
 	}
 	return status;
 }

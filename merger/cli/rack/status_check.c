@@ -82,8 +82,8 @@ check_counts_load(const char *path, struct check_counts *out, struct pr_error *e
 		"lost", &lost);
 	if (rc == 0 && captured >= 0 && lost >= 0) {
 		out->epoch = strtoull(epoch, NULL, 16);
-		out->captured = (uint64_t)captured;
-		out->lost = (uint64_t)lost;
+		out->captured = captured;
+		out->lost = lost;
 	} else {
 		rc = pr_error_set(err,
 			"--state-file %s: no file of this command's: remove it, or name "
@@ -135,7 +135,7 @@ say(struct verdict *v, enum check_status status, const char *fmt, ...)
 	if (status > v->status)
 		v->status = status;
 	if (len)
-		len += (size_t)snprintf(v->text + len, sizeof v->text - len, "; ");
+		len += snprintf(v->text + len, sizeof v->text - len, "; ");
 	if (len >= sizeof v->text)
 		return;
 	va_start(ap, fmt);
@@ -233,7 +233,7 @@ check_nodes(struct verdict *v, struct check_limit limit, struct nodes *n,
 			add_node(n, node->name,
 				!node->connected || (!d && !node->writer_alive));
 	}
-	status = above((double)n->silent, limit);
+	status = above(n->silent, limit);
 	if (n->silent && n->silent == n->count)
 		status = CHECK_CRITICAL; /* whatever the limits: nothing is stored */
 	if (status != CHECK_OK)

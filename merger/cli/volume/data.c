@@ -3,14 +3,10 @@
 
 #include <inttypes.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "indexer/query/hello.h"
 #include "merger/cli/volume/volume.h"
-#include "proto/base/clock.h"
 
 int
 data_check(const struct data_args *a, struct pr_error *err)
@@ -253,9 +249,8 @@ data_confirm(
 		return 0;
 	if (!isatty(STDIN_FILENO))
 		return pr_error_set(err,
-			move ? "a move deletes the packets here once they are copied: "
-			       "give --yes to confirm, or copy them with packrack data "
-			       "export"
+			move ? "a move deletes the packets here once they are copied: give "
+			       "--yes to confirm, or copy them with packrack data export"
 			     : "this permanently deletes packets: give --yes to confirm");
 	for (size_t i = 0; i < inv->count; i++) {
 		const Packrack__NodeStatus *n = inv->nodes[i];

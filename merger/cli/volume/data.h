@@ -4,7 +4,6 @@
 
 #include "logger/delete.h"
 #include "merger/cli/query/ask.h"
-#include "proto/base/clock.h"
 
 /* What the commands of `packrack data` share. */
 struct data_args {

@@ -2,18 +2,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "merger/cli/volume/data.h"
 #include "merger/cli/volume/volume.h"
-#include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/port/trace.h"
 #include "proto/wire/segment.h"
-#include "proto/wire/source.h"
 
 /*
  * A move copies, asks the destination whether all packets are there, and only then deletes.
@@ -337,7 +331,7 @@ pace(struct rebuild *r, const struct pr_packet *p)
 				  pr_now_mono()
 			: 0;
 	if (early > 0)
-		poll(NULL, 0, (int)(early / PR_NS_PER_MS) + 1);
+		poll(NULL, 0, (early / PR_NS_PER_MS) + 1);
 }
 
 /* Does no other node hold the packet of this one? Call with packets in order. */
@@ -722,13 +716,11 @@ static const struct pr_cmdline rebuild_program = {.name = "packrack node rebuild
 		   "loss of a node.",
 	.usage = "NAME [options]",
 	PR_OPTIONS(rebuild_options),
-	.footer =
-		"For a rack whose dispatcher sends each packet to two nodes (--copies 2). "
-		"Recording goes on.\n"
-		"'packrack queries list' shows how far it is. After an interruption, "
-		"repeat "
-		"the command to\n"
-		"finish.\n" CLI_STATUSES};
+	.footer = "For a rack whose dispatcher sends each packet to two nodes (--copies "
+		  "2). Recording goes on.\n"
+		  "'packrack queries list' shows how far it is. After an interruption, "
+		  "repeat the command to\n"
+		  "finish.\n" CLI_STATUSES};
 
 static uint64_t
 count_alone(struct rebuild *r, size_t node)
@@ -847,8 +839,7 @@ rebuild_parts(struct move *m, struct pr_error *err)
 		return -1;
 	do {
 		done = any && since > oldest ? since - oldest : 0;
-		r->percent =
-			(unsigned)(100.0 * (double)done / (double)(newest - oldest + 1));
+		r->percent = 100.0 * (double)done / (double)(newest - oldest + 1);
 		PR_PRINT(r->text, "(rebuild of %s: %u %%, %" PRIu64 " packets copied)",
 			a->to, r->percent, m->stored);
 		m->from = m->stock.nodes[0]->name;

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/volume/volume.h"
 #include "logger/import.h"
-#include "proto/base/clock.h"
 #include "proto/port/trace.h"
 
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,12 +37,11 @@ static const struct pr_cmdline program = {.name = "packrack import",
 		   "standard input.",
 	.usage = "FILE... --volume VOLUME [options]",
 	PR_OPTIONS(options),
-	.footer =
-		"The readable part of a damaged file is stored; the exit status is then "
-		"3.\n"
-		"Without --overwrite, an import that does not fit ends when the volume is "
-		"full,\n"
-		"also with exit status 3.\n" CLI_STATUSES};
+	.footer = "The readable part of a damaged file is stored; the exit status is then "
+		  "3.\n"
+		  "Without --overwrite, an import that does not fit ends when the volume "
+		  "is full,\n"
+		  "also with exit status 3.\n" CLI_STATUSES};
 
 static volatile sig_atomic_t interrupted;
 

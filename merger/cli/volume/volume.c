@@ -4,12 +4,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "indexer/index_follower.h"
 #include "merger/cli/query/ask.h"
-#include "proto/base/clock.h"
 #include "proto/base/units.h"
 
 /*

@@ -4,7 +4,6 @@
 
 #include "indexer/index/index_key.h"
 #include "logger/volume_writer.h"
-#include "logger/streamfs/streamfs.h"
 #include "merger/cli/cli.h"
 
 /*
