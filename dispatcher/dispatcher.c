@@ -343,10 +343,8 @@ set_up(struct dispatcher *d, struct pr_error *err)
 {
 	int status;
 
-	if (sodium_init() < 0) {
-		pr_error_set(err, "libsodium does not start");
-		return PRD_EXIT_FAILED;
-	}
+	if (sodium_init() < 0)
+		return pr_error_as(PRD_EXIT_FAILED, err, "libsodium does not start");
 	if (pr_rack_key_read(d->options.keys, &d->key, err) < 0)
 		return PRD_EXIT_USAGE;
 	d->epoch = pr_epoch_make(pr_now_real());
@@ -400,10 +398,8 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 	struct dispatcher *d = calloc(1, sizeof *d);
 	int status;
 
-	if (!d) {
-		pr_error_set(err, "no memory");
-		return PRD_EXIT_FAILED;
-	}
+	if (!d)
+		return pr_error_as(PRD_EXIT_FAILED, err, "no memory");
 	status = pr_options_parse(&program, &d->options, argc, argv, NULL, err);
 	if (status == 0) {
 		d->options.keys = pr_keys_dir(d->options.key_flag);

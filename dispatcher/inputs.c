@@ -76,10 +76,8 @@ reader_create(struct prd_inputs *in, const struct prd_options *o, struct pr_erro
 	in->rings[in->ring_count] = ring;
 	r = calloc(1, sizeof *r);
 	in->readers[in->ring_count++] = r;
-	if (!r) {
-		pr_error_set(err, "no memory to read packets");
-		return NULL;
-	}
+	if (!r)
+		return pr_error_null(err, "no memory to read packets");
 	r->options = o;
 	r->inputs = in;
 	r->ring = ring;
@@ -483,10 +481,8 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 	if (!r)
 		return PRD_EXIT_FAILED;
 	r->files = calloc(in->link_count, sizeof *r->files);
-	if (!r->files) {
-		pr_error_set(err, "no memory for trace files");
-		return PRD_EXIT_FAILED;
-	}
+	if (!r->files)
+		return pr_error_as(PRD_EXIT_FAILED, err, "no memory for trace files");
 	while (r->file_count < in->link_count) {
 		const char *path = o->read.items[r->file_count];
 		struct prd_link *link = &in->links[r->file_count];
@@ -500,13 +496,11 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 			return PRD_EXIT_FAILED;
 		}
 		info = pr_trace_info(f->trace);
-		if (info->linktype != ETHERNET) {
-			pr_error_set(err,
+		if (info->linktype != ETHERNET)
+			return pr_error_as(PRD_EXIT_FAILED, err,
 				"--read %s: its link type is %s (%d); the rack carries "
 				"Ethernet only: import the file with 'packrack import'",
 				path, info->linktype_name, info->linktype);
-			return PRD_EXIT_FAILED;
-		}
 		if (info->snaplen && info->snaplen < link->snaplen)
 			link->snaplen = info->snaplen;
 		if (o->filter && pr_trace_filter(f->trace, o->filter, err) < 0)
@@ -528,10 +522,8 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	in->all_links = count + (live && o->no_canary == 0);
 	in->links =
 		aligned_alloc(alignof(struct prd_link), in->all_links * sizeof *in->links);
-	if (!in->links) {
-		pr_error_set(err, "no memory for %u links", count);
-		return PRD_EXIT_FAILED;
-	}
+	if (!in->links)
+		return pr_error_as(PRD_EXIT_FAILED, err, "no memory for %u links", count);
 	memset(in->links, 0, in->all_links * sizeof *in->links);
 	for (unsigned i = 0; i < count; i++) {
 		struct prd_link *link = &in->links[i];

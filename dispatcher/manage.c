@@ -603,10 +603,8 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	const struct prd_options *o = sender->config.options;
 	struct prd_manage *m = calloc(1, sizeof *m);
 
-	if (!m) {
-		pr_error_set(err, "no memory for the management socket");
-		return NULL;
-	}
+	if (!m)
+		return pr_error_null(err, "no memory for the management socket");
 	m->sender = sender;
 	m->receiver = receiver;
 	m->inputs = sender->inputs;

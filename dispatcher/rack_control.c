@@ -373,10 +373,8 @@ prd_receiver_open(struct pr_loop *loop, const struct prd_options *o, int ifindex
 {
 	struct prd_receiver *r = calloc(1, sizeof *r);
 
-	if (!r) {
-		pr_error_set(err, "no memory to receive control frames");
-		return NULL;
-	}
+	if (!r)
+		return pr_error_null(err, "no memory to receive control frames");
 	r->o = o;
 	r->key = key;
 	r->events = events;

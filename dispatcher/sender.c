@@ -674,10 +674,8 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	const struct prd_options *o = config->options;
 	struct prd_sender *s = calloc(1, sizeof *s);
 
-	if (!s) {
-		pr_error_set(err, "no memory for the sender");
-		return NULL;
-	}
+	if (!s)
+		return pr_error_null(err, "no memory for the sender");
 	s->config = *config;
 	s->inputs = config->inputs;
 	s->transmit = config->transmit;

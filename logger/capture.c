@@ -52,10 +52,8 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	const uint8_t *m = o->mac;
 	char rack[160];
 
-	if (!c) {
-		pr_error_set(err, "no memory for receiving");
-		return NULL;
-	}
+	if (!c)
+		return pr_error_null(err, "no memory for receiving");
 	c->o = *o;
 	/* If the switch floods, frames for other nodes must not be copied. */
 	snprintf(rack, sizeof(rack),

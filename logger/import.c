@@ -286,7 +286,7 @@ end(struct import *im, int result, struct pr_error *err)
 	if (im->monitor.refused && result == 0)
 		result = pr_error_set(err,
 			"%s: %" PRIu64 " packets were not stored (longer than a block of "
-				       "the volume, or refused by it)",
+			"the volume, or refused by it)",
 			im->path, im->monitor.refused);
 	return result;
 }

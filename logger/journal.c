@@ -55,10 +55,8 @@ prl_journal_create(
 {
 	struct prl_journal *j = calloc(1, sizeof(*j));
 
-	if (!j) {
-		pr_error_set(err, "no memory for stream \"%s\"", stream);
-		return NULL;
-	}
+	if (!j)
+		return pr_error_null(err, "no memory for stream \"%s\"", stream);
 	j->sfs = sfs;
 	j->stream = sfs_stream_open(sfs, stream, guarantee(sfs, share), 0, err);
 	if (j->stream < 0) {

@@ -869,8 +869,7 @@ prl_node_create(const struct prl_node_config *config, struct pr_error *err)
 		n->backlog = malloc(BACKLOG_MAX * sizeof(struct prl_capture_record *));
 	if (!n || !n->backlog) {
 		free(n);
-		pr_error_set(err, "no memory for the node");
-		return NULL;
+		return pr_error_null(err, "no memory for the node");
 	}
 	n->c = *config;
 	n->nonce = pr_nonce_make();

@@ -420,10 +420,8 @@ prl_record_loop_create(const struct prl_options *o, struct sfs *sfs,
 {
 	struct prl_record_loop *d = calloc(1, sizeof(*d));
 
-	if (!d) {
-		pr_error_set(err, "no memory");
-		return NULL;
-	}
+	if (!d)
+		return pr_error_null(err, "no memory");
 	d->o = o;
 	d->sfs = sfs;
 	d->append = append;

@@ -83,10 +83,8 @@ prl_writer_create(
 {
 	struct prl_volume_writer *a = calloc(1, sizeof(*a));
 
-	if (!a) {
-		pr_error_set(err, "no memory for writing");
-		return NULL;
-	}
+	if (!a)
+		return pr_error_null(err, "no memory for writing");
 	a->sfs = sfs;
 	a->o = *options;
 	if (a->o.segment_age <= 0)

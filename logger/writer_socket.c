@@ -128,10 +128,8 @@ prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 	char entry[64], endpoint[PR_RUNTIME_PATH + 8];
 	struct sfs_volume_info info;
 
-	if (!d) {
-		pr_error_set(err, "no memory for the indexer's socket");
-		return NULL;
-	}
+	if (!d)
+		return pr_error_null(err, "no memory for the indexer's socket");
 	d->sfs = sfs;
 	d->append = append;
 	if (sfs_info(sfs, &info, err) == SFS_OK) {

@@ -402,7 +402,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 		return pr_error_set(err, "stream %s has a reservation already",
 			sfs->table.stream[stream].name);
 	if (length > sfs_record_max(sfs))
-		return sfs_fail(err, SFS_TOO_BIG,
+		return pr_error_as(SFS_TOO_BIG, err,
 			"a record of %zu bytes: a block takes %zu at most", length,
 			sfs_record_max(sfs));
 	sfs_drop_lost_blocks(sfs);
@@ -502,7 +502,7 @@ sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size
 		!sfs->w->tail[stream].reserved)
 		return pr_error_set(err, "nothing is reserved in stream %d", stream);
 	if (length > sfs->w->tail[stream].reserve_room)
-		return sfs_fail(err, SFS_TOO_BIG, "%zu bytes committed, %zu reserved",
+		return pr_error_as(SFS_TOO_BIG, err, "%zu bytes committed, %zu reserved",
 			length, sfs->w->tail[stream].reserve_room);
 	finish(sfs, stream, min_time, max_time, NULL, length, handle);
 	return SFS_OK;

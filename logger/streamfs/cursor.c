@@ -180,15 +180,12 @@ sfs_cursor_open(
 	struct sfs_map_entry hole;
 	struct sfs_stream s;
 	struct sfs_entry e;
-	if (!sfs_view_stream(sfs, stream, &s)) {
-		pr_error_set(err, "no stream %d in the volume", stream);
-		return NULL;
-	}
+	if (!sfs_view_stream(sfs, stream, &s))
+		return pr_error_null(err, "no stream %d in the volume", stream);
 	struct sfs_cursor *c = calloc(1, sizeof(*c));
 	if (!c || !(c->buf = sfs_read_buffer(sfs->root.block_size))) {
 		free(c);
-		pr_error_set(err, "no memory for a cursor");
-		return NULL;
+		return pr_error_null(err, "no memory for a cursor");
 	}
 	c->sfs = sfs;
 	c->stream = stream;
@@ -275,7 +272,7 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 	c->seeking = false;
 	if (from > 0 && at.first_sequence <= from)
 		return 2;
-	return sfs_fail(err, SFS_EXPIRED,
+	return pr_error_as(SFS_EXPIRED, err,
 		"stream %s: records %" PRIu64 " to %" PRIu64
 		" were overwritten before they were read",
 		s->name, from, at.first_sequence - 1);
@@ -398,8 +395,8 @@ give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record 
 	c->offset = sfs_record_end(h);
 	c->sequence = h->sequence + 1;
 	if (!sfs_permitted(c->sfs, h->permission))
-		return sfs_fail(
-			err, SFS_DENIED, "the record's permission is %#x", h->permission);
+		return pr_error_as(
+			SFS_DENIED, err, "the record's permission is %#x", h->permission);
 	sfs_record_out(&c->sfs->key, h, c->buf + h->offset + h->size, out);
 	return 1;
 }
@@ -487,7 +484,7 @@ step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 	uint64_t from = c->sequence;
 	c->sequence = hole.first_sequence + hole.records;
 	c->seeking = true;
-	return sfs_fail(err, SFS_DELETED,
+	return pr_error_as(SFS_DELETED, err,
 		"records %" PRIu64 " to %" PRIu64 " of the stream were deleted", from,
 		c->sequence - 1);
 }

@@ -126,9 +126,6 @@ struct sfs {
 	uint64_t passed;
 };
 
-/* Sets err, and gives a result other than SFS_ERROR. */
-#define sfs_fail(err, result, ...) (pr_error_set((err), __VA_ARGS__), (result))
-
 /* ---- open.c ---- */
 
 /*

@@ -196,8 +196,7 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	if (!sfs || !own) {
 		free(sfs);
 		free(own);
-		pr_error_set(err, "no memory for the volume");
-		return NULL;
+		return pr_error_null(err, "no memory for the volume");
 	}
 	memcpy(own, disks, count * sizeof(*own));
 	sfs->disk = own;
@@ -217,10 +216,8 @@ sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *
 	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
 	struct pr_error why, first = {0};
 	size_t opened = 0;
-	if (count < 1 || count > SFS_DEVICES_MAX) {
-		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
-		return NULL;
-	}
+	if (count < 1 || count > SFS_DEVICES_MAX)
+		return pr_error_null(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
 	/*
 	 * a path that cannot be opened is missing; if none can be opened, that is an error
 	 */
@@ -236,8 +233,7 @@ sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *
 	}
 	if (opened > 0)
 		return sfs_open_disks(disks, count, options, err);
-	pr_error_set(err, "%s", first.text);
-	return NULL;
+	return pr_error_null(err, "%s", first.text);
 }
 
 void

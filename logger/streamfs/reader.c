@@ -305,7 +305,7 @@ handle_place(const struct sfs_handle *h, uint64_t first_sequence)
 static int
 lost(struct pr_error *err)
 {
-	return sfs_fail(err, SFS_EXPIRED,
+	return pr_error_as(SFS_EXPIRED, err,
 		"the record was overwritten, or a crash lost it before it was durable");
 }
 
@@ -329,7 +329,7 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
 		h->offset + span > sfs->root.block_size)
-		return sfs_fail(err, SFS_FORGED, "the handle is not of this volume");
+		return pr_error_as(SFS_FORGED, err, "the handle is not of this volume");
 	if (sfs_view_entry(sfs, h->block, e) && e->generation == h->generation &&
 		e->stream == h->stream && h->offset + span <= e->end)
 		return SFS_OK;
@@ -415,16 +415,16 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	/* a deleted record may still be there while it is being erased */
 	if (good ? sfs_deleted_record(sfs, &e, record->sequence)
 		 : sfs_deleted_handle(sfs, h, &e, &hole))
-		return sfs_fail(err, SFS_DELETED, "the record was deleted");
+		return pr_error_as(SFS_DELETED, err, "the record was deleted");
 	if (good)
 		return counted(&e, record) ? SFS_OK : lost(err);
 	if (sfs_block_gone(sfs, h->block, h->generation))
-		return sfs_fail(err, SFS_EXPIRED, "the record was overwritten");
+		return pr_error_as(SFS_EXPIRED, err, "the record was overwritten");
 	if (sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset, end) ||
 		dropped_with_rest(sfs, h, &e))
-		return sfs_fail(err, SFS_EXPIRED,
+		return pr_error_as(SFS_EXPIRED, err,
 			"the record was damaged, and dropped by a repair");
-	return sfs_fail(err, SFS_CORRUPT,
+	return pr_error_as(SFS_CORRUPT, err,
 		"block %" PRIu64 " is damaged at byte %u: the record is lost", h->block,
 		h->offset);
 }
@@ -477,8 +477,8 @@ read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
 			rc = fetch_record(sfs, handle, at, h, err);
 	}
 	if (rc == SFS_OK && !sfs_permitted(sfs, h->permission))
-		return sfs_fail(
-			err, SFS_DENIED, "the record's permission is %#x", h->permission);
+		return pr_error_as(
+			SFS_DENIED, err, "the record's permission is %#x", h->permission);
 	return rc;
 }
 
@@ -490,8 +490,8 @@ sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t
 	uint8_t *at = room;
 
 	if (handle->length > sfs->root.block_size || sfs_read_room(handle) > size)
-		return sfs_fail(err, SFS_TOO_BIG, "the record has %u bytes, the buffer %zu",
-			handle->length, size);
+		return pr_error_as(SFS_TOO_BIG, err,
+			"the record has %u bytes, the buffer %zu", handle->length, size);
 	int rc = read_at(sfs, handle, at, &h, err);
 	if (rc == SFS_OK)
 		sfs_record_out(&sfs->key, &h, at + h.offset % SFS_SECTOR + h.size, out);
@@ -512,7 +512,7 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 	const uint8_t *body = sfs->scratch + h.offset % SFS_SECTOR + h.size;
 	if (buf) {
 		if (h.length > size)
-			return sfs_fail(err, SFS_TOO_BIG,
+			return pr_error_as(SFS_TOO_BIG, err,
 				"the record has %u bytes, the buffer %zu", h.length, size);
 		memcpy(buf, body, h.length);
 		body = buf;
@@ -535,7 +535,7 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 
 	if (handle->length > sfs->root.block_size || offset > handle->length ||
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
-		return sfs_fail(err, SFS_TOO_BIG, "bytes %zu to %zu of a record of %u",
+		return pr_error_as(SFS_TOO_BIG, err, "bytes %zu to %zu of a record of %u",
 			offset, offset + length, handle->length);
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
@@ -548,8 +548,8 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 		return rc;
 	if (!sfs_view_stream(sfs, handle->stream, &stream) ||
 		!sfs_permitted(sfs, stream.permission))
-		return sfs_fail(
-			err, SFS_DENIED, "the stream's records are not for everybody");
+		return pr_error_as(
+			SFS_DENIED, err, "the stream's records are not for everybody");
 	*at = room + from % SFS_SECTOR;
 	rc = fetch_at(sfs, handle->block, &e, from, from + length, room, err);
 	/*

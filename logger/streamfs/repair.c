@@ -197,7 +197,7 @@ knows_all(struct sfs *sfs, struct pr_error *err)
 	return pr_error_set(err,
 		"the newest root is damaged; a repair, or any further writing, discards "
 		"%" PRIu64 " blocks that only it listed: copy the devices first, then "
-			   "repeat with --force",
+		"repeat with --force",
 		newer);
 }
 
@@ -248,10 +248,8 @@ open_locked(const char *const *paths, size_t count, struct pr_error *err)
 	const struct sfs_open_options options = {.writer = false};
 	struct sfs *sfs = NULL;
 	size_t n = 0;
-	if (count < 1 || count > SFS_DEVICES_MAX) {
-		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
-		return NULL;
-	}
+	if (count < 1 || count > SFS_DEVICES_MAX)
+		return pr_error_null(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
 	while (n < count && sfs_disk_open(&disks[n], paths[n], true, true, err) == 0)
 		n++;
 	if (n == count)

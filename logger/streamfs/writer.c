@@ -90,9 +90,8 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 		if (!sfs_pump(sfs, true) && !more && w->queue.in_flight == 0)
 			break;
 	}
-	pr_error_set(err, "no buffer is free: %s",
+	return pr_error_as(SFS_NONE, err, "no buffer is free: %s",
 		w->suspended ? w->error.text : "all are reserved");
-	return SFS_NONE;
 }
 
 /* Gives the stream's open block a slot for the bytes that are not on the device yet. */
@@ -416,7 +415,7 @@ sfs_writer_stop(struct sfs *sfs)
 static int
 full(const struct sfs *sfs, struct pr_error *err)
 {
-	return sfs_fail(err, SFS_FULL,
+	return pr_error_as(SFS_FULL, err,
 		sfs->w->frontier.keep
 			? "the volume is full, and nothing in it may be overwritten"
 			: "the volume is full: every block is guaranteed or being filled");

@@ -15,8 +15,9 @@ struct pr_error {
 int pr_error_set(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Same, for callers that return a pointer. */
-#define pr_error_null(...) (pr_error_set(__VA_ARGS__), NULL)
+/* Same, for callers that return something else: pr_error_as(RESULT, err, ...); or a pointer. */
+#define pr_error_as(result, ...) (pr_error_set(__VA_ARGS__), (result))
+#define pr_error_null(...) pr_error_as(NULL, __VA_ARGS__)
 
 /* Same, with ": " and strerror(errno) appended. */
 int pr_error_errno(struct pr_error *err, const char *fmt, ...)

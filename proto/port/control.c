@@ -29,10 +29,8 @@ pr_control_open(struct pr_transmit *transmit, const struct pr_netdev *dev,
 	char text[LIBNET_ERRBUF_SIZE] = "";
 	int null = -1;
 
-	if (!c) {
-		pr_error_set(err, "no memory for control frames");
-		return NULL;
-	}
+	if (!c)
+		return pr_error_null(err, "no memory for control frames");
 	c->transmit = transmit;
 	memcpy(c->mac, dev->mac, PR_MAC_LEN);
 	c->ethertype = ethertype;

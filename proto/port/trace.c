@@ -249,10 +249,8 @@ pr_trace_open(const char *path, struct pr_error *err)
 	const char *name;
 	FILE *stream;
 
-	if (!t) {
-		pr_error_set(err, "%s: no memory to read it", path);
-		return NULL;
-	}
+	if (!t)
+		return pr_error_null(err, "%s: no memory to read it", path);
 	t->path = path;
 	stream = open_stream(t, err);
 	if (stream)
@@ -330,12 +328,10 @@ pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *err)
 
 		if (got == PCAP_ERROR_BREAK)
 			return PR_SOURCE_END;
-		if (got != 1) {
-			pr_error_set(err, "%s: packet %llu: %s", t->path,
-				(unsigned long long)t->info.packets + 1,
+		if (got != 1)
+			return pr_error_as(PR_SOURCE_ERROR, err, "%s: packet %llu: %s",
+				t->path, (unsigned long long)t->info.packets + 1,
 				t->broken ? t->broken : pcap_geterr(t->pcap));
-			return PR_SOURCE_ERROR;
-		}
 		t->info.packets++;
 	} while (t->filtered && !pcap_offline_filter(&t->program, h, data));
 	*out = (struct pr_packet){

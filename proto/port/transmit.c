@@ -54,10 +54,8 @@ pr_transmit_open(const struct pr_transmit_config *config, struct pr_error *err)
 	struct pr_transmit *t = calloc(1, sizeof *t);
 	struct pr_error why;
 
-	if (!t) {
-		pr_error_set(err, "no memory for sending on %s", config->ifname);
-		return NULL;
-	}
+	if (!t)
+		return pr_error_null(err, "no memory for sending on %s", config->ifname);
 	t->config = *config;
 	t->fd = -1;
 	strncpy(t->ifname, config->ifname, sizeof t->ifname - 1);

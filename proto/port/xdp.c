@@ -113,10 +113,8 @@ pr_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *e
 {
 	struct pr_xdp *x = calloc(1, sizeof *x);
 
-	if (!x) {
-		pr_error_set(err, "no memory for an AF_XDP socket");
-		return NULL;
-	}
+	if (!x)
+		return pr_error_null(err, "no memory for an AF_XDP socket");
 	x->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (x->fd < 0 || memory_open(x) < 0 || bind_to(x, ifindex) < 0) {
 		pr_error_errno(err, "%s: AF_XDP", ifname);

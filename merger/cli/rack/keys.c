@@ -59,10 +59,8 @@ bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 	size_t used;
 	int n;
 
-	if (!out) {
-		pr_error_set(err, "no memory for a bundle");
-		return NULL;
-	}
+	if (!out)
+		return pr_error_null(err, "no memory for a bundle");
 	n = snprintf(out, KEYS_BUNDLE_MAX,
 		"# For %s: goes to its key directory as 'rack'. %s\n", name,
 		node ? "Secret: mode 600." : "Mode 600.");
@@ -72,8 +70,7 @@ bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 			continue;
 		if (used + strlen(line) + 2 > KEYS_BUNDLE_MAX) {
 			sodium_free(out);
-			pr_error_set(err, "the file 'rack' is longer than 64 KiB");
-			return NULL;
+			return pr_error_null(err, "the file 'rack' is longer than 64 KiB");
 		}
 		used += snprintf(out + used, KEYS_BUNDLE_MAX - used, "%s\n", line);
 	}
@@ -265,11 +262,9 @@ run_enroll(const struct keys_args *a, struct pr_error *err)
 	unsigned role = pr_role_parse(a->operands[1]);
 	char public[PR_KEY_TEXT];
 
-	if (!role) {
-		pr_error_set(
-			err, "'%s' is not a role: node, read or operate", a->operands[1]);
-		return CLI_USAGE;
-	}
+	if (!role)
+		return pr_error_as(CLI_USAGE, err,
+			"'%s' is not a role: node, read or operate", a->operands[1]);
 	if (public_key(a->operands[2], public, err) < 0 ||
 		pr_enrol(a->dir, name, role, public, err) < 0)
 		return -1;

@@ -872,10 +872,9 @@ run(const struct cli_call *call, struct pr_error *err)
 		a->disk_rate = rate.per_second / 8;
 	else if (a->rate)
 		rc = pr_parse_size(a->rate, &a->disk_rate);
-	if (rc < 0) {
-		pr_error_set(err, "--disk-rate: '%s' is not a rate, like 100MB", a->rate);
-		return CLI_USAGE;
-	}
+	if (rc < 0)
+		return pr_error_as(CLI_USAGE, err,
+			"--disk-rate: '%s' is not a rate, like 100MB", a->rate);
 	check_all(&s, a);
 	failed = a->fix ? fix_all(&s) : 0;
 	if (form != RENDER_TEXT) {

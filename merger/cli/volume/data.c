@@ -400,13 +400,11 @@ delete_from(
 	int rc;
 
 	for (size_t i = 0; i < inv->count; i++)
-		if (!a->volumes.count && !inv->nodes[i]->connected) {
-			pr_error_set(err,
+		if (!a->volumes.count && !inv->nodes[i]->connected)
+			return pr_error_as(CLI_USAGE, err,
 				"node %s is unreachable: repeat the command when its "
 				"indexer runs again",
 				inv->nodes[i]->name);
-			return CLI_USAGE;
-		}
 	if (data_confirm(a, inv, err) < 0)
 		return CLI_USAGE;
 	r = cli_render(a->json, a->keyvalue, "deleted");

@@ -85,10 +85,9 @@ volume_create(struct volume_call *c, struct pr_error *err)
 	};
 
 	if (c->block_size &&
-		(c->block_size < SFS_BLOCK_MIN || c->block_size & (c->block_size - 1))) {
-		pr_error_set(err, "--block-size must be a power of two from 64K to 16M");
-		return CLI_USAGE;
-	}
+		(c->block_size < SFS_BLOCK_MIN || c->block_size & (c->block_size - 1)))
+		return pr_error_as(CLI_USAGE, err,
+			"--block-size must be a power of two from 64K to 16M");
 	return sfs_create(c->paths.path, c->paths.count, &o, err);
 }
 
@@ -510,13 +509,11 @@ volume_dump(struct volume_call *c, struct pr_error *err)
 	struct sfs *sfs;
 	int rc = -1;
 
-	if (!sfs_handle_parse(c->operand, &handle)) {
-		pr_error_set(err,
+	if (!sfs_handle_parse(c->operand, &handle))
+		return pr_error_as(CLI_USAGE, err,
 			"%.100s: not a handle: 80 hexadecimal digits, as `packrack volume "
 			"records` prints them",
 			c->operand);
-		return CLI_USAGE;
-	}
 	sfs = open_volume(c, err);
 	if (sfs) {
 		rc = sfs_read(sfs, &handle, NULL, 0, NULL, &record, err);
@@ -581,10 +578,9 @@ volume_check(struct volume_call *c, struct pr_error *err)
 	struct sfs *sfs = NULL;
 	int64_t left = -1;
 
-	if (c->force && !c->repair) {
-		pr_error_set(err, "--force is for --repair: a check changes nothing");
-		return CLI_USAGE;
-	}
+	if (c->force && !c->repair)
+		return pr_error_as(
+			CLI_USAGE, err, "--force is for --repair: a check changes nothing");
 	c->r = render_begin(stdout, c->form);
 	render_string(c->r, "path", c->volume);
 	if (!c->repair)
