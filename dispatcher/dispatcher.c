@@ -176,6 +176,7 @@ struct dispatcher {
 	struct pr_control *control;
 	struct prd_sender *sender;
 	struct prd_receiver *receiver;
+	struct prd_receiver_counters received;
 	struct prd_manage *manage;
 	uint64_t epoch;
 	int status;
@@ -300,7 +301,7 @@ open_out(struct dispatcher *d, struct pr_error *err)
 	if (!d->control)
 		return pr_error_prefix(err, "--out");
 	d->receiver = prd_receiver_open(
-		d->loop, &d->options, tx.ifindex, &d->key, d->events, err);
+		d->loop, &d->options, tx.ifindex, &d->key, d->events, &d->received, err);
 	return d->receiver ? 0 : -1;
 }
 
@@ -320,7 +321,7 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 	memcpy(config.mac, d->out.mac, PR_MAC_LEN);
 	d->sender = prd_sender_create(&config, err);
 	if (d->sender)
-		d->manage = prd_manage_open(d->loop, d->sender, d->receiver, err);
+		d->manage = prd_manage_open(d->loop, d->sender, &d->received, err);
 	return d->manage ? 0 : -1;
 }
 

@@ -12,6 +12,10 @@
 /* ---- the counters: one row each, in status and in metrics ---- */
 
 #define PR_COUNTED struct prd_link
+#define LOST(member, place, reason)                                                        \
+	PR_METRIC(member, #member, PR_COUNTER, "dropped_packets_total", PR_ONE,            \
+		"place=\"" place "\",reason=\"" reason "\"",                               \
+		"Packets of the link that were lost, by place and reason.")
 static const struct pr_counter_row link_rows[] = {
 	PR_COUNTER_OF(captured_packets, "captured_packets", "Packets taken from the link."),
 	PR_COUNTER_OF(captured_bytes, "captured_bytes",
@@ -20,22 +24,11 @@ static const struct pr_counter_row link_rows[] = {
 		"Packets sent to a node, second copies not counted."),
 	PR_COUNTER_OF(
 		sent_bytes, "sent_bytes", "Bytes of the packets sent to a node, as sent."),
-	PR_METRIC(dropped_kernel, "dropped_kernel", PR_COUNTER, "dropped_packets_total",
-		PR_ONE, "place=\"kernel\",reason=\"ring_full\"",
-		"Packets of the link that were lost, by place and reason."),
-	PR_METRIC(dropped_interface, "dropped_interface", PR_COUNTER,
-		"dropped_packets_total", PR_ONE,
-		"place=\"interface\",reason=\"card_or_backlog\"",
-		"Packets of the link that were lost, by place and reason."),
-	PR_METRIC(dropped_ring, "dropped_ring", PR_COUNTER, "dropped_packets_total", PR_ONE,
-		"place=\"dispatcher\",reason=\"buffer_full\"",
-		"Packets of the link that were lost, by place and reason."),
-	PR_METRIC(dropped_no_node, "dropped_no_node", PR_COUNTER, "dropped_packets_total",
-		PR_ONE, "place=\"dispatcher\",reason=\"no_node\"",
-		"Packets of the link that were lost, by place and reason."),
-	PR_METRIC(dropped_send, "dropped_send", PR_COUNTER, "dropped_packets_total", PR_ONE,
-		"place=\"oport\",reason=\"send_failed\"",
-		"Packets of the link that were lost, by place and reason."),
+	LOST(dropped_kernel, "kernel", "ring_full"),
+	LOST(dropped_interface, "interface", "card_or_backlog"),
+	LOST(dropped_ring, "dispatcher", "buffer_full"),
+	LOST(dropped_no_node, "dispatcher", "no_node"),
+	LOST(dropped_send, "oport", "send_failed"),
 	PR_COUNTER_OF(cut, "cut_packets",
 		"Packets sent shorter than they were, because of the snap length, the "
 		"cutoff or --allow-truncation."),
@@ -45,7 +38,7 @@ static const struct pr_counter_row link_rows[] = {
 	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header."),
 };
 #undef PR_COUNTED
-enum { LINK_ROWS = sizeof link_rows / sizeof link_rows[0] };
+enum { LINK_ROWS = PR_COUNT(link_rows) };
 
 /* Counters that are fields of DispatcherLink and DispatcherNode. */
 #define PR_COUNTED Packrack__DispatcherLink
@@ -126,7 +119,7 @@ static const struct pr_counter_row node_rows[] = {
 		PR_PERCENT, NULL, "How full the buffer of the node is."),
 };
 #undef PR_COUNTED
-enum { NODE_ROWS = sizeof node_rows / sizeof node_rows[0] };
+enum { NODE_ROWS = PR_COUNT(node_rows) };
 
 /* Figures that are computed for each message. */
 struct totals {
@@ -240,7 +233,7 @@ struct command {
 
 struct prd_manage {
 	struct prd_sender *sender;
-	const struct prd_receiver *receiver;
+	const struct prd_receiver_counters *received;
 	const struct prd_inputs *inputs;
 	struct pr_rpc *rpc;
 	struct pr_metrics_server *metrics;
@@ -307,8 +300,7 @@ make_node(const struct prd_node_snapshot *v, struct node_part *part)
 		state = "stopped";
 	packrack__dispatcher_node__init(m);
 	memcpy(part->name, v->name, sizeof part->name);
-	snprintf(part->mac, sizeof part->mac, "%02x:%02x:%02x:%02x:%02x:%02x", v->mac[0],
-		v->mac[1], v->mac[2], v->mac[3], v->mac[4], v->mac[5]);
+	PR_PRINT(part->mac, PR_MAC_FORMAT, PR_MAC_ARGS(v->mac));
 	m->name = part->name;
 	m->mac = part->mac;
 	m->state = (char *)state;
@@ -323,7 +315,7 @@ make_node(const struct prd_node_snapshot *v, struct node_part *part)
 static void
 make_totals(struct prd_manage *s)
 {
-	const struct prd_receiver_counters *c = prd_receiver_counters(s->receiver);
+	const struct prd_receiver_counters *c = s->received;
 	struct totals *t = &s->totals;
 	struct rusage usage;
 
@@ -439,7 +431,7 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 		const struct prd_link *link = &s->inputs->links[i];
 		char number[16];
 
-		snprintf(number, sizeof number, "%u", link->number);
+		PR_PRINT(number, "%u", link->number);
 		pr_metrics_label(page, {"link", link->name}, {"number", number});
 		pr_metrics_table(page, prefix, PR_COUNTER_TABLE(link_rows, link));
 		pr_metrics_table(
@@ -545,7 +537,7 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 {
 	const struct verb *verb = NULL;
 
-	for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+	for (size_t i = 0; i < PR_COUNT(verbs); i++)
 		if (command->verb && strcmp(verbs[i].name, command->verb) == 0)
 			verb = &verbs[i];
 	if (!verb)
@@ -598,7 +590,7 @@ prd_manage_reply(struct prd_manage *m, const struct prd_reply *reply)
 
 struct prd_manage *
 prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
-	const struct prd_receiver *receiver, struct pr_error *err)
+	const struct prd_receiver_counters *received, struct pr_error *err)
 {
 	const struct prd_options *o = sender->config.options;
 	struct prd_manage *m = calloc(1, sizeof *m);
@@ -606,13 +598,13 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	if (!m)
 		return pr_error_null(err, "no memory for the management socket");
 	m->sender = sender;
-	m->receiver = receiver;
+	m->received = received;
 	m->inputs = sender->inputs;
 	m->last_rate = pr_now_mono();
 	m->tables[0] = PR_COUNTER_TABLE(total_rows, &m->totals);
 	m->tables[1] = PR_COUNTER_TABLE(view_rows, &m->view);
 	m->tables[2] = PR_COUNTER_TABLE(sent_rows, &m->view.sent);
-	m->tables[3] = PR_COUNTER_TABLE(received_rows, prd_receiver_counters(receiver));
+	m->tables[3] = PR_COUNTER_TABLE(received_rows, received);
 	m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
 	if (m->timer)
 		m->rpc = pr_rpc_listen(loop, o->manage, o->keys, on_message, m, err);

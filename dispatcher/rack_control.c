@@ -39,8 +39,7 @@ prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type
 	struct pr_frame *frame)
 {
 	if (add(s, node, type, node->nonce, frame) < 0)
-		pr_log_node(PR_LOG_WARNING, node->ann.name,
-			"node %s: a %s frame could not be built", node->ann.name,
+		prd_log_node(PR_LOG_WARNING, node, ": a %s frame could not be built",
 			pr_frame_type_name(type));
 }
 
@@ -98,8 +97,8 @@ prd_control_command_end(
 {
 	prd_snapshot_publish(s); /* before the reply goes out */
 	if (node->command_request != 0)
-		prd_reply(s, PRD_REPLY_DONE, node->command_request, ok, "node %s: %s: %s",
-			node->ann.name, pr_frame_type_name(node->command_type), text);
+		prd_done(s, node->command_request, ok, "node %s: %s: %s", node->ann.name,
+			pr_frame_type_name(node->command_type), text);
 	node->command_type = 0;
 	node->command_request = 0;
 }
@@ -116,8 +115,7 @@ prd_control_repeat(struct prd_sender *s)
 			command_send(s, node);
 			continue;
 		}
-		pr_log_node(PR_LOG_WARNING, node->ann.name,
-			"node %s did not acknowledge %s", node->ann.name,
+		prd_log_node(PR_LOG_WARNING, node, " did not acknowledge %s",
 			pr_frame_type_name(node->command_type));
 		prd_control_command_end(s, node, false, "no acknowledgement");
 	}
@@ -135,8 +133,7 @@ prd_control_status(struct prd_sender *s, struct prd_node *node)
 	if (node->command_type == PR_FRAME_STOP && status->state != PR_NODE_STOPPED)
 		return;
 	if (node->command_type == PR_FRAME_DISCONNECT && good)
-		pr_log_node(PR_LOG_INFO, node->ann.name, "node %s is disconnected",
-			node->ann.name);
+		prd_log_node(PR_LOG_INFO, node, " is disconnected");
 	prd_control_command_end(s, node, good,
 		good ? "done"
 		     : "could not be carried out: see the log of packrack-logger on it");
@@ -260,7 +257,7 @@ struct prd_receiver {
 	const struct prd_options *o;
 	const struct pr_frame_key *key;
 	struct pr_ring *events;
-	struct prd_receiver_counters counters;
+	struct prd_receiver_counters *counters;
 	struct event *event;
 	int fd;
 	bool warned;
@@ -284,7 +281,7 @@ open_socket(struct prd_receiver *r, int ifindex, struct pr_error *err)
 		BPF_STMT(BPF_RET | BPF_K, FRAME_MAX),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
-	struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+	struct sock_fprog program = {.len = PR_COUNT(code), .filter = code};
 	int one = 1, size = 4 << 20;
 
 	/* protocol 0 until it is bound: nothing comes in before the filter is there */
@@ -318,7 +315,7 @@ on_bytes(struct prd_receiver *r, size_t len)
 	unsigned type = frame.header.type;
 
 	if (result != PR_FRAME_OK) {
-		pr_count(&r->counters.refused[result], 1);
+		pr_count(&r->counters->refused[result], 1);
 		if (result == PR_FRAME_BAD_TAG && !r->warned) {
 			r->warned = true;
 			pr_log_warning("--out %s: received a control frame with a wrong "
@@ -330,18 +327,18 @@ on_bytes(struct prd_receiver *r, size_t len)
 		return;
 	}
 	if (frame.header.rack != (uint32_t)r->o->rack_id) {
-		pr_count(&r->counters.other_rack, 1);
+		pr_count(&r->counters->other_rack, 1);
 		return;
 	}
 	if (type != PR_FRAME_ANN && type != PR_FRAME_STATUS && type != PR_FRAME_RESEND &&
 		type != PR_FRAME_QUIT) {
-		pr_count(&r->counters.not_from_node, 1);
+		pr_count(&r->counters->not_from_node, 1);
 		return;
 	}
-	pr_count(&r->counters.received[type], 1);
+	pr_count(&r->counters->received[type], 1);
 	event = pr_ring_reserve(r->events, sizeof *event);
 	if (!event) {
-		pr_count(&r->counters.dropped, 1);
+		pr_count(&r->counters->dropped, 1);
 		return;
 	}
 	event->kind = PRD_EVENT_FRAME;
@@ -369,7 +366,8 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
 struct prd_receiver *
 prd_receiver_open(struct pr_loop *loop, const struct prd_options *o, int ifindex,
-	const struct pr_frame_key *key, struct pr_ring *events, struct pr_error *err)
+	const struct pr_frame_key *key, struct pr_ring *events,
+	struct prd_receiver_counters *counters, struct pr_error *err)
 {
 	struct prd_receiver *r = calloc(1, sizeof *r);
 
@@ -378,6 +376,7 @@ prd_receiver_open(struct pr_loop *loop, const struct prd_options *o, int ifindex
 	r->o = o;
 	r->key = key;
 	r->events = events;
+	r->counters = counters;
 	r->fd = -1;
 	if (open_socket(r, ifindex, err) < 0) {
 		prd_receiver_close(&r);
@@ -405,10 +404,4 @@ prd_receiver_close(struct prd_receiver **receiver)
 	if (r->fd >= 0)
 		close(r->fd);
 	free(r);
-}
-
-const struct prd_receiver_counters *
-prd_receiver_counters(const struct prd_receiver *r)
-{
-	return &r->counters;
 }

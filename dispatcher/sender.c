@@ -23,8 +23,6 @@
 /* Timestamps of one link may come out of order by a little when several CPUs receive. */
 #define TIMESTAMP_SLACK PR_NS_PER_MS
 #define SNAPSHOT_NEW 4U
-#define MAC_FORMAT "%02x:%02x:%02x:%02x:%02x:%02x"
-#define MAC_ARGS(m) (m)[0], (m)[1], (m)[2], (m)[3], (m)[4], (m)[5]
 
 /* ---- what others see: replies, and a copy of the node table ---- */
 
@@ -210,7 +208,7 @@ stop_if_all_have(struct prd_sender *s)
 		pr_log_warning("%s", text);
 	prd_reply(s, PRD_REPLY_STOPPED, 0, ok, "%s", text);
 	if (s->stop_request != 0)
-		prd_reply(s, PRD_REPLY_DONE, s->stop_request, ok, "%s", text);
+		prd_done(s, s->stop_request, ok, "%s", text);
 	s->stop_request = 0;
 }
 
@@ -218,14 +216,14 @@ static void
 capture_start(struct prd_sender *s, uint64_t request)
 {
 	if (s->state != PRD_STATE_STOPPED && s->state != PRD_STATE_STOPPING) {
-		prd_reply(s, PRD_REPLY_DONE, request, s->state != PRD_STATE_DRAINING, "%s",
+		prd_done(s, request, s->state != PRD_STATE_DRAINING, "%s",
 			s->state == PRD_STATE_DRAINING
 				? "capture is being stopped: try again"
 				: "capturing already");
 		return;
 	}
 	if (prd_inputs_at_end(s->inputs)) {
-		prd_reply(s, PRD_REPLY_DONE, request, false,
+		prd_done(s, request, false,
 			"the trace files have been read: start another dispatcher for "
 			"more");
 		return;
@@ -235,10 +233,10 @@ capture_start(struct prd_sender *s, uint64_t request)
 			prd_control_command_end(
 				s, s->nodes.list[i], false, "started again");
 	if (s->stop_request != 0)
-		prd_reply(s, PRD_REPLY_DONE, s->stop_request, false, "started again");
+		prd_done(s, s->stop_request, false, "started again");
 	s->stop_request = 0;
 	begin_capture(s);
-	prd_reply(s, PRD_REPLY_DONE, request, true, "capturing");
+	prd_done(s, request, true, "capturing");
 }
 
 static void
@@ -249,11 +247,11 @@ capture_stop(struct prd_sender *s, uint64_t request, const char *by)
 	if (s->state == PRD_STATE_STOPPED) {
 		prd_reply(s, PRD_REPLY_STOPPED, 0, stored_all(s, text, sizeof text),
 			"stopped already");
-		prd_reply(s, PRD_REPLY_DONE, request, true, "stopped already");
+		prd_done(s, request, true, "stopped already");
 		return;
 	}
 	if (s->stop_request != 0)
-		prd_reply(s, PRD_REPLY_DONE, s->stop_request, false,
+		prd_done(s, s->stop_request, false,
 			"another stop request came in the meantime");
 	s->stop_request = request;
 	if (s->state == PRD_STATE_WAITING || s->state == PRD_STATE_CAPTURING) {
@@ -322,16 +320,17 @@ warn_of(const struct prd_sender *s, const struct prd_node *node)
 
 		if (other != node && other->phase == PRD_NODE_ACTIVE &&
 			strcmp(other->ann.name, node->ann.name) == 0)
-			pr_log_warning("two nodes are named %s, " MAC_FORMAT
-				       " and " MAC_FORMAT
+			pr_log_warning("two nodes are named %s, " PR_MAC_FORMAT
+				       " and " PR_MAC_FORMAT
 				       ": give one of them another --name",
-				node->ann.name, MAC_ARGS(other->mac), MAC_ARGS(node->mac));
+				node->ann.name, PR_MAC_ARGS(other->mac),
+				PR_MAC_ARGS(node->mac));
 	}
 	if (node->ann.mtu != 0 && node->ann.mtu < s->config.mtu)
-		pr_log_node(PR_LOG_WARNING, node->ann.name,
-			"node %s: its MTU of %u is below the %u of the rack interface: "
+		prd_log_node(PR_LOG_WARNING, node,
+			": its MTU of %u is below the %u of the rack interface: "
 			"longer packets for it are truncated",
-			node->ann.name, node->ann.mtu, s->config.mtu);
+			node->ann.mtu, s->config.mtu);
 }
 
 /* A node that starts, or starts again, gets new timestamp logs; without memory for them it cannot take part. */
@@ -349,8 +348,8 @@ node_joined(struct prd_sender *s, struct prd_node *node, enum prd_ann_result how
 		prd_control_command_end(s, node, true, "done");
 	else if (node->command_type != 0 && how != PRD_ANN_BACK)
 		prd_control_command_end(s, node, false, "the node was started again");
-	pr_log_node(PR_LOG_INFO, node->ann.name, "node %s (" MAC_FORMAT ") %s, %u active",
-		node->ann.name, MAC_ARGS(node->mac),
+	prd_log_node(PR_LOG_INFO, node, " (" PR_MAC_FORMAT ") %s, %u active",
+		PR_MAC_ARGS(node->mac),
 		how == PRD_ANN_NEW    ? "has joined"
 		: how == PRD_ANN_BACK ? "is back"
 				      : "was started again",
@@ -384,12 +383,10 @@ on_status(struct prd_sender *s, struct prd_node *node, const struct pr_status *s
 
 	prd_node_status(&s->nodes, node, status);
 	if (!suspended && status->state == PR_NODE_SUSPENDED)
-		pr_log_node(PR_LOG_WARNING, node->ann.name,
-			"node %s cannot write: it gets no more packets until it can",
-			node->ann.name);
+		prd_log_node(PR_LOG_WARNING, node,
+			" cannot write: it gets no more packets until it can");
 	else if (suspended && status->state != PR_NODE_SUSPENDED)
-		pr_log_node(PR_LOG_INFO, node->ann.name, "node %s can write again",
-			node->ann.name);
+		prd_log_node(PR_LOG_INFO, node, " can write again");
 	prd_control_status(s, node);
 }
 
@@ -409,8 +406,8 @@ on_quit(struct prd_sender *s, struct prd_node *node)
 	if (node->phase != PRD_NODE_ACTIVE && !told)
 		return;
 	part_from(s, node, told ? PRD_NODE_DISCONNECTED : PRD_NODE_QUIT);
-	pr_log_node(PR_LOG_INFO, node->ann.name, "node %s has left, %u active",
-		node->ann.name, prd_nodes_active(&s->nodes));
+	prd_log_node(
+		PR_LOG_INFO, node, " has left, %u active", prd_nodes_active(&s->nodes));
 	if (node->command_type != 0)
 		prd_control_command_end(s, node, told, told ? "done" : "the node has left");
 }
@@ -447,21 +444,19 @@ on_node_command(struct prd_sender *s, const struct prd_event *e)
 	enum pr_frame_type type = e->u.node.type;
 
 	if (!node) {
-		prd_reply(s, PRD_REPLY_DONE, e->request, false, "no node is named '%s'",
-			e->u.node.name);
+		prd_done(s, e->request, false, "no node is named '%s'", e->u.node.name);
 		return;
 	}
 	if (type == PR_FRAME_RECONNECT) {
 		if (node->phase == PRD_NODE_DISCONNECTED)
 			node->phase = PRD_NODE_QUIT; /* its next ANN is accepted */
 	} else if (node->phase != PRD_NODE_ACTIVE) {
-		prd_reply(s, PRD_REPLY_DONE, e->request, false, "node %s is %s",
-			node->ann.name, prd_node_phase_name(node->phase));
+		prd_done(s, e->request, false, "node %s is %s", node->ann.name,
+			prd_node_phase_name(node->phase));
 		return;
 	}
 	if (node->command_type == PR_FRAME_STOP) {
-		prd_reply(s, PRD_REPLY_DONE, e->request, false, "node %s is being stopped",
-			node->ann.name);
+		prd_done(s, e->request, false, "node %s is being stopped", node->ann.name);
 		return;
 	}
 	if (type == PR_FRAME_DISCONNECT)
@@ -489,8 +484,7 @@ handle_events(struct prd_sender *s)
 		case PRD_EVENT_SPREAD:
 			prd_spread_change(&s->spread, e->u.node.type);
 			prd_snapshot_publish(s);
-			prd_reply(s, PRD_REPLY_DONE, e->request, true,
-				"spread is %s from now on",
+			prd_done(s, e->request, true, "spread is %s from now on",
 				prd_spread_names[s->spread.mode]);
 			break;
 		case PRD_EVENT_NODE:
@@ -511,10 +505,9 @@ expire_nodes(struct prd_sender *s)
 
 	while ((node = prd_nodes_next_silent(
 			&s->nodes, s->now, stopping ? STOP_SILENCE : PRD_NODE_SILENCE))) {
-		pr_log_node(PR_LOG_WARNING, node->ann.name,
-			"node %s is silent: it gets no more packets; %llu that it got "
+		prd_log_node(PR_LOG_WARNING, node,
+			" is silent: it gets no more packets; %llu that it got "
 			"are not acknowledged",
-			node->ann.name,
 			(unsigned long long)(node->next_ordinal -
 					     node->window.acknowledged));
 		if (node->command_type != 0)

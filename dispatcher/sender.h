@@ -127,12 +127,11 @@ struct prd_receiver_counters {
 	pr_counter dropped; /* the ring of events was full */
 };
 
-/* o, key and events are kept. events: of struct prd_event; this is its producer. */
+/* o, key, events and counters are kept. events: of struct prd_event; this is its producer. */
 struct prd_receiver *prd_receiver_open(struct pr_loop *loop, const struct prd_options *o,
 	int ifindex, const struct pr_frame_key *key, struct pr_ring *events,
-	struct pr_error *err);
+	struct prd_receiver_counters *counters, struct pr_error *err);
 void prd_receiver_close(struct prd_receiver **receiver);
-const struct prd_receiver_counters *prd_receiver_counters(const struct prd_receiver *r);
 
 /* ---- manage.c ---- */
 
@@ -144,7 +143,7 @@ struct prd_manage;
 
 /* Of the sender it uses the configuration, and puts events into its ring by the same thread as the receiver. */
 struct prd_manage *prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
-	const struct prd_receiver *receiver, struct pr_error *err);
+	const struct prd_receiver_counters *received, struct pr_error *err);
 void prd_manage_close(struct prd_manage **manage);
 
 /* Answers the command that a PRD_REPLY_DONE belongs to. */
@@ -235,6 +234,10 @@ size_t prd_frame_limit(const uint8_t *frame, size_t len, uint32_t mtu);
 size_t prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 	const uint8_t dst[PR_MAC_LEN], uint32_t mtu, struct pr_entry *e);
 
+/* A log line of a node; fmt goes on behind its name. */
+#define prd_log_node(level, n, fmt, ...)                                                   \
+	pr_log_node(level, (n)->ann.name, "node %s" fmt, (n)->ann.name, ##__VA_ARGS__)
+
 /* Queues a frame to a node. Fills in the frame's number and both nonces. */
 void prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
 	struct pr_frame *frame);
@@ -254,6 +257,7 @@ void prd_send_mark(struct prd_sender *s, struct prd_node *node);
 
 void prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request, bool ok,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+#define prd_done(s, request, ok, ...) prd_reply(s, PRD_REPLY_DONE, request, ok, __VA_ARGS__)
 /* Publishes a snapshot of the present state for prd_sender_snapshot. */
 void prd_snapshot_publish(struct prd_sender *s);
 

@@ -25,23 +25,6 @@
 /* A thread that is told to stop ends within this time. */
 #define WAIT_MS 50
 
-struct prl_capture {
-	struct pr_capture *port;
-	struct pr_ring *ring; /* NULL: direct */
-	struct prl_capture_options o;
-	/* during a take: the call of a direct capture, and frames not counted yet */
-	pr_capture_call call;
-	void *call_arg;
-	uint64_t taken, taken_bytes;
-	pthread_t thread;
-	bool started;
-	atomic_bool stop, waiting, failed;
-	_Atomic uint64_t epoch;
-	int64_t last_stats;
-	struct prl_capture_counters counters;
-	struct pr_error why; /* set before failed is */
-};
-
 struct prl_capture *
 prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 {
@@ -49,7 +32,6 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	struct pr_capture_options port = o->port;
 	struct prl_capture *c = calloc(1, sizeof(*c));
 	const char *filter = o->filter;
-	const uint8_t *m = o->mac;
 	char rack[160];
 
 	if (!c)
@@ -57,9 +39,8 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	c->o = *o;
 	/* If the switch floods, frames for other nodes must not be copied. */
 	snprintf(rack, sizeof(rack),
-		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
-		"ether[12:2] = %u)",
-		m[0], m[1], m[2], m[3], m[4], m[5], o->ethertype);
+		"ether dst " PR_MAC_FORMAT " or (ether broadcast and ether[12:2] = %u)",
+		PR_MAC_ARGS(o->mac), o->ethertype);
 	if (o->rack)
 		filter = rack;
 	if (direct)
@@ -225,36 +206,6 @@ prl_capture_close(struct prl_capture **capture)
 	pr_ring_destroy(&c->ring);
 	free(c);
 	*capture = NULL;
-}
-
-struct pr_ring *
-prl_capture_ring(struct prl_capture *c)
-{
-	return c->ring;
-}
-
-const struct pr_capture *
-prl_capture_port(const struct prl_capture *c)
-{
-	return c->port;
-}
-
-const struct prl_capture_counters *
-prl_capture_counters(const struct prl_capture *c)
-{
-	return &c->counters;
-}
-
-void
-prl_capture_set_epoch(struct prl_capture *c, uint64_t epoch)
-{
-	atomic_store(&c->epoch, epoch);
-}
-
-bool
-prl_capture_waiting(const struct prl_capture *c)
-{
-	return atomic_load(&c->waiting);
 }
 
 const char *

@@ -2,6 +2,9 @@
 #ifndef PRL_LOGGER_CAPTURE_H
 #define PRL_LOGGER_CAPTURE_H
 
+#include <pthread.h>
+#include <stdbool.h>
+
 #include "proto/base/counter.h"
 #include "proto/base/ring.h"
 #include "proto/port/capture.h"
@@ -13,8 +16,6 @@
  * waits for a timestamp log: prl_capture_take passes frames on in the kernel's ring. That
  * saves a copy and waking a thread.
  */
-struct prl_capture;
-
 /* A record of the frame buffer; the frame's bytes follow it. */
 struct prl_capture_record {
 	int64_t time; /* ns, real */
@@ -50,6 +51,26 @@ struct prl_capture_counters {
 	pr_counter buffer_waits; /* times that the frame buffer was full */
 };
 
+struct prl_capture {
+	struct pr_capture *port;
+	struct pr_ring *ring; /* NULL: direct */
+	struct prl_capture_counters counters;
+	_Atomic uint64_t epoch; /* seed of the next fingerprints; each record has its own */
+	atomic_bool waiting; /* the receiver waits for room in the frame buffer */
+
+	/* of capture.c */
+	struct prl_capture_options o;
+	/* during a take: the call of a direct capture, and frames not counted yet */
+	pr_capture_call call;
+	void *call_arg;
+	uint64_t taken, taken_bytes;
+	pthread_t thread;
+	bool started;
+	atomic_bool stop, failed;
+	int64_t last_stats;
+	struct pr_error why; /* set before failed is */
+};
+
 /* Opens; capturing starts with prl_capture_start. */
 struct prl_capture *prl_capture_open(
 	const struct prl_capture_options *options, struct pr_error *err);
@@ -57,21 +78,11 @@ int prl_capture_start(struct prl_capture *c, struct pr_error *err);
 void prl_capture_stop(struct prl_capture *c); /* joins the thread; records may be read on */
 void prl_capture_close(struct prl_capture **capture);
 
-struct pr_ring *prl_capture_ring(struct prl_capture *c); /* NULL: it is direct */
-
 /*
  * Direct captures only: passes up to `most` frames that have come. Does not wait. Returns
  * their number.
  */
 int prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg);
-const struct pr_capture *prl_capture_port(const struct prl_capture *c);
-const struct prl_capture_counters *prl_capture_counters(const struct prl_capture *c);
-/*
- * Sets the seed of the next fingerprints; each record has its own in `epoch`. Any thread.
- */
-void prl_capture_set_epoch(struct prl_capture *c, uint64_t epoch);
-/* True while the receiver waits for room in the frame buffer. Any thread. */
-bool prl_capture_waiting(const struct prl_capture *c);
 /* Why the interface has failed, or NULL. */
 const char *prl_capture_failed(const struct prl_capture *c);
 

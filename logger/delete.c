@@ -46,9 +46,8 @@ tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 		.phase = phase,
 		.records = done ? done->records : 0,
 		.bytes = done ? done->bytes : 0};
-	snprintf(d->by, sizeof(d->by), "%s", order->by);
-	snprintf(d->moved_to, sizeof(d->moved_to), "%s",
-		order->moved_to ? order->moved_to : "");
+	PR_PRINT(d->by, "%s", order->by);
+	PR_PRINT(d->moved_to, "%s", order->moved_to ? order->moved_to : "");
 	prl_writer_tell(append, &e);
 }
 
@@ -65,7 +64,7 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 	char name[SFS_NAME_MAX + 1];
 	int index;
 
-	snprintf(name, sizeof(name), "%s%u", index_prefix, link_of(stream));
+	PR_PRINT(name, "%s%u", index_prefix, link_of(stream));
 	index = sfs_stream_find(sfs, name);
 	if (index < 0 || link_of(stream) == PRL_STRAY_LINK)
 		return 0;

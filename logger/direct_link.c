@@ -9,13 +9,8 @@ void
 prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *append,
 	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen)
 {
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
-		.u.link = {.epoch = epoch,
-			.link = link,
-			.linktype = linktype,
-			.snaplen = snaplen}};
+	struct pr_ledger_entry e = prl_link_entry(epoch, link, linktype, snaplen, name);
 
-	snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", name);
 	*m = (struct prl_direct_link){.append = append};
 	m->mark.epoch = epoch;
 	m->observation.link = link;
@@ -123,7 +118,7 @@ prl_direct_link_link_number(
 	struct sfs_stream_info info;
 	int link;
 
-	snprintf(s.name, sizeof(s.name), "%s", name);
+	PR_PRINT(s.name, "%s", name);
 	if (prl_ledger_each(sfs, look_for_link, &s, err) < 0)
 		return -1;
 	/* packets may outlive the entry that has their link's name */

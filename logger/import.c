@@ -144,7 +144,7 @@ note_import(struct import *im)
 			.packets = s->packets,
 			.fingerprint = im->fingerprint}};
 
-	snprintf(e.u.import.name, sizeof(e.u.import.name), "%s", base_name(im->path));
+	PR_PRINT(e.u.import.name, "%s", base_name(im->path));
 	if (!im->rereadable && s->packets)
 		prl_ledger_each(im->sfs, look_for_earlier, im, NULL);
 	prl_writer_tell(im->append, &e);

@@ -159,7 +159,7 @@ data_stream(struct sfs *sfs, uint16_t link)
 {
 	char name[SFS_NAME_MAX + 1];
 
-	snprintf(name, sizeof(name), "packets.%u", link);
+	PR_PRINT(name, "packets.%u", link);
 	return sfs_stream_find(sfs, name);
 }
 
@@ -192,7 +192,7 @@ prl_index_stream(struct sfs *sfs, uint16_t link, struct pr_error *err)
 	char name[SFS_NAME_MAX + 1];
 
 	sfs_stream_info(sfs, data_stream(sfs, link), &packets, NULL);
-	snprintf(name, sizeof(name), "index.%u", link);
+	PR_PRINT(name, "index.%u", link);
 	return sfs_stream_open(sfs, name, packets.guarantee / GUARANTEE_SHARE, 0, err);
 }
 

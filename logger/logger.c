@@ -132,7 +132,7 @@ parse(struct prl_options *o, int argc, char **argv, struct pr_error *err)
 	if (o->name)
 		return 0;
 	if (gethostname(host, sizeof(host) - 1) || !*host)
-		snprintf(host, sizeof(host), "logger");
+		PR_PRINT(host, "logger");
 	o->name = strdup(host);
 	return o->name ? 0 : pr_error_set(err, "no memory");
 }

@@ -456,10 +456,8 @@ session_begin(struct prl_node *n, const struct pr_frame *f)
 	n->s.bytes_before = pr_counter_get(&counters->bytes_stored);
 	n->s.durable_before = pr_counter_get(&counters->packets_durable);
 	n->c.epoch(n->c.arg, match.epoch);
-	pr_log_info(
-		"node %u of the dispatcher at %02x:%02x:%02x:%02x:%02x:%02x, epoch %016llx",
-		f->body.ann_ack.node, f->src[0], f->src[1], f->src[2], f->src[3], f->src[4],
-		f->src[5], (unsigned long long)match.epoch);
+	pr_log_info("node %u of the dispatcher at " PR_MAC_FORMAT ", epoch %016llx",
+		f->body.ann_ack.node, PR_MAC_ARGS(f->src), (unsigned long long)match.epoch);
 }
 
 static void
@@ -556,13 +554,9 @@ on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 		if (!info)
 			continue;
 		if (!info->named) {
-			struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
-				.u.link = {.epoch = line.epoch,
-					.link = m->link,
-					.linktype = m->linktype,
-					.snaplen = m->snaplen}};
+			struct pr_ledger_entry e = prl_link_entry(
+				line.epoch, m->link, m->linktype, m->snaplen, m->name);
 
-			memcpy(e.u.link.name, m->name, sizeof(e.u.link.name));
 			info->linktype = m->linktype;
 			info->named = true;
 			prl_writer_keep(n->c.append, &e);

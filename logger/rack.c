@@ -52,7 +52,7 @@ set_epoch(void *arg, uint64_t epoch)
 {
 	struct rack *r = arg;
 
-	prl_capture_set_epoch(r->capture, epoch);
+	atomic_store(&r->capture->epoch, epoch);
 }
 
 static int
@@ -84,7 +84,7 @@ static void
 fill_report(void *arg, struct pr_status *status)
 {
 	struct rack *r = arg;
-	struct pr_ring *ring = prl_capture_ring(r->capture);
+	struct pr_ring *ring = r->capture->ring;
 	struct prl_disk disk = {0};
 
 	if (r->daemon)
@@ -92,8 +92,7 @@ fill_report(void *arg, struct pr_status *status)
 	status->disk_total = disk.total;
 	status->disk_free = disk.free;
 	status->write_rate = disk.rate;
-	status->kernel_drops =
-		pr_counter_get(&prl_capture_counters(r->capture)->kernel_drops);
+	status->kernel_drops = pr_counter_get(&r->capture->counters.kernel_drops);
 	status->buffer_fill = 100 * pr_ring_used(ring) / pr_ring_size(ring);
 	status->state =
 		prl_writer_suspend_reason(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
@@ -231,7 +230,7 @@ open_capture(struct rack *r, struct pr_error *err)
 static int
 open_node(struct rack *r, struct pr_error *err)
 {
-	struct pr_ring *ring = prl_capture_ring(r->capture);
+	struct pr_ring *ring = r->capture->ring;
 	uint64_t size = pr_ring_size(ring);
 	struct prl_node_config config = {
 		.rack = r->o->rack_id,
@@ -253,7 +252,7 @@ open_node(struct rack *r, struct pr_error *err)
 		.type = PR_LEDGER_BOOT, .u.boot = {.time = pr_now_real()}};
 
 	memcpy(config.mac, r->dev.mac, sizeof(config.mac));
-	snprintf(config.ann.name, sizeof(config.ann.name), "%s", r->o->name);
+	PR_PRINT(config.ann.name, "%s", r->o->name);
 	/* Half of the memory: the other half is for frames that are being stored. */
 	config.ann.buffer_size = (size < r->o->buffer_size ? size : r->o->buffer_size) / 2;
 	prl_match_defaults(&config.match);

@@ -66,7 +66,7 @@ patience(struct prl_record_loop *d)
 static bool
 take_batch(struct prl_record_loop *d, int64_t now)
 {
-	struct pr_ring *ring = prl_capture_ring(d->capture);
+	struct pr_ring *ring = d->capture->ring;
 	struct prl_capture_record *rec = NULL;
 	size_t len;
 
@@ -76,7 +76,8 @@ take_batch(struct prl_record_loop *d, int64_t now)
 	for (unsigned i = 0; i < BATCH && (rec = pr_ring_next(ring, &len)); i++)
 		d->calls.frame(d->calls.arg, rec, now);
 	if (d->calls.batch)
-		d->calls.batch(d->calls.arg, !rec && prl_capture_waiting(d->capture), now);
+		d->calls.batch(
+			d->calls.arg, !rec && atomic_load(&d->capture->waiting), now);
 	else
 		pr_ring_release(ring);
 	return rec != NULL;
@@ -97,7 +98,7 @@ tick(struct prl_record_loop *d, int64_t now)
 static bool
 take_round(struct prl_record_loop *d)
 {
-	struct pr_ring *ring = prl_capture_ring(d->capture);
+	struct pr_ring *ring = d->capture->ring;
 
 	for (unsigned i = 0; i < ROUND / BATCH; i++) {
 		int64_t now = patience(d);
@@ -128,7 +129,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 static void
 tick_direct(struct prl_record_loop *d)
 {
-	const pr_counter *bytes = &prl_capture_counters(d->capture)->bytes_received;
+	const pr_counter *bytes = &d->capture->counters.bytes_received;
 	uint64_t before = pr_counter_get(bytes);
 	int64_t wanted = PRL_RECORD_LOOP_TICK_DIRECT;
 	bool more = true;
@@ -193,7 +194,7 @@ make_report(void *arg, struct prl_report *r)
 	r->name = d->o->name;
 	r->trouble = prl_writer_suspend_reason(d->append);
 	r->state = r->trouble ? "suspended" : d->stopping ? "stopping" : "running";
-	r->tables[0] = PR_COUNTER_TABLE(capture_rows, prl_capture_counters(d->capture));
+	r->tables[0] = PR_COUNTER_TABLE(capture_rows, &d->capture->counters);
 	r->tables[1] = PR_COUNTER_TABLE(append_rows, prl_writer_counters(d->append));
 	r->table_count = 2;
 	d->calls.report(d->calls.arg, r);
@@ -212,7 +213,7 @@ note(struct prl_record_loop *d)
 	size_t len;
 
 	make_report(d, &r);
-	snprintf(epoch, sizeof(epoch), "%016" PRIx64, r.epoch);
+	PR_PRINT(epoch, "%016" PRIx64, r.epoch);
 	json_object_set_new(root, "mode", json_string(r.mode));
 	json_object_set_new(root, "name", json_string(r.name));
 	json_object_set_new(root, "state", json_string(r.state));
@@ -270,7 +271,7 @@ on_tick(void *arg)
 	int64_t now = pr_now_mono();
 	const char *why;
 
-	if (!prl_capture_ring(d->capture)) {
+	if (!d->capture->ring) {
 		tick_direct(d);
 	} else {
 		tick(d, patience(d));
@@ -319,7 +320,7 @@ static int
 open_loop(struct prl_record_loop *d, struct pr_error *err)
 {
 	struct pr_loop_calls calls = {.stop = on_stop, .arg = d};
-	struct pr_ring *ring = prl_capture_ring(d->capture);
+	struct pr_ring *ring = d->capture->ring;
 	struct event_base *base;
 
 	d->loop = pr_loop_create(&calls, err);
@@ -435,7 +436,7 @@ prl_record_loop_create(const struct prl_options *o, struct sfs *sfs,
 int
 prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 {
-	bool endless = prl_capture_ring(d->capture) == NULL;
+	bool endless = d->capture->ring == NULL;
 	const char *failed;
 	int result;
 

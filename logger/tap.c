@@ -38,7 +38,7 @@ on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
 static void
 say(struct tap *t, bool ended)
 {
-	const struct prl_capture_counters *c = prl_capture_counters(t->capture);
+	const struct prl_capture_counters *c = &t->capture->counters;
 	int64_t now = pr_now_real(), said;
 
 	t->monitor.mark.link.dropped_kernel = pr_counter_get(&c->kernel_drops);
@@ -120,8 +120,8 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	if (!t->append)
 		return -1;
 	prl_direct_link_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()), link,
-		o->tap, pr_capture_linktype(prl_capture_port(t->capture)),
-		pr_capture_snaplen(prl_capture_port(t->capture)));
+		o->tap, pr_capture_linktype(t->capture->port),
+		pr_capture_snaplen(t->capture->port));
 	/* the pseudo-device "any" has no speed */
 	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
 		prl_writer_keep(t->append,

@@ -185,6 +185,17 @@ prl_writer_tell_observation(struct prl_volume_writer *a, uint64_t epoch,
 	*told = *now;
 }
 
+struct pr_ledger_entry
+prl_link_entry(uint64_t epoch, uint16_t link, uint16_t linktype, uint32_t snaplen,
+	const char *name)
+{
+	struct pr_ledger_entry e = {
+		.type = PR_LEDGER_LINK, .u.link = {epoch, link, linktype, snaplen, ""}};
+
+	PR_PRINT(e.u.link.name, "%s", name);
+	return e;
+}
+
 static uint16_t
 link_told(const struct pr_ledger_entry *e)
 {
@@ -275,7 +286,7 @@ out_new(struct prl_volume_writer *a, uint16_t link)
 	struct pr_error err = {0};
 
 	if (link != PRL_STRAY_LINK)
-		snprintf(name, sizeof(name), "packets.%u", link);
+		PR_PRINT(name, "packets.%u", link);
 	if (a->out_count == LINKS_MAX) {
 		pr_error_set(&err, "more than %d links", LINKS_MAX);
 	} else if (!(o = calloc(1, sizeof(*o))) || !(o->buf = malloc(a->room))) {

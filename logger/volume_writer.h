@@ -58,6 +58,9 @@ int prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p
 /* Stores a stray. p needs time, data and lengths only; the rest is filled in. */
 int prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p);
 
+/* The entry that names a link. name: cut to PR_NAME_MAX bytes. */
+struct pr_ledger_entry prl_link_entry(uint64_t epoch, uint16_t link, uint16_t linktype,
+	uint32_t snaplen, const char *name);
 /* Adds an entry to the ledger; not for MARKs. */
 void prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
 /* Adds a BOOT, LINK or PORT entry of this recording, and again after a reset. */

@@ -9,7 +9,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/runtime_dir.h"
-#include "proto/base/text.h"
 #include "proto/rpc/rpc.h"
 
 #define FENCES 512 /* more than links that a logger takes */
@@ -60,13 +59,9 @@ store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *
 {
 	for (size_t i = 0; i < c->n_links; i++) {
 		const Packrack__LinkInfo *from = c->links[i];
-		struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
-			.u.link = {.epoch = from->epoch,
-				.link = from->link,
-				.linktype = from->linktype,
-				.snaplen = from->snaplen}};
+		struct pr_ledger_entry e = prl_link_entry(
+			from->epoch, from->link, from->linktype, from->snaplen, from->name);
 
-		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
 		prl_writer_tell(d->append, &e);
 	}
 	return c->packets.len ? prl_writer_put_moved(d->append, c->packets.data,

@@ -124,8 +124,7 @@ header_text(struct sfs_check *c, uint64_t block)
 		return "the header is good, the data behind it is not";
 	if (says == block || !sfs_block_decode(&c->sfs->key, c->buf, says, &h))
 		return "the header is damaged, or of another volume";
-	snprintf(c->header_why, sizeof(c->header_why),
-		"found block %" PRIu64 " there instead", says);
+	PR_PRINT(c->header_why, "found block %" PRIu64 " there instead", says);
 	return c->header_why;
 }
 
@@ -534,7 +533,7 @@ sfs_fault_text(enum sfs_fault_kind kind)
 {
 	static const char *const text[] = {
 		"root", "map", "header", "record", "padding", "missing", "device"};
-	return kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
+	return kind < PR_COUNT(text) ? text[kind] : "unknown";
 }
 
 static const struct place nowhere = {.block = SFS_NO_BLOCK};

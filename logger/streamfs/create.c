@@ -259,8 +259,7 @@ give_to_folder(int fd, const char *path)
 
 	if (geteuid() != 0)
 		return 0;
-	snprintf(name, sizeof(name), "%.*s", slash ? (int)(slash - path) + 1 : 1,
-		slash ? path : ".");
+	PR_PRINT(name, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
 	if (stat(name, &folder) < 0 || folder.st_uid == 0)
 		return 0;
 	return fchown(fd, folder.st_uid, folder.st_gid);

@@ -21,8 +21,7 @@ sfs_degraded(const struct sfs *sfs, char *text, size_t size)
 			continue;
 		char others[40] = "";
 		if (sfs->missing > 1)
-			snprintf(
-				others, sizeof(others), ", and %u more", sfs->missing - 1u);
+			PR_PRINT(others, ", and %u more", sfs->missing - 1u);
 		snprintf(text, size,
 			"device %u of %u is missing%s (%.200s): %" PRIu64
 			" of the volume's %" PRIu64 " blocks lie on it",
@@ -47,8 +46,8 @@ sfs_device_info(
 		.blocks = sfs->layout.rows[index],
 		.lost_records = sfs->root.device[index].lost_records,
 	};
-	snprintf(out->path, sizeof(out->path), "%s", d->path);
-	snprintf(out->why, sizeof(out->why), "%s", d->why);
+	PR_PRINT(out->path, "%s", d->path);
+	PR_PRINT(out->why, "%s", d->why);
 	return 0;
 }
 
@@ -118,7 +117,7 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 		error == ENOSPC || error == EDQUOT)
 		return false;
 	uint16_t d = disk - sfs->disk;
-	snprintf(disk->why, sizeof(disk->why), "%s", strerror(error));
+	PR_PRINT(disk->why, "%s", strerror(error));
 	disk->missing = disk->lost = true;
 	sfs->lost++;
 	sfs->root.device[d].flags |= SFS_DEVICE_LOST;

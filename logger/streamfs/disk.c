@@ -24,8 +24,8 @@ queue_limit(dev_t dev, const char *name)
 	char path[120];
 	unsigned long value = 0;
 	for (int up = 0; up < 2; up++) {
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s", major(dev),
-			minor(dev), up ? "../" : "", name);
+		PR_PRINT(path, "/sys/dev/block/%u:%u/%squeue/%s", major(dev), minor(dev),
+			up ? "../" : "", name);
 		FILE *f = fopen(path, "re");
 		if (!f)
 			continue;
@@ -79,8 +79,8 @@ void
 sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why)
 {
 	*disk = (struct sfs_disk){.ops = &none_ops, .fd = -1, .missing = true};
-	snprintf(disk->path, sizeof(disk->path), "%s", path);
-	snprintf(disk->why, sizeof(disk->why), "%s", why);
+	PR_PRINT(disk->path, "%s", path);
+	PR_PRINT(disk->why, "%s", why);
 }
 
 /*
@@ -132,7 +132,7 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 {
 	int flags = (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	*disk = (struct sfs_disk){.fd = -1};
-	snprintf(disk->path, sizeof(disk->path), "%s", path);
+	PR_PRINT(disk->path, "%s", path);
 	if (direct)
 		disk->fd = sfs_open_file(path, flags | O_DIRECT);
 	disk->direct = disk->fd >= 0;

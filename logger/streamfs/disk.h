@@ -2,12 +2,10 @@
 #ifndef SFS_IO_H
 #define SFS_IO_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proto/base/error.h"
+#include "proto/base/text.h"
 
 /*
  * The interface between StreamFS and its devices. Tests use a simulated disk, which tears

@@ -13,8 +13,7 @@ sfs_result_text(int result)
 		"forged handle", "damaged on the device", "permission denied", "too big",
 		"volume full", "deleted"};
 	int i = -result;
-	return i >= 0 && i < (int)(sizeof(text) / sizeof(text[0])) ? text[i]
-								   : "unknown result";
+	return i >= 0 && i < (int)(PR_COUNT(text)) ? text[i] : "unknown result";
 }
 
 static int

@@ -550,7 +550,7 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 		!sfs_permitted(sfs, stream.permission))
 		return pr_error_as(
 			SFS_DENIED, err, "the stream's records are not for everybody");
-	*at = room + from % SFS_SECTOR;
+	*at = (const uint8_t *)room + from % SFS_SECTOR;
 	rc = fetch_at(sfs, handle->block, &e, from, from + length, room, err);
 	/*
 	 * a block is marked before anything in it is erased: if it is marked now, the
@@ -611,7 +611,8 @@ sfs_read_planned(
 	if (len > size)
 		return SFS_TOO_BIG;
 	for (size_t done = 0; done < len;) {
-		ssize_t n = pread(p->fd, room + done, len - done, p->offset + done);
+		ssize_t n =
+			pread(p->fd, (uint8_t *)room + done, len - done, p->offset + done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -622,6 +623,6 @@ sfs_read_planned(
 		return SFS_CORRUPT;
 	if (p->permission_mask && (r.permission & ~p->permission_mask))
 		return SFS_DENIED;
-	sfs_record_out(&p->key, &r, room + r.offset % SFS_SECTOR + r.size, out);
+	sfs_record_out(&p->key, &r, (uint8_t *)room + r.offset % SFS_SECTOR + r.size, out);
 	return SFS_OK;
 }

@@ -236,7 +236,7 @@ claim_all(struct sfs *sfs, struct claim *claims, struct found *found, uint8_t *n
 		if (disk->missing)
 			continue;
 		if (load_disk(disk, streams, found, err) < 0) {
-			snprintf(disk->why, sizeof(disk->why), "%.290s", err->text);
+			PR_PRINT(disk->why, "%.290s", err->text);
 			continue;
 		}
 		if (first && memcmp(found->root.uuid, sfs->root.uuid, 16) != 0)

@@ -75,7 +75,7 @@ make_object(struct sfs_shm *shm, const uint8_t uuid[16], struct pr_error *err)
 	uint64_t random;
 	int len;
 	sfs_uuid_text(uuid, entry);
-	len = snprintf(object, sizeof(object), OBJECT, entry);
+	len = PR_PRINT(object, OBJECT, entry);
 	unlink(object); /* of a version that had no link to it */
 	strcat(entry, ".shm");
 	if (getrandom(&random, sizeof(random), 0) < 0)

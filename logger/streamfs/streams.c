@@ -105,7 +105,7 @@ sfs_guarantee_serve(struct sfs *sfs)
 	sfs_words_get(h->ask, &ask, SFS_ASK_WORDS);
 	ask.name[SFS_NAME_MAX] = 0;
 	answer.result = set_own(sfs, ask.name, SFS_STREAM_KEPT, ask.guarantee, &err);
-	snprintf(answer.text, sizeof(answer.text), "%s", err.text);
+	PR_PRINT(answer.text, "%s", err.text);
 	sfs_words_put(h->answer, &answer, SFS_ANSWER_WORDS);
 	atomic_store_explicit(&h->ask_state, state + 1, memory_order_release);
 }
@@ -145,7 +145,7 @@ sfs_guarantee_set(
 			err, "no writer of the volume lives: open it for writing");
 	if (strlen(stream) > SFS_NAME_MAX)
 		return pr_error_set(err, "no stream '%.60s' in the volume", stream);
-	snprintf(ask.name, sizeof(ask.name), "%s", stream);
+	PR_PRINT(ask.name, "%s", stream);
 	struct sfs_shm_header *h = sfs_shm_ask_open(&sfs->shm, &fd, err);
 	if (!h)
 		return -1;
@@ -200,7 +200,7 @@ add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 		.first_sequence = 1,
 		.evicted_until = INT64_MIN,
 	};
-	snprintf(s->name, sizeof(s->name), "%s", name);
+	PR_PRINT(s->name, "%s", name);
 	return s->id;
 }
 
@@ -419,7 +419,7 @@ sfs_note_set(struct sfs *sfs, const char *text)
 	char note[SFS_NOTE_BYTES] = {0};
 	if (!sfs->w)
 		return;
-	snprintf(note, sizeof(note), "%s", text);
+	PR_PRINT(note, "%s", text);
 	sfs_seq_write(sfs->shm.header->note, note, SFS_NOTE_WORDS);
 }
 

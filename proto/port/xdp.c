@@ -55,9 +55,9 @@ ring_map(struct pr_xdp *x, struct ring *r, const struct xdp_ring_offset *at, siz
 		r->map = NULL;
 		return -1;
 	}
-	r->producer = r->map + at->producer;
-	r->consumer = r->map + at->consumer;
-	r->desc = r->map + at->desc;
+	r->producer = (uint32_t *)(void *)((uint8_t *)r->map + at->producer);
+	r->consumer = (uint32_t *)(void *)((uint8_t *)r->map + at->consumer);
+	r->desc = (uint8_t *)r->map + at->desc;
 	return 0;
 }
 

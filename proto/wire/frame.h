@@ -54,6 +54,8 @@
 #define PR_ETHERTYPE_ESCAPE                                                                \
 	0x88B6 /* what a tapped frame of our Ethertype carries on the switch */
 #define PR_MAC_LEN 6
+#define PR_MAC_FORMAT "%02x:%02x:%02x:%02x:%02x:%02x"
+#define PR_MAC_ARGS(m) (m)[0], (m)[1], (m)[2], (m)[3], (m)[4], (m)[5]
 #define PR_ETHER_LEN 14
 #define PR_FRAME_MIN 60 /* data frames are zero-padded to this, without FCS */
 #define PR_FRAME_HEADER 40

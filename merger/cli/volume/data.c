@@ -457,5 +457,5 @@ cmd_data(int argc, char **argv)
 	};
 
 	return cli_dispatch("packrack data", "Looks after packets where they are stored.",
-		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+		commands, PR_COUNT(commands), argc, argv);
 }

@@ -491,13 +491,9 @@ move_parts(struct move *m, struct pr_error *err)
 		return -1;
 	for (size_t i = 0; !a->to && i < m->link_count; i++) {
 		const Packrack__LinkInfo *from = m->links[i];
-		struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
-			.u.link = {.epoch = from->epoch,
-				.link = from->link,
-				.linktype = from->linktype,
-				.snaplen = from->snaplen}};
+		struct pr_ledger_entry e = prl_link_entry(
+			from->epoch, from->link, from->linktype, from->snaplen, from->name);
 
-		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
 		prl_writer_tell(m->writer.append, &e);
 	}
 	if (flush(m, err) < 0)
@@ -556,8 +552,7 @@ data_file_keep(const char *part, const char *path, struct pr_error *err)
 	if (rc < 0 || link(part, path) < 0)
 		return pr_error_errno(err, "%s", path);
 	unlink(part);
-	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path + 1) : 1,
-		slash ? path : ".");
+	PR_PRINT(folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	rc = fd < 0 ? -1 : fsync(fd);
 	if (fd >= 0)
@@ -575,7 +570,7 @@ move_to_file(struct move *m, struct pr_error *err)
 	uint64_t found;
 	int rc;
 
-	snprintf(part, sizeof(part), "%s.part", path);
+	PR_PRINT(part, "%s.part", path);
 	q.write = part;
 	sink_init(&sink, &q);
 	rc = ask_all(&sink, err);

@@ -184,13 +184,11 @@ render_span(const struct volume_call *c, const char *name, int64_t ns)
 		return;
 	}
 	if (s >= 86400)
-		snprintf(text, sizeof(text), "%" PRIu64 "d %" PRIu64 "h", s / 86400,
-			s % 86400 / 3600);
+		PR_PRINT(text, "%" PRIu64 "d %" PRIu64 "h", s / 86400, s % 86400 / 3600);
 	else if (s >= 3600)
-		snprintf(text, sizeof(text), "%" PRIu64 "h %" PRIu64 "m", s / 3600,
-			s % 3600 / 60);
+		PR_PRINT(text, "%" PRIu64 "h %" PRIu64 "m", s / 3600, s % 3600 / 60);
 	else
-		snprintf(text, sizeof(text), "%" PRIu64 "s", s);
+		PR_PRINT(text, "%" PRIu64 "s", s);
 	render_string(c->r, name, text);
 }
 
@@ -722,7 +720,7 @@ static const struct command {
 	/* 0, -1, or an exit status */
 	int (*run)(struct volume_call *c, struct pr_error *err);
 } commands[] = {
-#define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
+#define OPTIONS(table) table, PR_COUNT(table)
 	{"create", "make a volume",
 		"Makes a volume in a file or on a block device, or striped over several.",
 		"VOLUME", OPTIONS(create_options), volume_create},
@@ -748,7 +746,7 @@ static const struct command {
 		"Makes a volume larger. No program may be writing it.", "VOLUME",
 		OPTIONS(grow_options), volume_grow},
 };
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define COMMANDS (PR_COUNT(commands))
 
 static int
 run(const struct cli_call *call, struct pr_error *err)
@@ -778,8 +776,8 @@ run_command(int argc, char **argv)
 
 	while (strcmp(command->name, argv[0]) != 0)
 		command++;
-	snprintf(name, sizeof(name), "packrack volume %s", command->name);
-	snprintf(usage, sizeof(usage), "[options] %s", command->usage);
+	PR_PRINT(name, "packrack volume %s", command->name);
+	PR_PRINT(usage, "[options] %s", command->usage);
 	const struct pr_cmdline program = {.name = name,
 		.summary = command->summary,
 		.usage = usage,
