@@ -38,28 +38,56 @@ cli_parse(
 	return parsed > 0 ? CLI_OK : cli_fail(program->name, CLI_USAGE, &err);
 }
 
-int
-cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, char **argv,
-	int (*run)(const struct cli_call *call, struct pr_error *err))
+static int
+call_command(const struct pr_cmdline *program, const struct cli_command *command,
+	void *values, int argc, char **argv)
 {
 	struct pr_error err = {""};
 	int operand = argc;
-	int status = cli_parse(program, values, argc, argv, operands ? &operand : NULL);
+	int status =
+		cli_parse(program, values, argc, argv, command->operands ? &operand : NULL);
 
 	if (status < 0) {
-		const struct cli_call call = {values, argc - operand, argv + operand};
+		const struct cli_call call = {
+			program->name, command, values, argc - operand, argv + operand};
 
 		status = CLI_USAGE;
-		if (operands > 0 && call.count != operands)
+		if (command->operands > 0 && call.count != command->operands)
 			pr_error_set(&err, "usage: %s %s", program->name, program->usage);
 		else
-			status = run(&call, &err);
+			status = command->call(&call, &err);
 		status = status < 0 ? CLI_FAILED : status;
 		if ((status == CLI_FAILED || status == CLI_USAGE) && err.text[0])
 			cli_fail(program->name, status, &err);
 	}
 	pr_options_free(program, values);
 	return status;
+}
+
+int
+cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, char **argv,
+	int (*run)(const struct cli_call *call, struct pr_error *err))
+{
+	const struct cli_command command = {.operands = operands, .call = run};
+
+	return call_command(program, &command, values, argc, argv);
+}
+
+/* group: "packrack volume" */
+static int
+run_command(
+	const char *group, const struct cli_command *c, void *values, int argc, char **argv)
+{
+	char name[64];
+	const struct pr_cmdline program = {.name = name,
+		.summary = c->summary,
+		.usage = c->usage,
+		.footer = c->footer,
+		.options = c->options,
+		.option_count = c->option_count};
+
+	PR_PRINT(name, "%s %s", group, c->name);
+	return c->run ? c->run(argc, argv) : call_command(&program, c, values, argc, argv);
 }
 
 int
@@ -106,7 +134,8 @@ command_list(const char *name, const struct cli_command *list, size_t count)
 
 /* "help COMMAND ..." is "COMMAND ... --help". */
 static int
-show_help(const struct cli_command *command, int argc, char **argv)
+show_help(const char *group, const struct cli_command *command, void *values, int argc,
+	char **argv)
 {
 	char **words = calloc((size_t)argc + 2, sizeof(*words));
 	int status = CLI_FAILED;
@@ -114,7 +143,7 @@ show_help(const struct cli_command *command, int argc, char **argv)
 	if (words) {
 		memcpy(words, argv, argc * sizeof(*words));
 		words[argc] = "--help";
-		status = command->run(argc + 1, words);
+		status = run_command(group, command, values, argc + 1, words);
 	}
 	free(words);
 	return status;
@@ -122,7 +151,7 @@ show_help(const struct cli_command *command, int argc, char **argv)
 
 int
 cli_dispatch(const char *name, const char *summary, const struct cli_command *list,
-	size_t count, int argc, char **argv)
+	size_t count, void *values, int argc, char **argv)
 {
 	char *footer = command_list(name, list, count);
 	struct pr_cmdline program = {.name = name,
@@ -147,11 +176,13 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 			pr_options_nearest(argv[operand], list[i].name, &meant);
 		}
 		if (help && command)
-			status = show_help(command, argc - operand, argv + operand);
+			status = show_help(
+				name, command, values, argc - operand, argv + operand);
 		else if (help && !strcmp(argv[operand], "help"))
 			status = puts(footer ? footer : "") < 0 ? CLI_FAILED : CLI_OK;
 		else if (command)
-			status = command->run(argc - operand, argv + operand);
+			status = run_command(
+				name, command, values, argc - operand, argv + operand);
 	}
 	if (status < 0) {
 		fprintf(stderr, "%s: there is no command '%s'; ", name, argv[operand]);

@@ -18,16 +18,28 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTIAL = 3 };
 	"needs "                                                                           \
 	"attention."
 
+struct cli_call;
 struct cli_command {
 	const char *name;
-	int (*run)(
-		int argc, char **argv); /* argv[0] is the command's name; an exit status */
-	const char *help;
+	const char *help; /* in the list of commands */
+	const char *summary, *usage, *footer;
+	const struct pr_option *options;
+	size_t option_count;
+	int operands; /* as in cli_run, and call */
+	int (*call)(const struct cli_call *call, struct pr_error *err);
+	/* for a call that several commands share: what only this one does with the values */
+	int (*task)(void *values, struct pr_error *err);
+	/* instead of all this; argv[0] is the command's name; an exit status */
+	int (*run)(int argc, char **argv);
 };
+#define CLI_OPTIONS(table) table, PR_COUNT(table)
 
-/* Runs the subcommand that argv[1] names; name is shown in help and errors ("packrack volume"). */
+/*
+ * Runs the subcommand that argv[1] names; name is shown in help and errors ("packrack volume"). values: of the
+ * options of commands without run.
+ */
 int cli_dispatch(const char *name, const char *summary, const struct cli_command *commands,
-	size_t count, int argc, char **argv);
+	size_t count, void *values, int argc, char **argv);
 
 /* Prints "NAME: text" to stderr and returns status. */
 int cli_fail(const char *name, int status, const struct pr_error *err);
@@ -37,6 +49,8 @@ int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **a
 	int *operand);
 
 struct cli_call {
+	const char *program; /* "packrack volume show" */
+	const struct cli_command *command; /* that cli_dispatch found; or NULL */
 	void *values; /* of the options */
 	int count;
 	char **operands;

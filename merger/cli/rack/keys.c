@@ -105,7 +105,6 @@ write_bundle(const char *dir, const char *name, bool node, const char *file,
 
 struct keys_args {
 	const char *program; /* "packrack keys list" */
-	const struct command *command;
 	char *key, *bundle;
 	bool rack, end, json, keyvalue;
 	const char *dir; /* what the command works in */
@@ -183,8 +182,9 @@ make_head(const char *dir, const char *public, struct pr_error *err)
 }
 
 static int
-run_generate(const struct keys_args *a, struct pr_error *err)
+run_generate(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	char public[PR_KEY_TEXT];
 
 	if (pr_keys_generate(a->dir, err) < 0 ||
@@ -256,8 +256,9 @@ public_key(const char *word, char out[PR_KEY_TEXT], struct pr_error *err)
 }
 
 static int
-run_enroll(const struct keys_args *a, struct pr_error *err)
+run_enroll(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	const char *name = a->operands[0];
 	unsigned role = pr_role_parse(a->operands[1]);
 	char public[PR_KEY_TEXT];
@@ -273,8 +274,9 @@ run_enroll(const struct keys_args *a, struct pr_error *err)
 }
 
 static int
-run_bundle(const struct keys_args *a, struct pr_error *err)
+run_bundle(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	struct pr_enrolled *enrolled = pr_enrolled_open(a->dir, err);
 	const char *name = a->operands[0];
 	const struct pr_enrolled_key *key;
@@ -325,8 +327,9 @@ check_bundle(char *text, struct pr_error *err)
 
 /* Stores a bundle as DIR/rack, in place of an earlier one, if every line of it is good. */
 static int
-run_join(const struct keys_args *a, struct pr_error *err)
+run_join(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	static char bundle[KEYS_BUNDLE_MAX];
 	char *path = NULL, *copy = NULL;
 	int rc = read_some(a->operands[0], bundle, sizeof(bundle), err);
@@ -348,8 +351,9 @@ run_join(const struct keys_args *a, struct pr_error *err)
 }
 
 static int
-run_revoke(const struct keys_args *a, struct pr_error *err)
+run_revoke(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	unsigned role;
 
 	if (pr_revoke(a->dir, a->operands[0], &role, err) < 0)
@@ -367,8 +371,9 @@ run_revoke(const struct keys_args *a, struct pr_error *err)
  * bundle made in between has both keys.
  */
 static int
-run_renew(const struct keys_args *a, struct pr_error *err)
+run_renew(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	char *rack = sodium_init() < 0 ? NULL : read_rack(a->dir, err), *rest = rack;
 	size_t room = rack ? strlen(rack) + 256 : 0, used = 0;
 	char *path = rack ? pr_keys_path(a->dir, "rack", err) : NULL;
@@ -519,8 +524,9 @@ print_list(struct key_list *h, struct render *r)
 }
 
 static int
-run_list(const struct keys_args *a, struct pr_error *err)
+run_list(void *values, struct pr_error *err)
 {
+	const struct keys_args *a = values;
 	enum render_form form = cli_form(a->json, a->keyvalue);
 	struct key_list h = {.dir = a->dir};
 	int rc = -1;
@@ -539,88 +545,55 @@ run_list(const struct keys_args *a, struct pr_error *err)
 
 /* ---- the commands ---- */
 
-#define OPTIONS(table) table, PR_COUNT(table)
-
-static const struct command {
-	const char *verb;
-	const char *help; /* in the list of commands */
-	const char *summary, *usage, *footer;
-	const struct pr_option *options;
-	size_t option_count;
-	int operands;
-	int (*run)(const struct keys_args *a, struct pr_error *err);
-} commands[] = {
-	{"generate", "make the key pair of this machine or user",
-		"Makes a key pair in a key directory, and prints its public key.",
-		"[options]", NULL, OPTIONS(generate_options), 0, run_generate},
-	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
-		"NAME ROLE KEY [options]",
-		"ROLE is node, read or operate, or several with commas. KEY is the file "
-		"with the public\nkey, or - for standard input, or the key itself. A word "
-		"with a slash is a file.",
-		OPTIONS(enroll_options), 3, run_enroll},
-	{"bundle", "write the bundle of an enrolled key again",
-		"Writes the bundle of an enrolled key again.", "NAME FILE [options]",
-		"FILE may be -, standard output.", OPTIONS(dir_options), 2, run_bundle},
-	{"join", "store the bundle that the head made",
-		"Stores the bundle that the rack's head made for this machine or user.",
-		"FILE [options]", "FILE may be -, standard input.", OPTIONS(dir_options), 1,
-		run_join},
-	{"list", "own key, the rack's keys, and all enrolled ones",
-		"Lists what a key directory holds; no secret is shown.", "[options]", NULL,
-		OPTIONS(list_options), 0, run_list},
-	{"revoke", "remove an enrolled key",
-		"Removes a key; its connections lose their rights at once.",
-		"NAME [options]", NULL, OPTIONS(dir_options), 1, run_revoke},
-	{"renew", "make a new frame key",
-		"Makes a new frame key; the old one is accepted until --end.", "[options]",
-		"Then, for each node: packrack keys bundle, and restart it; last the "
-		"dispatcher.\nSee packrack-keys(7).",
-		OPTIONS(renew_options), 0, run_renew},
-};
-
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct keys_args *a = call->values;
 
+	a->program = call->program;
 	a->operands = call->operands;
 	a->dir = cli_keys_home(a->key, err);
-	if (!a->dir)
-		return CLI_USAGE;
-	return a->command->run(a, err);
+	return a->dir ? call->command->task(a, err) : CLI_USAGE;
 }
 
-static int
-run_command(int argc, char **argv)
-{
-	const struct command *c = commands;
-	struct pr_cmdline program;
-	struct keys_args a = {0};
-	char name[40];
-
-	while (strcmp(c->verb, argv[0]) != 0)
-		c++;
-	PR_PRINT(name, "packrack keys %s", c->verb);
-	a.program = name;
-	a.command = c;
-	program = (struct pr_cmdline){.name = name,
-		.summary = c->summary,
-		.usage = c->usage,
-		.footer = c->footer,
-		.options = c->options,
-		.option_count = c->option_count};
-	return cli_run(&program, &a, c->operands, argc, argv, run);
-}
+static const struct cli_command commands[] = {
+	{"generate", "make the key pair of this machine or user",
+		"Makes a key pair in a key directory, and prints its public key.",
+		"[options]", NULL, CLI_OPTIONS(generate_options), 0, run,
+		.task = run_generate},
+	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
+		"NAME ROLE KEY [options]",
+		"ROLE is node, read or operate, or several with commas. KEY is the file "
+		"with the public\nkey, or - for standard input, or the key itself. A word "
+		"with a slash is a file.",
+		CLI_OPTIONS(enroll_options), 3, run, .task = run_enroll},
+	{"bundle", "write the bundle of an enrolled key again",
+		"Writes the bundle of an enrolled key again.", "NAME FILE [options]",
+		"FILE may be -, standard output.", CLI_OPTIONS(dir_options), 2, run,
+		.task = run_bundle},
+	{"join", "store the bundle that the head made",
+		"Stores the bundle that the rack's head made for this machine or user.",
+		"FILE [options]", "FILE may be -, standard input.",
+		CLI_OPTIONS(dir_options), 1, run, .task = run_join},
+	{"list", "own key, the rack's keys, and all enrolled ones",
+		"Lists what a key directory holds; no secret is shown.", "[options]", NULL,
+		CLI_OPTIONS(list_options), 0, run, .task = run_list},
+	{"revoke", "remove an enrolled key",
+		"Removes a key; its connections lose their rights at once.",
+		"NAME [options]", NULL, CLI_OPTIONS(dir_options), 1, run,
+		.task = run_revoke},
+	{"renew", "make a new frame key",
+		"Makes a new frame key; the old one is accepted until --end.", "[options]",
+		"Then, for each node: packrack keys bundle, and restart it; last the "
+		"dispatcher.\nSee packrack-keys(7).",
+		CLI_OPTIONS(renew_options), 0, run, .task = run_renew},
+};
 
 int
 cmd_keys(int argc, char **argv)
 {
-	struct cli_command list[PR_COUNT(commands)];
+	struct keys_args a = {0};
 
-	for (size_t i = 0; i < PR_COUNT(commands); i++)
-		list[i] = (struct cli_command){
-			commands[i].verb, run_command, commands[i].help};
-	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.", list,
-		PR_COUNT(commands), argc, argv);
+	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.",
+		commands, PR_COUNT(commands), &a, argc, argv);
 }

@@ -12,8 +12,6 @@
 
 struct command_args {
 	struct cli_connection at;
-	const struct cli_server *server;
-	const char *verb;
 	uint64_t seconds;
 	bool json, keyvalue, yes;
 };
@@ -34,6 +32,14 @@ static const struct pr_option identify_options[] = {
 static const struct pr_option reset_options[] = {DISPATCHER_OPTIONS,
 	PR_OPT_FLAG(yes, "yes", 'y', "delete the node's packets without asking")};
 
+static const struct cli_server *
+server_of(const struct cli_command *c)
+{
+	return c->options == merger_options || c->options == queries_list_options
+		       ? &cli_merger
+		       : &cli_dispatcher;
+}
+
 /* ---- sending ---- */
 
 /*
@@ -44,15 +50,15 @@ static int
 run_order(const struct cli_call *call, struct pr_error *err)
 {
 	const struct command_args *a = call->values;
-	const char *word = call->operands[0];
+	const char *word = call->operands[0], *verb = call->command->name;
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Envelope *reply;
 	int status = CLI_OK;
 	char *end;
 
-	c.verb = (char *)a->verb;
+	c.verb = (char *)verb;
 	c.seconds = a->seconds;
-	if (!strcmp(a->verb, "cancel")) {
+	if (!strcmp(verb, "cancel")) {
 		c.number = strtoull(word, &end, 10);
 		if (*word < '0' || *word > '9' || *end)
 			status = pr_error_set(err,
@@ -62,19 +68,19 @@ run_order(const struct cli_call *call, struct pr_error *err)
 	} else if (call->count) {
 		c.node = call->operands[0];
 	}
-	if (!strcmp(a->verb, "reset") && !a->yes &&
+	if (!strcmp(verb, "reset") && !a->yes &&
 		!cli_confirmed(word, "This deletes all packets on node %s.", word))
 		status = pr_error_set(err,
 			"'reset' deletes all packets on node %s; give --yes to confirm",
 			word);
-	if (!strcmp(a->verb, "spread") && strcmp(word, "round-robin") &&
+	if (!strcmp(verb, "spread") && strcmp(word, "round-robin") &&
 		strcmp(word, "weighted") && strcmp(word, "flow"))
 		status = pr_error_set(
 			err, "no mode '%s': round-robin, weighted or flow", word);
 	if (status < 0)
 		return CLI_USAGE;
-	status = cli_ask_command(&a->at, a->server, &c,
-		strcmp(a->verb, "stop") ? COMMAND_NS : STOP_NS, &reply, err);
+	status = cli_ask_command(&a->at, server_of(call->command), &c,
+		strcmp(verb, "stop") ? COMMAND_NS : STOP_NS, &reply, err);
 	if (status != CLI_OK && status != CLI_PARTIAL)
 		return status;
 	if (reply->command_done->text[0])
@@ -123,9 +129,10 @@ static int
 run_list(const struct cli_call *call, struct pr_error *err)
 {
 	const struct command_args *a = call->values;
+	const struct cli_server *server = server_of(call->command);
 	Packrack__Envelope *reply;
 	const Packrack__Status *s;
-	int status = cli_ask_status(&a->at, a->server, &reply, err);
+	int status = cli_ask_status(&a->at, server, &reply, err);
 	struct render *r;
 
 	if (status != CLI_OK)
@@ -133,13 +140,13 @@ run_list(const struct cli_call *call, struct pr_error *err)
 	s = reply->status;
 	if (a->json || a->keyvalue) {
 		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
-		if (a->server == &cli_merger)
+		if (server == &cli_merger)
 			render_messages(r, "queries", s->queries, s->n_queries);
 		else
 			render_messages(
 				r, "nodes", s->dispatcher_nodes, s->n_dispatcher_nodes);
 		status = render_end(&r) < 0 ? CLI_FAILED : CLI_OK;
-	} else if (a->server == &cli_merger) {
+	} else if (server == &cli_merger) {
 		print_queries(s);
 	} else {
 		print_nodes(s);
@@ -150,112 +157,80 @@ run_list(const struct cli_call *call, struct pr_error *err)
 
 /* ---- the commands ---- */
 
-#define OPTIONS(table) table, PR_COUNT(table)
-
-static const struct command {
-	const char *group, *verb;
-	const char *help; /* in the list of the group's commands */
-	const char *summary, *usage;
-	const struct pr_option *options;
-	size_t option_count;
-	int operands;
-	int (*run)(const struct cli_call *call, struct pr_error *err);
-} commands[] = {
-	{"node", "list", "the nodes that the dispatcher knows",
-		"Lists the nodes that the dispatcher knows.", "[options]",
-		OPTIONS(node_list_options), 0, run_list},
-	{"node", "identify", "blink the LED of its port",
-		"Makes the LED of the node's port blink.", "NAME [options]",
-		OPTIONS(identify_options), 1, run_order},
-	{"node", "disconnect", "leave the rack", "Makes the node leave the rack.",
-		"NAME [options]", OPTIONS(dispatcher_options), 1, run_order},
-	{"node", "reconnect", "join the rack again", "Makes the node join the rack again.",
-		"NAME [options]", OPTIONS(dispatcher_options), 1, run_order},
-	{"node", "reset", "delete all its packets", "Deletes all packets on the node.",
-		"NAME [options]", OPTIONS(reset_options), 1, run_order},
-	{"node", "forget", "no longer report it as missing",
-		"The node is gone for good: the merger no longer reports it as missing.",
-		"NAME [options]", OPTIONS(merger_options), 1, run_order},
-	{"capture", "start", "capture, and send packets to the nodes",
-		"Starts the dispatcher's capture.", "[options]",
-		OPTIONS(dispatcher_options), 0, run_order},
-	{"capture", "stop", "stop, and wait until the nodes have stored all packets",
-		"Stops the capture, and waits until the nodes have stored all packets.",
-		"[options]", OPTIONS(dispatcher_options), 0, run_order},
-	{"capture", "spread", "choose how packets are distributed",
-		"Changes how packets are distributed to the nodes.",
-		"round-robin|weighted|flow [options]", OPTIONS(dispatcher_options), 1,
-		run_order},
-	{"queries", "list", "list running queries, and their cost",
-		"Lists the running queries of a merger, and their cost.", "[options]",
-		OPTIONS(queries_list_options), 0, run_list},
-	{"queries", "cancel", "end a query, by its number",
-		"Ends a query; its client gets an error.", "NUMBER [options]",
-		OPTIONS(merger_options), 1, run_order},
-};
-
-static const char *group; /* of the command that runs */
-
-static int
-run_command(int argc, char **argv)
-{
-	const struct command *c = commands;
-	struct command_args a = {.seconds = 10};
-	struct pr_cmdline program;
-	char name[64];
-
-	while (strcmp(c->group, group) != 0 || strcmp(c->verb, argv[0]) != 0)
-		c++;
-	PR_PRINT(name, "packrack %s %s", group, c->verb);
-	a.verb = c->verb;
-	a.server = c->options == merger_options || c->options == queries_list_options
-			   ? &cli_merger
-			   : &cli_dispatcher;
-	program = (struct pr_cmdline){.name = name,
-		.summary = c->summary,
-		.usage = c->usage,
-		.options = c->options,
-		.option_count = c->option_count};
-	return cli_run(&program, &a, c->operands, argc, argv, c->run);
-}
-
-static int
-run_group(const char *name, const char *summary, int argc, char **argv)
-{
-	struct cli_command list[PR_COUNT(commands) + 1];
-	size_t count = 0;
-	char program[32];
-
-	group = name;
-	PR_PRINT(program, "packrack %s", name);
-	for (const struct command *c = commands; c < commands + PR_COUNT(commands); c++)
-		if (!strcmp(c->group, name))
-			list[count++] = (struct cli_command){c->verb, run_command, c->help};
-	if (!strcmp(name, "node"))
-		list[count++] = (struct cli_command){"rebuild", cmd_node_rebuild,
-			"copy packets to it that only one other node holds"};
-	return cli_dispatch(program, summary, list, count, argc, argv);
-}
-
 int
 cmd_node(int argc, char **argv)
 {
-	return run_group(
-		"node", "Lists the rack's nodes, and sends them commands.", argc, argv);
+	static const struct cli_command commands[] = {
+		{"list", "the nodes that the dispatcher knows",
+			"Lists the nodes that the dispatcher knows.", "[options]", NULL,
+			CLI_OPTIONS(node_list_options), 0, .call = run_list},
+		{"identify", "blink the LED of its port",
+			"Makes the LED of the node's port blink.", "NAME [options]", NULL,
+			CLI_OPTIONS(identify_options), 1, .call = run_order},
+		{"disconnect", "leave the rack", "Makes the node leave the rack.",
+			"NAME [options]", NULL, CLI_OPTIONS(dispatcher_options), 1,
+			.call = run_order},
+		{"reconnect", "join the rack again", "Makes the node join the rack again.",
+			"NAME [options]", NULL, CLI_OPTIONS(dispatcher_options), 1,
+			.call = run_order},
+		{"reset", "delete all its packets", "Deletes all packets on the node.",
+			"NAME [options]", NULL, CLI_OPTIONS(reset_options), 1,
+			.call = run_order},
+		{"forget", "no longer report it as missing",
+			"The node is gone for good: the merger no longer reports it as "
+			"missing.",
+			"NAME [options]", NULL, CLI_OPTIONS(merger_options), 1,
+			.call = run_order},
+		{"rebuild", "copy packets to it that only one other node holds",
+			.run = cmd_node_rebuild},
+	};
+	struct command_args a = {.seconds = 10};
+
+	return cli_dispatch("packrack node",
+		"Lists the rack's nodes, and sends them commands.", commands,
+		PR_COUNT(commands), &a, argc, argv);
 }
 
 int
 cmd_capture(int argc, char **argv)
 {
-	return run_group("capture",
+	static const struct cli_command commands[] = {
+		{"start", "capture, and send packets to the nodes",
+			"Starts the dispatcher's capture.", "[options]", NULL,
+			CLI_OPTIONS(dispatcher_options), 0, .call = run_order},
+		{"stop", "stop, and wait until the nodes have stored all packets",
+			"Stops the capture, and waits until the nodes have stored all "
+			"packets.",
+			"[options]", NULL, CLI_OPTIONS(dispatcher_options), 0,
+			.call = run_order},
+		{"spread", "choose how packets are distributed",
+			"Changes how packets are distributed to the nodes.",
+			"round-robin|weighted|flow [options]", NULL,
+			CLI_OPTIONS(dispatcher_options), 1, .call = run_order},
+	};
+	struct command_args a = {.seconds = 10};
+
+	return cli_dispatch("packrack capture",
 		"Starts and stops the dispatcher's capture, and changes its distribution "
 		"mode.",
-		argc, argv);
+		commands, PR_COUNT(commands), &a, argc, argv);
 }
 
 int
 cmd_queries(int argc, char **argv)
 {
-	return run_group(
-		"queries", "Lists and ends the running queries of a merger.", argc, argv);
+	static const struct cli_command commands[] = {
+		{"list", "list running queries, and their cost",
+			"Lists the running queries of a merger, and their cost.",
+			"[options]", NULL, CLI_OPTIONS(queries_list_options), 0,
+			.call = run_list},
+		{"cancel", "end a query, by its number",
+			"Ends a query; its client gets an error.", "NUMBER [options]", NULL,
+			CLI_OPTIONS(merger_options), 1, .call = run_order},
+	};
+	struct command_args a = {.seconds = 10};
+
+	return cli_dispatch("packrack queries",
+		"Lists and ends the running queries of a merger.", commands,
+		PR_COUNT(commands), &a, argc, argv);
 }

@@ -121,12 +121,6 @@ data_inventory_free(struct data_inventory *inv)
 
 static const struct pr_option list_options[] = {DATA_WHERE_OPTIONS};
 
-static const struct pr_cmdline list_program = {.name = "packrack data list",
-	.summary = "Lists what each node holds, stream by stream, and what was deleted.",
-	.usage = "[options]",
-	PR_OPTIONS(list_options),
-	.footer = "With --since and --until: only streams that have packets of that time."};
-
 static void
 print_stream(const Packrack__StreamHeld *s)
 {
@@ -226,17 +220,6 @@ static const struct pr_option delete_options[] = {
 	DATA_WHERE_OPTIONS,
 	PR_OPT_FLAG(yes, "yes", 'y', "delete without asking"),
 };
-
-static const struct pr_cmdline delete_program = {.name = "packrack data delete",
-	.summary = "Permanently deletes packets of a node: all, or those of a time range.",
-	.usage = "--node NAME|--volume VOLUME [--since TIME] [--until TIME] [--yes]",
-	PR_OPTIONS(delete_options),
-	.footer =
-		"Deleted packets are overwritten with zeros. A segment that reaches beyond "
-		"the\n"
-		"time range stays whole; the command prints how many packets of the range\n"
-		"remain. After an interruption, repeat the command to "
-		"finish.\n" CLI_STATUSES};
 
 int
 data_confirm(
@@ -432,30 +415,37 @@ run_delete(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-/* argv[0] names the command. */
-static int
-run_command(int argc, char **argv)
-{
-	bool list = !strcmp(argv[0], "list");
-	struct data_args a = DATA_ARGS;
-
-	return cli_run(list ? &list_program : &delete_program, &a, 0, argc, argv,
-		list ? run_list : run_delete);
-}
-
 int
 cmd_data(int argc, char **argv)
 {
 	static const struct cli_command commands[] = {
-		{"list", run_command, "what each node holds, from when to when"},
-		{"export", cmd_data_export, "save packets of a node or volume to a file"},
-		{"move", data_move,
+		{"list", "what each node holds, from when to when",
+			"Lists what each node holds, stream by stream, and what was "
+			"deleted.",
+			"[options]",
+			"With --since and --until: only streams that have packets of that "
+			"time.",
+			CLI_OPTIONS(list_options), 0, .call = run_list},
+		{"export", "save packets of a node or volume to a file",
+			.run = cmd_data_export},
+		{"move",
 			"move packets of a node (all, or a time range) to another place, "
-			"verifying the copy first"},
-		{"delete", run_command,
-			"permanently delete packets of a node (all, or a time range)"},
+			"verifying the copy first",
+			.run = data_move},
+		{"delete", "permanently delete packets of a node (all, or a time range)",
+			"Permanently deletes packets of a node: all, or those of a time "
+			"range.",
+			"--node NAME|--volume VOLUME [--since TIME] [--until TIME] [--yes]",
+			"Deleted packets are overwritten with zeros. A segment that "
+			"reaches beyond the\n"
+			"time range stays whole; the command prints how many packets of "
+			"the range\n"
+			"remain. After an interruption, repeat the command to "
+			"finish.\n" CLI_STATUSES,
+			CLI_OPTIONS(delete_options), 0, .call = run_delete},
 	};
+	struct data_args a = DATA_ARGS;
 
 	return cli_dispatch("packrack data", "Looks after packets where they are stored.",
-		commands, PR_COUNT(commands), argc, argv);
+		commands, PR_COUNT(commands), &a, argc, argv);
 }

@@ -21,7 +21,6 @@ struct volume_call {
 	int zones;
 	bool force, repair, raw, json, keyvalue;
 	/* the rest */
-	const struct command *command;
 	const char *name; /* "packrack volume show" */
 	const char *volume; /* as given */
 	struct volume_paths paths;
@@ -74,8 +73,9 @@ static const struct pr_option create_options[] = {
 };
 
 static int
-volume_create(struct volume_call *c, struct pr_error *err)
+volume_create(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	struct sfs_create_options o = {
 		.size = c->size,
 		.block_size = c->block_size,
@@ -102,8 +102,9 @@ static const struct pr_option grow_options[] = {
 };
 
 static int
-volume_grow(struct volume_call *c, struct pr_error *err)
+volume_grow(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	struct sfs_grow_options o = {
 		.size = c->size,
 		.add = (const char *const *)c->add.items,
@@ -213,8 +214,9 @@ render_stream(const struct volume_call *c, const struct sfs_stream_info *s, int6
 }
 
 static int
-volume_show(struct volume_call *c, struct pr_error *err)
+volume_show(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	int64_t now = pr_now_real();
 	struct sfs *sfs = open_volume(c, err);
 	struct sfs_volume_info v;
@@ -357,8 +359,9 @@ show_stream(struct render *r, const struct sfs_stream_info *s)
 }
 
 static int
-volume_streams(struct volume_call *c, struct pr_error *err)
+volume_streams(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	struct sfs_volume_info volume;
 	struct sfs_stream_info s;
 	struct setting unused;
@@ -423,8 +426,9 @@ show_record(struct render *r, const struct sfs_record *record)
 
 /* Fails if any could not be read. Records that are denied are not counted. */
 static int
-volume_records(struct volume_call *c, struct pr_error *err)
+volume_records(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	struct sfs *sfs = open_volume(c, err);
 	int stream = sfs ? sfs_stream_find(sfs, c->operand) : -1, rc = SFS_ERROR;
 	struct sfs_cursor *cursor = NULL;
@@ -500,8 +504,9 @@ print_record(struct volume_call *c, struct sfs *sfs, const struct sfs_record *re
 }
 
 static int
-volume_dump(struct volume_call *c, struct pr_error *err)
+volume_dump(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	struct sfs_handle handle;
 	struct sfs_record record;
 	struct sfs *sfs;
@@ -569,8 +574,9 @@ on_block(void *arg, uint64_t blocks)
 }
 
 static int
-volume_check(struct volume_call *c, struct pr_error *err)
+volume_check(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	const struct sfs_repair_options how = {.force = c->force};
 	struct sfs_repair_result out = {0};
 	struct sfs *sfs = NULL;
@@ -656,8 +662,9 @@ inline_index_close(struct inline_index *b)
 }
 
 static int
-volume_index(struct volume_call *c, struct pr_error *err)
+volume_index(void *values, struct pr_error *err)
 {
+	struct volume_call *c = values;
 	struct inline_index index = {.path = c->volume};
 	struct pri_follower_stats f = {0};
 	struct volume_writer writer;
@@ -713,52 +720,18 @@ volume_writer_close(struct volume_writer *w)
 	sfs_close(&w->sfs);
 }
 
-static const struct command {
-	const char *name, *help, *summary, *usage;
-	const struct pr_option *options;
-	size_t option_count;
-	/* 0, -1, or an exit status */
-	int (*run)(struct volume_call *c, struct pr_error *err);
-} commands[] = {
-#define OPTIONS(table) table, PR_COUNT(table)
-	{"create", "make a volume",
-		"Makes a volume in a file or on a block device, or striped over several.",
-		"VOLUME", OPTIONS(create_options), volume_create},
-	{"show", "what a volume is, and how full",
-		"Shows what a volume is, how full, and how long it keeps new data.",
-		"VOLUME", OPTIONS(form_options), volume_show},
-	{"streams", "list the streams of a volume",
-		"Lists a volume's streams; sets their guarantees and permissions.",
-		"VOLUME", OPTIONS(streams_options), volume_streams},
-	{"records", "list the records of a stream",
-		"Lists the records of a stream, with their handles.", "VOLUME STREAM",
-		OPTIONS(records_options), volume_records},
-	{"dump", "show one record, named by its handle",
-		"Shows the record of a handle: header and bytes.", "VOLUME HANDLE",
-		OPTIONS(dump_options), volume_dump},
-	{"check", "read all of it, name each fault, repair",
-		"Reads all of a volume, and names each fault.", "VOLUME",
-		OPTIONS(check_options), volume_check},
-	{"index", "index what has no index yet",
-		"Indexes the segments of a volume that have no index yet.", "VOLUME",
-		OPTIONS(form_options), volume_index},
-	{"grow", "make it larger, on its devices or more of them",
-		"Makes a volume larger. No program may be writing it.", "VOLUME",
-		OPTIONS(grow_options), volume_grow},
-};
-#define COMMANDS (PR_COUNT(commands))
-
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct volume_call *c = call->values;
 	int rc = CLI_USAGE;
 
+	c->name = call->program;
 	c->form = cli_form(c->json, c->keyvalue);
 	c->operand = call->count > 1 ? call->operands[1] : NULL;
 	c->volume = call->operands[0];
 	if (volume_paths_parse(c->volume, &c->paths, err) == 0)
-		rc = c->command->run(c, err);
+		rc = call->command->task(c, err);
 	if (c->r && render_end(&c->r) < 0 && rc == 0)
 		rc = pr_error_set(err, "cannot print");
 	if (rc == 0 && fflush(stdout) != 0)
@@ -767,36 +740,46 @@ run(const struct cli_call *call, struct pr_error *err)
 	return rc < 0 ? CLI_FAILED : rc;
 }
 
-/* argv[0] names the command. */
-static int
-run_command(int argc, char **argv)
-{
-	const struct command *command = commands;
-	char name[40], usage[40];
+#define FOOTER "VOLUME is PATH[,PATH...], the devices of one volume."
 
-	while (strcmp(command->name, argv[0]) != 0)
-		command++;
-	PR_PRINT(name, "packrack volume %s", command->name);
-	PR_PRINT(usage, "[options] %s", command->usage);
-	const struct pr_cmdline program = {.name = name,
-		.summary = command->summary,
-		.usage = usage,
-		.options = command->options,
-		.option_count = command->option_count,
-		.footer = "VOLUME is PATH[,PATH...], the devices of one volume."};
-	struct volume_call c = {.command = command, .name = name};
-
-	return cli_run(&program, &c, strchr(command->usage, ' ') ? 2 : 1, argc, argv, run);
-}
+static const struct cli_command commands[] = {
+	{"create", "make a volume",
+		"Makes a volume in a file or on a block device, or striped over several.",
+		"[options] VOLUME", FOOTER, CLI_OPTIONS(create_options), 1, run,
+		.task = volume_create},
+	{"show", "what a volume is, and how full",
+		"Shows what a volume is, how full, and how long it keeps new data.",
+		"[options] VOLUME", FOOTER, CLI_OPTIONS(form_options), 1, run,
+		.task = volume_show},
+	{"streams", "list the streams of a volume",
+		"Lists a volume's streams; sets their guarantees and permissions.",
+		"[options] VOLUME", FOOTER, CLI_OPTIONS(streams_options), 1, run,
+		.task = volume_streams},
+	{"records", "list the records of a stream",
+		"Lists the records of a stream, with their handles.",
+		"[options] VOLUME STREAM", FOOTER, CLI_OPTIONS(records_options), 2, run,
+		.task = volume_records},
+	{"dump", "show one record, named by its handle",
+		"Shows the record of a handle: header and bytes.",
+		"[options] VOLUME HANDLE", FOOTER, CLI_OPTIONS(dump_options), 2, run,
+		.task = volume_dump},
+	{"check", "read all of it, name each fault, repair",
+		"Reads all of a volume, and names each fault.", "[options] VOLUME", FOOTER,
+		CLI_OPTIONS(check_options), 1, run, .task = volume_check},
+	{"index", "index what has no index yet",
+		"Indexes the segments of a volume that have no index yet.",
+		"[options] VOLUME", FOOTER, CLI_OPTIONS(form_options), 1, run,
+		.task = volume_index},
+	{"grow", "make it larger, on its devices or more of them",
+		"Makes a volume larger. No program may be writing it.", "[options] VOLUME",
+		FOOTER, CLI_OPTIONS(grow_options), 1, run, .task = volume_grow},
+};
 
 int
 cmd_volume(int argc, char **argv)
 {
-	struct cli_command list[COMMANDS];
+	struct volume_call c = {0};
 
-	for (size_t i = 0; i < COMMANDS; i++)
-		list[i] = (struct cli_command){
-			commands[i].name, run_command, commands[i].help};
 	return cli_dispatch("packrack volume", "Creates, shows, checks and grows volumes.",
-		list, COMMANDS, argc, argv);
+		commands, PR_COUNT(commands), &c, argc, argv);
 }
