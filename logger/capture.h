@@ -3,7 +3,6 @@
 #define PRL_LOGGER_CAPTURE_H
 
 #include <pthread.h>
-#include <stdbool.h>
 
 #include "proto/base/counter.h"
 #include "proto/base/ring.h"

@@ -3,6 +3,7 @@
 #define PRL_LOGGER_JOURNAL_H
 
 #include "logger/streamfs/streamfs.h"
+#include "proto/base/text.h"
 #include "proto/wire/directory.h"
 #include "proto/wire/ledger.h"
 

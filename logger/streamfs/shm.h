@@ -6,6 +6,7 @@
 
 #include "logger/streamfs/table.h"
 #include "proto/base/runtime_dir.h"
+#include "proto/base/text.h"
 
 /*
  * The memory buffer: one shared mapping per volume, written by the volume's writer, mapped

@@ -2,9 +2,11 @@
 #ifndef SFS_STREAMFS_H
 #define SFS_STREAMFS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "proto/base/text.h"
+#include "proto/base/error.h"
 
 /*
  * StreamFS: a store of streams in a file or block device, without a file system (Hyperion, section
