@@ -151,11 +151,8 @@ prl_journal_write_late(struct prl_journal *j, bool lazy, int64_t now, struct pr_
 
 /* ---- records of the index ---- */
 
-/* An index takes at most 0.5 % of full packets; of small ones it takes more. */
-#define GUARANTEE_SHARE 128
-
-static int
-data_stream(struct sfs *sfs, uint16_t link)
+int
+prl_data_stream(struct sfs *sfs, uint16_t link)
 {
 	char name[SFS_NAME_MAX + 1];
 
@@ -166,7 +163,7 @@ data_stream(struct sfs *sfs, uint16_t link)
 int
 prl_index_check(struct sfs *sfs, const struct pr_index_record *i, struct pr_error *err)
 {
-	int stream = data_stream(sfs, i->link);
+	int stream = prl_data_stream(sfs, i->link);
 	uint64_t stored = stream >= 0 ? sfs_appended(sfs, stream) : 0;
 
 	if (i->level < 1 || i->level > 3)
@@ -183,29 +180,4 @@ prl_index_check(struct sfs *sfs, const struct pr_index_record *i, struct pr_erro
 	if (i->min_time > i->max_time)
 		return pr_error_set(err, "an index of times that contradict each other");
 	return 0;
-}
-
-int
-prl_index_stream(struct sfs *sfs, uint16_t link, struct pr_error *err)
-{
-	struct sfs_stream_info packets = {0};
-	char name[SFS_NAME_MAX + 1];
-
-	sfs_stream_info(sfs, data_stream(sfs, link), &packets, NULL);
-	PR_PRINT(name, "index.%u", link);
-	return sfs_stream_open(sfs, name, packets.guarantee / GUARANTEE_SHARE, 0, err);
-}
-
-int
-prl_index_append(struct sfs *sfs, int stream, const struct pr_index_record *i,
-	struct sfs_handle *handle, struct pr_error *err)
-{
-	/* Level 2 is read in sectors: a reserved record begins at a sector. */
-	void *room = i->level == 2 ? sfs_reserve(sfs, stream, i->len, err) : NULL;
-
-	if (!room)
-		return sfs_append(sfs, stream, i->min_time, i->max_time, i->body, i->len,
-			handle, err);
-	memcpy(room, i->body, i->len);
-	return sfs_commit(sfs, stream, i->min_time, i->max_time, i->len, handle, err);
 }

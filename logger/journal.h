@@ -42,8 +42,7 @@ int prl_journal_write_late(
 
 /*
  * Records of the index, made by the indexer, for stream "index.N" of the volume. The logger
- * does not look into them. The stream's storage guarantee is in proportion to that of
- * "packets.N", the packets that it indexes, so that the two age together.
+ * does not look into them.
  */
 
 /*
@@ -51,10 +50,7 @@ int prl_journal_write_late(
  */
 int prl_index_check(
 	struct sfs *sfs, const struct pr_index_record *index, struct pr_error *err);
-/* Stream "index.N", or -1: the volume refuses. */
-int prl_index_stream(struct sfs *sfs, uint16_t link, struct pr_error *err);
-/* Appends a record that prl_index_check has accepted. -1: the volume refuses. */
-int prl_index_append(struct sfs *sfs, int stream, const struct pr_index_record *index,
-	struct sfs_handle *handle, struct pr_error *err);
+/* Stream "packets.N", or -1. */
+int prl_data_stream(struct sfs *sfs, uint16_t link);
 
 #endif

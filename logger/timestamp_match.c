@@ -367,7 +367,7 @@ match_links_ask(struct prl_match *m, int64_t now)
 
 /* The ring of the table's items, first..end of which are in use, becomes twice as large. */
 static bool
-grow(struct prl_match *m, struct match_table *t, uint64_t first, uint64_t end)
+grow(const struct prl_match *m, struct match_table *t, uint64_t first, uint64_t end)
 {
 	uint64_t mask = 2 * t->mask + 1;
 	uint8_t *items;
@@ -379,10 +379,6 @@ grow(struct prl_match *m, struct match_table *t, uint64_t first, uint64_t end)
 	free(t->items);
 	t->items = items;
 	t->mask = mask;
-	m->slots = (void *)m->entries.items;
-	m->slot_room = m->entries.mask + 1;
-	m->held = (void *)m->frames.items;
-	m->held_room = m->frames.mask + 1;
 	return true;
 }
 
@@ -410,25 +406,26 @@ scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
 static bool
 slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 {
+	struct match_table *t = &m->entries;
+
 	if (first < m->settled_below || last < first || last - first >= m->o.room / 2)
 		return false;
-	while (last + HISTORY - m->settled_below >= m->slot_room &&
-		grow(m, &m->entries, m->end > m->slot_room ? m->end - m->slot_room : 0,
-			m->end))
+	while (last + HISTORY - m->settled_below > t->mask &&
+		grow(m, t, m->end > t->mask + 1 ? m->end - t->mask - 1 : 0, m->end))
 		;
-	if (last - m->settled_below >= m->slot_room) {
+	if (last - m->settled_below > t->mask) {
 		/* The gap is too wide to wait for: gives up all that is still open. */
 		match_lose_until(m, m->end);
 		match_links_give_up(m);
 		m->base_since = now - m->o.hold_ns;
 		match_base_move(m, now);
 	}
-	if (last - m->settled_below >= m->slot_room && m->settled_below == m->end &&
+	if (last - m->settled_below > t->mask && m->settled_below == m->end &&
 		first > m->end) {
 		m->settled_below = m->next_expected = m->first_waiting = m->end =
 			m->indexed_below = first;
 	}
-	for (; m->end <= last && last - m->settled_below < m->slot_room; m->end++)
+	for (; m->end <= last && last - m->settled_below <= t->mask; m->end++)
 		*slot_at(m, m->end) = (struct match_entry){.state = SLOT_UNKNOWN};
 	return last < m->end;
 }
@@ -573,22 +570,16 @@ prl_match_create(const struct prl_match_options *options,
 	struct prl_match *m = calloc(1, sizeof(*m));
 
 	if (m) {
-		m->slots = calloc(ROOM_FIRST, sizeof(*m->slots));
-		m->held = calloc(ROOM_FIRST, sizeof(*m->held));
 		m->recent = calloc(recent, sizeof(*m->recent));
 		m->lost = calloc(recent, sizeof(*m->lost));
 	}
-	if (!m || !m->slots || !m->held || !m->recent || !m->lost ||
-		!match_table_init(&m->entries, sizeof(struct match_entry)) ||
-		!match_table_init(&m->frames, sizeof(struct match_frame))) {
+	if (!m || !m->recent || !m->lost ||
+		!match_table_init(&m->entries, sizeof(struct match_entry), ROOM_FIRST) ||
+		!match_table_init(&m->frames, sizeof(struct match_frame), ROOM_FIRST)) {
 		pr_error_set(err, "no memory for matching frames");
 		prl_match_destroy(&m);
 		return NULL;
 	}
-	m->slot_room = m->held_room = ROOM_FIRST;
-	m->entries.items = (uint8_t *)m->slots;
-	m->frames.items = (uint8_t *)m->held;
-	m->entries.mask = m->frames.mask = ROOM_FIRST - 1;
 	/* Arrival 0 stands for an empty place in the table of recent frames. */
 	m->held_base = m->held_at = m->held_top = 1;
 	m->o = *options;
@@ -612,8 +603,8 @@ prl_match_destroy(struct prl_match **match)
 	for (size_t i = 0; i < m->link_count; i++)
 		free(m->links[i].logs);
 	free(m->links);
-	free(m->slots);
-	free(m->held);
+	free(m->entries.items);
+	free(m->frames.items);
 	free(m->recent);
 	free(m->lost);
 	free(m->entries.buckets);
@@ -649,7 +640,7 @@ prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_
 {
 	struct match_frame *h;
 
-	while (m->held_top - m->held_base >= m->held_room &&
+	while (m->held_top - m->held_base > m->frames.mask &&
 		!grow(m, &m->frames, m->held_base, m->held_top))
 		prl_match_drop_oldest(m);
 	h = held_at(m, m->held_top++);

@@ -41,11 +41,13 @@ match_bucket_of(const struct match_table *t, uint32_t fingerprint)
 }
 
 static inline bool
-match_table_init(struct match_table *t, size_t size)
+match_table_init(struct match_table *t, size_t size, uint64_t room)
 {
 	t->size = size;
+	t->mask = room - 1;
+	t->items = calloc(room, size);
 	t->buckets = malloc(MATCH_BUCKETS * sizeof(*t->buckets));
-	if (!t->buckets)
+	if (!t->items || !t->buckets)
 		return false;
 	for (uint32_t i = 0; i < MATCH_BUCKETS; i++)
 		t->buckets[i] = (struct match_bucket){MATCH_NONE, MATCH_NONE};
@@ -179,8 +181,6 @@ struct prl_match {
 	struct prl_match_calls calls;
 	struct prl_match_stats stats;
 
-	struct match_entry *slots; /* ring by ordinal */
-	uint64_t slot_room;
 	uint64_t settled_below; /* all below are settled */
 	uint64_t next_expected; /* the entry that the next frame should have */
 	uint64_t end; /* one above the highest ordinal known */
@@ -189,10 +189,8 @@ struct prl_match {
 	uint64_t matched_above; /* matched with ordinals above first_waiting */
 	uint64_t waiting;
 	int64_t base_since; /* when settled_below last moved */
-	struct match_table entries;
+	struct match_table entries; /* struct match_entry, ring by ordinal */
 
-	struct match_frame *held; /* ring by arrival */
-	uint64_t held_room;
 	uint64_t held_base, held_at, held_top; /* first not done; first queued; next */
 	uint64_t first_in_ring; /* first not done nor moved */
 	uint64_t first_parked; /* no parked ones below */
@@ -205,7 +203,7 @@ struct prl_match {
 	uint64_t parked;
 	bool stuck; /* the head of the queue fits nothing that is known */
 	struct match_span span;
-	struct match_table frames;
+	struct match_table frames; /* struct match_frame, ring by arrival */
 
 	struct match_link *links;
 	size_t link_count;
@@ -222,13 +220,13 @@ struct prl_match {
 static inline struct match_entry *
 slot_at(const struct prl_match *m, uint64_t ordinal)
 {
-	return &m->slots[ordinal & (m->slot_room - 1)];
+	return (struct match_entry *)(void *)m->entries.items + (ordinal & m->entries.mask);
 }
 
 static inline struct match_frame *
 held_at(const struct prl_match *m, uint64_t arrival)
 {
-	return &m->held[arrival & (m->held_room - 1)];
+	return (struct match_frame *)(void *)m->frames.items + (arrival & m->frames.mask);
 }
 
 /* Waiting begins with the first frame or log, not with the clock's zero. */

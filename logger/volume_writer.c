@@ -245,6 +245,29 @@ directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 		pr_count(&a->counters.ledger_refused, 1);
 }
 
+/* An index takes at most 0.5 % of full packets; of small ones it takes more. */
+#define INDEX_SHARE 128
+
+/*
+ * Stream "index.N", opened when needed; -1. Its storage guarantee is in proportion to that of "packets.N", the
+ * packets that it indexes, so that the two age together.
+ */
+static int
+index_stream(struct prl_volume_writer *a, uint16_t link, struct pr_error *err)
+{
+	struct sfs_stream_info packets = {0};
+	char name[SFS_NAME_MAX + 1];
+
+	if (a->index_streams[link] <= 0) {
+		sfs_stream_info(a->sfs, prl_data_stream(a->sfs, link), &packets, NULL);
+		PR_PRINT(name, "index.%u", link);
+		a->index_streams[link] = sfs_stream_open(a->sfs, name,
+						 packets.guarantee / INDEX_SHARE, 0, err) +
+					 1;
+	}
+	return a->index_streams[link] - 1;
+}
+
 /* A lost index is made again, so a failure here must not suspend the writer. */
 int
 prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
@@ -256,18 +279,25 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 			.segments = index->segments,
 			.link = index->link,
 			.level = index->level}};
-	int16_t *stream = &a->index_streams[index->link];
 	struct sfs_handle handle;
+	void *room = NULL;
+	int stream, rc;
 
 	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
 	if (prl_index_check(a->sfs, index, err) < 0)
 		return -1;
-	if (a->suspended)
+	if (a->suspended || (stream = index_stream(a, index->link, err)) < 0)
 		return 1;
-	if (*stream <= 0)
-		*stream = prl_index_stream(a->sfs, index->link, err) + 1;
-	if (*stream <= 0 ||
-		prl_index_append(a->sfs, *stream - 1, index, &handle, err) != SFS_OK ||
+	/* Level 2 is read in sectors: a reserved record begins at a sector. */
+	if (index->level == 2)
+		room = sfs_reserve(a->sfs, stream, index->len, err);
+	if (room)
+		memcpy(room, index->body, index->len);
+	rc = room ? sfs_commit(a->sfs, stream, index->min_time, index->max_time, index->len,
+			    &handle, err)
+		  : sfs_append(a->sfs, stream, index->min_time, index->max_time,
+			    index->body, index->len, &handle, err);
+	if (rc != SFS_OK ||
 		prl_journal_add_place(index->level == 3 ? a->summaries : a->segments, &e,
 			&handle, index->min_time, index->max_time, err) < 0)
 		return 1;

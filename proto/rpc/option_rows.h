@@ -20,6 +20,11 @@
 #define PR_OPTION_LOG_FORMAT(member)                                                       \
 	PR_OPT_ENUM(member, "log-format", 0, "FORMAT", pr_log_formats,                     \
 		"format of log lines on stderr: auto, text or json")
+#define PR_OPTIONS_RACK(id, type)                                                          \
+	PR_OPT_UINT(id, "rack-id", 0, "N", 0, UINT32_MAX,                                  \
+		"number that distinguishes racks on one switch"),                          \
+		PR_OPT_UINT(type, "ethertype", 0, "N", 0x600, 0xffff,                      \
+			"Ethertype of the rack's control frames", .def = "0x88B5")
 /* 0: on */
 #define PR_OPTION_CANARY(member, help)                                                     \
 	PR_OPT_ENUM(member, "canary", 0, "on|off",                                         \
