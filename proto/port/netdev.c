@@ -169,36 +169,34 @@ tc_drop(struct pr_netdev *dev, struct pr_error *err)
 
 /* ---- preparing, and putting back ---- */
 
-static const struct {
-	const char *name;
-	uint32_t get, set;
-	uint32_t flag; /* bit of the offload in a shared word; 0: own word */
-} offloads[PR_NETDEV_OFFLOADS] = {
-	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0},
-	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO},
-	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0},
-	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0},
+const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS] = {
+	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0, false},
+	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO, false},
+	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0, true},
+	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0, true},
 };
 
 /* 1 on, 0 off, -1 the device has no such thing */
 static int
 offload_get(const char *name, unsigned i, uint32_t *word)
 {
-	struct ethtool_value value = {.cmd = offloads[i].get};
+	struct ethtool_value value = {.cmd = pr_netdev_offloads[i].get};
 
 	if (pr_netdev_ethtool(name, &value) < 0)
 		return -1;
 	*word = value.data;
-	return offloads[i].flag ? (value.data & offloads[i].flag) != 0 : value.data != 0;
+	return pr_netdev_offloads[i].flag ? (value.data & pr_netdev_offloads[i].flag) != 0
+					  : value.data != 0;
 }
 
 static void
 offload_set(const char *name, unsigned i, bool on, uint32_t word)
 {
-	struct ethtool_value value = {.cmd = offloads[i].set, .data = on};
+	struct ethtool_value value = {.cmd = pr_netdev_offloads[i].set, .data = on};
 
-	if (offloads[i].flag)
-		value.data = on ? word | offloads[i].flag : word & ~offloads[i].flag;
+	if (pr_netdev_offloads[i].flag)
+		value.data = on ? word | pr_netdev_offloads[i].flag
+				: word & ~pr_netdev_offloads[i].flag;
 	pr_netdev_ethtool(name, &value);
 }
 
@@ -254,8 +252,8 @@ pr_netdev_prepare(struct pr_netdev *dev)
 		offload_set(dev->name, i, false, word);
 		dev->changed_offload[i] = true;
 		merges |= offload_get(dev->name, i, &word) == 1;
-		used += snprintf(
-			text + used, sizeof text - used, ", %s off", offloads[i].name);
+		used += snprintf(text + used, sizeof text - used, ", %s off",
+			pr_netdev_offloads[i].name);
 	}
 	if (merges)
 		pr_log_warning("%s: an offload that merges frames stays on: packets may be "

@@ -13,6 +13,13 @@
  * everything is dropped at clsact ingress, which lies behind the packet sockets.
  */
 #define PR_NETDEV_OFFLOADS 4
+struct pr_netdev_offload {
+	const char *name;
+	uint32_t get, set; /* commands of ethtool */
+	uint32_t flag; /* bit of the offload in a shared word; 0: own word */
+	bool sends; /* it concerns what is sent */
+};
+extern const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS];
 
 struct pr_netdev {
 	char name[IFNAMSIZ];

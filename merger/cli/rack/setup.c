@@ -149,28 +149,8 @@ read_of(const struct setup *s, const char *name, const char *what, char out[LINE
 
 /* ---- offloads ---- */
 
-static const struct offload {
-	const char *name;
-	uint32_t get, set, flag; /* flag: of a word that several share */
-	const char *why;
-	bool senders; /* only on virtual interfaces, whose peer gets them as they are */
-} offloads[] = {
-	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0,
-		"merges received packets into ones that were never on the wire", false},
-	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO,
-		"merges received packets into ones that were never on the wire", false},
-	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0,
-		"the other end of the veth pair receives packets that are not yet "
-		"segmented",
-		true},
-	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0,
-		"the other end of the veth pair receives packets that are not yet "
-		"segmented",
-		true},
-};
-
 static void
-check_offload(struct setup *s, const char *name, const struct offload *o)
+check_offload(struct setup *s, const char *name, const struct pr_netdev_offload *o)
 {
 	struct ethtool_value value = {.cmd = o->get};
 	struct setup_finding *f;
@@ -183,7 +163,11 @@ check_offload(struct setup *s, const char *name, const struct offload *o)
 	} else {
 		f = setup_add(s, "offloads", name, SETUP_CHANGE,
 			"%s is on: %s (packrack's programs switch it off while they run)",
-			o->name, o->why);
+			o->name,
+			o->sends ? "the other end of the veth pair receives packets that "
+				   "are not yet segmented"
+				 : "merges received packets into ones that were never on "
+				   "the wire");
 		PR_PRINT(f->mend, "ethtool -K %s %s off", name, o->name);
 		PR_PRINT(f->undo, "ethtool -K %s %s on", name, o->name);
 		f->fix = SETUP_FIX_OFFLOAD;
@@ -417,9 +401,10 @@ setup_check_interface(struct setup *s, const char *name, bool receives)
 	} else {
 		/* a card has a place on a bus; a virtual interface has none */
 		virtual = pr_netdev_ethtool(name, &info) < 0 || info.bus_info[0] == '\0';
-		for (size_t i = 0; i < PR_COUNT(offloads); i++)
-			if (virtual || !offloads[i].senders)
-				check_offload(s, name, &offloads[i]);
+		/* what is sent matters on virtual interfaces only, whose peer gets it as it is */
+		for (size_t i = 0; i < PR_NETDEV_OFFLOADS; i++)
+			if (virtual || !pr_netdev_offloads[i].sends)
+				check_offload(s, name, &pr_netdev_offloads[i]);
 		check_ring(s, name);
 		check_addresses(s, name);
 	}
