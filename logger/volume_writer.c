@@ -57,7 +57,7 @@ struct prl_volume_writer {
 	size_t link_facts_count;
 	uint64_t stray_seq;
 	bool suspended;
-	int64_t retry_at;
+	int64_t retry_at, trim_at;
 	struct pr_error why;
 	struct prl_writer_counters counters;
 };
@@ -525,6 +525,33 @@ write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 	return 0;
 }
 
+/*
+ * The canary tests the rack of the moment. Its older packets go: each is a segment of its own, and would take
+ * more of indexers' memory than a busy link.
+ */
+#define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
+
+static void
+trim_canary(struct prl_volume_writer *a, int64_t now)
+{
+	static const char *const names[] = {"packets.65534", "index.65534"};
+	int64_t until = pr_now_real() - CANARY_KEPT_NS;
+	struct sfs_stream_info info;
+	struct sfs_trimmed done;
+
+	if (now < a->trim_at)
+		return;
+	a->trim_at = now + CANARY_KEPT_NS;
+	for (size_t i = 0; i < PR_COUNT(names); i++) {
+		int stream = sfs_stream_find(a->sfs, names[i]);
+
+		if (stream >= 0 &&
+			sfs_stream_info(a->sfs, (size_t)stream, &info, NULL) == SFS_OK &&
+			info.blocks > 1 && info.min_time < until)
+			sfs_trim(a->sfs, stream, until, 0, &done, NULL);
+	}
+}
+
 void
 prl_writer_tick(struct prl_volume_writer *a, int64_t now)
 {
@@ -545,6 +572,8 @@ prl_writer_tick(struct prl_volume_writer *a, int64_t now)
 		return;
 	if (sfs_tick(a->sfs, now, &err))
 		prl_writer_suspend(a, &err);
+	else
+		trim_canary(a, now);
 	durable_move(a);
 }
 

@@ -145,6 +145,46 @@ pri_catalog_expire(
 	}
 }
 
+static bool
+has_segments(const struct pri_epoch_series *series)
+{
+	for (size_t i = 0; i < series->run_count; i++)
+		if (series->runs[i]->count)
+			return true;
+	return false;
+}
+
+static void
+epoch_series_free(struct pri_epoch_series *series)
+{
+	for (size_t i = 0; i < series->run_count; i++) {
+		free(series->runs[i]->items);
+		free(series->runs[i]);
+	}
+	free(series->runs);
+	free(series);
+}
+
+void
+pri_catalog_forget(struct pri_catalog *catalog, const struct pri_ledger_view *ledger,
+	uint32_t stream, int64_t until)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		struct pri_epoch_series *s = catalog->series[i];
+		const struct pri_series_ledger *known =
+			pri_ledger_view_find(ledger, s->epoch, s->link);
+
+		if (s->stream == stream && !s->queries && !has_segments(s) &&
+			(!known || known->mark.link.last_otime <= until))
+			epoch_series_free(s);
+		else
+			catalog->series[kept++] = s;
+	}
+	catalog->series_count = kept;
+}
+
 static void
 run_delete(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	struct pri_sorted_run *run, uint64_t first, uint64_t last)
@@ -305,16 +345,8 @@ pri_catalog_times(
 void
 pri_catalog_free(struct pri_catalog *catalog)
 {
-	for (size_t i = 0; i < catalog->series_count; i++) {
-		struct pri_epoch_series *series = catalog->series[i];
-
-		for (size_t j = 0; j < series->run_count; j++) {
-			free(series->runs[j]->items);
-			free(series->runs[j]);
-		}
-		free(series->runs);
-		free(series);
-	}
+	for (size_t i = 0; i < catalog->series_count; i++)
+		epoch_series_free(catalog->series[i]);
 	free(catalog->series);
 	*catalog = (struct pri_catalog){0};
 }
@@ -348,13 +380,19 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 	struct pri_series_ledger *series = pri_ledger_view_find(ledger, epoch, link);
 	size_t at = ledger_position(ledger, epoch, link);
 
-	if (series || !(series = list_add(&ledger->series, &ledger->count, sizeof *series)))
-		return series;
-	series->epoch = epoch;
-	series->link = link;
-	memmove(ledger->series + at + 1, ledger->series + at,
-		(ledger->count - 1 - at) * sizeof series);
-	return ledger->series[at] = series;
+	if (!series) {
+		series = list_add(&ledger->series, &ledger->count, sizeof *series);
+		if (!series)
+			return NULL;
+		series->epoch = epoch;
+		series->link = link;
+		memmove(ledger->series + at + 1, ledger->series + at,
+			(ledger->count - 1 - at) * sizeof series);
+		ledger->series[at] = series;
+		ledger->made++;
+	}
+	series->record = ledger->record;
+	return series;
 }
 
 static void
@@ -398,6 +436,15 @@ adjoins(const struct pr_loss *last, const struct pr_loss *next)
 	       next->count == next->last_seq - next->first_seq + 1;
 }
 
+/* What the loss adds to the packets that were lost here. */
+static uint64_t
+missing_of(const struct pr_loss *loss)
+{
+	return loss->link == PR_LINK_CANARY || loss->reason == PR_LOSS_DISPATCHER
+		       ? 0
+		       : loss->count;
+}
+
 static int
 take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 	const struct pr_loss *loss)
@@ -405,8 +452,7 @@ take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 	struct pr_loss *last =
 		series->loss_count ? &series->losses[series->loss_count - 1] : NULL;
 
-	if (series->link != PR_LINK_CANARY)
-		ledger->missing += loss->count;
+	ledger->missing += missing_of(loss);
 	if (last && (adjoins(last, loss) || ledger->losses >= PRI_LEDGER_LOSSES_MAX)) {
 		join(last, loss);
 		return 0;
@@ -557,7 +603,6 @@ take_undelivered(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	if (loss.first_seq > loss.last_seq)
 		return 0;
 	loss.count = loss.last_seq - loss.first_seq + 1;
-	ledger->missing -= loss.count; /* which counts what was lost here */
 	return take_loss(ledger, s, &loss);
 }
 
@@ -723,23 +768,75 @@ pri_ledger_view_stored_until(
 	return until;
 }
 
+static void
+series_ledger_free(struct pri_series_ledger *s)
+{
+	for (size_t j = 0; j < s->unobserved.count; j++)
+		free(s->unobserved.by[j]);
+	free(s->unobserved.reason);
+	free(s->unobserved.since);
+	free(s->unobserved.until);
+	free(s->unobserved.by);
+	free(s->losses);
+	free(s->points);
+	free(s->drops);
+	free(s);
+}
+
+static void
+forget_losses(
+	struct pri_ledger_view *ledger, struct pri_series_ledger *series, int64_t until)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < series->loss_count; i++) {
+		if (series->losses[i].last_time > until)
+			series->losses[kept++] = series->losses[i];
+		else
+			ledger->missing -= missing_of(&series->losses[i]);
+	}
+	ledger->losses -= series->loss_count - kept;
+	series->loss_count = kept;
+}
+
+static bool
+is_stored(const struct pri_catalog *catalog, const struct pri_series_ledger *series)
+{
+	for (size_t i = 0; i < catalog->series_count; i++)
+		if (catalog->series[i]->epoch == series->epoch &&
+			catalog->series[i]->link == series->link &&
+			has_segments(catalog->series[i]))
+			return true;
+	return false;
+}
+
+void
+pri_ledger_view_expire(struct pri_ledger_view *ledger, const struct pri_catalog *catalog,
+	uint64_t first_record, int64_t until)
+{
+	size_t kept = 0;
+
+	if (first_record <= ledger->first_record)
+		return;
+	ledger->first_record = first_record;
+	for (size_t i = 0; i < ledger->count; i++) {
+		struct pri_series_ledger *s = ledger->series[i];
+		bool stays = s->record >= first_record || is_stored(catalog, s);
+
+		forget_losses(ledger, s, stays ? until : PR_TIME_MAX);
+		if (stays)
+			ledger->series[kept++] = s;
+		else
+			series_ledger_free(s);
+	}
+	ledger->count = kept;
+}
+
 void
 pri_ledger_view_free(struct pri_ledger_view *ledger)
 {
-	for (size_t i = 0; i < ledger->count; i++) {
-		struct pri_series_ledger *s = ledger->series[i];
-
-		for (size_t j = 0; j < s->unobserved.count; j++)
-			free(s->unobserved.by[j]);
-		free(s->unobserved.reason);
-		free(s->unobserved.since);
-		free(s->unobserved.until);
-		free(s->unobserved.by);
-		free(s->losses);
-		free(s->points);
-		free(s->drops);
-		free(s);
-	}
+	for (size_t i = 0; i < ledger->count; i++)
+		series_ledger_free(ledger->series[i]);
 	free(ledger->series);
 	free(ledger->deleted);
 	*ledger = (struct pri_ledger_view){0};

@@ -66,12 +66,13 @@ struct pri_epoch_series {
 	struct pri_sorted_run **runs;
 	size_t run_count;
 	uint64_t packets;
+	unsigned queries; /* that read it: it stays */
 	struct pri_seq_time
 		evicted; /* the newest packet that expired here, as far as this catalog saw it */
 };
 
 struct pri_catalog {
-	struct pri_epoch_series **series; /* oldest first; none is ever taken away */
+	struct pri_epoch_series **series; /* oldest first */
 	size_t series_count;
 	uint64_t segments, packets, bytes;
 };
@@ -87,6 +88,10 @@ int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series
 /* evicted: they were overwritten, and not lost in another way. */
 void pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream,
 	uint64_t first_sequence, bool evicted);
+/* Forgets epoch series of the stream without segments, if no packet of theirs is newer than `until`. */
+struct pri_ledger_view;
+void pri_catalog_forget(struct pri_catalog *catalog, const struct pri_ledger_view *ledger,
+	uint32_t stream, int64_t until);
 /* Marks those of sequences first..last as deleted; they keep their places. */
 void pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
@@ -150,6 +155,7 @@ struct pri_drop {
 
 struct pri_series_ledger {
 	uint64_t epoch;
+	uint64_t record; /* of the ledger, the last with an entry of this series */
 	uint16_t link;
 	bool have_mark, have_link;
 	struct pr_ledger_mark mark;
@@ -184,6 +190,9 @@ struct pri_ledger_deletion {
 struct pri_ledger_view {
 	struct pri_series_ledger **series; /* sorted by epoch and link */
 	size_t count;
+	size_t made; /* series, in all */
+	uint64_t record; /* of the ledger: the entries that are taken come from it */
+	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
 	struct pri_ledger_deletion *deleted; /* in the order of the ledger */
@@ -202,6 +211,12 @@ struct pri_ledger_view {
 int pri_ledger_view_take(struct pri_ledger_view *ledger,
 	const struct pr_ledger_entry *entry, struct pr_error *err);
 void pri_ledger_view_free(struct pri_ledger_view *ledger);
+/*
+ * Records of the ledger before this one are overwritten. Forgets epoch series of which neither the ledger nor
+ * the catalog has anything left, and losses that ended by `until`.
+ */
+void pri_ledger_view_expire(struct pri_ledger_view *ledger,
+	const struct pri_catalog *catalog, uint64_t first_record, int64_t until);
 
 /*
  * The time up to which everything is stored that live dispatchers have sent here;

@@ -109,6 +109,7 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 				return -1;
 		}
 		q->series_count++;
+		stored->queries++;
 	}
 	return 0;
 }
@@ -181,8 +182,10 @@ pri_query_destroy(struct pri_query **query)
 	free(q->context.spare.bytes);
 	free(q->context.damaged);
 	free(q->whole.bytes);
-	for (size_t i = 0; i < q->series_count; i++)
+	for (size_t i = 0; i < q->series_count; i++) {
+		q->series[i].stored->queries--;
 		free(q->series[i].coverage);
+	}
 	pri_range_list_free(&q->coverage);
 	pri_prune_destroy(&q->context.prune);
 	pri_prune_destroy(&q->direct_prune);

@@ -25,7 +25,6 @@ struct pri_volume {
 	bool with_summaries;
 	struct sfs_cursor
 		*cursors[PRI_VOLUME_LISTS]; /* of the ledger, segments, summaries */
-	uint64_t ledger_sequence;
 	uint64_t corrupt;
 };
 

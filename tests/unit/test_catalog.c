@@ -302,6 +302,68 @@ START_TEST(marks_tell_times)
 }
 END_TEST
 
+/* A volume that holds ten epochs of a dispatcher that is killed all the time: memory is for these ten, and no others. */
+START_TEST(overwritten_epochs_leave)
+{
+	struct pri_catalog c = {0};
+	struct pri_ledger_view view = {0};
+	struct pri_epoch_series *asked;
+	const int64_t s = INT64_C(1000000000);
+
+	for (uint64_t i = 1; i <= 1000; i++) {
+		struct pri_segment_entry segment =
+			entry(i, 1, 10, (int64_t)i * s, (int64_t)i * s + 9);
+		struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = {.epoch = i}};
+		struct pr_ledger_entry lost = {.type = PR_LEDGER_LOSS,
+			.u.loss = {.epoch = i,
+				.first_seq = 3,
+				.last_seq = 3,
+				.count = 1,
+				.last_time = (int64_t)i * s}};
+		int64_t gone = ((int64_t)i - 10) * s + 9;
+
+		view.record = i;
+		e.u.mark.link.last_seq = 10;
+		e.u.mark.link.last_otime = (int64_t)i * s + 9;
+		ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+		ck_assert_int_eq(pri_ledger_view_take(&view, &lost, &err), 0);
+		asked = pri_catalog_series(&c, 1, false, i, 0);
+		ck_assert_int_eq(pri_catalog_add(&c, asked, &segment, &err), 0);
+		if (i <= 10)
+			continue;
+		pri_catalog_expire(&c, 1, i - 9, true);
+		pri_catalog_forget(&c, &view, 2, gone); /* another stream */
+		ck_assert_uint_eq(c.series_count, 11);
+		pri_catalog_forget(&c, &view, 1, gone - 1); /* it has a packet after that */
+		ck_assert_uint_eq(c.series_count, 11);
+		pri_catalog_forget(&c, &view, 1, gone);
+		ck_assert_uint_eq(c.series_count, 10);
+		pri_ledger_view_expire(&view, &c, i - 9, gone);
+		ck_assert_uint_eq(view.count, 10);
+		ck_assert_uint_eq(view.losses, 10);
+		ck_assert_uint_eq(view.missing, 10);
+		ck_assert_uint_eq(view.made, i);
+		ck_assert_ptr_nonnull(pri_ledger_view_find(&view, i - 9, 0));
+	}
+	/* the ledger is overwritten before the packets: they keep their name */
+	pri_ledger_view_expire(&view, &c, 1001, 995 * s);
+	ck_assert_uint_eq(view.count, 10);
+	ck_assert_uint_eq(view.losses, 5);
+	/* what a query reads stays until its end */
+	asked->queries++;
+	pri_catalog_expire(&c, 1, UINT64_MAX, true);
+	pri_catalog_forget(&c, &view, 1, INT64_MAX);
+	ck_assert_uint_eq(c.series_count, 1);
+	asked->queries--;
+	pri_ledger_view_expire(&view, &c, 1002, INT64_MIN);
+	ck_assert_uint_eq(view.count + view.losses + view.missing, 0);
+	pri_catalog_forget(&c, &view, 1, INT64_MIN);
+	ck_assert_uint_eq(c.series_count, 0);
+	pri_catalog_free(&c);
+	pri_ledger_view_free(&view);
+}
+END_TEST
+
 static void
 fill(TCase *tests)
 {
@@ -313,6 +375,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
 	tcase_add_test(tests, marks_tell_times);
+	tcase_add_test(tests, overwritten_epochs_leave);
 }
 
 int

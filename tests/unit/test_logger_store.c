@@ -238,6 +238,43 @@ START_TEST(test_append)
 }
 END_TEST
 
+/* Packets of the canary go when they are old: nobody asks for them, and one a second fills indexers' memory. */
+START_TEST(test_canary_goes)
+{
+	struct sfs *sfs = volume_make();
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+	int64_t hour = INT64_C(3600) * PR_NS_PER_S, now = pr_now_real();
+	uint8_t data[60] = {0};
+	struct pr_packet p = {
+		.epoch = 9, .linktype = 1, .len = 60, .caplen = 60, .data = data};
+	struct sfs_stream_info info;
+
+	for (unsigned i = 0; i < 400; i++) {
+		p.seq = i + 1;
+		p.time = p.otime = i < 300 ? now - hour : now;
+		for (int link = 0; link < 2; link++) {
+			p.link = link ? PR_LINK_CANARY : 3;
+			ck_assert_int_eq(prl_writer_put_packet(a, &p), 0);
+		}
+		ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+	}
+	prl_writer_tick(a, pr_now_mono());
+	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)sfs_stream_find(sfs, "packets.3"),
+				 &info, NULL),
+		SFS_OK);
+	ck_assert_uint_eq(info.first_sequence, 1);
+	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)sfs_stream_find(sfs, "packets.65534"),
+				 &info, NULL),
+		SFS_OK);
+	ck_assert_uint_eq(info.last_sequence, 400);
+	ck_assert_uint_gt(info.first_sequence, 200);
+	ck_assert_uint_le(info.first_sequence, 301);
+	prl_writer_destroy(&a);
+	volume_end(sfs);
+}
+END_TEST
+
 /* Longer than a block of the volume: lost, said so, and nothing else suffers. */
 START_TEST(test_append_too_long)
 {
@@ -361,6 +398,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_restore);
 	tcase_add_test(tcase, test_restore_runt);
 	tcase_add_test(tcase, test_append);
+	tcase_add_test(tcase, test_canary_goes);
 	tcase_add_test(tcase, test_append_too_long);
 	tcase_add_test(tcase, test_reset_tells_again);
 	tcase_add_test(tcase, test_import);
