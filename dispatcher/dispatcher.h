@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_DISPATCHER_DISPATCHER_H
-#define PR_DISPATCHER_DISPATCHER_H
+#pragma once
 
 #include "proto/base/options.h"
 
@@ -23,5 +22,3 @@ struct prd_options {
 	int64_t hold_time, log_age, wait_time;
 	bool allow_cut, exit_after_read, verbose;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_DISPATCHER_INPUTS_H
-#define PR_DISPATCHER_INPUTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -116,5 +115,3 @@ bool prd_inputs_quiet(const struct prd_inputs *in);
 bool prd_inputs_at_end(const struct prd_inputs *in);
 /* After the end: true and err if a file was broken. What came before has been delivered. */
 bool prd_inputs_broken(const struct prd_inputs *in, struct pr_error *err);
-
-#endif

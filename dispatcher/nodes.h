@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_DISPATCHER_NODES_H
-#define PR_DISPATCHER_NODES_H
+#pragma once
 
 #include "proto/base/counter.h"
 #include "proto/base/error.h"
@@ -203,5 +202,3 @@ enum prd_spread_result prd_spread_pick(struct prd_spread *spread, unsigned copie
 
 /* Recomputes the weights from the nodes' write rates and free space; call once a second. */
 void prd_spread_weigh(struct prd_spread *spread);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_DISPATCHER_SENDER_H
-#define PR_DISPATCHER_SENDER_H
+#pragma once
 
 #include "dispatcher/inputs.h"
 #include "dispatcher/timestamp_logs.h"
@@ -260,5 +259,3 @@ void prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request,
 #define prd_done(s, request, ok, ...) prd_reply(s, PRD_REPLY_DONE, request, ok, __VA_ARGS__)
 /* Publishes a snapshot of the present state for prd_sender_snapshot. */
 void prd_snapshot_publish(struct prd_sender *s);
-
-#endif

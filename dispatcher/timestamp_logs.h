@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_DISPATCHER_TIMESTAMP_LOGS_H
-#define PR_DISPATCHER_TIMESTAMP_LOGS_H
+#pragma once
 
 #include "dispatcher/nodes.h"
 #include "proto/wire/source.h"
@@ -74,5 +73,3 @@ void prd_logs_resend(struct prd_logs *logs, struct prd_node *node,
 	const struct pr_resend *ask, int64_t now);
 /* Refills the node's budget of resent logs; elapsed: ns since the last call. */
 void prd_logs_refill(struct prd_node *node, int64_t elapsed);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_FEED_H
-#define PRI_INDEXER_FEED_H
+#pragma once
 
 #include "indexer/index/builder.h"
 #include "indexer/query/volume.h"
@@ -57,5 +56,3 @@ struct pri_follower_stats {
 };
 void pri_follower_stats(
 	const struct pri_index_follower *feed, struct pri_follower_stats *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_DELIVER_H
-#define PRI_INDEXER_DELIVER_H
+#pragma once
 
 #include "indexer/index/builder.h"
 #include "proto/base/error.h"
@@ -40,5 +39,3 @@ bool pri_sender_full(const struct pri_record_sender *deliver);
  */
 void pri_sender_command(struct pri_record_sender *d, struct pr_rpc *from,
 	const Packrack__Envelope *command);
-
-#endif

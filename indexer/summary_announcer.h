@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_SUMMARY_ANNOUNCER_H
-#define PRI_SUMMARY_ANNOUNCER_H
+#pragma once
 
 #include "indexer/index_follower.h"
 #include "indexer/query/volume.h"
@@ -39,5 +38,3 @@ void pri_announcer_want(struct pri_summary_announcer *offer, struct pri_announce
 
 /* Fills in the fields of the span; the caller sets number, check and bytes. */
 void pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s);
-
-#endif

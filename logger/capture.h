@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_CAPTURE_H
-#define PRL_LOGGER_CAPTURE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -84,5 +83,3 @@ void prl_capture_close(struct prl_capture **capture);
 int prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg);
 /* Why the interface has failed, or NULL. */
 const char *prl_capture_failed(const struct prl_capture *c);
-
-#endif

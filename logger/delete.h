@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_DELETE_H
-#define PRL_LOGGER_DELETE_H
+#pragma once
 
 #include "logger/volume_writer.h"
 
@@ -40,5 +39,3 @@ struct prl_deleted {
 int prl_delete_step(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, struct prl_deleted *out,
 	struct pr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_DIRECT_LINK_H
-#define PRL_LOGGER_DIRECT_LINK_H
+#pragma once
 
 #include "logger/volume_writer.h"
 
@@ -40,5 +39,3 @@ int prl_ledger_each(struct sfs *sfs,
  */
 int prl_direct_link_link_number(
 	struct sfs *sfs, const char *name, int from, struct pr_error *err);
-
-#endif

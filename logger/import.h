@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_IMPORT_H
-#define PRL_LOGGER_IMPORT_H
+#pragma once
 
 #include <inttypes.h>
 
@@ -59,5 +58,3 @@ typedef bool (*prl_import_progress)(void *arg, const struct prl_import_stats *st
 int prl_import_file(struct sfs *sfs, const char *path,
 	const struct prl_import_options *options, prl_import_progress progress, void *arg,
 	struct prl_import_stats *stats, struct pr_error *err);
-
-#endif

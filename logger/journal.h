@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_JOURNAL_H
-#define PRL_LOGGER_JOURNAL_H
+#pragma once
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/text.h"
@@ -52,5 +51,3 @@ int prl_index_check(
 	struct sfs *sfs, const struct pr_index_record *index, struct pr_error *err);
 /* Stream "packets.N", or -1. */
 int prl_data_stream(struct sfs *sfs, uint16_t link);
-
-#endif

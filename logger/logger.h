@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_LOGGER_H
-#define PRL_LOGGER_LOGGER_H
+#pragma once
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/options.h"
@@ -34,5 +33,3 @@ int prl_logger_main(int argc, char **argv);
 /* The three ways to run: 0, or -1 and err. sfs: the volume, opened as its writer. */
 int prl_logger_rack(struct sfs *sfs, const struct prl_options *o, struct pr_error *err);
 int prl_logger_tap(struct sfs *sfs, const struct prl_options *o, struct pr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_NODE_H
-#define PRL_LOGGER_NODE_H
+#pragma once
 
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
@@ -86,5 +85,3 @@ void prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out
  */
 bool prl_restore(
 	const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out);
-
-#endif

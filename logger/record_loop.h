@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_RECORD_LOOP_H
-#define PRL_LOGGER_RECORD_LOOP_H
+#pragma once
 
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
@@ -91,5 +90,3 @@ struct prl_disk {
 	uint64_t total, free, rate;
 };
 void prl_record_loop_disk(struct prl_record_loop *d, struct prl_disk *disk);
-
-#endif

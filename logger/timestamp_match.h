@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_TIMESTAMP_MATCH_H
-#define PRL_LOGGER_TIMESTAMP_MATCH_H
+#pragma once
 
 #include "proto/base/error.h"
 #include "proto/wire/ledger.h"
@@ -121,5 +120,3 @@ bool prl_match_parked_oldest(const struct prl_match *m);
 void prl_match_drop_oldest(struct prl_match *m);
 
 void prl_match_get_stats(const struct prl_match *m, struct prl_match_stats *out);
-
-#endif

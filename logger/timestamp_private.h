@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_TIMESTAMP_PRIVATE_H
-#define PRL_LOGGER_TIMESTAMP_PRIVATE_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -291,5 +290,3 @@ match_recent_has(const struct match_history *table, uint32_t fingerprint, uint64
 	}
 	return false;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_VOLUME_WRITER_H
-#define PRL_LOGGER_VOLUME_WRITER_H
+#pragma once
 
 #include "logger/journal.h"
 #include "proto/base/counter.h"
@@ -103,5 +102,3 @@ const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_wr
  */
 int prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len,
 	bool copies, struct pr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRL_LOGGER_DOOR_H
-#define PRL_LOGGER_DOOR_H
+#pragma once
 
 #include "logger/volume_writer.h"
 #include "proto/base/loop.h"
@@ -17,5 +16,3 @@ struct prl_writer_socket;
 struct prl_writer_socket *prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 	struct prl_volume_writer *append, struct pr_error *err);
 void prl_writer_socket_close(struct prl_writer_socket **door);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_CLUSTERS_H
-#define PRM_MERGER_CLUSTERS_H
+#pragma once
 
 #include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/summary.h"
@@ -81,5 +80,3 @@ bool prm_clusters_exclude(const struct prm_clusters *clusters, struct prm_cluste
 
 uint64_t prm_clusters_bytes(const struct prm_clusters *clusters);
 size_t prm_clusters_count(const struct prm_clusters *clusters); /* of blocks */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_COMPLETENESS_H
-#define PRM_MERGER_COMPLETENESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -128,5 +127,3 @@ int prm_completeness_finish(
 	"undelivered" /* announced by a dispatcher that has ended, not stored */
 #define PRM_MISSING_UNKNOWN                                                                \
 	"not_stored" /* announced by the dispatcher, not stored on any node */
-
-#endif

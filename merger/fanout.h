@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_FANOUT_H
-#define PRM_MERGER_FANOUT_H
+#pragma once
 
 #include "merger/registry.h"
 #include "merger/route.h"
@@ -102,5 +101,3 @@ void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
 const struct prm_fanout_state *prm_fanout_state(const struct prm_fanout *f);
 /* What it costs so far. Texts are borrowed, valid while f is. */
 Packrack__RunningQuery *prm_fanout_report(struct prm_fanout *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_OUTPUT_H
-#define PRM_MERGER_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ prm_output_room(struct prm_output *out, size_t len, struct pr_error *err)
 	out->written += len;
 	return at;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_PCAP_OVER_IP_H
-#define PRM_MERGER_PCAP_OVER_IP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ void prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono);
 struct prm_pcap_over_ip_figures prm_pcap_over_ip_figures(
 	const struct prm_pcap_over_ip *all);
 void prm_pcap_over_ip_free(struct prm_pcap_over_ip **all);
-
-#endif

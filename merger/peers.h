@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_PEERS_H
-#define PRM_MERGER_PEERS_H
+#pragma once
 
 #include "merger/registry.h"
 #include "merger/route.h"
@@ -53,5 +52,3 @@ void prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *req
 	struct prm_exclusions *excluded);
 
 size_t prm_peers_alive(const struct prm_peers *peers);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_REGISTRY_H
-#define PRM_MERGER_REGISTRY_H
+#pragma once
 
 #include "proto/rpc/rpc.h"
 
@@ -67,5 +66,3 @@ bool prm_node_connected(const struct prm_node_info *node, int64_t mono);
 int prm_send(const struct prm_peer_ref *to, uint64_t id,
 	Packrack__Envelope__BodyCase body_case, const void *body);
 bool prm_peer_ref_equal(const struct prm_peer_ref *a, const struct prm_peer_ref *b);
-
-#endif

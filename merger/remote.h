@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_REMOTE_H
-#define PRM_MERGER_REMOTE_H
+#pragma once
 
 #include "proto/rpc/rpc.h"
 #include "proto/wire/segment.h"
@@ -68,5 +67,3 @@ int prm_remote_pass_on(
  * counts them as asked for. 0: the number is below `least`, or the source has ended.
  */
 uint32_t prm_remote_take_credit(struct prm_remote *remote, uint32_t window, uint32_t least);
-
-#endif

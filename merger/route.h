@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_ROUTE_H
-#define PRM_MERGER_ROUTE_H
+#pragma once
 
 #include "merger/completeness.h"
 
@@ -64,5 +63,3 @@ bool prm_route_excludes(struct prm_route *route, uint64_t boot, uint64_t number)
 /* Adds to the completeness what a node that was left out would have reported. */
 int prm_route_tell(struct prm_route *route, const char *node, struct prm_completeness *c,
 	int index, struct pr_error *err);
-
-#endif

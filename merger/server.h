@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_SERVER_H
-#define PRM_MERGER_SERVER_H
+#pragma once
 
 #include "merger/fanout.h"
 #include "proto/base/metrics.h"
@@ -78,5 +77,3 @@ struct prm_canary {
 /* Call a few times a second. Asks if a node has told of the link, at most once a second. */
 void prm_canary_tick(struct prm_canary *c, const struct prm_registry *registry,
 	uint64_t *next_id, int64_t mono);
-
-#endif

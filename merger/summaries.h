@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_SUMMARIES_H
-#define PRM_MERGER_SUMMARIES_H
+#pragma once
 
 #include "merger/clusters.h"
 
@@ -108,5 +107,3 @@ const struct prm_summary_entry *prm_summaries_find_by_boot(const struct prm_summ
 const struct prm_clusters *prm_summaries_clusters(const struct prm_summaries *s);
 void prm_summaries_figures(
 	const struct prm_summaries *s, struct prm_summaries_figures *out);
-
-#endif

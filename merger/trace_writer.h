@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRM_MERGER_TRACE_WRITER_H
-#define PRM_MERGER_TRACE_WRITER_H
+#pragma once
 
 #include "merger/output.h"
 #include "proto/rpc/packrack.pb-c.h"
@@ -86,5 +85,3 @@ int prm_trace_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledger
 char *prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT]);
 /* Number of times that were clamped. */
 uint64_t prm_trace_clamped(const struct prm_trace_writer *w);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_BPF_H
-#define PRI_INDEXER_BPF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ bool pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype);
 /* Packets that can be filtered in this many steps, at least 1: a step takes 1 to 2 ns. */
 uint32_t pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps);
 bool pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_BPF_CODE_H
-#define PRI_INDEXER_BPF_CODE_H
+#pragma once
 
 #include "indexer/filter/bpf.h"
 
@@ -115,5 +114,3 @@ pri_insn_holds(unsigned op, uint32_t a, uint32_t v)
 	       : op == OP_JGE ? a >= v
 			      : (a & v) != 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_FILTER_H
-#define PRI_INDEXER_FILTER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ char *pri_filter_split(const char *text, size_t *count);
  * no memory. No I/O.
  */
 char *pri_filter_spread(const char *text);
-
-#endif

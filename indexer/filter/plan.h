@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_PLAN_H
-#define PRI_INDEXER_PLAN_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -131,5 +130,3 @@ void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS]);
 unsigned pri_plan_range_ports(const struct pri_plan_range *range);
 /* The key of one of these ports; index < pri_plan_range_ports(range). */
 struct pri_key pri_plan_range_port(const struct pri_plan_range *range, unsigned index);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_PLAN_INTERNAL_H
-#define PRI_INDEXER_PLAN_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -189,5 +188,3 @@ uint32_t pri_state_branch(struct pri_state *state, const struct pri_linktype_lay
  * walk over the plan may go becomes "may match". NULL: no memory.
  */
 struct pri_plan *pri_plan_lower(struct pri_terms *terms, uint32_t term);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_BUILDER_H
-#define PRI_INDEXER_BUILDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ struct pri_builder_figures {
 	uint32_t open; /* segments in the batch that is being made */
 };
 const struct pri_builder_figures *pri_builder_figures(const struct pri_builder *b);
-
-#endif

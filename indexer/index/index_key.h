@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_INDEX_KEY_H
-#define PRI_INDEXER_INDEX_KEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -225,5 +224,3 @@ pri_key_rank(const struct pri_key *key)
 		return PRI_RANK_PORTS;
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_LEVEL1_H
-#define PRI_INDEXER_LEVEL1_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -202,5 +201,3 @@ size_t pri_level1_size(const struct pri_level1_writer *w);
 struct pri_heavy_hitters;
 size_t pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	const struct pri_heavy_hitters *hitters, uint8_t *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_LEVEL1_PAGES_H
-#define PRI_INDEXER_LEVEL1_PAGES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ void pri_level1_keys_sort(struct pri_level1_keys *keys, uint64_t *hashes,
  * of the pages; up to 7 bytes after them are overwritten.
  */
 size_t pri_level1_keys_put(const struct pri_level1_keys *keys, uint8_t *out, uint8_t *lens);
-
-#endif

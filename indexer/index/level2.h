@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_LEVEL2_H
-#define PRI_INDEXER_LEVEL2_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -166,5 +165,3 @@ int pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
 size_t pri_level2_size(const struct pri_level2_writer *w);
 /* Writes the record to out: pri_level2_size bytes. */
 void pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out);
-
-#endif

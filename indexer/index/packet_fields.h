@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_PACKET_FIELDS_H
-#define PRI_INDEXER_PACKET_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ void pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uin
  * deep stacks of tags and labels are rare.
  */
 size_t pri_packet_fields_bytes(const struct pri_packet_fields *fields);
-
-#endif

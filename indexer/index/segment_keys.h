@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_SEGMENT_KEYS_H
-#define PRI_INDEXER_SEGMENT_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void pri_segment_keys_free(struct pri_segment_keys *keys);
  */
 int pri_segment_keys_take(
 	struct pri_segment_keys *keys, const void *body, size_t len, struct pr_error *err);
-
-#endif

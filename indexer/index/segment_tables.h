@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_SEGMENT_TABLES_H
-#define PRI_INDEXER_SEGMENT_TABLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -466,5 +465,3 @@ void pri_heavy_hitters_add(struct pri_heavy_hitters *tops, const uint8_t *addres
 /* The largest by bytes, at most PRI_LEVEL1_TOPS_MAX; returns how many. */
 size_t pri_heavy_hitters_best(
 	const struct pri_heavy_hitters *tops, struct pri_level1_top *out);
-
-#endif

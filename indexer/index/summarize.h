@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_SUMMARIZE_H
-#define PRI_INDEXER_SUMMARIZE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ bool pri_summarizer_due(const struct pri_summarizer *z, size_t record_max);
  */
 int pri_summarizer_size(struct pri_summarizer *z, size_t *size);
 size_t pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out);
-
-#endif

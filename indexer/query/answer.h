@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_ANSWER_H
-#define PRI_QUERY_ANSWER_H
+#pragma once
 
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
@@ -70,5 +69,3 @@ const Packrack__End *pri_answer_end(struct pri_answer *answer, struct pr_error *
 int pri_query_set_programs(
 	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err);
 void pri_query_message_free(Packrack__Query *message);
-
-#endif

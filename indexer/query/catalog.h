@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_CATALOG_H
-#define PRI_QUERY_CATALOG_H
+#pragma once
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
@@ -316,5 +315,3 @@ bool pri_index_ref_usable(const struct pri_index_stream *s, struct pri_index_ref
  * than `least`.
  */
 uint64_t pri_index_ungrouped(const struct pri_index_stream *s, uint64_t end, size_t least);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_HELLO_H
-#define PRI_QUERY_HELLO_H
+#pragma once
 
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
@@ -48,5 +47,3 @@ void pri_hello_deleted(Packrack__Deleted *out, const struct pr_ledger_deleted *d
 
 /* The list of pointers that protobuf-c wants for `count` messages of `size` bytes each; NULL: no memory, or items is NULL. */
 void *pri_message_pointers(void *items, size_t count, size_t size);
-
-#endif

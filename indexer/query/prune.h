@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_PRUNE_H
-#define PRI_QUERY_PRUNE_H
+#pragma once
 
 #include "indexer/filter/plan.h"
 #include "indexer/index/level1.h"
@@ -52,5 +51,3 @@ enum pri_prune_verdict pri_prune_ask(struct pri_prune *prune, uint16_t link,
 const struct pri_level1_segment *pri_prune_segment(struct pri_prune *prune, uint16_t link,
 	const struct pri_segment_entry *entry, const struct pri_level1 **record,
 	bool *did_io);
-
-#endif

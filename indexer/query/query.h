@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_QUERY_H
-#define PRI_QUERY_QUERY_H
+#pragma once
 
 #include "indexer/filter/bpf.h"
 #include "indexer/index/summarize.h"
@@ -120,5 +119,3 @@ const struct pr_loss *pri_query_damaged(const struct pri_query *query, size_t *c
 bool pri_query_selects(
 	const struct pri_query *query, const struct pri_series_ledger *series);
 const struct pri_query_spec *pri_query_spec(const struct pri_query *query);
-
-#endif

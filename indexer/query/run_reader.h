@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_RUN_READER_H
-#define PRI_QUERY_RUN_READER_H
+#pragma once
 
 #include "indexer/query/prune.h"
 #include "indexer/query/scans.h"
@@ -110,5 +109,3 @@ bool pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_wal
 	struct pr_packet *last);
 /* True if a segment lies wholly within the time range, by otime and by packet time. */
 bool pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b);
-
-#endif

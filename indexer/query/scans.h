@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_SCANS_H
-#define PRI_INDEXER_SCANS_H
+#pragma once
 
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
@@ -71,5 +70,3 @@ bool pri_scan_take(struct pri_scans *scans, struct pri_scan *scan,
 	struct pri_read_buffer *buffer, const uint8_t **body, struct pri_matches *matches);
 /* Drops a segment that is no longer needed. */
 void pri_scan_drop(struct pri_scans *scans, struct pri_scan *scan);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_SERVE_H
-#define PRI_INDEXER_SERVE_H
+#pragma once
 
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
@@ -46,5 +45,3 @@ void pri_serve_tick(void *arg);
 
 /* Adds the counts of queries to a new status. */
 void pri_serve_status(const struct pri_serve *serve, Packrack__NodeStatus *status);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_GROUP_H
-#define PRI_INDEXER_GROUP_H
+#pragma once
 
 #include "proto/base/error.h"
 #include "proto/rpc/tally.h"
@@ -59,5 +58,3 @@ int64_t pri_tally_key_interval_of(const struct pr_tally_item *item);
 #define PRI_TALLY_KEY_TEXT 512
 bool pri_tally_key_text(
 	enum pri_tally_key group, const struct pr_tally_item *item, bool filter, char *buf);
-
-#endif

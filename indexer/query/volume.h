@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_QUERY_VOLUME_H
-#define PRI_QUERY_VOLUME_H
+#pragma once
 
 #include "indexer/query/catalog.h"
 #include "logger/streamfs/streamfs.h"
@@ -90,5 +89,3 @@ int pri_volume_read_record(struct pri_volume *volume, const struct sfs_handle *h
  */
 int pri_volume_read_part(struct pri_volume *volume, const struct sfs_handle *handle,
 	size_t offset, size_t len, struct pri_read_buffer *buffer, const uint8_t **at);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SFS_IO_H
-#define SFS_IO_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -111,5 +110,3 @@ struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
  */
 void sfs_request_wait(
 	struct sfs_request **list, struct sfs_request ***tail, struct sfs_request *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SFS_FORMAT_H
-#define SFS_FORMAT_H
+#pragma once
 
 #include "logger/streamfs/streamfs.h"
 
@@ -352,5 +351,3 @@ sfs_sector_up(uint64_t n)
 void sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out);
 uint32_t sfs_handle_check(const struct sfs_key *key, const struct sfs_handle *handle);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SFS_INTERNAL_H
-#define SFS_INTERNAL_H
+#pragma once
 
 /* what most files here use */
 #include <errno.h>
@@ -442,5 +441,3 @@ struct sfs_finding {
 };
 int64_t sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	uint64_t *uuid_faults, struct pr_error *err);
-
-#endif

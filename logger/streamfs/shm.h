@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SFS_SHM_H
-#define SFS_SHM_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -126,5 +125,3 @@ bool sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block,
 
 #define SFS_UUID_TEXT 37
 void sfs_uuid_text(const uint8_t uuid[16], char out[SFS_UUID_TEXT]);
-
-#endif

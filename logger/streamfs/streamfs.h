@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SFS_STREAMFS_H
-#define SFS_STREAMFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -501,5 +500,3 @@ struct sfs_repair_options {
 int sfs_repair(const char *const *paths, size_t path_count,
 	const struct sfs_repair_options *options, sfs_fault_call call, void *arg,
 	struct sfs_repair_result *out, struct pr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SFS_TABLE_H
-#define SFS_TABLE_H
+#pragma once
 
 #include "logger/streamfs/format.h"
 
@@ -212,5 +211,3 @@ uint64_t sfs_frontier_position(const struct sfs_frontier *f);
 void sfs_frontier_set_durable(
 	struct sfs_frontier *f, const struct sfs_table *t, uint64_t position);
 uint64_t sfs_frontier_limit(const struct sfs_frontier *f);
-
-#endif

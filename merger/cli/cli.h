@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_CLI_H
-#define PR_CLI_CLI_H
+#pragma once
 
 #include <stddef.h>
 
@@ -184,5 +183,3 @@ struct volume_paths {
  */
 int volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *err);
 void volume_paths_free(struct volume_paths *paths);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_RENDER_H
-#define PR_CLI_RENDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ void progress_show(struct progress *p, const struct progress_state *s);
 char *progress_text(
 	char *buf, size_t size, const struct progress_state *s, int64_t elapsed);
 void progress_end(struct progress *p); /* wipes the line */
-
-#endif

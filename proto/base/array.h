@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_ARRAY_H
-#define PR_BASE_ARRAY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ pr_array_reserve(void *array, size_t *capacity, size_t want, size_t size)
 	*capacity = more;
 	return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_CLOCK_H
-#define PR_BASE_CLOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ int64_t pr_time_make(int64_t sec, int64_t nsec);
  * with a sign, while the format has none (2038 to 2106).
  */
 int64_t pr_time_from_pcap(int64_t sec, int64_t nsec);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_COUNTER_H
-#define PR_BASE_COUNTER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ pr_counter_read(const struct pr_counter_row *row, const void *base)
 			(const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
 	return *(const uint8_t *)at;
 }
-
-#endif

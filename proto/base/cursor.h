@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_CURSOR_H
-#define PR_BASE_CURSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -186,5 +185,3 @@ pr_unzigzag(uint64_t v)
 {
 	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
-
-#endif

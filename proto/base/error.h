@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_ERROR_H
-#define PR_BASE_ERROR_H
+#pragma once
 
 /*
  * Errors that travel: a library fills the text and returns -1; only a main prints it. One
@@ -26,5 +25,3 @@ int pr_error_errno(struct pr_error *err, const char *fmt, ...)
 /* Puts "PREFIX: " before a text that is already there; returns -1. */
 int pr_error_prefix(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-
-#endif

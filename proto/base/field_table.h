@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_FIELD_TABLE_H
-#define PR_BASE_FIELD_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ PR_MUST_USE bool pr_field_table_store(struct pr_writer *w, const void *from,
  */
 PR_MUST_USE bool pr_field_table_load(struct pr_cursor *c, void *to,
 	const struct pr_field_table *fields, enum pr_order order);
-
-#endif

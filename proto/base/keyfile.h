@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_KEYFILE_H
-#define PR_BASE_KEYFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -34,5 +33,3 @@ int pr_keydir_check(const char *path, struct pr_error *err);
  */
 int pr_keyfile_write(const char *path, mode_t mode, const char *text, bool replace,
 	struct pr_error *err);
-
-#endif

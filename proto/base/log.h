@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_LOG_H
-#define PR_BASE_LOG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ struct pr_log_line {
  */
 size_t pr_log_line_put(char out[PR_LOG_LINE_MAX], const struct pr_log_line *line,
 	enum pr_log_format format, int journal);
-
-#endif

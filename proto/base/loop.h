@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_LOOP_H
-#define PR_BASE_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void pr_timer_destroy(struct pr_timer **timer);
 
 /* sd_notify(3)'s protocol ("READY=1", "WATCHDOG=1", "STATUS=..."); does nothing without NOTIFY_SOCKET. */
 void pr_notify(const char *state);
-
-#endif

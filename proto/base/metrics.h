@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_METRICS_H
-#define PR_BASE_METRICS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ void pr_metrics_process(struct pr_metrics_page *page);
 
 /* The page as text, from malloc; NULL: no memory, also when it ran out while values were put in. */
 char *pr_metrics_page_text(struct pr_metrics_page *page, size_t *len);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_METRICS_SERVER_H
-#define PR_BASE_METRICS_SERVER_H
+#pragma once
 
 #include "proto/base/loop.h"
 #include "proto/base/metrics.h"
@@ -22,5 +21,3 @@ int pr_metrics_check_address(const char *address, struct pr_error *err);
 struct pr_metrics_server *pr_metrics_serve(struct pr_loop *loop, const char *address,
 	pr_metrics_call call, void *arg, struct pr_error *err);
 void pr_metrics_stop(struct pr_metrics_server **server);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_OPTIONS_H
-#define PR_BASE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,5 +119,3 @@ void pr_options_nearest(const char *word, const char *candidate, const char **be
 
 /* Frees the strings and lists in values. */
 void pr_options_free(const struct pr_cmdline *program, void *values);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_PRIVILEGE_H
-#define PR_BASE_PRIVILEGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int pr_privilege_ask(enum pr_request kind, const char *name, uint32_t a, uint32_
 /* As open(2) and stat(2). The parent is asked only for what this process may not open. */
 int pr_privilege_open(const char *path, int flags);
 int pr_privilege_stat(const char *path, struct stat *st);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_RING_H
-#define PR_BASE_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ void pr_ring_share_fd(struct pr_ring *ring, const struct pr_ring *with);
 
 size_t pr_ring_size(const struct pr_ring *ring);
 size_t pr_ring_used(const struct pr_ring *ring); /* bytes; any thread; approximate */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_RUNTIME_DIR_H
-#define PR_BASE_RUNTIME_DIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -27,5 +26,3 @@ int pr_runtime_own(const char *entry, char path[PR_RUNTIME_PATH], struct pr_erro
  * `owner` of the volume. False: there is none.
  */
 bool pr_runtime_find(const char *entry, uid_t owner, char path[PR_RUNTIME_PATH]);
-
-#endif

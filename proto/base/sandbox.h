@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_SANDBOX_H
-#define PR_BASE_SANDBOX_H
+#pragma once
 
 #include <linux/capability.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ int pr_sandbox_seal(struct pr_error *err);
 bool pr_sandbox_privileged(void);
 /* Of all capabilities keeps those in the set of PR_CAP, where it has them; and no new privileges. */
 int pr_sandbox_keep(uint64_t caps, struct pr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_TCP_H
-#define PR_BASE_TCP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ int pr_tcp_listen(const char *text, struct pr_error *err);
 /* Where a socket listens or its peer is, as ADDRESS:PORT; "?" when it cannot be told. Returns buf. */
 #define PR_TCP_TEXT 64
 char *pr_tcp_name(int fd, bool peer, char buf[PR_TCP_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_TEXT_H
-#define PR_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ void pr_text_clean(char *s, const char *keep);
 void pr_text_put_escaped(struct pr_text *o, const char *s);
 /* The same in quotes; what does not fit is left out, but not the quotes. */
 void pr_text_put_quoted(struct pr_text *o, const char *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_THREAD_H
-#define PR_BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ void pr_queue_wait_filled(struct pr_queue *q, unsigned filled);
 /* Any thread: nobody waits any longer, all further calls return -1. */
 void pr_queue_stop(struct pr_queue *q);
 bool pr_queue_stopped(struct pr_queue *q);
-
-#endif

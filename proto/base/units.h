@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_BASE_UNITS_H
-#define PR_BASE_UNITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ int pr_parse_percent(const char *text, double *out);
 /* In the largest unit that divides the value: "32M", "1500ms". Return buf. */
 char *pr_format_size(uint64_t bytes, char *buf, size_t size);
 char *pr_format_duration(int64_t ns, char *buf, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_PORT_CAPTURE_H
-#define PR_PORT_CAPTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ uint32_t pr_capture_snaplen(const struct pr_capture *c);
 
 /* Frames dropped since it was opened: by the kernel, as its ring was full, and by the card. */
 void pr_capture_drops(struct pr_capture *c, uint64_t *kernel, uint64_t *interface);
-
-#endif

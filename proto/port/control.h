@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_PORT_CONTROL_H
-#define PR_PORT_CONTROL_H
+#pragma once
 
 #include "proto/port/netdev.h"
 #include "proto/port/transmit.h"
@@ -24,5 +23,3 @@ void pr_control_close(struct pr_control **control);
 int pr_control_add(struct pr_control *c, struct pr_frame *f);
 /* Sends what is queued. Returns how many frames were not sent. */
 size_t pr_control_flush(struct pr_control *c);
-
-#endif

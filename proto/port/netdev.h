@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_PORT_NETDEV_H
-#define PR_PORT_NETDEV_H
+#pragma once
 
 #include <net/if.h>
 
@@ -84,5 +83,3 @@ bool pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t 
 
 /* Packets that the kernel dropped on receive before any socket saw them (backlog, card). */
 uint64_t pr_netdev_receive_drops(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_PORT_PARENT_H
-#define PR_PORT_PARENT_H
+#pragma once
 
 #include "proto/base/sandbox.h"
 
@@ -48,5 +47,3 @@ void pr_privilege_end(void);
 
 /* The parent: answers requests on fd until the other end is closed. Tests call it. */
 void pr_parent_serve(int fd, const struct pr_grants *g);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_PORT_TRACE_H
-#define PR_PORT_TRACE_H
+#pragma once
 
 #include "proto/wire/source.h"
 
@@ -44,5 +43,3 @@ int pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *er
  */
 struct pcap;
 int pr_linktype_of_pcap(struct pcap *pcap);
-
-#endif

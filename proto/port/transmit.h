@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_PORT_TRANSMIT_H
-#define PR_PORT_TRANSMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -54,5 +53,3 @@ size_t pr_transmit_send(struct pr_transmit *t, bool failed[PR_TRANSMIT_BATCH]);
 /* Sends messages of the caller's at once; as pr_transmit_send, but counts calls and queue_full only. */
 size_t pr_transmit_messages(
 	struct pr_transmit *t, struct mmsghdr *msgs, unsigned count, bool *failed);
-
-#endif

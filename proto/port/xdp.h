@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_DISPATCHER_XDP_H
-#define PR_DISPATCHER_XDP_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/socket.h>
@@ -33,5 +32,3 @@ void pr_xdp_close(struct pr_xdp **xdp);
  * caller may give them again.
  */
 int pr_xdp_send(struct pr_xdp *xdp, struct mmsghdr *msgs, unsigned count);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_ADMISSION_H
-#define PR_RPC_ADMISSION_H
+#pragma once
 
 #include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"
@@ -57,5 +56,3 @@ void pr_admit_fill(
 bool pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer,
 	Packrack__Envelope__BodyCase body, struct pr_error *why);
 #define PR_ADMIT_REVOKED "your key is not enrolled here any more"
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_CONNECTIONS_H
-#define PR_RPC_CONNECTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ void pr_connections_heard(int fd, const uint8_t *key, char who[PR_CONNECTIONS_WH
 /* The counters of this program's connections, for its status and metrics. */
 enum { PR_CONNECTIONS_ROWS = 3 };
 struct pr_counter_table pr_connections_figures(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_KEYS_H
-#define PR_RPC_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ int pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 	struct pr_error *err);
 /* *role: the role of the revoked key. */
 int pr_revoke(const char *dir, const char *name, unsigned *role, struct pr_error *err);
-
-#endif

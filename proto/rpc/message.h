@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_MESSAGE_H
-#define PR_RPC_MESSAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ void pr_message_add_numbers(ProtobufCMessage *to, const ProtobufCMessage *from);
 
 /* "query", "batch", ...; "nothing" when no body is set. */
 const char *pr_message_name(const Packrack__Envelope *env);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_OPTION_ROWS_H
-#define PR_RPC_OPTION_ROWS_H
+#pragma once
 
 #include "proto/base/log.h"
 #include "proto/base/options.h"
@@ -30,5 +29,3 @@
 	PR_OPT_ENUM(member, "canary", 0, "on|off",                                         \
 		((const char *const[]){"on", "off", NULL}), help)
 #define PR_OPTION_VERBOSE(member) PR_OPT_FLAG(member, "verbose", 'v', "log more")
-
-#endif

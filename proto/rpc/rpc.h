@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_RPC_H
-#define PR_RPC_RPC_H
+#pragma once
 
 #include "proto/base/loop.h"
 #include "proto/rpc/message.h"
@@ -110,5 +109,3 @@ int pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err);
  * only a request can tell.
  */
 int pr_rpc_reachable(const char *endpoint, struct pr_error *err);
-
-#endif

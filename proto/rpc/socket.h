@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_SOCKET_H
-#define PR_RPC_SOCKET_H
+#pragma once
 
 #include "proto/rpc/rpc.h"
 
@@ -79,5 +78,3 @@ struct pr_monitor *pr_monitor_open(void *ctx, void *socket, const char *endpoint
 void pr_monitor_close(struct pr_monitor **monitor); /* before its socket */
 /* Takes one event without blocking; false: none. *news: it changed the state. */
 bool pr_monitor_read(struct pr_monitor *monitor, bool *news, enum pr_rpc_state *state);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_STATUS_H
-#define PR_RPC_STATUS_H
+#pragma once
 
 #include "proto/base/metrics.h"
 #include "proto/rpc/connections.h"
@@ -42,5 +41,3 @@ void pr_status_metrics_build(struct pr_metrics_page *page, const char *program);
  */
 void pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,
 	const Packrack__NodeStatus *node, int merger);
-
-#endif

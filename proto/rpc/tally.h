@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_RPC_TALLY_H
-#define PR_RPC_TALLY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ struct pr_tally_part {
 int pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *part,
 	struct pr_error *err);
 void pr_tally_part_free(struct pr_tally_part *part);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_DECODE_H
-#define PR_WIRE_DECODE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ void pr_decode(
  */
 uint64_t pr_flow_hash(
 	const struct pr_decoded *d, const uint8_t *data, size_t caplen, uint64_t seed);
-
-#endif

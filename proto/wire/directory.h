@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_DIRECTORY_H
-#define PR_WIRE_DIRECTORY_H
+#pragma once
 
 #include "proto/base/cursor.h"
 
@@ -84,5 +83,3 @@ bool pr_directory_open(struct pr_directory_coder *coder, struct pr_cursor *c);
 /* 1: an entry; 0: the end; -1: corrupt, also at each later call. */
 int pr_directory_load(struct pr_directory_coder *coder, struct pr_cursor *c,
 	struct pr_directory_entry *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_FRAME_H
-#define PR_WIRE_FRAME_H
+#pragma once
 
 #include "proto/base/field_table.h"
 
@@ -340,5 +339,3 @@ pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
  */
 #define PR_FINGERPRINT_STEP 0x9E3779B1u /* odd; 2^32 over the golden ratio */
 uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_LEDGER_H
-#define PR_WIRE_LEDGER_H
+#pragma once
 
 #include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
@@ -157,5 +156,3 @@ bool pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e);
  * call.
  */
 int pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out);
-
-#endif

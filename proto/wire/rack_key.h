@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_RACK_KEY_H
-#define PR_WIRE_RACK_KEY_H
+#pragma once
 
 #include "proto/base/error.h"
 #include "proto/wire/frame.h"
@@ -20,5 +19,3 @@ void pr_rack_key_forget(struct pr_frame_key *key);
 void pr_rack_key_heard(struct pr_frame_key *key, bool by_alternate);
 /* While no dispatcher answers: a node alternates between both keys. */
 void pr_rack_key_turn(struct pr_frame_key *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_RELATION_H
-#define PR_WIRE_RELATION_H
+#pragma once
 
 #include <stddef.h>
 
@@ -63,5 +62,3 @@ uint16_t pr_relations_test(const struct pr_relations *r, const struct pr_packet 
 
 /* "a fragment of a matching packet", ... of a packet's flags; NULL: none of these. */
 const char *pr_relation_text(uint16_t flags);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_SEGMENT_H
-#define PR_WIRE_SEGMENT_H
+#pragma once
 
 #include "proto/base/cursor.h"
 #include "proto/wire/source.h"
@@ -82,5 +81,3 @@ int pr_segment_next(
 /* Header alone (64 bytes suffice). */
 int pr_segment_peek(
 	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_SEGMENT_INLINE_H
-#define PR_WIRE_SEGMENT_INLINE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <string.h>
@@ -167,5 +166,3 @@ pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 	w->left--;
 	return 1;
 }
-
-#endif

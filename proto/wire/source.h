@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_SOURCE_H
-#define PR_WIRE_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ void pr_merge_pass(struct pr_source *merge, const struct pr_packet *given);
 bool pr_merge_repeats(const struct pr_source *merge);
 /* The otime of the packet that comes next from any other input; INT64_MAX: there is none. */
 int64_t pr_merge_second_otime(const struct pr_source *merge);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_SUMMARY_H
-#define PR_WIRE_SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -118,5 +117,3 @@ size_t pr_summary_size(size_t keys, const struct pr_summary_run *runs, size_t co
 size_t pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes,
 	size_t keys, const struct pr_summary_run *runs, size_t count, size_t runs_max,
 	uint8_t *out);
-
-#endif

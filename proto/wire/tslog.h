@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_TSLOG_H
-#define PR_WIRE_TSLOG_H
+#pragma once
 
 #include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
@@ -115,5 +114,3 @@ struct pr_tslog_reader {
 int pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len);
 int pr_tslog_next(
 	struct pr_tslog_reader *r, struct pr_entry *out); /* 1, 0 at the end, -1 */
-
-#endif

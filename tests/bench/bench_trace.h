@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_TESTS_BENCH_TRACE_H
-#define PR_TESTS_BENCH_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -208,5 +207,3 @@ grow_next(struct grower *g)
 	g->done++;
 	return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_BENCH_LOG_FILES_H
-#define TESTS_BENCH_LOG_FILES_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,5 +141,3 @@ files_read(const struct log_files *l, uint64_t n, uint64_t where, uint8_t *buf)
 	close(fd);
 	return got == LOG_READ_BYTES;
 }
-
-#endif

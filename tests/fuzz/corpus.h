@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_CORPUS_H
-#define TESTS_FUZZ_CORPUS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ void corpus_packets(void);
 void corpus_messages(void);
 void corpus_summaries(void);
 void corpus_keys(void);
-
-#endif

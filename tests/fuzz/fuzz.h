@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ fuzz_unname_shm(const char *uuid)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-
-#endif

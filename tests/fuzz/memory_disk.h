@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_MEMORY_DISK_H
-#define TESTS_FUZZ_MEMORY_DISK_H
+#pragma once
 
 #include <string.h>
 
@@ -76,5 +75,3 @@ disk_restore(const uint8_t *pristine, size_t size)
 	memset(disk.touched, 0, sizeof disk.touched);
 	disk.size = size;
 }
-
-#endif

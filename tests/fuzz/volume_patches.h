@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_FUZZ_VOLUME_PATCHES_H
-#define TESTS_FUZZ_VOLUME_PATCHES_H
+#pragma once
 
 #include <fcntl.h>
 #include <string.h>
@@ -265,5 +264,3 @@ patch(const uint8_t *data, size_t size)
 	}
 	return file_size;
 }
-
-#endif

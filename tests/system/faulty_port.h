@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAULTY_PORT_H
-#define FAULTY_PORT_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -250,5 +249,3 @@ print_port(FILE *f, struct port *p)
 		print_class(f, p, class, &first);
 	fprintf(f, "}}");
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAULTY_RULES_H
-#define FAULTY_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -218,5 +217,3 @@ fr_apply(struct fr_rule *rule, int port, struct fr_verdict *v)
 	if (a[FR_PAD].on && fr_chance(random, a[FR_PAD].a))
 		v->pad = (unsigned)a[FR_PAD].b;
 }
-
-#endif

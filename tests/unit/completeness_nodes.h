@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_COMPLETENESS_NODES_H
-#define TESTS_UNIT_COMPLETENESS_NODES_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -125,5 +124,3 @@ batch_edge(struct prm_completeness *c, int node, uint64_t seq, int64_t time)
 	b.n_edge = 1;
 	ck_assert_msg(prm_completeness_batch(c, node, &b, &err) == 0, "%s", err.text);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_DECODE_PACKETS_H
-#define TESTS_UNIT_DECODE_PACKETS_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -114,5 +113,3 @@ decode(const struct packet *p)
 {
 	return decode_as(1, p, p->len);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_DRAW_H
-#define TESTS_DRAW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ hash_of(unsigned key)
 {
 	return (key + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
-
-#endif

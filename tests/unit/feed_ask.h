@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_FEED_ASK_H
-#define TESTS_UNIT_FEED_ASK_H
+#pragma once
 
 #include "indexer/filter/filter.h"
 #include "indexer/query/query.h"
@@ -108,5 +107,3 @@ compare_now(uint64_t *level2)
 	pri_volume_close(&view);
 	return skipped;
 }
-
-#endif

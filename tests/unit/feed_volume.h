@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_FEED_VOLUME_H
-#define TESTS_UNIT_FEED_VOLUME_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,5 +155,3 @@ index_all(bool group)
 	pri_volume_close(&view);
 	return f.segments;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_FRAMES_H
-#define TESTS_UNIT_FRAMES_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -209,5 +208,3 @@ spoil(struct frame *f)
 	if (pick(3) == 0)
 		f->len = pick(f->len + 1);
 }
-
-#endif

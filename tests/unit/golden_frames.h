@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_GOLDEN_FRAMES_H
-#define TESTS_UNIT_GOLDEN_FRAMES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -687,5 +686,3 @@ static const uint8_t golden_keyed_stop[] = {
 };
 
 /* clang-format on */
-
-#endif

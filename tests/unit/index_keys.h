@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_INDEX_KEYS_H
-#define TESTS_UNIT_INDEX_KEYS_H
+#pragma once
 
 #include "indexer/index/level1.h"
 #include "proto/wire/source.h"
@@ -35,5 +34,3 @@ level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
 		set |= pri_level1_find(l, signatures[i], l->body + at, len);
 	return set >> s->index & 1;
 }
-
-#endif

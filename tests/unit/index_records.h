@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_INDEX_RECORDS_H
-#define TESTS_UNIT_INDEX_RECORDS_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,5 +111,3 @@ free_records(struct records *r)
 		free((void *)(uintptr_t)r->items[i].body);
 	*r = (struct records){0};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_INDEX_SEAL_H
-#define TESTS_UNIT_INDEX_SEAL_H
+#pragma once
 
 #include <xxhash.h>
 
@@ -30,5 +29,3 @@ index_seal(uint8_t *record, size_t len)
 					 XXH3_64bits(record, at)));
 	return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_LOOP_WAIT_H
-#define TESTS_UNIT_LOOP_WAIT_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -27,5 +26,3 @@ loop_until(struct pr_loop *loop, const unsigned *value, unsigned want, int64_t s
 		loop_once(loop);
 	return *value;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_MATCH_SIM_H
-#define TESTS_UNIT_MATCH_SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -109,5 +108,3 @@ sim_chance(struct sim *s, unsigned per_mille)
 		if (!(s)->bad[0])                                                          \
 			snprintf((s)->bad, sizeof((s)->bad), __VA_ARGS__);                 \
 	} while (0)
-
-#endif

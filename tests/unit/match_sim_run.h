@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_MATCH_SIM_RUN_H
-#define TESTS_UNIT_MATCH_SIM_RUN_H
+#pragma once
 
 #include "tests/unit/match_sim.h"
 #include "tests/unit/match_sim_switch.h"
@@ -249,5 +248,3 @@ sim_run(struct sim *s, const struct sim_case *c)
 		SIM_BAD(s, "ordinal %llu", (unsigned long long)prl_match_ordinal(s->match));
 	sim_end(s);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_MATCH_SIM_SWITCH_H
-#define TESTS_UNIT_MATCH_SIM_SWITCH_H
+#pragma once
 
 #include "tests/unit/match_sim.h"
 
@@ -182,5 +181,3 @@ sim_switch(struct sim *s)
 	s->events = to;
 	s->event_count = out;
 }
-
-#endif

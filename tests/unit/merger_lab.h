@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_MERGER_LAB_H
-#define TESTS_UNIT_MERGER_LAB_H
+#pragma once
 
 #include <check.h>
 #include <event2/event.h>
@@ -430,5 +429,3 @@ query(struct lab *lab, uint64_t limit, bool count_only)
 	env.query = &q;
 	send_env(lab->client, &env, 77);
 }
-
-#endif

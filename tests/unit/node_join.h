@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TEST_NODE_JOIN_H
-#define TEST_NODE_JOIN_H
+#pragma once
 
 #include <string.h>
 
@@ -24,5 +23,3 @@ node_join(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN], uint32_t nonce
 	f.header.receiver_nonce = nodes->own_nonce;
 	return prd_nodes_accept_frame(nodes, &f, now, &how);
 }
-
-#endif

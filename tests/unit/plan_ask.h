@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_PLAN_ASK_H
-#define TESTS_UNIT_PLAN_ASK_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -28,5 +27,3 @@ plan_may(const char *filter, const struct pri_plan_index *index)
 	pri_bpf_destroy(&program);
 	return result;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_PLAN_FILTERS_H
-#define TESTS_UNIT_PLAN_FILTERS_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <stdarg.h>
@@ -205,5 +204,3 @@ random_insn(size_t i, size_t count)
 	}
 	return in;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_PLAN_OWN_H
-#define TESTS_UNIT_PLAN_OWN_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,5 +117,3 @@ holds(const struct pri_plan *plan, struct own *own)
 	free(scratch);
 	return result;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_PLAN_PACKETS_H
-#define TESTS_UNIT_PLAN_PACKETS_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -151,5 +150,3 @@ make_packets(uint8_t (*bytes)[PACKET_MAX], struct pr_packet *packets, struct own
 		own_of(&packets[i], &owns[i]);
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_PORT_KEYS_H
-#define TESTS_UNIT_PORT_KEYS_H
+#pragma once
 
 #include "indexer/index/index_key.h"
 
@@ -19,5 +18,3 @@ port_keys(const struct pri_packet_fields *f, struct pri_key out[PORT_KEYS_MAX])
 		out[n++] = pri_key_port_of(PRI_KEY_DPORT, f->dport, f->protos[0]);
 	return n;
 }
-
-#endif

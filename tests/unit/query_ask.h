@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_QUERY_ASK_H
-#define TESTS_UNIT_QUERY_ASK_H
+#pragma once
 
 #include "indexer/query/answer.h"
 #include "indexer/filter/filter.h"
@@ -205,5 +204,3 @@ ask(struct pri_volume *view, const struct question *q)
 	pri_bpf_set_free(&programs);
 	return r.whole;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_QUERY_VOLUME_H
-#define TESTS_UNIT_QUERY_VOLUME_H
+#pragma once
 
 #include <check.h>
 #include <stdio.h>
@@ -298,5 +297,3 @@ refresh(struct pri_volume *view)
 
 	ck_assert_msg(rc == 0, "%d %s", rc, err.text);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_RING_PUT_H
-#define TESTS_UNIT_RING_PUT_H
+#pragma once
 
 #include <string.h>
 
@@ -43,5 +42,3 @@ put(struct pr_ring *ring, const void *bytes, size_t len)
 	pr_ring_commit(ring, len);
 	return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_ROUTE_MODEL_H
-#define TESTS_UNIT_ROUTE_MODEL_H
+#pragma once
 
 #include <check.h>
 #include <stdio.h>
@@ -254,5 +253,3 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 	ck_assert(!prm_route_decide(&route, "another", why));
 	prm_route_end(&route);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_RPC_LAB_H
-#define TESTS_RPC_LAB_H
+#pragma once
 
 #include <check.h>
 #include <event2/event.h>
@@ -139,5 +138,3 @@ rpc_lab_cases(TCase *tc)
 	tcase_add_checked_fixture(tc, make_place, remove_place);
 	tcase_set_timeout(tc, 60);
 }
-
-#endif

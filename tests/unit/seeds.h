@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_SEEDS_H
-#define TESTS_UNIT_SEEDS_H
+#pragma once
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -140,5 +139,3 @@ seeds_main(const struct seeds *s)
 			return 1;
 	return seeds_run_all(s, from, count, (int)(jobs < count ? jobs : count));
 }
-
-#endif

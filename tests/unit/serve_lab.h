@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_SERVE_LAB_H
-#define TESTS_UNIT_SERVE_LAB_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -303,5 +302,3 @@ cancel(uint64_t id)
 	env.cancel = &body;
 	send_to_node(&env);
 }
-
-#endif

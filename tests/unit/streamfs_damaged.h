@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_DAMAGED_H
-#define TESTS_STREAMFS_DAMAGED_H
+#pragma once
 
 #include <check.h>
 #include <fcntl.h>
@@ -301,5 +300,3 @@ put_image(void)
 	for (int i = 0; i < DEVICES; i++)
 		ck_assert_int_eq(pwrite(file[i], image[i], DEVICE_BYTES, 0), DEVICE_BYTES);
 }
-
-#endif

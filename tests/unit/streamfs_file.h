@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_FILE_H
-#define TESTS_STREAMFS_FILE_H
+#pragma once
 
 #include <check.h>
 #include <stdio.h>
@@ -48,5 +47,3 @@ open_volume(bool writer)
 	return open_with(
 		&(struct sfs_open_options){.writer = writer, .shm_bytes = 1 << 20});
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_LAPS_H
-#define TESTS_STREAMFS_LAPS_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -200,5 +199,3 @@ laps_loss(struct laps *l, unsigned laps)
 			return -1;
 	return l->passing / l->time;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MARKED_H
-#define TESTS_STREAMFS_MARKED_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,5 +88,3 @@ open_refusing(void)
 	ck_assert_msg(w != NULL, "%s", err.text);
 	return w;
 }
-
-#endif

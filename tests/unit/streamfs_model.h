@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MODEL_H
-#define TESTS_STREAMFS_MODEL_H
+#pragma once
 
 #include <stdio.h>
 #include <unistd.h>
@@ -286,5 +285,3 @@ note_durable(struct model *m)
 		s->durable = d;
 	}
 }
-
-#endif

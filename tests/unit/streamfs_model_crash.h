@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MODEL_CRASH_H
-#define TESTS_STREAMFS_MODEL_CRASH_H
+#pragma once
 
 #include "tests/unit/streamfs_model.h"
 
@@ -165,5 +164,3 @@ check_after_crash(struct model *m, bool peeked)
 	if (sim_below(&m->rng, 4) == 0)
 		MUST(m, sfs_check(m->sfs, note_fault, m, NULL, &m->err) == 0, "check");
 }
-
-#endif

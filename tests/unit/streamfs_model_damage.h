@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MODEL_DAMAGE_H
-#define TESTS_STREAMFS_MODEL_DAMAGE_H
+#pragma once
 
 #include "tests/unit/streamfs_model_steps.h"
 
@@ -101,5 +100,3 @@ end_in_damage(struct model *m)
 		read_damaged(m, m->sfs, i);
 	sfs_close_as_killed(&m->sfs);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MODEL_DELETE_H
-#define TESTS_STREAMFS_MODEL_DELETE_H
+#pragma once
 
 #include "tests/unit/streamfs_model.h"
 
@@ -158,5 +157,3 @@ delete_some(struct model *m)
 	check_erased(m, id);
 	check_stream(m, id);
 }
-
-#endif

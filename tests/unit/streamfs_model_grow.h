@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MODEL_GROW_H
-#define TESTS_STREAMFS_MODEL_GROW_H
+#pragma once
 
 #include <string.h>
 
@@ -82,5 +81,3 @@ grow_open(struct model *m)
 	m->disks += rc == 0 ? add : 0;
 	return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_MODEL_STEPS_H
-#define TESTS_STREAMFS_MODEL_STEPS_H
+#pragma once
 
 #include "tests/unit/streamfs_model_crash.h"
 #include "tests/unit/streamfs_model_delete.h"
@@ -341,5 +340,3 @@ one_step(struct model *m)
 	if (m->power.off)
 		crash(m);
 }
-
-#endif

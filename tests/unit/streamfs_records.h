@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_RECORDS_H
-#define TESTS_STREAMFS_RECORDS_H
+#pragma once
 
 #include <string.h>
 
@@ -84,5 +83,3 @@ walk(struct sfs *sfs, int stream, size_t most, uint64_t *last)
 	sfs_cursor_close(&c);
 	return first;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_RIG_H
-#define TESTS_STREAMFS_RIG_H
+#pragma once
 
 #include <check.h>
 
@@ -46,5 +45,3 @@ rig_free(struct rig *r)
 	sim_close(&r->sfs, &r->disk, 1);
 	free(r);
 }
-
-#endif

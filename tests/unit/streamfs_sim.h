@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_SIM_H
-#define TESTS_STREAMFS_SIM_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -319,5 +318,3 @@ sim_any_cut(struct sim_rng *rng, size_t sector)
 		.garble = sim_below(rng, 2) ? 0 : (unsigned)sim_below(rng, 64),
 	};
 }
-
-#endif

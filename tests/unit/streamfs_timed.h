@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_TIMED_H
-#define TESTS_STREAMFS_TIMED_H
+#pragma once
 
 #include <errno.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ timed_make(struct timed_disk *d, uint64_t size, double outer, double inner)
 	return (struct sfs_disk){
 		.ops = &ops, .arg = d, .size = size, .fd = -1, .path = "timed"};
 }
-
-#endif

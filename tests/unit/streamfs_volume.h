@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_STREAMFS_VOLUME_H
-#define TESTS_STREAMFS_VOLUME_H
+#pragma once
 
 #include "logger/streamfs/internal.h"
 
@@ -24,5 +23,3 @@ sfs_close_as_killed(struct sfs **sfs)
 {
 	sfs_dispose(sfs, false);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_TRACE_WRITTEN_H
-#define TESTS_UNIT_TRACE_WRITTEN_H
+#pragma once
 
 #include <check.h>
 #include <stdio.h>
@@ -106,5 +105,3 @@ link_tap0(struct prm_trace_writer *w)
 {
 	link_tap0_at(w, UINT64_C(10000000000));
 }
-
-#endif

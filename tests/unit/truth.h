@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_TRUTH_H
-#define TESTS_UNIT_TRUTH_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -236,5 +235,3 @@ seconds(int64_t t)
 {
 	return (double)(t - T_START) / 1e9;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_TRUTH_CHECK_H
-#define TESTS_UNIT_TRUTH_CHECK_H
+#pragma once
 
 #include "tests/unit/truth_rack.h"
 
@@ -507,5 +506,3 @@ ask(struct world *w, int64_t since, int64_t until, const char *link)
 	packrack__completeness__free_unpacked(q.out, NULL);
 	prm_completeness_destroy(&c);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_TRUTH_RACK_H
-#define TESTS_UNIT_TRUTH_RACK_H
+#pragma once
 
 #include "tests/unit/truth.h"
 
@@ -872,5 +871,3 @@ volume_move(struct t_node *from, struct t_node *to, int64_t until)
 	}
 	volume_delete(from, PR_TIME_MIN, until, to->name, fences, count);
 }
-
-#endif

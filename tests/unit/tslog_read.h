@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_TSLOG_READ_H
-#define TESTS_UNIT_TSLOG_READ_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,5 +28,3 @@ read_all(const uint8_t *data, size_t len, struct pr_entry *out, int room)
 	free(copy);
 	return got == 0 ? n : -1;
 }
-
-#endif

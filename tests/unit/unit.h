@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_H
-#define TESTS_UNIT_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -40,5 +39,3 @@ unit_run(const char *name, void (*fill)(TCase *tc))
 	suite_add_tcase(suite, tc);
 	return unit_run_suite(suite);
 }
-
-#endif

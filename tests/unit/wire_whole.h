@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_WIRE_WHOLE_H
-#define TESTS_WIRE_WHOLE_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,5 +59,3 @@ segment_source(const void *body, size_t len, struct pr_error *err)
 	}
 	return &s->source;
 }
-
-#endif

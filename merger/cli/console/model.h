@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_CONSOLE_MODEL_H
-#define PR_CLI_CONSOLE_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -138,5 +137,3 @@ double node_full_in(const struct model_node *n);
 
 /* Sum over nodes of what the dispatcher reported. */
 uint64_t nodes_sum(const struct model *m, const char *name);
-
-#endif

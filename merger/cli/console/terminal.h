@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_CONSOLE_TERMINAL_H
-#define PR_CLI_CONSOLE_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ void terminal_paint(const struct canvas *c);
  * has gone. A mouse click gives the key of the zone on the canvas.
  */
 int terminal_key(const struct canvas *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CONSOLE_UI_H
-#define PR_CONSOLE_UI_H
+#pragma once
 
 #include "merger/cli/console/model.h"
 #include "merger/cli/console/terminal.h"
@@ -113,5 +112,3 @@ struct logtail {
  */
 void view_draw(
 	struct canvas *c, const struct model *m, struct ui *ui, const struct logtail *log);
-
-#endif

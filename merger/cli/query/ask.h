@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_QUERY_ASK_H
-#define PR_CLI_QUERY_ASK_H
+#pragma once
 
 #include <limits.h>
 
@@ -127,5 +126,3 @@ char *report_comment(const struct sink *sink);
  */
 void explain_text(FILE *to, const struct sink *sink);
 void explain_render(struct render *r, const struct sink *sink);
-
-#endif

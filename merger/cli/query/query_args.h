@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_QUERY_ARGS_H
-#define PR_CLI_QUERY_ARGS_H
+#pragma once
 
 #include "indexer/filter/bpf.h"
 #include "merger/cli/cli.h"
@@ -109,5 +108,3 @@ int question_check(const struct query_args *a, struct pr_error *err);
 int question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err);
 void question_free(struct question *q);
-
-#endif

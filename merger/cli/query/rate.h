@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_QUERY_RATE_H
-#define PR_CLI_QUERY_RATE_H
+#pragma once
 
 #include "merger/cli/query/ask.h"
 
@@ -55,5 +54,3 @@ struct rate_walk {
 
 /* The next stretch of steps, each above the limit, without a gap. false: there is none. */
 bool rate_next(struct rate_walk *w, struct rate_stretch *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_RACK_STATUS_H
-#define PR_CLI_RACK_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ void check_counts_take(struct check_counts *out, const Packrack__Status *dispatc
 enum check_status status_check(FILE *to, const struct check_limits *limits,
 	const Packrack__Status *merger, const Packrack__Status *dispatcher,
 	const char *silent, const struct check_counts *before);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_TRACE_PACE_H
-#define PR_CLI_TRACE_PACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ int pace_parse(const char *text, struct pace *out, struct pr_error *err);
  * packet, in order.
  */
 int64_t pace_due(struct pace *p, int64_t time, uint32_t bytes);
-
-#endif

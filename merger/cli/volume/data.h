@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_VOLUME_DATA_H
-#define PR_CLI_VOLUME_DATA_H
+#pragma once
 
 #include "logger/delete.h"
 #include "merger/cli/query/ask.h"
@@ -80,5 +79,3 @@ struct query_args data_question(const struct data_args *a, const char *const *na
  */
 int data_ask_count(struct query_args q, uint64_t *count, struct pr_error *err);
 int data_move(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_VOLUME_VOLUME_H
-#define PR_CLI_VOLUME_VOLUME_H
+#pragma once
 
 #include "indexer/index/index_key.h"
 #include "logger/volume_writer.h"
@@ -38,5 +37,3 @@ int inline_index_step(
 	void *arg, struct prl_volume_writer *append, bool end, struct pr_error *err);
 /* Before the volume is closed. */
 void inline_index_close(struct inline_index *b);
-
-#endif
