@@ -74,15 +74,13 @@ static const struct pr_option options[] = {
 	PR_OPTION_VERBOSE(verbose),
 };
 
-static const struct pr_cmdline program = {
-	.name = "packrack-dispatcher",
+static const struct pr_cmdline program = {.name = "packrack-dispatcher",
 	.section = "dispatcher",
 	.summary = "captures links and distributes their packets over the nodes of a rack",
 	.usage = "--in IFACE[,IFACE] | --read FILE... --out IFACE [options]",
 	PR_OPTIONS(options),
 	.footer = "Exit status: 0 done, 1 failed, or a trace file was not read to its end, "
-		  "2 bad usage, configuration or filter.",
-};
+		  "2 bad usage, configuration or filter."};
 
 static int
 split_interfaces(struct prd_options *o, struct pr_error *err)

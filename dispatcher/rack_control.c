@@ -178,8 +178,7 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 	struct pr_mark_link *out)
 {
 
-	*out = (struct pr_mark_link){
-		.link = link->number,
+	*out = (struct pr_mark_link){.link = link->number,
 		.linktype = link->linktype,
 		.snaplen = link->snaplen,
 		.ended = atomic_load(&link->ended),
@@ -194,8 +193,7 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 		.dropped_send = pr_counter_get(&link->dropped_send),
 		.cut = pr_counter_get(&link->cut),
 		.undelivered_first = pr_counter_get(&link->undelivered_first),
-		.undelivered_last = pr_counter_get(&link->undelivered_last),
-	};
+		.undelivered_last = pr_counter_get(&link->undelivered_last)};
 	memcpy(out->name, link->name, sizeof out->name);
 }
 

@@ -56,8 +56,7 @@ prd_snapshot_publish(struct prd_sender *s)
 		const struct prd_node *node = s->nodes.list[i];
 		struct prd_node_snapshot *v = &view->nodes[i];
 
-		*v = (struct prd_node_snapshot){
-			.number = node->number,
+		*v = (struct prd_node_snapshot){.number = node->number,
 			.phase = node->phase,
 			.last_heard = node->last_heard,
 			.status = node->status,
@@ -72,8 +71,7 @@ prd_snapshot_publish(struct prd_sender *s)
 			.resend_answered = node->resend_answered,
 			.gone_answered = node->gone_answered,
 			.buffer_size = node->window.size,
-			.controls_received = node->controls_received,
-		};
+			.controls_received = node->controls_received};
 		memcpy(v->name, node->ann.name, sizeof v->name);
 		memcpy(v->mac, node->mac, sizeof v->mac);
 		for (unsigned k = 0; k < PR_FRAME_TYPES; k++)

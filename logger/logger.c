@@ -63,16 +63,14 @@ static const struct pr_option table[] = {
 	PR_OPTION_VERBOSE(verbose),
 };
 
-static const struct pr_cmdline program = {
-	.name = "packrack-logger",
+static const struct pr_cmdline program = {.name = "packrack-logger",
 	.section = "logger",
 	.summary = "stores packets in a StreamFS volume: a node of a rack, a tap, or trace "
 		   "files",
 	.usage = "--rack IFACE | --tap IFACE | --read FILE  --volume PATH[,PATH] [options]",
 	PR_OPTIONS(table),
 	.footer = "The volume is made by `packrack volume create PATH --size SIZE`.\n"
-		  "Exit status: 0, 1 on failure, 2 on bad usage or configuration.\n",
-};
+		  "Exit status: 0, 1 on failure, 2 on bad usage or configuration.\n"};
 
 static int
 check(struct prl_options *o, struct pr_error *err)

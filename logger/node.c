@@ -251,8 +251,7 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 		prl_writer_put_packet(n->c.append, &p);
 	} else {
 		/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
-		const struct pr_loss loss = {
-			.epoch = n->s.epoch,
+		const struct pr_loss loss = {.epoch = n->s.epoch,
 			.link = link,
 			.first_seq = e->seq,
 			.last_seq = e->seq,
@@ -260,8 +259,7 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 			.first_time = e->otime,
 			.last_time = e->otime,
 			.reason = PR_LOSS_SWITCH,
-			.second = (e->flags & PR_ENTRY_SECOND) != 0,
-		};
+			.second = (e->flags & PR_ENTRY_SECOND) != 0};
 
 		on_loss(n, &loss);
 	}
@@ -272,14 +270,12 @@ static void
 on_leftover(void *arg, const struct prl_match_frame *f, enum prl_match_fate fate)
 {
 	struct prl_node *n = arg;
-	struct pr_packet p = {
-		.time = f->time,
+	struct pr_packet p = {.time = f->time,
 		.epoch = n->s.epoch,
 		.caplen = f->len,
 		.len = f->len,
 		.linktype = 1,
-		.data = f->data,
-	};
+		.data = f->data};
 
 	if (fate != PRL_MATCH_DUPLICATE)
 		prl_writer_stray(n->c.append, &p);
@@ -411,12 +407,10 @@ prl_node_session_end(struct prl_node *n)
 static void
 data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
-	struct prl_match_frame f = {
-		.data = rec->data,
+	struct prl_match_frame f = {.data = rec->data,
 		.len = rec->caplen,
 		.fingerprint = rec->fingerprint,
-		.time = rec->time,
-	};
+		.time = rec->time};
 
 	if (memcmp(rec->data + PR_MAC_LEN, n->peer, PR_MAC_LEN)) {
 		n->stats.foreign++;
@@ -535,11 +529,9 @@ static void
 on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	const struct pr_mark *mark = &f->body.mark;
-	struct pr_ledger_mark line = {
-		.epoch = n->s.epoch,
+	struct pr_ledger_mark line = {.epoch = n->s.epoch,
 		.said_until = mark->said_until,
-		.stopping = mark->stopping,
-	};
+		.stopping = mark->stopping};
 
 	n->marked = now;
 	if (!mark->stopping)

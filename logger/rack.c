@@ -205,14 +205,12 @@ on_report(void *arg, struct prl_report *report)
 static int
 open_capture(struct rack *r, struct pr_error *err)
 {
-	struct prl_capture_options options = {
-		.port = {.ifname = r->o->rack,
-			.buffer_size = r->o->buffer_size,
-			.snaplen = SNAPLEN},
+	struct prl_capture_options options = {.port = {.ifname = r->o->rack,
+						      .buffer_size = r->o->buffer_size,
+						      .snaplen = SNAPLEN},
 		.ring_size = r->o->ring_size,
 		.rack = true,
-		.ethertype = r->o->ethertype,
-	};
+		.ethertype = r->o->ethertype};
 
 	if (!r->o->keys)
 		pr_log_warning("no keys: any machine on the switch can act as the "
@@ -232,8 +230,7 @@ open_node(struct rack *r, struct pr_error *err)
 {
 	struct pr_ring *ring = r->capture->ring;
 	uint64_t size = pr_ring_size(ring);
-	struct prl_node_config config = {
-		.rack = r->o->rack_id,
+	struct prl_node_config config = {.rack = r->o->rack_id,
 		.ethertype = r->o->ethertype,
 		.key = &r->key,
 		.append = r->append,
@@ -246,8 +243,7 @@ open_node(struct rack *r, struct pr_error *err)
 		.arg = r,
 		.ann = {.version = PACKRACK_VERSION,
 			.link_speed = r->dev.speed,
-			.mtu = r->dev.mtu},
-	};
+			.mtu = r->dev.mtu}};
 	struct pr_ledger_entry boot = {
 		.type = PR_LEDGER_BOOT, .u.boot = {.time = pr_now_real()}};
 

@@ -92,16 +92,14 @@ on_report(void *arg, struct prl_report *r)
 static int
 tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
-	struct prl_capture_options capture = {
-		.port = {.ifname = o->tap,
-			.buffer_size = o->buffer_size,
-			.snaplen = o->snaplen,
-			.promiscuous = true,
-			.both = o->both},
+	struct prl_capture_options capture = {.port = {.ifname = o->tap,
+						      .buffer_size = o->buffer_size,
+						      .snaplen = o->snaplen,
+						      .promiscuous = true,
+						      .both = o->both},
 		.ring_size = o->ring_size,
 		.filter = o->filter,
-		.direct = true,
-	};
+		.direct = true};
 	struct prl_writer_options append = {
 		.segment_age = o->segment_age, .tick_ns = PRL_RECORD_LOOP_TICK_DIRECT};
 	struct pr_netdev dev;

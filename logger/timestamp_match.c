@@ -93,8 +93,7 @@ run_start(struct prl_match *m, struct match_link *link, const struct match_entry
 {
 	match_loss_flush(m, link);
 	link->run_open = open;
-	link->run = (struct pr_loss){
-		.epoch = m->o.epoch,
+	link->run = (struct pr_loss){.epoch = m->o.epoch,
 		.link = link->id,
 		.first_seq = s->e.seq,
 		.last_seq = s->e.seq,
@@ -102,8 +101,7 @@ run_start(struct prl_match *m, struct match_link *link, const struct match_entry
 		.last_time = s->e.otime,
 		.count = 1,
 		.reason = PR_LOSS_SWITCH,
-		.second = (s->e.flags & PR_ENTRY_SECOND) != 0,
-	};
+		.second = (s->e.flags & PR_ENTRY_SECOND) != 0};
 }
 
 static void
@@ -552,14 +550,12 @@ prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 void
 prl_match_defaults(struct prl_match_options *o)
 {
-	*o = (struct prl_match_options){
-		.window = PRL_MATCH_WINDOW_DEFAULT,
+	*o = (struct prl_match_options){.window = PRL_MATCH_WINDOW_DEFAULT,
 		.room = ROOM_DEFAULT,
 		.hold_ns = 2 * PR_NS_PER_S,
 		.grace_ns = 20 * PR_NS_PER_MS,
 		.resend_ns = 100 * PR_NS_PER_MS,
-		.expire_ns = 100 * PR_NS_PER_MS,
-	};
+		.expire_ns = 100 * PR_NS_PER_MS};
 }
 
 struct prl_match *

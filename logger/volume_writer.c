@@ -226,8 +226,7 @@ directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 {
 	const struct pr_segment_header *h = &o->b.header;
 	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
-		.u.segment = {
-			.epoch = h->epoch,
+		.u.segment = {.epoch = h->epoch,
 			.first_seq = h->first_seq,
 			.last_seq = o->b.last_seq,
 			.min_time = h->min_time,
@@ -236,8 +235,7 @@ directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 			.last_otime = h->last_otime,
 			.count = h->count,
 			.link = h->link,
-			.linktype = h->linktype,
-		}};
+			.linktype = h->linktype}};
 	struct pr_error err = {0};
 
 	/* Without the entry an indexer reads the segment itself: that costs only work. */
@@ -394,14 +392,12 @@ lose(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet
 	if (lost->count && (lost->epoch != p->epoch || (lost->second != 0) != second))
 		lost_flush(a, o);
 	if (!lost->count)
-		*lost = (struct pr_loss){
-			.epoch = p->epoch,
+		*lost = (struct pr_loss){.epoch = p->epoch,
 			.link = p->link,
 			.first_seq = p->seq,
 			.first_time = p->otime,
 			.reason = PR_LOSS_WRITE,
-			.second = second,
-		};
+			.second = second};
 	lost->count++;
 	lost->last_seq = p->seq;
 	lost->last_time = p->otime;

@@ -445,8 +445,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	uint8_t *record = sfs_shm_data(&sfs->shm, tail->slot) + tail->fill;
 	uint32_t start = tail->fill;
 	uint32_t span = sfs_record_size(tail->header, length);
-	struct sfs_record_header h = {
-		.stream = stream,
+	struct sfs_record_header h = {.stream = stream,
 		.permission = s->permission,
 		.block = tail->block,
 		.generation = e->generation,
@@ -456,8 +455,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 		.min_time = min_time,
 		.max_time = max_time,
 		.length = length,
-		.offset = start,
-	};
+		.offset = start};
 	memset(record + tail->header + length, 0, span - tail->header - length);
 	sfs_record_put(&sfs->key, &h, body, record);
 	tail->fill += span;

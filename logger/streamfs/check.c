@@ -78,11 +78,9 @@ static struct sfs_finding
 fault_at(struct sfs_check *c, enum sfs_fault_kind kind, const struct place *p,
 	uint32_t from, uint32_t to)
 {
-	struct sfs_finding f = {
-		.fault = {.kind = kind, .block = p->block, .offset = from},
+	struct sfs_finding f = {.fault = {.kind = kind, .block = p->block, .offset = from},
 		.generation = p->generation,
-		.to = to,
-	};
+		.to = to};
 	if (p->s) {
 		f.fault.stream = p->s->name;
 		f.stream = p->s->id;
@@ -217,14 +215,12 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 			break;
 		const struct place p = {g->s, best.block, best.generation};
 		struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, &p, 0, 0);
-		f.kept = (struct sfs_map_entry){
-			.stream = g->s->id,
+		f.kept = (struct sfs_map_entry){.stream = g->s->id,
 			.flags = SFS_REPAIR_KEPT,
 			.block = best.block,
 			.generation = best.generation,
 			.first_sequence = best.sequence - best.index,
-			.end = SFS_BLOCK_HEADER,
-		};
+			.end = SFS_BLOCK_HEADER};
 		report(c, &f,
 			"the block header and the first record are damaged: no reader "
 			"finds the others");

@@ -407,8 +407,7 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 		.utilization =
 			options->utilization ? options->utilization * 10 : SFS_UTILIZATION,
 		.force = options->force,
-		.zones = options->zones == SFS_ZONES_ON,
-	};
+		.zones = options->zones == SFS_ZONES_ON};
 	struct sized_files sized = {0};
 	size_t opened = 0;
 	int rc = check_options(paths, count, &shape, err);

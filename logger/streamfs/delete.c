@@ -219,12 +219,10 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 			break;
 		if (slot != SFS_NONE)
 			memset(sfs_shm_data(&sfs->shm, slot), 0, t->block_size);
-		sfs->repair[sfs->repairs++] = (struct sfs_map_entry){
-			.stream = stream,
+		sfs->repair[sfs->repairs++] = (struct sfs_map_entry){.stream = stream,
 			.flags = SFS_REPAIR_WIPE,
 			.block = b,
-			.generation = e->generation,
-		};
+			.generation = e->generation};
 		sfs->wipes++;
 		out->blocks++;
 		out->records +=

@@ -39,13 +39,11 @@ sfs_device_info(
 	if (index >= sfs->disks)
 		return pr_error_set(err, "the volume has %u devices", sfs->disks);
 	const struct sfs_disk *d = &sfs->disk[index];
-	*out = (struct sfs_device_info){
-		.state = d->lost      ? SFS_DEVICE_IS_LOST
-			 : d->missing ? SFS_DEVICE_IS_MISSING
-				      : SFS_DEVICE_IS_THERE,
+	*out = (struct sfs_device_info){.state = d->lost      ? SFS_DEVICE_IS_LOST
+						 : d->missing ? SFS_DEVICE_IS_MISSING
+							      : SFS_DEVICE_IS_THERE,
 		.blocks = sfs->layout.rows[index],
-		.lost_records = sfs->root.device[index].lost_records,
-	};
+		.lost_records = sfs->root.device[index].lost_records};
 	PR_PRINT(out->path, "%s", d->path);
 	PR_PRINT(out->why, "%s", d->why);
 	return 0;

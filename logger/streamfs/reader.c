@@ -268,15 +268,13 @@ void
 sfs_record_out(const struct sfs_key *key, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out)
 {
-	*out = (struct sfs_record){
-		.stream = h->stream,
+	*out = (struct sfs_record){.stream = h->stream,
 		.permission = h->permission,
 		.min_time = h->min_time,
 		.max_time = h->max_time,
 		.sequence = h->sequence,
 		.length = h->length,
-		.body = body,
-	};
+		.body = body};
 	sfs_handle_make(key, h, &out->handle);
 }
 

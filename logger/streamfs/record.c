@@ -72,16 +72,14 @@ sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES]
 void
 sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out)
 {
-	*out = (struct sfs_handle){
-		.generation = pr_get_le64(in),
+	*out = (struct sfs_handle){.generation = pr_get_le64(in),
 		.block = pr_get_le64(in + 8),
 		.offset = pr_get_le32(in + 16),
 		.length = pr_get_le32(in + 20),
 		.stream = pr_get_le16(in + 24),
 		.header = pr_get_le16(in + 26),
 		.check = pr_get_le32(in + 28),
-		.proof = pr_get_le64(in + 32),
-	};
+		.proof = pr_get_le64(in + 32)};
 }
 
 char *
@@ -121,15 +119,13 @@ void
 sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out)
 {
-	*out = (struct sfs_handle){
-		.generation = record->generation,
+	*out = (struct sfs_handle){.generation = record->generation,
 		.block = record->block,
 		.offset = record->offset,
 		.length = record->length,
 		.stream = record->stream,
 		.header = record->size,
-		.proof = pr_get_le64(record->hash),
-	};
+		.proof = pr_get_le64(record->hash)};
 	out->check = sfs_handle_check(key, out);
 }
 
@@ -267,13 +263,11 @@ void
 sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const void *body,
 	uint8_t *record)
 {
-	const struct sfs_record_location place = {
-		.block = h->block,
+	const struct sfs_record_location place = {.block = h->block,
 		.generation = h->generation,
 		.first_sequence = h->sequence - h->index,
 		.stream = h->stream,
-		.offset = h->offset,
-	};
+		.offset = h->offset};
 	const bool wide = h->size == SFS_RECORD_WIDE;
 	const uint64_t span = (uint64_t)h->max_time - (uint64_t)h->min_time;
 	uint8_t body_hash[16];
@@ -306,8 +300,7 @@ sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *pla
 		pr_get_le32(p) != check_of(key, place, p))
 		return false;
 	uint64_t min = pr_get_le64(p + 24);
-	*out = (struct sfs_record_header){
-		.block = place->block,
+	*out = (struct sfs_record_header){.block = place->block,
 		.generation = place->generation,
 		.sequence = place->first_sequence + pr_get_le32(p + 16),
 		.min_time = min,
@@ -316,8 +309,7 @@ sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *pla
 		.length = body_length(p),
 		.offset = place->offset,
 		.index = pr_get_le32(p + 16),
-		.size = header_size(p),
-	};
+		.size = header_size(p)};
 	memcpy(out->hash, p + HASH_AT, sizeof(out->hash));
 	if (out->size == SFS_RECORD_WIDE) {
 		out->max_time = pr_get_le64(p + 48);

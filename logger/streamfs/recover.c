@@ -78,8 +78,7 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 	struct sfs_entry *e = &r->sfs->table.entry[m->block];
 	if (e->state == SFS_LOST)
 		return;
-	*e = (struct sfs_entry){
-		.generation = m->generation,
+	*e = (struct sfs_entry){.generation = m->generation,
 		.first_sequence = m->first_sequence,
 		.block_number = m->block_number,
 		.min_time = m->min_time,
@@ -90,8 +89,7 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 		.state = SFS_SEALED,
 		.flags = m->flags & SFS_MAP_OPEN ? SFS_ENTRY_UNSURE | SFS_ENTRY_MAPPED_OPEN
 						 : 0,
-		SFS_ALONE,
-	};
+		SFS_ALONE};
 	saw(r, m->block, m->generation);
 }
 
@@ -165,15 +163,13 @@ load_header(struct sfs_recovery *r, uint64_t block)
 	if (e->state == SFS_LOST)
 		return;
 	bool good = sfs_read_identity(sfs, block, &h);
-	struct sfs_map_entry m = {
-		.stream = h.stream,
+	struct sfs_map_entry m = {.stream = h.stream,
 		.flags = SFS_MAP_OPEN,
 		.block = block,
 		.generation = h.generation,
 		.first_sequence = h.first_sequence,
 		.block_number = h.block_number,
-		.end = SFS_BLOCK_HEADER,
-	};
+		.end = SFS_BLOCK_HEADER};
 	if (!good || !entry_plausible(sfs, &m)) {
 		if (e->state == SFS_SEALED && in_window(sfs, &sfs->root, block) &&
 			(good || !was_durable(r, e)))

@@ -53,15 +53,13 @@ static void
 put_gone(struct repair *r, const struct sfs_finding *f)
 {
 	uint64_t records = f->fault.first ? f->fault.last - f->fault.first + 1 : 0;
-	struct sfs_map_entry e = {
-		.stream = f->stream,
+	struct sfs_map_entry e = {.stream = f->stream,
 		.flags = SFS_REPAIR_GONE,
 		.block = f->fault.block == SFS_NO_BLOCK ? 0 : f->fault.block,
 		.generation = f->fault.block == SFS_NO_BLOCK ? 0 : f->generation,
 		.first_sequence = f->fault.first,
 		.block_number = f->fault.offset,
-		.end = f->to,
-	};
+		.end = f->to};
 	r->out->dropped_records += records;
 	do {
 		e.records = records > UINT32_MAX ? UINT32_MAX : records;

@@ -192,14 +192,12 @@ add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 		return pr_error_set(err, "the root has no room for a stream while a "
 					 "deletion is under way");
 	struct sfs_stream *s = &t->stream[t->streams];
-	*s = (struct sfs_stream){
-		.id = t->streams,
+	*s = (struct sfs_stream){.id = t->streams,
 		.created = pr_now_real(),
 		.oldest = SFS_NONE,
 		.newest = SFS_NONE,
 		.first_sequence = 1,
-		.evicted_until = INT64_MIN,
-	};
+		.evicted_until = INT64_MIN};
 	PR_PRINT(s->name, "%s", name);
 	return s->id;
 }
@@ -281,8 +279,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		next = atomic_load_explicit(
 			&sfs->shm.header->next_generation, memory_order_acquire);
 	sfs_holes_reload(sfs);
-	*out = (struct sfs_volume_info){
-		.version = SFS_VERSION,
+	*out = (struct sfs_volume_info){.version = SFS_VERSION,
 		.block_size = sfs->root.block_size,
 		.blocks = sfs->root.blocks,
 		.generation = next - 1,
@@ -298,8 +295,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.lost_tail_bytes = sfs->lost_tail_bytes,
 		.repairs = sfs->repairs - sfs->wipes,
 		.wiping = sfs->wipes + sfs->erasing,
-		.deletions = sfs->holes,
-	};
+		.deletions = sfs->holes};
 	sfs_uuid_text(sfs->root.uuid, out->uuid);
 	for (uint32_t i = 0; i < out->stream_count; i++) {
 		if (!sfs_view_stream(sfs, i, &s))
@@ -366,8 +362,7 @@ sfs_stream_info(
 	uint64_t generation = 0;
 	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, index, &s))
 		return pr_error_set(err, "no stream %zu in the volume", index);
-	*out = (struct sfs_stream_info){
-		.id = s.id,
+	*out = (struct sfs_stream_info){.id = s.id,
 		.permission = s.permission,
 		.guarantee = s.guarantee,
 		.blocks = s.blocks,
@@ -375,8 +370,7 @@ sfs_stream_info(
 		.recycled_records = s.first_sequence - 1,
 		.min_time = INT64_MAX,
 		.max_time = INT64_MIN,
-		.evicted_until = s.evicted_until,
-	};
+		.evicted_until = s.evicted_until};
 	memcpy(out->name, s.name, sizeof(out->name));
 	if (s.last_sequence < s.first_sequence)
 		return SFS_OK;

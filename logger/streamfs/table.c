@@ -222,8 +222,7 @@ sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t g
 	struct sfs_stream *s = &t->stream[stream];
 	struct sfs_entry *e = &t->entry[block];
 	uint32_t before = s->newest;
-	*e = (struct sfs_entry){
-		.generation = generation,
+	*e = (struct sfs_entry){.generation = generation,
 		.first_sequence = s->last_sequence + 1,
 		.block_number = s->next_block_number++,
 		.min_time = INT64_MAX,
@@ -231,8 +230,7 @@ sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t g
 		.end = SFS_BLOCK_HEADER,
 		.stream = stream,
 		.state = SFS_OPEN,
-		.slot = SFS_NONE,
-	};
+		.slot = SFS_NONE};
 	chain(t, s, block);
 	/* the block before comes last: who follows the chain finds a finished block */
 	sfs_table_notify(t, block);
@@ -386,13 +384,11 @@ sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
 	if (n < want)
 		n = want < blocks / 32 ? want : blocks / 32;
 	n = n < 256 ? n : 256;
-	*f = (struct sfs_frontier){
-		.batch = n < 2 ? 2 : n,
+	*f = (struct sfs_frontier){.batch = n < 2 ? 2 : n,
 		.clear = position,
 		.stable = position,
 		.high_water = high_water,
-		.next_generation = next_generation,
-	};
+		.next_generation = next_generation};
 	f->room = f->batch * 3;
 	f->ring = calloc(f->room, sizeof(*f->ring));
 	return f->ring ? 0 : pr_error_set(err, "no memory for the write frontier");

@@ -109,8 +109,7 @@ sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		.block = block, .stream = stream, .open = true, .used = ++w->clock};
 	sfs_shm_slot_set(&sfs->shm, slot, block, e->generation, tail->submitted);
 	if (tail->submitted == 0) {
-		struct sfs_block_header h = {
-			.kind = SFS_KIND_DATA,
+		struct sfs_block_header h = {.kind = SFS_KIND_DATA,
 			.stream = stream,
 			.permission = s->permission,
 			.block = block,
@@ -118,8 +117,7 @@ sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 			.block_number = e->block_number,
 			.first_sequence = e->first_sequence,
 			.durable_sequence = s->durable_sequence,
-			.prev = sfs_table_head(&sfs->table, e->prev),
-		};
+			.prev = sfs_table_head(&sfs->table, e->prev)};
 		memcpy(h.name, s->name, sizeof(h.name));
 		sfs_block_encode(&sfs->key, &h, sfs_shm_data(&sfs->shm, slot));
 	}
@@ -155,8 +153,7 @@ sfs_block_release(void *arg, uint32_t block)
 struct sfs_map_entry
 sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 {
-	return (struct sfs_map_entry){
-		.stream = e->stream,
+	return (struct sfs_map_entry){.stream = e->stream,
 		.flags = flags,
 		.block = block,
 		.generation = e->generation,
@@ -165,8 +162,7 @@ sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 		.records = e->records,
 		.end = e->end,
 		.min_time = e->min_time,
-		.max_time = e->max_time,
-	};
+		.max_time = e->max_time};
 }
 
 static void

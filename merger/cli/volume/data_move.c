@@ -252,16 +252,14 @@ delete_part(struct move *m, int64_t until, struct pr_error *err)
 	const struct data_args *a = m->args;
 	const char *to = a->to ? a->to : a->to_volume ? a->to_volume : a->to_file;
 	size_t len = strlen(to);
-	struct data_deletion d = {
-		.args = a,
+	struct data_deletion d = {.args = a,
 		.name = m->from,
 		/* as the ledger stores it: of a long path only the end */
 		.order = {.until = until,
 			.moved_to = len > PR_NAME_MAX ? to + len - PR_NAME_MAX : to,
 			.fenced = true,
 			.fences = m->fences,
-			.fence_count = m->fence_count},
-	};
+			.fence_count = m->fence_count}};
 	int rc = m->fence_count ? data_delete_run(&d, err) : 0;
 
 	m->segments += d.sum.segments;

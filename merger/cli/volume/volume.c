@@ -76,13 +76,11 @@ static int
 volume_create(void *values, struct pr_error *err)
 {
 	struct volume_call *c = values;
-	struct sfs_create_options o = {
-		.size = c->size,
+	struct sfs_create_options o = {.size = c->size,
 		.block_size = c->block_size,
 		.utilization = c->utilization,
 		.force = c->force,
-		.zones = c->zones,
-	};
+		.zones = c->zones};
 
 	if (c->block_size &&
 		(c->block_size < SFS_BLOCK_MIN || c->block_size & (c->block_size - 1)))
@@ -105,12 +103,10 @@ static int
 volume_grow(void *values, struct pr_error *err)
 {
 	struct volume_call *c = values;
-	struct sfs_grow_options o = {
-		.size = c->size,
+	struct sfs_grow_options o = {.size = c->size,
 		.add = (const char *const *)c->add.items,
 		.add_count = c->add.count,
-		.force = c->force,
-	};
+		.force = c->force};
 	uint64_t blocks = 0;
 
 	if (sfs_grow(c->paths.path, c->paths.count, &o, &blocks, err) < 0)
