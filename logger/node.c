@@ -208,10 +208,9 @@ prl_node_send_status(struct prl_node *n, int64_t now)
 static struct link_info *
 link_info(struct prl_node *n, uint16_t link)
 {
-	for (size_t i = 0; i < n->s.link_count; i++) {
+	for (size_t i = 0; i < n->s.link_count; i++)
 		if (n->s.links[i].link == link)
 			return &n->s.links[i];
-	}
 	if (n->s.link_count == PRL_MATCH_LINKS_MAX ||
 		PR_ARRAY_GROW(n->s.links, n->s.link_count) < 0)
 		return NULL;

@@ -21,10 +21,9 @@ fit(const struct match_frame *h, uint32_t fingerprint)
 		return h->f.len;
 	if (h->f.len < PR_ETHER_LEN || grown > h->f.len - PR_ETHER_LEN)
 		return 0;
-	for (uint32_t i = h->f.len - grown; i < h->f.len; i++) {
+	for (uint32_t i = h->f.len - grown; i < h->f.len; i++)
 		if (h->f.data[i])
 			return 0;
-	}
 	return h->f.len - grown;
 }
 

@@ -13,10 +13,9 @@ match_link(struct prl_match *m, uint16_t id, bool make)
 {
 	struct match_link *link;
 
-	for (size_t i = 0; i < m->link_count; i++) {
+	for (size_t i = 0; i < m->link_count; i++)
 		if (m->links[i].id == id)
 			return &m->links[i];
-	}
 	if (!make || m->link_count == PRL_MATCH_LINKS_MAX ||
 		PR_ARRAY_GROW(m->links, m->link_count) < 0)
 		return NULL;
@@ -393,10 +392,9 @@ scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
 		m->scratch = room;
 		m->scratch_room = n;
 	}
-	for (uint16_t i = 0; i < n; i++) {
+	for (uint16_t i = 0; i < n; i++)
 		if (pr_tslog_next(r, &m->scratch[i]) != 1)
 			return false;
-	}
 	return n > 0;
 }
 
@@ -710,10 +708,9 @@ prl_match_tick(struct prl_match *m, int64_t now)
 bool
 prl_match_settled(const struct prl_match *m)
 {
-	for (size_t i = 0; i < m->link_count; i++) {
+	for (size_t i = 0; i < m->link_count; i++)
 		if (m->links[i].out != m->links[i].next)
 			return false;
-	}
 	return m->missing == 0 && m->waiting == 0;
 }
 

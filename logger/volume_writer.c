@@ -334,10 +334,9 @@ out_new(struct prl_volume_writer *a, uint16_t link)
 static inline struct link_segment *
 out_of(struct prl_volume_writer *a, uint16_t link)
 {
-	for (size_t i = 0; i < a->out_count; i++) {
+	for (size_t i = 0; i < a->out_count; i++)
 		if (a->outs[i]->link == link)
 			return a->outs[i];
-	}
 	return out_new(a, link);
 }
 
@@ -582,10 +581,9 @@ mark_write(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
 
-	for (size_t i = 0; i < a->out_count; i++) {
+	for (size_t i = 0; i < a->out_count; i++)
 		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
 			prl_writer_seal(a, a->outs[i]);
-	}
 	prl_writer_tell(a, &e);
 }
 

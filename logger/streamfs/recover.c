@@ -264,12 +264,11 @@ apply_listed(struct sfs_recovery *r)
 {
 	struct sfs *sfs = r->sfs;
 	const uint32_t interval = sfs->root.map_interval;
-	for (uint64_t b = 0; r->listed && b < sfs->root.blocks; b++) {
+	for (uint64_t b = 0; r->listed && b < sfs->root.blocks; b++)
 		if (b % interval == 0 && sfs_map_knows_all(sfs, &sfs->root, b))
 			b += interval - 1;
 		else if (sfs->table.entry[b].state == SFS_SEALED)
 			sfs->table.entry[b].state = SFS_FREE;
-	}
 	for (uint32_t i = 0; r->listed && i < sfs->listed_count; i++) {
 		const struct sfs_map_entry *m = &sfs->listed[i];
 		if (!entry_plausible(sfs, m))

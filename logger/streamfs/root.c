@@ -114,12 +114,11 @@ make_list(struct sfs *sfs, struct sfs_root *root)
 	if (!(root->flags & SFS_ROOT_LISTED))
 		return;
 	uint32_t room = (SFS_ROOT_BYTES - sfs_root_length(root)) / SFS_MAP_ENTRY;
-	for (uint64_t b = 0; b < t->blocks; b++) {
+	for (uint64_t b = 0; b < t->blocks; b++)
 		if (b % t->interval == 0 && sfs_map_knows_all(sfs, root, b))
 			b += t->interval - 1;
 		else
 			put(sfs, room, b);
-	}
 	for (uint32_t i = 0; i < w->sealed_after_map_count; i++)
 		put_open(sfs, root, room, w->sealed_after_map[i]);
 	for (uint32_t i = 0; i < t->streams; i++)

@@ -362,9 +362,8 @@ pr_linktype_of_pcap(pcap_t *pcap)
 	/* the machine that captured it is big-endian */
 	if (dlt == DLT_NULL && (pcap_is_swapped(pcap) == 1) != (htobe16(1) == 1))
 		return LINKTYPE_LOOP;
-	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
+	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++)
 		if (differ[i][0] == dlt)
 			return differ[i][1];
-	}
 	return dlt;
 }
