@@ -349,11 +349,10 @@ file_read(struct prd_reader *r, struct file *f)
 	got = pr_trace_next(f->trace, &f->next, &err);
 	f->ended = got != PR_SOURCE_PACKET;
 	f->has_next = !f->ended;
-	if (f->has_next && !f->begun) {
+	if (f->has_next && !f->begun)
+		f->first_time = f->next.time;
+	if (f->has_next && (!f->begun || f->next.time < f->earliest)) {
 		f->begun = true;
-		f->first_time = f->earliest = f->next.time;
-		observe(r->inputs, f->link, f->earliest, NULL);
-	} else if (f->has_next && f->next.time < f->earliest) {
 		f->earliest = f->next.time;
 		observe(r->inputs, f->link, f->earliest, NULL);
 	}
@@ -390,10 +389,8 @@ files_step_max(struct prd_reader *r)
 static int64_t
 due_after(const struct file *f)
 {
-	int64_t t;
+	int64_t t = pr_time_minus(f->next.time, f->first_time);
 
-	if (__builtin_sub_overflow(f->next.time, f->first_time, &t))
-		return f->next.time < f->first_time ? 0 : PR_TIME_MAX / 2;
 	return t < 0 ? 0 : t < PR_TIME_MAX / 2 ? t : PR_TIME_MAX / 2;
 }
 
@@ -509,6 +506,17 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 	return 0;
 }
 
+static void
+link_init(struct prd_link *link, uint16_t number, const char *name, uint32_t snaplen)
+{
+	pthread_mutex_init(&link->lock, NULL);
+	link->number = number;
+	link->linktype = ETHERNET;
+	link->snaplen = snaplen;
+	snprintf(link->name, sizeof link->name, "%s", name);
+	pr_text_clean(link->name, ""); /* frames carry names that can be shown */
+}
+
 int
 prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
 {
@@ -526,31 +534,19 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 		return pr_error_as(PRD_EXIT_FAILED, err, "no memory for %u links", count);
 	memset(in->links, 0, in->all_links * sizeof *in->links);
 	for (unsigned i = 0; i < count; i++) {
-		struct prd_link *link = &in->links[i];
 		const char *name = live ? o->in.items[i] : o->read.items[i];
 		const char *slash = live ? NULL : strrchr(name, '/');
 
-		link->number = i;
-		pthread_mutex_init(&link->lock, NULL);
-		pr_observation_begin(&link->observation,
+		link_init(
+			&in->links[i], i, slash && slash[1] ? slash + 1 : name, o->snaplen);
+		pr_observation_begin(&in->links[i].observation,
 			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE, PR_TIME_MAX, "");
-		link->linktype = ETHERNET;
-		link->snaplen = o->snaplen;
-		if (slash && slash[1])
-			name = slash + 1;
-		snprintf(link->name, PR_NAME_MAX + 1, "%s", name);
-		pr_text_clean(link->name, ""); /* frames carry names that can be shown */
 	}
 	if (in->all_links > count) {
-		struct prd_link *canary = &in->links[count];
-
-		pthread_mutex_init(&canary->lock, NULL);
-		pr_observation_begin(
-			&canary->observation, PR_UNOBSERVED_BEGIN, pr_now_real(), "");
-		canary->number = PR_LINK_CANARY;
-		canary->linktype = ETHERNET;
-		canary->snaplen = o->snaplen;
-		memcpy(canary->name, PR_LINK_CANARY_NAME, sizeof PR_LINK_CANARY_NAME);
+		link_init(
+			&in->links[count], PR_LINK_CANARY, PR_LINK_CANARY_NAME, o->snaplen);
+		pr_observation_begin(&in->links[count].observation, PR_UNOBSERVED_BEGIN,
+			pr_now_real(), "");
 	}
 	for (unsigned i = 0; live && i < count && status == 0; i++)
 		status = open_interface(in, o, i, err);

@@ -288,24 +288,14 @@ capture_step(struct prd_sender *s, unsigned taken, bool at_end, bool quiet)
 {
 	bool empty = taken == 0 && !prd_tx_batch_unplaced(s);
 
-	switch (s->state) {
-	case PRD_STATE_WAITING:
+	if (s->state == PRD_STATE_WAITING)
 		step_waiting(s);
-		break;
-	case PRD_STATE_CAPTURING:
-		if (at_end && empty)
-			begin_stopping(s);
-		break;
-	case PRD_STATE_DRAINING:
-		if (quiet && empty)
-			begin_stopping(s);
-		break;
-	case PRD_STATE_STOPPING:
+	else if (s->state == PRD_STATE_STOPPING)
 		stop_if_all_have(s);
-		break;
-	case PRD_STATE_STOPPED:
-		break;
-	}
+	else if (empty && s->state == PRD_STATE_CAPTURING && at_end)
+		begin_stopping(s);
+	else if (empty && s->state == PRD_STATE_DRAINING && quiet)
+		begin_stopping(s);
 }
 
 /* ---- events: from nodes and managers ---- */

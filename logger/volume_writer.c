@@ -703,13 +703,6 @@ prl_writer_counters(const struct prl_volume_writer *a)
 
 /* ---- packets moved from another node ---- */
 
-static uint16_t
-stream_of(const struct pr_packet *p, bool copies)
-{
-	return copies && p->link < PR_STREAM_COPIES_MAX ? (PR_STREAM_COPIES + p->link)
-							: p->link;
-}
-
 int
 prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, bool copies,
 	struct pr_error *err)
@@ -736,9 +729,12 @@ prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, 
 	}
 	if (rc < 0 || pr_segment_open(&r, body, len, err) < 0)
 		return -1;
-	while (pr_segment_next(&r, &p, err) == 1)
-		if (put_packet(a, stream_of(&p, copies), &p) < 0)
+	while (pr_segment_next(&r, &p, err) == 1) {
+		bool copy = copies && p.link < PR_STREAM_COPIES_MAX;
+
+		if (put_packet(a, copy ? PR_STREAM_COPIES + p.link : p.link, &p) < 0)
 			return pr_error_set(err, "%s",
 				a->suspended ? a->why.text : "the volume does not take it");
+	}
 	return 0;
 }

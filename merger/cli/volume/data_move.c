@@ -102,6 +102,19 @@ send_batch(struct move *m, size_t len, struct pr_error *err)
 	return 0;
 }
 
+/* The links are borrowed until the destination was told of them. */
+static int
+begin_batches(struct move *m, struct pr_error *err)
+{
+	m->links = m->stock.links;
+	m->link_count = m->stock.link_count;
+	m->batch = malloc(BATCH);
+	if (!m->batch)
+		return pr_error_set(err, "no memory for packets");
+	pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
+	return 0;
+}
+
 static int
 send_gathered(struct move *m, struct pr_error *err)
 {
@@ -478,14 +491,8 @@ move_parts(struct move *m, struct pr_error *err)
 	const struct data_args *a = m->args;
 	int64_t since = a->since, end;
 
-	/* the links are borrowed until the destination was told of them */
-	m->links = m->stock.links;
-	m->link_count = m->stock.link_count;
-	if (a->to && !(m->batch = malloc(BATCH)))
-		return pr_error_set(err, "no memory for packets");
-	if (a->to)
-		pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
-	else if (volume_writer_open(&m->writer, a->to_volume, false, err) < 0)
+	if (begin_batches(m, err) < 0 ||
+		(!a->to && volume_writer_open(&m->writer, a->to_volume, false, err) < 0))
 		return -1;
 	for (size_t i = 0; !a->to && i < m->link_count; i++) {
 		const Packrack__LinkInfo *from = m->links[i];
@@ -821,12 +828,8 @@ rebuild_parts(struct move *m, struct pr_error *err)
 	int64_t since = a->since, end, oldest, newest, done;
 	bool any = times_of(m->stock.nodes[0], &oldest, &newest);
 
-	m->links = m->stock.links;
-	m->link_count = m->stock.link_count;
-	m->batch = malloc(BATCH);
-	if (!m->batch)
-		return pr_error_set(err, "no memory for packets");
-	pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
+	if (begin_batches(m, err) < 0)
+		return -1;
 	/* also what an earlier rebuild, which was killed, had sent */
 	if (flush(m, err) < 0)
 		return -1;
