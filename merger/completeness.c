@@ -51,12 +51,20 @@ struct evicted_at {
 	uint64_t seq;
 };
 
+/* A walk through the losses of a series that name each seq (exact), or through the others. */
+struct walk {
+	bool exact;
+	size_t next;
+	const Packrack__Loss *best; /* of those begun, the one that reaches furthest */
+};
+
 /* One (epoch, link): an epoch series. */
 struct series {
 	uint64_t epoch;
 	uint32_t link;
 	struct ranges ranges; /* those not judged yet */
-	struct ranges gaps; /* their otimes: of the held neighbours, or INT64_MIN, _MAX */
+	Packrack__Loss **gaps; /* their times: of the held neighbours, or INT64_MIN, _MAX */
+	size_t gap_count;
 	Packrack__Loss *losses; /* each with a reason of its own */
 	size_t loss_count;
 	uint64_t judged; /* all seqs up to this one are judged */
@@ -84,6 +92,10 @@ struct series {
 	struct unobserved *unobserved;
 	size_t unobserved_count;
 	uint64_t settled; /* lowest seq of the nodes that still hear the dispatcher */
+	/* while its gaps are explained, see explain() */
+	struct walk exact, vague;
+	uint64_t *holes; /* by loss */
+	bool counting;
 };
 
 struct node {
@@ -104,6 +116,7 @@ struct prm_completeness {
 	struct node *nodes; /* as many as out has */
 	size_t gap_count, loss_count; /* over all series */
 	Packrack__Completeness *out; /* filled from the beginning; NULL: handed over */
+	uint64_t ranges_taken_apart;
 	uint64_t held, told; /* distinct, and summed over nodes */
 	size_t bytes;
 	bool cut, failed_memory;
@@ -114,6 +127,7 @@ struct prm_completeness {
 
 #define SWEEP_BYTES_DEFAULT (1024 * 1024)
 #define NODES_MAX 4096
+#define TAKEN_APART_MAX 4000000 /* ranges; bounds what the end of one query costs others */
 
 struct prm_completeness *
 prm_completeness_create(
@@ -155,7 +169,9 @@ prm_completeness_destroy(struct prm_completeness **cp)
 		for (size_t j = 0; j < series->loss_count; j++)
 			free(series->losses[j].reason);
 		free(series->ranges.items);
-		free(series->gaps.items);
+		for (size_t j = 0; j < series->gap_count; j++)
+			packrack__loss__free_unpacked(series->gaps[j], NULL);
+		free(series->gaps);
 		free(series->losses);
 		for (size_t j = 0; j < series->unobserved_count; j++)
 			free(series->unobserved[j].by);
@@ -388,6 +404,12 @@ clip_to_edges(const struct series *series, uint64_t *first, uint64_t *last)
 	return *first <= *last;
 }
 
+static uint64_t
+length_of(const Packrack__Loss *range)
+{
+	return range->last_seq - range->first_seq + 1;
+}
+
 /*
  * Adds the gap between two seqs, each held or outside the range. below.seq 0: the gap
  * begins at 1.
@@ -396,16 +418,22 @@ static void
 gap_add(struct prm_completeness *c, struct series *series, struct point below,
 	struct point above)
 {
-	struct range gap = {below.seq + 1, above.seq - 1, below.otime, above.otime, NULL};
+	Packrack__Loss gap = PACKRACK__LOSS__INIT;
+	size_t before = series->gap_count;
 
-	if (!clip_to_edges(series, &gap.first, &gap.last))
+	gap.epoch = series->epoch;
+	gap.link = series->link;
+	gap.first_seq = below.seq + 1;
+	gap.last_seq = above.seq - 1;
+	gap.ranges = 1;
+	gap.first_time = below.otime;
+	gap.last_time = above.otime;
+	if (!clip_to_edges(series, &gap.first_seq, &gap.last_seq))
 		return;
-	if (c->gap_count < PRM_COMPLETENESS_GAPS_MAX && range_insert(&series->gaps, &gap)) {
-		c->gap_count++;
-		return;
-	}
-	c->out->missing_packets += gap.last - gap.first + 1;
-	c->out->missing_ranges++;
+	gap.count = length_of(&gap);
+	c->failed_memory |=
+		prm_gaps_add(&series->gaps, &series->gap_count, &gap, c->gap_count) < 0;
+	c->gap_count += series->gap_count - before;
 }
 
 /*
@@ -838,13 +866,6 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
  * each seq ("exact") are believed before those that say "count of first..last".
  */
 
-/* A walk through the exact losses of a series, or through the others. */
-struct walk {
-	bool exact;
-	size_t next;
-	const Packrack__Loss *best; /* of those begun, the one that reaches furthest */
-};
-
 static bool
 is_exact(const Packrack__Loss *loss)
 {
@@ -857,46 +878,6 @@ loss_compare(const void *pa, const void *pb)
 	const Packrack__Loss *a = pa, *b = pb;
 
 	return a->first_seq < b->first_seq ? -1 : a->first_seq > b->first_seq;
-}
-
-static int
-missing_compare(const void *pa, const void *pb)
-{
-	const Packrack__Loss *a = *(Packrack__Loss *const *)pa,
-			     *b = *(Packrack__Loss *const *)pb;
-
-	if (a->first_time != b->first_time)
-		return a->first_time < b->first_time ? -1 : 1;
-	if (a->epoch != b->epoch)
-		return a->epoch < b->epoch ? -1 : 1;
-	if (a->link != b->link)
-		return a->link < b->link ? -1 : 1;
-	return a->first_seq < b->first_seq ? -1 : a->first_seq > b->first_seq;
-}
-
-/* ---- listing ---- */
-
-/* Lists first..last as missing, with the times and the reason of `about`. */
-static void
-list(struct prm_completeness *c, uint64_t first, uint64_t last, const Packrack__Loss *about)
-{
-	Packrack__Completeness *out = c->out;
-	Packrack__Loss l = *about;
-
-	l.first_seq = first;
-	l.last_seq = last;
-	l.count = last - first + 1;
-	l.among_first = is_exact(about) ? 0 : about->first_seq;
-	l.among_last = is_exact(about) ? 0 : about->last_seq;
-	out->missing_packets += l.count;
-	out->missing_ranges++;
-	if (out->n_missing >= PRM_COMPLETENESS_LIST_MAX)
-		return;
-	if (PR_ARRAY_GROW(out->missing, out->n_missing) < 0 ||
-		!(out->missing[out->n_missing] = pr_message_copy(&l.base)))
-		c->failed_memory = true;
-	else
-		out->n_missing++;
 }
 
 /* ---- what no loss explains ---- */
@@ -947,10 +928,10 @@ suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_
 /* True if an eviction that names no seq may have taken the gap, by its times. */
 static bool
 evicted_by_time(
-	const Packrack__Evicted *e, const struct series *series, const struct range *gap)
+	const Packrack__Evicted *e, const struct series *series, const Packrack__Loss *gap)
 {
-	return gap->first_otime <= e->until &&
-	       (e->midst ? e->link == series->link && gap->last_otime >= e->since
+	return gap->first_time <= e->until &&
+	       (e->midst ? e->link == series->link && gap->last_time >= e->since
 			 : !e->last_seq && (!e->epoch || (e->epoch == series->epoch &&
 								 e->link == series->link)));
 }
@@ -968,7 +949,7 @@ heard_of(const struct series *series, size_t node)
 /* The suspects of seq `first`; lowers *last to where they are the same. */
 static void
 suspects_of(const struct prm_completeness *c, const struct series *series,
-	const struct range *gap, uint64_t first, uint64_t *last, struct suspects *s)
+	const Packrack__Loss *gap, uint64_t first, uint64_t *last, struct suspects *s)
 {
 	*s = (struct suspects){.count = 0};
 	for (size_t n = 0; n < c->out->n_nodes; n++) {
@@ -1009,49 +990,46 @@ unstored_reason(const struct prm_completeness *c, const struct series *series)
 							     : PRM_MISSING_UNKNOWN;
 }
 
-/* Gives the missing seqs first..last of a gap, which no loss explains, a reason. */
+/* Gives a part of a gap, which no loss explains, a reason. */
 static void
-unexplained(struct prm_completeness *c, struct series *series, const struct range *gap,
-	uint64_t first, uint64_t last, const Packrack__Loss *doubtful)
+unexplained(struct prm_completeness *c, struct series *series, const Packrack__Loss *gap,
+	const Packrack__Loss *doubtful)
 {
-	Packrack__Loss about = PACKRACK__LOSS__INIT;
 	char text[PR_MESSAGE_NAME_MAX + 1];
+	Packrack__Loss part = *gap;
+	bool several = gap->ranges > 1;
 	struct suspects s;
-	uint64_t upto;
 
-	about.epoch = series->epoch;
-	about.link = series->link;
-	about.first_time = gap->first_otime;
-	about.last_time = gap->last_otime;
-	for (; first <= last; first = upto + 1) {
-		upto = last;
-		suspects_of(c, series, gap, first, &upto, &s);
+	for (; part.first_seq <= gap->last_seq; part.first_seq = part.last_seq + 1) {
+		part.last_seq = gap->last_seq;
+		suspects_of(c, series, gap, part.first_seq, &part.last_seq, &s);
+		if (several)
+			part.last_seq = gap->last_seq;
+		else
+			part.count = length_of(&part);
 		if (s.evicted && s.evicted == s.count && !doubtful) {
 			series->evicted_gap = true;
 			continue;
 		}
-		if (!in_time(c, &about))
+		if (!in_time(c, gap))
 			continue;
 		if (doubtful)
 			suspect_add(&s, doubtful->node, doubtful->reason);
 		/* a node that hears the dispatcher has not settled these: pending */
-		if (!s.count && alive(c, series) && upto > series->settled) {
-			if (first <= series->settled)
-				upto = series->settled;
-			else {
-				c->out->pending_packets += upto - first + 1;
+		if (!s.count && alive(c, series) && part.last_seq > series->settled) {
+			if (part.first_seq > series->settled || several) {
+				c->out->pending_packets += part.count;
 				continue;
 			}
+			part.last_seq = series->settled;
+			part.count = length_of(&part);
 		}
-		about.node = (char *)protobuf_c_empty_string;
-		about.reason = (char *)unstored_reason(c, series);
+		part.node = (char *)protobuf_c_empty_string;
+		part.reason = (char *)unstored_reason(c, series);
 		if (s.count)
-			suspects_tell(&s, &about, text, sizeof(text));
-		about.first_seq = first;
-		about.last_seq = upto;
-		about.count = upto - first + 1;
+			suspects_tell(&s, &part, text, sizeof(text));
 		if (!c->options.partial_scope || s.count)
-			list(c, first, upto, &about);
+			c->failed_memory |= prm_losses_add(c->out, &part) < 0;
 	}
 }
 
@@ -1084,52 +1062,99 @@ covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *up
 	return w->best;
 }
 
-/*
- * Goes through the gaps. count: only notes how many seqs each loss that names none would explain; if these are more
- * than it has lost, some were lost in another way, and nobody knows which.
- */
-static void
-explain_gaps(struct prm_completeness *c, struct series *series, uint64_t *holes, bool count)
+static const Packrack__Loss *
+loss_at(struct series *series, uint64_t seq, uint64_t *upto)
 {
-	struct walk exact = {.exact = true}, vague = {.exact = false};
+	const Packrack__Loss *l = covering(series, &series->exact, seq, upto);
 
-	for (size_t i = 0; series->in_scope && i < series->gaps.count; i++) {
-		struct range gap = series->gaps.items[i];
+	return l ? l : covering(series, &series->vague, seq, upto);
+}
 
-		clip_to_edges(series, &gap.first, &gap.last);
-		for (uint64_t at = gap.first, upto; at <= gap.last; at = upto + 1) {
-			const Packrack__Loss *l;
-			uint64_t *sum;
+static void
+explain_part(struct prm_completeness *c, struct series *series, const Packrack__Loss *part,
+	const Packrack__Loss *l)
+{
+	uint64_t *sum = l && !is_exact(l) && series->holes
+				? &series->holes[l - series->losses]
+				: NULL;
+	Packrack__Loss listed = *part;
 
-			upto = gap.last;
-			l = covering(series, &exact, at, &upto);
-			if (!l)
-				l = covering(series, &vague, at, &upto);
-			sum = l && !is_exact(l) && holes ? &holes[l - series->losses]
-							 : NULL;
-			if (count && sum)
-				*sum += upto - at + 1;
-			if (count)
-				continue;
-			if (!l || (sum && *sum > l->count))
-				unexplained(c, series, &gap, at, upto, l);
-			else if (in_time(c, l))
-				list(c, at, upto, l);
-		}
+	if (series->counting && sum)
+		*sum += part->count;
+	if (series->counting)
+		return;
+	if (!l || (sum && *sum > l->count) || part->ranges > 1) {
+		unexplained(c, series, part, l);
+	} else if (in_time(c, l)) {
+		listed.first_time = l->first_time;
+		listed.last_time = l->last_time;
+		listed.reason = l->reason;
+		listed.node = l->node;
+		listed.among_first = is_exact(l) ? 0 : l->first_seq;
+		listed.among_last = is_exact(l) ? 0 : l->last_seq;
+		c->failed_memory |= prm_losses_add(c->out, &listed) < 0;
 	}
 }
 
 static void
+explain_range(struct prm_completeness *c, struct series *series, Packrack__Loss range)
+{
+	Packrack__Loss part = range;
+
+	clip_to_edges(series, &part.first_seq, &range.last_seq);
+	for (; part.first_seq <= range.last_seq; part.first_seq = part.last_seq + 1) {
+		const Packrack__Loss *l;
+
+		part.last_seq = range.last_seq;
+		l = loss_at(series, part.first_seq, &part.last_seq);
+		part.count = length_of(&part);
+		explain_part(c, series, &part, l);
+	}
+}
+
+/* A gap of several ranges is taken apart; if they are not known, or there are too many, they have one cause. */
+static void
+explain_gap(struct prm_completeness *c, struct series *series, const Packrack__Loss *gap)
+{
+	uint64_t upto = gap->last_seq, length = gap->count / gap->ranges;
+	Packrack__Loss range = *gap;
+	const Packrack__Loss *l;
+
+	c->ranges_taken_apart += gap->ranges;
+	range.step = 0;
+	if (gap->ranges > 1 && (!gap->step || c->ranges_taken_apart > TAKEN_APART_MAX)) {
+		l = loss_at(series, gap->first_seq, &upto);
+		if (!l && upto < gap->last_seq)
+			l = loss_at(series, upto + 1, &upto);
+		explain_part(c, series, &range, l);
+		return;
+	}
+	range.ranges = 1;
+	for (uint64_t n = gap->ranges; n--; range.first_seq += gap->step) {
+		range.last_seq = range.first_seq + length - 1;
+		explain_range(c, series, range);
+	}
+}
+
+/*
+ * Goes through the gaps twice. counting: only notes how many seqs each loss that names none would explain; if these are
+ * more than it has lost, some were lost in another way, and nobody knows which.
+ */
+static void
 explain(struct prm_completeness *c, struct series *series)
 {
-	uint64_t *holes = calloc(series->loss_count + 1, sizeof(*holes));
-
+	series->holes = calloc(series->loss_count + 1, sizeof(*series->holes));
 	if (series->loss_count)
 		qsort(series->losses, series->loss_count, sizeof(*series->losses),
 			loss_compare);
-	explain_gaps(c, series, holes, true);
-	explain_gaps(c, series, holes, false);
-	free(holes);
+	for (int pass = 0; pass < 2 && series->in_scope; pass++) {
+		series->counting = pass == 0;
+		series->exact = (struct walk){.exact = true};
+		series->vague = (struct walk){.exact = false};
+		for (size_t i = 0; i < series->gap_count; i++)
+			explain_gap(c, series, series->gaps[i]);
+	}
+	free(series->holes);
 }
 
 /* ---- the ends of a series ---- */
@@ -1557,8 +1582,7 @@ prm_completeness_finish(
 					      ledger->dropped_ring;
 	}
 	list_unobserved(c);
-	if (r->n_missing)
-		qsort(r->missing, r->n_missing, sizeof(*r->missing), missing_compare);
+	prm_losses_sort(r);
 	r->complete = r->n_nodes && !r->missing_packets && !r->pending_packets &&
 		      !r->dropped_packets && !r->n_unobserved && !r->stray_packets;
 	answers_report(c, r);

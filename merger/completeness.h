@@ -23,9 +23,10 @@
  */
 struct prm_completeness;
 
-#define PRM_COMPLETENESS_LIST_MAX 10000 /* ranges listed; all are counted */
+#define PRM_COMPLETENESS_LIST_MAX 10000 /* entries listed; the rest goes into classes */
+#define PRM_COMPLETENESS_CLASSES_MAX 1000
 #define PRM_COMPLETENESS_GAPS_MAX                                                          \
-	200000 /* gaps kept until the end; the surplus is only counted */
+	100000 /* kept until the end; beyond, the gaps of a minute become one */
 #define PRM_COMPLETENESS_LOSSES_MAX 500000 /* loss entries kept of all nodes */
 #define PRM_COMPLETENESS_SERIES_MAX 65536 /* pairs of epoch and link */
 
@@ -105,6 +106,26 @@ uint64_t prm_completeness_duplicates(const struct prm_completeness *c);
  */
 int prm_completeness_finish(
 	struct prm_completeness *c, Packrack__Completeness **out, struct pr_error *err);
+
+/*
+ * The list of missing packets, in bounded memory. Ranges at equal distances are one entry ("every third seq"); what does
+ * not fit goes into classes. Counts of all entries and classes add up to missing_packets, their ranges to
+ * missing_ranges.
+ */
+
+/* Lists l, which has count and ranges; its strings are copied. -1: no memory. */
+int prm_losses_add(Packrack__Completeness *out, const Packrack__Loss *l);
+/* Moves the last entries into classes, until the list has at most `max`. */
+void prm_losses_shorten(Packrack__Completeness *out, size_t max);
+/* Sorts the list by time. */
+void prm_losses_sort(Packrack__Completeness *out);
+
+/*
+ * Adds a gap of an epoch series, whose cause is not known yet; by seq, and without overlap. all: the gaps of all series;
+ * above PRM_COMPLETENESS_GAPS_MAX those of a minute become one (ranges > 1, no step). -1: no memory.
+ */
+int prm_gaps_add(
+	Packrack__Loss ***gaps, size_t *count, const Packrack__Loss *gap, size_t all);
 
 /* Reasons in Completeness.unobserved: a link was not observed at this time, or not for certain. */
 #define PRM_UNOBSERVED_BEFORE "before" /* its first capture began later */

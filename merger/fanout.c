@@ -318,8 +318,8 @@ tell_end(struct prm_fanout *f)
 		/* the lists of an End that is too long for a message are shortened */
 		if (all && packrack__end__get_packed_size(&f->sums) + 32 >
 				   PR_RPC_MESSAGE_MAX) {
+			prm_losses_shorten(all, 1000);
 			less = *all;
-			less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
 			less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
 			less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
 			f->sums.completeness = &less;

@@ -76,6 +76,26 @@ run_step "damaged" lossy 3 "--seed 13 --rule any:corrupt=1"
 run_step "padded" lossy 3 "--seed 14 --rule data:pad=5/12"
 run_step "delayed" lossy 3 "--seed 15 --rule TSLOG:delay=20/300"
 run_step "all of it" lossy 4 "--seed 16 --rule any:loss=1,reorder=2/64,dup=1,corrupt=0.5 --rule data:burst=200/5000"
+
+# ---- a node is lost for good ----
+
+a_third_lost() {
+	local all=100000
+	trace=$LAB_DIR/long.pcap
+	tests/system/numbered.py make "$trace" $all 8 && "$RACK" down > /dev/null && "$RACK" up -n 3 -- --read "$trace" &&
+		"$RACK" drain --stored --timeout 60 && "$RACK" kill idx2 && "$RACK" kill log2 || return 1
+	says 3 "  missing: 33" "$BUILD/packrack" export --json -w "$LAB_DIR/out.pcapng" || return 1
+	cp "$LAB_DIR/out" "$LAB_DIR/report.json"
+	jq -c '.completeness | [.missing_packets, .missing_ranges, (.missing | length), .missing[0]]' "$LAB_DIR/report.json"
+}
+run_step "one node of three is lost" a_third_lost
+named_exactly() {
+	"$COMPARE" --allow-missing "$LAB_DIR/report.json" "$trace" "$LAB_DIR/out.pcapng" &&
+		jq -e '.completeness | (.missing | length) < 100 and .missing_classes == [] and
+			([.missing[].count] | add) == .missing_packets and ([.missing[].ranges] | add) == .missing_ranges' \
+			"$LAB_DIR/report.json"
+}
+run_step "each third packet is named, in a few entries" named_exactly
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"
 done_testing

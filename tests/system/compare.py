@@ -74,7 +74,8 @@ def difference(want, have):
 def missing_of(listed):
     """The list itself, or as it lies in an answer's report."""
     while isinstance(listed, dict):
-        listed = listed.get("completeness", listed.get("missing", listed.get("ranges", [])))
+        listed = listed.get("completeness", listed.get("missing", listed.get("ranges", [])) +
+                            listed.get("missing_classes", []))
     return listed
 
 
@@ -88,7 +89,8 @@ class Allowed:
                 listed = json.load(f)
             for r in missing_of(listed):
                 left = [r["first_seq"], r["last_seq"],
-                        r.get("count") or r["last_seq"] - r["first_seq"] + 1]
+                        r.get("count") or r["last_seq"] - r["first_seq"] + 1,
+                        r.get("step", 0), r.get("ranges", 1)]
                 self.ranges.setdefault(r.get("link", 0), []).append(left)
         for ranges in self.ranges.values():
             ranges.sort()
@@ -97,13 +99,19 @@ class Allowed:
         """Ranges of several nodes overlap: the one that ends first is used up first."""
         fits = []
         for r in self.ranges.get(link, ()):
-            if r[0] <= seq <= r[1] and r[2] > 0:
+            if r[0] <= seq <= r[1] and r[2] > 0 and self.named(r, seq):
                 fits.append(r)
             if r[0] > seq:
                 break
         if fits:
             min(fits, key=lambda r: (r[1], -r[0]))[2] -= 1
         return bool(fits)
+
+    @staticmethod
+    def named(r, seq):
+        """With a step, only each `step` seqs so many are missing."""
+        first, last, _, step, ranges = r
+        return not step or (seq - first) % step < last - first + 1 - (ranges - 1) * step
 
     def left(self):
         return sum(r[2] for ranges in self.ranges.values() for r in ranges)

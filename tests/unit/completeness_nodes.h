@@ -63,6 +63,14 @@ end_with(struct prm_completeness *c, int node, Packrack__Loss *loss,
 	ck_assert_msg(prm_completeness_end(c, node, &end, &err) == 0, "%s", err.text);
 }
 
+/* Has an entry of the list of missing packets this seq? */
+static inline bool
+loss_has(const Packrack__Loss *l, uint64_t seq)
+{
+	return seq >= l->first_seq && seq <= l->last_seq &&
+	       (!l->step || (seq - l->first_seq) % l->step < l->count / l->ranges);
+}
+
 static inline Packrack__Completeness *
 finish(struct prm_completeness *c)
 {

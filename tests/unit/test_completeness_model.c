@@ -251,7 +251,8 @@ START_TEST(test_memory)
 	end_with(c, 1, NULL, NULL, NULL);
 	out = finish(c);
 	ck_assert_uint_lt(most, 128 * 1024);
-	ck_assert_uint_eq(out->n_missing, PRM_COMPLETENESS_LIST_MAX);
+	/* the same cycle again and again */
+	ck_assert_uint_lt(out->n_missing, 1000);
 	ck_assert_uint_eq(out->missing_packets + out->held_packets, 8000000);
 	out_free(out);
 }

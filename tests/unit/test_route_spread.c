@@ -201,9 +201,13 @@ answer(int64_t since, int64_t until)
 static bool
 says_missing(const Packrack__Completeness *c, uint64_t seq)
 {
-	for (size_t i = 0; i < c->n_missing; i++)
-		if (c->missing[i]->first_seq <= seq && c->missing[i]->last_seq >= seq)
+	for (size_t i = 0; i < c->n_missing; i++) {
+		const Packrack__Loss *l = c->missing[i];
+
+		if (seq >= l->first_seq && seq <= l->last_seq &&
+			(!l->step || (seq - l->first_seq) % l->step < l->count / l->ranges))
 			return true;
+	}
 	return false;
 }
 

@@ -107,6 +107,10 @@ struct pri_volume *ask_volume_open(
 
 /* CLI_OK, also if it is partial only for reasons that --allow names; or CLI_PARTIAL. */
 int report_status(const struct sink *sink);
+/* An entry of the list of missing packets, or a class of such; those at 0 to n_missing + n_missing_classes - 1. */
+const Packrack__Loss *report_missing(const Packrack__Completeness *c, size_t at);
+/* Missing packets that no entry or class has, as of a merger of an older version. */
+uint64_t report_untold(const Packrack__Completeness *c);
 
 /* -1: err, --allow names a reason that there is not. Splits items at their commas. */
 int allow_check(struct pr_string_list *allow, struct pr_error *err);

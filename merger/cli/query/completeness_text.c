@@ -101,6 +101,23 @@ evicted_reason(const Packrack__Evicted *e)
 						     : "overwritten";
 }
 
+const Packrack__Loss *
+report_missing(const Packrack__Completeness *c, size_t at)
+{
+	return at < c->n_missing_classes ? c->missing_classes[at]
+					 : c->missing[at - c->n_missing_classes];
+}
+
+uint64_t
+report_untold(const Packrack__Completeness *c)
+{
+	uint64_t left = c->missing_packets;
+
+	for (size_t i = 0; i < c->n_missing + c->n_missing_classes; i++)
+		left -= report_missing(c, i)->count;
+	return left;
+}
+
 int
 report_status(const struct sink *sink)
 {
@@ -112,9 +129,9 @@ report_status(const struct sink *sink)
 		return CLI_OK;
 	if (!good || !sink->args->allow.count || !c->n_nodes)
 		return CLI_PARTIAL;
-	good = c->n_missing == c->missing_ranges;
-	for (size_t i = 0; i < c->n_missing; i++)
-		good &= allowed(sink, c->missing[i]->reason);
+	good = !report_untold(c);
+	for (size_t i = 0; i < c->n_missing + c->n_missing_classes; i++)
+		good &= allowed(sink, report_missing(c, i)->reason);
 	for (size_t i = 0; i < c->n_unobserved; i++)
 		good &= allowed(sink, c->unobserved[i]->reason);
 	for (size_t i = 0; i < c->n_evicted; i++)
@@ -164,44 +181,48 @@ same_cause(const Packrack__Loss *a, const Packrack__Loss *b)
 }
 
 /*
- * Prints all listed ranges with the same cause as missing[at] in one line, unless an
- * earlier range has printed it.
+ * Prints all entries and classes with the same cause as the one at `at` in one line, unless an
+ * earlier one has printed it.
  */
 static void
 print_cause(FILE *to, const Packrack__Completeness *c, size_t at)
 {
-	const Packrack__Loss *first = c->missing[at];
+	const Packrack__Loss *one = report_missing(c, at), *l;
 	uint64_t packets = 0, ranges = 0;
-	int64_t last = first->last_time;
+	int64_t first = one->first_time, last = one->last_time;
 
 	for (size_t i = 0; i < at; i++)
-		if (same_cause(c->missing[i], first))
+		if (same_cause(report_missing(c, i), one))
 			return;
-	for (size_t i = at; i < c->n_missing; i++)
-		if (same_cause(c->missing[i], first)) {
-			packets += c->missing[i]->count;
-			ranges++;
-			if (c->missing[i]->last_time > last)
-				last = c->missing[i]->last_time;
-		}
+	for (size_t i = at; i < c->n_missing + c->n_missing_classes; i++) {
+		l = report_missing(c, i);
+		if (!same_cause(l, one))
+			continue;
+		packets += l->count;
+		ranges += l->ranges ? l->ranges : 1;
+		first = l->first_time < first ? l->first_time : first;
+		last = l->last_time > last ? l->last_time : last;
+	}
 	fprintf(to, "    %" PRIu64 " in %" PRIu64 " range%s, ", packets, ranges,
 		plural(ranges));
-	print_span(to, first->first_time, last, first);
+	print_span(to, first, last, one);
 }
 
-#define CAUSES_LOOKED_AT 1000 /* keeps the search for causes seen before short */
+#define CAUSES_LOOKED_AT 2000 /* keeps the search for causes seen before short */
 
 static void
 print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 {
+	size_t listed = c->n_missing + c->n_missing_classes;
+
 	fprintf(to, "  missing: %" PRIu64 " packet%s in %" PRIu64 " range%s%s\n",
 		c->missing_packets, plural(c->missing_packets), c->missing_ranges,
 		plural(c->missing_ranges),
-		c->missing_ranges > shown ? "; --json lists them; by cause" : "");
-	for (size_t i = 0; i < c->n_missing; i++) {
-		const Packrack__Loss *l = c->missing[i];
+		listed > shown ? "; --json lists them; by cause" : "");
+	for (size_t i = 0; i < listed; i++) {
+		const Packrack__Loss *l = report_missing(c, i);
 
-		if (c->missing_ranges > shown) {
+		if (listed > shown) {
 			if (i < CAUSES_LOOKED_AT)
 				print_cause(to, c, i);
 			continue;
@@ -209,17 +230,19 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 		fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
 		if (l->last_seq != l->first_seq)
 			fprintf(to, "..%" PRIu64, l->last_seq);
+		if (l->step && l->ranges)
+			fprintf(to, ", %" PRIu64 " of every %" PRIu64, l->count / l->ranges,
+				l->step);
+		else if (l->ranges > 1)
+			fprintf(to, ", %" PRIu64 " in %" PRIu64 " ranges", l->count,
+				l->ranges);
 		if (l->among_last)
 			fprintf(to, " (among seq %" PRIu64 "..%" PRIu64 ")", l->among_first,
 				l->among_last);
 		fputs(", ", to);
 		print_span(to, l->first_time, l->last_time, l);
 	}
-	if (c->n_missing < c->missing_ranges)
-		fprintf(to,
-			"    and %" PRIu64
-			" more ranges, which are counted and not listed\n",
-			c->missing_ranges - c->n_missing);
+	print_count(to, "  not listed", report_untold(c), "packet", "more");
 }
 
 /* Prints what was overwritten or deleted: which times, how, by whom. */

@@ -202,14 +202,14 @@ is_partial(const struct sink *sink, const struct rate_stretch *s)
 {
 	const Packrack__Completeness *k = sink->end->completeness;
 
-	if (!k || k->n_missing < k->missing_ranges)
+	if (!k || report_untold(k))
 		return true;
 	for (size_t i = 0; i < k->n_nodes; i++)
 		if (!k->nodes[i]->answered)
 			return true;
-	for (size_t i = 0; i < k->n_missing; i++)
-		if (k->missing[i]->first_time <= s->last &&
-			k->missing[i]->last_time >= s->first)
+	for (size_t i = 0; i < k->n_missing + k->n_missing_classes; i++)
+		if (report_missing(k, i)->first_time <= s->last &&
+			report_missing(k, i)->last_time >= s->first)
 			return true;
 	for (size_t i = 0; i < k->n_evicted; i++)
 		if (k->evicted[i]->until >= s->first)

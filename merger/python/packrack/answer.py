@@ -22,7 +22,10 @@ CANCEL = 5.0
 class Missing:
     """Packets first_seq..last_seq of (epoch, link) that the answer lacks, and why.
     count: how many. If identical packets leave open which ones were lost, they are count of
-    among_first..among_last; else both are 0."""
+    among_first..among_last; else both are 0.
+    With a step they are ranges of the same length, each begins step behind the one before:
+    every third seq from 2 to 98 has step 3, ranges 33. seqs() has each seq.
+    In missing_classes: count packets in so many ranges between first_seq and last_seq."""
     epoch: int
     link: int
     first_seq: int
@@ -34,6 +37,15 @@ class Missing:
     node: str
     among_first: int
     among_last: int
+    step: int = 0
+    ranges: int = 1
+
+    def seqs(self):
+        """The seqs of an entry of missing; those of a class are not known."""
+        if not self.step:
+            return range(self.first_seq, self.last_seq + 1)
+        length = self.count // self.ranges
+        return (s for at in range(self.first_seq, self.last_seq + 1, self.step) for s in range(at, at + length))
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,9 @@ class Search:
 
 @dataclass(frozen=True)
 class Completeness:
-    """The completeness report. missing lists at most 10,000 of missing_ranges."""
+    """The completeness report. missing has at most 10,000 entries; what does not fit is in
+    missing_classes, by link, minute, reason and node. The counts of both add up to
+    missing_packets, their ranges to missing_ranges."""
     complete: bool
     matched: int
     held_packets: int
@@ -127,6 +141,7 @@ class Completeness:
     missing: List[Missing] = field(repr=False)
     evicted: List[Evicted] = field(repr=False)
     unobserved: List[Unobserved] = field(repr=False, default_factory=list)
+    missing_classes: List[Missing] = field(repr=False, default_factory=list)
 
     @property
     def answered(self):
@@ -183,6 +198,7 @@ def completeness_of(end, unsure):
         strays=end.strays, unsure_packets=unsure, limit_reached=end.limit_reached,
         cancelled=end.cancelled, nodes=[pick(NodeAnswer, n) for n in c.nodes],
         missing=[pick(Missing, m) for m in c.missing],
+        missing_classes=[pick(Missing, m) for m in c.missing_classes],
         evicted=[evicted_of(e) for e in c.evicted],
         unobserved=[pick(Unobserved, u) for u in c.unobserved])
 

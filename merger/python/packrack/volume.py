@@ -8,7 +8,7 @@ import subprocess
 import threading
 from dataclasses import MISSING
 
-from .answer import Completeness, Evicted, Missing, NodeAnswer, Search, pick
+from .answer import Completeness, Evicted, Missing, NodeAnswer, Search, Unobserved, pick
 from .errors import Error, RequestError
 from .packet import Packet
 from .times import format_time, time_ns
@@ -64,7 +64,8 @@ def from_json(kind, said):
 def completeness_of(report):
     c = dict(report, **report["completeness"])
     c["complete"] = c["complete"] and not report["cancelled"]
-    for name, kind in (("nodes", NodeAnswer), ("missing", Missing), ("evicted", Evicted)):
+    for name, kind in (("nodes", NodeAnswer), ("missing", Missing), ("missing_classes", Missing), ("evicted", Evicted),
+                       ("unobserved", Unobserved)):
         c[name] = [from_json(kind, x) for x in report["completeness"][name]]
     return pick(Completeness, c)
 
