@@ -5,6 +5,8 @@
 #   truth against the programs with one fault each (alone: make truth-mutants [TRUTH_MUTANTS="name ..."]).
 # The quicker ones, the faults that it must find in any case, are a part of make check.
 # make attack [SECONDS=60] [ATTACK="silent names"]: each attack that is known on every daemon of a rack that works; as root.
+# make soak-chaos [MINUTES=120] [SEED=1]: a real rack under chaos, and an account of every packet; as root. What it finds is
+#   kept in build/soak-chaos.
 # make check-long: what takes longer than make check may, before an issue is called resolved; as root, about an hour.
 
 SEED ?= 1
@@ -38,9 +40,13 @@ endif
 attack: all
 	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds $(SECONDS) $(ATTACK)
 
+chaos: all $(BUILD)/tests/system/faulty_switch
+soak-chaos: chaos
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/soak/run --minutes $(or $(MINUTES),120) --seed $(SEED)
+
 # Each part is a target of its own; another file of make may add its part to check-long.
 LONG_FUZZ_SECONDS ?= 120
-check-long: lint check-san truth-mutants attack-short fuzz-long check-system-long
+check-long: lint check-san truth-mutants attack-short chaos-short fuzz-long check-system-long
 # PACKRACK_OLD_BUILD=DIR: a build of the version before, for racks of both
 check-system-long: all
 	$(Q)PACKRACK_BUILD=$(BUILD) prove --timer tests/system/long/*.t
@@ -48,6 +54,8 @@ check-san:
 	$(Q)$(MAKE) SAN=address,undefined check-unit
 attack-short: all
 	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds 5
+chaos-short: chaos
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/soak/run --minutes 1 --seed $(SEED)
 fuzz-long:
 	$(Q)$(MAKE) SECONDS=$(LONG_FUZZ_SECONDS) fuzz
-.PHONY: soak mutants truth-mutants check-mutants attack check-long check-san attack-short fuzz-long check-system-long
+.PHONY: soak soak-chaos chaos chaos-short mutants truth-mutants check-mutants attack check-long check-san attack-short fuzz-long check-system-long

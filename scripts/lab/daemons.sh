@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The rack's programs: which there are, how each is started, when each is ready.
-# Needs: TOP, BUILD (empty: installed), STATE, LAB, LOGGERS, LINKS, SIZE, FAULTY, KEEP, TCP, DISPATCHER_ARGS.
+# Needs: TOP, BUILD (empty: installed), STATE, LAB, LOGGERS, LINKS, MERGERS, SIZE, FAULTY, KEEP, TCP, DISPATCHER_ARGS.
 
 program() { # NAME: where it is
 	if [ -n "$BUILD" ]; then
@@ -24,11 +24,12 @@ daemons_present() {
 		die "no $BUILD/tests/system/faulty_switch: 'make $BUILD/tests/system/faulty_switch'"
 }
 
-endpoint_of() { # merger|dispatcher|log1...
+endpoint_of() { # merger|merger2|dispatcher|log1...
 	local n=${1##*[a-z]}
 	if ((TCP)); then
 		case $1 in
 		merger) echo "tcp://$(lab_address 0):7100" ;;
+		merger*) echo "tcp://$(lab_address 0):$((7108 + n))" ;;
 		dispatcher) echo "tcp://$(lab_address 0):7101" ;;
 		*) echo "tcp://$(lab_address "$n"):7102" ;;
 		esac
@@ -44,6 +45,14 @@ listens() { # ENDPOINT ROLE
 	else
 		lab_in "$2" bash -c "exec 3<> /dev/tcp/${at%:*}/${at##*:}" 2> /dev/null
 	fi
+}
+
+mergers() { # a name a line
+	local i
+	echo merger
+	for ((i = 2; i <= MERGERS; i++)); do
+		echo "merger$i"
+	done
 }
 
 # The user's command, where the management network is.
@@ -109,17 +118,21 @@ daemon_start() { # NAME: and wait until it is ready
 }
 
 daemon_spawn() { # NAME
-	local n=${1##*[a-z]} in=() canary=() CONF=$STATE/packrack.conf build
+	local n=${1##*[a-z]} in=() more=() canary=() m CONF=$STATE/packrack.conf build
 	build=$(build_of "$1")
 	[ "$build" = "$BUILD" ] || local DAEMON_ARGS=() # --user is new
 	local BUILD=$build
 	# The machine's own configuration is not the lab's.
 	[ -e "$CONF" ] || echo "# options of the lab's programs, a section each" > "$CONF"
 	case $1 in
-	merger)
-		fresh_socket merger
-		proc_start merger "$LAB-disp" "$(program packrack-merger)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
-			--listen "$(endpoint_of merger)" --metrics 127.0.0.1:9474
+	merger*)
+		fresh_socket "$1"
+		for m in $(mergers); do
+			[ "$m" = "$1" ] || more+=(--peer "$(endpoint_of "$m")")
+		done
+		((MERGERS == 1)) || more+=(--name "$1")
+		proc_start "$1" "$LAB-disp" "$(program packrack-merger)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
+			--listen "$(endpoint_of "$1")" --metrics "127.0.0.1:$((9474 + ${n:-0}))" "${more[@]}"
 		;;
 	switch)
 		read -ra in <<< "$FAULTY $(seq -s ' ' -f p%g 0 "$LOGGERS")"
@@ -133,9 +146,12 @@ daemon_spawn() { # NAME
 			--volume "$STATE/$1.vol" --manage "$(endpoint_of "$1")" --metrics 127.0.0.1:9472
 		;;
 	idx[0-9]*)
+		for m in $(mergers); do
+			more+=(--merger "$(endpoint_of "$m")")
+		done
 		proc_start "$1" "$LAB-log$n" "$(program packrack-indexer)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of "log$n")" \
 			--name "log$n" \
-			--volume "$STATE/log$n.vol" --merger "$(endpoint_of merger)" --metrics 127.0.0.1:9473
+			--volume "$STATE/log$n.vol" "${more[@]}" --metrics 127.0.0.1:9473
 		;;
 	dispatcher)
 		fresh_socket dispatcher
@@ -157,7 +173,7 @@ daemon_spawn() { # NAME
 
 daemon_await() { # NAME: until it is ready
 	case $1 in
-	merger | dispatcher) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" disp ;;
+	merger* | dispatcher) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" disp ;;
 	log[0-9]*) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" "$1" ;;
 	switch) proc_await switch 10 "start" grep -q ready "$STATE/logs/switch.log" ;;
 	tcpdump) proc_await tcpdump 10 "start" grep -q listening "$STATE/logs/tcpdump.log" ;;
@@ -175,9 +191,11 @@ daemons_prepare() {
 }
 
 daemons_up() {
-	local i
+	local i m
 	[ -z "$FAULTY" ] || daemon_start switch
-	daemon_start merger
+	for m in $(mergers); do
+		daemon_start "$m"
+	done
 	for ((i = 1; i <= LOGGERS; i++)); do
 		daemon_spawn "log$i"
 	done

@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds answers of a rack under chaos against what the witnesses have seen (traffic.py): each packet of the range is
+in the answer, as it was sent and with the kernel's time, or the report names it with a reason that fits to what was
+done to the rack at this time. Shares no code with the programs under test; the reader of pcapng is its own."""
+import bisect
+import re
+import struct
+import threading
+import time
+
+import traffic
+
+SECOND = 10 ** 9
+FOREVER = 2 ** 63 - 1
+
+
+class Bad(Exception):
+    """A file that is no pcapng."""
+
+
+def read_pcapng(path):
+    """Interfaces (names), and packets: (interface, time in ns, length on the wire, bytes)."""
+    with open(path, "rb") as f:
+        data = f.read()
+    names, units, packets = [], [], []
+    at, size = 0, len(data)
+    while at < size:
+        kind, length = struct.unpack_from("<II", data, at)
+        if length < 12 or length % 4 or at + length > size or data[at + length - 4:at + length] != data[at + 4:at + 8]:
+            raise Bad("%s: damaged at byte %d" % (path, at))
+        if kind == 6:
+            which, high, low, caplen, wire = struct.unpack_from("<IIIII", data, at + 8)
+            if caplen > length - 32:
+                raise Bad("%s: a packet is longer than its block, at byte %d" % (path, at))
+            packets.append((which, (high << 32 | low) * units[which], wire, data[at + 28:at + 28 + caplen]))
+        elif kind == 1:
+            name, unit, option = "", 1000, at + 16
+            while option + 4 <= at + length - 4:
+                code, n = struct.unpack_from("<HH", data, option)
+                if code == 0:
+                    break
+                value = data[option + 4:option + 4 + n]
+                if code == 2:
+                    name = value.decode()
+                elif code == 9:
+                    unit = 10 ** (9 - value[0])
+                option += 4 + (n + 3) // 4 * 4
+            names.append(name)
+            units.append(unit)
+        elif kind == 0x0A0D0D0A:
+            if data[at + 8:at + 12] != b"\x4d\x3c\x2b\x1a":
+                raise Bad("%s: not of this byte order" % path)
+            names, units = [], []
+        at += length
+    return names, packets
+
+
+class Timeline:
+    """What was done to the rack: kind, to whom, from when to when (None: still)."""
+
+    def __init__(self):
+        self.faults = []
+        self.lock = threading.Lock()
+
+    def begin(self, kind, who, **more):
+        fault = dict(kind=kind, who=who, begin=time.time_ns(), end=None, **more)
+        with self.lock:
+            self.faults.append(fault)
+        return fault
+
+    def during(self, since, until, kinds=None, who=None, before=0.0, after=0.0):
+        """The faults of since..until; before, after: seconds by which each is longer than it was."""
+        found = []
+        with self.lock:
+            faults = list(self.faults)
+        for f in faults:
+            end = FOREVER if f["end"] is None else f["end"] + int(after * SECOND)
+            if (f["begin"] - int(before * SECOND) <= until and end >= since and (kinds is None or f["kind"] in kinds) and
+                    (who is None or f["who"] in who)):
+                found.append(f)
+        return found
+
+
+LISTED_MOST = 10000
+FLUSH = 4  # seconds: what a logger that is killed had not written
+# Faults by what they harm. Of a node: logger or indexer killed, paused, its line cut.
+NODE_HARM = ("kill", "term", "pause", "cut")
+SWITCH_HARM = ("switch", "rack-carrier")
+
+
+class Query:
+    """One query: its words, its range, what came of it."""
+
+    def __init__(self, number, merger, since, until, links, port=None, no_wait=False):
+        self.number, self.merger, self.links, self.port, self.no_wait = number, merger, links, port, no_wait
+        self.since, self.until = since, until  # None: open
+        self.asked = self.answered = 0
+        self.status, self.report, self.said = None, {}, ""
+        self.words = []
+
+    def __str__(self):
+        return "query %d of %s at %.3f: %s" % (self.number, self.merger, self.asked / SECOND, " ".join(self.words))
+
+
+class Accountant:
+    def __init__(self, folder, links, nodes, timeline, seed, volume_bytes):
+        self.counts = traffic.Counts(folder).at
+        self.arrays = [traffic.Arrays(folder, link) for link in range(links)]
+        self.makers = [traffic.Maker(seed, link) for link in range(links)]
+        self.links, self.nodes, self.timeline, self.volume_bytes = links, nodes, timeline, volume_bytes
+        self.lock = threading.Lock()
+        self.accounted = {"present": 0, "lost": 0, "complete": 0, "partial": 0, "failed": 0}
+        self.reasons = {}
+
+    # ---- what is true ----
+
+    def captured(self, link, since, until):
+        """(time, number) of packets that were on the link within since..until, in the order of sending."""
+        sent, seen = self.arrays[link].sent, self.arrays[link].seen
+        count = self.counts[link]
+        number = bisect.bisect_left(sent, since - 2 * SECOND, 0, count)
+        end = bisect.bisect_right(sent, until, 0, count)
+        return [(t, n) for n, t in enumerate(seen[number:end], number) if since <= t <= until]
+
+    def await_witness(self, until):
+        """Until the witness has seen what was on the links at that time."""
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            if self.counts[9] > until + SECOND // 2:
+                return
+            time.sleep(0.1)
+
+    def homes(self, link, number, when):
+        """The nodes that may have the packet: where it was sent to, and where it was moved to."""
+        node = self.arrays[link].node[number]
+        homes = {"log%d" % node} if node else set()
+        for move in self.timeline.during(0, FOREVER, ("move",)):
+            if move["who"] in homes and move["since"] <= when <= move["until"]:
+                homes.add(move["to"])
+        return homes
+
+    # ---- do faults explain it? ----
+
+    def node_harmed(self, names, since, until, kinds=NODE_HARM, before=0.0, after=0.0):
+        who = set(names) | {n.replace("log", "idx") for n in names}
+        return self.timeline.during(since, until, kinds, who, before, after)
+
+    def fits(self, query, link, number, when, entry):
+        """Does the reason that the report names fit to what happened to this packet?"""
+        array = self.arrays[link]
+        node = array.node[number]
+        home = "log%d" % node
+        came = array.came[number] >> node & 1 if node else 0
+        reason, where = entry["reason"], entry["node"]
+        homes = self.homes(link, number, when)
+        during = self.timeline.during
+        logger_dead = node and during(when, when, ("kill", "term", "pause", "cut"), (home,), 0.3, 5)
+        dispatcher_dies = during(when, when, ("kill", "term", "pause"), ("dispatcher",), 4, 6)
+        at_switch = during(when, when, SWITCH_HARM, None, 1, 3)
+        if reason == "switch":
+            return (where == home and (not came or logger_dead)) or (not node and bool(at_switch))
+        if reason in ("log_gone", "node_kernel"):
+            return where == home and bool(logger_dead or dispatcher_dies or at_switch)
+        if reason in ("write", "node_stop"):
+            return where == home and bool(during(when, when, ("kill", "term", "pause"), (home,), 15, 5))
+        if reason == "unsaved":
+            return where in homes and bool(during(when, when, ("kill", "term"), (where,), 20, 5) or
+                                           (where != home and during(0, FOREVER, ("kill", "term"), (where,))))
+        if reason == "no_answer":
+            return where in homes and self.excused(query, where)
+        if reason == "dispatcher":
+            return not came and bool(dispatcher_dies or at_switch or during(when, when, NODE_HARM, None, 1, 5))
+        if reason == "undelivered":
+            return bool(dispatcher_dies)
+        if reason == "not_stored":
+            return bool(logger_dead or during(when, when, ("kill", "term"), (home,), FLUSH, 5) or dispatcher_dies or at_switch)
+        if reason == "one_of":
+            return any(h in where for h in homes) or not node or "..." in where
+        return False
+
+    def excused(self, query, node):
+        """May the node not have answered this query?"""
+        return bool(self.node_harmed([node], query.asked, query.answered, ("kill", "term", "pause"), 0, 8) or
+                    self.timeline.during(query.asked, query.answered, ("kill", "term", "pause"), (query.merger,), 0, 8))
+
+    def old_enough(self, when, query):
+        """May the volumes have wrapped since?"""
+        return query.answered - when > self.wrap_ns
+
+    wrap_ns = 20 * SECOND
+
+    def evicted_covers(self, query, e, link, number, when):
+        homes = self.homes(link, number, when)
+        if homes and e["node"] not in homes:
+            return None
+        if e["until"] < when or e.get("since", 0) > when:
+            return None
+        if "deleted_at" not in e or e["deleted_until"] < when:
+            return "overwritten" if self.old_enough(when, query) else None
+        kind = "move" if e["moved_to"] else "delete"
+        fits = [d for d in self.timeline.during(0, query.answered, (kind,), (e["node"],))
+                if d["since"] <= when <= d["until"]]
+        return kind + "d" if fits or self.old_enough(when, query) else None
+
+    def unobserved_fits(self, query, u):
+        """Does what was done to the rack explain this time that was not observed?"""
+        since, until, reason = u["since"], u["until"], u["reason"]
+        during, link = self.timeline.during, "tap%d" % u["link"]
+        if reason == "before":
+            return until <= self.began + 5 * SECOND
+        if reason == "unknown":
+            return query.no_wait and until > query.asked - 3 * SECOND or bool(
+                until > query.asked - 3 * SECOND and during(query.asked, query.answered, None, None, 0, 6))
+        if reason == "gone":
+            return self.inside(since, until, ("kill", "term", "pause", "stop", "rack-carrier", "switch", "cut"), None, 1, 10)
+        if reason == "stopped":
+            return self.inside(since, until, ("stop", "term"), ("dispatcher",), 1, 10)
+        if reason == "no_carrier":
+            return self.inside(since, until, ("carrier",), (link,), 1, 2)
+        return False
+
+    def inside(self, since, until, kinds, who, before, after):
+        """Is since..until within the time of such faults, each longer by before and after?"""
+        for f in sorted(self.timeline.during(since, until, kinds, who, before, after), key=lambda f: f["begin"]):
+            if f["begin"] - before * SECOND <= since:
+                since = max(since, FOREVER if f["end"] is None else f["end"] + int(after * SECOND))
+            if since >= until:
+                return True
+        return since >= until
+
+    # ---- one answer ----
+
+    def judge(self, query, path):
+        """The faults of an answer, as lines; none: it is right."""
+        faults = []
+        if query.status == 1:
+            if not self.timeline.during(query.asked, query.answered, ("kill", "term", "pause"), (query.merger,), 0, 5):
+                faults.append("failed: " + query.said.strip())
+            self.accounted["failed"] += 1
+            return faults
+        if query.status not in (0, 3):
+            return ["exit status %s: %s" % (query.status, query.said.strip())]
+        done = query.report["completeness"]
+        if done["complete"] != (query.status == 0):
+            faults.append("complete is %s, exit status %d" % (done["complete"], query.status))
+        self.await_witness(query.answered)
+        have = self.check_packets(query, path, faults)
+        since, until = self.bounds(query, have)
+        lost = {}
+        for link in query.links:
+            mine = have[link]
+            lost[link] = [(t, n) for t, n in self.captured(link, since, until) if n not in mine and
+                          (query.port is None or self.makers[link].matches(n, query.port))]
+        all_lost = sum(len(l) for l in lost.values())
+        if query.status == 0 and all_lost:
+            faults.append("FALSE COMPLETE: %d packets are not there: %s" % (all_lost, self.show(lost)))
+        elif query.status == 0:
+            for f in self.timeline.during(since, until, ("carrier",), None, -1.0, -0.5):
+                if int(f["who"][3:]) in query.links:
+                    faults.append("FALSE COMPLETE: %s had no carrier" % f["who"])
+        else:
+            self.account(query, since, until, lost, faults)
+        with self.lock:
+            self.accounted["complete" if query.status == 0 else "partial"] += 1
+            self.accounted["present"] += sum(len(h) for h in have.values())
+            self.accounted["lost"] += all_lost
+        return faults
+
+    def show(self, lost):
+        words = []
+        for link, packets in lost.items():
+            for t, n in packets[:8]:
+                a = self.arrays[link]
+                words.append("link %d number %d at %d (to node %d, came %x)" % (link, n, t, a.node[n], a.came[n]))
+            if packets:
+                words.append("... to %d" % packets[-1][0])
+        return "; ".join(words)
+
+    def bounds(self, query, have):
+        since = query.since
+        if since is None:
+            since = min((t for h in have.values() for t in h.values()), default=query.asked)
+        return since, query.asked if query.until is None else query.until
+
+    def check_packets(self, query, path, faults):
+        """Numbers and times of the answer's packets by link."""
+        have = {link: {} for link in range(self.links)}
+        try:
+            names, packets = read_pcapng(path)
+        except (OSError, Bad, IndexError, struct.error) as e:
+            faults.append("no pcapng: %s" % e)
+            return have
+        before = 0
+        for which, when, wire, data in packets:
+            got = traffic.read_number(data)
+            if not got:
+                if when > self.began:  # what the lab's hosts said at the begin
+                    faults.append("a packet at %d that nobody sent" % when)
+                continue
+            link, number = got
+            if number in have[link]:
+                faults.append("link %d number %d is there twice" % got)
+            have[link][number] = when
+            a = self.arrays[link]
+            if len(data) != wire or data != self.makers[link].frame(number):
+                faults.append("link %d number %d is not as it was sent" % got)
+            if names[which] != "tap%d" % link:
+                faults.append("link %d number %d is on %s" % (link, number, names[which]))
+            if a.seen[number] != when and not (a.seen[number] == 0 and 0 <= when - a.sent[number] < SECOND):
+                faults.append("link %d number %d has time %d, not %d" % (link, number, when, a.seen[number]))
+            if when < before:
+                faults.append("link %d number %d at %d comes after %d" % (link, number, when, before))
+            before = max(before, when)
+            if (query.since or 0) > when or (query.until or FOREVER) < when:
+                faults.append("link %d number %d at %d is out of range" % (link, number, when))
+            if query.port is not None and not self.makers[link].matches(number, query.port):
+                faults.append("link %d number %d does not match the filter" % got)
+        if len(faults) > 20:
+            faults[20:] = ["and %d more of these" % (len(faults) - 20)]
+        return have
+
+    def account(self, query, since, until, lost, faults):
+        """A partial answer: each lost packet has its reason, and each thing that it lacks was truly lacking."""
+        done = query.report["completeness"]
+        used, kept = {}, []
+        rest = []
+        excess = 0  # ranges that are counted and not listed
+        if not done.get("missing_classes") and len(done["missing"]) >= LISTED_MOST:
+            excess = done["missing_ranges"] - len(done["missing"])
+        for link in query.links:
+            entries = self.put_together(e for e in done["missing"] + done.get("missing_classes", []) if e["link"] == link)
+            kept.append(entries)  # their ids stay their own
+            left = self.assign(query, link, lost[link], entries, used, faults, excess)
+            rest += [(t, n, link) for t, n in left]
+            if query.port is None:
+                self.check_unfilled(query, link, entries, used, since, until, faults)
+        pending = done["pending_packets"]
+        not_explained = {}
+        for t, n, link in rest:
+            reason = self.other_reason(query, done, link, n, t)
+            if reason is None and pending and t > query.asked - 8 * SECOND:
+                pending -= 1
+                reason = "pending"
+            if reason is None and excess > 0:
+                reason = "not listed"
+            if reason is None:
+                not_explained.setdefault(link, []).append((t, n))
+            else:
+                self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if not_explained:
+            faults.append("UNACCOUNTED: %d packets: %s" % (sum(len(l) for l in not_explained.values()),
+                                                           self.show(not_explained)))
+        self.check_defects(query, done, lost, since, until, faults)
+
+    def assign(self, query, link, lost, entries, used, faults, excess):
+        """Gives each lost packet an entry of the list whose time has it and whose reason fits; returns the rest."""
+        left = self.pour(lost, entries, used, lambda t, n, e: self.fits(query, link, n, t, e))
+        wrong = []
+        rest = self.pour(left, entries, used, lambda t, n, e: wrong.append((t, n, e)) or True)
+        kept, shown = [], {}
+        for t, n, e in wrong:
+            # named twice: the list's time is that of neighbours, and another reason has it as well
+            if self.other_reason(query, query.report["completeness"], link, n, t):
+                kept.append((t, n))
+            elif excess <= 0:
+                shown.setdefault((e["reason"], e["node"]), []).append((t, n))
+        for (reason, node), packets in shown.items():
+            faults.append("WRONG REASON: %d packets of link %d are given as %s, %s: %s" % (
+                len(packets), link, reason, node, self.show({link: packets})))
+        return sorted(rest + kept)
+
+    def pour(self, lost, entries, used, suits):
+        """Each packet goes into the entry with room that ends first."""
+        order = sorted(range(len(entries)), key=lambda i: entries[i]["first_time"])
+        waiting, at, left = [], 0, []
+        for t, n in lost:
+            while at < len(order) and entries[order[at]]["first_time"] <= t:
+                e = entries[order[at]]
+                if used.get(id(e), 0) < e["count"]:
+                    bisect.insort(waiting, (e["last_time"], order[at]))
+                at += 1
+            gone = bisect.bisect_left(waiting, (t, 0))
+            del waiting[:gone]
+            for i, (_, which) in enumerate(waiting):
+                e = entries[which]
+                if suits(t, n, e):
+                    used[id(e)] = used.get(id(e), 0) + 1
+                    self.reasons[e["reason"]] = self.reasons.get(e["reason"], 0) + 1
+                    if used[id(e)] == e["count"]:
+                        del waiting[i]
+                    break
+            else:
+                left.append((t, n))
+        return left
+
+    @staticmethod
+    def put_together(entries):
+        """Entries of one time, reason and node differ in their seqs only, which nobody else knows."""
+        groups = {}
+        for e in entries:
+            key = e["first_time"], e["last_time"], e["reason"], e["node"]
+            if key in groups:
+                groups[key]["count"] += e["count"]
+                groups[key]["last_seq"] = e["last_seq"]
+            else:
+                groups[key] = dict(e)
+        return list(groups.values())
+
+    def check_unfilled(self, query, link, entries, used, since, until, faults):
+        for e in entries:
+            unfilled = e["count"] - used.get(id(e), 0)
+            if unfilled and since < e["first_time"] and e["last_time"] < until:
+                faults.append("FALSE MISSING: link %d seq %d..%d, %d..%d, %s %s: %d of %d are there, or were never sent" % (
+                    link, e["first_seq"], e["last_seq"], e["first_time"], e["last_time"], e["reason"], e["node"],
+                    unfilled, e["count"]))
+
+    def other_reason(self, query, done, link, number, when):
+        for u in done["unobserved"]:
+            if u["link"] == link and u["since"] <= when <= u["until"]:
+                return "unobserved " + u["reason"]
+        for e in done["evicted"]:
+            if e["link"] == link or e["link"] == 0:
+                reason = self.evicted_covers(query, e, link, number, when)
+                if reason:
+                    return reason
+        for node in done["nodes"]:
+            if not node["answered"] and node["node"] in self.homes(link, number, when):
+                return "not answered"
+        return None
+
+    def check_defects(self, query, done, lost, since, until, faults):
+        """Each thing that makes the answer partial has a cause."""
+        any_lost = any(lost.values())
+        defects = bool(done["missing_packets"] or done["pending_packets"])
+        for u in done["unobserved"]:
+            defects = True
+            if not self.unobserved_fits(query, u):
+                faults.append("FALSE PARTIAL: %s not observed %d..%d: %s %s" % (
+                    u["name"], u["since"], u["until"], u["reason"], u["by"]))
+        for node in done["nodes"]:
+            if not node["answered"]:
+                defects = True
+                if not self.excused(query, node["node"]):
+                    faults.append("FALSE PARTIAL: %s not answered: %s" % (node["node"], node["error"]))
+        for e in done["evicted"]:
+            defects = True
+            if not any_lost and query.port is None and any(self.captured(link, since, until) for link in query.links):
+                faults.append("FALSE PARTIAL: nothing is lost, and %s" % e)
+        if done["pending_packets"] and not self.timeline.during(until - 10 * SECOND, query.answered, None, None, 0, 8) and \
+                until < query.asked - 3 * SECOND:
+            faults.append("FALSE PARTIAL: %d pending" % done["pending_packets"])
+        if done["stray_packets"]:
+            defects = True
+            if not self.timeline.during(since - 6 * SECOND, until + 6 * SECOND, None, None, 0, 6):
+                faults.append("FALSE PARTIAL: %d strays" % done["stray_packets"])
+        for name, count in (("dropped", done["dropped_packets"]), ("truncated", query.report["truncated"]),
+                            ("corrupt", query.report["corrupt_records"])):
+            if count:
+                defects = True
+            if count and not (name == "dropped" and self.timeline.during(since, until, ("carrier", "pause"), None, 1, 3)):
+                faults.append("FALSE PARTIAL: %d %s" % (count, name))
+        if not defects:
+            faults.append("FALSE PARTIAL: no reason at all")
+
+    began = 0
+
+
+def short(text):
+    """For file names."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:40]
