@@ -53,7 +53,7 @@ struct prd_reader {
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
 	uint64_t kernel_before; /* drops of captures that have been closed */
-	uint64_t interface_before; /* drops of the interface when it was opened */
+	uint64_t interface_before; /* drops of the interface when the capture began */
 
 	/* trace files */
 	struct file *files;
@@ -270,17 +270,23 @@ prd_capture_round(struct prd_reader *r)
 		atomic_store(&r->quiet, false);
 	else if (!r->capture)
 		atomic_store(&r->link->captured_until, pr_now_real());
+	if (running && r->stopped) /* what was dropped before, nobody captured */
+		r->interface_before = pr_netdev_receive_drops(r->ifname) -
+				      pr_counter_get(&r->link->dropped_interface);
 	r->stopped = running ? 0 : r->stopped ? r->stopped : pr_now_real();
 	if (!running)
 		r->carrier.observing = false; /* prd_inputs_stop has noted it */
-	else if (!r->capture)
+	else if (!r->capture) {
 		check_carrier(r, pr_now_real());
+		capture_done_until(
+			r, r->carrier.checked); /* other links do not wait for it */
+	}
 	if (!r->capture && running && capture_open(r, &err) == 0) {
 		pr_log_link(PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
 	} else if (!r->capture) {
 		if (!running)
 			atomic_store(&r->quiet, true);
-		rest = PR_NS_PER_S;
+		rest = running ? PR_NS_PER_S / 10 : PR_NS_PER_S;
 	} else if (capture_step(r) == 0) {
 		if (!running && pr_now_real() - r->idle_since > QUIET_NS)
 			capture_close(r);
@@ -466,7 +472,7 @@ open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 	status = capture_open(r, err);
 	if (status != 0)
 		pr_error_prefix(err, status == PRD_EXIT_USAGE ? "--filter" : "--in");
-	r->interface_before = pr_netdev_receive_drops(r->ifname);
+	r->stopped = pr_now_real();
 	return status;
 }
 

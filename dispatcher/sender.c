@@ -576,10 +576,8 @@ take_packets(struct prd_sender *s)
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
 		if (s->unplaced[i])
 			continue;
-		if (taken > 0) {
-			/*
-			 * perhaps not all were taken: counts only up to the last one taken
-			 */
+		if (taken > 0 && (!live || pr_ring_used(s->inputs->rings[i]) > 0)) {
+			/* not all were taken: counts only up to the last one taken */
 			if (!live || pr_counter_get(&links[i].last_seq) == 0)
 				continue;
 			last = atomic_load(&links[i].last_time) - TIMESTAMP_SLACK;

@@ -537,10 +537,10 @@ static int
 take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 {
 	const struct pr_mark_link *was = &s->mark.link, *is = &mark->link;
-	int64_t before = s->have_mark ? s->mark.said_until : PR_TIME_MIN;
-	struct pri_drop d = {
-		before < PR_TIME_MIN / 2 ? PR_TIME_MIN / 2 : before - DROP_SLACK_NS,
-		mark->said_until, is->dropped_kernel - was->dropped_kernel,
+	int64_t before =
+		s->have_mark ? s->mark.said_until : (int64_t)(s->epoch >> 32) * PR_NS_PER_S;
+	struct pri_drop d = {pr_time_minus(before, DROP_SLACK_NS), mark->said_until,
+		is->dropped_kernel - was->dropped_kernel,
 		is->dropped_interface - was->dropped_interface,
 		is->dropped_ring - was->dropped_ring};
 	struct pri_drop *last = s->drop_count ? &s->drops[s->drop_count - 1] : NULL;

@@ -81,6 +81,21 @@ no_carrier() {
 	says 3 "its interface had no carrier" "${QUERY[@]}" --since "$from" --until "$until"
 }
 
+beside_a_busy_link() { # what a link sees is known while another, which has sent, is silent or has no carrier
+	local player first rc=0
+	"$RACK" play --link 1 "$TRACE" --limit=1 --quiet > /dev/null 2>&1 || return 1
+	"$RACK" play "$TRACE" --pps=20000 --loop=100 --quiet > /dev/null 2>&1 &
+	player=$!
+	first=$(now)
+	says 0 complete "${QUERY[@]}" --since "$first" && "$RACK" exec disp ip link set tap1 down &&
+		poll_until 10 names 'link tap1.*no carrier' --since "$(now)" --no-wait || rc=1
+	first=$(now)
+	((rc)) || says 0 complete "${QUERY[@]}" --link tap0 --since "$first" || rc=1
+	"$RACK" exec disp ip link set tap1 up
+	wait "$player"
+	((rc == 0)) && poll_until 20 whole
+}
+
 cut_off() { # the rack interface has no carrier: nodes hear nothing
 	local from
 	"$RACK" exec disp ip link set out0 down || return 1
@@ -98,11 +113,12 @@ refute_complete() {
 	((rc == 3))
 }
 
-run_step "a rack" "$RACK" up -n 2 --size 64M
+run_step "a rack" "$RACK" up -n 2 --links 2 --size 64M
 run_step "an answer up to now has all that was sent" poll_until 20 whole
 run_step "what the dispatcher did not see as it was dead" killed
 run_step "what was not captured as the capture was stopped" stopped
 run_step "what the capture interface did not see without carrier" no_carrier
+run_step "but what another link sees" beside_a_busy_link
 run_step "what no node has heard of" cut_off
 refute_step "--allow names reasons that there are" 2 "${QUERY[@]}" --allow nonsense
 done_testing

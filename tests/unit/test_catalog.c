@@ -298,6 +298,12 @@ START_TEST(marks_tell_times)
 	ck_assert_uint_eq(f->losses[0].last_seq, 2999);
 	ck_assert_uint_eq(f->losses[0].reason, PR_LOSS_DISPATCHER);
 	ck_assert_uint_eq(view.missing, 0);
+	/* an epoch's first drops are not older than it */
+	e.u.mark.epoch = UINT64_C(10000) << 32;
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	f = pri_ledger_view_find(&view, e.u.mark.epoch, 0);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, 0, 9999 * s).ring, 0);
+	ck_assert_uint_eq(pri_series_ledger_drops(f, 10000 * s, 60000 * s).ring, 8);
 	pri_ledger_view_free(&view);
 }
 END_TEST
