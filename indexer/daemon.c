@@ -72,16 +72,13 @@ static const struct pr_option options[] = {
 	PR_OPTION_VERBOSE(verbose),
 };
 
-static const struct pr_cmdline program = {
-	.name = "packrack-indexer",
+static const struct pr_cmdline program = {.name = "packrack-indexer",
 	.section = "indexer",
 	.summary = "Answers queries from one volume.",
 	.usage = "--volume PATH[,PATH] [options]",
 	PR_OPTIONS(options),
 	.footer = "It only reads the volume, waits for it if it is not there yet, and "
-		  "gives way "
-		  "to capture.",
-};
+		  "gives way to capture."};
 
 static int
 check_name(const char *option, const char *name, struct pr_error *err)

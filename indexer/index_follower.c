@@ -2,7 +2,6 @@
 #include "indexer/index_follower.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "indexer/index/level2.h"
 #include "indexer/query/catalog.h"

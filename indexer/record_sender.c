@@ -100,9 +100,8 @@ pri_sender_command(
 	Packrack__Envelope env;
 
 	if (!d || !d->connected) {
-		refusal =
-			"no logger is running on this node: start packrack-logger, or run "
-			"the command on the node with --volume PATH";
+		refusal = "no logger is running on this node: start packrack-logger, or "
+			  "run the command on the node with --volume PATH";
 	} else if (d->command.rpc) {
 		refusal = "the logger carries out another command: try again";
 	} else {
@@ -168,8 +167,7 @@ on_state(void *arg, enum pr_rpc_state state)
 	if (d->command.rpc)
 		refuse_command(d->command.rpc, d->command.id,
 			"the connection to the logger was lost: 'packrack data list' shows "
-			"how "
-			"far the command came; repeat it to finish");
+			"how far the command came; repeat it to finish");
 	d->command.rpc = NULL;
 	if (d->connected)
 		pri_sender_send(d);

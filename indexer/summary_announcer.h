@@ -3,7 +3,6 @@
 
 #include "indexer/index_follower.h"
 #include "indexer/query/volume.h"
-#include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 
 /*

@@ -23,7 +23,7 @@ struct values {
 
 static const struct pr_option options[] = {
 	PR_OPT_LIST(listen, "listen", 'l', "ENDPOINT",
-		"address to listen on for nodes and users (" PR_RPC_ENDPOINT_MERGER ")"),
+		"address to listen on for nodes and users", .def = PR_RPC_ENDPOINT_MERGER),
 	PR_OPT_UINT(max_queries, "max-queries", 0, "N", 1, PRM_MERGER_QUERIES_MAX,
 		"number of queries answered at the same time"),
 	PR_OPT_UINT(max_user_queries, "max-user-queries", 0, "N", 1, PRM_MERGER_QUERIES_MAX,
@@ -50,15 +50,13 @@ static const struct pr_option options[] = {
 	PR_OPTION_VERBOSE(verbose),
 };
 
-static const struct pr_cmdline program = {
-	.name = "packrack-merger",
+static const struct pr_cmdline program = {.name = "packrack-merger",
 	.section = "merger",
 	.summary = "Sends queries to all nodes, and merges their answers into one trace.",
 	.usage = "[options]",
 	PR_OPTIONS(options),
 	.footer = "Nodes: packrack-indexer --merger ENDPOINT. Users: packrack query -m "
-		  "ENDPOINT ...",
-};
+		  "ENDPOINT ..."};
 
 /*
  * Checks --pcap-over-ip: such a port requires no key, even if others do. m: also opens the
@@ -99,18 +97,14 @@ pcap_over_ip(const struct values *v, struct prm_merger *m, struct pr_error *err)
 static int
 listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 {
-	static char fallback[] = PR_RPC_ENDPOINT_MERGER;
-	char *alone = fallback;
-	struct pr_string_list one = {&alone, 1};
-	const struct pr_string_list *list = v->listen.count ? &v->listen : &one;
 	const char *keys = pr_keys_dir(v->key_flag);
 
-	for (size_t i = 0; i < list->count; i++) {
+	for (size_t i = 0; i < v->listen.count; i++) {
 		if (!keys)
 			pr_log_warning("no keys: everybody who can connect to %s may read, "
 				       "and report as a node (packrack-keys(7))",
-				list->items[i]);
-		if (prm_merger_listen(m, list->items[i], keys, err) < 0)
+				v->listen.items[i]);
+		if (prm_merger_listen(m, v->listen.items[i], keys, err) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < v->peers.count; i++)
@@ -146,8 +140,7 @@ run(const struct values *v, struct pr_error *err)
 
 	/* mergers on two machines may well listen on the same local path */
 	gethostname(host, sizeof(host) - 1);
-	PR_PRINT(name, "%.60s %.60s", host,
-		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
+	PR_PRINT(name, "%.60s %.60s", host, v->listen.items[0]);
 	if (m && v->metrics)
 		metrics = pr_metrics_serve(loop, v->metrics, prm_merger_scrape, m, err);
 	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0 &&

@@ -76,8 +76,7 @@ copy_within_limits(const struct prm_registry *r, const struct prm_node_info *kno
 	copy = pr_message_copy_within(&hello->base, &left);
 	if (!copy)
 		return pr_error_null(err,
-			"node %s: all nodes of %s may report %zu MiB, and "
-			"this is more",
+			"node %s: all nodes of %s may report %zu MiB, and this is more",
 			hello->name, peer->who, PRM_REGISTRY_BYTES_MAX >> 20);
 	*bytes = room - left;
 	return copy;

@@ -3,7 +3,6 @@
 
 #include "merger/fanout.h"
 #include "proto/base/metrics.h"
-#include "proto/rpc/rpc.h"
 
 /*
  * The merger's service. Nodes connect and send Hello, Coverage, summaries and answers. Clients connect to the

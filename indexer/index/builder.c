@@ -2,7 +2,6 @@
 #include "indexer/index/builder.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
@@ -64,10 +63,8 @@ pri_builder_create(uint16_t link, size_t record_max, pri_index_sink sink, void *
 {
 	struct pri_builder *b = calloc(1, sizeof(*b));
 
-	if (!b) {
-		no_memory(err);
-		return NULL;
-	}
+	if (!b)
+		return pr_error_null(err, "no memory for indexing");
 	b->link = link;
 	b->record_max = record_max;
 	b->sink = sink;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -10,7 +9,6 @@
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/base/cursor.h"
-#include "proto/wire/source.h"
 
 /*
  * What an index knows of a packet. Keys are taken at the offsets at which compiled pcap

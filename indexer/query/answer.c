@@ -2,7 +2,6 @@
 #include "indexer/query/answer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 
 #include "proto/base/error.h"
 

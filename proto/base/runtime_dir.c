@@ -82,9 +82,8 @@ pr_runtime_own(const char *entry, char path[PR_RUNTIME_PATH], struct pr_error *e
 
 	if (!place(which, geteuid(), dir) ||
 		snprintf(path, PR_RUNTIME_PATH, "%s/%s", dir, entry) >= PR_RUNTIME_PATH)
-		return pr_error_set(err,
-			"the path of XDG_RUNTIME_DIR is too long for a socket in it: set a "
-			"shorter one");
+		return pr_error_set(err, "the path of XDG_RUNTIME_DIR is too long for a "
+					 "socket in it: set a shorter one");
 	if (make(dir, which == SYSTEM ? SYSTEM_MODE : 0700, err) < 0)
 		return -1;
 	if (trusted(which, geteuid(), dir))

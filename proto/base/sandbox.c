@@ -209,18 +209,15 @@ static const struct {
 	      "dup2 dup3 "
 	      "fcntl fcntl64 pipe2 eventfd2 ftruncate fallocate fsync fdatasync flock"},
 	{ALL, "open openat stat lstat fstat newfstatat statx access faccessat faccessat2 "
-	      "readlink "
-	      "readlinkat getcwd getdents64 statfs fstatfs unlink unlinkat rename renameat "
-	      "renameat2 symlink symlinkat mkdir mkdirat rmdir chmod fchmod fchmodat "
-	      "umask"},
+	      "readlink readlinkat getcwd getdents64 statfs fstatfs unlink unlinkat rename "
+	      "renameat renameat2 symlink symlinkat mkdir mkdirat rmdir chmod fchmod "
+	      "fchmodat umask"},
 	{ALL, "mmap munmap mprotect mremap madvise mlock mlock2 munlock mincore brk "
-	      "memfd_create "
-	      "membarrier clone3 getcpu"},
+	      "memfd_create membarrier clone3 getcpu"},
 	{ALL, "futex futex_time64 set_robust_list rseq exit exit_group restart_syscall "
 	      "sched_yield sched_getaffinity sched_setaffinity sched_getparam "
 	      "sched_getscheduler sched_setscheduler getpriority setpriority ioprio_set "
-	      "prctl "
-	      "wait4 waitid"},
+	      "prctl wait4 waitid"},
 	{ALL, "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigtimedwait sigaltstack tgkill "
 	      "getpid "
 	      "gettid getppid getuid geteuid getgid getegid getresuid getresgid getgroups "
@@ -228,10 +225,7 @@ static const struct {
 	{ALL, "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time "
 	      "timerfd_create timerfd_settime timerfd_gettime getitimer setitimer alarm"},
 	{ALL, "capget capset seccomp epoll_create1 epoll_create epoll_ctl epoll_wait "
-	      "epoll_pwait "
-	      "epoll_pwait2 "
-	      "poll ppoll "
-	      "select pselect6 signalfd4"},
+	      "epoll_pwait epoll_pwait2 poll ppoll select pselect6 signalfd4"},
 	{ALL, "socketpair bind listen connect accept accept4 sendto sendmsg sendmmsg "
 	      "recvfrom "
 	      "recvmsg recvmmsg getsockopt setsockopt getsockname getpeername shutdown"},

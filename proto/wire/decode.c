@@ -475,13 +475,11 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 		[LAYER_IP6] = ip6,
 		[LAYER_TRANSPORT] = transport,
 	};
-	struct walk w = {
-		.c = pr_cursor_make(data, caplen),
+	struct walk w = {.c = pr_cursor_make(data, caplen),
 		.start = data,
 		.short_flag = PR_DECODE_TRUNCATED,
 		.h = &out->outer,
-		.out = out,
-	};
+		.out = out};
 	enum layer layer;
 
 	memset(out, 0, sizeof *out);

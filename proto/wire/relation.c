@@ -162,9 +162,8 @@ note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *er
 		return 0;
 	}
 	if (r->count == PR_RELATION_KEYS_MAX)
-		return pr_error_set(err,
-			"too many packets match to look for related ones: use a narrower "
-			"filter, or a shorter time range");
+		return pr_error_set(err, "too many packets match to look for related ones: "
+					 "use a narrower filter, or a shorter time range");
 	r->keys[r->count++] = (struct pr_relation_key){key, time, time};
 	r->slots[at] = r->count;
 	return 0;

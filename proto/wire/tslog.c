@@ -34,12 +34,10 @@ void
 pr_tslog_begin(struct pr_tslog_builder *b, uint16_t link, uint16_t flags, uint64_t number,
 	void *buf, size_t room)
 {
-	*b = (struct pr_tslog_builder){
-		.buf = buf,
+	*b = (struct pr_tslog_builder){.buf = buf,
 		.room = room,
 		.header = {.link = link, .flags = flags, .number = number},
-		.other_pair = 1,
-	};
+		.other_pair = 1};
 	b->entries = pr_writer_make(b->buf + HEADER, room > HEADER ? room - HEADER : 0);
 }
 

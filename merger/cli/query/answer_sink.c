@@ -187,9 +187,8 @@ open_output(struct sink *s, struct pr_error *err)
 	s->to_stdout = !path || !strcmp(path, "-");
 	s->out.fd = STDOUT_FILENO;
 	if (s->to_stdout && path && isatty(STDOUT_FILENO))
-		return pr_error_set(err,
-			"refusing to write a binary trace to a terminal: give -w FILE, or "
-			"redirect standard output");
+		return pr_error_set(err, "refusing to write a binary trace to a terminal: "
+					 "give -w FILE, or redirect standard output");
 	if (!s->to_stdout && !strncmp(path, TCP_LISTEN, strlen(TCP_LISTEN))) {
 		rc = s->out.fd = open_tcp(path + strlen(TCP_LISTEN), err);
 		s->opened = rc >= 0;

@@ -240,8 +240,7 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 			{a->rotate_ns && a->write && !strchr(a->write, '%'),
 				"-G needs a time in the name that -w gives, as in -w "
 				"all-%Y%m%d-%H%M%S.pcapng: each file would overwrite the "
-				"one "
-				"before"},
+				"one before"},
 			{a->write && a->count, "--count and --write do not go together"}) <
 			0)
 		return cli_fail(program->name, CLI_USAGE, &err);

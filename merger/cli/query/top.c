@@ -5,7 +5,6 @@
 
 #include "indexer/query/tally_key.h"
 #include "merger/cli/query/rate.h"
-#include "proto/base/clock.h"
 
 /*
  * Prints the result of `packrack top`: a tally reduced to the largest items (pr_tally_cut).

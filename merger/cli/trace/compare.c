@@ -6,7 +6,6 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
 #include "merger/trace_writer.h"
-#include "proto/base/clock.h"
 #include "proto/port/trace.h"
 
 /* Exit statuses as those of cmp(1). */

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "indexer/filter/filter.h"
 #include "merger/cli/query/ask.h"
@@ -41,16 +40,14 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTION(merger.key),
 };
 
-static const struct pr_cmdline program = {
-	.name = "packrack extcap",
+static const struct pr_cmdline program = {.name = "packrack extcap",
 	.summary = "Makes the rack an interface of Wireshark, which calls this by itself.",
 	.usage = "--extcap-interfaces | --extcap-interface NAME ...",
 	PR_OPTIONS(options),
 	.footer =
 		"Wireshark finds it as packrack-extcap in its extcap folder:\n"
 		"  ln -s /usr/bin/packrack ~/.local/lib/wireshark/extcap/packrack-extcap\n"
-		"  tshark -i packrack",
-};
+		"  tshark -i packrack"};
 
 /* ---- what there is ---- */
 
