@@ -50,6 +50,36 @@ delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
 			(unsigned long long)deleted.segments, c->user);
 }
 
+/* What other nodes know of an epoch that is over; of others the node hears by itself. */
+static void
+store_ledger(struct prl_writer_socket *d, const Packrack__Ledger *l)
+{
+	struct pr_ledger_entry mark = {PR_LEDGER_MARK,
+		.u.mark = {l->epoch, l->first_said, l->ended,
+			{l->link, l->linktype, l->snaplen, l->ended, l->last_seq,
+				l->last_otime, 0, 0, l->dropped_kernel,
+				l->dropped_interface, l->dropped_ring, l->dropped_no_node,
+				l->dropped_send, l->cut, 0, 0, ""}}};
+	struct pr_ledger_entry seen = {
+		.type = PR_LEDGER_UNOBSERVED, .u.unobserved = {l->epoch, l->link}};
+
+	if (l->said_until >= pr_now_real() - PR_LEDGER_ALIVE_NS)
+		return;
+	for (size_t i = 0; i < l->n_unobserved_reason; i++) {
+		struct pr_unobserved *u = &seen.u.unobserved.time;
+
+		u->reason = l->unobserved_reason[i];
+		u->since = l->unobserved_since[i];
+		u->until = l->unobserved_until[i];
+		PR_PRINT(u->by, "%s", l->unobserved_by[i]);
+		prl_writer_tell(d->append, &seen);
+	}
+	PR_PRINT(mark.u.mark.link.name, "%s", l->name);
+	prl_writer_tell(d->append, &mark);
+	mark.u.mark.said_until = l->said_until;
+	prl_writer_tell(d->append, &mark);
+}
+
 /*
  * Stores packets of another node, and the names of their links. Without packets: makes all
  * durable.
@@ -64,6 +94,8 @@ store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *
 
 		prl_writer_tell(d->append, &e);
 	}
+	for (size_t i = 0; i < c->n_ledgers; i++)
+		store_ledger(d, c->ledgers[i]);
 	return c->packets.len ? prl_writer_put_moved(d->append, c->packets.data,
 					c->packets.len, c->copies, err)
 			      : prl_writer_flush(d->append, err);

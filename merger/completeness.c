@@ -1015,6 +1015,8 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 			continue;
 		if (doubtful)
 			suspect_add(&s, doubtful->node, doubtful->reason);
+		if (doubtful && several) /* the loss need not have them all */
+			suspect_add(&s, "others", unstored_reason(c, series));
 		/* a node that hears the dispatcher has not settled these: pending */
 		if (!s.count && alive(c, series) && part.last_seq > series->settled) {
 			if (part.first_seq > series->settled || several) {

@@ -143,15 +143,11 @@ prm_losses_shorten(Packrack__Completeness *out, size_t max)
 static int
 time_compare(const void *pa, const void *pb)
 {
-	const Packrack__Loss *a = *(Packrack__Loss *const *)pa,
-			     *b = *(Packrack__Loss *const *)pb;
+	const Packrack__Loss *a = *(Packrack__Loss *const *)pa;
+	const Packrack__Loss *b = *(Packrack__Loss *const *)pb;
 
 	if (a->first_time != b->first_time)
 		return a->first_time < b->first_time ? -1 : 1;
-	if (a->epoch != b->epoch)
-		return a->epoch < b->epoch ? -1 : 1;
-	if (a->link != b->link)
-		return a->link < b->link ? -1 : 1;
 	return a->first_seq < b->first_seq ? -1 : a->first_seq > b->first_seq;
 }
 
@@ -170,13 +166,14 @@ prm_losses_sort(Packrack__Completeness *out)
 int
 prm_gaps_add(Packrack__Loss ***gaps, size_t *count, const Packrack__Loss *gap, size_t all)
 {
-	Packrack__Loss **end = *gaps + *count, *last = *count ? end[-1] : NULL;
-	size_t near = *count > 1 && !last->step && !end[-2]->step ? 2 : *count > 0;
+	Packrack__Loss **list = *gaps, *last = *count ? list[*count - 1] : NULL;
+	bool pair = *count > 1 && !last->step && !list[*count - 2]->step;
+	size_t from = *count - pair - (last != NULL);
 
-	while (near && gap->last_time > last->last_time &&
-		pr_time_minus(gap->last_time, SPAN) > (*(end - near))->first_time)
-		near--;
-	if (last && join(*gaps, count, *count - near, gap))
+	while (from < *count && gap->last_time > last->last_time &&
+		pr_time_minus(gap->last_time, SPAN) > list[from]->first_time)
+		from++;
+	if (last && join(list, count, from, gap))
 		return 0;
 	if (last && gap->first_seq > last->first_seq && all >= PRM_COMPLETENESS_GAPS_MAX &&
 		(all >= 2 * PRM_COMPLETENESS_GAPS_MAX ||

@@ -103,6 +103,9 @@ static const struct {
 	{&packrack__lookups__descriptor, "op", "left", true},
 	{&packrack__lookups__descriptor, "op", "right", true},
 	{&packrack__related__descriptor, "keys", "first", true},
+	{&packrack__ledger__descriptor, "unobserved_reason", "unobserved_since", true},
+	{&packrack__ledger__descriptor, "unobserved_reason", "unobserved_until", true},
+	{&packrack__ledger__descriptor, "unobserved_reason", "unobserved_by", true},
 	{&packrack__related__descriptor, "keys", "lasting", true},
 	{&packrack__sources__descriptor, "ids", "nodes", true},
 };

@@ -52,6 +52,16 @@ commands_listed() { # COMMAND...
 		<(printf '%s\n' "$@" | sort)
 }
 
+# Each reason that --allow knows has a line.
+reasons_told() {
+	local reason reasons
+	reasons=$("$BUILD/packrack" query --allow nonsense 2>&1 | sed -n 's/.*: the reasons are //p' | tr -d ,)
+	[ -n "$reasons" ] || return 1
+	for reason in $reasons; do
+		grep -qxF ".It Cm $reason" merger/cli/packrack.1 || { echo "$reason has no line"; return 1; }
+	done
+}
+
 well_formed() { # PAGE
 	local said
 	said=$(mandoc -T lint -W warning "$1") || { echo "$said"; return 1; }
@@ -163,6 +173,8 @@ fi
 
 sed 's/Fl -keep$/Fl -kept/' scripts/packrack-lab.8 > "$planted/page"
 refute_step "another option of the lab is seen" 1 lab_agrees "$planted/page"
+
+run_step "each reason of an answer is told" reasons_told
 
 # hardly anybody runs all benchmarks: they call what there is
 benches_call() { # SED_EXPRESSION

@@ -40,14 +40,14 @@ run_step "as fields" fields
 
 # ---- another takes its place ----
 
-replaced() {
-	"$PACKRACK" volume create "$LAB_DIR/log2.vol" --size 64M > /dev/null && "$RACK" restart log2 && "$RACK" restart idx2 &&
-		poll_until 10 connected 2
+replaced() { # N
+	"$PACKRACK" volume create "$LAB_DIR/log$1.vol" --size 64M > /dev/null && "$RACK" restart "log$1" && "$RACK" restart "idx$1" &&
+		poll_until 10 connected
 }
 connected() {
 	"$PACKRACK" data list --json | jq -e '[.nodes[] | select(.connected)] | length == 3'
 }
-run_step "a new node" replaced
+run_step "a new node" replaced 2
 field() { # NAME: of the last report
 	jq -e ".$1" "$LAB_DIR/out"
 }
@@ -77,5 +77,24 @@ indexed() {
 	says 0 "complete: 0 packets" "$PACKRACK" query --count tcp port 9
 }
 run_step "and excludes what is not there" indexed
+
+# ---- an epoch that is over, of which all nodes are replaced ----
+
+old_epoch() {
+	until=@$(date +%s.%N)
+	"$RACK" restart dispatcher
+}
+run_step "a new dispatcher" old_epoch
+confirmed() { # as counted, before the end of the epoch
+	says 0 "" "$PACKRACK" query --count --until "$until" udp port 53 && (($(cat "$LAB_DIR/out") == N))
+}
+rebuilt_in_turn() {
+	local n
+	for n in 1 3 2; do
+		((n == 1)) || destroyed $n || return 1
+		replaced $n && poll_until 20 "$PACKRACK" node rebuild "log$n" --until "$until" && poll_until 20 confirmed || return 1
+	done
+}
+run_step "when all are replaced, its time is still confirmed" rebuilt_in_turn
 "$RACK" down > /dev/null
 done_testing

@@ -219,6 +219,37 @@ START_TEST(ranges_are_checked)
 }
 END_TEST
 
+/* Lists that stand side by side are equally long. */
+START_TEST(lists_are_checked)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__End end = PACKRACK__END__INIT;
+	Packrack__Ledger ledger = PACKRACK__LEDGER__INIT, *list[] = {&ledger};
+	uint32_t reason = 1;
+	int64_t time = 1;
+	char *by = (char *)"ann";
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_END;
+	env.end = &end;
+	end.ledgers = list;
+	end.n_ledgers = 1;
+	ledger.unobserved_reason = &reason;
+	ledger.unobserved_since = ledger.unobserved_until = &time;
+	ledger.unobserved_by = &by;
+	ledger.n_unobserved_reason = ledger.n_unobserved_since = 1;
+	ledger.n_unobserved_until = ledger.n_unobserved_by = 1;
+	ck_assert(passes(&env));
+	ledger.n_unobserved_by = 0;
+	ck_assert(!passes(&env));
+	ledger.n_unobserved_by = 1;
+	ledger.n_unobserved_since = 0;
+	ck_assert(!passes(&env));
+	ledger.n_unobserved_since = 1;
+	ledger.n_unobserved_until = 0;
+	ck_assert(!passes(&env));
+}
+END_TEST
+
 /* Two bytes on the wire are an empty message of a hundred in memory: the budget must hold. */
 START_TEST(memory_is_bounded)
 {
@@ -291,6 +322,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, queries_are_checked);
 	tcase_add_test(tests, texts_are_cleaned);
 	tcase_add_test(tests, ranges_are_checked);
+	tcase_add_test(tests, lists_are_checked);
 	tcase_add_test(tests, memory_is_bounded);
 	tcase_add_test(tests, numbers_are_copied_and_added);
 }

@@ -820,6 +820,35 @@ check_room(const struct move *m, struct pr_error *err)
 	return rc;
 }
 
+/* Nodes that are lost took their ledgers with them: the new one gets those of all epochs that are over. */
+static int
+copy_ledgers(struct move *m, struct pr_error *err)
+{
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	struct query_args q = data_question(
+		m->args, m->rebuild->nodes, false, PR_TIME_MIN, m->args->until);
+	struct sink sink;
+	Packrack__Envelope *reply;
+	int rc;
+
+	q.nodes.count = m->rebuild->count;
+	q.count = true;
+	sink_init(&sink, &q);
+	rc = ask_all(&sink, err);
+	if (rc == 0) {
+		c.verb = "store";
+		c.node = m->args->to;
+		c.ledgers = sink.end->completeness->ledgers;
+		c.n_ledgers = sink.end->completeness->n_ledgers;
+		rc = cli_ask_command(
+			&m->args->merger, &cli_merger, &c, STORE_NS, &reply, err);
+	}
+	if (rc == CLI_OK)
+		pr_message_free(&reply);
+	sink_close(&sink);
+	return rc == CLI_OK ? 0 : -1;
+}
+
 static int
 rebuild_parts(struct move *m, struct pr_error *err)
 {
@@ -831,7 +860,7 @@ rebuild_parts(struct move *m, struct pr_error *err)
 	if (begin_batches(m, err) < 0)
 		return -1;
 	/* also what an earlier rebuild, which was killed, had sent */
-	if (flush(m, err) < 0)
+	if (copy_ledgers(m, err) < 0 || flush(m, err) < 0)
 		return -1;
 	do {
 		done = any && since > oldest ? since - oldest : 0;
