@@ -183,16 +183,46 @@ on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_
 static void
 read_drops(struct prd_reader *r)
 {
+	struct prd_link *link = r->link;
+	int64_t before = pr_now_real();
 	uint64_t kernel, interface;
+	struct prd_drops now;
 
 	if (r->capture) {
 		pr_capture_drops(r->capture, &kernel, &interface);
-		pr_counter_set(&r->link->dropped_kernel, r->kernel_before + kernel);
+		pr_counter_set(&link->dropped_kernel, r->kernel_before + kernel);
 	}
 	interface = pr_netdev_receive_drops(r->ifname);
-	if (interface >= r->interface_before)
-		pr_counter_set(
-			&r->link->dropped_interface, interface - r->interface_before);
+	if (!r->stopped && interface >= r->interface_before)
+		pr_counter_set(&link->dropped_interface, interface - r->interface_before);
+	now = (struct prd_drops){pr_counter_get(&link->dropped_kernel),
+		pr_counter_get(&link->dropped_interface),
+		pr_counter_get(&link->dropped_ring), pr_now_real()};
+	pthread_mutex_lock(&link->lock);
+	if (link->next.until == 0 && now.kernel == link->told.kernel &&
+		now.interface == link->told.interface && now.ring == link->told.ring)
+		link->told.until = before;
+	else if (link->next.until == 0 || link->next.until > now.until)
+		link->next = now;
+	pthread_mutex_unlock(&link->lock);
+}
+
+int64_t
+prd_link_drops_until(struct prd_link *link, int64_t said, bool tell)
+{
+	int64_t until;
+
+	pthread_mutex_lock(&link->lock);
+	until = link->next.until ? link->told.until : link->told.until + 2 * STATS_NS;
+	if (link->next.until && said >= link->next.until) {
+		until = said;
+		if (tell) {
+			link->told = link->next;
+			link->next.until = 0;
+		}
+	}
+	pthread_mutex_unlock(&link->lock);
+	return until < said ? until : said;
 }
 
 static void
@@ -273,7 +303,15 @@ prd_capture_round(struct prd_reader *r)
 	if (running && r->stopped) /* what was dropped before, nobody captured */
 		r->interface_before = pr_netdev_receive_drops(r->ifname) -
 				      pr_counter_get(&r->link->dropped_interface);
-	r->stopped = running ? 0 : r->stopped ? r->stopped : pr_now_real();
+	if (running)
+		r->stopped = 0;
+	/* before packets are taken: what is captured after a drop is not told without it */
+	if (pr_now_mono() - r->last_stats >= STATS_NS || (!running && !r->stopped)) {
+		r->last_stats = pr_now_mono();
+		read_drops(r);
+	}
+	if (!running && !r->stopped)
+		r->stopped = pr_now_real();
 	if (!running)
 		r->carrier.observing = false; /* prd_inputs_stop has noted it */
 	else if (!r->capture) {
@@ -295,10 +333,6 @@ prd_capture_round(struct prd_reader *r)
 	} else if (!running && r->last_time > r->stopped) {
 		capture_close(
 			r); /* a busy link is never quiet: all that came before is delivered */
-	}
-	if (running && r->capture && pr_now_mono() - r->last_stats >= STATS_NS) {
-		r->last_stats = pr_now_mono();
-		read_drops(r);
 	}
 	return rest;
 }

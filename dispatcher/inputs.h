@@ -15,6 +15,12 @@
  */
 #define PRD_LINKS_MAX 64
 
+/* What was dropped before it got a seq, as it was read at `until`; 0: not read. */
+struct prd_drops {
+	uint64_t kernel, interface, ring;
+	int64_t until;
+};
+
 struct prd_link {
 	uint16_t number, linktype;
 	uint32_t snaplen;
@@ -33,6 +39,8 @@ struct prd_link {
 	pthread_mutex_t
 		lock; /* of observation; taken ten times a second, and when it changes */
 	struct pr_observation observation; /* its generation: see prd_inputs_observation */
+	/* under lock: what MARKs tell, and what is told once they reach the time at which it was read */
+	struct prd_drops told, next;
 
 	/* written by the send thread */
 	alignas(64) pr_counter last_seq;
@@ -111,6 +119,8 @@ uint16_t prd_inputs_generation(const struct prd_inputs *in);
 void prd_inputs_observation(
 	struct prd_inputs *in, unsigned link, struct pr_observation *out);
 bool prd_inputs_quiet(const struct prd_inputs *in);
+/* How far a MARK up to `said` may reach with what it tells of the link's drops. tell: it is sent, and tells. */
+int64_t prd_link_drops_until(struct prd_link *link, int64_t said, bool tell);
 /* True if all files were read to the end, or to where they are broken, and published. */
 bool prd_inputs_at_end(const struct prd_inputs *in);
 /* After the end: true and err if a file was broken. What came before has been delivered. */

@@ -186,15 +186,31 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 		.last_otime = atomic_load(&link->last_otime),
 		.last_log = log->last_log,
 		.assigned = log->assigned,
-		.dropped_kernel = pr_counter_get(&link->dropped_kernel),
-		.dropped_interface = pr_counter_get(&link->dropped_interface),
-		.dropped_ring = pr_counter_get(&link->dropped_ring),
+		.dropped_kernel = link->told.kernel,
+		.dropped_interface = link->told.interface,
+		.dropped_ring = link->told.ring,
 		.dropped_no_node = pr_counter_get(&link->dropped_no_node),
 		.dropped_send = pr_counter_get(&link->dropped_send),
 		.cut = pr_counter_get(&link->cut),
 		.undelivered_first = pr_counter_get(&link->undelivered_first),
 		.undelivered_last = pr_counter_get(&link->undelivered_last)};
 	memcpy(out->name, link->name, sizeof out->name);
+}
+
+/* Drops are told by a MARK that reaches the time at which they were read; no MARK passes them untold. */
+static int64_t
+tell_drops(struct prd_inputs *in, int64_t said)
+{
+	int64_t before;
+
+	do {
+		before = said;
+		for (unsigned i = 0; in->live && i < in->ring_count; i++)
+			said = prd_link_drops_until(&in->links[i], said, false);
+	} while (said < before);
+	for (unsigned i = 0; in->live && i < in->ring_count; i++)
+		prd_link_drops_until(&in->links[i], said, true);
+	return said;
 }
 
 void
@@ -220,6 +236,7 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 	oldest = prd_logs_oldest(&s->logs, node);
 	if (s->inputs->live && oldest <= said)
 		said = oldest - 1;
+	said = tell_drops(s->inputs, said);
 	for (unsigned at = 0; at < links; at += PR_MARK_LINKS_MAX) {
 		unsigned count =
 			links - at < PR_MARK_LINKS_MAX ? links - at : PR_MARK_LINKS_MAX;

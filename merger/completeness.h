@@ -147,4 +147,4 @@ int prm_gaps_add(
 #define PRM_MISSING_UNDELIVERED                                                            \
 	"undelivered" /* announced by a dispatcher that has ended, not stored */
 #define PRM_MISSING_UNKNOWN                                                                \
-	"not_stored" /* announced by the dispatcher, not stored on any node */
+	"not_stored" /* announced by the dispatcher, on no node that was asked */

@@ -55,14 +55,14 @@ killed() {
 	poll_until 20 play
 	says 3 "its dispatcher was not heard" "${QUERY[@]}" --since "$from" --until "$until" &&
 		says 3 "its dispatcher was not heard" "${QUERY[@]}" --since "$from" &&
-		says 0 "complete but for what --allow accepts" "${QUERY[@]}" --since "$from" --allow gone,before,strays,undelivered,not_stored
+		says 0 "complete but for what --allow accepts" "${QUERY[@]}" --since "$from" --allow gone,before,no_carrier,strays,undelivered,not_stored
 }
 
 stopped() {
 	local from until
 	"$BUILD/packrack" capture stop > /dev/null || return 1
 	from=$(now)
-	says 0 "complete" "${QUERY[@]}" --since "1 hour ago" --allow gone,before,stopped,strays,undelivered,not_stored || return 1
+	says 0 "complete" "${QUERY[@]}" --since "1 hour ago" --allow gone,before,no_carrier,stopped,strays,undelivered,not_stored || return 1
 	until=$(now)
 	"$BUILD/packrack" capture start > /dev/null || return 1
 	poll_until 10 whole || return 1
@@ -84,7 +84,7 @@ no_carrier() {
 beside_a_busy_link() { # what a link sees is known while another, which has sent, is silent or has no carrier
 	local player first rc=0
 	"$RACK" play --link 1 "$TRACE" --limit=1 --quiet > /dev/null 2>&1 || return 1
-	"$RACK" play "$TRACE" --pps=20000 --loop=100 --quiet > /dev/null 2>&1 &
+	"$RACK" play "$TRACE" --pps=8000 --loop=40 --quiet > /dev/null 2>&1 &
 	player=$!
 	first=$(now)
 	says 0 complete "${QUERY[@]}" --since "$first" && "$RACK" exec disp ip link set tap1 down &&
@@ -94,6 +94,17 @@ beside_a_busy_link() { # what a link sees is known while another, which has sent
 	"$RACK" exec disp ip link set tap1 up
 	wait "$player"
 	((rc == 0)) && poll_until 20 whole
+}
+
+stands_still() { # and the kernel's buffer overflows: its drops are told of the time at which they happened
+	local from until
+	"$RACK" kill -s STOP dispatcher || return 1
+	"$RACK" play "$TRACE" --pps=1000 --loop=4 --quiet > /dev/null 2>&1
+	from=$(now)
+	"$RACK" play "$TRACE" --pps=1000 --quiet > /dev/null 2>&1
+	until=$(now)
+	"$RACK" kill -s CONT dispatcher
+	poll_until 20 whole && says 3 "dropped" "${QUERY[@]}" --since "$from" --until "$until"
 }
 
 cut_off() { # the rack interface has no carrier: nodes hear nothing
@@ -119,6 +130,7 @@ run_step "what the dispatcher did not see as it was dead" killed
 run_step "what was not captured as the capture was stopped" stopped
 run_step "what the capture interface did not see without carrier" no_carrier
 run_step "but what another link sees" beside_a_busy_link
+run_step "what a dispatcher that stands still drops" stands_still
 run_step "what no node has heard of" cut_off
 refute_step "--allow names reasons that there are" 2 "${QUERY[@]}" --allow nonsense
 done_testing

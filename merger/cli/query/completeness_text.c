@@ -29,8 +29,8 @@ static const struct {
 	{PRM_MISSING_DROPPED,
 		"dropped by the dispatcher: no node available, or sending failed"},
 	{PRM_MISSING_UNDELIVERED, "announced by a dispatcher that has ended, but "
-				  "not stored on any node"},
-	{PRM_MISSING_UNKNOWN, "announced by the dispatcher, but not stored on any node"},
+				  "on no node that was asked"},
+	{PRM_MISSING_UNKNOWN, "announced by the dispatcher, but on no node that was asked"},
 	{"switch", "lost or damaged on the way to the node"},
 	{"log_gone", "its timestamp log was lost"},
 	{"node_kernel", "dropped by the node's kernel"},
