@@ -159,7 +159,7 @@ UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/te
 wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
 WRAP_test_port_xdp := $(call wrap,socket bind setsockopt getsockopt close mmap munmap sendto)
 WRAP_test_truth_model := $(call wrap,pr_now_real pr_now_mono pr_nonce_make pr_log_at pr_transmit_add pr_transmit_send \
-	pr_transmit_counters pr_transmit_trouble pr_control_add pr_control_flush pr_netdev_open pr_carrier_look \
+	pr_transmit_counters pr_transmit_trouble pr_control_add pr_control_flush pr_netdev_open pr_carrier_read \
 	pr_netdev_receive_drops pr_capture_open pr_capture_close pr_capture_take pr_capture_linktype pr_capture_drops \
 	sfs_open sfs_close sfs_disk_open sfs_open_queue)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)

@@ -48,8 +48,9 @@ say(struct tap *t, bool ended)
 	 * there are none from before.
 	 */
 	if (now > t->carrier.checked || !t->carrier.observing)
-		pr_carrier_look(&t->carrier, t->ifname, !prl_capture_failed(t->capture),
-			now, &t->monitor.observation, t->name);
+		pr_carrier_look(&t->carrier, pr_carrier_read(t->ifname),
+			!prl_capture_failed(t->capture), now, &t->monitor.observation,
+			t->name);
 	said = t->monitor.packets == t->packets ? now - QUIET_NS
 						: t->monitor.last_time - TIMESTAMP_SLACK;
 	t->packets = t->monitor.packets;

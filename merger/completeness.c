@@ -1449,7 +1449,7 @@ list_unconfirmed(struct prm_completeness *c, int64_t since, int64_t until)
 	for (size_t i = 0; i < c->series_count; i++) {
 		const struct series *series = c->series[i];
 
-		any |= series->in_scope;
+		any |= series->in_scope && (series->ledger || series->held);
 		/* a limit ends the answer before the nodes tell their ledgers */
 		if (series->in_scope && series->held && !series->ledger && !c->cut)
 			unobserved_list(c, series, series->first.otime, until,

@@ -308,18 +308,26 @@ number_of(const char *name, const char *what)
 	return n > 0 ? atoll(text) : -1;
 }
 
-bool
-pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t now,
-	struct pr_observation *o, const char *by)
+struct pr_carrier
+pr_carrier_read(const char *name)
 {
-	long long count = number_of(name, "carrier_changes");
-	bool was = w->observing, steady;
+	struct pr_carrier is = {.changes = (uint64_t)number_of(name, "carrier_changes")};
 	struct ifreq ifr;
 
 	/* read after the count: a change in between shows at the next look */
-	w->observing = open && pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0 &&
+	is.observing = pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0 &&
 		       (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
-	steady = w->observing && (uint64_t)count == w->changes;
+	return is;
+}
+
+bool
+pr_carrier_look(struct pr_carrier *w, struct pr_carrier is, bool open, int64_t now,
+	struct pr_observation *o, const char *by)
+{
+	bool was = w->observing, steady;
+
+	w->observing = open && is.observing;
+	steady = w->observing && is.changes == w->changes;
 	if (was && !steady)
 		pr_observation_lost(o, PR_UNOBSERVED_NO_CARRIER, w->checked, "");
 	if (w->observing && !(was && steady)) {
@@ -329,7 +337,7 @@ pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t now,
 			pr_observation_begin(o, PR_UNOBSERVED_BEGIN, now, by);
 		w->begun = true;
 	}
-	w->changes = count;
+	w->changes = is.changes;
 	w->checked = now;
 	return was != w->observing || (was && !steady);
 }

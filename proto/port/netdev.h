@@ -74,11 +74,13 @@ struct pr_carrier {
 	uint64_t changes; /* how often the carrier came or went, as the kernel counts */
 	bool observing, begun; /* at the last look; ever */
 };
+/* The interface as it is: changes and observing. */
+struct pr_carrier pr_carrier_read(const char *name);
 /*
- * A look at time now; open: the capture is open. Notes in `o` that the observation begins, ends, or begins again; it
+ * Takes what was read at time now; open: the capture is open. Notes in `o` that the observation begins, ends, or begins again; it
  * ends at the look before. Returns whether `o` has changed.
  */
-bool pr_carrier_look(struct pr_carrier *w, const char *name, bool open, int64_t now,
+bool pr_carrier_look(struct pr_carrier *w, struct pr_carrier is, bool open, int64_t now,
 	struct pr_observation *o, const char *by);
 
 /* Packets that the kernel dropped on receive before any socket saw them (backlog, card). */

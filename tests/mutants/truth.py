@@ -4,14 +4,14 @@
 Does the model of truth see what it is there to see? As streamfs.py, for what makes answers complete: dispatcher,
 logger, indexer and merger.
 
-  make mutants [TRUTH_MUTANTS="name ..."] [CASES=3000]
+  make mutants [TRUTH_MUTANTS="name ..."] [CASES=10000]
 """
 import streamfs as mutants
 
 mutants.SOURCES = "."
 mutants.TEST = "test_truth_model"
 mutants.PREFIX = "TRUTH"
-mutants.CASES = 3000
+mutants.CASES = 10000
 
 # name, file, text, what it becomes, what is wrong then
 mutants.MUTANTS = [
@@ -75,6 +75,79 @@ mutants.MUTANTS = [
      "\tprl_writer_tell(n->c.append, &e);\n}\n\nstatic void\non_packet",
      "\t(void)n; (void)e;\n}\n\nstatic void\non_packet",
      "a node does not note what it has lost"),
+    ("one-ring-said", "dispatcher/rack_control.c",
+     "\t\tif (s->drained_until[i] < said)",
+     "\t\tif (i == 0 && s->drained_until[i] < said)",
+     "the time up to which one link is known counts for all"),
+    ("stop-not-noted", "dispatcher/inputs.c",
+     "\t\tpr_observation_lost(&link->observation, PR_UNOBSERVED_STOPPED, at, by);",
+     "\t\t;",
+     "the ledger does not say that the capture was stopped"),
+    ("carrier-unlooked", "dispatcher/inputs.c",
+     "\t\ttime < r->carrier.checked ? time : r->carrier.checked",
+     "\t\ttime",
+     "the ledger confirms time behind the last look at the carrier"),
+    ("carrier-flap", "proto/port/netdev.c",
+     "steady = w->observing && is.changes == w->changes;",
+     "steady = w->observing;",
+     "a carrier that went and came between two looks was there"),
+    ("outage-complete", "merger/completeness.c",
+     "\tseries->confirmed = true;\n",
+     "\tseries->confirmed = true;\n\tseries->newest.otime += PR_NS_PER_S;\n",
+     "the second after the last word of a dispatcher that was killed counts as observed"),
+    ("no-link-complete", "merger/completeness.c",
+     "\tif (!any && asked && c->out->n_nodes && !c->cut)",
+     "\tif (false)",
+     "an answer about a link that there is not is complete"),
+    ("drops-complete", "merger/completeness.c",
+     "!r->dropped_packets",
+     "true",
+     "an answer without packets that were dropped is complete"),
+    ("drops-for-ever", "indexer/query/catalog.c",
+     "\t\tif (d->until < since || d->since > until)\n\t\t\tcontinue;\n",
+     "",
+     "a drop makes answers about other times partial"),
+    ("drops-early", "indexer/query/catalog.c",
+     "\t\tlast->until = d.until > last->until ? d.until : last->until;\n",
+     "",
+     "a drop is not newer than what the MARK that counts it accounts for"),
+    ("drops-read-late", "dispatcher/inputs.c",
+     "\tread_drops(r);\n}\n\nstatic void\ncapture_done_until",
+     "\tif (now / PR_NS_PER_S % 2)\n\t\tread_drops(r);\n}\n\nstatic void\ncapture_done_until",
+     "the ledger confirms time whose drops have not been read"),
+    ("cut-unmarked", "dispatcher/distribute.c",
+     "\t\t\te->flags |= PR_ENTRY_CUT;\n",
+     "",
+     "a packet that the dispatcher truncated passes for a whole one"),
+    ("cut-uncounted", "indexer/query/query.c",
+     "(out->flags & PR_PACKET_CUT);",
+     "0;",
+     "an answer does not count its truncated packets"),
+    ("allow-all", "merger/cli/query/completeness_text.c",
+     "\t\tgood &= allowed(sink, c->unobserved[i]->reason);\n",
+     "\t\t;\n",
+     "who allows any reason allows time that nobody observed"),
+    ("blames-no-answer", "merger/completeness.c",
+     "\t\t\tl = covering(series, &exact, at, &upto);\n",
+     "\t\t\tl = NULL;\n",
+     "a node that does not answer takes the blame for what another has lost"),
+    ("fence-ignored", "logger/delete.c",
+     "\t\t\t*last = order->fences[i].last;",
+     "\t\t\t*last = UINT64_MAX;",
+     "a move deletes what came after its copy"),
+    ("undelivered-untold", "dispatcher/distribute.c",
+     "\t\tnote_undelivered(link, give_seq(link, rec, &otime));\n\t\tpr_count(&link->dropped_no_node, 1);\n",
+     "\t\tgive_seq(link, rec, &otime);\n",
+     "the ledger does not say what the dispatcher had no node for"),
+    ("edges-ignored", "merger/completeness.c",
+     "\t\t\tseries->below = (struct point){h->last, h->last_otime};",
+     "\t\t\t;",
+     "packets from before the range are missing in it"),
+    ("edges-above-ignored", "merger/completeness.c",
+     [("\t\t\tseries->above = (struct point){h->first, h->first_otime};","\t\t\t;"),
+     ("\t\tseries->above = (struct point){from->above_seq, from->above_otime};","\t\t;")],
+     "",
+     "packets from behind the range are missing in it"),
 ]
 
 if __name__ == "__main__":

@@ -222,7 +222,11 @@ START_TEST(test_loss_alone)
 	prm_completeness_node(c, "a", NULL);
 	end_with(c, 0, &loss, NULL, NULL);
 	out = finish(c);
-	ck_assert(out->complete);
+	ck_assert_uint_eq(out->missing_packets, 0);
+	/* and nobody has confirmed the range */
+	ck_assert(!out->complete);
+	ck_assert_uint_eq(out->n_unobserved, 1);
+	ck_assert_str_eq(out->unobserved[0]->reason, PRM_UNOBSERVED_UNKNOWN);
 	out_free(out);
 }
 END_TEST

@@ -18,7 +18,7 @@
 #include "tests/unit/seeds.h"
 #include "tests/unit/truth_check.h"
 
-#define CASES 3000
+#define CASES 10000
 
 struct world *t_world;
 
@@ -36,16 +36,17 @@ draw_plan(struct world *w)
 	struct t_plan *p = &w->plan;
 
 	*p = (struct t_plan){
-		.steps = 30 + (unsigned)below(w, below(w, 4) ? 90 : 300),
+		.steps = 20 + (unsigned)below(w, below(w, 4) ? 60 : 200),
 		.rate = 10 + (unsigned)below(w, 110),
-		.racks = 1 + !below(w, 4),
-		.nodes = 1 + (unsigned)below(w, T_NODES),
+		.racks = 1 + !below(w, 6),
+		.nodes = 1 + (unsigned)below(w, 1 + below(w, T_NODES)),
 		.links = 1 + (unsigned)below(w, T_LINKS),
 		.copies = 1 + !below(w, 3),
 		.blocks = 16 + (unsigned)below(w, below(w, 3) ? 100 : 20),
 		.big = some(w, 4, 30),
+		.mtu = below(w, 3) ? 9000 : 1500,
 		.alike = some(w, 4, 50),
-		.loss = some(w, 2, 100),
+		.loss = some(w, 3, 100),
 		.log_loss = some(w, 3, 60),
 		.reorder = some(w, 4, 60),
 		.repeat = some(w, 5, 40),
@@ -53,15 +54,16 @@ draw_plan(struct world *w)
 		.power = some(w, 5, 8),
 		.kill_rack = some(w, 3, 12),
 		.cable = some(w, 3, 15),
-		.carrier = some(w, 3, 12),
+		.carrier = some(w, 3, 20),
 		.stop = some(w, 4, 12),
 		.indexer = some(w, 4, 15),
 		.damage = some(w, 4, 500),
-		.remove = some(w, 4, 12),
-		.move = some(w, 4, 12),
+		.remove = some(w, 4, 25),
+		.move = some(w, 4, 25),
 		.clock = some(w, 4, 15),
 		.hour = below(w, 2),
-		.drop = some(w, 5, 8),
+		.drop = some(w, 5, 60),
+		.stall = some(w, 5, 30),
 		.query = 10 + (unsigned)below(w, 30),
 	};
 }
@@ -132,7 +134,8 @@ world_begin(struct world *w, uint64_t seed)
 	w->now = T_START;
 	w->machine = 0;
 	w->ids = T_ALIKE;
-	w->series_count = w->deletion_count = 0;
+	w->series_count = w->deletion_count = w->moment_count = w->soon = w->promise_count =
+		0;
 	w->err.text[0] = 0;
 	draw_plan(w);
 	w->logs_get_lost = w->plan.log_loss > 0;
@@ -152,9 +155,9 @@ world_end(struct world *w)
 	for (unsigned i = 0; i < w->node_count; i++) {
 		struct t_node *n = &w->node[i];
 
+		view_close(n);
 		if (n->sfs)
 			node_kill(n, false);
-		view_close(n);
 		free(n->held);
 		n->held = NULL;
 	}
@@ -200,6 +203,8 @@ remove_some(struct world *w, struct t_node *n)
 	struct t_node *to = &w->node[below(w, w->node_count)];
 
 	until = T_START + (int64_t)below(w, (uint64_t)length);
+	if (below(w, 3) == 0) /* all: what comes in the meantime stays */
+		until = w->now + PR_NS_PER_S;
 	if (chance(w, w->plan.move) && to != n && to->sfs &&
 		!prl_writer_suspend_reason(to->append)) {
 		volume_move(n, to, until);
@@ -248,6 +253,19 @@ disturb_node(struct world *w, struct t_node *n)
 }
 
 static void
+carrier_change(struct t_link *l)
+{
+	struct world *w = l->rack->w;
+
+	observe(l);
+	l->carrier = !l->carrier;
+	l->carrier_changes++;
+	observe(l);
+	moment(w, clock_of_rack(l->rack));
+	SAY(w, "link %s: carrier %d", l->name, l->carrier);
+}
+
+static void
 disturb_rack(struct world *w, struct t_rack *r)
 {
 	const struct t_plan *p = &w->plan;
@@ -264,6 +282,7 @@ disturb_rack(struct world *w, struct t_rack *r)
 	}
 	if (!r->cable ? chance(w, 40) : chance(w, p->cable)) {
 		r->cable = !r->cable;
+		moment(w, clock_of_rack(r));
 		for (unsigned i = 0; i < w->node_count; i++)
 			w->node[i].troubled |= w->node[i].rack == r;
 		SAY(w, "dispatcher %u: rack cable %d", r->number, r->cable);
@@ -272,13 +291,19 @@ disturb_rack(struct world *w, struct t_rack *r)
 		rack_event(r, r->stopped ? PRD_EVENT_START : PRD_EVENT_STOP);
 		r->stopped = !r->stopped;
 		r->was_stopped = true;
+		moment(w, clock_of_rack(r));
 		SAY(w, "dispatcher %u: %s", r->number, r->stopped ? "stop" : "start");
 	}
 	for (unsigned k = 0; k < r->link_count; k++)
 		if (!r->link[k].carrier ? chance(w, 40) : chance(w, p->carrier)) {
-			r->link[k].carrier = !r->link[k].carrier;
-			r->link[k].carrier_changes++;
-			SAY(w, "link %s: carrier %d", r->link[k].name, r->link[k].carrier);
+			carrier_change(&r->link[k]);
+			if (r->link[k].carrier || below(w, 2))
+				continue;
+			/* back before anybody has looked */
+			w->now += 1 + (int64_t)below(w, 2 * PR_NS_PER_MS);
+			carrier_change(&r->link[k]);
+			w->soon = 1 + (unsigned)below(w, 3);
+			w->hurry = true;
 		}
 }
 
@@ -287,7 +312,8 @@ repair(struct world *w)
 {
 	struct t_plan *p = &w->plan;
 
-	p->loss = p->log_loss = p->reorder = p->repeat = p->drop = 0;
+	p->loss = p->log_loss = p->reorder = p->repeat = p->drop = p->stall = 0;
+	p->rate = p->rate < 40 ? 10 : p->rate / 4;
 	for (unsigned i = 0; i < w->plan.racks; i++) {
 		struct t_rack *r = &w->rack[i];
 
@@ -307,22 +333,54 @@ repair(struct world *w)
 	}
 }
 
+/* A time of the case, often one at which something happened, or up to which a node may have heard. */
+static int64_t
+draw_time(struct world *w)
+{
+	static const int64_t near[] = {1, 5 * PR_NS_PER_MS, 300 * PR_NS_PER_MS};
+	const struct t_rack *r = &w->rack[below(w, w->plan.racks)];
+	uint64_t length = (uint64_t)(w->now - T_START + PR_NS_PER_S);
+	int64_t far = near[below(w, PR_COUNT(near))], at;
+	unsigned known = w->moment_count < T_MOMENTS ? w->moment_count : T_MOMENTS;
+
+	switch (below(w, 4)) {
+	case 0:
+		at = r->link[below(w, r->link_count)].series->told_until;
+		if (at > T_START)
+			return at - (int64_t)below(w, (uint64_t)far);
+		/* fall through */
+	case 1:
+		return T_START - PR_NS_PER_S / 2 + (int64_t)below(w, length);
+	default:
+		at = known ? w->moments[below(w, known)] : w->now;
+		return at - far + (int64_t)below(w, 2 * (uint64_t)far);
+	}
+}
+
 static void
 ask_anything(struct world *w)
 {
-	int64_t length = w->now - T_START + PR_NS_PER_S, since = PR_TIME_MIN,
-		until = w->now;
 	const struct t_rack *r = &w->rack[below(w, w->plan.racks)];
 	const char *link = below(w, 3) ? "" : r->link[below(w, r->link_count)].name;
+	int64_t since = below(w, 4) ? draw_time(w) : PR_TIME_MIN, until = w->now, other;
 
-	if (below(w, 3))
-		since = T_START - PR_NS_PER_S / 2 + (int64_t)below(w, (uint64_t)length);
-	if (below(w, 2))
-		until = (since == PR_TIME_MIN ? T_START : since) +
-			(int64_t)below(w, below(w, 2) ? (uint64_t)length : PR_NS_PER_S);
-	else if (since > until)
+	if (w->moment_count &&
+		below(w, 3) == 0) { /* from before the last event on, as far as is known */
+		since = w->moments[(w->moment_count - 1) % T_MOMENTS] -
+			(int64_t)below(w, 50 * PR_NS_PER_MS);
+		until = r->link[below(w, r->link_count)].series->told_until;
+		until = until > since ? until - 1 : since;
+	} else if (below(w, 4))
+		until = draw_time(w);
+	else if (below(w, 2) && since > T_START)
+		until = since + (int64_t)below(w, PR_NS_PER_S / 2);
+	if (until < since && since != PR_TIME_MIN) {
+		other = since;
 		since = until;
-	ask(w, since, until, link);
+		until = other;
+	}
+	w->soon = 0;
+	ask(w, since, until, below(w, 30) ? link : "foo");
 }
 
 static void
@@ -333,18 +391,21 @@ run_case(void *model, uint64_t seed)
 	w->loud = getenv("TRUTH_LOUD") != NULL;
 	world_begin(w, seed);
 	for (unsigned n = w->plan.steps; n > 0; n--) {
-		pass_time(w, 1, T_STEP);
+		/* now and then something happens between two looks at a carrier, or two MARKs */
+		pass_time(w, 1,
+			!w->hurry && below(w, 3) ? T_STEP : 1 + (int64_t)below(w, T_STEP));
+		w->hurry = false;
 		for (unsigned i = 0; i < w->plan.racks; i++)
 			disturb_rack(w, &w->rack[i]);
 		for (unsigned i = 0; i < w->node_count; i++)
 			disturb_node(w, &w->node[i]);
-		if (chance(w, w->plan.query))
+		if (chance(w, w->plan.query) || (w->soon && --w->soon == 0))
 			ask_anything(w);
 	}
-	if (below(w, 3) == 0)
+	if (below(w, 2))
 		return world_end(w);
 	repair(w);
-	pass_time(w, 90, 50 * PR_NS_PER_MS);
+	pass_time(w, 52, 100 * PR_NS_PER_MS);
 	ask_anything(w);
 	ask(w, PR_TIME_MIN, w->now, "");
 	world_end(w);

@@ -29,6 +29,9 @@
 #define T_NODES 3 /* of a dispatcher */
 #define T_SERIES 64
 #define T_GAPS 64
+#define T_DROPS 256
+#define T_MOMENTS 32
+#define T_PROMISES 16
 #define T_ALIKE 3 /* ids that several packets have */
 #define T_START (INT64_C(1700000000) * PR_NS_PER_S)
 #define T_STEP (20 * PR_NS_PER_MS)
@@ -60,6 +63,7 @@ struct t_series {
 	const struct t_link *of;
 	struct t_packet *packets; /* by seq - 1 */
 	size_t count, given; /* given: those that have a seq; the others are in the ring */
+	int64_t begun; /* by the dispatcher's clock */
 	int64_t told_until; /* newest said_until that reached a node */
 };
 
@@ -77,10 +81,15 @@ struct t_link {
 	bool observed; /* the last span goes on */
 	struct t_span spans[T_GAPS];
 	size_t span_count;
-	int64_t drops[T_GAPS]; /* times of packets that got no seq */
+	struct {
+		int64_t time;
+		const struct t_series *of;
+	} drops[T_DROPS]; /* packets that got no seq */
 	size_t drop_count;
 	uint64_t kernel_drops; /* of this capture */
+	int64_t drops_read; /* when they were last looked at */
 	int64_t next; /* when the next packet comes */
+	int64_t stalled; /* until then the thread that captures does not run */
 	struct t_series *series; /* of this run */
 };
 
@@ -88,6 +97,7 @@ struct t_rack {
 	struct world *w;
 	unsigned number;
 	int64_t offset; /* of its clock */
+	int64_t stalled; /* until then the thread that sends does not run */
 	bool alive, stopped, was_stopped,
 		cable; /* stopped: by a user; cable: of the rack interface */
 	bool refuses; /* the rack interface refuses frames when it is down, or loses them */
@@ -134,19 +144,26 @@ struct t_node {
 /* Packets of these times were deleted by order, at one node. */
 struct t_deletion {
 	const struct t_node *node;
-	int64_t since, until;
-	bool moved; /* another node had them before */
+	int64_t since, until, at; /* at: true time */
+	const struct t_node *to; /* that had a copy before; or NULL */
 };
 
 /* How much of what a case has; per mille and step where it is a chance. */
 struct t_plan {
 	unsigned steps, rate, racks, nodes, links, copies, blocks;
 	unsigned big; /* percent of packets that are large */
+	unsigned mtu; /* of the rack */
 	unsigned alike; /* percent that are identical to others */
 	unsigned loss, log_loss, reorder, repeat; /* per mille of frames */
 	unsigned kill_node, power, kill_rack, cable, carrier, stop, indexer, damage, remove,
-		move, clock, drop, query;
+		move, clock, drop, stall, query;
 	bool hour; /* clocks may be set by an hour */
+};
+
+/* A time of a link of which an answer was called complete: no packet of it may come later. */
+struct t_promise {
+	const struct t_link *link;
+	int64_t since, until;
 };
 
 struct world {
@@ -162,8 +179,14 @@ struct world {
 	size_t series_count;
 	struct t_deletion deletions[T_GAPS];
 	size_t deletion_count;
+	int64_t moments
+		[T_MOMENTS]; /* at which something happened, by the clock of a dispatcher */
+	unsigned moment_count, soon; /* soon: steps until a query follows */
+	struct t_promise promises[T_PROMISES]; /* the last ones */
+	unsigned promise_count;
 	uint32_t ids;
 	bool logs_get_lost;
+	bool hurry; /* the next step is a short one */
 	uint64_t queries, completes; /* over all cases */
 	bool loud;
 	struct pr_error err;
@@ -208,6 +231,15 @@ static inline int64_t
 clock_of_rack(const struct t_rack *r)
 {
 	return r->w->now + r->offset;
+}
+
+/* Queries ask for times near this one, and perhaps soon. */
+static inline void
+moment(struct world *w, int64_t time)
+{
+	w->moments[w->moment_count++ % T_MOMENTS] = time;
+	if (!w->soon && below(w, 3) == 0)
+		w->soon = 1 + (unsigned)below(w, 10);
 }
 
 /* Packet bytes: an Ethernet header, then the id over and over. Identical packets have the same id. */

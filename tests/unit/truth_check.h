@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "merger/cli/query/ask.h"
 #include "tests/unit/truth_rack.h"
 
 /* A query over all nodes, and its answer held against what truly happened. */
@@ -10,9 +11,12 @@ struct t_query {
 	bool open; /* asked without a beginning */
 	Packrack__Completeness *out;
 	uint64_t wanted, got, listed;
+	uint64_t cut,
+		told_cut; /* packets that the dispatcher truncated: true, and as the nodes say */
 	bool failed; /* a node did not answer */
 };
 
+#define T_NEAR (1500 * PR_NS_PER_MS)
 #define T_PENDING (5 * PR_NS_PER_S) /* after this a packet is stored, or known to be lost */
 
 static inline bool
@@ -30,9 +34,10 @@ in_range(const struct t_query *q, int64_t time)
 /* ---- the answer's packets ---- */
 
 static inline void
-take_packet(struct world *w, const struct t_query *q, const struct pr_packet *p)
+take_packet(struct world *w, struct t_query *q, const struct pr_packet *p)
 {
 	const struct t_series *s = series_find(w, p->epoch, p->link);
+	uint32_t room = w->plan.mtu + PR_ETHER_LEN;
 	uint8_t bytes[16384];
 	struct t_packet *is;
 
@@ -40,8 +45,13 @@ take_packet(struct world *w, const struct t_query *q, const struct pr_packet *p)
 		"packet %lx %u %lu was not captured", (lu)p->epoch, p->link, (lu)p->seq);
 	is = &s->packets[p->seq - 1];
 	fill_packet(bytes, is->id, is->caplen);
-	MUST(w, p->caplen == is->caplen && !memcmp(p->data, bytes, p->caplen),
+	MUST(w,
+		p->len == is->caplen && p->caplen == (p->len < room ? p->len : room) &&
+			!memcmp(p->data, bytes, p->caplen),
 		"packet %lu has other bytes", (lu)p->seq);
+	MUST(w, (p->caplen < p->len) == !!(p->flags & PR_PACKET_CUT),
+		"packet %lu is truncated, and not marked", (lu)p->seq);
+	q->cut += p->caplen < p->len;
 	MUST(w,
 		p->time == is->time ||
 			(is->id <= T_ALIKE && p->flags & PR_PACKET_MATCH_UNSURE),
@@ -52,7 +62,7 @@ take_packet(struct world *w, const struct t_query *q, const struct pr_packet *p)
 }
 
 static inline void
-take_batch(struct world *w, const struct t_query *q, const Packrack__Batch *batch)
+take_batch(struct world *w, struct t_query *q, const Packrack__Batch *batch)
 {
 	struct pr_segment_reader r;
 	struct pr_packet p;
@@ -69,6 +79,17 @@ take_batch(struct world *w, const struct t_query *q, const Packrack__Batch *batc
 
 /* ---- asking ---- */
 
+/* What is deleted from the oldest on looks to StreamFS as if it was overwritten. */
+static inline bool
+was_deleted(const struct t_node *n, int64_t time)
+{
+	for (size_t i = 0; i < n->w->deletion_count; i++)
+		if (n->w->deletions[i].node == n && time <= n->w->deletions[i].until &&
+			time <= n->w->deletions[i].at + 20 * PR_NS_PER_MS)
+			return true;
+	return false;
+}
+
 /* Up to which time packets and ledger of the node are overwritten, as StreamFS itself says. */
 static inline void
 note_overwritten(struct t_node *n)
@@ -78,7 +99,8 @@ note_overwritten(struct t_node *n)
 
 	for (size_t i = 0; sfs_stream_info(sfs, i, &info, NULL) == SFS_OK; i++)
 		if ((!strncmp(info.name, "packets.", 8) || !strcmp(info.name, "ledger")) &&
-			info.evicted_until > n->overwritten)
+			info.evicted_until > n->overwritten &&
+			!was_deleted(n, info.evicted_until))
 			n->overwritten = info.evicted_until;
 }
 
@@ -87,6 +109,7 @@ ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
 {
 	struct pri_answer *answer[T_RACKS * T_NODES] = {NULL};
 	Packrack__Query m = PACKRACK__QUERY__INIT;
+	const Packrack__End *end;
 	unsigned left = 0;
 
 	m.since = q->since;
@@ -125,10 +148,9 @@ ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
 				"batch refused");
 			continue;
 		}
-		MUST(w,
-			prm_completeness_end(c, (int)i, pri_answer_end(answer[i], &w->err),
-				&w->err) == 0,
-			"end refused");
+		end = pri_answer_end(answer[i], &w->err);
+		q->told_cut += end->truncated;
+		MUST(w, prm_completeness_end(c, (int)i, end, &w->err) == 0, "end refused");
 		pri_answer_destroy(&answer[i]);
 		left--;
 	}
@@ -183,15 +205,31 @@ is_sound(const struct world *w, const struct t_node *n, const struct t_packet *p
 	       p->sent < w->now - T_PENDING && p->time > n->overwritten + T_PENDING;
 }
 
+/* Some node has the ledger of the series. */
+static inline bool
+is_heard_of(const struct t_query *q, const struct t_series *s)
+{
+	for (size_t i = 0; i < q->out->n_ledgers; i++)
+		if (q->out->ledgers[i]->epoch == s->epoch &&
+			q->out->ledgers[i]->link == s->link)
+			return true;
+	return false;
+}
+
 /* Is the reason that the list gives for a packet one that it can truly have? */
 static inline bool
 reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 {
 	bool named = false, all_sound = p->copy[0].node != 0;
 
-	if (l->among_last ||
-		p->id <= T_ALIKE) /* some of these; or any of those that are alike */
+	/* some of these; or any of those that are alike; or nobody knows when, as the clock was set */
+	if (l->among_last || p->id <= T_ALIKE ||
+		(w->plan.clock &&
+			pr_time_minus(l->last_time, l->first_time) > 60 * PR_NS_PER_S))
 		return true;
+	/* the dispatcher knows what it had no node for */
+	if (!p->copy[0].node && !p->copy[1].node && !w->plan.clock)
+		return strcmp(l->reason, PRM_MISSING_UNKNOWN) != 0;
 	for (int i = 0; i < 2; i++) {
 		const struct t_copy *c = &p->copy[i];
 		const struct t_node *n = c->node ? &w->node[c->node - 1] : NULL;
@@ -200,12 +238,26 @@ reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 			continue;
 		named |= strstr(l->node, n->name) != NULL;
 		all_sound &= is_sound(w, n, p);
+		/* it is there; what comes right after a stop and a start, a node may refuse */
 		if (!c->lost && is_sound(w, n, p) && !w->deletion_count)
-			return false; /* it is there */
+			return n->rack->was_stopped;
 	}
 	/* of a node that was disturbed nobody may know what it was sent */
 	return named || !all_sound || w->deletion_count ||
 	       !strcmp(l->reason, PRM_MISSING_ONE_OF);
+}
+
+/* A packet is missing in the range if it may lie in it, by the MARKs and packets around it. */
+static inline bool
+is_near(const struct world *w, const struct t_query *q, const struct t_packet *p)
+{
+	if (w->plan.clock || w->logs_get_lost || w->plan.stall || w->plan.cable)
+		return true;
+	for (unsigned i = 0; i < w->node_count; i++)
+		if (w->node[i].troubled)
+			return true;
+	return p->otime >= pr_time_minus(q->since, T_NEAR) &&
+	       p->time <= pr_time_minus(q->until, -T_NEAR);
 }
 
 static inline void
@@ -226,7 +278,9 @@ take_missing(struct world *w, struct t_query *q, const Packrack__Loss *l)
 			continue;
 		MUST(w, !p->got, "%lu is missing and is there", (lu)seq);
 		MUST(w, !p->listed, "%lu is missing twice", (lu)seq);
-		MUST(w, reason_holds(w, p, l),
+		MUST(w, is_near(w, q, p), "%lu of %.3f is missing, and was not asked for",
+			(lu)seq, seconds(p->time));
+		MUST(w, reason_holds(w, p, l) || (!p->copy[0].node && !is_heard_of(q, s)),
 			"%lu is missing for a wrong reason: %s, %s; it was sent to %d%s "
 			"and %d%s",
 			(lu)seq, l->reason, l->node, p->copy[0].node - 1,
@@ -322,12 +376,53 @@ settled_at_sound_nodes(const struct world *w, const struct t_packet *p)
 static inline bool ends_stopped(
 	const struct world *w, const struct t_query *q, const struct t_link *l);
 
+/* Did a deletion at the node perhaps take the packet? Then it may have been moved to another one. */
+static inline bool
+perhaps_deleted(const struct world *w, const struct t_node *n, const struct t_packet *p,
+	bool but_moved)
+{
+	for (size_t i = 0; i < w->deletion_count; i++) {
+		const struct t_deletion *d = &w->deletions[i];
+
+		if (d->node == n && p->time >= pr_time_minus(d->since, T_NEAR) &&
+			p->time <= d->until + T_NEAR &&
+			!(but_moved && d->to && is_sound(w, d->to, p) &&
+				!perhaps_deleted(w, d->to, p, false)))
+			return true;
+	}
+	return false;
+}
+
+/* Has a node that answers the packet for certain, or the one to which it was moved? */
+static inline bool
+is_stored(const struct world *w, const struct t_node *n, const struct t_packet *p)
+{
+	return is_sound(w, n, p) && p->id > T_ALIKE && !perhaps_deleted(w, n, p, true);
+}
+
+/* What was lost near a deleted time may be on no list, and the answer not know: a fault that is known. */
+static inline bool
+hidden_by_deletion(const struct world *w, const struct t_packet *p)
+{
+	for (size_t i = 0; i < w->deletion_count; i++)
+		if (p->time >= pr_time_minus(w->deletions[i].since, T_SEGMENT) &&
+			p->time <= w->deletions[i].until + T_SEGMENT)
+			return true;
+	return false;
+}
+
 /* A packet that is neither in the answer nor on the list. */
 static inline void
 excuse(struct world *w, struct t_query *q, const struct t_series *s, uint64_t seq)
 {
 	const struct t_packet *p = &s->packets[seq - 1];
 
+	for (int i = 0; i < 2; i++)
+		MUST(w,
+			!p->copy[i].node || p->copy[i].lost ||
+				!is_stored(w, &w->node[p->copy[i].node - 1], p),
+			"link %s: packet %lu of %.3f is stored, and not in the answer",
+			s->of->name, (lu)seq, seconds(p->time));
 	/* nobody can tell that there is such a link, or that it was started again */
 	if ((q->out->n_ledgers && !is_known(q, s)) ||
 		(ends_stopped(w, q, s->of) && p->otime >= s->told_until)) {
@@ -336,6 +431,10 @@ excuse(struct world *w, struct t_query *q, const struct t_series *s, uint64_t se
 	}
 	if (gone_by_order(w, s, seq) && evicted_says(q, s, seq))
 		return;
+	if (hidden_by_deletion(w, p)) {
+		q->wanted--;
+		return;
+	}
 	if (p->otime > p->time + 2 * PR_NS_PER_MS) {
 		q->wanted--;
 		return;
@@ -389,21 +488,105 @@ ends_stopped(const struct world *w, const struct t_query *q, const struct t_link
 	       (l->rack->was_stopped || l->span_count > 1);
 }
 
-/* May the end of the range be unconfirmed, or something near it have been dropped? */
+/* Was a packet of the range, or so near to it, dropped before it got a seq? */
 static inline bool
-may_be_partial(const struct t_query *q, const struct t_link *l)
+has_dropped(const struct world *w, const struct t_query *q, const struct t_link *l,
+	int64_t near)
 {
-	const struct t_span *last = &l->spans[l->span_count - 1];
-	int64_t said = PR_TIME_MIN;
+	for (size_t i = 0; i < l->drop_count; i++) {
+		int64_t time = l->drops[i].time;
 
+		if (time < q->since - near || time > q->until + near)
+			continue;
+		if (near)
+			return true;
+		/* nobody may know of the epoch, or that it was started again */
+		if (!(q->open && !is_heard_of(q, l->drops[i].of)) &&
+			!(ends_stopped(w, q, l) && time >= l->series->told_until))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the exit status ---- */
+
+static const char *const t_reasons[] = {PRM_MISSING_NO_ANSWER, PRM_MISSING_CORRUPT,
+	"unsaved", PRM_MISSING_ONE_OF, PRM_MISSING_DROPPED, PRM_MISSING_UNDELIVERED,
+	PRM_MISSING_UNKNOWN, "switch", "log_gone", "node_kernel", "write", "node_stop",
+	PRM_UNOBSERVED_BEFORE, PRM_UNOBSERVED_STOPPED, PRM_UNOBSERVED_NO_CARRIER,
+	PRM_UNOBSERVED_GONE, PRM_UNOBSERVED_UNKNOWN, PRM_UNOBSERVED_NO_LINK,
+	PRM_UNOBSERVED_FILE, "overwritten", "deleted", "moved", "pending", "dropped",
+	"strays"};
+
+/* Does the answer have a defect of this reason? */
+static inline bool
+has_reason(const Packrack__Completeness *o, const char *reason)
+{
+	bool any = (!strcmp(reason, "pending") && o->pending_packets) ||
+		   (!strcmp(reason, "dropped") && o->dropped_packets) ||
+		   (!strcmp(reason, "strays") && o->stray_packets);
+
+	for (size_t i = 0; i < o->n_missing; i++)
+		any |= !strcmp(o->missing[i]->reason, reason);
+	for (size_t i = 0; i < o->n_unobserved; i++)
+		any |= !strcmp(o->unobserved[i]->reason, reason);
+	for (size_t i = 0; i < o->n_nodes; i++)
+		any |= !o->nodes[i]->answered && !strcmp(reason, PRM_MISSING_NO_ANSWER);
+	return any;
+}
+
+/* With all reasons allowed but one the status is 0 if the answer does not have that one. */
+static inline void
+check_status(struct world *w, const struct t_query *q)
+{
+	char *allow[PR_COUNT(t_reasons)];
+	struct query_args args = {.allow = {allow, 0}};
+	Packrack__End end = PACKRACK__END__INIT;
+	struct sink sink = {.args = &args, .end = &end};
+	const char *but = t_reasons[below(w, PR_COUNT(t_reasons))];
+
+	end.completeness = q->out;
+	MUST(w, (report_status(&sink) == CLI_OK) == !!q->out->complete, "the exit status");
+	for (size_t i = 0; i < PR_COUNT(t_reasons); i++)
+		if (strcmp(t_reasons[i], but))
+			allow[args.allow.count++] = (char *)(uintptr_t)t_reasons[i];
+	MUST(w, !has_reason(q->out, but) || report_status(&sink) == CLI_PARTIAL,
+		"it has %s, which is not allowed, and the exit status is 0", but);
+	MUST(w,
+		has_reason(q->out, but) || q->out->n_evicted ||
+			report_status(&sink) == CLI_OK,
+		"it does not have %s, and the exit status is 3", but);
+}
+
+/* May the nodes that answer not know yet what a run of the dispatcher said of the range, or never have heard it? */
+static inline bool
+is_unsaid(const struct world *w, const struct t_query *q, const struct t_series *s)
+{
+	int64_t said = PR_TIME_MIN, end = PR_TIME_MAX;
+
+	for (const struct t_series *next = s + 1; next < w->series + w->series_count;
+		next++)
+		if (next->of == s->of && next->begun < end)
+			end = next->begun;
 	for (size_t i = 0; i < q->out->n_ledgers; i++)
-		if (q->out->ledgers[i]->epoch == l->series->epoch &&
-			q->out->ledgers[i]->link == l->number &&
+		if (q->out->ledgers[i]->epoch == s->epoch &&
+			q->out->ledgers[i]->link == s->link &&
 			q->out->ledgers[i]->said_until > said)
 			said = q->out->ledgers[i]->said_until;
-	if (!was_observed(q, l) || (q->open && q->link[0]) ||
-		(l->observed && q->until >= last->from && q->until > said))
+	/* it may step back a little */
+	return q->until >= pr_time_minus(said, 20 * PR_NS_PER_MS) && q->since <= end &&
+	       q->until >= s->begun;
+}
+
+/* May the end of the range be unconfirmed, or something near it have been dropped? */
+static inline bool
+may_be_partial(const struct world *w, const struct t_query *q, const struct t_link *l)
+{
+	if (!was_observed(q, l) || !is_known(q, l->series) || (q->open && q->link[0]))
 		return true;
+	for (size_t i = 0; i < w->series_count; i++)
+		if (w->series[i].of == l && is_unsaid(w, q, &w->series[i]))
+			return true;
 	/* what was captured before the carrier was looked at */
 	for (size_t i = 0; i < l->span_count; i++)
 		if (q->since >= l->spans[i].from &&
@@ -411,22 +594,26 @@ may_be_partial(const struct t_query *q, const struct t_link *l)
 			return true;
 	/* the last words of a dispatcher, or before the carrier went, may not have come */
 	for (size_t i = 0; i + l->observed < l->span_count; i++)
-		if (q->until >= l->spans[i].from && q->until <= l->spans[i].to &&
+		if (q->since <= l->spans[i].to && q->until >= l->spans[i].from &&
 			q->until > l->spans[i].to - PR_NS_PER_S)
 			return true;
-	for (size_t i = 0; i < l->drop_count; i++)
-		if (l->drops[i] > q->since - T_PENDING &&
-			l->drops[i] < q->until + T_PENDING)
-			return true;
-	return false;
+	return l->drop_count == T_DROPS || has_dropped(w, q, l, T_NEAR);
 }
 
 static inline void
-check_complete(const struct world *w, const struct t_query *q)
+check_complete(struct world *w, const struct t_query *q)
 {
 	bool partial = q->failed || q->got != q->wanted || q->listed ||
 		       q->out->pending_packets || q->out->stray_packets;
 
+	if (!strcmp(q->link, "foo")) {
+		MUST(w,
+			!q->out->complete && q->out->n_unobserved == 1 &&
+				!strcmp(q->out->unobserved[0]->reason,
+					PRM_UNOBSERVED_NO_LINK),
+			"there is no link foo");
+		return;
+	}
 	for (unsigned i = 0; i < w->plan.racks; i++)
 		for (unsigned k = 0; k < w->plan.links; k++) {
 			const struct t_link *l = &w->rack[i].link[k];
@@ -435,11 +622,19 @@ check_complete(const struct world *w, const struct t_query *q)
 				continue;
 			MUST(w,
 				!q->out->complete || was_observed(q, l) ||
-					ends_stopped(w, q, l),
+					ends_stopped(w, q, l) || !is_known(q, l->series),
 				"it says complete, and link %s was not observed all the "
 				"time",
 				l->name);
-			partial |= may_be_partial(q, l);
+			MUST(w,
+				!q->out->complete || !has_dropped(w, q, l, 0) ||
+					!is_known(q, l->series),
+				"it says complete, and link %s has dropped a packet",
+				l->name);
+			if (q->out->complete && !q->open && is_known(q, l->series))
+				w->promises[w->promise_count++ % T_PROMISES] =
+					(struct t_promise){l, q->since, q->until};
+			partial |= may_be_partial(w, q, l);
 		}
 	for (unsigned i = 0; i < w->node_count; i++)
 		partial |= w->node[i].damaged || w->node[i].overwritten >= q->since;
@@ -453,6 +648,8 @@ check(struct world *w, struct t_query *q)
 {
 	int64_t oldest = PR_TIME_MAX;
 
+	MUST(w, q->cut == q->told_cut, "%lu packets are truncated, and the nodes say %lu",
+		(lu)q->cut, (lu)q->told_cut);
 	for (size_t i = 0; i < q->out->n_missing; i++)
 		take_missing(w, q, q->out->missing[i]);
 	/* without a beginning the range begins at the oldest packet that is stored */
@@ -479,6 +676,7 @@ check(struct world *w, struct t_query *q)
 	}
 	if (!w->plan.clock && q->since < PR_TIME_MAX)
 		check_complete(w, q);
+	check_status(w, q);
 	for (size_t i = 0; i < w->series_count; i++)
 		for (uint64_t seq = 1; seq <= w->series[i].given; seq++)
 			w->series[i].packets[seq - 1].got =

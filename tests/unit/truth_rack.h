@@ -19,7 +19,7 @@ __typeof__(pr_transmit_trouble) __wrap_pr_transmit_trouble;
 __typeof__(pr_control_add) __wrap_pr_control_add;
 __typeof__(pr_control_flush) __wrap_pr_control_flush;
 __typeof__(pr_netdev_open) __wrap_pr_netdev_open;
-__typeof__(pr_carrier_look) __wrap_pr_carrier_look;
+__typeof__(pr_carrier_read) __wrap_pr_carrier_read;
 __typeof__(pr_netdev_receive_drops) __wrap_pr_netdev_receive_drops;
 __typeof__(pr_capture_open) __wrap_pr_capture_open;
 __typeof__(pr_capture_close) __wrap_pr_capture_close;
@@ -255,27 +255,12 @@ __wrap_pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *
 	return 0;
 }
 
-bool
-__wrap_pr_carrier_look(struct pr_carrier *c, const char *name, bool open, int64_t now,
-	struct pr_observation *o, const char *by)
+struct pr_carrier
+__wrap_pr_carrier_read(const char *name)
 {
 	const struct t_link *l = link_named(name);
-	bool was = c->observing, steady;
 
-	c->observing = open && l->carrier;
-	steady = c->observing && l->carrier_changes == c->changes;
-	if (was && !steady)
-		pr_observation_lost(o, PR_UNOBSERVED_NO_CARRIER, c->checked, "");
-	if (c->observing && !(was && steady)) {
-		if (c->begun)
-			pr_observation_again(o, now);
-		else
-			pr_observation_begin(o, PR_UNOBSERVED_BEGIN, now, by);
-		c->begun = true;
-	}
-	c->changes = l->carrier_changes;
-	c->checked = now;
-	return was != c->observing || (was && !steady);
+	return (struct pr_carrier){.changes = l->carrier_changes, .observing = l->carrier};
 }
 
 uint64_t
@@ -293,7 +278,9 @@ __wrap_pr_capture_open(const struct pr_capture_options *options, struct pr_error
 	(void)err;
 	l->open = true;
 	l->kernel_drops = 0;
+	l->drops_read = 0;
 	l->next = l->rack->w->now + 1;
+	l->stalled = 0;
 	return (struct pr_capture *)(void *)l;
 }
 
@@ -315,7 +302,10 @@ __wrap_pr_capture_linktype(const struct pr_capture *c)
 void
 __wrap_pr_capture_drops(struct pr_capture *c, uint64_t *kernel, uint64_t *interface)
 {
-	*kernel = ((struct t_link *)(void *)c)->kernel_drops;
+	struct t_link *l = (struct t_link *)(void *)c;
+
+	l->drops_read = l->rack->w->now;
+	*kernel = l->kernel_drops;
 	*interface = 0;
 }
 
@@ -337,6 +327,34 @@ series_add(struct t_link *l, int64_t time, uint32_t id, uint32_t caplen)
 		p->otime = p[-1].otime;
 }
 
+/* A packet of the link has come, or was dropped. */
+static inline void
+keep_promises(const struct t_link *l, int64_t time)
+{
+	struct world *w = l->rack->w;
+
+	for (unsigned i = 0; i < w->promise_count && i < T_PROMISES; i++)
+		MUST(w,
+			w->promises[i].link != l || time < w->promises[i].since ||
+				time > w->promises[i].until,
+			"link %s: %.6f to %.6f was called complete, and a packet of %.6f "
+			"comes",
+			l->name, seconds(w->promises[i].since),
+			seconds(w->promises[i].until), seconds(time));
+}
+
+/* A packet of the link that nobody will ever have. */
+static inline void
+drop_note(struct t_link *l, int64_t time)
+{
+	if (l->drop_count < T_DROPS) {
+		l->drops[l->drop_count].time = time;
+		l->drops[l->drop_count++].of = l->series;
+	}
+	moment(l->rack->w, time);
+	SAY(l->rack->w, "link %s: the packet of %.3f is dropped", l->name, seconds(time));
+}
+
 static inline void
 packet_comes(struct t_link *l, int64_t time, pr_capture_call call, void *arg)
 {
@@ -345,7 +363,8 @@ packet_comes(struct t_link *l, int64_t time, pr_capture_call call, void *arg)
 	uint32_t id = ++w->ids, caplen = 60 + (uint32_t)below(w, 80);
 	uint64_t before = pr_counter_get(dropped);
 	uint8_t bytes[16384];
-	bool lost = chance(w, w->plan.drop);
+	/* that it was dropped is counted when it comes: a look at the counters after that would have shown it */
+	bool lost = l->next > l->drops_read && chance(w, w->plan.drop);
 
 	if (below(w, 100) < w->plan.big)
 		caplen = 4000 + (uint32_t)below(w, 4000);
@@ -354,14 +373,15 @@ packet_comes(struct t_link *l, int64_t time, pr_capture_call call, void *arg)
 		caplen = 64;
 	}
 	fill_packet(bytes, id, caplen);
+	keep_promises(l, time);
 	if (lost)
 		l->kernel_drops++;
 	else
 		call(arg, time, bytes, caplen, caplen);
 	if (!lost && pr_counter_get(dropped) == before)
 		series_add(l, time, id, caplen);
-	else if (l->drop_count < T_GAPS)
-		l->drops[l->drop_count++] = time;
+	else
+		drop_note(l, time);
 }
 
 /* Call at each step. */
@@ -416,7 +436,7 @@ rack_start(struct t_rack *r)
 		.transmit = (struct pr_transmit *)(void *)r,
 		.control = (struct pr_control *)(void *)r,
 		.mac = {4, 0, 0, 0, 0, (uint8_t)r->number},
-		.mtu = 9000,
+		.mtu = w->plan.mtu,
 		.events = r->events,
 		.replies = r->replies};
 
@@ -436,6 +456,7 @@ rack_start(struct t_rack *r)
 		s->of = &r->link[k];
 		s->count = s->given = 0;
 		s->told_until = PR_TIME_MIN;
+		s->begun = clock_of_rack(r);
 		r->link[k].series = s;
 	}
 	r->sender = prd_sender_create(&config, &w->err);
@@ -444,6 +465,8 @@ rack_start(struct t_rack *r)
 	r->sender->now = r->sender->state_since = mono();
 	r->alive = true;
 	r->stopped = false;
+	r->stalled = 0;
+	moment(w, clock_of_rack(r));
 	prd_inputs_set_running(&r->inputs, true);
 	for (unsigned k = 0; k < r->link_count; k++) {
 		prd_capture_round(r->inputs.readers[k]);
@@ -456,15 +479,24 @@ rack_start(struct t_rack *r)
 static inline void
 rack_kill(struct t_rack *r)
 {
+	for (unsigned k = 0; k < r->link_count; k++) {
+		struct t_link *l = &r->link[k];
+
+		observe(l);
+		/* what was in its rings is nowhere, nor what was in the kernel's */
+		while (l->series->count > l->series->given)
+			drop_note(l, l->series->packets[--l->series->count].time);
+		if (l->open && l->carrier && l->next < r->w->now)
+			drop_note(l, l->next + r->offset);
+	}
 	prd_sender_destroy(&r->sender);
 	prd_inputs_close(&r->inputs);
 	r->alive = false;
 	for (unsigned i = 0; i < r->w->node_count; i++)
 		r->w->node[i].troubled |= r->w->node[i].rack == r;
-	for (unsigned k = 0; k < r->link_count; k++) {
-		r->link[k].series->count = r->link[k].series->given;
+	for (unsigned k = 0; k < r->link_count; k++)
 		observe(&r->link[k]);
-	}
+	moment(r->w, clock_of_rack(r));
 	SAY(r->w, "dispatcher %u is killed", r->number);
 }
 
@@ -489,9 +521,18 @@ rack_step(struct t_rack *r)
 	if (!r->alive)
 		return;
 	for (unsigned k = 0; k < r->link_count; k++) {
-		prd_capture_round(r->inputs.readers[k]);
-		observe(&r->link[k]);
+		struct t_link *l = &r->link[k];
+
+		if (chance(r->w, r->w->plan.stall))
+			l->stalled = r->w->now + (int64_t)below(r->w, PR_NS_PER_S / 3);
+		if (r->w->now >= l->stalled)
+			prd_capture_round(r->inputs.readers[k]);
+		observe(l);
 	}
+	if (chance(r->w, r->w->plan.stall))
+		r->stalled = r->w->now + (int64_t)below(r->w, PR_NS_PER_S / 3);
+	if (r->w->now < r->stalled)
+		return;
 	for (int i = 0; i < 20 && prd_sender_round(r->sender) > 0; i++)
 		;
 	ring_drain(r->replies);
@@ -566,7 +607,7 @@ node_start(struct t_node *n)
 		.reset = node_reset,
 		.report = node_report,
 		.arg = n,
-		.ann = {.version = "0", .mtu = 9000, .buffer_size = T_RING / 2}};
+		.ann = {.version = "0", .mtu = w->plan.mtu, .buffer_size = T_RING / 2}};
 	struct pr_ledger_entry boot = {.type = PR_LEDGER_BOOT};
 
 	w->machine = n->offset;
@@ -757,14 +798,14 @@ volume_damage(struct t_node *n)
 
 /* moved_to: the node that has a copy of what lies within the fences; or NULL. */
 static inline void
-volume_delete(struct t_node *n, int64_t since, int64_t until, const char *moved_to,
+volume_delete(struct t_node *n, int64_t since, int64_t until, const struct t_node *moved_to,
 	const struct prl_delete_fence *fences, size_t fence_count)
 {
 	struct world *w = n->w;
 	struct prl_delete_order order = {.since = since,
 		.until = until,
 		.by = "bob",
-		.moved_to = moved_to,
+		.moved_to = moved_to ? moved_to->name : NULL,
 		.fenced = moved_to != NULL,
 		.fences = fences,
 		.fence_count = fence_count};
@@ -775,9 +816,9 @@ volume_delete(struct t_node *n, int64_t since, int64_t until, const char *moved_
 	if (w->deletion_count == T_GAPS)
 		return;
 	w->deletions[w->deletion_count++] =
-		(struct t_deletion){n, since, until, moved_to != NULL};
+		(struct t_deletion){n, since, until, w->now, moved_to};
 	SAY(w, "node %s: delete %.3f to %.3f, moved to %s", n->name, seconds(since),
-		seconds(until), moved_to ? moved_to : "nobody");
+		seconds(until), moved_to ? moved_to->name : "nobody");
 	do {
 		MUST(w, prl_delete_step(n->sfs, n->append, &order, &out, &w->err) == 0,
 			"deletion");
@@ -864,10 +905,11 @@ volume_move(struct t_node *from, struct t_node *to, int64_t until)
 	w->machine = to->offset;
 	move_names(to, from);
 	MUST(w, prl_writer_flush(to->append, &w->err) == 0, "flush");
-	for (unsigned i = 0; i < 3; i++) { /* what comes in the meantime must stay */
+	for (uint64_t i = below(w, 20); i > 0;
+		i--) { /* what comes in the meantime must stay */
 		w->now += T_STEP;
 		rack_step(from->rack);
 		node_step(from);
 	}
-	volume_delete(from, PR_TIME_MIN, until, to->name, fences, count);
+	volume_delete(from, PR_TIME_MIN, until, to, fences, count);
 }
