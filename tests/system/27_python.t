@@ -54,7 +54,7 @@ run_step "bad questions" api bad
 run_step "times" api times
 run_step "damaged segments are errors" api damaged
 run_step "a volume without a daemon" api volume "$PACKRACK" "$MIX" "$LAB_DIR/mix.vol"
-run_step "the example of the documentation" "$PYTHON" merger/python/examples/talkers.py
+run_step "the example of the documentation" "$PYTHON" merger/python/examples/talkers.py "port 53"
 
 # ---- keys ----
 
