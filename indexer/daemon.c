@@ -144,7 +144,7 @@ struct daemon {
 	struct pri_serve *serve;
 	struct pri_volume *volume;
 	struct connection *mergers; /* and behind them the socket for queries without one */
-	size_t links_said; /* epoch series made until it last said Hello */
+	size_t links_said; /* epoch series when it last said Hello */
 	struct pr_timer *hello, *refresh, *tick, *index;
 	struct pr_metrics_server *metrics;
 	struct pri_index_follower *feed;
@@ -255,7 +255,7 @@ pri_indexer_refresh(void *arg)
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
-	else if (d->mergers && d->loaded && d->volume->ledger.made != d->links_said)
+	else if (d->mergers && d->loaded && d->volume->ledger.count != d->links_said)
 		pri_indexer_say_hello(d); /* at once: users call a new link by its name */
 }
 
@@ -401,7 +401,7 @@ pri_indexer_say_hello(void *arg)
 
 	for (size_t i = 0; hello && i < d->options.merger.count; i++)
 		say_hello(&d->mergers[i], hello);
-	d->links_said = d->volume ? d->volume->ledger.made : 0;
+	d->links_said = d->volume ? d->volume->ledger.count : 0;
 	pri_hello_destroy(&hello);
 }
 

@@ -64,6 +64,11 @@ struct prl_volume_writer {
 
 #define RETRY_NS (100 * PR_NS_PER_MS)
 /*
+ * The canary tests the rack of the moment. Its older packets go: each is a segment of its own, and would take
+ * more of indexers' memory than a busy link.
+ */
+#define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
+/*
  * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
  */
 #define LEDGER_SHARE 50
@@ -86,6 +91,7 @@ prl_writer_create(
 	if (!a)
 		return pr_error_null(err, "no memory for writing");
 	a->sfs = sfs;
+	a->trim_at = pr_now_mono() + CANARY_KEPT_NS;
 	a->o = *options;
 	if (a->o.segment_age <= 0)
 		a->o.segment_age = PRL_SEGMENT_AGE_DEFAULT;
@@ -520,18 +526,10 @@ write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 	return 0;
 }
 
-/*
- * The canary tests the rack of the moment. Its older packets go: each is a segment of its own, and would take
- * more of indexers' memory than a busy link.
- */
-#define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
-
 static void
 trim_canary(struct prl_volume_writer *a, int64_t now)
 {
 	static const char *const names[] = {"packets.65534", "index.65534"};
-	int64_t until = pr_now_real() - CANARY_KEPT_NS;
-	struct sfs_stream_info info;
 	struct sfs_trimmed done;
 
 	if (now < a->trim_at)
@@ -540,10 +538,9 @@ trim_canary(struct prl_volume_writer *a, int64_t now)
 	for (size_t i = 0; i < PR_COUNT(names); i++) {
 		int stream = sfs_stream_find(a->sfs, names[i]);
 
-		if (stream >= 0 &&
-			sfs_stream_info(a->sfs, (size_t)stream, &info, NULL) == SFS_OK &&
-			info.blocks > 1 && info.min_time < until)
-			sfs_trim(a->sfs, stream, until, 0, &done, NULL);
+		if (stream >= 0)
+			sfs_trim(a->sfs, stream, pr_now_real() - CANARY_KEPT_NS, 0, &done,
+				NULL);
 	}
 }
 

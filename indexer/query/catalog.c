@@ -128,32 +128,6 @@ run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
 		run->head = 0;
 }
 
-void
-pri_catalog_expire(
-	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence, bool evicted)
-{
-	for (size_t i = 0; i < catalog->series_count; i++) {
-		struct pri_epoch_series *series = catalog->series[i];
-
-		for (size_t j = 0; series->stream == stream && j < series->run_count; j++) {
-			struct pri_sorted_run *run = series->runs[j];
-
-			while (run->count &&
-				run->items[run->head].sequence < first_sequence)
-				run_drop_first(catalog, series, run, evicted);
-		}
-	}
-}
-
-static bool
-has_segments(const struct pri_epoch_series *series)
-{
-	for (size_t i = 0; i < series->run_count; i++)
-		if (series->runs[i]->count)
-			return true;
-	return false;
-}
-
 static void
 epoch_series_free(struct pri_epoch_series *series)
 {
@@ -165,22 +139,40 @@ epoch_series_free(struct pri_epoch_series *series)
 	free(series);
 }
 
+/* The last one of a stream stays: packets may still come. */
+static bool
+is_over(const struct pri_catalog *catalog, size_t i)
+{
+	uint32_t stream = catalog->series[i]->stream;
+
+	while (++i < catalog->series_count && catalog->series[i]->stream != stream)
+		;
+	return i < catalog->series_count;
+}
+
 void
-pri_catalog_forget(struct pri_catalog *catalog, const struct pri_ledger_view *ledger,
-	uint32_t stream, int64_t until)
+pri_catalog_expire(
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence, bool evicted)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < catalog->series_count; i++) {
-		struct pri_epoch_series *s = catalog->series[i];
-		const struct pri_series_ledger *known =
-			pri_ledger_view_find(ledger, s->epoch, s->link);
+		struct pri_epoch_series *series = catalog->series[i];
+		bool stays =
+			series->stream != stream || series->queries || !is_over(catalog, i);
 
-		if (s->stream == stream && !s->queries && !has_segments(s) &&
-			(!known || known->mark.link.last_otime <= until))
-			epoch_series_free(s);
+		for (size_t j = 0; series->stream == stream && j < series->run_count; j++) {
+			struct pri_sorted_run *run = series->runs[j];
+
+			while (run->count &&
+				run->items[run->head].sequence < first_sequence)
+				run_drop_first(catalog, series, run, evicted);
+			stays |= run->count > 0;
+		}
+		if (stays)
+			catalog->series[kept++] = series;
 		else
-			catalog->series[kept++] = s;
+			epoch_series_free(series);
 	}
 	catalog->series_count = kept;
 }
@@ -380,19 +372,13 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 	struct pri_series_ledger *series = pri_ledger_view_find(ledger, epoch, link);
 	size_t at = ledger_position(ledger, epoch, link);
 
-	if (!series) {
-		series = list_add(&ledger->series, &ledger->count, sizeof *series);
-		if (!series)
-			return NULL;
-		series->epoch = epoch;
-		series->link = link;
-		memmove(ledger->series + at + 1, ledger->series + at,
-			(ledger->count - 1 - at) * sizeof series);
-		ledger->series[at] = series;
-		ledger->made++;
-	}
-	series->record = ledger->record;
-	return series;
+	if (series || !(series = list_add(&ledger->series, &ledger->count, sizeof *series)))
+		return series;
+	series->epoch = epoch;
+	series->link = link;
+	memmove(ledger->series + at + 1, ledger->series + at,
+		(ledger->count - 1 - at) * sizeof series);
+	return ledger->series[at] = series;
 }
 
 static void
@@ -742,7 +728,10 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 	default:
 		return 0;
 	}
-	return s ? 0 : pr_error_set(err, "no memory for the ledger");
+	if (!s)
+		return pr_error_set(err, "no memory for the ledger");
+	s->record = ledger->record;
+	return 0;
 }
 
 const char *
@@ -814,8 +803,7 @@ is_stored(const struct pri_catalog *catalog, const struct pri_series_ledger *ser
 {
 	for (size_t i = 0; i < catalog->series_count; i++)
 		if (catalog->series[i]->epoch == series->epoch &&
-			catalog->series[i]->link == series->link &&
-			has_segments(catalog->series[i]))
+			catalog->series[i]->link == series->link)
 			return true;
 	return false;
 }
@@ -824,11 +812,14 @@ void
 pri_ledger_view_expire(struct pri_ledger_view *ledger, const struct pri_catalog *catalog,
 	uint64_t first_record, int64_t until)
 {
+	int64_t oldest = until, newest;
 	size_t kept = 0;
 
 	if (first_record <= ledger->first_record)
 		return;
 	ledger->first_record = first_record;
+	if (pri_catalog_times(catalog, -1, &oldest, &newest) && oldest < until)
+		until = oldest;
 	for (size_t i = 0; i < ledger->count; i++) {
 		struct pri_series_ledger *s = ledger->series[i];
 		bool stays = s->record >= first_record || is_stored(catalog, s);

@@ -83,14 +83,12 @@ struct pri_epoch_series *pri_catalog_series(struct pri_catalog *catalog, uint32_
 	bool strays, uint64_t epoch, uint16_t link);
 int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err);
-/* Drops the entries of a stream with a lower sequence. */
-/* evicted: they were overwritten, and not lost in another way. */
+/*
+ * Drops the entries of a stream with a lower sequence, and epoch series that have no more and are not its last.
+ * evicted: they were overwritten, and not lost in another way.
+ */
 void pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream,
 	uint64_t first_sequence, bool evicted);
-/* Forgets epoch series of the stream without segments, if no packet of theirs is newer than `until`. */
-struct pri_ledger_view;
-void pri_catalog_forget(struct pri_catalog *catalog, const struct pri_ledger_view *ledger,
-	uint32_t stream, int64_t until);
 /* Marks those of sequences first..last as deleted; they keep their places. */
 void pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
@@ -190,7 +188,6 @@ struct pri_ledger_deletion {
 struct pri_ledger_view {
 	struct pri_series_ledger **series; /* sorted by epoch and link */
 	size_t count;
-	size_t made; /* series, in all */
 	uint64_t record; /* of the ledger: the entries that are taken come from it */
 	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
@@ -212,8 +209,8 @@ int pri_ledger_view_take(struct pri_ledger_view *ledger,
 	const struct pr_ledger_entry *entry, struct pr_error *err);
 void pri_ledger_view_free(struct pri_ledger_view *ledger);
 /*
- * Records of the ledger before this one are overwritten. Forgets epoch series of which neither the ledger nor
- * the catalog has anything left, and losses that ended by `until`.
+ * Records of the ledger before this one, which end by `until`, are overwritten. Forgets epoch series of which neither
+ * the ledger nor the catalog has anything left, and losses that are older than all packets.
  */
 void pri_ledger_view_expire(struct pri_ledger_view *ledger,
 	const struct pri_catalog *catalog, uint64_t first_record, int64_t until);

@@ -181,10 +181,14 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 		s->info = info;
 		if (s->data) {
 			update_data(v, s);
-		} else if (!strcmp(info.name, STREAM_LEDGER) &&
-			   info.last_sequence < v->ledger.record) {
-			pri_ledger_view_free(&v->ledger); /* the volume was reset */
-			close_cursors(v);
+		} else if (!strcmp(info.name, STREAM_LEDGER)) {
+			if (info.last_sequence <
+				v->ledger.record) { /* the volume was reset */
+				pri_ledger_view_free(&v->ledger);
+				close_cursors(v);
+			}
+			pri_ledger_view_expire(&v->ledger, &v->catalog, info.first_sequence,
+				info.evicted_until);
 		}
 	}
 	return 0;
@@ -569,28 +573,6 @@ list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err
 	return 0;
 }
 
-/* What the volume has overwritten leaves memory: epochs without packets, and their ledgers. */
-static void
-forget(struct pri_volume *v)
-{
-	int stream = sfs_stream_find(v->sfs, STREAM_LEDGER);
-	const struct pri_volume_stream *ledger =
-		stream < 0 ? NULL : find_stream(v, (uint32_t)stream);
-	int64_t oldest = PR_TIME_MAX, newest;
-
-	for (size_t i = 0; i < v->stream_count; i++)
-		if (v->streams[i].data)
-			pri_catalog_forget(&v->catalog, &v->ledger, v->streams[i].info.id,
-				v->streams[i].info.evicted_until);
-	if (!ledger)
-		return;
-	pri_catalog_times(&v->catalog, -1, &oldest, &newest);
-	if (oldest > ledger->info.evicted_until)
-		oldest = ledger->info.evicted_until;
-	pri_ledger_view_expire(
-		&v->ledger, &v->catalog, ledger->info.first_sequence, oldest);
-}
-
 int
 pri_volume_refresh(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err)
 {
@@ -606,10 +588,7 @@ pri_volume_refresh(struct pri_volume *v, bool all, int64_t deadline, struct pr_e
 		if (rc != 0)
 			return rc;
 	}
-	rc = list_data(v, all, deadline, err);
-	if (rc == 0)
-		forget(v);
-	return rc;
+	return list_data(v, all, deadline, err);
 }
 
 /* ---- functions for other files ---- */

@@ -259,7 +259,7 @@ START_TEST(test_canary_goes)
 		}
 		ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	}
-	prl_writer_tick(a, pr_now_mono());
+	prl_writer_tick(a, pr_now_mono() + hour);
 	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)sfs_stream_find(sfs, "packets.3"),
 				 &info, NULL),
 		SFS_OK);
