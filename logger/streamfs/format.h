@@ -120,19 +120,22 @@
 #define SFS_VERSION 2
 /* Unit of writing, except at a block's end. Durable and later bytes never share one. */
 #define SFS_SECTOR 4096u
+#ifndef SFS_ROOT_BYTES /* the fuzzed build has small volumes */
 #define SFS_ROOT_BYTES (256u * 1024)
+#define SFS_MAP_INTERVAL 256u
+#endif
 #define SFS_ROOT_HEADER 4096u
 #define SFS_STREAM_BYTES 192u
 #define SFS_BLOCK_HEADER 192u
 #define SFS_RECORD_HEADER 32u
 #define SFS_RECORD_WIDE 64u
 #define SFS_WIDE_PARTS 16u /* of a block: each has a wide header */
-#ifndef SFS_MAP_INTERVAL /* the fuzzed build has maps in small volumes */
-#define SFS_MAP_INTERVAL 256u
-#endif
 #define SFS_MAP_INTERVAL_MIN 4u /* a volume's own is from this to SFS_MAP_INTERVAL */
 #define SFS_MAP_ENTRY 64u
-#define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
+/* what the root has room for beside all streams: 960 */
+#define SFS_REPAIRS_MAX                                                                    \
+	((SFS_ROOT_BYTES - SFS_ROOT_HEADER - SFS_STREAMS_MAX * SFS_STREAM_BYTES) /         \
+		SFS_MAP_ENTRY)
 #define SFS_LISTED_MAX ((SFS_ROOT_BYTES - SFS_ROOT_HEADER) / SFS_MAP_ENTRY)
 #define SFS_REDO_HEADER 32
 #define SFS_REDO_BYTES (SFS_REDO_HEADER + SFS_SECTOR)

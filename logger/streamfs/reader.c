@@ -248,8 +248,10 @@ sfs_scan_resync(struct sfs_scan *scan, uint64_t limit, struct sfs_record_header 
 	int bad = 0;
 	if (scan->sequence >= limit)
 		return false;
-	for (uint32_t pos = (scan->pos + 7) & ~7u; pos < scan->end && bad < BAD_MAX;
-		pos += 8) {
+	for (uint32_t pos = (scan->pos + 7) & ~7u;
+		pos + SFS_RECORD_HEADER <= scan->end && bad < BAD_MAX; pos += 8) {
+		if (!sfs_record_begins(scan->bytes + pos))
+			continue;
 		enum sfs_record_state state = record_at(scan, pos, out);
 		if (state == SFS_RECORD_GOOD && out->sequence >= scan->sequence) {
 			if (out->sequence >= limit)

@@ -66,7 +66,7 @@ put_gone(struct repair *r, const struct sfs_finding *f)
 		put_entry(r, &e);
 		e.first_sequence += e.records;
 		records -= e.records;
-	} while (records > 0 && !r->failed);
+	} while (records > 0 && !r->failed && r->entries <= SFS_REPAIRS_MAX);
 }
 
 /* Repairs maps before blocks: a stale map makes existing blocks seem to be missing. */

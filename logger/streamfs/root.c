@@ -189,7 +189,8 @@ load_copies(struct sfs_disk *disk, struct sfs_stream *streams, struct found *bes
 
 /*
  * A slow reader may find both copies of a live writer half written, one after the other. So
- * it reads again while they change; a damaged copy does not change.
+ * it reads again while they change; a damaged copy does not change. A disk without a
+ * descriptor, as of tests, has no other writer.
  */
 #define ROOT_STILL (20 * PR_NS_PER_MS)
 #define ROOT_WAIT PR_NS_PER_S
@@ -204,7 +205,7 @@ load_disk(struct sfs_disk *disk, struct sfs_stream *streams, struct found *best,
 		now = pr_now_mono();
 		since = seen == before ? since : now;
 		before = seen;
-		if (now - since >= ROOT_STILL || now - begin >= ROOT_WAIT)
+		if (disk->fd < 0 || now - since >= ROOT_STILL || now - begin >= ROOT_WAIT)
 			return -1;
 		poll(NULL, 0, 1);
 	}

@@ -139,6 +139,10 @@ static void
 put_volumes(void)
 {
 	static const uint16_t ends[] = {32, 288, 256, 96, 64, 128};
+	/* a stream that should have 2^64 records: a repair notes no more than fits */
+	static const uint8_t endless[] = {3, 0, 2, 0xee, 0x11, 3, 1, 3, 0xc0};
+
+	corpus_put("volume", "endless", endless, sizeof endless, END);
 
 	for (unsigned writer = 0; writer < 2; writer++) {
 		for (unsigned kind = 0; kind < 5; kind++)
@@ -153,7 +157,7 @@ put_volumes(void)
 		for (unsigned entry = 0; entry < 3; entry++)
 			put_patches(4, 0, entry * 64 + 4, 1, 1, entry, 31, writer);
 		put_patch(3, 0, 0, 1, writer); /* one root copy is gone */
-		put_patch(3, 4, 0, 1, writer);
+		put_patch(3, 0, 32768, 1, writer);
 	}
 }
 

@@ -20,8 +20,11 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/memory_disk.h"
 
-/* A volume takes many files, each as two links of its own: opening one takes as long as some ten files. */
-enum { SIZE = 16 << 20, BLOCK = SFS_BLOCK_MIN, FILES = 60 };
+/*
+ * A volume takes some files, each as two links of its own. Each import reads the whole ledger, so that many files take
+ * longer than opening a volume anew.
+ */
+enum { SIZE = 3 << 20, BLOCK = SFS_BLOCK_MIN, FILES = 12 };
 
 static uint8_t pristine[SIZE];
 static struct sfs *sfs;

@@ -6,7 +6,7 @@
  * Options -max_len=256
  *
  * The input is a first byte (bit 0: open it as its writer, who recovers it and appends, before it is
- * read; bit 1 without 3 and 4: repair it first, which takes a file and long; bit 2: with bit 0, delete from its midst) and patches of a small valid volume, from
+ * read; bit 1 without 3 to 5: repair it first, which takes a file and long; bit 2: with bit 0, delete from its midst) and patches of a small valid volume, from
  * which something was deleted: kind, target, offset u16, length (up to 16), bytes.
  *   kind 0  a root copy (target % 3: A, B, both) at the offset, its checksum made right
  *        1  a block's header, its hash made right     2  a record, its hashes made right
@@ -159,7 +159,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		originals[i].sealed_anew = false;
 	file_size = patch(data + 1, size - 1);
 	disk.size = file_size;
-	if ((data[0] & 0x1a) == 2)
+	if ((data[0] & 0x3a) == 2)
 		repair();
 	if (data[0] & 1)
 		recover_and_append(data[0] & 4);

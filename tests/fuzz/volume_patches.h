@@ -16,7 +16,7 @@
 
 /* The small volume of fuzz_volume.c, and patches of it. */
 
-enum { SIZE = 1280 << 10, BLOCK = SFS_BLOCK_MIN, RECORDS = 40, STEPS_MAX = 100000 };
+enum { SIZE = 448 << 10, BLOCK = SFS_BLOCK_MIN, RECORDS = 40, STEPS_MAX = 100000 };
 enum { PATCH_ROOT, PATCH_BLOCK, PATCH_RECORD, PATCH_ANY, PATCH_MAP, PATCH_CUT, PATCHES };
 
 static uint8_t pristine[SIZE], image[SIZE];
@@ -40,13 +40,13 @@ static inline void
 write_records(struct sfs *sfs)
 {
 	static const char *const names[] = {"packets.0", "ledger", "segments"};
-	static uint8_t body[40000];
+	static uint8_t body[15000];
 	int streams[3];
 
 	for (int i = 0; i < 3; i++)
 		streams[i] = sfs_stream_open(sfs, names[i], i == 1 ? BLOCK : 0, 0, NULL);
 	for (int i = 0; i < RECORDS; i++) {
-		size_t len = (size_t)(i % 7 == 0 ? 30000 : i * 11);
+		size_t len = (size_t)(i % 7 == 0 ? 15000 : i * 5);
 
 		memset(body, i + 1, len);
 		MUST(sfs_append(sfs, streams[i % 3], i * 10, i * 10 + 5, body, len, NULL,
