@@ -28,6 +28,7 @@ struct job {
 	bool waiting_for_store; /* until packets in flight are in the volume */
 	int64_t came; /* real */
 	int64_t active; /* monotonic: last time it had credit or was asked */
+	uint64_t ran; /* number of the last turn that it had */
 	Packrack__Query *query; /* until answer is made */
 	struct pri_answer *answer;
 	struct pri_volume *volume; /* that answer reads */
@@ -97,7 +98,7 @@ struct pri_serve {
 	char why[512]; /* there is no volume */
 	struct job *jobs; /* oldest first */
 	size_t running_max;
-	uint64_t queries;
+	uint64_t queries, turns;
 };
 
 /* ---- jobs ---- */
@@ -211,6 +212,27 @@ runnable(const struct job *job)
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
+/* True if it has a slice's work to do. */
+static bool
+works(const struct job *job)
+{
+	return job->started && runnable(job) && !job->out && !job->waiting_for_store;
+}
+
+/*
+ * Each user has one slice a turn, for that of its jobs that has waited longest: who asks
+ * much at once delays its own answers, and not those of others.
+ */
+static bool
+has_turn(const struct pri_serve *s, const struct job *job)
+{
+	for (const struct job *o = s->jobs; works(job) && o; o = o->next)
+		if (!strcmp(o->user, job->user) &&
+			(o->ran == s->turns || (works(o) && o->ran < job->ran)))
+			return false;
+	return runnable(job) && (job->started || job->out);
+}
+
 /* Jobs that work, of this user or (NULL) of all; not those that wait for their client's credit. */
 static size_t
 working(const struct pri_serve *s, const char *user, int64_t now)
@@ -263,17 +285,19 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	start_waiting_jobs(s, pr_now_mono());
+	s->turns++;
 	for (struct job *job = s->jobs; job; job = job->next) {
-		if ((!job->started && !job->out) || !runnable(job))
+		if (!has_turn(s, job))
 			continue;
 		job->active = pr_now_mono();
 		run(s, job);
+		if (works(job))
+			job->ran = s->turns;
 	}
 	remove_done(s);
 	start_waiting_jobs(s, pr_now_mono()); /* those that are done make room */
 	for (struct job *job = s->jobs; job; job = job->next) {
-		more |= job->started && runnable(job) && !job->out &&
-			!job->waiting_for_store;
+		more |= works(job);
 		storing |= job->waiting_for_store;
 		blocked |= job->out != OUT_NOTHING;
 		waiting |= !job->started;

@@ -4,21 +4,34 @@
 
 usage: hostile.py ATTACK ENDPOINT [--seconds N | --hold] [--count N] [--keys DIR] [--name NODE]
 
-ENDPOINT is ipc://PATH or tcp://HOST:PORT. --keys: the attacker is enrolled with these keys.
+ENDPOINT is ipc://PATH or tcp://HOST:PORT; for attacks on the rack's switch an interface of it. --keys: the attacker
+is enrolled with these keys.
 --hold: attacks once, prints its line, and stays connected until its standard input ends.
---count: connections, or messages a round. --name: the node that it claims to be. Needs PYTHONPATH=build/python.
+--count: connections, or messages or frames a round. --name: the node that it claims to be; of squat, the UUID of the
+volume. Needs PYTHONPATH=build/python.
 """
 import argparse
 import os
+import random
 import resource
 import select
+import shutil
 import socket
 import sys
+import tempfile
+import threading
 import time
 
 import zmq
 from packrack import packrack_pb2 as pb
 from packrack.channel import Target
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) + "/../system")
+import forge  # noqa: E402 pylint: disable=wrong-import-position
+
+NOBODY = 54322  # a user of the machine who has nothing to do with packrack
+INSTRUCTIONS = 200000  # of a filter, as many as a node takes
+ROUND_S = 0.02
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 
@@ -51,6 +64,8 @@ class Attacker:
         self.kept = []
         self.sockets = []
         self.target = None
+        self.recorded = []
+        self.link = None
 
     def hear(self, what):
         self.said[what] = self.said.get(what, 0) + 1
@@ -187,14 +202,130 @@ class Attacker:
         s.close()
         self.sockets.clear()
 
+    def filters(self):
+        """Queries over everything whose filters take as many steps a packet as a filter may."""
+        add, accept = pb.Instruction(code=0x04, k=1), pb.Instruction(code=0x06, k=1)
+        program = pb.Program(linktype=1, instructions=[add] * (INSTRUCTIONS - 1) + [accept])
+        query = pb.Query(since=0, until=2**63 - 1, count_only=True, programs=[program]).SerializeToString()
+        for s in self.dealers(2):
+            for i in range(self.args.count):
+                self.send(s, pb.Envelope(id=self.done + 1, query=pb.Query.FromString(query)))
+            self.listen(s)
+
+    # ---- what was said once ----
+
+    def record_talk(self):
+        """What an enrolled client sends for one request, taken down between it and the daemon."""
+        place, real = tempfile.mkdtemp(), self.args.endpoint
+        listener, said = socket.socket(socket.AF_UNIX), []
+        listener.bind(place + "/s")
+        listener.listen()
+
+        def carry():
+            ends = [listener.accept()[0], socket.socket(socket.AF_UNIX)]
+            ends[1].connect(real[6:])
+            while True:
+                for s in select.select(ends, [], [])[0]:
+                    data = s.recv(65536)
+                    if not data:
+                        return
+                    if s is ends[0]:
+                        said.append(data)
+                    ends[s is ends[0]].sendall(data)
+
+        threading.Thread(target=carry, daemon=True).start()
+        self.target = Target(real, self.args.keys)
+        self.args.endpoint = "ipc://" + place + "/s"
+        s = self.dealers(1)[0]
+        self.send(s, pb.Envelope(id=1, status_request=pb.StatusRequest()))
+        assert s.poll(5000), "no answer to record"
+        s.close()
+        self.sockets.clear()
+        self.args.endpoint = real
+        shutil.rmtree(place)
+        self.recorded, self.done = [b"".join(said)], 0
+
+    def replay(self):
+        """The bytes of an enrolled client's connection once more; on the switch, all of a second's frames."""
+        if not self.recorded:
+            (self.record_talk if "://" in self.args.endpoint else self.record_frames)()
+        if "://" in self.args.endpoint:
+            self.hold(self.recorded[0])
+        else:
+            for _ in range(self.args.count):
+                self.put(self.recorded[self.done % len(self.recorded)])
+
+    # ---- frames on the rack's switch ----
+
+    def record_frames(self):
+        self.link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.link.bind((self.args.endpoint, 0))
+        self.link.settimeout(1)
+        end = time.monotonic() + 1.2  # a STATUS and several MARKs
+        while time.monotonic() < end:
+            self.recorded.append(self.link.recv(65536))
+        self.link.setblocking(True)
+
+    def put(self, frame):
+        self.link.send(frame)
+        self.done += 1
+
+    def forged(self):
+        """Control frames whose author has no key: commands, and recorded ones with bytes changed."""
+        if not self.recorded:
+            self.record_frames()
+            self.recorded = [f for f in self.recorded if f[12:14] == forge.ETHERTYPE]
+            assert self.recorded, "no control frame has passed"
+        for _ in range(self.args.count):
+            model = random.choice(self.recorded)
+            if self.done % 2:
+                self.put(forge.forged(model, random.choice(list(forge.TYPES)), b"").ljust(60, b"\0"))
+            else:
+                frame = bytearray(model)
+                frame[random.randrange(14, len(frame))] ^= random.randrange(1, 256)
+                self.put(frame)
+
+    # ---- other users of the machine ----
+
+    def squat(self):
+        """Takes each name in shared folders that a daemon could want, and knocks at its socket."""
+        if not self.recorded:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            self.recorded = ["%s/%s%s%s" % (folder, prefix, self.args.name, suffix)
+                             for folder in ("/dev/shm", "/run/packrack", os.path.dirname(self.args.endpoint[6:]))
+                             for prefix in ("", "packrack-") for suffix in ("", ".shm", ".index", ".sock")]
+        for path in self.recorded:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                self.kept.append(path)
+                self.hear("taken")
+            except FileExistsError:
+                self.hear("there")
+            except OSError:
+                self.hear("denied")
+            self.done += 1
+        s = raw(self.args.endpoint)
+        self.hear("connected" if s else "kept out")
+        if s:
+            s.close()
+
     # ---- all ----
 
     def run(self):
         attack = getattr(self, self.args.attack)
+        try:
+            self.go_on(attack)
+        finally:
+            for path in self.kept if self.args.attack == "squat" else []:
+                os.unlink(path)
+
+    def go_on(self, attack):
         end = time.monotonic() + self.args.seconds
         while True:
             attack()
-            wait = 0 if self.args.attack in ("churn", "messages", "large") else 0.02
+            wait = 0 if self.args.attack in ("churn", "messages", "large") else ROUND_S
             if self.args.hold:
                 ready = select.select([sys.stdin], [], [], wait)[0]
                 if time.monotonic() > end:
@@ -215,7 +346,8 @@ class Attacker:
         print("%s: %d done%s%s" % (self.args.attack, self.done, "; " if said else "", said), flush=True)
 
 
-ATTACKS = ("silent", "greeting", "junk", "churn", "dealt", "messages", "large", "queries", "credit", "names")
+ATTACKS = ("silent", "greeting", "junk", "churn", "dealt", "messages", "large", "queries", "credit", "filters", "names",
+           "replay", "forged", "squat")
 
 
 def main():

@@ -15,7 +15,7 @@ CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
 # One build both for the sanitizers and for the count of lines reached. Volumes have small roots, maps and blocks:
 # clearing, copying and checking large ones took most of a run.
-FUZZ_CFLAGS := -DSFS_MAP_INTERVAL=4u -DSFS_ROOT_BYTES=32768u -DSFS_STREAMS_MAX=64u -DSFS_BLOCK_MIN=32768u -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \
+FUZZ_CFLAGS := -DSFS_MAP_INTERVAL=4u -DSFS_ROOT_BYTES=32768u -DSFS_STREAMS_MAX=64u -DSFS_BLOCK_MIN=32768u -DROOT_STILL=0 -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \
 	-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
 	-fprofile-instr-generate -fcoverage-mapping
 

@@ -143,6 +143,43 @@ START_TEST(long_filters_hold_nothing)
 }
 END_TEST
 
+/* A filter that takes some time a packet, and then accepts it or not. */
+static void
+ask_slow(uint64_t id, bool accept)
+{
+	enum { STEPS = 3000 };
+	static struct pri_insn insns[STEPS];
+	struct pri_bpf_set programs = {0};
+
+	for (size_t i = 0; i < STEPS; i++)
+		insns[i] = (struct pri_insn){0x04, 0, 0, 1}; /* add #1 */
+	insns[STEPS - 1] = (struct pri_insn){0x06, 0, 0, accept}; /* ret */
+	programs.items = calloc(1, sizeof(*programs.items));
+	programs.items[programs.count++] = pri_bpf_create(1, insns, STEPS, &err);
+	ck_assert_msg(programs.items[0] != NULL, "%s", err.text);
+	ask_programs(id, &programs, 0);
+	give_credit(id, 10000);
+}
+
+/* Whoever asks much at once delays the own answers: another's comes before most of them. */
+START_TEST(users_take_turns)
+{
+	pri_serve_destroy(&serve);
+	serve = pri_serve_create(loop, 16, &err);
+	pri_serve_set_volume(serve, view, NULL);
+	asker = "ann";
+	for (uint64_t id = 1; id <= 6; id++)
+		ask_slow(id, false);
+	asker = "bob";
+	ask_slow(7, true);
+	while (heard.packets < PACKETS)
+		turn(10 * PR_NS_PER_MS);
+	ck_assert_uint_le(heard.ends, 4);
+	wait_for(&heard.ends, 7);
+	ck_assert_uint_eq(heard.failures, 0);
+}
+END_TEST
+
 /* Two that give no credit must not keep the third from running. */
 START_TEST(stalled_ones_make_room)
 {
@@ -336,6 +373,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, cancelled_at_once);
 	tcase_add_test(tc, a_limit_ends_the_work);
 	tcase_add_test(tc, many_share);
+	tcase_add_test(tc, users_take_turns);
 	tcase_add_test(tc, stalled_ones_make_room);
 	tcase_add_test(tc, one_user_leaves_room);
 	tcase_add_test(tc, refusals_say_why);
