@@ -204,12 +204,14 @@ class Attacker:
 
     def filters(self):
         """Queries over everything whose filters take as many steps a packet as a filter may."""
-        add, accept = pb.Instruction(code=0x04, k=1), pb.Instruction(code=0x06, k=1)
-        program = pb.Program(linktype=1, instructions=[add] * (INSTRUCTIONS - 1) + [accept])
-        query = pb.Query(since=0, until=2**63 - 1, count_only=True, programs=[program]).SerializeToString()
+        if not self.recorded:
+            add, accept = pb.Instruction(code=0x04, k=1), pb.Instruction(code=0x06, k=1)
+            program = pb.Program(linktype=1, instructions=[add] * (INSTRUCTIONS - 1) + [accept])
+            query = pb.Query(since=0, until=2**63 - 1, count_only=True, programs=[program])
+            self.recorded = [pb.Envelope(query=query).SerializeToString()]
         for s in self.dealers(2):
             for i in range(self.args.count):
-                self.send(s, pb.Envelope(id=self.done + 1, query=pb.Query.FromString(query)))
+                self.send(s, self.recorded[0] + pb.Envelope(id=self.done + 1).SerializeToString())
             self.listen(s)
 
     # ---- what was said once ----
