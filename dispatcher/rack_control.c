@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <event2/event.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>

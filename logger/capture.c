@@ -2,7 +2,6 @@
 #include "logger/capture.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -4,7 +4,6 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
 
 #include "logger/writer_socket.h"
 #include "proto/base/sandbox.h"
