@@ -618,9 +618,8 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 void
 prd_manage_close(struct prd_manage **manage)
 {
-	struct prd_manage *m = *manage;
+	struct prd_manage *m = PR_TAKE(manage);
 
-	*manage = NULL;
 	if (!m)
 		return;
 	pr_metrics_stop(&m->metrics);

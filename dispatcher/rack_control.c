@@ -408,9 +408,8 @@ prd_receiver_open(struct pr_loop *loop, const struct prd_options *o, int ifindex
 void
 prd_receiver_close(struct prd_receiver **receiver)
 {
-	struct prd_receiver *r = *receiver;
+	struct prd_receiver *r = PR_TAKE(receiver);
 
-	*receiver = NULL;
 	if (!r)
 		return;
 	if (r->event)

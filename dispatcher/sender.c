@@ -693,9 +693,8 @@ prd_sender_start_thread(struct prd_sender *s, struct pr_error *err)
 void
 prd_sender_destroy(struct prd_sender **sender)
 {
-	struct prd_sender *s = *sender;
+	struct prd_sender *s = PR_TAKE(sender);
 
-	*sender = NULL;
 	if (!s)
 		return;
 	if (s->started) {

@@ -2,35 +2,20 @@
 #include "indexer/daemon.h"
 
 #include <event2/event.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 #include <unistd.h>
 
-#include "indexer/index/index_key.h"
-#include "indexer/index_follower.h"
 #include "indexer/query/hello.h"
 #include "indexer/query/serve.h"
-#include "indexer/query/volume.h"
 #include "indexer/record_sender.h"
 #include "indexer/summary_announcer.h"
 #include "logger/streamfs/disk.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
-#include "proto/base/log.h"
-#include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
-#include "proto/base/options.h"
 #include "proto/base/privilege.h"
-#include "proto/base/text.h"
 #include "proto/base/thread.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
-#include "proto/rpc/message.h"
-#include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
-#include "proto/wire/frame.h"
 
 struct pri_indexer_options {
 	struct pr_string_list volume; /* as given: PATH[,PATH] */

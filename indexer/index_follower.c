@@ -4,8 +4,6 @@
 #include <stdlib.h>
 
 #include "indexer/index/level2.h"
-#include "indexer/query/catalog.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 #define UNSUMMARIZED_MAX (PRI_FOLLOWER_SPANS - 2)
@@ -268,7 +266,7 @@ stream_free(struct stream *s)
 void
 pri_follower_destroy(struct pri_index_follower **feed)
 {
-	struct pri_index_follower *f = *feed;
+	struct pri_index_follower *f = PR_TAKE(feed);
 
 	if (!f)
 		return;
@@ -276,7 +274,6 @@ pri_follower_destroy(struct pri_index_follower **feed)
 		stream_free(f->streams[i]);
 	free(f->streams);
 	free(f);
-	*feed = NULL;
 }
 
 /* ---- streams ---- */

@@ -3,7 +3,6 @@
 
 #include "indexer/index/builder.h"
 #include "indexer/query/volume.h"
-#include "proto/base/error.h"
 
 /*
  * Keeps a volume's index up to date: follows the writer of each packet stream (in shared

@@ -2,16 +2,11 @@
 #include "indexer/record_sender.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/runtime_dir.h"
-#include "proto/base/text.h"
-#include "proto/rpc/message.h"
 
 /*
  * Each exchange wakes two threads on both sides, which costs as much as some hundred
@@ -199,7 +194,7 @@ pri_sender_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 void
 pri_sender_destroy(struct pri_record_sender **deliver)
 {
-	struct pri_record_sender *d = *deliver;
+	struct pri_record_sender *d = PR_TAKE(deliver);
 
 	if (!d)
 		return;
@@ -207,7 +202,6 @@ pri_sender_destroy(struct pri_record_sender **deliver)
 	for (size_t i = 0; i < RECORDS_MAX; i++)
 		free(d->items[i].buf);
 	free(d);
-	*deliver = NULL;
 }
 
 int

@@ -2,8 +2,6 @@
 #pragma once
 
 #include "indexer/index/builder.h"
-#include "proto/base/error.h"
-#include "proto/base/loop.h"
 #include "proto/rpc/rpc.h"
 
 /*

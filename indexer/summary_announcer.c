@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/summary_announcer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/query/hello.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/wire/frame.h"
 
 #define READS_A_TICK 64
 #define TELL_NS PR_NS_PER_S /* between messages without news */
@@ -104,7 +99,7 @@ pri_announcer_create(
 void
 pri_announcer_destroy(struct pri_summary_announcer **offer)
 {
-	struct pri_summary_announcer *o = *offer;
+	struct pri_summary_announcer *o = PR_TAKE(offer);
 
 	if (!o)
 		return;
@@ -112,7 +107,6 @@ pri_announcer_destroy(struct pri_summary_announcer **offer)
 	free(o->streams);
 	free(o->buffer.bytes);
 	free(o);
-	*offer = NULL;
 }
 
 /* ---- taking in ---- */

@@ -196,7 +196,7 @@ prl_capture_stop(struct prl_capture *c)
 void
 prl_capture_close(struct prl_capture **capture)
 {
-	struct prl_capture *c = *capture;
+	struct prl_capture *c = PR_TAKE(capture);
 
 	if (!c)
 		return;
@@ -204,7 +204,6 @@ prl_capture_close(struct prl_capture **capture)
 	pr_capture_close(&c->port);
 	pr_ring_destroy(&c->ring);
 	free(c);
-	*capture = NULL;
 }
 
 const char *

@@ -864,14 +864,13 @@ prl_node_create(const struct prl_node_config *config, struct pr_error *err)
 void
 prl_node_destroy(struct prl_node **node)
 {
-	struct prl_node *n = *node;
+	struct prl_node *n = PR_TAKE(node);
 
 	if (!n)
 		return;
 	prl_node_session_end(n);
 	free(n->backlog);
 	free(n);
-	*node = NULL;
 }
 
 uint32_t

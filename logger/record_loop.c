@@ -463,7 +463,7 @@ prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 void
 prl_record_loop_destroy(struct prl_record_loop **daemon)
 {
-	struct prl_record_loop *d = *daemon;
+	struct prl_record_loop *d = PR_TAKE(daemon);
 
 	if (!d)
 		return;
@@ -477,5 +477,4 @@ prl_record_loop_destroy(struct prl_record_loop **daemon)
 	pr_timer_destroy(&d->timer);
 	pr_loop_destroy(&d->loop);
 	free(d);
-	*daemon = NULL;
 }

@@ -590,7 +590,7 @@ prl_match_create(const struct prl_match_options *options,
 void
 prl_match_destroy(struct prl_match **match)
 {
-	struct prl_match *m = *match;
+	struct prl_match *m = PR_TAKE(match);
 
 	if (!m)
 		return;
@@ -605,7 +605,6 @@ prl_match_destroy(struct prl_match **match)
 	free(m->frames.buckets);
 	free(m->scratch);
 	free(m);
-	*match = NULL;
 }
 
 /* Gives up what the oldest frame waits for, then gives out what is ready. */

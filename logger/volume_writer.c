@@ -116,7 +116,7 @@ prl_writer_create(
 void
 prl_writer_destroy(struct prl_volume_writer **append)
 {
-	struct prl_volume_writer *a = *append;
+	struct prl_volume_writer *a = PR_TAKE(append);
 
 	if (!a)
 		return;
@@ -130,7 +130,6 @@ prl_writer_destroy(struct prl_volume_writer **append)
 	free(a->marks);
 	free(a->link_facts);
 	free(a);
-	*append = NULL;
 }
 
 static void

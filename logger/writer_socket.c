@@ -175,7 +175,7 @@ prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 void
 prl_writer_socket_close(struct prl_writer_socket **door)
 {
-	struct prl_writer_socket *d = *door;
+	struct prl_writer_socket *d = PR_TAKE(door);
 
 	if (!d)
 		return;
@@ -184,5 +184,4 @@ prl_writer_socket_close(struct prl_writer_socket **door)
 		unlink(d->path);
 	}
 	free(d);
-	*door = NULL;
 }

@@ -132,9 +132,8 @@ release(struct prm_clusters *c, struct block *b)
 void
 prm_clusters_destroy(struct prm_clusters **cp)
 {
-	struct prm_clusters *c = *cp;
+	struct prm_clusters *c = PR_TAKE(cp);
 
-	*cp = NULL;
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->count; i++)

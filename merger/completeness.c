@@ -145,8 +145,7 @@ prm_completeness_create(
 		packrack__completeness__init(c->out);
 	if (!c || !c->out || !c->link) {
 		prm_completeness_destroy(&c);
-		pr_error_set(err, "no memory for the completeness of an answer");
-		return NULL;
+		return pr_error_null(err, "no memory for the completeness of an answer");
 	}
 	if (!c->options.sweep_bytes)
 		c->options.sweep_bytes = SWEEP_BYTES_DEFAULT;
@@ -156,9 +155,8 @@ prm_completeness_create(
 void
 prm_completeness_destroy(struct prm_completeness **cp)
 {
-	struct prm_completeness *c = *cp;
+	struct prm_completeness *c = PR_TAKE(cp);
 
-	*cp = NULL;
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->series_count; i++) {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "merger/pcap_over_ip.h"
-#include "merger/summaries.h"
 #include "proto/base/metrics_server.h"
-#include "proto/base/text.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 

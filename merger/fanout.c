@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "merger/remote.h"
 #include "proto/base/text.h"
-#include "proto/rpc/message.h"
 #include "proto/rpc/tally.h"
 
 /*
@@ -1133,9 +1131,8 @@ fail:
 void
 prm_fanout_destroy(struct prm_fanout **fp, const char *why)
 {
-	struct prm_fanout *f = *fp;
+	struct prm_fanout *f = PR_TAKE(fp);
 
-	*fp = NULL;
 	if (!f)
 		return;
 	if (!f->state.done && why)

@@ -5,9 +5,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "merger/trace_writer.h"
@@ -396,9 +394,8 @@ prm_pcap_over_ip_add(struct prm_pcap_over_ip **allp, struct pr_loop *loop,
 void
 prm_pcap_over_ip_free(struct prm_pcap_over_ip **pp)
 {
-	struct prm_pcap_over_ip *all = *pp;
+	struct prm_pcap_over_ip *all = PR_TAKE(pp);
 
-	*pp = NULL;
 	if (!all)
 		return;
 	while (all->readers) {

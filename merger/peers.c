@@ -60,9 +60,8 @@ peer_free(struct peer *peer)
 void
 prm_peers_destroy(struct prm_peers **pp)
 {
-	struct prm_peers *p = *pp;
+	struct prm_peers *p = PR_TAKE(pp);
 
-	*pp = NULL;
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->count; i++)

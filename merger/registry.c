@@ -2,7 +2,6 @@
 #include "merger/registry.h"
 
 #include "proto/base/array.h"
-#include "proto/rpc/message.h"
 
 bool
 prm_peer_ref_equal(const struct prm_peer_ref *a, const struct prm_peer_ref *b)

@@ -2,7 +2,6 @@
 #include "merger/remote.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct prm_waiting_batch {
 	struct prm_waiting_batch *next;
@@ -26,9 +25,8 @@ drop_head(struct prm_remote *r)
 void
 prm_remote_destroy(struct prm_remote **rp)
 {
-	struct prm_remote *r = *rp;
+	struct prm_remote *r = PR_TAKE(rp);
 
-	*rp = NULL;
 	if (!r)
 		return;
 	while (r->head)

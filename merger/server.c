@@ -7,7 +7,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/admission.h"
-#include "proto/rpc/message.h"
 #include "proto/rpc/status.h"
 #include "proto/wire/source.h"
 
@@ -279,13 +278,12 @@ cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 	for (size_t i = 0; i < m->query_count; i++)
 		if (prm_fanout_state(m->queries[i])->number == number) {
 			prm_fanout_cancel_by_other(m->queries[i]);
-			pr_error_set(text, "query %llu is cancelled",
+			return pr_error_as(true, text, "query %llu is cancelled",
 				(unsigned long long)number);
-			return true;
 		}
-	pr_error_set(text, "no query %llu is running: see 'packrack queries list'",
+	return pr_error_as(false, text,
+		"no query %llu is running: see 'packrack queries list'",
 		(unsigned long long)number);
-	return false;
 }
 
 /* ---- requests that wait for others ---- */
@@ -963,9 +961,8 @@ void
 prm_merger_destroy(struct prm_merger **mp)
 {
 	static const char why[] = "the merger was stopped";
-	struct prm_merger *m = *mp;
+	struct prm_merger *m = PR_TAKE(mp);
 
-	*mp = NULL;
 	if (!m)
 		return;
 	pr_timer_destroy(&m->timer);

@@ -121,9 +121,8 @@ node_free(struct prm_summaries *s, struct prm_node_summaries *c)
 void
 prm_summaries_destroy(struct prm_summaries **sp)
 {
-	struct prm_summaries *s = *sp;
+	struct prm_summaries *s = PR_TAKE(sp);
 
-	*sp = NULL;
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->count; i++)

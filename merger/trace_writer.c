@@ -528,9 +528,8 @@ prm_trace_create(struct prm_output *out, const struct prm_trace_options *options
 void
 prm_trace_destroy(struct prm_trace_writer **wp)
 {
-	struct prm_trace_writer *w = *wp;
+	struct prm_trace_writer *w = PR_TAKE(wp);
 
-	*wp = NULL;
 	if (!w)
 		return;
 	for (size_t i = 0; i < w->interface_count; i++)

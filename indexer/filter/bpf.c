@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/filter/bpf.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/filter/bpf_code.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"

@@ -5,15 +5,10 @@
 #include <inttypes.h>
 #include <pcap.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "indexer/filter/bpf.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 
 /*
  * Terms `after @SECONDS` and `before @SECONDS` of a filter; both include that moment. The

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/filter/bpf.h"
-#include "proto/base/error.h"
 
 /*
  * Compiles filters in pcap-filter syntax on the user's machine, so names are resolved

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/filter/plan.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/filter/bpf_code.h"
 #include "indexer/filter/plan_internal.h"
-#include "proto/base/array.h"
 
 /*
  * Abstract interpretation of a BPF program. Forward: the set of abstract states (what is known of headers and

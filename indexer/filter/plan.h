@@ -2,14 +2,10 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "indexer/filter/bpf.h"
 #include "indexer/index/index_key.h"
-#include "proto/base/error.h"
 
 /*
  * A plan: what an index can test of a filter. It is derived from the compiled program, and

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "indexer/filter/bpf.h"
 #include "indexer/filter/plan.h"
-#include "indexer/index/index_key.h"
 
 /*
  * What the planner's files share: formulas (plan_term.c), abstract states (plan_state.c), and the last two steps

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "indexer/filter/plan_internal.h"
-#include "indexer/index/index_key.h"
-#include "proto/base/array.h"
-#include "proto/base/cursor.h"
 
 /* ---- keys that come together ---- */
 

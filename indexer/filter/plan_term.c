@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/filter/plan_internal.h"
-#include "proto/base/array.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 /* ---- terms, each stored once ---- */

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "indexer/filter/plan.h"
 #include "proto/base/clock.h"
-#include "proto/base/cursor.h"
 
 /* ---- keys ---- */
 

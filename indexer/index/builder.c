@@ -8,9 +8,7 @@
 #include "indexer/index/segment_keys.h"
 #include "indexer/index/segment_tables.h"
 #include "indexer/index/summarize.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/wire/segment.h"
 
 /*
  * On a slow link a segment spans more time than SLOW_NS, so a batch may span days, which a
@@ -82,7 +80,7 @@ pri_builder_composites(struct pri_builder *b, const struct pri_composites *compo
 void
 pri_builder_destroy(struct pri_builder **builder)
 {
-	struct pri_builder *b = *builder;
+	struct pri_builder *b = PR_TAKE(builder);
 
 	if (!b)
 		return;
@@ -94,7 +92,6 @@ pri_builder_destroy(struct pri_builder **builder)
 	for (int i = 0; i < LEVELS; i++)
 		free(b->waiting[i].buf);
 	free(b);
-	*builder = NULL;
 }
 
 void

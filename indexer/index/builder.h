@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/index/index_key.h"
-#include "proto/base/error.h"
 #include "proto/wire/directory.h"
 #include "proto/wire/summary.h"
 

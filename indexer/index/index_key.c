@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/index_key.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/index/segment_tables.h"
-#include "indexer/index/level2.h"
-#include "proto/base/cursor.h"
 
 /* ---- making ---- */
 

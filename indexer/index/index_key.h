@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "indexer/index/packet_fields.h"
-#include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/base/cursor.h"
 

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/level1.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/index/level1_pages.h"
 #include "indexer/index/segment_keys.h"
-#include "proto/base/array.h"
-#include "proto/base/cursor.h"
 #include "proto/base/field_table.h"
 
 #define TOP_HEADER 16

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/index/index_key.h"
 #include "indexer/index/level2.h"
-#include "proto/base/error.h"
 
 /*
  * The first level of the index: what each of up to 64 consecutive segments of a stream

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/level1_pages.h"
 
-#include <string.h>
-
-#include "proto/base/cursor.h"
-
 /* ---- writing ---- */
 
 /*

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/level2.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "proto/base/array.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 
 /*
  * Signatures contain hashes of keys (pri_key_hash), never the keys.

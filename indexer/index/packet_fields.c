@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/packet_fields.h"
 
-#include <string.h>
-
 #include "proto/base/cursor.h"
 
 /* ---- link types ---- */

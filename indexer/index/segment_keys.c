@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/segment_keys.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "indexer/index/segment_tables.h"
 #include "proto/base/clock.h"
-#include "proto/base/array.h"
-#include "proto/base/cursor.h"
 #include "proto/wire/segment_inline.h"
 
 /* ---- adding keys ---- */

@@ -5,9 +5,6 @@
 #include <stdint.h>
 
 #include "indexer/index/segment_tables.h"
-#include "indexer/index/index_key.h"
-#include "indexer/index/level1.h"
-#include "proto/base/error.h"
 #include "proto/wire/segment.h"
 
 /*

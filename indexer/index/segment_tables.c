@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <xxhash.h>
 
 /*
  * A random odd multiplier. Without random bytes of the kernel it is a hash of an address in

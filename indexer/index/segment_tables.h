@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
-#include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
-#include "indexer/index/packet_fields.h"
-#include "proto/base/array.h"
-#include "proto/base/cursor.h"
 
 /*
  * Multiply-shift hashing with a random multiplier for each table (Dietzfelbinger and others, 1997). Key hashes

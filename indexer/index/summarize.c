@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/summarize.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "indexer/index/level2.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 void

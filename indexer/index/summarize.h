@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "indexer/index/segment_tables.h"
 #include "indexer/index/segment_keys.h"
-#include "proto/base/error.h"
-#include "proto/wire/segment.h"
 #include "proto/wire/summary.h"
 
 /*

@@ -5,10 +5,8 @@
 
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/message.h"
-#include "proto/wire/segment.h"
 
 /* ---- queries as messages ---- */
 
@@ -483,7 +481,7 @@ free_held(struct pri_answer *a)
 void
 pri_answer_destroy(struct pri_answer **answer)
 {
-	struct pri_answer *a = *answer;
+	struct pri_answer *a = PR_TAKE(answer);
 
 	if (!a)
 		return;
@@ -501,7 +499,6 @@ pri_answer_destroy(struct pri_answer **answer)
 	pr_tally_part_free(&a->part);
 	free(a->buffer.bytes);
 	free(a);
-	*answer = NULL;
 }
 
 /* ---- making a batch ---- */
@@ -581,10 +578,9 @@ add_waiting(struct pri_answer *a, struct pr_error *err)
 	}
 	/* a packet longer than any batch gets a batch as large as it needs */
 	if (pri_read_buffer_grow(
-		    &a->buffer, PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64) < 0) {
-		pr_error_set(err, "no memory for a packet of %u bytes", p->caplen);
-		return PRI_ANSWER_ERROR;
-	}
+		    &a->buffer, PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64) < 0)
+		return pr_error_as(PRI_ANSWER_ERROR, err,
+			"no memory for a packet of %u bytes", p->caplen);
 	begin_segment(a);
 	if (pr_segment_add(&a->builder, p))
 		return PRI_ANSWER_MORE;
@@ -664,10 +660,8 @@ pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 	free_held(a);
 	if (a->batch.packets.len) {
 		a->batch.packets.len = 0;
-		if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0) {
-			pr_error_set(err, "no memory for a batch");
-			return PRI_ANSWER_ERROR;
-		}
+		if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
+			return pr_error_as(PRI_ANSWER_ERROR, err, "no memory for a batch");
 		begin_segment(a);
 	}
 	if (!a->searched) {

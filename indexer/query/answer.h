@@ -3,7 +3,6 @@
 
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
-#include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /*

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/catalog.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/index/level2.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"

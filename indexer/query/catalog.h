@@ -2,7 +2,6 @@
 #pragma once
 
 #include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 #include "proto/wire/directory.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/source.h"

@@ -2,7 +2,6 @@
 #include "indexer/query/hello.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/text.h"
 #include "proto/base/clock.h"
@@ -241,7 +240,7 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 void
 pri_hello_destroy(struct pri_hello **hello)
 {
-	struct pri_hello *h = *hello;
+	struct pri_hello *h = PR_TAKE(hello);
 
 	if (!h)
 		return;
@@ -253,5 +252,4 @@ pri_hello_destroy(struct pri_hello **hello)
 	free(h->deleted);
 	free(h->deleted_pointers);
 	free(h);
-	*hello = NULL;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "indexer/query/volume.h"
-#include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /*

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/prune.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "indexer/index/level2.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/cursor.h"
 #include "proto/base/thread.h"
 
 /* Sections: sets of columns, reading records, level 2, level 1, asking a plan, plans, the verdict. */
@@ -790,7 +783,7 @@ pri_prune_create(struct pri_volume *volume, struct pri_bpf_set *programs,
 void
 pri_prune_destroy(struct pri_prune **prune)
 {
-	struct pri_prune *p = *prune;
+	struct pri_prune *p = PR_TAKE(prune);
 
 	if (!p)
 		return;
@@ -812,7 +805,6 @@ pri_prune_destroy(struct pri_prune **prune)
 	free(p->streams);
 	free(p->scratch);
 	free(p);
-	*prune = NULL;
 }
 
 /*

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/query.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/query/run_reader.h"
-#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 /*
@@ -171,7 +166,7 @@ pri_query_create(
 void
 pri_query_destroy(struct pri_query **query)
 {
-	struct pri_query *q = *query;
+	struct pri_query *q = PR_TAKE(query);
 
 	if (!q)
 		return;
@@ -194,7 +189,6 @@ pri_query_destroy(struct pri_query **query)
 	free(q->series);
 	free(q->link);
 	free(q);
-	*query = NULL;
 }
 
 /* The reader whose packet or waiting segment is next; NULL: there is none. */

@@ -5,10 +5,7 @@
 #include "indexer/index/summarize.h"
 #include "indexer/query/tally_key.h"
 #include "indexer/query/volume.h"
-#include "proto/base/error.h"
-#include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/relation.h"
-#include "proto/wire/source.h"
 
 /*
  * A query over one volume. It answers from the segments that the volume lists when the

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/run_reader.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "proto/base/array.h"
-
 /* Sections: entries, reading ahead, segments, as a source. */
 
 /* ---- entries ---- */

@@ -3,9 +3,7 @@
 
 #include "indexer/query/prune.h"
 #include "indexer/query/scans.h"
-#include "indexer/query/volume.h"
 #include "proto/wire/segment_inline.h"
-#include "proto/wire/source.h"
 
 /*
  * Reads one sorted run from front to back, segment by segment, each only when its turn

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/scans.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -319,7 +316,7 @@ pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_read_buffe
 void
 pri_scans_destroy(struct pri_scans **scans)
 {
-	struct pri_scans *s = *scans;
+	struct pri_scans *s = PR_TAKE(scans);
 
 	if (!s)
 		return;
@@ -340,5 +337,4 @@ pri_scans_destroy(struct pri_scans **scans)
 	}
 	pthread_mutex_unlock(&pool.starting);
 	free(s);
-	*scans = NULL;
 }

@@ -3,7 +3,6 @@
 
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
-#include "logger/streamfs/streamfs.h"
 #include "proto/wire/segment.h"
 
 /*

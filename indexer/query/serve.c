@@ -5,14 +5,12 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "indexer/query/answer.h"
 #include "indexer/query/scans.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/text.h"
-#include "proto/rpc/message.h"
 
 /* A query that this node received, and the part of its answer that is to be sent. */
 struct job {
@@ -429,7 +427,7 @@ pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 void
 pri_serve_destroy(struct pri_serve **serve)
 {
-	struct pri_serve *s = *serve;
+	struct pri_serve *s = PR_TAKE(serve);
 
 	if (!s)
 		return;
@@ -438,7 +436,6 @@ pri_serve_destroy(struct pri_serve **serve)
 	remove_done(s);
 	event_free(s->turn);
 	free(s);
-	*serve = NULL;
 }
 
 void

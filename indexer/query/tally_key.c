@@ -3,10 +3,8 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "indexer/index/index_key.h"
-#include "proto/base/cursor.h"
 
 /* ---- intervals ---- */
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/volume.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
@@ -73,7 +70,7 @@ close_cursors(struct pri_volume *v)
 void
 pri_volume_close(struct pri_volume **volume)
 {
-	struct pri_volume *v = *volume;
+	struct pri_volume *v = PR_TAKE(volume);
 
 	if (!v)
 		return;
@@ -86,7 +83,6 @@ pri_volume_close(struct pri_volume **volume)
 		free(v->streams[i].pending);
 	free(v->streams);
 	free(v);
-	*volume = NULL;
 }
 
 /* ---- streams ---- */

@@ -2,8 +2,6 @@
 #pragma once
 
 #include "indexer/query/catalog.h"
-#include "logger/streamfs/streamfs.h"
-#include "proto/base/error.h"
 
 #define PRI_VOLUME_LISTS 3
 

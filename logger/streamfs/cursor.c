@@ -220,8 +220,7 @@ sfs_cursor_open(
 void
 sfs_cursor_close(struct sfs_cursor **cursor)
 {
-	struct sfs_cursor *c = *cursor;
-	*cursor = NULL;
+	struct sfs_cursor *c = PR_TAKE(cursor);
 	for (uint32_t i = 0; c && i < c->ahead; i++) {
 		while (c->at[i].busy)
 			reap(c->sfs, true);

@@ -67,8 +67,7 @@ sfs_lock(struct sfs *sfs, struct pr_error *err)
 void
 sfs_dispose(struct sfs **sfs_pointer, bool unlink_shm)
 {
-	struct sfs *sfs = *sfs_pointer;
-	*sfs_pointer = NULL;
+	struct sfs *sfs = PR_TAKE(sfs_pointer);
 	if (!sfs)
 		return;
 	sfs_writer_stop(sfs);

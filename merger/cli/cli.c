@@ -3,12 +3,8 @@
 
 #include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/rpc/status.h"
 
 int

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stddef.h>
-
 #include "merger/cli/render.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"

@@ -53,10 +53,9 @@ render_on_one_line(struct render *r)
 int
 render_end(struct render **rp)
 {
-	struct render *r = *rp;
+	struct render *r = PR_TAKE(rp);
 	int result;
 
-	*rp = NULL;
 	if (!r)
 		return fflush(stdout) != 0 || ferror(stdout) ? -1 : 0;
 	if (r->form == RENDER_JSON) {

@@ -2,7 +2,6 @@
 #include "proto/base/clock.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -25,3 +25,11 @@ int pr_error_errno(struct pr_error *err, const char *fmt, ...)
 /* Puts "PREFIX: " before a text that is already there; returns -1. */
 int pr_error_prefix(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* The pointer at `at`, which is NULL from now on: x_destroy(struct x **x) begins so. */
+#define PR_TAKE(at)                                                                        \
+	({                                                                                 \
+		__typeof__(*(at)) taken_ = *(at);                                          \
+		*(at) = NULL;                                                              \
+		taken_;                                                                    \
+	})

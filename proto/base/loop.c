@@ -6,7 +6,6 @@
 #include <event2/thread.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -131,9 +130,8 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 void
 pr_loop_destroy(struct pr_loop **loop)
 {
-	struct pr_loop *l = *loop;
+	struct pr_loop *l = PR_TAKE(loop);
 
-	*loop = NULL;
 	if (!l)
 		return;
 	for (int i = 0; i < SIGNALS; i++)
@@ -219,9 +217,8 @@ pr_timer_every(struct pr_timer *timer, int64_t every_ns)
 void
 pr_timer_destroy(struct pr_timer **timer)
 {
-	struct pr_timer *t = *timer;
+	struct pr_timer *t = PR_TAKE(timer);
 
-	*timer = NULL;
 	if (!t)
 		return;
 	if (t->event)

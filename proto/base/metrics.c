@@ -3,10 +3,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,9 +42,8 @@ pr_metrics_page_create(void)
 void
 pr_metrics_page_destroy(struct pr_metrics_page **page)
 {
-	struct pr_metrics_page *p = *page;
+	struct pr_metrics_page *p = PR_TAKE(page);
 
-	*page = NULL;
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->label_count; i++)

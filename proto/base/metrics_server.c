@@ -5,7 +5,6 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/listener.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,9 +242,8 @@ pr_metrics_serve(struct pr_loop *loop, const char *address, pr_metrics_call call
 void
 pr_metrics_stop(struct pr_metrics_server **server)
 {
-	struct pr_metrics_server *s = *server;
+	struct pr_metrics_server *s = PR_TAKE(server);
 
-	*server = NULL;
 	if (!s)
 		return;
 	for (unsigned i = 0; i < CONNECTIONS; i++)

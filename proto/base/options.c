@@ -5,8 +5,6 @@
 #include <getopt.h>
 #include <ini.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "proto/base/clock.h"

@@ -105,9 +105,8 @@ pr_ring_create(size_t size, struct pr_error *err)
 void
 pr_ring_destroy(struct pr_ring **ring)
 {
-	struct pr_ring *r = *ring;
+	struct pr_ring *r = PR_TAKE(ring);
 
-	*ring = NULL;
 	if (!r)
 		return;
 	if (r->mem)

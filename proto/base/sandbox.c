@@ -9,8 +9,6 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

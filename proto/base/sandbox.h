@@ -2,10 +2,8 @@
 #pragma once
 
 #include <linux/capability.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/base/error.h"
 #include "proto/base/text.h"
 
 /*

@@ -64,9 +64,8 @@ pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
 void
 pr_capture_close(struct pr_capture **capture)
 {
-	struct pr_capture *c = *capture;
+	struct pr_capture *c = PR_TAKE(capture);
 
-	*capture = NULL;
 	if (c && c->pcap)
 		pcap_close(c->pcap);
 	free(c);

@@ -69,9 +69,8 @@ free_frames(struct pr_control *c)
 void
 pr_control_close(struct pr_control **control)
 {
-	struct pr_control *c = *control;
+	struct pr_control *c = PR_TAKE(control);
 
-	*control = NULL;
 	if (!c)
 		return;
 	if (c->libnet) {

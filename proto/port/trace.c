@@ -280,9 +280,8 @@ pr_trace_open(const char *path, struct pr_error *err)
 void
 pr_trace_close(struct pr_trace **trace)
 {
-	struct pr_trace *t = *trace;
+	struct pr_trace *t = PR_TAKE(trace);
 
-	*trace = NULL;
 	if (!t)
 		return;
 	if (t->filtered)

@@ -77,9 +77,8 @@ pr_transmit_open(const struct pr_transmit_config *config, struct pr_error *err)
 void
 pr_transmit_close(struct pr_transmit **transmit)
 {
-	struct pr_transmit *t = *transmit;
+	struct pr_transmit *t = PR_TAKE(transmit);
 
-	*transmit = NULL;
 	if (!t)
 		return;
 	pr_xdp_close(&t->xdp);

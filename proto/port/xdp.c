@@ -130,9 +130,8 @@ pr_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *e
 void
 pr_xdp_close(struct pr_xdp **xdp)
 {
-	struct pr_xdp *x = *xdp;
+	struct pr_xdp *x = PR_TAKE(xdp);
 
-	*xdp = NULL;
 	if (!x)
 		return;
 	if (x->tx.map)

@@ -214,7 +214,7 @@ fail:
 void
 pr_zap_destroy(struct pr_zap **zap)
 {
-	struct pr_zap *z = *zap;
+	struct pr_zap *z = PR_TAKE(zap);
 
 	if (!z)
 		return;
@@ -223,7 +223,6 @@ pr_zap_destroy(struct pr_zap **zap)
 		zmq_close(z->socket);
 	pr_enrolled_close(&z->enrolled);
 	free(z);
-	*zap = NULL;
 }
 
 /* ---- messages ---- */
@@ -256,9 +255,9 @@ pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *p
 	if (!peer->role)
 		pr_error_set(why, PR_ADMIT_REVOKED);
 	else
-		pr_error_set(why, "not allowed: key '%s' has role %s; this needs %s%s",
-			peer->user, pr_role_text(peer->role, has),
+		return pr_error_as(false, why,
+			"not allowed: key '%s' has role %s; this needs %s%s", peer->user,
+			pr_role_text(peer->role, has),
 			roles & (roles - 1) ? "one of the roles " : "the role ",
 			roles ? pr_role_text(roles, wanted) : "of a server");
-	return false;
 }

@@ -8,7 +8,6 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -346,14 +345,13 @@ pr_enrolled_open(const char *dir, struct pr_error *err)
 void
 pr_enrolled_close(struct pr_enrolled **enrolled)
 {
-	struct pr_enrolled *e = *enrolled;
+	struct pr_enrolled *e = PR_TAKE(enrolled);
 
 	if (e) {
 		free(e->dir);
 		free(e->keys);
 		free(e);
 	}
-	*enrolled = NULL;
 }
 
 static void

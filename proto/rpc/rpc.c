@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -436,7 +435,7 @@ pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const char *keys,
 void
 pr_rpc_destroy(struct pr_rpc **rpc)
 {
-	struct pr_rpc *r = *rpc;
+	struct pr_rpc *r = PR_TAKE(rpc);
 
 	if (!r)
 		return;
@@ -455,7 +454,6 @@ pr_rpc_destroy(struct pr_rpc **rpc)
 		free(r->pending[i].buf);
 	free(r->endpoint);
 	free(r);
-	*rpc = NULL;
 }
 
 bool

@@ -383,7 +383,7 @@ pr_zevent_create(struct event_base *base, void *socket, const struct pr_zevent_c
 void
 pr_zevent_destroy(struct pr_zevent **zevent)
 {
-	struct pr_zevent *z = *zevent;
+	struct pr_zevent *z = PR_TAKE(zevent);
 
 	if (!z)
 		return;
@@ -392,7 +392,6 @@ pr_zevent_destroy(struct pr_zevent **zevent)
 	if (z->again)
 		event_free(z->again);
 	free(z);
-	*zevent = NULL;
 }
 
 /* ---- connections of a client ---- */
@@ -430,9 +429,8 @@ pr_monitor_open(void *ctx, void *socket, const char *endpoint, const char *keys,
 void
 pr_monitor_close(struct pr_monitor **monitor)
 {
-	struct pr_monitor *m = *monitor;
+	struct pr_monitor *m = PR_TAKE(monitor);
 
-	*monitor = NULL;
 	if (!m)
 		return;
 	zmq_socket_monitor(m->monitored, NULL, 0);

@@ -36,9 +36,8 @@ pr_tally_create(bool series, bool by_packets, size_t items_max, struct pr_error 
 void
 pr_tally_destroy(struct pr_tally **tally)
 {
-	struct pr_tally *t = *tally;
+	struct pr_tally *t = PR_TAKE(tally);
 
-	*tally = NULL;
 	if (!t)
 		return;
 	free(t->items);

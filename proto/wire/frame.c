@@ -5,10 +5,8 @@
 #include "proto/wire/frame.h"
 
 #include <sodium.h>
-#include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/cursor.h"
 
 #define MACS (2 * PR_MAC_LEN)
 

@@ -3,7 +3,6 @@
 
 #include <stddef.h>
 
-#include "proto/base/error.h"
 #include "proto/wire/source.h"
 
 /*

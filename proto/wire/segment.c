@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/segment.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "proto/base/field_table.h"
 #include "proto/wire/segment_inline.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "proto/wire/segment.h"
 

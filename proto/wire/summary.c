@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/summary.h"
 
-#include <string.h>
 #include <xxhash.h>
 
 #include "proto/base/field_table.h"

@@ -5,17 +5,12 @@
 #include <langinfo.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
 #include "merger/cli/console/ui.h"
-#include "proto/base/clock.h"
-#include "proto/base/loop.h"
 #include "proto/rpc/status.h"
 
 #define LOGS_MAX 16

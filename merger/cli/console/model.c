@@ -3,8 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/array.h"
 #include "proto/base/text.h"
@@ -329,9 +327,8 @@ model_create(struct pr_error *err)
 void
 model_destroy(struct model **mp)
 {
-	struct model *m = *mp;
+	struct model *m = PR_TAKE(mp);
 
-	*mp = NULL;
 	if (!m)
 		return;
 	for (size_t i = 0; i < m->node_count; i++)

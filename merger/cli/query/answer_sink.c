@@ -6,20 +6,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "indexer/query/tally_key.h"
-#include "proto/base/clock.h"
 #include "proto/base/tcp.h"
-#include "proto/base/text.h"
 #include "proto/wire/decode.h"
-#include "proto/wire/relation.h"
 
 #define LINKTYPE_ETHERNET 1
 

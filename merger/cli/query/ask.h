@@ -6,7 +6,6 @@
 #include "indexer/filter/plan.h"
 #include "merger/cli/query/query_args.h"
 #include "proto/rpc/tally.h"
-#include "proto/wire/source.h"
 
 /*
  * Takes an answer: its packets go to a trace, to lines of text, or are only counted; and

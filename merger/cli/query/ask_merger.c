@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/ask.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "merger/remote.h"
-#include "proto/base/clock.h"
-#include "proto/base/loop.h"
-#include "proto/rpc/message.h"
-#include "proto/rpc/rpc.h"
 
 #define QUERY_ID 1
 #define WINDOW 16 /* batches of a source that are requested, or here and not merged */

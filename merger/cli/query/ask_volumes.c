@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "indexer/query/hello.h"
 #include "indexer/query/answer.h"
 #include "indexer/query/query.h"
 #include "merger/cli/query/ask.h"
 #include "merger/completeness.h"
-#include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 #include "proto/port/trace.h"
-#include "proto/rpc/message.h"
-#include "proto/wire/segment.h"
 
 #define AHEAD 4
 /* time after which the thread notices that it should stop */
@@ -436,10 +428,8 @@ answer(struct ask *ask, struct pr_error *err)
 	if (result != CLI_OK)
 		return result;
 	end = ask->sink->end = malloc(sizeof(*end));
-	if (!end) {
-		pr_error_set(err, "no memory for the end of the answer");
-		return CLI_FAILED;
-	}
+	if (!end)
+		return pr_error_as(CLI_FAILED, err, "no memory for the end of the answer");
 	packrack__end__init(end);
 	return sum_up(ask, end, limited, err) < 0 ? CLI_FAILED : CLI_OK;
 }

@@ -2,13 +2,9 @@
 #include "merger/cli/query/ask.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "indexer/filter/filter.h"
 #include "merger/completeness.h"
-#include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 #define RANGES_SHOWN 20
 #define RANGES_COMMENTED 500

@@ -2,10 +2,6 @@
 #include "merger/cli/query/ask.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "proto/base/clock.h"
 
 #define PR_VALUES struct query_args
 

@@ -2,11 +2,7 @@
 #include "merger/cli/query/ask.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/tcp.h"
 
 /* A word of a filter, a parenthesis, an operator, or a whole term of time. */

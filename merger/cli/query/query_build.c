@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/query_args.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/filter/filter.h"
 #include "indexer/filter/plan.h"
 #include "indexer/query/answer.h"
-#include "proto/base/array.h"
-#include "proto/rpc/message.h"
 
 /*
  * What mergers get to know of a filter, so that they can leave out nodes: the plan of each program, as

@@ -2,13 +2,8 @@
 #include "merger/cli/query/rate.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "indexer/query/tally_key.h"
-#include "merger/cli/cli.h"
-#include "proto/base/clock.h"
 #include "proto/base/units.h"
 
 int

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "indexer/query/tally_key.h"
 #include "merger/cli/query/rate.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/render.h"
 #include "merger/trace_writer.h"
 #include "proto/port/trace.h"
 
@@ -162,10 +159,8 @@ compare_files(struct comparison *c, char **paths, struct pr_error *err)
 	}
 	if (compare(c, err) < 0)
 		return TROUBLE;
-	if (print(c) != 0) {
-		pr_error_set(err, "cannot write the report");
-		return TROUBLE;
-	}
+	if (print(c) != 0)
+		return pr_error_as(TROUBLE, err, "cannot write the report");
 	return c->at ? DIFFERENT : CLI_OK;
 }
 

@@ -5,7 +5,6 @@
 
 #include "indexer/filter/filter.h"
 #include "merger/cli/query/ask.h"
-#include "proto/base/clock.h"
 
 /*
  * Wireshark's extcap(4): it calls us to list what can be captured from, to ask for the fields of its
@@ -233,8 +232,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	else if (a->capture_filter)
 		return check_filter(a);
 	else
-		pr_error_set(err, "no action given: see --help");
-	return CLI_USAGE;
+		return pr_error_as(CLI_USAGE, err, "no action given: see --help");
 }
 
 int

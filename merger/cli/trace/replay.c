@@ -2,23 +2,17 @@
 #include "merger/cli/trace/pace.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "merger/cli/query/ask.h"
-#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 #include "proto/base/units.h"
 #include "proto/port/netdev.h"
 #include "proto/port/transmit.h"
-#include "proto/wire/frame.h"
 
 int
 pace_parse(const char *text, struct pace *out, struct pr_error *err)
