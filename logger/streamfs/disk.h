@@ -27,9 +27,9 @@ struct sfs_disk_ops {
 };
 struct sfs_disk {
 	const struct sfs_disk_ops *ops;
-	void *arg; /* argument of ops; for an fd they get the disk itself */
+	void *arg; /* of ops */
 	uint64_t size;
-	int fd; /* -1: none, use ops */
+	int fd; /* used instead of ops; -1: none */
 	uint32_t piece; /* longest request that the device takes undivided; 0: not known */
 	/*
 	 * The smallest unit that the device writes without reading, 512 to 4096; 0: not

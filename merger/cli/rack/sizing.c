@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <math.h>
 
 #include "merger/cli/cli.h"
@@ -21,14 +22,6 @@
  */
 #define SIZING_USABLE 0.94
 
-struct sizing {
-	double link_bytes; /* a second, of all links together, as on the wire without preambles */
-	double packet_bytes, snaplen;
-	double nodes, disks, disk_bytes; /* disks in each node; bytes of a disk */
-	double copies;
-	double index_percent;
-};
-
 /* The results for a share of the given rate. */
 struct sizing_row {
 	double link_bytes, packets; /* a second, of all links */
@@ -42,9 +35,11 @@ struct sizing_row {
 
 struct sizing_args {
 	char *rate, *index;
-	uint64_t packet, snaplen, nodes, disks, disk_size, copies;
-	int64_t keep;
+	uint64_t packet, snaplen, nodes, disks, disk_size, copies; /* disks: in each node */
+	int64_t keep; /* retention in ns that sets the number of disks in each node; 0: the number in disks */
 	bool json, keyvalue;
+	double link_bytes; /* a second, of all links together, as on the wire without preambles */
+	double index_percent;
 };
 
 #define PR_VALUES struct sizing_args
@@ -90,19 +85,13 @@ static const struct pr_cmdline program = {.name = "packrack sizing",
 		  "30d"};
 
 static int
-fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
+fill(struct sizing_args *a, struct pr_error *err)
 {
 	struct pr_rate rate;
 
-	*s = (struct sizing){.packet_bytes = a->packet,
-		.snaplen = a->snaplen,
-		.nodes = a->nodes,
-		.disks = a->disks,
-		.disk_bytes = a->disk_size,
-		.copies = a->copies};
 	if (a->copies > a->nodes)
 		return pr_error_set(err, "--copies 2 needs two nodes: --nodes 2 or more");
-	if (pr_parse_percent(a->index, &s->index_percent) < 0 || s->index_percent > 1000)
+	if (pr_parse_percent(a->index, &a->index_percent) < 0 || a->index_percent > 1000)
 		return pr_error_set(
 			err, "--index-percent %s: give percent, as in 0.5", a->index);
 	if (pr_parse_rate(a->rate, &rate) < 0)
@@ -110,8 +99,8 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 			"--rate: '%s' is not a rate: a number and bit, B or pps, as in "
 			"100Mbit, 12.5MB, 5kpps",
 			a->rate);
-	s->link_bytes = rate.per_second * (rate.packets ? s->packet_bytes : 1.0 / 8);
-	return s->link_bytes > 0 ? 0
+	a->link_bytes = rate.per_second * (rate.packets ? (double)a->packet : 1.0 / 8);
+	return a->link_bytes > 0 ? 0
 				 : pr_error_set(err, "--rate %s: nothing to keep", a->rate);
 }
 
@@ -119,39 +108,39 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 
 static const double shares[] = {0.25, 0.5, 1, 2, 4};
 
-/* keep: retention in ns that sets the number of disks in each node; 0: the number in s. */
 static struct sizing_row
-at_share(const struct sizing *s, double share, int64_t keep)
+at_share(const struct sizing_args *a, double share)
 {
 	/* of a mean: packets of which only some are longer than the snap length take less */
-	double each = fmin(s->packet_bytes, s->snaplen) + SIZING_PACKET_HEAD +
-		      SIZING_PACKET_PADDING;
-	struct sizing_row r = {.link_bytes = s->link_bytes * share, .disks = s->disks};
+	double each =
+		fmin(a->packet, a->snaplen) + SIZING_PACKET_HEAD + SIZING_PACKET_PADDING;
+	struct sizing_row r = {.link_bytes = a->link_bytes * share, .disks = a->disks};
 
-	r.packets = r.link_bytes / s->packet_bytes;
+	r.packets = r.link_bytes / a->packet;
 	r.stored =
-		r.packets * each * s->copies * (1 + s->index_percent / 100) / SIZING_USABLE;
-	r.of_node = r.stored / s->nodes;
-	if (keep)
-		r.disks = fmax(
-			1, ceil(r.of_node * ((double)keep / PR_NS_PER_S) / s->disk_bytes));
+		r.packets * each * a->copies * (1 + a->index_percent / 100) / SIZING_USABLE;
+	r.of_node = r.stored / a->nodes;
+	if (a->keep)
+		r.disks = fmax(1,
+			ceil(r.of_node * ((double)a->keep / PR_NS_PER_S) / a->disk_size));
 	r.of_disk = r.of_node / r.disks;
-	r.kept = s->nodes * r.disks * s->disk_bytes / r.stored;
+	r.kept = a->nodes * r.disks * a->disk_size / r.stored;
 	return r;
 }
 
 static void
-print_text(const struct sizing *s, int64_t keep)
+print_text(const struct sizing_args *a)
 {
-	printf("%.0f nodes, disks of %.2f TB, %.0f cop%s; packets of %.0f bytes", s->nodes,
-		s->disk_bytes / 1e12, s->copies, s->copies > 1 ? "ies" : "y",
-		s->packet_bytes);
-	if (s->snaplen < s->packet_bytes)
-		printf(", of which %.0f are kept", s->snaplen);
+	printf("%" PRIu64 " nodes, disks of %.2f TB, %" PRIu64 " cop%s; packets of %" PRIu64
+	       " bytes",
+		a->nodes, a->disk_size / 1e12, a->copies, a->copies > 1 ? "ies" : "y",
+		a->packet);
+	if (a->snaplen < a->packet)
+		printf(", of which %" PRIu64 " are kept", a->snaplen);
 	printf("\n\n%11s %11s %12s %11s %11s %11s %9s\n", "Mbit/s", "packets/s", "TB/day",
 		"MB/s node", "MB/s disk", "disks/node", "days");
 	for (size_t i = 0; i < PR_COUNT(shares); i++) {
-		struct sizing_row r = at_share(s, shares[i], keep);
+		struct sizing_row r = at_share(a, shares[i]);
 		double days = r.kept / DAY;
 
 		printf("%11.1f %11.0f %12.3f %11.1f %11.1f %11.0f %9.*f\n",
@@ -163,13 +152,12 @@ print_text(const struct sizing *s, int64_t keep)
 }
 
 static int
-print_data(const struct sizing *s, int64_t keep, enum render_form form)
+print_data(const struct sizing_args *a)
 {
-	struct render *out = render_begin(stdout, form);
+	struct render *out = cli_render(a->json, a->keyvalue, "rows");
 
-	render_list(out, "rows");
 	for (size_t i = 0; i < PR_COUNT(shares); i++) {
-		struct sizing_row r = at_share(s, shares[i], keep);
+		struct sizing_row r = at_share(a, shares[i]);
 		const struct {
 			const char *name;
 			double value;
@@ -178,7 +166,7 @@ print_data(const struct sizing *s, int64_t keep, enum render_form form)
 			{"packets_per_second", r.packets},
 			{"stored_bytes_per_second", r.stored},
 			{"node_bytes_per_second", r.of_node},
-			{"disk_bytes_per_second", r.of_disk}, {"nodes", s->nodes},
+			{"disk_bytes_per_second", r.of_disk}, {"nodes", a->nodes},
 			{"disks_per_node", r.disks}, {"kept_seconds", r.kept}};
 
 		render_object(out, NULL);
@@ -193,16 +181,13 @@ print_data(const struct sizing *s, int64_t keep, enum render_form form)
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
-	const struct sizing_args *a = call->values;
-	struct sizing s;
+	struct sizing_args *a = call->values;
 
-	if (fill(a, &s, err) < 0)
+	if (fill(a, err) < 0)
 		return CLI_USAGE;
 	if (a->json || a->keyvalue)
-		return print_data(&s, a->keep, cli_form(a->json, a->keyvalue)) < 0
-			       ? CLI_FAILED
-			       : CLI_OK;
-	print_text(&s, a->keep);
+		return print_data(a);
+	print_text(a);
 	return fflush(stdout) ? CLI_FAILED : CLI_OK;
 }
 
