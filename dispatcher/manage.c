@@ -461,17 +461,6 @@ answer(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 		pr_log_debug("%s", err.text);
 }
 
-static void
-answer_failure(
-	struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
-{
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-
-	failure.text = (char *)text;
-	failure.bad_request = true;
-	answer(m, peer, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
-}
-
 static const struct verb {
 	const char *name;
 	enum prd_event_kind kind;
@@ -541,13 +530,14 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 		if (command->verb && strcmp(verbs[i].name, command->verb) == 0)
 			verb = &verbs[i];
 	if (!verb)
-		answer_failure(m, peer, id,
+		pr_rpc_refuse(m->rpc, peer, id,
 			"unknown command: start, stop, spread, identify, reset, disconnect "
 			"or reconnect");
 	else if (verb->kind == PRD_EVENT_SPREAD && spread_mode(command->node) < 0)
-		answer_failure(m, peer, id, "spread is round-robin, weighted or flow");
+		pr_rpc_refuse(m->rpc, peer, id, "spread is round-robin, weighted or flow");
 	else if (!pass_on(m, verb, command, peer, id))
-		answer_failure(m, peer, id, "too many commands are under way: try again");
+		pr_rpc_refuse(
+			m->rpc, peer, id, "too many commands are under way: try again");
 	else
 		pr_log_with(PR_LOG_INFO,
 			PR_LOG_FIELDS({"command", command->verb},
@@ -568,8 +558,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
 		on_command(m, peer, env->id, env->command);
 	else
-		answer_failure(
-			m, peer, env->id, "a dispatcher answers status and commands only");
+		pr_rpc_refuse(m->rpc, peer, env->id,
+			"a dispatcher answers status and commands only");
 }
 
 void

@@ -364,27 +364,25 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 {
 	struct prl_record_loop *d = arg;
 	Packrack__Envelope reply;
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__Status status = pr_status_of("packrack-logger");
 	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
 	struct pr_values values = PR_VALUE_LIST(items, list);
 	struct prl_report report = {0};
 
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST) {
-		make_report(d, &report);
-		for (size_t i = 0; i < report.table_count; i++)
-			pr_values_add_table(&values, report.tables[i]);
-		pr_values_add_table(&values, pr_connections_figures());
-		status.epoch = report.epoch;
-		status.state = (char *)report.state;
-		status.values = list;
-		status.n_values = values.count;
-		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
-	} else {
-		failure.text = "a logger only answers status requests";
-		failure.bad_request = true;
-		reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+	if (env->body_case != PACKRACK__ENVELOPE__BODY_STATUS_REQUEST) {
+		pr_rpc_refuse(
+			d->manage, peer, env->id, "a logger only answers status requests");
+		return;
 	}
+	make_report(d, &report);
+	for (size_t i = 0; i < report.table_count; i++)
+		pr_values_add_table(&values, report.tables[i]);
+	pr_values_add_table(&values, pr_connections_figures());
+	status.epoch = report.epoch;
+	status.state = (char *)report.state;
+	status.values = list;
+	status.n_values = values.count;
+	reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	pr_rpc_send(d->manage, peer, &reply, NULL);
 }
 

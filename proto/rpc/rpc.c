@@ -109,9 +109,8 @@ send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf,
 		       : 0;
 }
 
-/* A Failure to a peer, whether it is still admitted or not. */
-static void
-send_failure(
+void
+pr_rpc_refuse(
 	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
@@ -150,7 +149,7 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 		return -1;
 	if (peer && !pr_rpc_admits(rpc, peer)) {
 		free(buf);
-		send_failure(rpc, peer, env->id, PR_ADMIT_REVOKED);
+		pr_rpc_refuse(rpc, peer, env->id, PR_ADMIT_REVOKED);
 		errno = EHOSTUNREACH;
 		return pr_error_set(err, "the key of %s was revoked", peer->user);
 	}
@@ -234,7 +233,7 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
 			pr_message_name(env), why.text);
 	}
-	send_failure(rpc, peer, env->id, why.text);
+	pr_rpc_refuse(rpc, peer, env->id, why.text);
 	pr_message_free(&env);
 }
 

@@ -68,6 +68,9 @@ const char *pr_rpc_refusal(const struct pr_rpc *rpc);
  */
 int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err);
+/* A Failure (bad request) to a peer, whether it is still admitted or not. */
+void pr_rpc_refuse(
+	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text);
 
 /*
  * Call in a callback: keeps the message that it was given until pr_rpc_release, and moves
