@@ -98,38 +98,6 @@ fill_report(void *arg, struct pr_status *status)
 		prl_writer_suspend_reason(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
 }
 
-static void
-on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
-{
-	struct rack *r = arg;
-
-	prl_node_receive(r->node, rec, now);
-}
-
-static void
-on_batch(void *arg, bool full, int64_t now)
-{
-	struct rack *r = arg;
-
-	prl_node_run(r->node, full, now);
-}
-
-static void
-on_tick(void *arg, int64_t now)
-{
-	struct rack *r = arg;
-
-	prl_node_tick(r->node, now);
-}
-
-static bool
-on_stop(void *arg, int64_t now)
-{
-	struct rack *r = arg;
-
-	return prl_node_quit(r->node, now);
-}
-
 #define PR_COUNTED struct rack
 static const struct pr_counter_row rack_rows[] = {
 	PR_GAUGE_OF(stats.connected, "connected",
@@ -267,8 +235,7 @@ static int
 rack_open(struct rack *r, struct pr_error *err)
 {
 	const struct prl_writer_options append = {.segment_age = r->o->segment_age};
-	const struct prl_record_loop_calls calls = {
-		on_frame, NULL, on_batch, on_tick, on_stop, on_report, r};
+	struct prl_record_loop_calls calls = {.report = on_report, .arg = r};
 	struct pr_transmit_config transmit = {.ifname = r->o->rack};
 
 	if (open_capture(r, err))
@@ -283,6 +250,7 @@ rack_open(struct rack *r, struct pr_error *err)
 		r->append = prl_writer_create(r->sfs, &append, err);
 	if (!r->append || open_node(r, err))
 		return -1;
+	calls.node = r->node;
 	r->daemon =
 		prl_record_loop_create(r->o, r->sfs, r->append, r->capture, &calls, err);
 	return r->daemon ? 0 : -1;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 
+#include "logger/node.h"
 #include "logger/writer_socket.h"
 #include "proto/base/sandbox.h"
 #include "proto/base/log.h"
@@ -67,16 +68,20 @@ take_batch(struct prl_record_loop *d, int64_t now)
 {
 	struct pr_ring *ring = d->capture->ring;
 	struct prl_capture_record *rec = NULL;
+	struct prl_node *node = d->calls.node;
 	size_t len;
 
 	if (!ring)
 		return prl_capture_take(d->capture, BATCH, d->calls.packet, d->calls.arg) ==
 		       BATCH;
 	for (unsigned i = 0; i < BATCH && (rec = pr_ring_next(ring, &len)); i++)
-		d->calls.frame(d->calls.arg, rec, now);
-	if (d->calls.batch)
-		d->calls.batch(
-			d->calls.arg, !rec && atomic_load(&d->capture->waiting), now);
+		if (node)
+			prl_node_receive(node, rec, now);
+		else
+			d->calls.packet(
+				d->calls.arg, rec->time, rec->data, rec->caplen, rec->len);
+	if (node)
+		prl_node_run(node, !rec && atomic_load(&d->capture->waiting), now);
 	else
 		pr_ring_release(ring);
 	return rec != NULL;
@@ -86,7 +91,10 @@ static void
 tick(struct prl_record_loop *d, int64_t now)
 {
 	d->ticked = now;
-	d->calls.tick(d->calls.arg, now);
+	if (d->calls.node)
+		prl_node_tick(d->calls.node, now);
+	else
+		d->calls.tick(d->calls.arg, now);
 	prl_writer_tick(d->append, pr_now_mono());
 }
 
@@ -260,7 +268,7 @@ look_around(struct prl_record_loop *d, int64_t now)
 static bool
 may_end(struct prl_record_loop *d)
 {
-	return !d->calls.stop || d->calls.stop(d->calls.arg, patience(d));
+	return !d->calls.node || prl_node_quit(d->calls.node, patience(d));
 }
 
 static void

@@ -53,6 +53,7 @@ struct prl_report {
  * capture has only the loop's thread.
  */
 struct prl_record_loop;
+struct prl_node;
 
 /*
  * Period of a direct capture's ticks, unless much data comes. A wake-up costs as much as
@@ -60,19 +61,12 @@ struct prl_record_loop;
  */
 #define PRL_RECORD_LOOP_TICK_DIRECT (60 * PR_NS_PER_MS)
 
-/* now: of struct prl_stall_clock. */
 struct prl_record_loop_calls {
-	void (*frame)(void *arg, struct prl_capture_record *rec, int64_t now);
-	/* A frame of a direct capture. */
+	/* Of a rack: takes the frames, and ends the loop after SIGTERM or SIGINT when it may. NULL: a tap */
+	struct prl_node *node;
+	/* Of a tap: each packet; and every 10 ms, or as above; now: of struct prl_stall_clock. */
 	pr_capture_call packet;
-	/*
-	 * After a batch: releases records. full: the receiver waits for room. NULL: all are
-	 * released.
-	 */
-	void (*batch)(void *arg, bool full, int64_t now);
-	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */
-	/* From SIGTERM or SIGINT on: true if the loop may end. NULL: ends at once. */
-	bool (*stop)(void *arg, int64_t now);
+	void (*tick)(void *arg, int64_t now);
 	void (*report)(void *arg, struct prl_report *report); /* adds its figures */
 	void *arg;
 };

@@ -27,15 +27,6 @@ on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_
 }
 
 static void
-on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
-{
-	struct tap *t = arg;
-
-	(void)now;
-	prl_direct_link_packet(&t->monitor, rec->time, rec->data, rec->caplen, rec->len);
-}
-
-static void
 say(struct tap *t, bool ended)
 {
 	const struct prl_capture_counters *c = &t->capture->counters;
@@ -133,11 +124,8 @@ int
 prl_logger_tap(struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct tap t = {0};
-	const struct prl_record_loop_calls calls = {.frame = on_frame,
-		.packet = on_packet,
-		.tick = on_tick,
-		.report = on_report,
-		.arg = &t};
+	const struct prl_record_loop_calls calls = {
+		.packet = on_packet, .tick = on_tick, .report = on_report, .arg = &t};
 	struct prl_record_loop *daemon = NULL;
 	struct pr_error own;
 	int result = -1;
