@@ -416,8 +416,8 @@ run_renew(void *values, struct pr_error *err)
 struct key_list {
 	const char *dir;
 	char own[PR_KEY_TEXT]; /* or "" */
-	/* what people compare: lines from malloc, or NULL; a short hash of the frame key, or "" */
-	char *servers, frame[17];
+	char *rack; /* the file; or NULL */
+	char frame[17]; /* what people compare: a short hash of the frame key, or "" */
 	struct pr_enrolled *enrolled;
 };
 
@@ -444,27 +444,15 @@ load_own(struct key_list *h, struct pr_error *err)
 static int
 load_rack(struct key_list *h, struct pr_error *err)
 {
-	char *text = read_rack(h->dir, err), *rest = text;
 	uint8_t hash[crypto_generichash_BYTES_MIN];
 	struct pr_frame_key key;
-	bool frame = false;
-	size_t size;
-	FILE *f;
-	int rc = 0;
+	int rc;
 
-	if (!text)
+	h->rack = read_rack(h->dir, err);
+	if (!h->rack)
 		return errno == ENOENT ? 0 : -1;
-	f = open_memstream(&h->servers, &size);
-	for (char *line; f && (line = strsep(&rest, "\n"));) {
-		if (begins(line, SERVER_LINE))
-			fprintf(f, "%s\n", line + strlen(SERVER_LINE));
-		frame |= begins(line, FRAME_LINE);
-	}
-	if (!f || fclose(f))
-		rc = pr_error_set(err, "no memory");
-	pr_keyfile_free(text);
-	if (rc < 0 || !frame)
-		return rc;
+	if (!begins(h->rack, FRAME_LINE) && !strstr(h->rack, "\n" FRAME_LINE))
+		return 0;
 	rc = pr_rack_key_read(h->dir, &key, err);
 	/* the hash differs when keys differ, and does not give the key away */
 	if (rc == 0) {
@@ -482,7 +470,7 @@ print_list(struct key_list *h, struct render *r)
 {
 	const struct pr_enrolled_key *key;
 	char role[PR_ROLE_TEXT], text[PR_KEY_TEXT];
-	char *rest = h->servers;
+	char *rest = h->rack;
 
 	if (r) {
 		render_string(r, "directory", h->dir);
@@ -493,10 +481,11 @@ print_list(struct key_list *h, struct render *r)
 			h->own[0] ? h->own : "none: packrack keys generate");
 	}
 	for (char *line; rest && (line = strsep(&rest, "\n"));)
-		if (*line && r)
-			render_string(r, "server", line);
-		else if (*line)
-			printf("%-16s %-15s %s\n", "server", "", line);
+		if (begins(line, SERVER_LINE) && r)
+			render_string(r, "server", line + strlen(SERVER_LINE));
+		else if (begins(line, SERVER_LINE))
+			printf("%-16s %-15s %s\n", "server", "",
+				line + strlen(SERVER_LINE));
 	if (r) {
 		render_close(r);
 		render_string(r, "frame_key_hash", h->frame);
@@ -538,7 +527,7 @@ run_list(void *values, struct pr_error *err)
 		if (rc < 0)
 			pr_error_set(err, "cannot print");
 	}
-	free(h.servers);
+	pr_keyfile_free(h.rack);
 	pr_enrolled_close(&h.enrolled);
 	return rc;
 }
