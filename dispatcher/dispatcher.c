@@ -389,29 +389,29 @@ run(struct dispatcher *d, struct pr_error *err)
 }
 
 int
-prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
+prd_dispatcher_main(int argc, char **argv)
 {
-	struct dispatcher *d = calloc(1, sizeof *d);
-	int status;
+	static struct dispatcher all; /* too large for a stack */
+	struct dispatcher *d = &all;
+	struct pr_error err = {""};
+	int status = pr_options_parse(&program, &d->options, argc, argv, NULL, &err);
 
-	if (!d)
-		return pr_error_as(PRD_EXIT_FAILED, err, "no memory");
-	status = pr_options_parse(&program, &d->options, argc, argv, NULL, err);
 	if (status == 0) {
 		d->options.keys = pr_keys_dir(d->options.key_flag);
-		status = split_interfaces(&d->options, err) < 0 ? -1
-								: check(&d->options, err);
+		status = split_interfaces(&d->options, &err) < 0 ? -1
+								 : check(&d->options, &err);
 	}
 	if (status != 0) {
-		pr_options_free(&program, &d->options);
-		free(d);
-		return status < 0 ? PRD_EXIT_USAGE : 0;
+		status = status < 0 ? PRD_EXIT_USAGE : 0;
+	} else {
+		pr_log_open("packrack-dispatcher",
+			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+		pr_log_set_format(d->options.log_format);
+		status = drop_privileges(&d->options, &err) < 0 ? PRD_EXIT_FAILED
+								: set_up(d, &err);
+		if (status == 0)
+			status = run(d, &err);
 	}
-	pr_log_open("packrack-dispatcher", d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-	pr_log_set_format(d->options.log_format);
-	status = drop_privileges(&d->options, err) < 0 ? PRD_EXIT_FAILED : set_up(d, err);
-	if (status == 0)
-		status = run(d, err);
 	if (d->replies_event)
 		event_free(d->replies_event);
 	prd_manage_close(&d->manage);
@@ -429,6 +429,7 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 	pr_privilege_end();
 	pr_rack_key_forget(&d->key);
 	pr_options_free(&program, &d->options);
-	free(d);
+	if (status != 0)
+		pr_log_last("packrack-dispatcher", err.text);
 	return status;
 }

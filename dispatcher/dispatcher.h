@@ -3,8 +3,8 @@
 
 #include "proto/base/options.h"
 
-/* The program. Returns its exit status; when that is not 0, err says why in one line. */
-int prd_dispatcher_main(int argc, char **argv, struct pr_error *err);
+/* The program. Returns its exit status. */
+int prd_dispatcher_main(int argc, char **argv);
 
 enum prd_exit_status { PRD_EXIT_FAILED = 1, PRD_EXIT_USAGE = 2 }; /* 0: done */
 
