@@ -255,9 +255,9 @@ pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *p
 	if (!peer->role)
 		pr_error_set(why, PR_ADMIT_REVOKED);
 	else
-		return pr_error_as(false, why,
-			"not allowed: key '%s' has role %s; this needs %s%s", peer->user,
-			pr_role_text(peer->role, has),
+		pr_error_set(why, "not allowed: key '%s' has role %s; this needs %s%s",
+			peer->user, pr_role_text(peer->role, has),
 			roles & (roles - 1) ? "one of the roles " : "the role ",
 			roles ? pr_role_text(roles, wanted) : "of a server");
+	return false;
 }

@@ -232,7 +232,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	else if (a->capture_filter)
 		return check_filter(a);
 	else
-		return pr_error_as(CLI_USAGE, err, "no action given: see --help");
+		pr_error_set(err, "no action given: see --help");
+	return CLI_USAGE;
 }
 
 int
