@@ -85,13 +85,9 @@ fill_report(void *arg, struct pr_status *status)
 {
 	struct rack *r = arg;
 	struct pr_ring *ring = r->capture->ring;
-	struct prl_disk disk = {0};
 
 	if (r->daemon)
-		prl_record_loop_disk(r->daemon, &disk);
-	status->disk_total = disk.total;
-	status->disk_free = disk.free;
-	status->write_rate = disk.rate;
+		prl_record_loop_disk(r->daemon, status);
 	status->kernel_drops = pr_counter_get(&r->capture->counters.kernel_drops);
 	status->buffer_fill = 100 * pr_ring_used(ring) / pr_ring_size(ring);
 	status->state =

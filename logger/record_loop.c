@@ -312,15 +312,14 @@ on_stop(void *arg)
 }
 
 void
-prl_record_loop_disk(struct prl_record_loop *d, struct prl_disk *disk)
+prl_record_loop_disk(struct prl_record_loop *d, struct pr_status *out)
 {
 	struct sfs_volume_info info = {0};
 
-	*disk = (struct prl_disk){.rate = d->rate};
-	if (sfs_info(d->sfs, &info, NULL) != SFS_OK)
-		return;
-	disk->total = info.blocks * info.block_size;
-	disk->free = (info.blocks - info.blocks_used) * info.block_size;
+	sfs_info(d->sfs, &info, NULL);
+	out->write_rate = d->rate;
+	out->disk_total = info.blocks * info.block_size;
+	out->disk_free = (info.blocks - info.blocks_used) * info.block_size;
 }
 
 static int

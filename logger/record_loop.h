@@ -79,8 +79,5 @@ struct prl_record_loop *prl_record_loop_create(const struct prl_options *o, stru
 int prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err);
 void prl_record_loop_destroy(struct prl_record_loop **daemon);
 
-/* The volume's size, what is free in it, and the measured pace of writing. */
-struct prl_disk {
-	uint64_t total, free, rate;
-};
-void prl_record_loop_disk(struct prl_record_loop *d, struct prl_disk *disk);
+/* Fills in the volume's size, what is free in it, and the measured pace of writing. */
+void prl_record_loop_disk(struct prl_record_loop *d, struct pr_status *out);

@@ -506,9 +506,6 @@ print_list(struct key_list *h, struct render *r)
 		render_string(r, "key", text);
 		render_close(r);
 	}
-	if (!r)
-		return 0;
-	render_close(r);
 	return render_end(&r);
 }
 
@@ -516,14 +513,12 @@ static int
 run_list(void *values, struct pr_error *err)
 {
 	const struct keys_args *a = values;
-	enum render_form form = cli_form(a->json, a->keyvalue);
 	struct key_list h = {.dir = a->dir};
 	int rc = -1;
 
 	if (load_own(&h, err) == 0 && load_rack(&h, err) == 0 &&
 		(h.enrolled = pr_enrolled_open(a->dir, err))) {
-		rc = print_list(
-			&h, form == RENDER_TEXT ? NULL : render_begin(stdout, form));
+		rc = print_list(&h, cli_render(a->json, a->keyvalue, NULL));
 		if (rc < 0)
 			pr_error_set(err, "cannot print");
 	}

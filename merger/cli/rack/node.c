@@ -138,8 +138,8 @@ run_list(const struct cli_call *call, struct pr_error *err)
 	if (status != CLI_OK)
 		return status;
 	s = reply->status;
-	if (a->json || a->keyvalue) {
-		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
+	r = cli_render(a->json, a->keyvalue, NULL);
+	if (r) {
 		if (server == &cli_merger)
 			render_messages(r, "queries", s->queries, s->n_queries);
 		else

@@ -844,10 +844,9 @@ static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct setup_args *a = call->values;
-	enum render_form form = cli_form(a->json, a->keyvalue);
 	const char *root = getenv("PACKRACK_SYSROOT");
 	struct setup s = {.root = root ? root : ""};
-	struct render *r = NULL;
+	struct render *r;
 	size_t failed, left = 0;
 	struct pr_rate rate;
 	int rc = 0;
@@ -862,17 +861,12 @@ run(const struct cli_call *call, struct pr_error *err)
 			"--disk-rate: '%s' is not a rate, like 100MB", a->rate);
 	check_all(&s, a);
 	failed = a->fix ? fix_all(&s) : 0;
-	if (form != RENDER_TEXT) {
-		r = render_begin(stdout, form);
-		render_list(r, "findings");
-	}
+	r = cli_render(a->json, a->keyvalue, "findings");
 	for (size_t i = 0; i < s.count; i++) {
 		print_finding(&s.list[i], r);
 		left += s.list[i].verdict == SETUP_CHANGE && !s.list[i].fixed;
 	}
-	if (r)
-		render_close(r);
-	rc = r ? render_end(&r) : fflush(stdout);
+	rc = render_end(&r);
 	free(s.list);
 	return failed || rc || s.failed ? CLI_FAILED : left ? CLI_PARTIAL : CLI_OK;
 }

@@ -151,11 +151,9 @@ print_text(const struct sizing_args *a)
 	       "(packrack setup --disk).\n");
 }
 
-static int
-print_data(const struct sizing_args *a)
+static void
+print_data(const struct sizing_args *a, struct render *out)
 {
-	struct render *out = cli_render(a->json, a->keyvalue, "rows");
-
 	for (size_t i = 0; i < PR_COUNT(shares); i++) {
 		struct sizing_row r = at_share(a, shares[i]);
 		const struct {
@@ -174,21 +172,22 @@ print_data(const struct sizing_args *a)
 			render_uint(out, figures[j].name, figures[j].value);
 		render_close(out);
 	}
-	render_close(out);
-	return render_end(&out);
 }
 
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct sizing_args *a = call->values;
+	struct render *out;
 
 	if (fill(a, err) < 0)
 		return CLI_USAGE;
-	if (a->json || a->keyvalue)
-		return print_data(a);
-	print_text(a);
-	return fflush(stdout) ? CLI_FAILED : CLI_OK;
+	out = cli_render(a->json, a->keyvalue, "rows");
+	if (out)
+		print_data(a, out);
+	else
+		print_text(a);
+	return render_end(&out);
 }
 
 int

@@ -217,13 +217,12 @@ static const struct pr_cmdline program = {.name = "packrack status",
 static int
 show(const struct status_args *a, const Packrack__Status *m, const Packrack__Status *d)
 {
-	struct render *r;
+	struct render *r = cli_render(a->json, a->keyvalue, NULL);
 
-	if (!a->json && !a->keyvalue) {
+	if (!r) {
 		status_text(stdout, m, d);
-		return fflush(stdout) ? -1 : 0;
+		return render_end(&r);
 	}
-	r = render_begin(stdout, cli_form(a->json, a->keyvalue));
 	if (a->watch)
 		render_on_one_line(r);
 	if (m) {
