@@ -246,14 +246,12 @@ on_reply(struct dispatcher *d, const struct prd_reply *reply)
 }
 
 static void
-on_replies(evutil_socket_t fd, short what, void *arg)
+on_replies(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct dispatcher *d = arg;
 	struct prd_reply *reply;
 	size_t len;
 
-	(void)fd;
-	(void)what;
 	do {
 		while ((reply = pr_ring_next(d->replies, &len))) {
 			on_reply(d, reply);

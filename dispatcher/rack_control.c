@@ -176,7 +176,6 @@ static void
 mark_link(const struct prd_node_log *log, const struct prd_link *link,
 	struct pr_mark_link *out)
 {
-
 	*out = (struct pr_mark_link){.link = link->number,
 		.linktype = link->linktype,
 		.snaplen = link->snaplen,
@@ -362,11 +361,10 @@ on_bytes(struct prd_receiver *r, size_t len)
 }
 
 static void
-on_readable(evutil_socket_t fd, short what, void *arg)
+on_readable(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct prd_receiver *r = arg;
 
-	(void)what;
 	for (int i = 0; i < FRAMES_A_WAKE; i++) {
 		ssize_t n = recv(fd, r->buf, sizeof r->buf, MSG_TRUNC);
 

@@ -136,11 +136,11 @@ on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored 
 }
 
 static void
-on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_message(
+	void *arg, PR_UNUSED const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct pri_record_sender *d = arg;
 
-	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_STORED)
 		on_stored(d, env->id, env->index_stored);
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE && d->command.rpc &&

@@ -578,12 +578,11 @@ on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
 }
 
 static void
-on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
+on_port(struct prl_node *n, const struct pr_frame *f, PR_UNUSED int64_t now)
 {
 	const struct pr_port *port = &f->body.port;
 	struct link_info *info = link_info(n, port->link);
 
-	(void)now;
 	if (!info || info->speed == port->speed)
 		return;
 	info->speed = port->speed;
@@ -594,12 +593,11 @@ on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
 
 /* What is new goes into the ledger: before the MARK that it belongs to. */
 static void
-on_unobserved(struct prl_node *n, const struct pr_frame *f, int64_t now)
+on_unobserved(struct prl_node *n, const struct pr_frame *f, PR_UNUSED int64_t now)
 {
 	const struct pr_observation *o = &f->body.observation;
 	struct link_info *info = link_info(n, o->link);
 
-	(void)now;
 	if (info)
 		prl_writer_tell_observation(n->c.append, n->s.epoch, &info->observation, o);
 }

@@ -119,12 +119,10 @@ take_round(struct prl_record_loop *d)
 }
 
 static void
-on_readable(evutil_socket_t fd, short what, void *arg)
+on_readable(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct prl_record_loop *d = arg;
 
-	(void)fd;
-	(void)what;
 	if (take_round(d))
 		event_active(d->again, EV_READ, 0);
 }

@@ -192,27 +192,24 @@ grant(struct pcap_reader *r)
 }
 
 static void
-on_written(struct bufferevent *io, void *arg)
+on_written(PR_UNUSED struct bufferevent *io, void *arg)
 {
-	(void)io;
 	grant(arg);
 }
 
 /* Discards what the reader sends: the protocol has no requests. */
 static void
-on_read(struct bufferevent *io, void *arg)
+on_read(struct bufferevent *io, PR_UNUSED void *arg)
 {
-	(void)arg;
 	evbuffer_drain(
 		bufferevent_get_input(io), evbuffer_get_length(bufferevent_get_input(io)));
 }
 
 static void
-on_event(struct bufferevent *io, short what, void *arg)
+on_event(PR_UNUSED struct bufferevent *io, short what, void *arg)
 {
 	struct pcap_reader *r = arg;
 
-	(void)io;
 	if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)))
 		return;
 	pr_log_info("pcap-over-IP: %s has gone", r->name);
@@ -305,16 +302,14 @@ struct pcap_port {
 };
 
 static void
-on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
-	int len, void *arg)
+on_accept(struct evconnlistener *listener, evutil_socket_t fd,
+	PR_UNUSED struct sockaddr *address, PR_UNUSED int len, void *arg)
 {
 	struct pcap_port *port = arg;
 	struct bufferevent *io = bufferevent_socket_new(
 		evconnlistener_get_base(listener), fd, BEV_OPT_CLOSE_ON_FREE);
 	struct pr_error err = {"no memory for a reader"};
 
-	(void)address;
-	(void)len;
 	if (!io)
 		close(fd);
 	if (io && reader_start(port->all, io, port->link, &err) == 0) {

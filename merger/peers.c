@@ -102,14 +102,14 @@ refresh_duty(struct prm_peers *p, int64_t mono)
 /* ---- answers ---- */
 
 static void
-on_message(void *arg, const struct pr_rpc_peer *from, const Packrack__Envelope *env)
+on_message(
+	void *arg, PR_UNUSED const struct pr_rpc_peer *from, const Packrack__Envelope *env)
 {
 	struct peer *peer = arg;
 	struct prm_peers *p = peer->peers;
 	struct prm_inquiry *q = p->inquiries;
 	int64_t now = pr_now_mono();
 
-	(void)from;
 	peer->heard = now;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_PEER) {
 		const char *name = env->peer->name;

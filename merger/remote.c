@@ -114,11 +114,10 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 }
 
 static int
-remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+remote_next(struct pr_source *source, struct pr_packet *out, PR_UNUSED struct pr_error *err)
 {
 	struct prm_remote *r = (struct prm_remote *)source;
 
-	(void)err;
 	if (r->passes && r->head)
 		return PR_SOURCE_WAIT;
 	while (r->head && !r->error) {

@@ -835,10 +835,8 @@ find_or_add_stream(
 }
 
 static bool
-any_key(void *arg, const struct pri_key *key)
+any_key(PR_UNUSED void *arg, PR_UNUSED const struct pri_key *key)
 {
-	(void)arg;
-	(void)key;
 	return true;
 }
 

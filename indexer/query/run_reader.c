@@ -402,14 +402,13 @@ pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *wa
 /* ---- as a source ---- */
 
 static int
-source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+source_next(struct pr_source *source, struct pr_packet *out, PR_UNUSED struct pr_error *err)
 {
 	struct pri_run_reader *r = (struct pri_run_reader *)source;
 	int64_t otime = r->packet.otime;
 	bool more = true;
 	int rc;
 
-	(void)err;
 	if (r->state == PRI_RUN_OPENED) {
 		r->state = PRI_RUN_OPEN;
 	} else if (r->state != PRI_RUN_OPEN) {

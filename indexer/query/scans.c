@@ -155,11 +155,10 @@ take_from_queue(struct pri_scan *s)
 }
 
 static void *
-run(void *arg)
+run(PR_UNUSED void *arg)
 {
 	struct pri_scan *s;
 
-	(void)arg;
 	if (pool.nice) /* of this thread alone, on Linux */
 		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + pool.nice);
 	pthread_mutex_lock(&pool.lock);

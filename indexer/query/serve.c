@@ -275,13 +275,11 @@ start_waiting_jobs(struct pri_serve *s, int64_t now)
 }
 
 static void
-on_turn(evutil_socket_t fd, short what, void *arg)
+on_turn(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct pri_serve *s = arg;
 	bool more = false, blocked = false, waiting = false, storing = false;
 
-	(void)fd;
-	(void)what;
 	start_waiting_jobs(s, pr_now_mono());
 	s->turns++;
 	for (struct job *job = s->jobs; job; job = job->next) {

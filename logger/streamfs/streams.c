@@ -268,11 +268,10 @@ sfs_reset(struct sfs *sfs, struct pr_error *err)
 }
 
 int
-sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
+sfs_info(struct sfs *sfs, struct sfs_volume_info *out, PR_UNUSED struct pr_error *err)
 {
 	struct sfs_stream s;
 	uint64_t next = sfs->root.generation_limit + 1;
-	(void)err;
 	if (sfs->w)
 		next = sfs->w->frontier.next_generation;
 	else if (sfs->live)

@@ -9,12 +9,11 @@
  * only if it cannot be started.
  */
 static int
-cmd_console(int argc, char **argv)
+cmd_console(PR_UNUSED int argc, char **argv)
 {
 	struct pr_error err;
 	char *path = cli_program_beside("packrack-console");
 
-	(void)argc;
 	if (path)
 		execv(path, argv);
 	pr_error_errno(&err, "cannot start %s", path ? path : "packrack-console");

@@ -26,6 +26,9 @@ int pr_error_errno(struct pr_error *err, const char *fmt, ...)
 int pr_error_prefix(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* A parameter that a callback does not need. */
+#define PR_UNUSED __attribute__((unused))
+
 /* The pointer at `at`, which is NULL from now on: x_destroy(struct x **x) begins so. */
 #define PR_TAKE(at)                                                                        \
 	({                                                                                 \

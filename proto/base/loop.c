@@ -29,11 +29,10 @@ struct pr_loop {
 };
 
 static void
-on_signal(evutil_socket_t sig, short what, void *arg)
+on_signal(evutil_socket_t sig, PR_UNUSED short what, void *arg)
 {
 	struct pr_loop *loop = arg;
 
-	(void)what;
 	if (sig == SIGHUP) {
 		if (loop->calls.reload)
 			loop->calls.reload(loop->calls.arg);
@@ -46,9 +45,8 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 }
 
 static void
-on_watchdog(void *arg)
+on_watchdog(PR_UNUSED void *arg)
 {
-	(void)arg;
 	pr_notify("WATCHDOG=1");
 }
 
@@ -76,9 +74,8 @@ add_watchdog(struct pr_loop *loop, struct pr_error *err)
 #define TRIM_NS (60 * PR_NS_PER_S)
 
 static void
-on_trim(void *arg)
+on_trim(PR_UNUSED void *arg)
 {
-	(void)arg;
 	malloc_trim(0);
 }
 
@@ -175,12 +172,10 @@ struct pr_timer {
 };
 
 static void
-on_timer(evutil_socket_t fd, short what, void *arg)
+on_timer(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct pr_timer *timer = arg;
 
-	(void)fd;
-	(void)what;
 	timer->call(timer->arg);
 }
 

@@ -63,10 +63,8 @@ close_connection(struct connection *c)
 }
 
 static void
-on_timeout(evutil_socket_t fd, short what, void *arg)
+on_timeout(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	close_connection(arg);
 }
 
@@ -142,37 +140,33 @@ on_readable(struct bufferevent *bev, void *arg)
 }
 
 static void
-on_written(struct bufferevent *bev, void *arg)
+on_written(PR_UNUSED struct bufferevent *bev, void *arg)
 {
 	struct connection *c = arg;
 
-	(void)bev;
 	if (c->answered)
 		close_connection(c);
 }
 
 /* The client may have closed its side behind its request: then the answer is on its way. */
 static void
-on_event(struct bufferevent *bev, short what, void *arg)
+on_event(PR_UNUSED struct bufferevent *bev, short what, void *arg)
 {
 	struct connection *c = arg;
 
-	(void)bev;
 	if (!c->answered || !(what & BEV_EVENT_EOF))
 		close_connection(c);
 }
 
 static void
-on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from,
-	int len, void *arg)
+on_accept(struct evconnlistener *listener, evutil_socket_t fd,
+	PR_UNUSED struct sockaddr *from, PR_UNUSED int len, void *arg)
 {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct pr_metrics_server *s = arg;
 	struct connection *c = NULL;
 	unsigned used = 0;
 
-	(void)from;
-	(void)len;
 	for (unsigned i = 0; i < CONNECTIONS; i++) {
 		used += s->connections[i].bev != NULL;
 		if (!s->connections[i].bev)

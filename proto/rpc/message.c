@@ -323,9 +323,8 @@ budget_alloc(void *arg, size_t size)
 }
 
 static void
-budget_free(void *arg, void *p)
+budget_free(PR_UNUSED void *arg, void *p)
 {
-	(void)arg;
 	free(p);
 }
 

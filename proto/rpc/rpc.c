@@ -485,20 +485,17 @@ struct ask {
 };
 
 static void
-on_reply(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_reply(void *arg, PR_UNUSED const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct ask *ask = arg;
 
-	(void)peer;
 	if (env->id == ask->id && !ask->reply)
 		ask->reply = pr_message_copy(&env->base);
 }
 
 static void
-on_late(evutil_socket_t fd, short what, void *late)
+on_late(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *late)
 {
-	(void)fd;
-	(void)what;
 	*(bool *)late = true;
 }
 

@@ -259,9 +259,8 @@ pr_rpc_bind(void *ctx, void *socket, const char *endpoint, bool own, struct pr_e
 }
 
 static void
-free_buffer(void *data, void *hint)
+free_buffer(void *data, PR_UNUSED void *hint)
 {
-	(void)hint;
 	free(data);
 }
 
@@ -319,14 +318,12 @@ run_again(struct pr_zevent *z)
 }
 
 static void
-on_wake(evutil_socket_t fd, short what, void *arg)
+on_wake(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct pr_zevent *z = arg;
 	int events = pr_socket_get(z->socket, ZMQ_EVENTS);
 	int64_t until = pr_now_mono() + ZEVENT_NS;
 
-	(void)fd;
-	(void)what;
 	for (int i = 0; i < ZEVENT_BATCH && events & ZMQ_POLLIN; i++) {
 		if (!z->calls.receive(z->calls.arg) || pr_now_mono() >= until)
 			break;

@@ -196,13 +196,13 @@ on_status(struct source *s, Packrack__Status *status)
 }
 
 static void
-on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_message(
+	void *arg, PR_UNUSED const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct source *s = arg;
 	const Packrack__CommandDone *done = env->command_done;
 	bool ordered = s->ordered && env->id == s->ordered, asked = env->id == s->asked;
 
-	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS && asked)
 		on_status(s, env->status);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE && ordered)
@@ -404,15 +404,13 @@ on_timer(void *arg)
 }
 
 static void
-on_input(evutil_socket_t fd, short what, void *arg)
+on_input(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct console *con = arg;
 	struct console_order order;
 	struct pr_error err;
 	int key;
 
-	(void)fd;
-	(void)what;
 	while ((key = terminal_key(&con->canvas)) > 0) {
 		if (!ui_key(&con->ui, con->model, key, &order))
 			continue;
@@ -430,10 +428,8 @@ on_input(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_resize(evutil_socket_t fd, short what, void *arg)
+on_resize(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
-	(void)fd;
-	(void)what;
 	paint(arg);
 }
 

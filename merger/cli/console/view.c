@@ -278,7 +278,7 @@ plural(size_t count)
 /* ---- METRICS ---- */
 
 static void
-view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
+view_metrics(struct canvas *c, const struct model *m, PR_UNUSED struct ui *ui)
 {
 	static const struct row frames[] = {
 		{"Captured frames", "captured_packets", STYLE_PLAIN},
@@ -303,7 +303,6 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 	double part = size > 0 ? used / size : 0;
 	int col, top;
 
-	(void)ui;
 	view_top(c, "dispatcher", &m->dispatcher);
 	top = c->row;
 	columns_head(c, "Frames", "");
@@ -677,14 +676,13 @@ view_nodes(struct canvas *c, const struct model *m, struct ui *ui)
 /* ---- CONTROL ---- */
 
 static void
-view_control(struct canvas *c, const struct model *m, struct ui *ui)
+view_control(struct canvas *c, const struct model *m, PR_UNUSED struct ui *ui)
 {
 	static const char *const modes[] = {"round-robin", "weighted", "flow"};
 	const struct model_peer *d = &m->dispatcher;
 	uint64_t mode = series_now(&d->series, "spread_mode");
 	const char *state = d->status && d->status->state[0] ? d->status->state : "-";
 
-	(void)ui;
 	view_top(c, "dispatcher", d);
 	canvas_line(c, STYLE_HEAD, "Capture");
 	canvas_text(

@@ -229,13 +229,13 @@ on_end(struct ask *ask, const Packrack__End *end)
 }
 
 static void
-on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_message(
+	void *arg, PR_UNUSED const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct ask *ask = arg;
 	struct answering *from = NULL;
 	bool on_its_way = ask->cancelled && !ask->count_only && !ask->sink->args->follow;
 
-	(void)peer;
 	for (size_t i = 0; i < ask->source_count && !from; i++)
 		if (ask->sources[i].id == env->id)
 			from = &ask->sources[i];

@@ -201,9 +201,8 @@ volume_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 
 /* The merge destroys its sources; the volume itself belongs to struct ask. */
 static void
-volume_let_go(struct pr_source *source)
+volume_let_go(PR_UNUSED struct pr_source *source)
 {
-	(void)source;
 }
 
 /* ---- beginning ---- */
@@ -453,13 +452,12 @@ ask_volumes(struct sink *sink, struct pr_error *err)
 /* ---- trace files ---- */
 
 static int
-file_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+file_next(struct pr_source *source, struct pr_packet *out, PR_UNUSED struct pr_error *err)
 {
 	struct file *f = (struct file *)source;
 	const struct query_args *a = f->ask->args;
 	const struct question *q = &f->ask->question;
 
-	(void)err;
 	while (!interrupted) {
 		/* a damaged file ends here; the others go on */
 		if (pr_trace_next(f->trace, out, &f->error) != PR_SOURCE_PACKET)

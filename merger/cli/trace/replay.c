@@ -474,9 +474,8 @@ report(const struct replay *r, struct pr_error *err)
 /* ---- doing it ---- */
 
 static void
-on_signal(int number)
+on_signal(PR_UNUSED int number)
 {
-	(void)number;
 }
 
 /* An interrupt ends the sending at once, also while the answer waits for room. */

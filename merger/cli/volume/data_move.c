@@ -395,11 +395,10 @@ copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 }
 
 static int
-verify(void *arg, const struct pr_packet *p, struct pr_error *err)
+verify(void *arg, const struct pr_packet *p, PR_UNUSED struct pr_error *err)
 {
 	struct part *part = arg;
 
-	(void)err;
 	if (among(&part->all, p)) {
 		prm_trace_hash_add(part->there, p);
 		part->found++;

@@ -46,9 +46,8 @@ static const struct pr_cmdline program = {.name = "packrack import",
 static volatile sig_atomic_t interrupted;
 
 static void
-on_signal(int number)
+on_signal(PR_UNUSED int number)
 {
-	(void)number;
 	interrupted = 1;
 }
 
