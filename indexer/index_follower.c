@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index_follower.h"
 
-#include <stdlib.h>
-
 #include "indexer/index/level2.h"
 #include "proto/base/clock.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "indexer/index_follower.h"
-#include "indexer/query/volume.h"
 #include "proto/rpc/rpc.h"
 
 /*

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/builder.h"
 
-#include <stdlib.h>
-
-#include "indexer/index/level1.h"
-#include "indexer/index/level2.h"
-#include "indexer/index/segment_keys.h"
-#include "indexer/index/segment_tables.h"
 #include "indexer/index/summarize.h"
 #include "proto/base/clock.h"
 

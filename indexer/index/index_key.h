@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "indexer/index/packet_fields.h"
 #include "proto/base/options.h"
 #include "proto/base/cursor.h"

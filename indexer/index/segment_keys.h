@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "indexer/index/segment_tables.h"
 #include "proto/wire/segment.h"
 

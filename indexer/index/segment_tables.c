@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/segment_tables.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 /*

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/answer.h"
 
-#include <stdlib.h>
-
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
 #include "proto/base/clock.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "indexer/filter/filter.h"
 #include "merger/cli/query/ask.h"
 
