@@ -23,6 +23,7 @@
 #define QUIET_NS (5 * PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS)
 #define CAPTURE_BATCH 256 /* packets between two publications */
 #define FILE_BATCH 64 /* packets of one file in a row, at pace max */
+#define STATS_NS (100 * PR_NS_PER_MS)
 
 struct file {
 	struct pr_trace *trace;
@@ -47,7 +48,7 @@ struct prd_reader {
 	const char *ifname;
 	struct prd_link *link;
 	struct pr_capture *capture; /* NULL: closed, or the interface is down */
-	int64_t idle_since, last_time;
+	int64_t last_stats, idle_since, last_time;
 	int64_t stopped; /* real; when it noticed that it should stop; 0: it runs */
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
@@ -235,8 +236,8 @@ capture_close(struct prd_reader *r)
 #define CARRIER_NS (20 * PR_NS_PER_MS)
 
 /*
- * Looks whether the carrier is there, and was there since the check before, and what has been dropped. What the
- * ledger confirms never passes the last check: so it never has to be taken back.
+ * Looks whether the carrier is there, and was there since the check before. What the ledger confirms never passes
+ * the last check: so it never has to be taken back.
  */
 static void
 check_carrier(struct prd_reader *r, int64_t now)

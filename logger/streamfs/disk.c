@@ -39,8 +39,41 @@ queue_limit(dev_t dev, const char *name)
 
 /* ---- files and block devices ---- */
 
-/* A disk with a descriptor needs no calls of its own; a missing one is asked for nothing. */
-static const struct sfs_disk_ops none_ops = {0};
+/* The argument of the ops: for files and block devices the disk itself. */
+static void *
+arg_of(struct sfs_disk *disk)
+{
+	return disk->fd >= 0 ? disk : disk->arg;
+}
+
+static ssize_t
+fd_read(void *arg, void *buf, size_t len, uint64_t offset)
+{
+	return pread(((struct sfs_disk *)arg)->fd, buf, len, offset);
+}
+
+static ssize_t
+fd_write(void *arg, const void *buf, size_t len, uint64_t offset)
+{
+	return pwrite(((struct sfs_disk *)arg)->fd, buf, len, offset);
+}
+
+static int
+fd_sync(void *arg)
+{
+	return fdatasync(((struct sfs_disk *)arg)->fd);
+}
+
+static void
+fd_close(void *arg)
+{
+	close(((struct sfs_disk *)arg)->fd);
+}
+
+static const struct sfs_disk_ops fd_ops = {
+	.read = fd_read, .write = fd_write, .sync = fd_sync, .close = fd_close};
+
+static const struct sfs_disk_ops none_ops = {0}; /* a missing disk is asked for nothing */
 
 void
 sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why)
@@ -112,7 +145,7 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 		disk->fd = -1;
 		return -1;
 	}
-	disk->ops = &none_ops;
+	disk->ops = &fd_ops;
 	return 0;
 }
 
@@ -126,10 +159,8 @@ sfs_disk_is_file(const struct sfs_disk *disk)
 void
 sfs_disk_close(struct sfs_disk *disk)
 {
-	if (disk->fd >= 0)
-		close(disk->fd);
-	else if (disk->ops && disk->ops->close)
-		disk->ops->close(disk->arg);
+	if (disk->ops && disk->ops->close)
+		disk->ops->close(arg_of(disk));
 	disk->ops = NULL;
 	disk->fd = -1;
 }
@@ -143,15 +174,11 @@ transfer(struct sfs_disk *disk, uint8_t *to, const uint8_t *from, size_t len,
 		errno = ENODEV;
 		return -1;
 	}
+	void *arg = arg_of(disk);
 	for (size_t done = 0; done < len;) {
-		uint64_t at = offset + done;
-		ssize_t n;
-		if (disk->fd >= 0)
-			n = to ? pread(disk->fd, to + done, len - done, at)
-			       : pwrite(disk->fd, from + done, len - done, at);
-		else
-			n = to ? disk->ops->read(disk->arg, to + done, len - done, at)
-			       : disk->ops->write(disk->arg, from + done, len - done, at);
+		ssize_t n =
+			to ? disk->ops->read(arg, to + done, len - done, offset + done)
+			   : disk->ops->write(arg, from + done, len - done, offset + done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
@@ -166,7 +193,7 @@ transfer(struct sfs_disk *disk, uint8_t *to, const uint8_t *from, size_t len,
 int
 sfs_disk_sync(struct sfs_disk *disk)
 {
-	return disk->fd >= 0 ? fdatasync(disk->fd) : disk->ops->sync(disk->arg);
+	return disk->ops->sync(arg_of(disk));
 }
 
 int

@@ -27,9 +27,9 @@ struct sfs_disk_ops {
 };
 struct sfs_disk {
 	const struct sfs_disk_ops *ops;
-	void *arg; /* of ops */
+	void *arg; /* argument of ops; for an fd they get the disk itself */
 	uint64_t size;
-	int fd; /* used instead of ops; -1: none */
+	int fd; /* -1: none, use ops */
 	uint32_t piece; /* longest request that the device takes undivided; 0: not known */
 	/*
 	 * The smallest unit that the device writes without reading, 512 to 4096; 0: not
