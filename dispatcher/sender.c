@@ -599,6 +599,10 @@ prd_sender_round(struct prd_sender *s)
 	s->now = pr_now_mono();
 	handle_events(s);
 	taken = takes_packets(s) ? take_packets(s) : 0;
+	/* a capture that is stopped has nothing that is not said */
+	for (unsigned i = 0; s->state == PRD_STATE_STOPPED && i < s->inputs->ring_count;
+		i++)
+		s->drained_until[i] = pr_now_real();
 	capture_step(s, taken, at_end, quiet);
 	tick(s);
 	pr_control_flush(s->control);

@@ -187,7 +187,7 @@ seek(struct prl_match *m)
 }
 
 void
-match_drain(struct prl_match *m, bool force)
+match_drain(struct prl_match *m, uint64_t all_below)
 {
 	while (m->held_at < m->held_top) {
 		struct match_frame *h = held_at(m, m->held_at);
@@ -201,12 +201,12 @@ match_drain(struct prl_match *m, bool force)
 			pair(m, s, m->held_at++, h->f.len);
 			continue;
 		}
-		if (m->stuck && !force)
+		if (m->stuck && m->held_at >= all_below)
 			return;
 		m->stats.searched++;
 		if (seek(m))
 			continue;
-		if (m->next_expected == m->end && !force) {
+		if (m->next_expected == m->end && m->held_at >= all_below) {
 			m->stuck = true; /* until the next log */
 			return;
 		}
@@ -387,7 +387,7 @@ match_expire(struct prl_match *m, int64_t now)
 		 * may be the log of another link, and not late.
 		 */
 		if (timed || m->several)
-			match_drain(m, true);
+			match_drain(m, UINT64_MAX);
 		if (s->state == SLOT_WAITING && !match_last_chance(m, s))
 			match_lose(m, ordinal);
 	}
@@ -456,7 +456,7 @@ match_fate(const struct prl_match *m, uint64_t arrival)
 }
 
 void
-match_age_parked(struct prl_match *m, int64_t now, bool all)
+match_age_parked(struct prl_match *m, int64_t now, uint64_t all_below)
 {
 	if (m->first_parked < m->held_base)
 		m->first_parked = m->held_base;
@@ -465,7 +465,8 @@ match_age_parked(struct prl_match *m, int64_t now, bool all)
 
 		if (h->state != HELD_PARKED)
 			continue;
-		if (!all && !parked_over(m, h, m->first_parked, now))
+		if (m->first_parked >= all_below &&
+			(all_below || !parked_over(m, h, m->first_parked, now)))
 			return;
 		match_leave(m, m->first_parked, match_fate(m, m->first_parked));
 	}

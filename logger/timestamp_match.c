@@ -616,7 +616,7 @@ prl_match_drop_oldest(struct prl_match *m)
 	if (m->held_base == m->held_top)
 		return;
 	if (h->state == HELD_QUEUED)
-		match_drain(m, true);
+		match_drain(m, UINT64_MAX);
 	if (h->state == HELD_PARKED)
 		match_leave(m, m->held_base, match_fate(m, m->held_base));
 	if (h->state != HELD_MATCHED)
@@ -645,7 +645,7 @@ prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_
 void
 prl_match_run(struct prl_match *m, int64_t now)
 {
-	match_drain(m, false);
+	match_drain(m, 0);
 	match_links_give(m);
 	match_base_move(m, now);
 }
@@ -689,12 +689,12 @@ prl_match_note_sent_below(struct prl_match *m, uint64_t ordinal, int64_t now)
 void
 prl_match_tick(struct prl_match *m, int64_t now)
 {
-	match_drain(m, false);
+	match_drain(m, 0);
 	match_expire(m, now);
 	match_links_ask(m, now);
 	match_links_give(m);
 	match_base_move(m, now);
-	match_age_parked(m, now, false);
+	match_age_parked(m, now, 0);
 	/* The last logs are gone, and none follows: their entries will never be known. */
 	if (m->sent_below > m->end && now - m->sent_below_since >= m->o.hold_ns &&
 		prl_match_settled(m))
@@ -719,21 +719,27 @@ prl_match_ordinal(const struct prl_match *m)
 	return m->settled_below;
 }
 
+static void
+drop_leftovers(struct prl_match *m, uint64_t below)
+{
+	match_drain(m, below);
+	match_links_give(m);
+	match_age_parked(m, PR_TIME_MAX / 2, below);
+}
+
 void
 prl_match_drop_leftovers(struct prl_match *m)
 {
-	match_drain(m, true);
-	match_links_give(m);
-	match_age_parked(m, PR_TIME_MAX / 2, true);
+	drop_leftovers(m, m->marked[1]);
 }
 
 void
 prl_match_finish(struct prl_match *m)
 {
-	match_drain(m, true);
+	match_drain(m, UINT64_MAX);
 	match_lose_until(m, m->end);
 	match_links_give_up(m);
-	prl_match_drop_leftovers(m);
+	drop_leftovers(m, UINT64_MAX);
 	for (size_t i = 0; i < m->link_count; i++)
 		match_loss_flush(m, &m->links[i]);
 	m->settled_below = m->end;

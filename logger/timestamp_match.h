@@ -103,7 +103,10 @@ bool prl_match_settled(const struct prl_match *m);
 uint64_t prl_match_ordinal(const struct prl_match *m);
 /* Gives everything up: entries are lost, frames are strays, all are given back. */
 void prl_match_finish(struct prl_match *m);
-/* Gives back all frames without an entry. For STOP, when prl_match_settled is true. */
+/*
+ * Gives back the frames without an entry that came before the last MARK. For STOP, when prl_match_settled is true: what
+ * comes behind the MARK belongs to a capture that has begun again.
+ */
 void prl_match_drop_leftovers(struct prl_match *m);
 
 /*

@@ -237,12 +237,13 @@ match_started(struct prl_match *m, int64_t now)
 }
 
 /* timestamp_align.c */
-void match_drain(struct prl_match *m, bool force);
+/* all_below: frames of lower arrivals wait for no further logs. */
+void match_drain(struct prl_match *m, uint64_t all_below);
 void match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last);
 void match_entry_added(struct prl_match *m, uint64_t ordinal);
 void match_lose_until(struct prl_match *m, uint64_t ordinal);
 void match_expire(struct prl_match *m, int64_t now);
-void match_age_parked(struct prl_match *m, int64_t now, bool all);
+void match_age_parked(struct prl_match *m, int64_t now, uint64_t all_below);
 void match_held_done(struct prl_match *m, uint64_t arrival);
 enum prl_match_fate match_fate(const struct prl_match *m, uint64_t arrival);
 void match_leave(struct prl_match *m, uint64_t arrival, enum prl_match_fate fate);

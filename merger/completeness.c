@@ -46,14 +46,8 @@ struct unobserved {
 	char *by;
 };
 
-struct evicted_at {
-	int node;
-	uint64_t seq;
-};
-
-/* A walk through the losses of a series that name each seq (exact), or through the others. */
+/* A walk through the losses of a series that name each seq. */
 struct walk {
-	bool exact;
 	size_t next;
 	const Packrack__Loss *best; /* of those begun, the one that reaches furthest */
 };
@@ -72,13 +66,11 @@ struct series {
 	struct point last; /* highest among the judged whose otime is known */
 	uint64_t top; /* highest held among the judged; 0: none */
 	struct point below, above; /* edges: nearest held outside the range */
-	struct point lost; /* highest of the losses in the range */
+	struct point lost; /* highest of the losses and evictions in the range */
 	uint64_t held;
 	Packrack__Ledger *ledger; /* merged over nodes; one of out's; NULL: none */
-	struct evicted_at *
-		evicted; /* by node: all that it held up to this seq was overwritten or deleted */
+	size_t *evicted; /* indexes of what nodes have overwritten or deleted of it */
 	size_t evicted_count;
-	bool evicted_gap; /* some evicted seqs are held nowhere else */
 	bool in_scope; /* the query's link filter lets it through */
 	struct told *told; /* by each node */
 	size_t told_count;
@@ -93,8 +85,9 @@ struct series {
 	size_t unobserved_count;
 	uint64_t settled; /* lowest seq of the nodes that still hear the dispatcher */
 	/* while its gaps are explained, see explain() */
-	struct walk exact, vague;
-	uint64_t *holes; /* by loss */
+	struct walk exact;
+	struct cluster *clusters, *cluster; /* cluster: the walk's */
+	size_t cluster_count;
 	bool counting;
 };
 
@@ -105,6 +98,13 @@ struct node {
 	bool limited; /* it gave as many packets as were asked for, and may hold more */
 	int64_t watermark;
 	uint64_t corrupt, located; /* records that it cannot read; of these, in losses */
+	bool evicted; /* scratch of suspects_of */
+};
+
+/* One of out's, while that is made. */
+struct evicted {
+	int node;
+	bool missed; /* some of it may be held nowhere else */
 };
 
 struct prm_completeness {
@@ -114,6 +114,7 @@ struct prm_completeness {
 	struct series **series; /* by epoch and link */
 	size_t series_count;
 	struct node *nodes; /* as many as out has */
+	struct evicted *evicted; /* as many as out has */
 	size_t gap_count, loss_count; /* over all series */
 	Packrack__Completeness *out; /* filled from the beginning; NULL: handed over */
 	uint64_t ranges_taken_apart;
@@ -180,6 +181,7 @@ prm_completeness_destroy(struct prm_completeness **cp)
 	}
 	packrack__completeness__free_unpacked(c->out, NULL);
 	free(c->nodes);
+	free(c->evicted);
 	free(c->series);
 	free(c->active);
 	free(c->link);
@@ -713,17 +715,23 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	if (out->n_evicted >= EVICTED_MAX)
 		return pr_error_set(err, "it reported too many evictions");
 	named.node = c->nodes[node].answer->node;
-	if (PR_ARRAY_GROW(out->evicted, out->n_evicted) < 0 ||
+	if (PR_ARRAY_GROW(c->evicted, out->n_evicted) < 0 ||
+		PR_ARRAY_GROW(out->evicted, out->n_evicted) < 0 ||
 		!(out->evicted[out->n_evicted] = pr_message_copy(&named.base)))
 		return pr_error_set(err, "no memory for %s", what);
-	out->n_evicted++;
-	if (!from->last_seq)
+	c->evicted[out->n_evicted++] = (struct evicted){.node = node};
+	/* older versions name no epoch of what was deleted from the middle of a stream: it explains nothing */
+	if (!from->epoch)
 		return 0;
 	series = series_of(c, from->epoch, from->link, what, err);
 	if (!series || PR_ARRAY_GROW(series->evicted, series->evicted_count) < 0)
 		return -1;
-	series->evicted[series->evicted_count++] =
-		(struct evicted_at){node, from->last_seq};
+	series->evicted[series->evicted_count++] = out->n_evicted - 1;
+	series->in_scope = true; /* reported, so the query asks for it */
+	if (from->last_seq > series->lost.seq && from->last_seq < UINT64_MAX &&
+		from->until >= c->since &&
+		(!from->midst || from->since <= c->options.until))
+		series->lost = (struct point){from->last_seq, from->until};
 	return 0;
 }
 
@@ -889,12 +897,20 @@ alive(const struct prm_completeness *c, const struct series *series)
 }
 
 /*
- * What may have taken seqs that no loss explains: nodes that did not answer, that have overwritten them, or have
- * damage whose seqs nobody knows. The others have said all that they had or lost.
+ * What may have taken seqs that no exact loss explains: nodes that have lost some around there, that did not answer,
+ * that have overwritten them, or have damage whose seqs nobody knows. The others have said all that they had or lost.
  */
+#define SUSPECTS_MAX 8 /* that are named */
 struct suspects {
-	const char *node[2], *reason[2]; /* of the first two */
+	const char *node[SUSPECTS_MAX], *reason[SUSPECTS_MAX];
 	unsigned count, evicted;
+};
+
+/* Losses that name no seqs and overlap: together they have lost `lost` of the seqs of about. */
+struct cluster {
+	Packrack__Loss about; /* count 0 */
+	uint64_t lost, holes;
+	struct suspects nodes;
 };
 
 #define SUSPECT_EVICTED "overwritten"
@@ -902,76 +918,79 @@ struct suspects {
 static void
 suspect_add(struct suspects *s, const char *node, const char *reason)
 {
-	if (s->count < 2) {
+	if (s->count < SUSPECTS_MAX) {
 		s->node[s->count] = node;
 		s->reason[s->count] = reason;
 	}
 	s->count++;
 }
 
+static bool
+suspect_has(const struct suspects *s, const char *node)
+{
+	for (unsigned i = 0; i < s->count && i < SUSPECTS_MAX; i++)
+		if (!strcmp(s->node[i], node))
+			return true;
+	return false;
+}
+
 /* What the list has of them: the node and the reason; of several, "log1 (no_answer), log2 (corrupt)". */
 static void
 suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_t size)
 {
+	size_t len = 0, most = 60; /* of one */
+	unsigned i;
+
 	about->node = (char *)s->node[0];
 	about->reason = (char *)s->reason[0];
 	if (s->count < 2)
 		return;
-	snprintf(text, size, "%.40s (%s), %.40s (%s)%s", s->node[0], s->reason[0],
-		s->node[1], s->reason[1], s->count > 2 ? ", ..." : "");
+	for (i = 0; i < s->count && i < SUSPECTS_MAX && len + most < size; i++)
+		len += snprintf(text + len, most, s->node[i][0] ? "%s%.30s (%s)" : "%s%s%s",
+			i ? ", " : "", s->node[i], s->reason[i]);
+	if (i < s->count)
+		snprintf(text + len, size - len, ", ...");
 	about->node = text;
 	about->reason = (char *)PRM_MISSING_ONE_OF;
 }
 
-/* True if an eviction that names no seq may have taken the gap, by its times. */
-static bool
-evicted_by_time(
-	const Packrack__Evicted *e, const struct series *series, const Packrack__Loss *gap)
-{
-	return gap->first_time <= e->until &&
-	       (e->midst ? e->link == series->link && gap->last_time >= e->since
-			 : !e->last_seq && (!e->epoch || (e->epoch == series->epoch &&
-								 e->link == series->link)));
-}
+/* Timestamps step back a little: packets may be so much behind the time of what is gone. */
+#define STEP_BACK_NS INT64_C(10000000)
 
-/* Has the node had anything to do with the series? A link of another rack may have the same number. */
-static bool
-heard_of(const struct series *series, size_t node)
-{
-	for (size_t i = 0; i < series->told_count; i++)
-		if (series->told[i].node == (int)node)
-			return true;
-	return series->told_count == 0;
-}
-
-/* The suspects of seq `first`; lowers *last to where they are the same. */
+/* Adds the suspects of seq `first`; lowers *last to where they are the same. */
 static void
-suspects_of(const struct prm_completeness *c, const struct series *series,
+suspects_of(struct prm_completeness *c, const struct series *series,
 	const Packrack__Loss *gap, uint64_t first, uint64_t *last, struct suspects *s)
 {
-	*s = (struct suspects){.count = 0};
-	for (size_t n = 0; n < c->out->n_nodes; n++) {
-		const char *name = c->nodes[n].answer->node;
-		bool evicted = false;
+	for (size_t n = 0; n < c->out->n_nodes; n++)
+		c->nodes[n].evicted = false;
+	for (size_t i = 0; i < series->evicted_count; i++) {
+		const Packrack__Evicted *e = c->out->evicted[series->evicted[i]];
+		uint64_t upto = e->last_seq ? e->last_seq : UINT64_MAX; /* older versions */
 
-		for (size_t i = 0; i < series->evicted_count; i++) {
-			const struct evicted_at *e = &series->evicted[i];
-
-			if (e->node != (int)n || e->seq < first)
-				continue;
-			evicted = true;
-			*last = e->seq < *last ? e->seq : *last;
+		if (pr_time_minus(gap->first_time, STEP_BACK_NS) > e->until ||
+			(e->midst && gap->last_time < e->since) || upto < first)
+			continue;
+		if (e->first_seq > first) {
+			*last = e->first_seq - 1 < *last ? e->first_seq - 1 : *last;
+			continue;
 		}
-		for (size_t i = 0; i < c->out->n_evicted && !evicted && heard_of(series, n);
-			i++)
-			evicted = !strcmp(c->out->evicted[i]->node, name) &&
-				  evicted_by_time(c->out->evicted[i], series, gap);
-		s->evicted += evicted;
-		if (evicted)
+		*last = upto < *last ? upto : *last;
+		c->evicted[series->evicted[i]].missed = true;
+		c->nodes[c->evicted[series->evicted[i]].node].evicted = true;
+	}
+	for (size_t n = 0; n < c->out->n_nodes; n++) {
+		const struct node *node = &c->nodes[n];
+		const char *name = node->answer->node;
+
+		if (suspect_has(s, name))
+			continue;
+		s->evicted += node->evicted;
+		if (node->evicted)
 			suspect_add(s, name, SUSPECT_EVICTED);
-		else if (c->nodes[n].failed)
+		else if (node->failed)
 			suspect_add(s, name, PRM_MISSING_NO_ANSWER);
-		else if (c->nodes[n].corrupt > c->nodes[n].located)
+		else if (node->corrupt > node->located)
 			suspect_add(s, name, PRM_MISSING_CORRUPT);
 	}
 }
@@ -982,39 +1001,40 @@ unstored_reason(const struct prm_completeness *c, const struct series *series)
 {
 	const Packrack__Ledger *ledger = series->ledger;
 
-	if (ledger && ledger->dropped_no_node + ledger->dropped_send)
-		return PRM_MISSING_DROPPED;
 	return ledger && !ledger->ended && !alive(c, series) ? PRM_MISSING_UNDELIVERED
 							     : PRM_MISSING_UNKNOWN;
 }
 
-/* Gives a part of a gap, which no loss explains, a reason. */
+/*
+ * Gives a part of a gap a reason, where no exact loss explains each of its seqs. l: one that explains some. around:
+ * losses around there. Both may be NULL.
+ */
 static void
 unexplained(struct prm_completeness *c, struct series *series, const Packrack__Loss *gap,
-	const Packrack__Loss *doubtful)
+	const Packrack__Loss *l, const struct cluster *around)
 {
+	bool several = gap->ranges > 1;
+	bool enough = around && around->holes <= around->lost && !several;
 	char text[PR_MESSAGE_NAME_MAX + 1];
 	Packrack__Loss part = *gap;
-	bool several = gap->ranges > 1;
-	struct suspects s;
+	unsigned known;
 
-	for (; part.first_seq <= gap->last_seq; part.first_seq = part.last_seq + 1) {
+	for (; in_time(c, gap) && part.first_seq <= gap->last_seq;
+		part.first_seq = part.last_seq + 1) {
+		struct suspects s = around ? around->nodes : (struct suspects){.count = 0};
+
+		if (l && !suspect_has(&s, l->node))
+			suspect_add(&s, l->node, l->reason);
+		known = s.count;
 		part.last_seq = gap->last_seq;
-		suspects_of(c, series, gap, part.first_seq, &part.last_seq, &s);
+		if (!enough)
+			suspects_of(c, series, gap, part.first_seq, &part.last_seq, &s);
 		if (several)
 			part.last_seq = gap->last_seq;
 		else
 			part.count = length_of(&part);
-		if (s.evicted && s.evicted == s.count && !doubtful) {
-			series->evicted_gap = true;
+		if (s.evicted && s.evicted == s.count)
 			continue;
-		}
-		if (!in_time(c, gap))
-			continue;
-		if (doubtful)
-			suspect_add(&s, doubtful->node, doubtful->reason);
-		if (doubtful && several) /* the loss need not have them all */
-			suspect_add(&s, "others", unstored_reason(c, series));
 		/* a node that hears the dispatcher has not settled these: pending */
 		if (!s.count && alive(c, series) && part.last_seq > series->settled) {
 			if (part.first_seq > series->settled || several) {
@@ -1024,11 +1044,10 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 			part.last_seq = series->settled;
 			part.count = length_of(&part);
 		}
-		part.node = (char *)protobuf_c_empty_string;
-		part.reason = (char *)unstored_reason(c, series);
-		if (s.count)
-			suspects_tell(&s, &part, text, sizeof(text));
-		if (!c->options.partial_scope || s.count)
+		if (!s.count || (!enough && s.count == known))
+			suspect_add(&s, "", unstored_reason(c, series));
+		suspects_tell(&s, &part, text, sizeof(text));
+		if (!c->options.partial_scope || s.node[0][0])
 			c->failed_memory |= prm_losses_add(c->out, &part) < 0;
 	}
 }
@@ -1036,7 +1055,7 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 /* ---- matching gaps with losses ---- */
 
 /*
- * The loss of this kind that covers seq (else NULL). Lowers *upto to the last seq for which
+ * The exact loss that covers seq (else NULL). Lowers *upto to the last seq for which
  * this is true.
  */
 static const Packrack__Loss *
@@ -1045,7 +1064,7 @@ covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *up
 	for (; w->next < series->loss_count; w->next++) {
 		const Packrack__Loss *l = &series->losses[w->next];
 
-		if (is_exact(l) != w->exact)
+		if (!is_exact(l))
 			continue;
 		if (l->first_seq > seq) {
 			if (l->first_seq <= *upto)
@@ -1062,29 +1081,46 @@ covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *up
 	return w->best;
 }
 
+/* Without an exact loss: sets *around to the cluster of seq, or to NULL. Clusters do not overlap. */
 static const Packrack__Loss *
-loss_at(struct series *series, uint64_t seq, uint64_t *upto)
+loss_at(struct series *series, uint64_t seq, uint64_t *upto, struct cluster **around)
 {
 	const Packrack__Loss *l = covering(series, &series->exact, seq, upto);
+	struct cluster *end = series->clusters + series->cluster_count,
+		       *at = series->cluster;
 
-	return l ? l : covering(series, &series->vague, seq, upto);
+	*around = NULL;
+	if (l)
+		return l;
+	while (at < end && at->about.last_seq < seq)
+		at++;
+	series->cluster = at;
+	if (at < end && at->about.first_seq > seq) {
+		if (at->about.first_seq <= *upto)
+			*upto = at->about.first_seq - 1;
+	} else if (at < end) {
+		if (at->about.last_seq < *upto)
+			*upto = at->about.last_seq;
+		*around = at;
+	}
+	return NULL;
 }
 
 static void
 explain_part(struct prm_completeness *c, struct series *series, const Packrack__Loss *part,
-	const Packrack__Loss *l)
+	const Packrack__Loss *l, struct cluster *around)
 {
-	uint64_t *sum = l && !is_exact(l) && series->holes
-				? &series->holes[l - series->losses]
-				: NULL;
 	Packrack__Loss listed = *part;
 
-	if (series->counting && sum)
-		*sum += part->count;
-	if (series->counting)
+	if (series->counting) {
+		if (around)
+			around->holes += part->count;
 		return;
-	if (!l || (sum && *sum > l->count) || part->ranges > 1) {
-		unexplained(c, series, part, l);
+	}
+	if (around && around->nodes.count == 1 && around->holes <= around->lost)
+		l = &around->about;
+	if (!l || part->ranges > 1) {
+		unexplained(c, series, part, l, around);
 	} else if (in_time(c, l)) {
 		listed.first_time = l->first_time;
 		listed.last_time = l->last_time;
@@ -1104,11 +1140,12 @@ explain_range(struct prm_completeness *c, struct series *series, Packrack__Loss 
 	clip_to_edges(series, &part.first_seq, &range.last_seq);
 	for (; part.first_seq <= range.last_seq; part.first_seq = part.last_seq + 1) {
 		const Packrack__Loss *l;
+		struct cluster *around;
 
 		part.last_seq = range.last_seq;
-		l = loss_at(series, part.first_seq, &part.last_seq);
+		l = loss_at(series, part.first_seq, &part.last_seq, &around);
 		part.count = length_of(&part);
-		explain_part(c, series, &part, l);
+		explain_part(c, series, &part, l, around);
 	}
 }
 
@@ -1119,14 +1156,15 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 	uint64_t upto = gap->last_seq, length = gap->count / gap->ranges;
 	Packrack__Loss range = *gap;
 	const Packrack__Loss *l;
+	struct cluster *around;
 
 	c->ranges_taken_apart += gap->ranges;
 	range.step = 0;
 	if (gap->ranges > 1 && (!gap->step || c->ranges_taken_apart > TAKEN_APART_MAX)) {
-		l = loss_at(series, gap->first_seq, &upto);
-		if (!l && upto < gap->last_seq)
-			l = loss_at(series, upto + 1, &upto);
-		explain_part(c, series, &range, l);
+		l = loss_at(series, gap->first_seq, &upto, &around);
+		if (!l && !around && upto < gap->last_seq)
+			l = loss_at(series, upto + 1, &upto, &around);
+		explain_part(c, series, &range, l, around);
 		return;
 	}
 	range.ranges = 1;
@@ -1136,25 +1174,57 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 	}
 }
 
+/* Losses are in the order of first_seq. */
+static int
+clusters_make(struct series *series)
+{
+	for (size_t i = 0; i < series->loss_count; i++) {
+		const Packrack__Loss *l = &series->losses[i];
+		size_t count = series->cluster_count;
+		struct cluster *k;
+
+		if (is_exact(l))
+			continue;
+		if (!count || l->first_seq > series->clusters[count - 1].about.last_seq) {
+			if (PR_ARRAY_GROW(series->clusters, count) < 0)
+				return -1;
+			series->clusters[count] = (struct cluster){.about = *l};
+			count = ++series->cluster_count;
+		}
+		k = &series->clusters[count - 1];
+		k->about.count = 0;
+		if (l->last_seq > k->about.last_seq)
+			k->about.last_seq = l->last_seq;
+		if (l->first_time < k->about.first_time)
+			k->about.first_time = l->first_time;
+		if (l->last_time > k->about.last_time)
+			k->about.last_time = l->last_time;
+		k->lost += l->count;
+		if (!suspect_has(&k->nodes, l->node))
+			suspect_add(&k->nodes, l->node, l->reason);
+	}
+	return 0;
+}
+
 /*
- * Goes through the gaps twice. counting: only notes how many seqs each loss that names none would explain; if these are
- * more than it has lost, some were lost in another way, and nobody knows which.
+ * Goes through the gaps twice. counting: only notes how many seqs each cluster would explain: if these are more than it
+ * has lost, some were lost in another way, and nobody knows which.
  */
 static void
 explain(struct prm_completeness *c, struct series *series)
 {
-	series->holes = calloc(series->loss_count + 1, sizeof(*series->holes));
 	if (series->loss_count)
 		qsort(series->losses, series->loss_count, sizeof(*series->losses),
 			loss_compare);
+	c->failed_memory |= clusters_make(series) < 0;
 	for (int pass = 0; pass < 2 && series->in_scope; pass++) {
 		series->counting = pass == 0;
-		series->exact = (struct walk){.exact = true};
-		series->vague = (struct walk){.exact = false};
+		series->exact = (struct walk){0};
+		series->cluster = series->clusters;
 		for (size_t i = 0; i < series->gap_count; i++)
 			explain_gap(c, series, series->gaps[i]);
 	}
-	free(series->holes);
+	free(series->clusters);
 }
 
 /* ---- the ends of a series ---- */
@@ -1267,12 +1337,14 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 	const struct unobserved *begin = begin_of(series);
 	const Packrack__Ledger *ledger = series->ledger;
 	size_t own = unseen->count;
-	struct time all = {series->first_said, INT64_MIN, NULL, "", series}, tail;
+	int64_t at = (int64_t)(series->epoch >> 32) * INT64_C(1000000000);
+	struct time all = {at, at - 1, NULL, "", series}, tail;
 	bool file = begin && begin->reason == PR_UNOBSERVED_FILE;
-	int64_t at;
 
-	if (series->confirmed)
+	if (series->confirmed) {
+		all.since = series->first_said;
 		all.until = series->newest.otime - (series->newest.otime > INT64_MIN);
+	}
 	if (begin) {
 		all.since = begin->until;
 	} else if (
@@ -1401,7 +1473,7 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 	const struct series *series = c->series[first];
 	struct times seen = {NULL, 0}, unseen = {NULL, 0};
 	const struct time *last;
-	int64_t begin = INT64_MAX, end = INT64_MIN, at;
+	int64_t begin = INT64_MAX, end = INT64_MIN, heard = INT64_MIN, asked, at;
 	bool files = true;
 
 	for (size_t i = first; i < c->series_count; i++) {
@@ -1415,6 +1487,7 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		b = begin_of(other);
 		files &= b && b->reason == PR_UNOBSERVED_FILE;
 		end = other->ledger->last_otime > end ? other->ledger->last_otime : end;
+		heard = other->newest.otime > heard ? other->newest.otime : heard;
 	}
 	/* nobody has asked for the time before a link's begin, or behind trace files */
 	if (c->options.since == INT64_MIN && since < begin)
@@ -1425,6 +1498,7 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		qsort(seen.items, seen.count, sizeof(*seen.items), time_compare);
 	if (unseen.count)
 		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
+	asked = until;
 	/* nor, if all that was recorded is asked for, the time behind the end of a capture that was stopped */
 	last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
 	if (c->options.since == INT64_MIN &&
@@ -1434,6 +1508,10 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		(!seen.count || seen.items[seen.count - 1].until < last->since))
 		until = last->since - 1;
 	range_unobserved(c, series, &seen, &unseen, since, until);
+	/* a dispatcher that was heard a moment ago may have been started again */
+	if (until < asked && heard <= asked && !c->options.settled &&
+		heard > pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS))
+		unobserved_list(c, series, heard, asked, PRM_UNOBSERVED_UNKNOWN, "");
 	free(seen.items);
 	free(unseen.items);
 }
@@ -1483,29 +1561,33 @@ list_unobserved(struct prm_completeness *c)
 
 /* ---- the whole answer ---- */
 
-/*
- * True if the eviction need not be reported: the packets were moved, and the answer of
- * another node holds them. In the middle of a stream (midst) the epoch does not matter:
- * then no evicted packets of the link may be missing.
- */
+/* Is what was moved held elsewhere? For evictions whose seqs nobody knows: then all of it counts as held. */
 static bool
 is_moved(const struct prm_completeness *c, const Packrack__Evicted *e)
 {
 	bool held = false;
 
-	if (!e->deleted || !e->deleted->moved_to[0] || e->until > e->deleted->until ||
-		(!e->midst && !e->epoch))
-		return false;
-	for (size_t i = 0; i < c->series_count; i++) {
-		const struct series *series = c->series[i];
-
-		if (series->link != e->link || (!e->midst && series->epoch != e->epoch))
-			continue;
-		if (series->evicted_gap)
-			return false;
-		held |= series->held > 0;
-	}
+	for (size_t i = 0; e->deleted && e->deleted->moved_to[0] && i < c->series_count;
+		i++)
+		held |= c->series[i]->held && c->series[i]->link == e->link &&
+			(!e->epoch || c->series[i]->epoch == e->epoch);
 	return held;
+}
+
+/*
+ * Is the eviction reported? Not if all of the range is held elsewhere, nor what was overwritten before the oldest packet
+ * stored, if that is where the range begins.
+ */
+static bool
+is_missed(const struct prm_completeness *c, size_t i)
+{
+	const Packrack__Evicted *e = c->out->evicted[i];
+
+	bool unknown = !e->last_seq && e->until >= c->since &&
+		       (!e->midst || e->since <= c->options.until) && !is_moved(c, e);
+
+	return (c->evicted[i].missed || unknown) &&
+	       (e->deleted || c->options.since != INT64_MIN || e->until >= c->since);
 }
 
 /* Reports how each node answered, and the evictions that reach into the range. */
@@ -1528,8 +1610,7 @@ answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 	for (size_t i = 0; i < evicted; i++) {
 		Packrack__Evicted *e = r->evicted[i];
 
-		if (e->until >= (e->deleted ? c->options.since : c->since) &&
-			(!e->midst || e->since <= c->options.until) && !is_moved(c, e))
+		if (is_missed(c, i))
 			r->evicted[r->n_evicted++] = e;
 		else
 			packrack__evicted__free_unpacked(e, NULL);

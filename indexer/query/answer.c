@@ -274,14 +274,14 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 {
 	struct pri_evicted_list *list = &end->evicted;
 
+	/*
+	 * overwritten or deleted while the query ran: read what is there now, and the ledger, which gets its entry
+	 * before the deletion
+	 */
+	if (pri_query_overtaken(q))
+		pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
 	if (pri_query_evicted(q, list, err) < 0)
 		return -1;
-	/*
-	 * deleted while the query ran: read the ledger again, which gets its entry before
-	 * the deletion
-	 */
-	if (list->overtaken)
-		pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
 	end->deleted = calloc(list->count + 1, sizeof *end->deleted);
 	if (list->count)
 		end->message.evicted =

@@ -110,13 +110,10 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 
 static void
 run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
-	struct pri_sorted_run *run, bool evicted)
+	struct pri_sorted_run *run)
 {
 	const struct pri_segment_entry *entry = &run->items[run->head];
 
-	if (evicted && pri_entry_last_seq(entry) > series->evicted.seq)
-		series->evicted =
-			(struct pri_seq_time){pri_entry_last_seq(entry), entry->last_otime};
 	if (!entry->deleted)
 		add_to_sums(catalog, series, entry, -1);
 	run->head++;
@@ -148,8 +145,7 @@ is_over(const struct pri_catalog *catalog, size_t i)
 }
 
 void
-pri_catalog_expire(
-	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence, bool evicted)
+pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
 {
 	size_t kept = 0;
 
@@ -163,7 +159,7 @@ pri_catalog_expire(
 
 			while (run->count &&
 				run->items[run->head].sequence < first_sequence)
-				run_drop_first(catalog, series, run, evicted);
+				run_drop_first(catalog, series, run);
 			stays |= run->count > 0;
 		}
 		if (stays)
@@ -748,15 +744,18 @@ pri_ledger_view_stored_until(
 	for (size_t i = 0; i < ledger->count; i++) {
 		const struct pri_series_ledger *s = ledger->series[i];
 		int64_t heard = s->mark.said_until;
+		bool over = s->mark.link.ended || s->mark.stopping;
 
-		/* a capture that has just begun has confirmed nothing yet */
-		for (size_t j = 0; j < s->unobserved.count; j++)
-			if (s->unobserved.reason[j] == PR_UNOBSERVED_BEGIN &&
-				s->unobserved.until[j] != PR_TIME_MAX &&
+		/* a capture that has just begun has confirmed nothing yet; one that was stopped may begin again */
+		for (size_t j = 0; j < s->unobserved.count; j++) {
+			if (s->unobserved.reason[j] != PR_UNOBSERVED_BEGIN)
+				continue;
+			over = false;
+			if (s->unobserved.until[j] != PR_TIME_MAX &&
 				s->unobserved.until[j] > heard)
 				heard = s->unobserved.until[j];
-		if (!s->have_mark || s->mark.link.ended || s->mark.stopping ||
-			heard < now - alive_ns)
+		}
+		if (!s->have_mark || over || heard < now - alive_ns)
 			continue;
 		if (s->mark.said_until < until)
 			until = s->mark.said_until;

@@ -94,6 +94,7 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 		s->stored = stored;
 		s->bounds.since = q->spec.since;
 		s->bounds.until = q->spec.until;
+		s->bounds.evicted_until = PR_TIME_MIN;
 		for (size_t j = 0; j < stored->run_count; j++) {
 			struct pri_run_reader *r = &q->readers[q->reader_count++];
 
@@ -809,223 +810,197 @@ pri_query_spec(const struct pri_query *q)
 
 /* ---- what is gone ---- */
 
-static int
-add_evicted(const struct pri_query *q, struct pri_evicted_list *list, uint32_t stream,
-	const Packrack__Evicted *e, struct pr_error *err)
-{
-	Packrack__Evicted *item;
+/* A time of which a stream has no packets any more. */
+struct gone {
+	uint32_t stream;
+	int64_t since, until;
+	bool midst;
+};
 
+/* Timestamps step back a little: a packet's order time is at most so much later than its time, if its clock was not set. */
+#define STEP_BACK_NS (10 * PR_NS_PER_MS)
+
+/*
+ * Which seqs of an epoch series may lie in that time: those between the nearest MARKs outside of it, and between the
+ * nearest segments that are listed. stored or told may be
+ * NULL. *last 0: nobody knows.
+ */
+static void
+seqs_of(const struct gone *gone, const struct pri_epoch_series *stored,
+	const struct pri_series_ledger *told, uint64_t *first, uint64_t *last)
+{
+	struct pri_seq_time below = {0, 0}, above = {0, 0};
+	uint64_t top = told ? told->mark.link.last_seq : 0;
+	const struct pri_segment_entry *e;
+
+	if (told)
+		pri_series_ledger_points(told, gone->since,
+			pr_time_minus(gone->until, -STEP_BACK_NS), &below, &above);
+	*first = below.seq + 1;
+	*last = above.seq - 1; /* no MARK: UINT64_MAX */
+	for (size_t i = 0; stored && i < stored->run_count; i++) {
+		const struct pri_sorted_run *run = stored->runs[i];
+		uint64_t at = pri_sorted_run_search(run, gone->since);
+
+		e = at > run->base ? pri_sorted_run_at(run, at - 1) : NULL;
+		if (e && pri_entry_last_seq(e) >= *first)
+			*first = pri_entry_last_seq(e) + 1;
+		at = pri_sorted_run_search(run, gone->until);
+		while ((e = pri_sorted_run_at(run, at)) &&
+			(e->first_otime < gone->until ||
+				(e->deleted && e->first_otime == gone->until)))
+			at++;
+		if (e && e->first_seq <= *last)
+			*last = e->first_seq - 1;
+		e = pri_sorted_run_at(run, pri_sorted_run_end(run) - 1);
+		top = e && pri_entry_last_seq(e) > top ? pri_entry_last_seq(e) : top;
+	}
+	*last = *last == UINT64_MAX ? top : *last;
+}
+
+static int
+add_gone(const struct pri_query *q, struct pri_evicted_list *list, const struct gone *gone,
+	const struct pri_epoch_series *stored, const struct pri_series_ledger *told,
+	struct pr_error *err)
+{
+	Packrack__Evicted *e;
+	uint64_t first, last;
+
+	seqs_of(gone, stored, told, &first, &last);
+	if (first > last && last > 0)
+		return 0;
 	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of overwritten packets");
-	item = &list->items[list->count++];
-	*item = *e;
-	item->base =
-		(ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&packrack__evicted__descriptor);
-	item->stream = (char *)pri_volume_stream_name(q->volume, stream);
+	e = &list->items[list->count++];
+	packrack__evicted__init(e);
+	e->stream = (char *)pri_volume_stream_name(q->volume, gone->stream);
+	e->epoch = stored ? stored->epoch : told->epoch;
+	e->link = stored ? stored->link : told->link;
+	e->first_seq = first;
+	e->last_seq = last;
+	e->midst = gone->midst;
+	e->since = gone->midst ? gone->since : 0;
+	e->until = gone->until;
 	return 0;
 }
 
-/* The oldest segment of an epoch series, by sequence. */
-static const struct pri_segment_entry *
-first_entry(const struct pri_epoch_series *series)
-{
-	const struct pri_segment_entry *first = NULL, *e;
-
-	for (size_t i = 0; i < series->run_count; i++) {
-		e = pri_sorted_run_at(series->runs[i], series->runs[i]->base);
-		if (e && (!first || e->sequence < first->sequence))
-			first = e;
-	}
-	return first;
-}
-
-/*
- * True if the series has the oldest segment of its stream. The seqs before it were then
- * overwritten.
- */
-static bool
-is_oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *series)
-{
-	const struct pri_catalog *catalog = &q->volume->catalog;
-	const struct pri_segment_entry *first = first_entry(series), *other;
-
-	for (size_t i = 0; first && i < catalog->series_count; i++) {
-		if (catalog->series[i]->stream != series->stream)
-			continue;
-		other = first_entry(catalog->series[i]);
-		if (other && other->sequence < first->sequence)
-			return false;
-	}
-	return first != NULL;
-}
-
-/*
- * True if the stream is empty. Segments may be gone that were never listed: then the time
- * of the stream is used.
- */
-static bool
-stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *stored)
-{
-	struct sfs_stream_info info;
-
-	return !first_entry(stored) &&
-	       sfs_stream_info(q->volume->sfs, stored->stream, &info, NULL) == SFS_OK &&
-	       info.last_sequence == 0;
-}
-
-static int
-evicted_series(
-	const struct pri_query *q, struct pri_evicted_list *list, struct pr_error *err)
-{
-	for (size_t i = 0; i < q->series_count; i++) {
-		const struct pri_epoch_series *stored = q->series[i].stored;
-		const struct pri_seq_time *seen = &q->series[i].bounds.evicted;
-		bool oldest, empty;
-		Packrack__Evicted e = {.epoch = stored->epoch,
-			.link = stored->link,
-			.until = pri_volume_evicted_until(q->volume, stored->stream)};
-
-		if (seen->seq) /* while the query ran: the stream's time may be older */
-			e.until = seen->otime;
-		if (stored->strays || (!seen->seq && e.until == PR_TIME_MIN))
-			continue;
-		/* lower `until` as far as is certain */
-		oldest = is_oldest_of_stream(q, stored);
-		empty = stream_is_empty(q, stored);
-		if (!seen->seq && stored->evicted.seq && stored->evicted.otime < e.until &&
-			!oldest && !empty)
-			e.until = stored->evicted.otime;
-		/*
-		 * The highest overwritten seq: as the catalog saw it, as this query saw it, or, for the series
-		 * with the stream's oldest segment, all before its first seq.
-		 */
-		if (!empty) {
-			e.last_seq = stored->evicted.seq > seen->seq ? stored->evicted.seq
-								     : seen->seq;
-			if (oldest && first_entry(stored)->first_seq - 1 > e.last_seq)
-				e.last_seq = first_entry(stored)->first_seq - 1;
-		}
-		if (!e.last_seq && !empty)
-			continue;
-		list->overtaken |= seen->seq > 0;
-		if (add_evicted(q, list, stored->stream, &e, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static bool
-has_series(const struct pri_query *q, const struct pri_series_ledger *ledger)
+/* The query's part of a stream that has the series; NULL: none. */
+static const struct series *
+find_series(
+	const struct pri_query *q, uint32_t stream, const struct pri_series_ledger *told)
 {
 	for (size_t i = 0; i < q->series_count; i++) {
 		const struct pri_epoch_series *s = q->series[i].stored;
 
-		if (s->epoch == ledger->epoch && s->link == ledger->link)
-			return true;
+		if (s->epoch == told->epoch && s->link == told->link && s->stream == stream)
+			return &q->series[i];
 	}
-	return false;
+	return NULL;
 }
 
-/* Links that the ledger still knows and of which all packets were overwritten before we started. */
+/* Adds what is gone of each epoch of the link, of which packets are listed, or only the ledger tells. */
 static int
-evicted_ledgers(
-	const struct pri_query *q, struct pri_evicted_list *list, struct pr_error *err)
+add_gone_of_link(const struct pri_query *q, struct pri_evicted_list *list, unsigned link,
+	const struct gone *gone, struct pr_error *err)
 {
 	const struct pri_ledger_view *ledger = &q->volume->ledger;
-	char name[32];
 
+	for (size_t i = 0; i < q->series_count; i++) {
+		const struct pri_epoch_series *s = q->series[i].stored;
+
+		if (s->stream == gone->stream &&
+			add_gone(q, list, gone, s,
+				pri_ledger_view_find(ledger, s->epoch, s->link), err) < 0)
+			return -1;
+	}
 	for (size_t i = 0; i < ledger->count; i++) {
 		const struct pri_series_ledger *s = ledger->series[i];
-		Packrack__Evicted e = {.epoch = s->epoch, .link = s->link};
-		int64_t last_otime = s->mark.link.last_otime;
 		bool declared = s->have_mark && s->mark.link.last_seq;
-		int stream;
 
-		if ((!declared && !s->have_link) || !pri_query_selects(q, s) ||
-			(declared && last_otime < q->spec.since) || has_series(q, s))
-			continue;
-		snprintf(name, sizeof name, "packets.%u", s->link);
-		stream = sfs_stream_find(q->volume->sfs, name);
-		if (stream < 0)
-			continue;
-		e.until = pri_volume_evicted_until(q->volume, stream);
-		/*
-		 * the link's last packets may have gone to other nodes: then only the time
-		 * is known
-		 */
-		if (declared && e.until >= last_otime)
-			e.last_seq = s->mark.link.last_seq;
-		if (e.until != PR_TIME_MIN && add_evicted(q, list, stream, &e, err) < 0)
+		if (s->link == link && (declared || s->have_link) &&
+			pri_query_selects(q, s) &&
+			(!declared || s->mark.link.last_otime >= q->spec.since) &&
+			!find_series(q, gone->stream, s) &&
+			add_gone(q, list, gone, NULL, s, err) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+/* The oldest data of a stream, which was overwritten or deleted; perhaps while the query ran. */
+static int
+oldest_gone(const struct pri_query *q, struct pri_evicted_list *list, unsigned link,
+	const struct sfs_stream_info *info, struct pr_error *err)
+{
+	struct gone gone = {.stream = info->id,
+		.since = PR_TIME_MIN,
+		.until = pri_volume_evicted_until(q->volume, info->id)};
+
+	for (size_t i = 0; i < q->series_count; i++) {
+		int64_t seen = q->series[i].bounds.evicted_until;
+
+		if (q->series[i].stored->stream == info->id && seen > gone.until)
+			gone.until = seen;
+	}
+	return gone.until == PR_TIME_MIN ? 0 : add_gone_of_link(q, list, link, &gone, err);
 }
 
 #define DELETED_MAX 100 /* ranges of a stream: beyond, neighbours are put together */
 
-static bool
-concerns(const struct pri_query *q, uint32_t stream, unsigned link)
+/* What was deleted from the middle of a stream. */
+static int
+midst_gone(const struct pri_query *q, struct pri_evicted_list *list, unsigned link,
+	const struct sfs_stream_info *info, struct pr_error *err)
 {
-	const struct pri_ledger_view *ledger = &q->volume->ledger;
+	struct gone gone = {.stream = info->id, .midst = true, .until = PR_TIME_MIN};
+	struct sfs_deleted range = {0};
+	size_t count = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < q->series_count; i++)
-		if (q->series[i].stored->stream == stream)
-			return true;
-	for (size_t i = 0; i < ledger->count; i++)
-		if (ledger->series[i]->link == link &&
-			pri_query_selects(q, ledger->series[i]))
-			return true;
-	return false;
+	if (!info->deleted_records)
+		return 0;
+	while (rc == 0 &&
+		sfs_stream_deleted(q->volume->sfs, info->id, range.last + 1, &range)) {
+		if (range.max_time < q->spec.since || range.min_time > q->spec.until)
+			continue;
+		if (count > 0 && count < DELETED_MAX)
+			rc = add_gone_of_link(q, list, link, &gone, err);
+		if (++count <= DELETED_MAX)
+			gone.since = range.min_time;
+		if (count <= DELETED_MAX || range.max_time > gone.until)
+			gone.until = range.max_time;
+	}
+	return rc == 0 && count > 0 ? add_gone_of_link(q, list, link, &gone, err) : rc;
 }
 
-/* What was deleted from the middle of streams. */
-static int
-deleted_ranges(
-	const struct pri_query *q, struct pri_evicted_list *list, struct pr_error *err)
+bool
+pri_query_overtaken(const struct pri_query *q)
 {
-	struct sfs_volume_info volume;
-	struct sfs_stream_info info;
-	uint16_t link;
+	bool any = q->context.deleted_segments > 0;
 
-	if (sfs_info(q->volume->sfs, &volume, err) != SFS_OK)
-		return -1;
-	for (size_t i = 0; volume.deletions > 0 && i < volume.stream_count; i++) {
-		struct sfs_deleted range = {0};
-		size_t count = 0;
-
-		if (sfs_stream_info(q->volume->sfs, i, &info, err) != SFS_OK)
-			return -1;
-		if (!info.deleted_records || !pri_stream_is_link(info.name, &link) ||
-			!concerns(q, i, pr_stream_link(link)))
-			continue;
-		while (sfs_stream_deleted(q->volume->sfs, i, range.last + 1, &range)) {
-			const Packrack__Evicted e = {.link = pr_stream_link(link),
-				.midst = true,
-				.since = range.min_time,
-				.until = range.max_time};
-
-			if (e.until < q->spec.since || e.since > q->spec.until)
-				continue;
-			if (count == DELETED_MAX &&
-				e.until > list->items[list->count - 1].until)
-				list->items[list->count - 1].until = e.until;
-			if (count == DELETED_MAX)
-				continue;
-			count++;
-			list->overtaken |= q->context.deleted_segments > 0;
-			if (add_evicted(q, list, i, &e, err) < 0)
-				return -1;
-		}
-	}
-	return 0;
+	for (size_t i = 0; i < q->series_count; i++)
+		any |= q->series[i].bounds.evicted_until != PR_TIME_MIN;
+	return any;
 }
 
 int
 pri_query_evicted(struct pri_query *q, struct pri_evicted_list *out, struct pr_error *err)
 {
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+	uint16_t number;
+	int rc = sfs_info(q->volume->sfs, &volume, err);
+
 	*out = (struct pri_evicted_list){0};
-	if (evicted_series(q, out, err) == 0 && evicted_ledgers(q, out, err) == 0 &&
-		deleted_ranges(q, out, err) == 0)
+	for (size_t i = 0; rc == SFS_OK && i < volume.stream_count; i++) {
+		rc = sfs_stream_info(q->volume->sfs, i, &info, err);
+		if (rc != SFS_OK || !pri_stream_is_link(info.name, &number))
+			continue;
+		rc = oldest_gone(q, out, pr_stream_link(number), &info, err);
+		if (rc == 0)
+			rc = midst_gone(q, out, pr_stream_link(number), &info, err);
+	}
+	if (rc == SFS_OK)
 		return 0;
 	free(out->items);
 	out->items = NULL;

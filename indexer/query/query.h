@@ -98,15 +98,16 @@ int pri_query_take_edges(
 const Packrack__End *pri_query_stats(struct pri_query *query);
 
 /*
- * Data of the time range that was stored and no longer exists; the ledger's entry on it is
- * not included. last_seq 0: not known. midst: a range was deleted from the middle of the
- * stream, in any epoch (epoch 0); otherwise the oldest data of the stream was overwritten.
+ * Data that was stored and no longer exists, by epoch series; the ledger's entry on it is not included. What is gone
+ * lies between first_seq and last_seq, with packets of other nodes. midst: it was deleted from the middle of the
+ * stream; otherwise the oldest data of the stream was overwritten or deleted.
  */
 struct pri_evicted_list {
 	Packrack__Evicted *items; /* from malloc */
 	size_t count;
-	bool overtaken; /* part of it disappeared while the query ran */
 };
+/* True if part of it disappeared while the query ran. */
+bool pri_query_overtaken(const struct pri_query *query);
 int pri_query_evicted(
 	struct pri_query *query, struct pri_evicted_list *out, struct pr_error *err);
 

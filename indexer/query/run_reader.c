@@ -30,10 +30,10 @@ pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds 
 }
 
 static void
-note_evicted(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
+note_evicted(struct pri_run_bounds *b, int64_t until)
 {
-	if (seq > b->evicted.seq)
-		b->evicted = (struct pri_seq_time){seq, otime};
+	if (until > b->evicted_until)
+		b->evicted_until = until;
 }
 
 /* Moves to the next entry that can matter. False: there is none. */
@@ -52,7 +52,8 @@ next_entry(struct pri_run_reader *r)
 	}
 	r->state = PRI_RUN_DONE;
 	if (r->next < r->run->base) { /* overwritten meanwhile */
-		note_evicted(b, r->series->evicted.seq, r->series->evicted.otime);
+		note_evicted(
+			b, pri_volume_evicted_until(r->context->volume, r->series->stream));
 		r->next = r->run->base;
 	}
 	while (r->next < r->end && (e = pri_sorted_run_at(r->run, r->next))) {
@@ -279,7 +280,7 @@ read_segment(struct pri_run_reader *r, bool scanned)
 	if (rc == SFS_DELETED)
 		c->deleted_segments++;
 	else if (rc == SFS_EXPIRED && was_overwritten(r))
-		note_evicted(r->bounds, pri_entry_last_seq(e), e->last_otime);
+		note_evicted(r->bounds, e->last_otime);
 	else
 		note_damaged(r, rc == SFS_EXPIRED ? PR_LOSS_UNSAVED : PR_LOSS_UNREADABLE);
 	return false;

@@ -42,7 +42,7 @@ struct pri_run_context {
 struct pri_run_bounds {
 	int64_t since, until;
 	struct pri_seq_time lower, upper;
-	struct pri_seq_time evicted; /* overwritten while the query ran */
+	int64_t evicted_until; /* overwritten while the query ran; PR_TIME_MIN: nothing */
 };
 
 struct pri_run_reader {

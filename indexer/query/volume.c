@@ -105,21 +105,6 @@ find_stream(const struct pri_volume *v, uint32_t id)
 	return NULL;
 }
 
-/* Does its first segment no longer exist? */
-static bool
-was_reset(struct pri_volume *v, const struct pri_volume_stream *s)
-{
-	const struct sfs_handle *handle =
-		pri_catalog_handle(&v->catalog, s->info.id, s->info.first_sequence);
-	struct pri_read_buffer buffer = {0};
-	const uint8_t *body;
-	bool gone =
-		!handle || pri_volume_read_record(v, handle, &buffer, &body) == SFS_EXPIRED;
-
-	free(buffer.bytes);
-	return gone;
-}
-
 static void
 update_data(struct pri_volume *v, struct pri_volume_stream *s)
 {
@@ -135,9 +120,7 @@ update_data(struct pri_volume *v, struct pri_volume_stream *s)
 
 	if (!s->any)
 		return;
-	pri_catalog_expire(&v->catalog, info->id, info->first_sequence, true);
-	if (!some) /* what lay behind the last one is gone: the logger was killed, or the volume reset */
-		pri_catalog_expire(&v->catalog, info->id, UINT64_MAX, was_reset(v, s));
+	pri_catalog_expire(&v->catalog, info->id, first);
 	if (!s->strays)
 		pri_index_map_expire(&v->index_map, s->link, first);
 	if (!some) {

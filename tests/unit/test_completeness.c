@@ -102,6 +102,35 @@ START_TEST(test_loss_without_choice)
 }
 END_TEST
 
+/* Nodes lost some of the same seqs: each hole may be any of theirs, and no other node's. */
+START_TEST(test_losses_of_several)
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	static const char all[] = "a (switch), b (switch), c (switch)";
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+
+	for (int more = 0; more < 2; more++) { /* holes than they have lost */
+		struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+		Packrack__Completeness *out;
+
+		for (int i = 0; i < 4; i++)
+			prm_completeness_node(c, names[i], NULL);
+		batch_held(c, 3, 0, 1, 10, 10, 100, more ? "\x03\x03" : "\x23\x03", 0);
+		for (uint64_t i = 0; i < 4; i++) {
+			Packrack__Loss loss = loss_of(3 + i, 6 + i, i == 1 ? 1 : 2, 30, 80);
+
+			end_with(c, (int)i, i < 3 ? &loss : NULL, &l, NULL);
+		}
+		out = finish(c);
+		ck_assert_uint_eq(out->missing_packets, more ? 6 : 5);
+		ck_assert_str_eq(out->missing[0]->reason, PRM_MISSING_ONE_OF);
+		ck_assert_str_eq(out->missing[0]->node,
+			more ? "a (switch), b (switch), c (switch), not_stored" : all);
+		out_free(out);
+	}
+}
+END_TEST
+
 /* Lost before the range, as its time tells: nothing is missing from the answer. */
 START_TEST(test_loss_outside)
 {
@@ -293,6 +322,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_node_gone);
 	tcase_add_test(tests, test_loss_explains);
 	tcase_add_test(tests, test_loss_without_choice);
+	tcase_add_test(tests, test_losses_of_several);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);
 	tcase_add_test(tests, test_tail);

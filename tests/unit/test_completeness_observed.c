@@ -58,6 +58,12 @@ static const struct observed {
 		"a 9 0 stopped ann;"},
 	{EVER, STILL, true,
 		{{1, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 9, STILL, "ann"}}}}, ""},
+	/* it may have been started again since it was heard */
+	{EVER, STILL, false,
+		{{1, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 9, STILL, "ann"}}}},
+		"a 1 0 unknown ;"},
+	{EVER, STILL, false,
+		{{5, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 9, STILL, "ann"}}}}, ""},
 	{EVER, 70, true,
 		{{1, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 90, STILL, "ann"}}}},
 		"a 90 70 stopped ann;"},

@@ -172,6 +172,31 @@ START_TEST(test_slow_log_of_another_link)
 }
 END_TEST
 
+/* A capture was stopped and begins again: the first frames are here before the node hears of it. */
+START_TEST(test_stopped_and_begun_again)
+{
+	struct given g = {0};
+	uint8_t data[60] = {1};
+	struct prl_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 6};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
+	int64_t now = PR_NS_PER_S;
+
+	prl_match_frame(m, &f, now); /* of no log */
+	prl_match_note_sent_below(m, 0, now += PR_NS_PER_S); /* the last MARK of the stop */
+	f.fingerprint = 7;
+	prl_match_frame(m, &f, now);
+	ck_assert(prl_match_settled(m));
+	prl_match_drop_leftovers(m);
+	ck_assert_uint_eq(g.leftovers, 1);
+	take_log(m, 0, 0, f.fingerprint, now);
+	prl_match_run(m, now);
+	ck_assert_uint_eq(g.packets, 1);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
+}
+END_TEST
+
 /* The logger's thread stood still between a log and the frame behind it. */
 START_TEST(test_own_stall_is_no_loss)
 {
@@ -254,6 +279,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_given_with_its_losses);
 	tcase_add_test(tcase, test_last_log_gone);
 	tcase_add_test(tcase, test_slow_log_of_another_link);
+	tcase_add_test(tcase, test_stopped_and_begun_again);
 	tcase_add_test(tcase, test_own_stall_is_no_loss);
 	tcase_add_test(tcase, test_hostile_logs);
 }

@@ -17,6 +17,7 @@ struct t_query {
 };
 
 #define T_NEAR (1500 * PR_NS_PER_MS)
+#define T_SILENT (1900 * PR_NS_PER_MS)
 #define T_PENDING (5 * PR_NS_PER_S) /* after this a packet is stored, or known to be lost */
 
 static inline bool
@@ -90,6 +91,26 @@ was_deleted(const struct t_node *n, int64_t time)
 	return false;
 }
 
+static inline void
+say_end(struct world *w, const struct t_node *n, const Packrack__End *end)
+{
+	for (size_t i = 0; i < end->n_losses; i++) {
+		const Packrack__Loss *l = end->losses[i];
+
+		SAY(w, "   %s lost %lx %u: %lu of %lu..%lu, %s %.3f..%.3f", n->name,
+			(lu)l->epoch, l->link, (lu)l->count, (lu)l->first_seq,
+			(lu)l->last_seq, l->reason, seconds(l->first_time),
+			seconds(l->last_time));
+	}
+	for (size_t i = 0; i < end->n_evicted; i++) {
+		const Packrack__Evicted *e = end->evicted[i];
+
+		SAY(w, "   %s evicted %lx %u: %lu..%lu, %.3f..%.3f", n->name, (lu)e->epoch,
+			e->link, (lu)e->first_seq, (lu)e->last_seq, seconds(e->since),
+			seconds(e->until));
+	}
+}
+
 /* Up to which time packets and ledger of the node are overwritten, as StreamFS itself says. */
 static inline void
 note_overwritten(struct t_node *n)
@@ -133,6 +154,7 @@ ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
 	while (left) {
 		unsigned i = (unsigned)below(w, w->node_count);
 		enum pri_answer_state state;
+		const Packrack__End *end;
 
 		if (!answer[i])
 			continue;
@@ -150,7 +172,9 @@ ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
 		}
 		end = pri_answer_end(answer[i], &w->err);
 		q->told_cut += end->truncated;
-		MUST(w, prm_completeness_end(c, (int)i, end, &w->err) == 0, "end refused");
+		MUST(w, end && prm_completeness_end(c, (int)i, end, &w->err) == 0,
+			"end refused");
+		say_end(w, &w->node[i], end);
 		pri_answer_destroy(&answer[i]);
 		left--;
 	}
@@ -216,16 +240,25 @@ is_heard_of(const struct t_query *q, const struct t_series *s)
 	return false;
 }
 
+static inline bool
+was_deleted_at(const struct world *w, const struct t_node *n)
+{
+	for (size_t i = 0; i < w->deletion_count; i++)
+		if (w->deletions[i].node == n)
+			return true;
+	return false;
+}
+
 /* Is the reason that the list gives for a packet one that it can truly have? */
 static inline bool
 reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 {
-	bool named = false, all_sound = p->copy[0].node != 0;
+	bool named = strstr(l->node, "...") != NULL, all_sound = p->copy[0].node != 0;
+	bool one_of_many =
+		l->among_last || p->id <= T_ALIKE; /* any of those that are alike */
 
-	/* some of these; or any of those that are alike; or nobody knows when, as the clock was set */
-	if (l->among_last || p->id <= T_ALIKE ||
-		(w->plan.clock &&
-			pr_time_minus(l->last_time, l->first_time) > 60 * PR_NS_PER_S))
+	/* nobody knows when, as the clock was set */
+	if (w->plan.clock && pr_time_minus(l->last_time, l->first_time) > 60 * PR_NS_PER_S)
 		return true;
 	/* the dispatcher knows what it had no node for */
 	if (!p->copy[0].node && !p->copy[1].node && !w->plan.clock)
@@ -237,14 +270,12 @@ reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 		if (!n)
 			continue;
 		named |= strstr(l->node, n->name) != NULL;
-		all_sound &= is_sound(w, n, p);
-		/* it is there; what comes right after a stop and a start, a node may refuse */
-		if (!c->lost && is_sound(w, n, p) && !w->deletion_count)
-			return n->rack->was_stopped;
+		all_sound &= is_sound(w, n, p) && !was_deleted_at(w, n);
+		if (!c->lost && is_sound(w, n, p) && !one_of_many && !was_deleted_at(w, n))
+			return false; /* it is there */
 	}
 	/* of a node that was disturbed nobody may know what it was sent */
-	return named || !all_sound || w->deletion_count ||
-	       !strcmp(l->reason, PRM_MISSING_ONE_OF);
+	return named || !all_sound;
 }
 
 /* A packet is missing in the range if it may lie in it, by the MARKs and packets around it. */
@@ -292,6 +323,7 @@ take_missing(struct world *w, struct t_query *q, const Packrack__Loss *l)
 }
 
 #define T_SEGMENT (2 * PR_NS_PER_S)
+#define T_CURVE (400 * PR_NS_PER_MS) /* between two MARKs, at most */
 
 /* The otimes between which a packet that is not in the answer must lie, as far as the answer shows. */
 static inline struct t_span
@@ -319,10 +351,8 @@ evicted_says(const struct t_query *q, const struct t_series *s, uint64_t seq)
 	for (size_t i = 0; i < q->out->n_evicted; i++) {
 		const Packrack__Evicted *e = q->out->evicted[i];
 
-		if (e->epoch == s->epoch && e->link == s->link && seq <= e->last_seq)
-			return true;
-		if ((e->link == s->link || !e->epoch) && gap.from <= e->until &&
-			(!e->midst || gap.to >= e->since))
+		if (e->epoch == s->epoch && e->link == s->link && seq >= e->first_seq &&
+			(e->last_seq ? seq <= e->last_seq : gap.from <= e->until))
 			return true;
 	}
 	return false;
@@ -333,13 +363,15 @@ static inline bool
 gone_by_order(const struct world *w, const struct t_series *s, uint64_t seq)
 {
 	const struct t_packet *p = &s->packets[seq - 1];
-	struct t_span gap = gap_of(s, seq);
 	bool any = false;
 
 	for (unsigned i = 0; i < w->node_count; i++) {
 		const struct t_node *n = &w->node[i];
 		bool sent = p->copy[0].node == i + 1 || p->copy[1].node == i + 1, gone;
+		bool marked = !n->troubled && !w->logs_get_lost; /* it has all MARKs */
+		struct t_span gap = {p->otime - T_CURVE, p->otime + T_CURVE};
 
+		gap = marked ? gap : gap_of(s, seq);
 		gone = gap.from <= n->overwritten;
 		for (size_t k = 0; k < w->deletion_count && !gone; k++)
 			gone = w->deletions[k].node == n &&
@@ -400,17 +432,6 @@ is_stored(const struct world *w, const struct t_node *n, const struct t_packet *
 	return is_sound(w, n, p) && p->id > T_ALIKE && !perhaps_deleted(w, n, p, true);
 }
 
-/* What was lost near a deleted time may be on no list, and the answer not know: a fault that is known. */
-static inline bool
-hidden_by_deletion(const struct world *w, const struct t_packet *p)
-{
-	for (size_t i = 0; i < w->deletion_count; i++)
-		if (p->time >= pr_time_minus(w->deletions[i].since, T_SEGMENT) &&
-			p->time <= w->deletions[i].until + T_SEGMENT)
-			return true;
-	return false;
-}
-
 /* A packet that is neither in the answer nor on the list. */
 static inline void
 excuse(struct world *w, struct t_query *q, const struct t_series *s, uint64_t seq)
@@ -423,18 +444,16 @@ excuse(struct world *w, struct t_query *q, const struct t_series *s, uint64_t se
 				!is_stored(w, &w->node[p->copy[i].node - 1], p),
 			"link %s: packet %lu of %.3f is stored, and not in the answer",
 			s->of->name, (lu)seq, seconds(p->time));
-	/* nobody can tell that there is such a link, or that it was started again */
+	/* nobody can tell that there is such a link, or, if it was silent for 2 s, that it was started again */
 	if ((q->out->n_ledgers && !is_known(q, s)) ||
-		(ends_stopped(w, q, s->of) && p->otime >= s->told_until)) {
+		(ends_stopped(w, q, s->of) && p->otime >= s->told_until &&
+			(s->told_until < clock_of_rack(s->of->rack) - T_SILENT ||
+				q->failed))) {
 		q->wanted--;
 		return;
 	}
 	if (gone_by_order(w, s, seq) && evicted_says(q, s, seq))
 		return;
-	if (hidden_by_deletion(w, p)) {
-		q->wanted--;
-		return;
-	}
 	if (p->otime > p->time + 2 * PR_NS_PER_MS) {
 		q->wanted--;
 		return;
@@ -638,8 +657,13 @@ check_complete(struct world *w, const struct t_query *q)
 		}
 	for (unsigned i = 0; i < w->node_count; i++)
 		partial |= w->node[i].damaged || w->node[i].overwritten >= q->since;
-	for (size_t i = 0; i < w->deletion_count; i++)
-		partial |= w->deletions[i].node != NULL;
+	/* nobody may know on which side of the range's end a deleted packet lies */
+	for (size_t i = 0; i < w->deletion_count; i++) {
+		const struct t_deletion *d = &w->deletions[i];
+
+		partial |= d->since <= q->since && d->until >= q->since - T_PENDING;
+		partial |= d->since <= q->until + T_PENDING && d->until >= q->until;
+	}
 	MUST(w, q->out->complete || partial, "all is there, and it says partial");
 }
 
