@@ -122,6 +122,7 @@ struct prm_completeness {
 	size_t bytes;
 	bool cut, failed_memory;
 	int64_t cut_otime;
+	struct series *cut_at; /* has the last packet; NULL: not known */
 	const struct range *
 		*active; /* sweep's scratch: ranges that may cover the present seq */
 };
@@ -364,10 +365,27 @@ prm_completeness_has_failed(const struct prm_completeness *c, int node)
 }
 
 void
-prm_completeness_truncate(struct prm_completeness *c, int64_t otime)
+prm_completeness_truncate(struct prm_completeness *c, const struct pr_packet *last)
 {
 	c->cut = true;
-	c->cut_otime = otime;
+	c->cut_otime = last ? last->otime : INT64_MAX;
+	if (!last || !last->seq || last->seq == UINT64_MAX)
+		return;
+	/* of this series nothing is judged behind the packet; of the others, nothing later */
+	c->cut_at = series_of(c, last->epoch, last->link, "the last packet", NULL);
+	if (c->cut_at)
+		c->cut_at->above = (struct point){last->seq + 1, last->otime};
+}
+
+/* Cancelled: some nodes have not told what they know. */
+static bool
+broken_off(const struct prm_completeness *c)
+{
+	bool any = false;
+
+	for (size_t i = 0; c->cut && i < c->out->n_nodes; i++)
+		any |= !c->nodes[i].ended && !c->nodes[i].answer->left_out;
+	return any;
 }
 
 size_t
@@ -1255,7 +1273,7 @@ series_ends(struct prm_completeness *c, struct series *series)
 
 		below.otime = later->seq && later->otime >= start ? start : INT64_MIN;
 	}
-	if (c->cut)
+	if (c->cut && series != c->cut_at)
 		above.seq = 0; /* what follows the cut is not asked for */
 	if (any)
 		gap_add(c, series, below, series->first);
@@ -1453,9 +1471,11 @@ range_unobserved(struct prm_completeness *c, const struct series *series,
 			t = latest && latest->until >= at ? latest : open;
 			upto = t && t->until < upto ? t->until : upto;
 			/* an answer that is broken off reaches as far as it is confirmed */
-			if (!c->cut || upto < until || !t || t->until != INT64_MAX)
+			if (!broken_off(c) || upto < until || !t || t->until != INT64_MAX)
 				unobserved_list(c, t ? t->of : series, at, upto,
-					t ? t->reason : PRM_UNOBSERVED_BEFORE,
+					t                     ? t->reason
+					: next_seen || latest ? PRM_UNOBSERVED_UNKNOWN
+							      : PRM_UNOBSERVED_BEFORE,
 					t ? t->by : "");
 		}
 		if (upto >= until || c->failed_memory)
@@ -1526,12 +1546,11 @@ list_unconfirmed(struct prm_completeness *c, int64_t since, int64_t until)
 		const struct series *series = c->series[i];
 
 		any |= series->in_scope && (series->ledger || series->held);
-		/* a limit ends the answer before the nodes tell their ledgers */
-		if (series->in_scope && series->held && !series->ledger && !c->cut)
+		if (series->in_scope && series->held && !series->ledger && !broken_off(c))
 			unobserved_list(c, series, series->first.otime, until,
 				PRM_UNOBSERVED_UNKNOWN, "");
 	}
-	if (!any && asked && c->out->n_nodes && !c->cut)
+	if (!any && asked && c->out->n_nodes && !broken_off(c))
 		unobserved_list(c, NULL, since, until,
 			c->link[0] ? PRM_UNOBSERVED_NO_LINK : PRM_UNOBSERVED_UNKNOWN, "");
 }
@@ -1646,7 +1665,8 @@ prm_completeness_finish(
 		before = c->cut_otime;
 	for (size_t i = 0; i < c->series_count; i++) {
 		update_ledger_state(c, c->series[i]);
-		judge_before(c, c->series[i], before);
+		judge_before(
+			c, c->series[i], c->series[i] == c->cut_at ? INT64_MAX : before);
 	}
 	c->since = oldest_held(c);
 	for (size_t i = 0; i < c->series_count; i++) {

@@ -7,6 +7,7 @@
 
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
+#include "proto/wire/source.h"
 
 /*
  * The completeness of an answer: which packets there should be, which are missing, and why.
@@ -85,10 +86,10 @@ void prm_completeness_accounted(struct prm_completeness *c, int node);
 bool prm_completeness_has_failed(const struct prm_completeness *c, int node);
 
 /*
- * The answer ends at a packet of this otime, because of its limit or because it was
- * cancelled. Later packets are not judged, and nodes without End count as answered.
+ * The answer ends at this packet, because of its limit or because it was cancelled; NULL: at what the nodes have given.
+ * Later packets are not judged, and nodes without End count as answered.
  */
-void prm_completeness_truncate(struct prm_completeness *c, int64_t otime);
+void prm_completeness_truncate(struct prm_completeness *c, const struct pr_packet *last);
 
 /*
  * Bytes that the ranges take; and: true if all other nodes wait for this one. Used to

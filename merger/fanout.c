@@ -30,6 +30,7 @@ struct node_query {
 	int index; /* in the completeness */
 	bool settled; /* the completeness knows how it ended */
 	bool unasked; /* its queue has no room for the query yet */
+	bool stopping; /* it was told that the limit is reached, and tells what it knows */
 	bool end_owed; /* a client that merges itself has not been told that it ended */
 	uint32_t credit; /* from a client that merges itself, not passed on yet */
 	int64_t heard,
@@ -830,13 +831,30 @@ give_tally(struct prm_fanout *f)
 	return false;
 }
 
+/* Do we owe the client the End of a node, or the nodes theirs to us? */
 static bool
 owes_ends(const struct prm_fanout *f)
 {
 	for (size_t i = 0; i < f->node_count; i++)
-		if (f->nodes[i].end_owed)
+		if (f->nodes[i].end_owed || (f->nodes[i].stopping && !f->nodes[i].settled &&
+						    !f->nodes[i].remote->ended))
 			return true;
 	return false;
+}
+
+/* The limit is reached: nodes that are cancelled still tell what they have lost, and their ledgers. */
+static void
+ask_ends(struct prm_fanout *f)
+{
+	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
+
+	for (size_t i = 0; i < f->node_count; i++) {
+		struct node_query *node = &f->nodes[i];
+
+		node->stopping =
+			node->remote && !node->remote->ended && !node->settled &&
+			send_node(f, node, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
+	}
 }
 
 static void
@@ -862,8 +880,9 @@ merge_on(struct prm_fanout *f, bool flush)
 		f->sums.related += (p.flags & PR_PACKET_RELATED) != 0;
 		f->sums.truncated += (p.flags & PR_PACKET_CUT) != 0;
 		if (f->limit && f->state.matched >= f->limit) {
-			prm_completeness_truncate(f->completeness, p.otime);
+			prm_completeness_truncate(f->completeness, &p);
 			f->limited = f->merged = true;
+			ask_ends(f);
 		}
 	}
 	if (got == PR_SOURCE_ERROR && !f->state.done)
@@ -926,9 +945,9 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 
 	if (node->settled)
 		return;
-	if (end->cancelled ||
+	if ((end->cancelled && !node->stopping) ||
 		prm_completeness_end(f->completeness, node->index, end, &err) < 0) {
-		drop_node(f, node, end->cancelled ? "it cancelled the query" : err.text);
+		drop_node(f, node, err.text[0] ? err.text : "it cancelled the query");
 		return;
 	}
 	node->remote->ended = true;
@@ -942,7 +961,7 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 	f->sums.truncated += end->truncated;
 	if (end->limit_reached) {
 		f->limited = true;
-		prm_completeness_truncate(f->completeness, INT64_MAX);
+		prm_completeness_truncate(f->completeness, NULL);
 	}
 }
 
@@ -1030,11 +1049,13 @@ prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches)
 static void
 cancel(struct prm_fanout *f)
 {
-	int64_t given = f->state.matched ? f->kept.otime : INT64_MIN;
+	struct pr_packet none = {.otime = INT64_MIN};
 
 	if (f->state.done)
 		return;
-	prm_completeness_truncate(f->completeness, passes(f) ? INT64_MAX : given);
+	prm_completeness_truncate(f->completeness, passes(f)          ? NULL
+						   : f->state.matched ? &f->kept
+								      : &none);
 	finish(f, true);
 }
 

@@ -164,7 +164,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		report = byte();
 		switch (report >> 4 & 7) {
 		case 0:
-			prm_completeness_truncate(c, number());
+			prm_completeness_truncate(
+				c, &(struct pr_packet){.epoch = byte() % 3,
+					   .link = byte() % 2,
+					   .seq = (uint64_t)number(),
+					   .otime = number()});
 			break;
 		case 1:
 			prm_completeness_failed(c, report % NODES, "gone");

@@ -103,7 +103,7 @@ zones() {
 	local first out=$LAB_DIR/zones
 	first=$(tcpdump -r "$MIX" -tt -nc 1 2> /dev/null | awk '{ print $1 }')
 	first=$(TZ=Asia/Kolkata date -d "@$first" +%Y-%m-%dT%H:%M)
-	TZ=Asia/Kolkata "$PACKRACK" query --volume "$VOLUME" --since "$first" -c 1 --explain > "$out" 2>&1 || return 1
+	TZ=Asia/Kolkata "$PACKRACK" query --volume "$VOLUME" --since "$first" -c 1 --allow before --explain > "$out" 2>&1 || return 1
 	cat "$out"
 	grep -q "^${first}:[0-9.]*+05:30 IP" "$out" && grep -q "time range: ${first}:00.000000000+05:30 to" "$out"
 }

@@ -208,7 +208,9 @@ on_node(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env
 			n->most_ahead = n->credit;
 	} else if (env->id == n->query &&
 		   env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL) {
-		n->cancelled = n->ended = true;
+		n->cancelled = true;
+		if (!n->ended)
+			send_end(n);
 	}
 	answer(n);
 }

@@ -102,6 +102,31 @@ START_TEST(test_loss_without_choice)
 }
 END_TEST
 
+/* A limit ends the answer at its fifth packet, in the midst of a range: what is missing before that counts. */
+START_TEST(test_limit)
+{
+	struct pr_packet fifth = {.epoch = 7, .seq = 6, .otime = 60};
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+
+	for (int part = 0; part < 3;
+		part++) { /* a hole before it; one behind it; no ledger */
+		struct prm_completeness *c = make(0, INT64_MAX, 0);
+		Packrack__Completeness *out;
+
+		prm_completeness_node(c, "a", NULL);
+		batch_held(
+			c, 0, 0, 1, 10, 10, 100, part == 0 ? "\xef\x03" : "\x7f\x03", 80);
+		prm_completeness_truncate(c, &fifth);
+		end_with(c, 0, NULL, part < 2 ? &l : NULL, NULL);
+		out = finish(c);
+		ck_assert_uint_eq(out->missing_packets, part == 0);
+		ck_assert_uint_eq(out->n_unobserved, part == 2);
+		ck_assert_int_eq(out->complete, part == 1);
+		out_free(out);
+	}
+}
+END_TEST
+
 /* Nodes lost some of the same seqs: each hole may be any of theirs, and no other node's. */
 START_TEST(test_losses_of_several)
 {
@@ -322,6 +347,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_node_gone);
 	tcase_add_test(tests, test_loss_explains);
 	tcase_add_test(tests, test_loss_without_choice);
+	tcase_add_test(tests, test_limit);
 	tcase_add_test(tests, test_losses_of_several);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);

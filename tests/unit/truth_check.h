@@ -154,7 +154,6 @@ ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
 	while (left) {
 		unsigned i = (unsigned)below(w, w->node_count);
 		enum pri_answer_state state;
-		const Packrack__End *end;
 
 		if (!answer[i])
 			continue;

@@ -346,8 +346,8 @@ close_all(struct ask *ask)
 static int
 pump(struct ask *ask, bool *limited, struct pr_error *err)
 {
+	struct pr_packet p, none = {.otime = PR_TIME_MIN};
 	struct sink *sink = ask->sink;
-	struct pr_packet p;
 	int got = PR_SOURCE_PACKET;
 
 	while (!interrupted && !*limited &&
@@ -360,8 +360,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			return sink_failure(sink);
 	}
 	if (ask->completeness && (interrupted || *limited))
-		prm_completeness_truncate(
-			ask->completeness, sink->packets ? p.otime : PR_TIME_MIN);
+		prm_completeness_truncate(ask->completeness, sink->packets ? &p : &none);
 	return got == PR_SOURCE_ERROR ? CLI_FAILED : CLI_OK;
 }
 
@@ -391,20 +390,15 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		}
 		if (one && end->limit_reached) {
 			sums->limit_reached = true;
-			prm_completeness_truncate(ask->completeness, PR_TIME_MAX);
+			prm_completeness_truncate(ask->completeness, NULL);
 		}
+		if (!ask->volumes[i].ended && prm_completeness_end(ask->completeness,
+						      ask->volumes[i].index, end, err) < 0)
+			return -1;
 		pr_message_add_numbers(&sums->base, &end->base);
 	}
 	if (prm_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
 		return -1;
-	for (size_t i = 0; i < ask->count && i < sums->completeness->n_nodes; i++) {
-		Packrack__NodeAnswer *node = sums->completeness->nodes[i];
-
-		if (node->stopped)
-			pr_message_copy_numbers(&node->base,
-				&pri_answer_end(ask->volumes[i].answer, err)->base);
-		node->stopped = false;
-	}
 	ask->twice = counted && !one && prm_completeness_duplicates(ask->completeness) > 0;
 	return 0;
 }
