@@ -96,7 +96,9 @@ give_seq(struct prd_link *link, const struct prd_record *rec, int64_t *otime)
 static void
 note_undelivered(struct prd_link *link, uint64_t seq)
 {
-	if (pr_counter_get(&link->undelivered_last) + 1 != seq)
+	uint64_t last = pr_counter_get(&link->undelivered_last);
+
+	if (last == 0 || last + 1 != seq)
 		pr_counter_set(&link->undelivered_first, seq);
 	pr_counter_set(&link->undelivered_last, seq);
 }

@@ -126,7 +126,12 @@ fill_record(struct prd_record *rec, const struct prd_link *link, int64_t time,
 static void
 observe(struct prd_inputs *in, struct prd_link *link, int64_t at, const char *by)
 {
+	const struct pr_carrier *w = by ? &in->readers[link->number]->carrier : NULL;
+
 	pthread_mutex_lock(&link->lock);
+	/* whether the carrier was there since the last look, nobody looks any more */
+	if (w && w->observing && w->checked < at)
+		at = w->checked;
 	if (by)
 		pr_observation_lost(&link->observation, PR_UNOBSERVED_STOPPED, at, by);
 	else

@@ -313,6 +313,7 @@ settle_marks(struct prl_node *n, struct link_info *info)
 			info->told = true;
 			mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
 			mark.link.last_otime = PR_TIME_MIN;
+			mark.link.undelivered_first = mark.link.undelivered_last = 0;
 			mark.link.ended = mark.stopping = 0;
 			prl_writer_put_mark(n->c.append, &mark);
 		}

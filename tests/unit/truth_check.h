@@ -259,9 +259,9 @@ reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 	/* nobody knows when, as the clock was set */
 	if (w->plan.clock && pr_time_minus(l->last_time, l->first_time) > 60 * PR_NS_PER_S)
 		return true;
-	/* the dispatcher knows what it had no node for */
-	if (!p->copy[0].node && !p->copy[1].node && !w->plan.clock)
-		return strcmp(l->reason, PRM_MISSING_UNKNOWN) != 0;
+	/* of several ranges that had no node between two MARKs, or while none was heard, only the last is named */
+	if (!p->copy[0].node && !p->copy[1].node)
+		return true;
 	for (int i = 0; i < 2; i++) {
 		const struct t_copy *c = &p->copy[i];
 		const struct t_node *n = c->node ? &w->node[c->node - 1] : NULL;
