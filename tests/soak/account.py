@@ -334,7 +334,7 @@ class Accountant:
             rest += [(t, n, link) for t, n in left]
             if query.port is None:
                 self.check_unfilled(query, link, entries, used, since, until, faults)
-        pending = done["pending_packets"]
+        pending, dropped = done["pending_packets"], done["dropped_packets"]
         not_explained = {}
         for t, n, link in rest:
             reason = self.other_reason(query, done, link, n, t)
@@ -343,10 +343,19 @@ class Accountant:
                 reason = "pending"
             if reason is None and excess > 0:
                 reason = "not listed"
+            if reason is None and dropped and self.timeline.during(t, t, ("pause",), ("dispatcher",), 1, 2):
+                dropped -= 1
+                reason = "dropped"
             if reason is None:
                 not_explained.setdefault(link, []).append((t, n))
             else:
                 self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        silent = {n["node"] for n in done["nodes"] if n["left_out"] and "nothing of that time" in n["reason"]}
+        here = {link: [(t, n) for t, n in lost[link] if self.homes(link, n, t) & silent and
+                       not self.old_enough(t, query) and not self.node_harmed(silent, t, t, ("kill", "term", "delete", "move"), FLUSH, 5)]
+                for link in query.links}
+        if any(here.values()):
+            faults.append("WRONGLY LEFT OUT: %s: %s" % (", ".join(sorted(silent)), self.show(here)))
         if not_explained:
             faults.append("UNACCOUNTED: %d packets: %s" % (sum(len(l) for l in not_explained.values()),
                                                            self.show(not_explained)))
@@ -407,12 +416,12 @@ class Accountant:
         return list(groups.values())
 
     def check_unfilled(self, query, link, entries, used, since, until, faults):
-        for e in entries:
-            unfilled = e["count"] - used.get(id(e), 0)
-            if unfilled and since < e["first_time"] and e["last_time"] < until:
-                faults.append("FALSE MISSING: link %d seq %d..%d, %d..%d, %s %s: %d of %d are there, or were never sent" % (
-                    link, e["first_seq"], e["last_seq"], e["first_time"], e["last_time"], e["reason"], e["node"],
-                    unfilled, e["count"]))
+        """What is listed at the ends of the range may lie outside of it; all else must be lost."""
+        unfilled = sum(e["count"] - used.get(id(e), 0) for e in entries)
+        ends = [e for e in entries if e["first_time"] <= since or e["last_time"] >= until]
+        if unfilled > sum(e["count"] for e in ends):
+            faults.append("FALSE MISSING: link %d: %d packets are there, or were never sent: %s" % (link, unfilled, [
+                e for e in entries if e["count"] > used.get(id(e), 0)][:4]))
 
     def other_reason(self, query, done, link, number, when):
         for u in done["unobserved"]:
