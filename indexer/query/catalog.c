@@ -666,12 +666,19 @@ static int
 take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	const struct pr_ledger_mark *mark)
 {
-	if (take_drops(s, mark) < 0 || take_undelivered(ledger, s, &mark->link) < 0 ||
-		take_point(s, &mark->link) < 0)
+	struct pr_ledger_mark now = *mark;
+
+	/* it tells no more than that the dispatcher is heard: what it has of the undelivered has no time */
+	if (now.link.last_otime == PR_TIME_MIN) {
+		now.link.undelivered_first = s->mark.link.undelivered_first;
+		now.link.undelivered_last = s->mark.link.undelivered_last;
+	}
+	if (take_drops(s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
+		take_point(s, &now.link) < 0)
 		return -1;
 	if (!s->have_mark)
-		s->first_said = mark->said_until;
-	s->mark = *mark;
+		s->first_said = now.said_until;
+	s->mark = now;
 	pr_text_clean(s->mark.link.name, "");
 	s->have_mark = true;
 	return 0;

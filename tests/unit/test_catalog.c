@@ -302,6 +302,14 @@ START_TEST(marks_tell_times)
 	f = pri_ledger_view_find(&view, e.u.mark.epoch, 0);
 	ck_assert_uint_eq(pri_series_ledger_drops(f, 0, 9999 * s).ring, 0);
 	ck_assert_uint_eq(pri_series_ledger_drops(f, 10000 * s, 60000 * s).ring, 8);
+	/* a MARK that tells only that the dispatcher is heard has no time for what was not sent */
+	e.u.mark.link.undelivered_last += 9;
+	e.u.mark.link.last_otime = PR_TIME_MIN;
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	e.u.mark.link.last_otime = 20001 * s;
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	ck_assert_uint_eq(f->losses[f->loss_count - 1].last_seq, 3008);
+	ck_assert_int_eq(f->losses[f->loss_count - 1].last_time, 20001 * s);
 	pri_ledger_view_free(&view);
 }
 END_TEST
