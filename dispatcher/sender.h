@@ -100,7 +100,6 @@ struct prd_sender_config {
 	struct pr_ring *replies; /* struct prd_reply; produced by the send thread */
 };
 
-struct prd_sender;
 struct prd_sender *prd_sender_create(
 	const struct prd_sender_config *config, struct pr_error *err);
 int prd_sender_start_thread(struct prd_sender *sender, struct pr_error *err);
@@ -117,7 +116,6 @@ void prd_sender_snapshot(struct prd_sender *sender, struct prd_snapshot *out);
  * Control frames that arrive at the rack interface are checked here, in the loop's thread, and passed
  * to the send thread as events. Everything in a frame is hostile.
  */
-struct prd_receiver;
 
 struct prd_receiver_counters {
 	pr_counter received[PR_FRAME_TYPES]; /* good ones, by type */
@@ -138,7 +136,6 @@ void prd_receiver_close(struct prd_receiver **receiver);
  * The management socket (CLog section 3.4): status and commands over ZeroMQ, in the loop's
  * thread. Commands travel to the send thread as events; its replies come back here.
  */
-struct prd_manage;
 
 /* Of the sender it uses the configuration, and puts events into its ring by the same thread as the receiver. */
 struct prd_manage *prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,

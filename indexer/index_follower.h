@@ -10,7 +10,6 @@
  * where the existing index ends. Segments that are overwritten before it reads them stay
  * without index. One thread, the volume's.
  */
-struct pri_index_follower;
 
 /*
  * The volume must have been refreshed with `all`, and must outlive the follower.

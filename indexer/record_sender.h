@@ -9,7 +9,6 @@
  * flight. The sink returns 1 when it is full. While no logger is running indexing waits, and data that is overwritten
  * meanwhile stays without index. Call from the loop's thread.
  */
-struct pri_record_sender;
 
 /* uuid: of the volume. The logger need not be there yet. */
 struct pri_record_sender *pri_sender_create(

@@ -40,8 +40,7 @@ struct pri_summary_announcer {
 };
 
 #define CHUNK 1000 /* summaries in one message */
-#define LEDGERS 64
-#define RANGES 64
+enum { LEDGERS = 64, RANGES = 64 };
 #define LOSSES 16 /* ranges of losses; RANGES of what was deleted */
 #define LOSS_GAP_NS (60 * PR_NS_PER_S) /* losses nearer to each other are one range */
 

@@ -10,7 +10,6 @@
  * keeps no summary in memory, only its location: 144 bytes for each, which covers up to 10
  * s of traffic. One thread, the volume's.
  */
-struct pri_summary_announcer;
 
 /* What was sent to one merger. Zero it for a new connection. */
 struct pri_announced {

@@ -153,8 +153,7 @@ note_import(struct import *im)
 /* ---- the import ---- */
 
 /* Some blocks stay free for the ledger, the directory and the index of what was read. */
-#define BLOCKS_KEPT 8
-#define LOOK_BYTES (32 * 1024)
+enum { BLOCKS_KEPT = 8, LOOK_BYTES = 32 * 1024 };
 
 static uint64_t
 room_left(struct sfs *sfs)

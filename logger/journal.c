@@ -8,8 +8,7 @@
 
 /* ---- small entries, gathered into records ---- */
 
-#define JOURNAL_ROOM 32768
-#define GUARANTEE_BLOCKS 4
+enum { JOURNAL_ROOM = 32768, GUARANTEE_BLOCKS = 4 };
 
 struct prl_journal {
 	struct sfs *sfs;

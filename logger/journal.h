@@ -10,7 +10,6 @@
  * A stream of small entries, gathered and written as one record at a time: the ledger's (proto/wire/ledger.h),
  * or those of a directory (proto/wire/directory.h): streams "segments" and "summaries". One thread.
  */
-struct prl_journal;
 
 /*
  * share: divisor; 1/share of the volume's bytes is guaranteed to the stream. Release it

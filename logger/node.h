@@ -10,7 +10,6 @@
  * follows one dispatcher, reports, carries out commands. I/O only by the calls in its
  * configuration; time is an argument (monotonic). One thread.
  */
-struct prl_node;
 
 struct prl_node_config {
 	uint8_t mac[PR_MAC_LEN];

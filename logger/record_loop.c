@@ -29,9 +29,7 @@
 #define SOON_SHARE 4
 #define NOTE_NS (500 * PR_NS_PER_MS)
 /* Records handled before the loop gets a turn: signals and timers must not starve. */
-#define ROUND 4096
-#define BATCH 256
-#define DIRECT_ROUNDS 8
+enum { ROUND = 4096, BATCH = 256, DIRECT_ROUNDS = 8 };
 #define DRAIN 4096 /* batches */
 /* A tick reads what came; from this share of the buffer on, the loop is woken before. */
 #define WAKE_SHARE 8

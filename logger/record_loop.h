@@ -52,7 +52,6 @@ struct prl_report {
  * threads: the receiver, and the loop's thread, which does everything else. A direct
  * capture has only the loop's thread.
  */
-struct prl_record_loop;
 struct prl_node;
 
 /*

@@ -5,8 +5,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 
-#define LOG_ROOM_FIRST 64
-#define LOG_ROOM_MAX 65536
+enum { LOG_ROOM_FIRST = 64, LOG_ROOM_MAX = 65536 };
 
 static struct match_link *
 match_link(struct prl_match *m, uint16_t id, bool make)
@@ -540,8 +539,7 @@ prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 
 /* ---- the calls ---- */
 
-#define ROOM_FIRST 4096
-#define ROOM_DEFAULT 65536
+enum { ROOM_FIRST = 4096, ROOM_DEFAULT = 65536 };
 /* Half the period of MARKs, each of which takes one or several frames. */
 #define MARKS_APART (50 * PR_NS_PER_MS)
 

@@ -20,7 +20,6 @@
  * Results come by call-backs from within the calls below, per link in order of seq; a link never waits
  * for another. One thread.
  */
-struct prl_match;
 
 struct prl_match_frame {
 	uint8_t *data; /* the caller's, until the frame is given back by a call-back */
@@ -48,10 +47,8 @@ struct prl_match_calls {
 	void *arg;
 };
 
-#define PRL_MATCH_WINDOW_DEFAULT 128
-#define PRL_MATCH_WINDOW_MIN 2
-#define PRL_MATCH_WINDOW_MAX 4096
-#define PRL_MATCH_LINKS_MAX 256
+enum { PRL_MATCH_WINDOW_DEFAULT = 128, PRL_MATCH_WINDOW_MIN = 2 };
+enum { PRL_MATCH_WINDOW_MAX = 4096, PRL_MATCH_LINKS_MAX = 256 };
 
 struct prl_match_options {
 	uint64_t epoch;

@@ -7,8 +7,7 @@
 #include "proto/base/clock.h"
 #include "proto/wire/segment_inline.h"
 
-#define LINKS_MAX 300
-#define DURABLE_POINTS 1024
+enum { LINKS_MAX = 300, DURABLE_POINTS = 1024 };
 
 struct durable_mark {
 	uint64_t record, packets; /* packets in the stream up to this record */
@@ -28,8 +27,7 @@ struct link_segment {
 	struct pr_loss lost; /* run of packets lost to a refusing volume */
 };
 
-#define LINKS 65536
-#define MARKS_MAX 256
+enum { LINKS = 65536, MARKS_MAX = 256 };
 
 /*
  * The last MARK for each (epoch, link): decides which MARKs are written to the ledger. On
@@ -71,9 +69,7 @@ struct prl_volume_writer {
 /*
  * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
  */
-#define LEDGER_SHARE 50
-#define SEGMENTS_SHARE 200
-#define SUMMARIES_SHARE 800
+enum { LEDGER_SHARE = 50, SEGMENTS_SHARE = 200, SUMMARIES_SHARE = 800 };
 /*
  * A segment that is a quarter full is sealed at 40 % of segment_age: packets of a fast link
  * can be found soon, and a slow link does not get many segments. If ticks are far apart, it

@@ -14,7 +14,6 @@
  * again every 100 ms. Packets that come in the meantime are lost, and are counted and
  * declared in the ledger (PR_LOSS_WRITE).
  */
-struct prl_volume_writer;
 
 #define PRL_STRAY_LINK 0xffff
 #define PRL_LINK_BY_NAME                                                                   \

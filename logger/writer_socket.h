@@ -11,7 +11,6 @@
  * checked, appended and answered at once, so the indexer sends one at a time and waits when
  * the volume does not take it. Loop's thread.
  */
-struct prl_writer_socket;
 
 struct prl_writer_socket *prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 	struct prl_volume_writer *append, struct pr_error *err);

@@ -38,7 +38,6 @@ bool prm_lookups_may(
  * set. So they are bit-sliced, as in level 2: one test shows which of PRM_CLUSTERS_COLUMNS
  * summaries may match. Summaries of one size and link type share a block.
  */
-struct prm_clusters;
 
 #define PRM_CLUSTERS_COLUMNS 8
 

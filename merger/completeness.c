@@ -127,8 +127,7 @@ struct prm_completeness {
 		*active; /* sweep's scratch: ranges that may cover the present seq */
 };
 
-#define SWEEP_BYTES_DEFAULT (1024 * 1024)
-#define NODES_MAX 4096
+enum { SWEEP_BYTES_DEFAULT = 1024 * 1024, NODES_MAX = 4096 };
 #define TAKEN_APART_MAX 4000000 /* ranges; bounds what the end of one query costs others */
 
 struct prm_completeness *

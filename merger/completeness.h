@@ -22,7 +22,6 @@
  * No I/O; time is an argument. One thread. Input is not trusted: a report that contradicts itself is refused with
  * -1 and err (the caller then fails the node); one that comes too late is ignored.
  */
-struct prm_completeness;
 
 #define PRM_COMPLETENESS_LIST_MAX 10000 /* entries listed; the rest goes into classes */
 #define PRM_COMPLETENESS_CLASSES_MAX 1000

@@ -11,7 +11,6 @@
  * does not respond or sends invalid data is dropped, and the completeness report at the end
  * lists it.
  */
-struct prm_fanout;
 
 /* A node that owes a batch is dropped after this long without a message. */
 #define PRM_FANOUT_SILENT_NS INT64_C(10000000000)

@@ -8,7 +8,6 @@
  * The other mergers, which share the summaries with this one: which of them are alive, and
  * requests to those responsible for the summaries that a query needs. One thread.
  */
-struct prm_peers;
 
 #define PRM_PEERS_LATE_NS INT64_C(3500000000) /* each sends its name every second */
 /* Wait for their answers; after that, the nodes are asked instead. */

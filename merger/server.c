@@ -583,8 +583,7 @@ on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 
 /* ---- status ---- */
 
-#define VALUES_MAX 64
-#define LINKS_MAX 10000
+enum { VALUES_MAX = 64, LINKS_MAX = 10000 };
 
 /* The counters: one row each, in status and in metrics. */
 

@@ -10,10 +10,8 @@
  * good, "cancel" a query by its number, "delete" and "store" for a node. With keys, the role of each key says
  * what it may send (proto/rpc/admission.h). Call from the loop's thread only.
  */
-struct prm_merger;
 
-#define PRM_MERGER_QUERIES_DEFAULT 16
-#define PRM_MERGER_QUERIES_MAX 1024
+enum { PRM_MERGER_QUERIES_DEFAULT = 16, PRM_MERGER_QUERIES_MAX = 1024 };
 
 struct prm_merger_options {
 	size_t max_queries; /* at the same time; 0: default */

@@ -34,7 +34,6 @@ size_t prm_owner_of(const struct prm_ownership *ownership, int64_t time);
  * intervals of another merger, fetches what it lacks; and it frees what belongs to another
  * merger again. If a summary is not here, its node is asked.
  */
-struct prm_summaries;
 
 #define PRM_SUMMARIES_MEMORY_DEFAULT ((uint64_t)256 * 1024 * 1024)
 #define PRM_SUMMARIES_COVERAGE_MAX                                                         \

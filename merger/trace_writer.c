@@ -96,9 +96,7 @@ prm_trace_hash_text(const struct prm_trace_hash *h, char out[PRM_TRACE_HASH_TEXT
 
 #define PCAP_MAGIC_US 0xA1B2C3D4u
 #define PCAP_MAGIC_NS 0xA1B23C4Du
-#define PCAP_HEADER 24
-#define PCAP_RECORD 16
-#define ETHERNET 1
+enum { PCAP_HEADER = 24, PCAP_RECORD = 16, ETHERNET = 1 };
 #define SECONDS_MIN (-INT64_C(0x80000000))
 #define SECONDS_MAX INT64_C(0xffffffff)
 
@@ -184,25 +182,12 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 
 /* draft-ietf-opsawg-pcapng, little-endian */
 #define BLOCK_SECTION 0x0A0D0D0Au
-#define BLOCK_INTERFACE 1
-#define BLOCK_STATISTICS 5
-#define BLOCK_ENHANCED 6
+enum { BLOCK_INTERFACE = 1, BLOCK_STATISTICS = 5, BLOCK_ENHANCED = 6 };
 #define BYTE_ORDER_MAGIC 0x1A2B3C4Du
-#define OPT_COMMENT 1
-#define SHB_USERAPPL 4
-#define IF_NAME 2
-#define IF_DESCRIPTION 3
-#define IF_SPEED 8
-#define IF_TSRESOL 9
-#define IF_FILTER 11
-#define IF_TSOFFSET 14
-#define ISB_STARTTIME 2
-#define ISB_ENDTIME 3
-#define ISB_IFRECV 4
-#define ISB_IFDROP 5
-#define ISB_FILTERACCEPT 6
-#define ISB_OSDROP 7
-#define OPTION_MAX 65535
+enum { OPT_COMMENT = 1, SHB_USERAPPL = 4, IF_NAME = 2, IF_DESCRIPTION = 3, IF_SPEED = 8 };
+enum { IF_TSRESOL = 9, IF_FILTER = 11, IF_TSOFFSET = 14, ISB_STARTTIME = 2 };
+enum { ISB_ENDTIME = 3, ISB_IFRECV = 4, ISB_IFDROP = 5, ISB_FILTERACCEPT = 6 };
+enum { ISB_OSDROP = 7, OPTION_MAX = 65535 };
 
 /*
  * Offset in s of the interface for times before 1970: the whole second at or below the
@@ -299,8 +284,7 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
  * An interface is written before its first packet, or at the end if it has none.
  */
 
-#define EPOCHS_NAMED 4
-#define DESCRIPTION 160
+enum { EPOCHS_NAMED = 4, DESCRIPTION = 160 };
 
 static int
 write_interface(struct prm_trace_writer *w, const struct trace_interface *interface,

@@ -15,8 +15,6 @@
  */
 #define PRM_TRACE_HASH_TEXT 48
 
-struct prm_trace_hash;
-
 struct prm_trace_hash *prm_trace_hash_create(struct pr_error *err);
 void prm_trace_hash_destroy(struct prm_trace_hash **hash);
 void prm_trace_hash_add(struct prm_trace_hash *hash, const struct pr_packet *p);
@@ -48,8 +46,6 @@ struct prm_trace_options {
 	const char *comment; /* comment of the section: the query; or NULL */
 	const char *filter; /* as written; NULL or "": none */
 };
-
-struct prm_trace_writer;
 
 /* out must outlive the writer. */
 struct prm_trace_writer *prm_trace_create(struct prm_output *out,

@@ -36,8 +36,7 @@ pri_insn_begins_part(const struct pri_insn *in)
  * there gives 1 if the packet's time is at or after the term's (`before`: at or before it),
  * otherwise 0.
  */
-#define PRI_INSN_TIME 0xc0
-#define PRI_TIMES_MAX 1000
+enum { PRI_INSN_TIME = 0xc0, PRI_TIMES_MAX = 1000 };
 #define PRI_TIMES_AT UINT32_C(0xc0000000)
 /* between two terms' offsets; a header's length may be added to one */
 #define PRI_TIMES_APART UINT32_C(0x40000)

@@ -7,9 +7,7 @@
  * The instruction codes of BPF (McCanne and Jacobson, 1993) that libpcap generates, with
  * names of our own, because only filter.c may include pcap.h.
  */
-#define CLASS_MASK 0x07
-#define OP_MASK 0xf0
-#define SOURCE_X 0x08
+enum { CLASS_MASK = 0x07, OP_MASK = 0xf0, SOURCE_X = 0x08 };
 #define MODE_MASK 0xe0 /* of loads */
 #define SIZE_MASK 0x18
 

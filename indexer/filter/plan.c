@@ -14,8 +14,7 @@
  * States are told apart only by registers that are read later.
  */
 #define STATES_HERE 12 /* at one instruction */
-#define STATES_MAX 600000
-#define TERMS_MAX 600000
+enum { STATES_MAX = 600000, TERMS_MAX = 600000 };
 
 #define NOWHERE UINT32_MAX
 

@@ -192,19 +192,13 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 /* ---- what is sure ---- */
 
 /* What a packet can be if a formula holds for it. */
-#define TYPE_IP 1
-#define TYPE_IP6 2
+enum { TYPE_IP = 1, TYPE_IP6 = 2 };
 #define TYPE_IPS (TYPE_IP | TYPE_IP6)
-#define TYPE_ARP 4
-#define TYPE_RARP 8
+enum { TYPE_ARP = 4, TYPE_RARP = 8 };
 #define TYPE_IP4 (TYPE_IP | TYPE_ARP | TYPE_RARP) /* has IPv4 addresses */
-#define TYPES 31
-#define PROTO_TCP 32
-#define PROTO_UDP 64
-#define PROTO_SCTP 128
+enum { TYPES = 31, PROTO_TCP = 32, PROTO_UDP = 64, PROTO_SCTP = 128 };
 #define PROTO_PORTS (PROTO_TCP | PROTO_UDP | PROTO_SCTP)
-#define PROTO_ICMP 256
-#define PROTO_ICMP6 512
+enum { PROTO_ICMP = 256, PROTO_ICMP6 = 512 };
 #define PROTOS (PROTO_PORTS | PROTO_ICMP | PROTO_ICMP6 | 1024)
 #define UNTAGGED 2048 /* it may have no VLAN tag */
 #define ALL (TYPES | PROTOS | UNTAGGED)

@@ -159,8 +159,7 @@ struct words {
 	unsigned lines; /* printed so far */
 };
 
-#define ALTERNATIVES_SHOWN 8
-#define NESTING_SHOWN 8
+enum { ALTERNATIVES_SHOWN = 8, NESTING_SHOWN = 8 };
 
 /* Of an OR, its alternatives; of an AND, its parts. */
 struct list {

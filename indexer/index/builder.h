@@ -19,8 +19,6 @@
  */
 typedef int (*pri_index_sink)(void *arg, const struct pr_index_record *record);
 
-struct pri_builder;
-
 /* record_max: longest body that the volume takes. */
 struct pri_builder *pri_builder_create(uint16_t link, size_t record_max,
 	pri_index_sink sink, void *arg, struct pr_error *err);

@@ -153,8 +153,7 @@ enum pri_part {
 	PRI_PART_PROTO = 1 << 4,
 	PRI_PART_VLAN = 1 << 5,
 };
-#define PRI_PARTS 6
-#define PRI_COMPOSITES_MAX 4
+enum { PRI_PARTS = 6, PRI_COMPOSITES_MAX = 4 };
 
 /* Masks; 0: no more. As bytes in records of level 1. */
 struct pri_composites {

@@ -46,16 +46,11 @@
  * seq on; 2 a bit each from the first seq on.
  */
 #define PRI_LEVEL1_MAGIC 0x31584950u
-#define PRI_LEVEL1_VERSION 5
-#define PRI_LEVEL1_HEADER 56
-#define PRI_LEVEL1_ITEM 96
+enum { PRI_LEVEL1_VERSION = 5, PRI_LEVEL1_HEADER = 56, PRI_LEVEL1_ITEM = 96 };
 #define PRI_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
-#define PRI_LEVEL1_PAGES_MAX 4095
-#define PRI_LEVEL1_LOW_MAX 14
-#define PRI_LEVEL1_TOPS_MAX 16
+enum { PRI_LEVEL1_PAGES_MAX = 4095, PRI_LEVEL1_LOW_MAX = 14, PRI_LEVEL1_TOPS_MAX = 16 };
 #define PRI_LEVEL1_BUCKETS 64 /* of a series, at most */
-#define PRI_LEVEL1_PORTS 24
-#define PRI_LEVEL1_OCTETS 32
+enum { PRI_LEVEL1_PORTS = 24, PRI_LEVEL1_OCTETS = 32 };
 
 enum pri_held_form { PRI_HELD_ALL, PRI_HELD_RUNS, PRI_HELD_BITS };
 

@@ -10,13 +10,11 @@
  */
 #define BITS_A_KEY 10
 #define FEW 2048 /* of a segment */
-#define LOW_OF_FEW 12
-#define LOW_MIN 3
+enum { LOW_OF_FEW = 12, LOW_MIN = 3 };
 #define CROWD 6000 /* keys of a page, at most */
 
 /* An item: page, 45 bits of the hash, segment. */
-#define PAGE_SHIFT 52
-#define SEGMENT_BITS 7
+enum { PAGE_SHIFT = 52, SEGMENT_BITS = 7 };
 #define SEGMENT(item) ((unsigned)((item) & ((1u << SEGMENT_BITS) - 1)))
 #define PAGE_OF(item) ((uint32_t)((item) >> PAGE_SHIFT))
 #define VALUE_BITS(item) ((uint32_t)((item) >> (PAGE_SHIFT - 32)))
@@ -55,8 +53,7 @@ pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
  * Sort key: the page and some bits of the hash. Keys that agree in these are treated as
  * one.
  */
-#define DIGITS 3
-#define DIGIT_BITS 9
+enum { DIGITS = 3, DIGIT_BITS = 9 };
 
 static inline unsigned
 digit_of(uint64_t item, unsigned shift, unsigned digit)

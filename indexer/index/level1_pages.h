@@ -7,8 +7,7 @@
 
 /* The pages of a record of level 1: its keys, and which segments have them. Shared with level1.c. */
 
-#define CHECKED 48
-#define PAGE_HEADER 10
+enum { CHECKED = 48, PAGE_HEADER = 10 };
 #define RESERVED_PAGE 8 /* bytes of the one behind the pages, which is its check */
 #define PAGE 1024 /* bytes, about: usually within one sector */
 

@@ -6,10 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
-#define HEADER 40
-#define CHECKED 32
-#define COLUMN 16
-#define PAGE_HEADER 16
+enum { HEADER = 40, CHECKED = 32, COLUMN = 16, PAGE_HEADER = 16 };
 #define LEAD (PRI_SLICES_PAGE - SFS_RESERVED_HEADER)
 #define LEAD_LONG (LEAD - 192) /* if the record follows the block's header */
 #define LONG_PAGES 128 /* half of a block: the previous block rarely has room for it */

@@ -38,9 +38,7 @@ pri_reduce(uint32_t x, uint32_t n)
 	return (uint32_t)((uint64_t)x * n >> 32);
 }
 
-#define PRI_SLICES_PAGE 4096
-#define PRI_SLICES_PAGES 2
-#define PRI_SLICES_PROBES 3
+enum { PRI_SLICES_PAGE = 4096, PRI_SLICES_PAGES = 2, PRI_SLICES_PROBES = 3 };
 
 /*
  * The slices of a key. In its i-th page the first slice is pri_reduce(at, slices); at grows
@@ -94,8 +92,7 @@ pri_slice_walk_begin(uint64_t hash, unsigned i, uint32_t pages)
  * sector (sfs_reserve), except long ones, which usually begin a block.
  */
 #define PRI_LEVEL2_MAGIC 0x32584950u
-#define PRI_LEVEL2_VERSION 4
-#define PRI_LEVEL2_COLUMNS_MAX 224
+enum { PRI_LEVEL2_VERSION = 4, PRI_LEVEL2_COLUMNS_MAX = 224 };
 #define PRI_LEVEL2_COLUMNS_MIN 4 /* with fewer, slices of whole bytes waste too much */
 #define PRI_LEVEL2_HEAD_MAX (40 + 16 * PRI_LEVEL2_COLUMNS_MAX) /* with the longest table */
 #define PRI_LEVEL2_VECTOR (PRI_LEVEL2_COLUMNS_MAX / 8) /* bytes: one bit for each column */

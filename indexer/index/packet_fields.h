@@ -11,12 +11,9 @@
  */
 #define PRI_KEYS_DEPTH 8 /* tags and labels that are passed */
 
-#define PRI_ETHERTYPE_IP 0x0800
-#define PRI_ETHERTYPE_ARP 0x0806
-#define PRI_ETHERTYPE_RARP 0x8035
-#define PRI_ETHERTYPE_IP6 0x86dd
-#define PRI_ETHERTYPE_MPLS 0x8847
-#define PRI_ETHERTYPE_PPPOE 0x8864
+enum { PRI_ETHERTYPE_IP = 0x0800, PRI_ETHERTYPE_ARP = 0x0806 };
+enum { PRI_ETHERTYPE_RARP = 0x8035, PRI_ETHERTYPE_IP6 = 0x86dd };
+enum { PRI_ETHERTYPE_MPLS = 0x8847, PRI_ETHERTYPE_PPPOE = 0x8864 };
 static inline bool
 pri_is_vlan_tag(uint32_t ethertype)
 {

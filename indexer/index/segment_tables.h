@@ -245,8 +245,7 @@ pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, 
  * other protocols but ICMP) are recognised by four words of their headers, without parsing; the others by their
  * packet fields. Memory is kept from segment to segment. One thread.
  */
-#define PRI_HEADER_LAYOUT_WORDS 4
-#define PRI_HEADER_LAYOUT_MORE 3
+enum { PRI_HEADER_LAYOUT_WORDS = 4, PRI_HEADER_LAYOUT_MORE = 3 };
 
 struct pri_header_layout {
 	/*
@@ -302,9 +301,7 @@ pri_header_layout_fields(
 }
 
 /* Finds a plain packet's layout. Inlined, since this runs for each packet. */
-#define PRI_PLAIN_TAG 0x8100
-#define PRI_PLAIN_IP 0x0800
-#define PRI_PLAIN_IP6 0x86dd
+enum { PRI_PLAIN_TAG = 0x8100, PRI_PLAIN_IP = 0x0800, PRI_PLAIN_IP6 = 0x86dd };
 #define PRI_PLAIN_ICMP 1
 
 static inline struct pri_header_layout *

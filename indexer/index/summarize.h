@@ -9,8 +9,7 @@
  * kept as ranges of at most PRI_RANGE_SPAN seqs, with one bit for each seq if the range has
  * holes. A hole of more than PRI_RANGE_HOLE ends a range. No I/O.
  */
-#define PRI_RANGE_SPAN 65536
-#define PRI_RANGE_HOLE 4096
+enum { PRI_RANGE_SPAN = 65536, PRI_RANGE_HOLE = 4096 };
 
 struct pri_range_list {
 	struct pr_summary_run *items; /* their bits from malloc */

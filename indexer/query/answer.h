@@ -15,7 +15,6 @@
  * soon. While little matches, a batch goes out every 20 ms with watermark and coverage. If
  * a tally is requested, the answer has no packets; its last batches have the tally.
  */
-struct pri_answer;
 
 /*
  * True if the volume has everything up to `until`, or to `came` (the real time of the query), that live dispatchers

@@ -126,9 +126,7 @@ uint64_t pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime);
  * What answers need of the ledger: for each epoch series its name, the latest MARK, and the packets that this
  * node knows to be lost.
  */
-#define PRI_POINTS_MAX 4096
-#define PRI_DROPS_MAX 1024
-#define PRI_UNOBSERVED_LIST_MAX 1024
+enum { PRI_POINTS_MAX = 4096, PRI_DROPS_MAX = 1024, PRI_UNOBSERVED_LIST_MAX = 1024 };
 
 /* Times at which a link was not observed, side by side, as messages have them. */
 struct pri_unobserved_list {

@@ -31,8 +31,7 @@ struct pri_hello_input {
 /*
  * Limits, so that a merger can take the message: the newest links, and the first streams.
  */
-#define PRI_HELLO_LINKS_MAX 1024
-#define PRI_HELLO_STREAMS_MAX 320
+enum { PRI_HELLO_LINKS_MAX = 1024, PRI_HELLO_STREAMS_MAX = 320 };
 
 /* volume NULL: there is none yet. Texts are borrowed from input and volume. NULL: no memory. */
 struct pri_hello *pri_hello_create(struct pri_volume *volume,

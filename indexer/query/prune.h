@@ -12,7 +12,6 @@
  * only the pages with the keys in question. A segment is read if it has no index, or if its
  * index record cannot be read or is about another segment. One thread, the volume's.
  */
-struct pri_prune;
 
 enum pri_prune_verdict {
 	PRI_PRUNE_READ, /* it may match, or that is not known */

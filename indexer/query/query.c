@@ -10,8 +10,7 @@
  */
 
 /* What is done before the caller may look at the clock: steps of filters, segments passed. */
-#define STEPS_A_LOOK 1000000
-#define SKIPS_A_LOOK 64
+enum { STEPS_A_LOOK = 1000000, SKIPS_A_LOOK = 64 };
 
 /* An epoch series within a query. */
 struct series {

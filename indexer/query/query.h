@@ -16,7 +16,6 @@
  * range this volume has (coverage, matching or not), the nearest seqs outside, and what was
  * overwritten or is corrupt.
  */
-struct pri_query;
 
 struct pri_query_spec {
 	int64_t since, until; /* packet time, both included */

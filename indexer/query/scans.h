@@ -22,7 +22,6 @@
 void pri_scans_setup(int nice);
 
 struct pri_scans; /* of a query: one thread */
-struct pri_scan;
 
 /* programs: the query's, must outlive it. NULL: no memory. */
 struct pri_scans *pri_scans_create(const struct pri_bpf_set *programs);

@@ -10,10 +10,8 @@
  * limit wait. Queries whose client gives no credit do not count for the limit. Call from
  * the loop's thread only.
  */
-struct pri_serve;
 
-#define PRI_SERVE_RUNNING_DEFAULT 4
-#define PRI_SERVE_RUNNING_MAX 64
+enum { PRI_SERVE_RUNNING_DEFAULT = 4, PRI_SERVE_RUNNING_MAX = 64 };
 #define PRI_SERVE_WAITING_MAX 256
 
 struct pri_serve *pri_serve_create(

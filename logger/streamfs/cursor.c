@@ -41,9 +41,7 @@ struct sfs_cursor {
  * Reads from these devices then wait; but not without limit, because this may last for
  * hours. At worst a read starts about every 0.3 ms.
  */
-#define BEHIND 500
-#define WAITS 2
-#define WAIT_NS 100000
+enum { BEHIND = 500, WAITS = 2, WAIT_NS = 100000 };
 
 static bool
 writer_behind(const struct sfs *sfs)

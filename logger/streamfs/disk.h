@@ -70,7 +70,6 @@ struct sfs_request {
 };
 
 /* Requests under way. One thread. A request is the queue's from submit until reap returns it. */
-struct sfs_queue;
 struct sfs_queue_ops {
 	void (*submit)(void *state, struct sfs_request *r);
 	struct sfs_request *(*reap)(void *state, bool wait); /* a list */

@@ -6,13 +6,9 @@
 #include "proto/base/field_table.h"
 
 #define BLOCK_MAGIC 0x42534653u /* "SFSB" */
-#define BLOCK_HASH_AT 8
-#define BLOCK_FIELDS_AT 24
+enum { BLOCK_HASH_AT = 8, BLOCK_FIELDS_AT = 24 };
 static const char magic[8] = "SFSroot\n";
-#define CHECKSUM_AT 16
-#define FIELDS_AT 32
-#define DEVICES_AT 1024
-#define SETS_AT 2048
+enum { CHECKSUM_AT = 16, FIELDS_AT = 32, DEVICES_AT = 1024, SETS_AT = 2048 };
 
 /* An array of structures on a device: what each field is, and how many bytes each takes. */
 struct form {

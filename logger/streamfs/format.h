@@ -146,8 +146,7 @@
 #define SFS_BLOCKS_MAX 0xfffffff0u
 #define SFS_HASH_KIND 1
 #define SFS_UTILIZATION 900 /* of 1000: what may be guaranteed */
-#define SFS_UTILIZATION_MIN 100
-#define SFS_UTILIZATION_MAX 950
+enum { SFS_UTILIZATION_MIN = 100, SFS_UTILIZATION_MAX = 950 };
 #define SFS_STREAM_KEPT                                                                    \
 	1u /* its guarantee was set by sfs_guarantee_set: sfs_stream_open keeps it */
 #define SFS_STREAM_PERMISSION 2u /* its permission was set by sfs_permission_set */

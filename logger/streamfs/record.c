@@ -179,8 +179,7 @@ sfs_copy_past(void *to, const void *from, size_t len)
 #define LENGTH_MASK 0xffffffu
 _Static_assert(SFS_BLOCK_MAX - 1 <= LENGTH_MASK, "a body's length has 24 bits");
 
-#define PLACE 32
-#define HASH_AT 8
+enum { PLACE = 32, HASH_AT = 8 };
 #define FIELDS_AT 16 /* behind the hash */
 
 bool

@@ -12,9 +12,7 @@
 #include "logger/streamfs/shm.h"
 
 static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
-#define LAYOUT 4
-#define SLOTS_MIN 4
-#define SLOTS_MAX 65536
+enum { LAYOUT = 4, SLOTS_MIN = 4, SLOTS_MAX = 65536 };
 
 /* Sets the pointers into a mapping at base, or only the size when base is NULL. */
 static void

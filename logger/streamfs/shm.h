@@ -15,8 +15,7 @@
  * the keyed hash, or, of what they do not copy (cursor.c), the header's keyed check and that
  * nothing was overwritten meanwhile.
  */
-#define SFS_ENTRY_WORDS 8
-#define SFS_STREAM_WORDS 19
+enum { SFS_ENTRY_WORDS = 8, SFS_STREAM_WORDS = 19 };
 #define SFS_NOTE_WORDS (SFS_NOTE_BYTES / 8)
 #define SFS_HOLES_WORDS (1 + SFS_REPAIRS_MAX * 8)
 _Static_assert(sizeof(struct sfs_entry) == SFS_ENTRY_WORDS * 8, "entry in shared memory");
@@ -47,8 +46,7 @@ struct sfs_answer {
 	int64_t result; /* 0 or -1 */
 	char text[512];
 };
-#define SFS_ASK_WORDS 7
-#define SFS_ANSWER_WORDS 65
+enum { SFS_ASK_WORDS = 7, SFS_ANSWER_WORDS = 65 };
 _Static_assert(sizeof(struct sfs_ask) == SFS_ASK_WORDS * 8, "ask in shared memory");
 _Static_assert(
 	sizeof(struct sfs_answer) == SFS_ANSWER_WORDS * 8, "answer in shared memory");

@@ -14,7 +14,6 @@
  * returns -1.
  */
 enum render_form { RENDER_TEXT, RENDER_KEYVALUE, RENDER_JSON };
-struct render;
 struct render *render_begin(FILE *to, enum render_form form); /* never NULL */
 /* Prints what is left; -1: writing failed, or no memory. *r NULL: text for people on standard output. */
 int render_end(struct render **r);

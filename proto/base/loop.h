@@ -6,7 +6,6 @@
 
 #include "proto/base/error.h"
 
-struct event_base;
 struct event;
 
 /*
@@ -15,7 +14,6 @@ struct event;
  * handlers. If systemd's watchdog is on (WATCHDOG_USEC), the loop reports to it that it is
  * running.
  */
-struct pr_loop;
 
 struct pr_loop_calls {
 	void (*stop)(void *arg); /* NULL: pr_loop_break */
@@ -30,7 +28,6 @@ int pr_loop_run(struct pr_loop *loop, struct pr_error *err);
 void pr_loop_break(struct pr_loop *loop); /* any thread, also before the run */
 
 /* A repeating timer; freed with pr_timer_destroy before the loop. */
-struct pr_timer;
 struct pr_timer *pr_timer_create(struct pr_loop *loop, int64_t every_ns,
 	void (*call)(void *arg), void *arg, struct pr_error *err);
 /* Sets a new period; the next call comes after every_ns. -1: no memory. */

@@ -9,7 +9,6 @@
  * one answer to a scrape. First the program puts its values in, which is cheap; then the
  * page is written out.
  */
-struct pr_metrics_page;
 struct pr_metrics_page *pr_metrics_page_create(void); /* NULL: no memory */
 void pr_metrics_page_destroy(struct pr_metrics_page **page);
 

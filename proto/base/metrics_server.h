@@ -10,7 +10,6 @@
  * at most 8 KiB of request; values are taken ten times a second at most. libevent's own HTTP server
  * bounds neither connections nor their time.
  */
-struct pr_metrics_server;
 /* Puts all values in. Called from the loop's thread. */
 typedef void (*pr_metrics_call)(void *arg, struct pr_metrics_page *page);
 

@@ -12,7 +12,6 @@
  * ahead and change them in place before it gives them back.
  * (CLog, section 3.1: "immediately writes the packet to the tail ...; a separate thread removes".)
  */
-struct pr_ring;
 
 /* size: bytes, rounded up to a power of two of at least 64 KiB. Memory is touched on use only. */
 struct pr_ring *pr_ring_create(size_t size, struct pr_error *err);

@@ -10,7 +10,6 @@
  * An interface captured with libpcap: its frames lie in a ring of the kernel until they are taken. Times
  * are ns since 1970 UTC, from the kernel. One thread.
  */
-struct pr_capture;
 
 struct pr_capture_options {
 	const char *ifname; /* kept, not copied */

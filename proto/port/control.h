@@ -8,7 +8,6 @@
  * Control frames of the rack's switch, built with libnet and sent by the transmit socket that also
  * sends data frames, so that both stay in order. One thread.
  */
-struct pr_control;
 
 /* transmit and key are kept, not copied; dev: the interface of transmit. */
 struct pr_control *pr_control_open(struct pr_transmit *transmit,

@@ -363,8 +363,7 @@ pr_netdev_receive_drops(const char *name)
 
 /* ---- the port's LED ---- */
 
-#define SECONDS_DEFAULT 10
-#define SECONDS_MAX 3600
+enum { SECONDS_DEFAULT = 10, SECONDS_MAX = 3600 };
 
 struct blink {
 	struct ethtool_value value;

@@ -21,9 +21,7 @@
 #define BLOCK_SECRETS 0x0000000Au
 #define BYTE_ORDER_MAGIC 0x1A2B3C4Du
 #define BLOCK_MIN 12 /* type, length, length again */
-#define BUFFER (256 * 1024)
-#define IDLE_MS 10
-#define LINKTYPE_LOOP 108
+enum { BUFFER = 256 * 1024, IDLE_MS = 10, LINKTYPE_LOOP = 108 };
 
 /* By its first bytes. */
 enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP, FORM_ZSTD };

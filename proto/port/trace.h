@@ -7,7 +7,6 @@
  * A trace file, pcap or pcapng, also compressed by gzip or zstd, read with libpcap: its packets one by one,
  * times in ns since 1970 UTC. A pipe is read as it fills. One thread.
  */
-struct pr_trace;
 
 struct pr_trace_info {
 	int linktype; /* LINKTYPE_, of all its packets */

@@ -13,8 +13,6 @@
  */
 #define PR_TRANSMIT_BATCH 64
 
-struct pr_transmit;
-
 struct pr_transmit_config {
 	const char *ifname;
 	int ifindex;

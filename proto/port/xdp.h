@@ -13,7 +13,6 @@
  * frame, 690 to 730 by sendmmsg. The kernel works only within pr_xdp_send, so frames keep
  * their order. One thread.
  */
-struct pr_xdp;
 
 /* Frames up to here: a page, the largest piece that the kernel takes. */
 #define PR_XDP_FRAME_MAX 4096

@@ -32,7 +32,6 @@ unsigned pr_roles_for(Packrack__Envelope__BodyCase body);
 /* ---- inside proto/rpc: keys are checked ---- */
 
 struct event_base;
-struct pr_zap;
 
 /*
  * ZeroMQ's authentication protocol (RFC 27): admits CURVE clients whose public key is enrolled, and

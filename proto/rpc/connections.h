@@ -19,8 +19,7 @@
  * one that has sent nothing, if there is any. A connection with an enrolled key is never
  * replaced.
  */
-#define PR_CONNECTIONS_MAX 4096
-#define PR_CONNECTIONS_PEER_MAX 256
+enum { PR_CONNECTIONS_MAX = 4096, PR_CONNECTIONS_PEER_MAX = 256 };
 
 /*
  * Guards the socket of libzmq that listens on this descriptor. Call with the lock held since

@@ -19,9 +19,7 @@
  *
  * A secret is never in an error text. Files and the directory are checked for owner and mode.
  */
-#define PR_KEY_TEXT 41
-#define PR_KEY_BYTES 32
-#define PR_KEY_NAME_MAX 63
+enum { PR_KEY_TEXT = 41, PR_KEY_BYTES = 32, PR_KEY_NAME_MAX = 63 };
 #define PR_KEYS_DIR "/etc/packrack/keys"
 #define PR_KEYS_NONE "none" /* in place of a directory: no keys */
 
@@ -65,7 +63,6 @@ struct pr_enrolled_key {
  * The listed keys, read again whenever the file has changed: neither enrolling nor revoking needs a
  * restart. A file that is not there is an empty list.
  */
-struct pr_enrolled;
 struct pr_enrolled *pr_enrolled_open(const char *dir, struct pr_error *err);
 void pr_enrolled_close(struct pr_enrolled **enrolled);
 /*

@@ -23,8 +23,6 @@ struct pr_rpc_peer {
 	char who[PR_RPC_PEER_MAX];
 };
 
-struct pr_rpc;
-
 /*
  * Must not keep env, nor destroy the rpc. peer is NULL on a client. Bad messages never get here;
  * they are counted. Nor do messages that the peer's key may not send (proto/rpc/admission.h), by the role

@@ -42,7 +42,6 @@ struct event_base;
  * messages; each call takes one, without blocking. Between batches the loop serves its
  * other events.
  */
-struct pr_zevent;
 
 struct pr_zevent_calls {
 	bool (*receive)(void *arg); /* false: there was none after all */

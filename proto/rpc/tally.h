@@ -20,7 +20,6 @@
  * Intervals of time (`series`): at most PR_TALLY_ITEMS_MAX, more is an error. Other groups:
  * at that number the smaller half is dropped and goes into the slack. No I/O; one thread.
  */
-struct pr_tally;
 
 #define PR_TALLY_KEY_MAX 40
 #define PR_TALLY_ITEMS_MAX (1u << 19)

@@ -335,9 +335,7 @@ enum {
 };
 
 #define LAYERS_MAX 32 /* a packet with more headers is an attack */
-#define LABELS_MAX 16
-#define PPP_IP4 0x0021
-#define PPP_IP6 0x0057
+enum { LABELS_MAX = 16, PPP_IP4 = 0x0021, PPP_IP6 = 0x0057 };
 
 /* A header of len bytes with the Ethertype of what follows at `at`. */
 static enum layer
@@ -495,8 +493,7 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 
 /* ---- flows ---- */
 
-#define MAC_LEN 6
-#define ETHER_LEN 14
+enum { MAC_LEN = 6, ETHER_LEN = 14 };
 
 /*
  * Hashes both ends in sorted order, so that both directions give the same bytes. Inlined

@@ -57,9 +57,7 @@
 #define PR_MAC_ARGS(m) (m)[0], (m)[1], (m)[2], (m)[3], (m)[4], (m)[5]
 #define PR_ETHER_LEN 14
 #define PR_FRAME_MIN 60 /* data frames are zero-padded to this, without FCS */
-#define PR_FRAME_HEADER 40
-#define PR_FRAME_TAG 16
-#define PR_FRAME_KEY 32
+enum { PR_FRAME_HEADER = 40, PR_FRAME_TAG = 16, PR_FRAME_KEY = 32 };
 #define PR_FRAME_OVERHEAD (PR_ETHER_LEN + PR_FRAME_HEADER + PR_FRAME_TAG)
 
 enum pr_frame_type {

@@ -3,8 +3,7 @@
 
 #include "proto/base/array.h"
 
-#define VERSION 1
-#define ENTRY_HEADER 4
+enum { VERSION = 1, ENTRY_HEADER = 4 };
 
 static const struct pr_field mark_items[] = {
 	PR_INTS(pr_ledger_mark, epoch, said_until), PR_BOOL(pr_ledger_mark, stopping)};

@@ -21,8 +21,7 @@
  * No I/O; one thread. A finished list may be read by any thread.
  */
 #define PR_RELATION_WINDOW INT64_C(30000000000)
-#define PR_RELATION_KEYS_MAX 150000
-#define PR_RELATION_SPANS_MAX 4096
+enum { PR_RELATION_KEYS_MAX = 150000, PR_RELATION_SPANS_MAX = 4096 };
 
 /* A key, and when the packets that have it were seen. */
 struct pr_relation_key {

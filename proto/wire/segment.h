@@ -24,14 +24,10 @@
  * zeros; count is not 0; a body has exactly the bytes of its packets. Times need not grow.
  */
 #define PR_SEGMENT_MAGIC 0x47455350u
-#define PR_SEGMENT_VERSION 1
-#define PR_SEGMENT_HEADER 64
-#define PR_SEGMENT_PACKET 24
+enum { PR_SEGMENT_VERSION = 1, PR_SEGMENT_HEADER = 64, PR_SEGMENT_PACKET = 24 };
 #define PR_SEGMENT_MIXED 1
 #define PR_SEGMENT_TARGET (256 * 1024) /* seal at about this size */
-#define PR_SEGMENT_OTIME 0x8000
-#define PR_SEGMENT_OTIME_LEN 8
-#define PR_SEGMENT_MIXED_LEN 24
+enum { PR_SEGMENT_OTIME = 0x8000, PR_SEGMENT_OTIME_LEN = 8, PR_SEGMENT_MIXED_LEN = 24 };
 
 struct pr_segment_header {
 	uint16_t linktype, link, flags;

@@ -45,8 +45,7 @@ struct pr_packet {
  * Packets of link N that were copied from other nodes (packrack node rebuild) are older than what is stored beside
  * them, so they have a stream of their own, packets.M with M = PR_STREAM_COPIES + N. Links of higher numbers have none.
  */
-#define PR_STREAM_COPIES 0xe000
-#define PR_STREAM_COPIES_MAX 0x1000
+enum { PR_STREAM_COPIES = 0xe000, PR_STREAM_COPIES_MAX = 0x1000 };
 
 /* The link of stream packets.STREAM. */
 static inline uint16_t

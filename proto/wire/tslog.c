@@ -7,11 +7,7 @@
  * The entries are written right behind the fixed header. The size of the MAC table is known
  * only at the end: then one move of the entries makes room for it between the two.
  */
-#define HEADER 39
-#define PAIR_LEN 12
-#define LEAD_EXT 0x80
-#define LEAD_OTHER 0x40
-#define LEAD_STEP 0x3f
+enum { HEADER = 39, PAIR_LEN = 12, LEAD_EXT = 0x80, LEAD_OTHER = 0x40, LEAD_STEP = 0x3f };
 /* lead, ext, seq, ordinal and time steps, fingerprint, pair, lengths, Ethertype, otime, runt */
 #define ENTRY_MAX (1 + 1 + 10 + 10 + 10 + 4 + 1 + 5 + 5 + 2 + 10 + 1 + 13)
 

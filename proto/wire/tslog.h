@@ -43,9 +43,7 @@ enum pr_entry_flag {
 	PR_ENTRY_CUT = 1 << 7, /* truncated by the dispatcher to the rack interface's MTU */
 };
 
-#define PR_TSLOG_PAIRS_MAX 32
-#define PR_TSLOG_ENTRIES_MAX 8192
-#define PR_TSLOG_INTERLEAVED 1
+enum { PR_TSLOG_PAIRS_MAX = 32, PR_TSLOG_ENTRIES_MAX = 8192, PR_TSLOG_INTERLEAVED = 1 };
 
 struct pr_entry {
 	uint64_t seq, ordinal;

@@ -14,9 +14,7 @@
  * total. One counter is also kept as a curve. Counters have the names
  * that they have in messages.
  */
-#define SERIES_VALUES 64
-#define SERIES_WINDOW 11
-#define SERIES_SPARK 240
+enum { SERIES_VALUES = 64, SERIES_WINDOW = 11, SERIES_SPARK = 240 };
 
 /* The names that all things of one kind share; grows as names turn up. */
 struct series_names {
@@ -52,10 +50,7 @@ double series_rate(const struct series *s, const char *names);
  * nodes joined by name, and a list of events. The last answer of each is kept as it came.
  * No I/O: messages and times are arguments.
  */
-#define MODEL_MERGERS 8
-#define MODEL_EVENTS 500
-#define MODEL_LINKS 64
-#define MODEL_STORES 512
+enum { MODEL_MERGERS = 8, MODEL_EVENTS = 500, MODEL_LINKS = 64, MODEL_STORES = 512 };
 #define MODEL_NAME 65 /* with its end: PR_NAME_MAX bytes are a name */
 
 /* A program that is asked. */

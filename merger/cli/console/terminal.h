@@ -33,8 +33,7 @@ struct console_zone {
 	int row, from, until; /* columns [from, until) */
 	int key;
 };
-#define CONSOLE_ZONES 512
-#define CONSOLE_COLS_MAX 1000
+enum { CONSOLE_ZONES = 512, CONSOLE_COLS_MAX = 1000 };
 
 struct canvas {
 	int rows, cols;

@@ -154,8 +154,7 @@ columns_end(const struct canvas *c)
 
 	return c->cols - 1 > end ? end : c->cols - 1;
 }
-#define RATE_END 22
-#define INSTANT_END 37
+enum { RATE_END = 22, INSTANT_END = 37 };
 
 static void
 columns_head(struct canvas *c, const char *title, const char *name)

@@ -6,8 +6,7 @@
 #include "indexer/filter/filter.h"
 #include "merger/completeness.h"
 
-#define RANGES_SHOWN 20
-#define RANGES_COMMENTED 500
+enum { RANGES_SHOWN = 20, RANGES_COMMENTED = 500 };
 
 static const char *
 plural(uint64_t count)

@@ -221,8 +221,7 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 #define REST_NS (70 * INT64_C(1000))
 #define PATIENCE_NS PR_NS_PER_S /* with a queue that is full */
 #define NAP_NS (50 * PR_NS_PER_MS) /* between looks at stop */
-#define BUCKET_NS 50
-#define VLAN_TAG 4
+enum { BUCKET_NS = 50, VLAN_TAG = 4 };
 
 /* What has been added to the transmit socket and not been sent yet. */
 struct batch {
