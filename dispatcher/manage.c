@@ -202,7 +202,6 @@ static const struct pr_counter_row received_rows[] = {
 	PR_COUNTER_OF(dropped, "control_dropped_frames",
 		"Control frames that the dispatcher had no room for."),
 };
-#undef PR_COUNTED
 
 /* "state" of the dispatcher, and of a node. */
 static const struct pr_counter_row state_row = PR_STATES_OF(

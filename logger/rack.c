@@ -149,7 +149,6 @@ static const struct pr_counter_row rack_rows[] = {
 	PR_COUNTER_OF(control_bad, "control_bad_frames",
 		"Control frames that are damaged, of another version, or with a bad tag."),
 };
-#undef PR_COUNTED
 
 static void
 on_report(void *arg, struct prl_report *report)

@@ -187,7 +187,6 @@ static const struct pr_counter_row append_rows[] = {
 		"Records of the index stored for the indexer."),
 	PR_COUNTER_OF(index_bytes, "index_bytes", "Bytes of the records of the index."),
 };
-#undef PR_COUNTED
 
 static void
 make_report(void *arg, struct prl_report *r)

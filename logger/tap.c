@@ -69,7 +69,6 @@ static const struct pr_counter_row tap_rows[] = {
 	PR_COUNTER_AS(monitor.mark.link.last_seq, "last_seq", "numbered_packets_total",
 		"With --tap: packets that were given a number."),
 };
-#undef PR_COUNTED
 
 static void
 on_report(void *arg, struct prl_report *r)

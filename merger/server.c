@@ -652,7 +652,6 @@ static const struct pr_counter_row rows[] = {
 		"summaries_received_bytes_total",
 		"Bytes that nodes sent for summaries and their announcements."),
 };
-#undef PR_COUNTED
 
 static struct pr_counter_table
 fill_figures(struct prm_merger *m)

@@ -227,8 +227,9 @@ make(struct planner *p)
 	return pri_plan_lower(&p->terms, term);
 }
 
-static struct pri_plan *
-plan_of(const struct pri_bpf *program, const atomic_bool *stop, struct pr_error *err)
+struct pri_plan *
+pri_plan_create(
+	const struct pri_bpf *program, const atomic_bool *stop, struct pr_error *err)
 {
 	struct planner p = {.insns = program->insns,
 		.count = program->count,
@@ -247,12 +248,6 @@ plan_of(const struct pri_bpf *program, const atomic_bool *stop, struct pr_error 
 	else
 		pr_error_set(err, "no memory to plan a filter");
 	return plan;
-}
-
-struct pri_plan *
-pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
-{
-	return plan_of(program, NULL, err);
 }
 
 void
@@ -361,7 +356,8 @@ pri_plans_create(const struct pri_bpf_set *programs, const atomic_bool *stop,
 	if (!out->items)
 		return pr_error_set(err, "no memory to plan a filter");
 	for (; out->count < programs->count; out->count++) {
-		out->items[out->count] = plan_of(programs->items[out->count], stop, err);
+		out->items[out->count] =
+			pri_plan_create(programs->items[out->count], stop, err);
 		if (!out->items[out->count]) {
 			pri_plans_free(out);
 			return -1;

@@ -54,9 +54,12 @@ struct pri_plan {
 
 /*
  * Work and memory are bounded by the length of the program. A program with too many
- * different tests gets the plan "may match". NULL: no memory.
+ * different tests gets the plan "may match". A plan of 200,000 instructions takes up to a
+ * second: any thread; another one may set *stop (or NULL) to make it end soon. NULL: no
+ * memory, or stopped.
  */
-struct pri_plan *pri_plan_create(const struct pri_bpf *program, struct pr_error *err);
+struct pri_plan *pri_plan_create(
+	const struct pri_bpf *program, const atomic_bool *stop, struct pr_error *err);
 void pri_plan_destroy(struct pri_plan **plan);
 
 /*
@@ -89,10 +92,6 @@ struct pri_plans {
 	struct pri_plan **items; /* as in programs */
 	size_t count;
 };
-/*
- * A plan of 200,000 instructions takes up to a second. Any thread; another one may set *stop
- * (or NULL) to make it end soon, without plans.
- */
 int pri_plans_create(const struct pri_bpf_set *programs, const atomic_bool *stop,
 	struct pri_plans *out, struct pr_error *err);
 void pri_plans_free(struct pri_plans *plans);

@@ -136,7 +136,7 @@ pri_level2_free(struct pri_level2_writer *w)
 static uint32_t
 pages_for(unsigned columns, size_t keys, double squares)
 {
-	double mean = keys ? squares / (double)keys : 1;
+	double mean = keys ? squares / keys : 1;
 	uint16_t slices = slices_of((columns + 7) / 8);
 	double plain = columns ? (double)keys / columns : 1;
 	/* the record must not grow without limit because of one full column */
@@ -165,7 +165,7 @@ pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
 	const struct pri_level2_column *column, const uint64_t *hashes, size_t count,
 	size_t max)
 {
-	double squares = w->squares + (double)count * (double)count;
+	double squares = w->squares + count * (double)count;
 
 	if (w->columns == PRI_LEVEL2_COLUMNS_MAX ||
 		(w->columns && size_for(w->columns + 1, w->count + count, squares) > max))

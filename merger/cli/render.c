@@ -427,13 +427,12 @@ progress_due(struct progress *p)
 char *
 progress_text(char *buf, size_t size, const struct progress_state *s, int64_t elapsed)
 {
-	double part = s->total ? (double)(s->done < s->total ? s->done : s->total) /
-					 (double)s->total
-			       : 0;
+	double part =
+		s->total ? (s->done < s->total ? s->done : s->total) / (double)s->total : 0;
 	double seconds = (double)(elapsed > 0 ? elapsed : 1) / PR_NS_PER_S;
 	double left = part > 0 ? seconds / part - seconds : -1;
 	int n = snprintf(buf, size, "%s: %" PRIu64 " %s, %.0f/s", s->what, s->count,
-		s->unit, (double)s->count / seconds);
+		s->unit, s->count / seconds);
 
 	if (left >= 0 && left < 1e6 && n >= 0 && (size_t)n < size)
 		snprintf(buf + n, size - n, ", %.0f %%, %d:%02d:%02d left", 100 * part,

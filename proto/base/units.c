@@ -160,7 +160,7 @@ pr_parse_rate(const char *text, struct pr_rate *out)
 	at += prefix != NULL;
 	at += *at == ' ';
 	out->packets = strcmp(at, "pps") == 0 || strcmp(at, "p/s") == 0;
-	out->per_second = ((double)n.whole + (double)n.billionths / 1e9) * factor;
+	out->per_second = (n.whole + n.billionths / 1e9) * factor;
 	if (out->packets)
 		return 0;
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
@@ -179,7 +179,7 @@ pr_parse_percent(const char *text, double *out)
 
 	if (!take_number(text, &n, &at) || strcmp(at, *at == '%' ? "%" : "") != 0)
 		return -1;
-	*out = (double)n.whole + (double)n.billionths / 1e9;
+	*out = n.whole + n.billionths / 1e9;
 	return 0;
 }
 

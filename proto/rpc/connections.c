@@ -112,11 +112,11 @@ static void
 take_idler(int *best, int fd, int64_t now)
 {
 	const struct connection *a = &all.items[*best], *b = &all.items[fd];
-	double more = (double)b->silent - (double)a->silent;
+	double more = b->silent - (double)a->silent;
 
 	if (*best && !a->silent && !b->silent)
-		more = (double)(now - b->heard) * (double)(now - a->accepted) -
-		       (double)(now - a->heard) * (double)(now - b->accepted);
+		more = (now - b->heard) * (double)(now - a->accepted) -
+		       (now - a->heard) * (double)(now - b->accepted);
 	if (!*best || more > 0 || (more >= 0 && b->accepted < a->accepted))
 		*best = fd;
 }
@@ -357,4 +357,3 @@ pr_connections_figures(void)
 	pr_connections_unlock();
 	return PR_COUNTER_TABLE(rows, &all.figures);
 }
-#undef PR_COUNTED

@@ -182,29 +182,20 @@ pr_summary_walk_next(struct pr_summary_walk *walk, struct pr_summary_run *run)
 
 /* ---- the signature ---- */
 
-/*
- * Mixes the hash again, so that false positives here and in other levels are independent.
- */
-static uint64_t
-stir(uint64_t x)
-{
-	x ^= x >> 31;
-	x *= 0x7fb5d329728ea185u;
-	x ^= x >> 27;
-	x *= 0x81dadef4bc2dd44du;
-	return x ^ x >> 33;
-}
-
 /* Where a key's bits are: at, at + step, ..., modulo 2^log2. */
 struct probe {
 	uint32_t at, step, mask;
 };
 
+/* Mixes the hash again, so that false positives here and in other levels are independent. */
 static inline struct probe
-probe_of(uint64_t hash, unsigned log2)
+probe_of(uint64_t x, unsigned log2)
 {
-	uint64_t x = stir(hash);
-
+	x ^= x >> 31;
+	x *= 0x7fb5d329728ea185u;
+	x ^= x >> 27;
+	x *= 0x81dadef4bc2dd44du;
+	x ^= x >> 33;
 	return (struct probe){x, (x >> 32) | 1, (UINT32_C(1) << log2) - 1};
 }
 

@@ -54,7 +54,7 @@ plan(const struct pri_bpf *program, const uint8_t *data, uint32_t caplen, uint32
 		.caplen = caplen,
 		.len = len,
 		.time = caplen < 8 ? 0 : (int64_t)pr_get_le64(data)};
-	struct pri_plan *made = pri_plan_create(program, NULL);
+	struct pri_plan *made = pri_plan_create(program, NULL, NULL);
 	struct own own;
 
 	own_of(&packet, &own);

@@ -18,7 +18,7 @@ plan_may(const char *filter, const struct pri_plan_index *index)
 	bool result;
 
 	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
-	plan = pri_plan_create(program, &err);
+	plan = pri_plan_create(program, NULL, &err);
 	ck_assert_ptr_nonnull(plan);
 	scratch = malloc(plan->count);
 	result = pri_plan_holds(plan, index, scratch);

@@ -120,7 +120,7 @@ compare(const struct filter *f, uint16_t linktype)
 		return;
 	}
 	ck_assert_msg(program != NULL, "%s", err.text);
-	plan = pri_plan_create(program, &err);
+	plan = pri_plan_create(program, NULL, &err);
 	ck_assert_ptr_nonnull(plan);
 	for (size_t i = 0; i < PACKETS; i++) {
 		if (packets[i].linktype != linktype)
@@ -195,7 +195,7 @@ START_TEST(behind_tunnels)
 	struct pri_plan *plan;
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	plan = pri_plan_create(program, &err);
+	plan = pri_plan_create(program, NULL, &err);
 	make_whole();
 	for (size_t i = 0; i < PACKETS; i++)
 		if (packets[i].linktype == 1 && pri_bpf_run(program, &packets[i]) != 0)
@@ -276,7 +276,7 @@ plan_words(const char *filter)
 	FILE *to = fmemopen(words, sizeof(words), "w");
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	plan = pri_plan_create(program, &err);
+	plan = pri_plan_create(program, NULL, &err);
 	pri_plan_print(to, plan, 0);
 	fclose(to);
 	pri_plan_destroy(&plan);

@@ -26,7 +26,7 @@ words_of(uint16_t linktype, const char *filter)
 	FILE *f = open_memstream(&text, &size);
 
 	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
-	plan = pri_plan_create(program, &err);
+	plan = pri_plan_create(program, NULL, &err);
 	ck_assert_ptr_nonnull(plan);
 	pri_plan_print(f, plan, 0);
 	fclose(f);
@@ -131,7 +131,7 @@ START_TEST(takes_no_load_for_more_than_it_is)
 		{LDX_MSH, 0, 0, 14}, {LD_H_IND, 0, 0, 14}, {JEQ_K, 0, 1, 80},
 		{RET_K, 0, 0, 1}, {RET_K, 0, 0, 0}};
 	struct pri_bpf *program = pri_bpf_create(1, unchecked, COUNT(unchecked), &err);
-	struct pri_plan *plan = pri_plan_create(program, &err);
+	struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 
 	for (size_t i = 0; i < plan->key_count; i++)
 		ck_assert_uint_ne(plan->keys[i].kind, PRI_KEY_SPORT);

@@ -48,7 +48,7 @@ compare_filter(const char *text, uint16_t linktype)
 
 	if (!program)
 		return;
-	plan = pri_plan_create(program, &err);
+	plan = pri_plan_create(program, NULL, &err);
 	ck_assert_ptr_nonnull(plan);
 	ck_assert_uint_eq(plan->linktype, linktype);
 	for (size_t i = 0; i < PACKETS; i++)
@@ -102,7 +102,7 @@ START_TEST(denies_no_match_of_random_programs)
 		insns[n - 1] = (struct pri_insn){RET_K, 0, 0, 0};
 		struct pri_bpf *program = pri_bpf_create(linktype, insns, n, &err);
 		ck_assert_msg(program != NULL, "%s", err.text);
-		struct pri_plan *plan = pri_plan_create(program, &err);
+		struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 		for (size_t i = 0; i < PACKETS; i++)
 			if (packets[i].linktype == linktype)
 				compare(program, plan, &packets[i], &owns[i], "a program");
@@ -149,7 +149,7 @@ many_hosts(size_t terms)
 START_TEST(prunes_by_thousands_of_hosts)
 {
 	struct pri_bpf *program = many_hosts(TERMS);
-	struct pri_plan *plan = pri_plan_create(program, &err);
+	struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 	uint8_t bytes[PACKET_MAX] = {0};
 	struct pr_packet packet = {.data = bytes,
 		.caplen = PACKET_MAX,
@@ -197,7 +197,7 @@ START_TEST(takes_hostile_programs)
 		insns[n - 1] = (struct pri_insn){RET_K, 0, 0, 1};
 		struct pri_bpf *program = pri_bpf_create(ETHERNET, insns, n, &err);
 		ck_assert_msg(program != NULL, "%s", err.text);
-		struct pri_plan *plan = pri_plan_create(program, &err);
+		struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 		ck_assert_ptr_nonnull(plan);
 		ck_assert_uint_lt(plan->count, 2 * PRI_BPF_MAX);
 		pri_plan_destroy(&plan);

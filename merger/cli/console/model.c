@@ -72,9 +72,8 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 		memmove(s->spark, s->spark + 1, sizeof(s->spark) - sizeof(s->spark[0]));
 	else
 		s->spark_count++;
-	s->spark[s->spark_count - 1] = (double)(new->values[at] - last->values[at]) * 1e9 /
-					       (double)(time - last->time) +
-				       0.5;
+	s->spark[s->spark_count - 1] =
+		(new->values[at] - last->values[at]) * 1e9 / (time - last->time) + 0.5;
 }
 
 bool
@@ -122,8 +121,7 @@ series_rate(const struct series *s, const char *names)
 
 	if (s->count < 2 || now <= (before = value_at(s, back, names)))
 		return 0;
-	return (double)(now - before) * 1e9 /
-	       (double)(sample(s, 0)->time - sample(s, back)->time);
+	return (now - before) * 1e9 / (sample(s, 0)->time - sample(s, back)->time);
 }
 
 #define NODES_MAX 4096
@@ -386,7 +384,7 @@ node_full_in(const struct model_node *n)
 
 	if (size > 0) {
 		rate = series_rate(s, "volume_used_bytes");
-		left = size - (double)series_now(s, "volume_used_bytes");
+		left = size - series_now(s, "volume_used_bytes");
 	} else {
 		rate = series_rate(&n->dispatcher_values, "stored_bytes");
 		left = series_now(&n->dispatcher_values, "volume_free_bytes");

@@ -134,7 +134,7 @@ spark(struct canvas *c, int col, int width, const struct series *s)
 			top = values[i];
 	col += width - use;
 	for (int i = 0; i < use; i++) {
-		unsigned level = (unsigned)((double)values[i] / (double)top * 8 + 0.5);
+		unsigned level = (unsigned)(values[i] / (double)top * 8 + 0.5);
 
 		if (values[i] && !level)
 			level = 1;
@@ -297,8 +297,8 @@ view_metrics(struct canvas *c, const struct model *m, PR_UNUSED struct ui *ui)
 		{"> Dropped by nodes", "dropped_kernel", STYLE_BAD},
 		{"> Missing at nodes", "missing_packets", STYLE_BAD}, {0}};
 	const struct series *d = &m->dispatcher.series;
-	double used = (double)series_now(d, "buffer_used_bytes");
-	double size = (double)series_now(d, "buffer_size_bytes");
+	double used = series_now(d, "buffer_used_bytes");
+	double size = series_now(d, "buffer_size_bytes");
 	double part = size > 0 ? used / size : 0;
 	int col, top;
 
@@ -346,13 +346,13 @@ link_line(struct canvas *c, const struct model *m, int at)
 	const struct series *s = &l->series;
 	uint64_t packets = series_now(s, "captured_packets");
 	uint64_t dropped = series_now(s, BY_KERNEL "+" BY_US);
-	double bytes = (double)series_now(s, "captured_bytes");
+	double bytes = series_now(s, "captured_bytes");
 
 	canvas_text(c, 1, STYLE_PLAIN, "%-14.14s %5u", l->name, l->number);
 	figure(c, 34, &in_bits, 8 * series_rate(s, "captured_bytes"));
 	figure(c, 44, &in_counts, series_rate(s, "captured_packets"));
 	canvas_right(c, 57, STYLE_PLAIN, "%" PRIu64, packets);
-	canvas_right(c, 63, STYLE_PLAIN, "%.0f", packets ? bytes / (double)packets : 0);
+	canvas_right(c, 63, STYLE_PLAIN, "%.0f", packets ? bytes / packets : 0);
 	canvas_right(c, 73, dropped ? STYLE_BAD : STYLE_PLAIN, "%" PRIu64, dropped);
 	canvas_text(c, 74, STYLE_PLAIN, "%s", l->ended ? "ended" : "open");
 	if (c->cols >= WIDE)
@@ -430,8 +430,8 @@ cell(struct canvas *c, int col, int width, const struct model *m, int at, bool c
 	const struct series *s = &n->dispatcher_values;
 	bool bad;
 	const char *state = node_state(m, n, &bad);
-	double total = (double)series_now(s, "volume_size_bytes");
-	double free = (double)series_now(s, "volume_free_bytes");
+	double total = series_now(s, "volume_size_bytes");
+	double free = series_now(s, "volume_free_bytes");
 	double full = total > 0 ? 1 - free / total : 0;
 	int name = width >= 31 ? 12 : 8, end = col + width - 1;
 
@@ -532,7 +532,7 @@ node_line(struct canvas *c, const struct model *m, int at)
 	canvas_text(c, 1, STYLE_PLAIN, "%-15.15s", n->name);
 	canvas_text(c, 17, bad ? STYLE_BAD : STYLE_GOOD, "%-12.12s", state);
 	if (n->sent)
-		figure(c, 40, &in_bytes, (double)series_now(s, "volume_free_bytes"));
+		figure(c, 40, &in_bytes, series_now(s, "volume_free_bytes"));
 	else
 		canvas_right(c, 40, STYLE_PLAIN, "-");
 	canvas_right(c, 49, STYLE_PLAIN, "%s", time_left(node_full_in(n)).text);
@@ -574,7 +574,7 @@ static void
 bytes_line(struct canvas *c, const char *label, uint64_t bytes)
 {
 	canvas_line(c, STYLE_PLAIN, "%-18s %s (%" PRIu64 ")", label,
-		scaled(&in_bytes, (double)bytes).text, bytes);
+		scaled(&in_bytes, bytes).text, bytes);
 }
 
 static void
@@ -594,8 +594,7 @@ detail_head(struct canvas *c, const struct model *m, const struct model_node *n)
 	canvas_text(c, 20, bad ? STYLE_BAD : STYLE_GOOD, "%s", state);
 	canvas_line(c, STYLE_PLAIN, "State:");
 	if (n->sent) {
-		double ago =
-			(double)(m->dispatcher.status->time - n->sent->last_seen) / 1e9;
+		double ago = (m->dispatcher.status->time - n->sent->last_seen) / 1e9;
 
 		canvas_text(c, 1, STYLE_PLAIN, "%-18s %.1f s ago, at %s",
 			"Heard:", ago > 0 ? ago : 0, clock_at(n->sent->last_seen).text);
@@ -766,15 +765,15 @@ static void
 query_line(struct canvas *c, const struct model *m, int at)
 {
 	const Packrack__RunningQuery *q = m->queries[at];
-	double took = (double)(m->mergers[0].status->time - q->started) / 1e9;
+	double took = (m->mergers[0].status->time - q->started) / 1e9;
 
 	canvas_text(c, 1, STYLE_PLAIN, "%6" PRIu64 " %-9.9s", q->number,
 		q->user[0] ? q->user : "-");
 	canvas_right(
 		c, 25, took > 60 ? STYLE_WARN : STYLE_PLAIN, "%.1f s", took > 0 ? took : 0);
 	canvas_right(c, 33, STYLE_PLAIN, "%u/%u", q->nodes - q->nodes_left, q->nodes);
-	figure(c, 43, &in_counts, (double)q->matched);
-	figure(c, 54, &in_bytes, (double)q->bytes);
+	figure(c, 43, &in_counts, q->matched);
+	figure(c, 54, &in_bytes, q->bytes);
 	canvas_text(c, 56, STYLE_PLAIN, "%s", q->text[0] ? q->text : "(all packets)");
 }
 
@@ -832,8 +831,8 @@ store_line(struct canvas *c, const struct model *m, int at)
 
 	canvas_text(c, 1, STYLE_PLAIN, "%-12.12s %-10.10s", node->name,
 		s->link_name[0] ? s->link_name : s->name);
-	figure(c, 33, &in_counts, (double)s->packets);
-	figure(c, 43, &in_bytes, (double)s->bytes);
+	figure(c, 33, &in_counts, s->packets);
+	figure(c, 43, &in_bytes, s->bytes);
 	if (s->packets)
 		canvas_text(c, 45, node->connected ? STYLE_PLAIN : STYLE_DIM, "%.*s  %.*s",
 			len, pr_time_format(s->first_time, from, sizeof(from)) + skip, len,

@@ -108,11 +108,14 @@ static int
 make_lookups(
 	Packrack__Query *query, const struct pri_bpf_set *programs, struct pr_error *err)
 {
+	struct pri_plans plans;
+	int rc = pri_plans_create(programs, NULL, &plans, err);
+
 	query->lookups = calloc(programs->count + 1, sizeof(*query->lookups));
-	for (size_t i = 0; i < programs->count; i++) {
-		struct pri_plan *plan = pri_plan_create(programs->items[i], err);
+	for (size_t i = 0; rc == 0 && i < plans.count; i++) {
+		const struct pri_plan *plan = plans.items[i];
 		struct making m = {.to = query->lookups ? malloc(sizeof(*m.to)) : NULL};
-		uint32_t *map = plan ? calloc(plan->count, sizeof(*map)) : NULL;
+		uint32_t *map = calloc(plan->count, sizeof(*map));
 
 		m.failed = !m.to || !map;
 		if (m.to) {
@@ -128,13 +131,11 @@ make_lookups(
 			put(&m, MAY, 0, 0);
 		}
 		free(map);
-		if (m.failed && plan)
-			pr_error_set(err, "no memory to plan a filter");
-		pri_plan_destroy(&plan);
 		if (m.failed)
-			return -1;
+			rc = pr_error_set(err, "no memory to plan a filter");
 	}
-	return 0;
+	pri_plans_free(&plans);
+	return rc;
 }
 
 /*

@@ -180,8 +180,7 @@ si(double value, char *buf)
 		value /= 1000;
 	if (unit == 0)
 		snprintf(buf, SI_TEXT,
-			value < 99.95 && value != (double)(long)value ? "%.1f" : "%.0f",
-			value);
+			value < 99.95 && value != (long)value ? "%.1f" : "%.0f", value);
 	else
 		snprintf(buf, SI_TEXT, "%.*f%c",
 			value < 9.995   ? 2
