@@ -195,8 +195,13 @@ int
 pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packets,
 	uint64_t bytes, struct pr_error *err)
 {
-	return pr_tally_add_less(t, key, len,
-		&(struct pr_tally_item){.packets = packets, .bytes = bytes}, err);
+	struct pr_tally_item *item = find(t, key, len, err);
+
+	if (!item)
+		return -1;
+	item->packets += packets;
+	item->bytes += bytes;
+	return 0;
 }
 
 int
