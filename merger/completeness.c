@@ -7,7 +7,6 @@
 #include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"
-#include "proto/wire/source.h"
 
 /*
  * In this order: nodes and epoch series, ranges and edges, their union and its gaps, the end of a node's answer, the

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/source.h"
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "proto/base/array.h"
-#include "proto/wire/source.h"
 
 int
 prm_route_begin(struct prm_route *r, const struct prm_summaries *summaries,

@@ -8,7 +8,6 @@
 #include "proto/base/log.h"
 #include "proto/rpc/admission.h"
 #include "proto/rpc/status.h"
-#include "proto/wire/source.h"
 
 /*
  * Sections: running queries; requests that wait for others; nodes and their summaries;
