@@ -35,8 +35,7 @@ static const struct pr_counter_row link_rows[] = {
 	PR_COUNTER_OF(escaped, "escaped_packets",
 		"Packets of the link that carried the Ethertype of the rack, and were "
 		"marked."),
-	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header."),
-};
+	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header.")};
 #undef PR_COUNTED
 enum { LINK_ROWS = PR_COUNT(link_rows) };
 
@@ -47,14 +46,12 @@ static const struct pr_counter_row link_fields[] = {
 		"Packets that were given a number: each is in the trace or on the loss "
 		"list."),
 	PR_GAUGE_AS(ended, "ended", "link_ended",
-		"1 when capture of the link is over, else 0."),
-};
+		"1 when capture of the link is over, else 0.")};
 #undef PR_COUNTED
 #define PR_COUNTED Packrack__DispatcherNode
 static const struct pr_counter_row node_fields[] = {
 	PR_METRIC(last_seen, "last_seen", PR_GAUGE, "last_seen_timestamp_seconds", PR_NS,
-		NULL, "When the node was last heard, seconds since 1970."),
-};
+		NULL, "When the node was last heard, seconds since 1970.")};
 #undef PR_COUNTED
 
 #define PR_COUNTED struct prd_node_snapshot
@@ -116,8 +113,7 @@ static const struct pr_counter_row node_rows[] = {
 	PR_GAUGE_AS(status.write_rate, "write_bytes_per_s", "write_bytes_per_second",
 		"How fast the node stores at present."),
 	PR_METRIC(status.buffer_fill, "buffer_fill_percent", PR_GAUGE, "buffer_fill_ratio",
-		PR_PERCENT, NULL, "How full the buffer of the node is."),
-};
+		PR_PERCENT, NULL, "How full the buffer of the node is.")};
 #undef PR_COUNTED
 enum { NODE_ROWS = PR_COUNT(node_rows) };
 
@@ -152,8 +148,7 @@ static const struct pr_counter_row total_rows[] = {
 	PR_COUNTER_OF(control_received, "control_received_frames",
 		"Control frames of nodes that were in order."),
 	PR_COUNTER_OF(control_refused, "control_refused_frames",
-		"Control frames that were refused, for whatever reason."),
-};
+		"Control frames that were refused, for whatever reason.")};
 #undef PR_COUNTED
 #define PR_COUNTED struct prd_snapshot
 static const struct pr_counter_row view_rows[] = {
@@ -168,8 +163,7 @@ static const struct pr_counter_row view_rows[] = {
 	PR_COUNTER_OF(refused_full, "nodes_refused",
 		"Announcements refused for want of room in the table of nodes."),
 	PR_COUNTER_OF(refused_unconfirmed, "control_unconfirmed_frames",
-		"Announcements that no STATUS confirmed within 2 s."),
-};
+		"Announcements that no STATUS confirmed within 2 s.")};
 #undef PR_COUNTED
 #define PR_COUNTED struct pr_transmit_counters
 static const struct pr_counter_row sent_rows[] = {
@@ -188,8 +182,7 @@ static const struct pr_counter_row sent_rows[] = {
 	PR_COUNTER_OF(log_bytes, "log_bytes", "Bytes of the timestamp logs."),
 	PR_COUNTER_OF(queue_full, "send_queue_full",
 		"Times that sending waited for room in the queue of the rack interface."),
-	PR_COUNTER_OF(calls, "send_calls", "System calls that sent frames."),
-};
+	PR_COUNTER_OF(calls, "send_calls", "System calls that sent frames.")};
 #undef PR_COUNTED
 #define PR_COUNTED struct prd_receiver_counters
 static const struct pr_counter_row received_rows[] = {
@@ -200,8 +193,7 @@ static const struct pr_counter_row received_rows[] = {
 	PR_COUNTER_OF(not_from_node, "control_not_from_node_frames",
 		"Control frames of a kind that nodes do not send."),
 	PR_COUNTER_OF(dropped, "control_dropped_frames",
-		"Control frames that the dispatcher had no room for."),
-};
+		"Control frames that the dispatcher had no room for.")};
 
 /* "state" of the dispatcher, and of a node. */
 static const struct pr_counter_row state_row = PR_STATES_OF(

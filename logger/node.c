@@ -667,8 +667,7 @@ struct row {
 	bool bound; /* taken only from our dispatcher, and for our present nonce */
 };
 
-static const struct row table[PR_FRAME_TYPES] = {
-	[PR_FRAME_ANN_ACK] = {on_ann_ack, false},
+static const struct row table[PR_FRAME_TYPES] = {[PR_FRAME_ANN_ACK] = {on_ann_ack, false},
 	[PR_FRAME_TSLOG] = {on_tslog, true},
 	[PR_FRAME_MARK] = {on_mark, true},
 	[PR_FRAME_GONE] = {on_gone, true},
@@ -678,8 +677,7 @@ static const struct row table[PR_FRAME_TYPES] = {
 	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
 	[PR_FRAME_RECONNECT] = {on_reconnect, false},
 	[PR_FRAME_PORT] = {on_port, true},
-	[PR_FRAME_UNOBSERVED] = {on_unobserved, true},
-};
+	[PR_FRAME_UNOBSERVED] = {on_unobserved, true}};
 
 static void
 prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)

@@ -147,8 +147,7 @@ static const struct pr_counter_row rack_rows[] = {
 		"Frames copied out of the buffer to make room."),
 
 	PR_COUNTER_OF(control_bad, "control_bad_frames",
-		"Control frames that are damaged, of another version, or with a bad tag."),
-};
+		"Control frames that are damaged, of another version, or with a bad tag.")};
 
 static void
 on_report(void *arg, struct prl_report *report)

@@ -164,8 +164,7 @@ static const struct pr_counter_row capture_rows[] = {
 		PR_ONE, "place=\"interface\",reason=\"card_or_backlog\"",
 		"Frames lost before the logger saw them, by place and reason."),
 	PR_COUNTER_OF(buffer_waits, "buffer_waits",
-		"Times that receiving waited for room in the buffer."),
-};
+		"Times that receiving waited for room in the buffer.")};
 #undef PR_COUNTED
 
 #define PR_COUNTED struct prl_writer_counters
@@ -185,8 +184,7 @@ static const struct pr_counter_row append_rows[] = {
 		"Entries of the ledger that the volume did not take."),
 	PR_COUNTER_OF(index_records, "index_records",
 		"Records of the index stored for the indexer."),
-	PR_COUNTER_OF(index_bytes, "index_bytes", "Bytes of the records of the index."),
-};
+	PR_COUNTER_OF(index_bytes, "index_bytes", "Bytes of the records of the index.")};
 
 static void
 make_report(void *arg, struct prl_report *r)

@@ -67,8 +67,7 @@ on_tick(void *arg, int64_t now)
 #define PR_COUNTED struct tap
 static const struct pr_counter_row tap_rows[] = {
 	PR_COUNTER_AS(monitor.mark.link.last_seq, "last_seq", "numbered_packets_total",
-		"With --tap: packets that were given a number."),
-};
+		"With --tap: packets that were given a number.")};
 
 static void
 on_report(void *arg, struct prl_report *r)

@@ -649,8 +649,7 @@ static const struct pr_counter_row rows[] = {
 		"Mergers that share the duty for summaries and live, with this one."),
 	PR_COUNTER_AS(summary_bytes_received, "summary_bytes_received",
 		"summaries_received_bytes_total",
-		"Bytes that nodes sent for summaries and their announcements."),
-};
+		"Bytes that nodes sent for summaries and their announcements.")};
 
 static struct pr_counter_table
 fill_figures(struct prm_merger *m)
@@ -836,8 +835,7 @@ static const struct {
 	Packrack__Envelope__BodyCase body;
 	void (*call)(struct prm_merger *m, const struct prm_peer_ref *from,
 		const Packrack__Envelope *env);
-} messages[] = {
-	{PACKRACK__ENVELOPE__BODY_HELLO, on_hello},
+} messages[] = {{PACKRACK__ENVELOPE__BODY_HELLO, on_hello},
 	{PACKRACK__ENVELOPE__BODY_COVERAGE, on_summaries},
 	{PACKRACK__ENVELOPE__BODY_SUMMARY, on_summaries},
 	{PACKRACK__ENVELOPE__BODY_BATCH, on_answer},
@@ -850,8 +848,7 @@ static const struct {
 	{PACKRACK__ENVELOPE__BODY_PEER, on_peer},
 	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, on_route_request},
 	{PACKRACK__ENVELOPE__BODY_COMMAND, on_command},
-	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, on_command_done},
-};
+	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, on_command_done}};
 
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)

@@ -308,15 +308,13 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 	if (epochs > EPOCHS_NAMED)
 		snprintf(text + used, sizeof(text) - used, " and of %zu more",
 			epochs - EPOCHS_NAMED);
-	const struct option options[] = {
-		text_option(IF_NAME, interface->name),
+	const struct option options[] = {text_option(IF_NAME, interface->name),
 		text_option(IF_DESCRIPTION, text),
 		number_option(IF_SPEED, interface->speed,
 			interface->speed && !interface->speeds_differ),
 		text_option(IF_TSRESOL, "\x09"), /* nanoseconds */
 		data_option(IF_FILTER, w->filter, w->filter_len),
-		number_option(IF_TSOFFSET, ANCIENT_OFFSET, ancient),
-	};
+		number_option(IF_TSOFFSET, ANCIENT_OFFSET, ancient)};
 
 	*number = w->written_interfaces++;
 	return write_block(w, BLOCK_INTERFACE, words, PR_COUNT(words), options,
@@ -576,10 +574,8 @@ prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
 	/* version 1.0; section length not specified, as the file is streamed */
 	static const uint32_t words[] = {BYTE_ORDER_MAGIC, 1, UINT32_MAX, UINT32_MAX};
-	const struct option options[] = {
-		text_option(OPT_COMMENT, w->comment),
-		text_option(SHB_USERAPPL, "packrack " PACKRACK_VERSION),
-	};
+	const struct option options[] = {text_option(OPT_COMMENT, w->comment),
+		text_option(SHB_USERAPPL, "packrack " PACKRACK_VERSION)};
 
 	if (w->begun)
 		return 0;

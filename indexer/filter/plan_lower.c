@@ -155,14 +155,12 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 {
 	static const struct {
 		uint8_t kind, len, number;
-	} fields[] = {
-		[PRI_TERM_SRC4] = {PRI_KEY_SRC, 4, PRI_NUMBER_SRC4},
+	} fields[] = {[PRI_TERM_SRC4] = {PRI_KEY_SRC, 4, PRI_NUMBER_SRC4},
 		[PRI_TERM_DST4] = {PRI_KEY_DST, 4, PRI_NUMBER_DST4},
 		[PRI_TERM_SRC6] = {PRI_KEY_SRC, 16, 0},
 		[PRI_TERM_DST6] = {PRI_KEY_DST, 16, 0},
 		[PRI_TERM_MAC_SRC] = {PRI_KEY_MAC_SRC, 6, 0},
-		[PRI_TERM_MAC_DST] = {PRI_KEY_MAC_DST, 6, 0},
-	};
+		[PRI_TERM_MAC_DST] = {PRI_KEY_MAC_DST, 6, 0}};
 	unsigned len = fields[leaf->field].len, bits = 0, prefix;
 	struct pri_term_leaf range = {
 		.op = PRI_PLAN_RANGE, .range = {.number = fields[leaf->field].number}};
@@ -225,8 +223,7 @@ sure_of_key(const struct pri_key *key)
 		uint8_t kind;
 		uint16_t value; /* the first two bytes, or the only one; 0: any */
 		struct sure sure;
-	} t[] = {
-		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP, {ANY_INSIDE | TYPE_IP, TYPES}},
+	} t[] = {{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP, {ANY_INSIDE | TYPE_IP, TYPES}},
 		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP6, {ANY_INSIDE | TYPE_IP6, TYPES}},
 		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_ARP, {ANY_INSIDE | TYPE_ARP, TYPES}},
 		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_RARP, {ANY_INSIDE | TYPE_RARP, TYPES}},
@@ -244,8 +241,7 @@ sure_of_key(const struct pri_key *key)
 		{PRI_KEY_DPORT, 0, {OVER_IP | PROTO_PORTS, 0}},
 		{PRI_KEY_ICMP, 0, {TYPE_IP | PROTO_ICMP | UNTAGGED, 0}},
 		{PRI_KEY_ICMP6, 0, {TYPE_IP6 | PROTO_ICMP6 | UNTAGGED, 0}},
-		{PRI_KEY_FRAGMENT, 0, {TYPE_IP | PROTOS | UNTAGGED, 0}},
-	};
+		{PRI_KEY_FRAGMENT, 0, {TYPE_IP | PROTOS | UNTAGGED, 0}}};
 	uint16_t value = key->len == 1 ? key->bytes[0] : pr_get_be16(key->bytes);
 	bool address = key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST;
 

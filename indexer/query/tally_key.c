@@ -175,8 +175,7 @@ static const struct group {
 	const char *name; /* NULL: people do not name it */
 	const char *filter; /* what precedes a key in a filter */
 	uint8_t len[2]; /* bytes of a key: for IPv4, for IPv6 */
-} groups[PRI_TALLY_KEYS] = {
-	[PRI_TALLY_KEY_TIME] = {NULL, "", {8, 8}},
+} groups[PRI_TALLY_KEYS] = {[PRI_TALLY_KEY_TIME] = {NULL, "", {8, 8}},
 	[PRI_TALLY_KEY_SRC] = {"src", "src host ", {4, 16}},
 	[PRI_TALLY_KEY_DST] = {"dst", "dst host ", {4, 16}},
 	[PRI_TALLY_KEY_HOST] = {"host", "host ", {4, 16}},
@@ -189,8 +188,7 @@ static const struct group {
 	[PRI_TALLY_KEY_ETHERTYPE] = {"ethertype", "ether proto ", {2, 2}},
 	[PRI_TALLY_KEY_VLAN] = {"vlan", "vlan ", {2, 2}},
 	[PRI_TALLY_KEY_MAC] = {"mac", "ether host ", {6, 6}},
-	[PRI_TALLY_KEY_LINK] = {"link", "link ", {2, 2}},
-};
+	[PRI_TALLY_KEY_LINK] = {"link", "link ", {2, 2}}};
 
 const char *
 pri_tally_key_name(enum pri_tally_key group)

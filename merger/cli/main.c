@@ -48,8 +48,7 @@ static const struct cli_command commands[] = {
 	{"compare", "compare two trace files, or hash one", .run = cmd_compare},
 	{"replay", "send packets onto an interface, at the recorded or another pace",
 		.run = cmd_replay},
-	{"extcap", "serve as an interface of Wireshark", .run = cmd_extcap},
-};
+	{"extcap", "serve as an interface of Wireshark", .run = cmd_extcap}};
 
 int
 main(int argc, char **argv)

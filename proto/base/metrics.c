@@ -149,14 +149,12 @@ put_sample(
 	static const struct {
 		uint64_t times, per;
 		int digits;
-	} units[] = {
-		[PR_ONE] = {1, 1, 0},
+	} units[] = {[PR_ONE] = {1, 1, 0},
 		[PR_KIB] = {1024, 1, 0},
 		[PR_US] = {1, 1000000, 6},
 		[PR_NS] = {1, 1000000000, 9},
 		[PR_PERCENT] = {1, 100, 2},
-		[PR_PERMILLE] = {1, 1000, 3},
-	};
+		[PR_PERMILLE] = {1, 1000, 3}};
 	const char *labels = s->labels ? p->labels[s->labels - 1] : "";
 	const char *constant = s->row->labels ? s->row->labels : "";
 	uint64_t n = s->number * units[s->row->unit].times, per = units[s->row->unit].per;
@@ -244,8 +242,7 @@ static const struct pr_counter_row process_rows[] = {
 	PR_METRIC(started_us, "started_us", PR_GAUGE, "start_time_seconds", PR_US, NULL,
 		"When the program was started, seconds since 1970."),
 	PR_GAUGE_AS(open_files, "open_files", "open_fds",
-		"Files and sockets that the program has open."),
-};
+		"Files and sockets that the program has open.")};
 #undef PR_COUNTED
 
 void

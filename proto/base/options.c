@@ -30,8 +30,7 @@ static const struct pr_option builtins[BUILTINS] = {
 		.kind = PR_KIND_STRING,
 		.arg = "FILE",
 		.help = "read this configuration file",
-		.def_note = PR_CONFIG_DEFAULT},
-};
+		.def_note = PR_CONFIG_DEFAULT}};
 
 static size_t
 builtin_count(const struct pr_cmdline *program)

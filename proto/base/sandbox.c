@@ -227,8 +227,7 @@ static const struct {
 	{ALL, "socketpair bind listen connect accept accept4 sendto sendmsg sendmmsg "
 	      "recvfrom "
 	      "recvmsg recvmmsg getsockopt setsockopt getsockname getpeername shutdown"},
-	{VOLUME, "io_uring_setup io_uring_enter io_uring_register fadvise64"},
-};
+	{VOLUME, "io_uring_setup io_uring_enter io_uring_register fadvise64"}};
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
 static int

@@ -173,8 +173,7 @@ const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS] = {
 	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0, false},
 	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO, false},
 	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0, true},
-	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0, true},
-};
+	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0, true}};
 
 /* 1 on, 0 off, -1 the device has no such thing */
 static int

@@ -349,8 +349,7 @@ pr_connections_figures(void)
 			"peer."),
 		PR_COUNTER_OF(replaced, "connections_replaced",
 			"Idle connections closed in favour of new ones, as there were too "
-			"many."),
-	};
+			"many.")};
 
 	pr_connections_lock();
 	all.figures.open = look_at_all(-1, &(struct peer){0}, true).all;

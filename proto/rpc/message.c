@@ -57,8 +57,7 @@ static const struct {
 	const ProtobufCMessageDescriptor *type;
 	const char *field;
 	uint64_t low, high;
-} limits[] = {
-	{&packrack__program__descriptor, "linktype", 0, UINT16_MAX},
+} limits[] = {{&packrack__program__descriptor, "linktype", 0, UINT16_MAX},
 	{&packrack__lookups__descriptor, "op", 1, PR_MESSAGE_LOOKUPS_MAX},
 	{&packrack__related__descriptor, "keys", 0, PR_RELATION_KEYS_MAX},
 	{&packrack__related__descriptor, "spans", 0, 2 * PR_RELATION_SPANS_MAX},
@@ -79,16 +78,14 @@ static const struct {
 	{&packrack__tally_group__descriptor, "key", 1, PR_TALLY_KEY_MAX},
 	{&packrack__credit__descriptor, "batches", 0, CREDIT_MAX},
 	{&packrack__command__descriptor, "verb", 1, PR_MESSAGE_NAME_MAX},
-	{&packrack__command__descriptor, "seconds", 0, SECONDS_MAX},
-};
+	{&packrack__command__descriptor, "seconds", 0, SECONDS_MAX}};
 
 /* Pairs of fields: the first must not be above the second; equal: they must be equal. */
 static const struct {
 	const ProtobufCMessageDescriptor *type;
 	const char *first, *last;
 	bool equal;
-} pairs[] = {
-	{&packrack__held__descriptor, "first", "last", false},
+} pairs[] = {{&packrack__held__descriptor, "first", "last", false},
 	{&packrack__held__descriptor, "first_otime", "last_otime", false},
 	{&packrack__loss__descriptor, "first_seq", "last_seq", false},
 	{&packrack__index_record__descriptor, "min_time", "max_time", false},
@@ -103,8 +100,7 @@ static const struct {
 	{&packrack__ledger__descriptor, "unobserved_reason", "unobserved_until", true},
 	{&packrack__ledger__descriptor, "unobserved_reason", "unobserved_by", true},
 	{&packrack__related__descriptor, "keys", "lasting", true},
-	{&packrack__sources__descriptor, "ids", "nodes", true},
-};
+	{&packrack__sources__descriptor, "ids", "nodes", true}};
 
 /* *is_signed: the number is an int64_t. */
 static uint64_t
@@ -466,8 +462,7 @@ static const struct {
 	/* counted for a whole epoch each time */
 	{&packrack__completeness__descriptor, "dropped_packets", ADD_MAX},
 	/* several nodes report one series, and some are behind */
-	{&packrack__ledger__descriptor, NULL, ADD_MAX},
-};
+	{&packrack__ledger__descriptor, NULL, ADD_MAX}};
 
 static enum add_rule
 add_rule(const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field)

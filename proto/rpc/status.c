@@ -155,8 +155,7 @@ static const struct pr_counter_row node_rows[] = {
 	PR_GAUGE_OF(queries_waiting, "queries_waiting",
 		"Queries that wait for their turn at the indexer of the node."),
 	PR_GAUGE_AS(indexed_lag_bytes, "indexed_lag_bytes", "lag_bytes",
-		"Estimated bytes of stored packets that are not yet indexed."),
-};
+		"Estimated bytes of stored packets that are not yet indexed.")};
 
 static const struct pr_counter_row merger_rows[] = {
 	PR_GAUGE_OF(connected, "connected",
@@ -172,8 +171,7 @@ static const struct pr_counter_row merger_rows[] = {
 		"Lower bound of the node's segments that no summary covers yet."),
 	PR_METRIC(summaries_told_time, "summaries_told_time", PR_GAUGE,
 		"summaries_told_timestamp_seconds", PR_NS, NULL,
-		"When the node last announced its summaries, seconds since 1970."),
-};
+		"When the node last announced its summaries, seconds since 1970.")};
 
 void
 pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,

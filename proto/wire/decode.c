@@ -465,14 +465,12 @@ first_layer(struct walk *w, uint16_t linktype)
 void
 pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out)
 {
-	static enum layer (*const layers[])(struct walk *) = {
-		[LAYER_ETHERNET] = ethernet,
+	static enum layer (*const layers[])(struct walk *) = {[LAYER_ETHERNET] = ethernet,
 		[LAYER_ETHERTYPE] = ethertype,
 		[LAYER_IP] = ip,
 		[LAYER_IP4] = ip4,
 		[LAYER_IP6] = ip6,
-		[LAYER_TRANSPORT] = transport,
-	};
+		[LAYER_TRANSPORT] = transport};
 	struct walk w = {.c = pr_cursor_make(data, caplen),
 		.start = data,
 		.short_flag = PR_DECODE_TRUNCATED,

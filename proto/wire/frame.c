@@ -61,8 +61,7 @@ static const struct row {
 	const char *name;
 	struct pr_field_table
 		fields; /* of the union member; MARK, UNOBSERVED: of what comes first */
-} rows[PR_FRAME_TYPES] = {
-	[PR_FRAME_ANN] = {"ANN", PR_FIELD_TABLE(ann_items)},
+} rows[PR_FRAME_TYPES] = {[PR_FRAME_ANN] = {"ANN", PR_FIELD_TABLE(ann_items)},
 	[PR_FRAME_ANN_ACK] = {"ANN_ACK", PR_FIELD_TABLE(ann_ack_items)},
 	[PR_FRAME_STATUS] = {"STATUS", PR_FIELD_TABLE(status_items)},
 	[PR_FRAME_TSLOG] = {"TSLOG", {NULL, 0}},
@@ -76,8 +75,7 @@ static const struct row {
 	[PR_FRAME_DISCONNECT] = {"DISCONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_RECONNECT] = {"RECONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_PORT] = {"PORT", PR_FIELD_TABLE(port_items)},
-	[PR_FRAME_UNOBSERVED] = {"UNOBSERVED", PR_FIELD_TABLE(observation_items)},
-};
+	[PR_FRAME_UNOBSERVED] = {"UNOBSERVED", PR_FIELD_TABLE(observation_items)}};
 
 /* Holds for what is sent and for what is taken. */
 static bool

@@ -51,8 +51,7 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_DELETED] = PR_FIELD_TABLE(deleted_items),
 	[PR_LEDGER_PORT] = PR_FIELD_TABLE(port_items),
 	[PR_LEDGER_IMPORT] = PR_FIELD_TABLE(import_items),
-	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items),
-};
+	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items)};
 
 static const struct pr_field_table *
 table_of(unsigned type)
@@ -129,15 +128,13 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 const char *
 pr_loss_reason_name(unsigned reason)
 {
-	static const char *const names[] = {
-		[PR_LOSS_SWITCH] = "switch",
+	static const char *const names[] = {[PR_LOSS_SWITCH] = "switch",
 		[PR_LOSS_LOG_GONE] = "log_gone",
 		[PR_LOSS_NODE_KERNEL] = "node_kernel",
 		[PR_LOSS_WRITE] = "write",
 		[PR_LOSS_NODE_STOP] = "node_stop",
 		[PR_LOSS_DISPATCHER] = "dispatcher",
 		[PR_LOSS_UNREADABLE] = "corrupt",
-		[PR_LOSS_UNSAVED] = "unsaved",
-	};
+		[PR_LOSS_UNSAVED] = "unsaved"};
 	return reason < PR_COUNT(names) && names[reason] ? names[reason] : "?";
 }

@@ -127,16 +127,14 @@ static WINDOW *window; /* all of it */
 static const struct {
 	short colour; /* of the letters; -1: the terminal's own */
 	attr_t attributes;
-} looks[STYLES] = {
-	[STYLE_PLAIN] = {-1, A_NORMAL},
+} looks[STYLES] = {[STYLE_PLAIN] = {-1, A_NORMAL},
 	[STYLE_DIM] = {-1, A_DIM},
 	[STYLE_HEAD] = {-1, A_BOLD},
 	[STYLE_BAR] = {-1, A_REVERSE},
 	[STYLE_CHOSEN] = {-1, A_REVERSE | A_BOLD},
 	[STYLE_GOOD] = {COLOR_GREEN, A_NORMAL},
 	[STYLE_WARN] = {COLOR_YELLOW, A_BOLD},
-	[STYLE_BAD] = {COLOR_RED, A_BOLD | A_UNDERLINE},
-};
+	[STYLE_BAD] = {COLOR_RED, A_BOLD | A_UNDERLINE}};
 
 static const struct {
 	int theirs, ours;

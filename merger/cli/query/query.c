@@ -7,8 +7,7 @@
 
 static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
 
-static const struct pr_option options[] = {
-	QUERY_RANGE_OPTIONS(),
+static const struct pr_option options[] = {QUERY_RANGE_OPTIONS(),
 	PR_OPT_STRING(write, "write", 'w', "FILE",
 		"write a trace; -: to standard output, tcp-listen:[ADDRESS:]PORT: to the "
 		"client that connects (without -w: one line a packet)"),
@@ -41,8 +40,7 @@ static const struct pr_option options[] = {
 	PR_OPT_FLAG(json, "json", 0,
 		"print the completeness report as JSON (packets only with -w)"),
 	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "print it as lines of key=value"),
-	CLI_KEY_OPTION(merger.key),
-};
+	CLI_KEY_OPTION(merger.key)};
 
 static const char footer[] =
 	"FILTER is a filter as tcpdump takes it (pcap-filter(7)); it may have terms after "
@@ -74,8 +72,7 @@ static const struct pr_cmdline programs[] = {
 			   "there once more.",
 		.usage = "--node NAME -w FILE [options] [FILTER...]",
 		PR_OPTIONS(options),
-		.footer = footer},
-};
+		.footer = footer}};
 
 /*
  * Prints the report: for people on standard error; as data on standard output, unless the

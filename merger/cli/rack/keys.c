@@ -118,25 +118,19 @@ struct keys_args {
 			    ", or ~/.config/packrack/keys",                                \
 		.aliases = {"key"})
 
-static const struct pr_option generate_options[] = {
-	KEY_OPTION,
+static const struct pr_option generate_options[] = {KEY_OPTION,
 	PR_OPT_FLAG(rack, "head", 0,
 		"this machine is the head of a new rack: also make a frame key and enroll "
 		"the head",
-		.aliases = {"rack"}),
-};
-static const struct pr_option enroll_options[] = {
-	KEY_OPTION,
+		.aliases = {"rack"})};
+static const struct pr_option enroll_options[] = {KEY_OPTION,
 	PR_OPT_STRING(bundle, "bundle", 0, "FILE",
-		"write the bundle for the new key's owner; - is standard output"),
-};
+		"write the bundle for the new key's owner; - is standard output")};
 static const struct pr_option list_options[] = {
 	KEY_OPTION,
 	CLI_FORM_OPTIONS(),
 };
-static const struct pr_option dir_options[] = {
-	KEY_OPTION,
-};
+static const struct pr_option dir_options[] = {KEY_OPTION};
 static const struct pr_option renew_options[] = {
 	KEY_OPTION,
 	PR_OPT_FLAG(
@@ -570,8 +564,7 @@ static const struct cli_command commands[] = {
 		"Makes a new frame key; the old one is accepted until --end.", "[options]",
 		"Then, for each node: packrack keys bundle, and restart it; last the "
 		"dispatcher.\nSee packrack-keys(7).",
-		CLI_OPTIONS(renew_options), 0, run, .task = run_renew},
-};
+		CLI_OPTIONS(renew_options), 0, run, .task = run_renew}};
 
 int
 cmd_keys(int argc, char **argv)

@@ -182,8 +182,7 @@ cmd_node(int argc, char **argv)
 			"NAME [options]", NULL, CLI_OPTIONS(merger_options), 1,
 			.call = run_order},
 		{"rebuild", "copy packets to it that only one other node holds",
-			.run = cmd_node_rebuild},
-	};
+			.run = cmd_node_rebuild}};
 	struct command_args a = {.seconds = 10};
 
 	return cli_dispatch("packrack node",
@@ -206,8 +205,7 @@ cmd_capture(int argc, char **argv)
 		{"spread", "choose how packets are distributed",
 			"Changes how packets are distributed to the nodes.",
 			"round-robin|weighted|flow [options]", NULL,
-			CLI_OPTIONS(dispatcher_options), 1, .call = run_order},
-	};
+			CLI_OPTIONS(dispatcher_options), 1, .call = run_order}};
 	struct command_args a = {.seconds = 10};
 
 	return cli_dispatch("packrack capture",
@@ -226,8 +224,7 @@ cmd_queries(int argc, char **argv)
 			.call = run_list},
 		{"cancel", "end a query, by its number",
 			"Ends a query; its client gets an error.", "NUMBER [options]", NULL,
-			CLI_OPTIONS(merger_options), 1, .call = run_order},
-	};
+			CLI_OPTIONS(merger_options), 1, .call = run_order}};
 	struct command_args a = {.seconds = 10};
 
 	return cli_dispatch("packrack queries",

@@ -765,8 +765,7 @@ static const struct pr_option options[] = {
 		rate, "disk-rate", 0, "RATE", "rate that each disk must reach: 100MB"),
 	PR_OPT_FLAG(fix, "fix", 0,
 		"make the changes until the next boot, and print how to undo them"),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 static const struct pr_cmdline program = {.name = "packrack setup",
 	.summary = "Looks for what makes this machine lose packets, and prints what to "

@@ -70,8 +70,7 @@ static const struct pr_option options[] = {
 	PR_OPT_DURATION(keep, "retention", 'k', "DURATION", 1, INT64_MAX,
 		"print how many disks keep packets for this long: 30d",
 		.aliases = {"keep"}),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 static const struct pr_cmdline program = {.name = "packrack sizing",
 	.summary = "Prints how long a rack keeps packets, or how many disks keep them that "

@@ -23,8 +23,7 @@ static const struct pr_option options[] = {
 	PR_OPT_ENUM(times, "times", 0, "HOW", times_names,
 		"equal to the ns, to the us (where one is a pcap of microseconds), or "
 		"ignore"),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 static const struct pr_cmdline program = {.name = "packrack compare",
 	.summary = "Compares the packets of two trace files: bytes, lengths, times and "

@@ -442,8 +442,7 @@ cmd_data(int argc, char **argv)
 			"the range\n"
 			"remain. After an interruption, repeat the command to "
 			"finish.\n" CLI_STATUSES,
-			CLI_OPTIONS(delete_options), 0, .call = run_delete},
-	};
+			CLI_OPTIONS(delete_options), 0, .call = run_delete}};
 	struct data_args a = DATA_ARGS;
 
 	return cli_dispatch("packrack data", "Looks after packets where they are stored.",

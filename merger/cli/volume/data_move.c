@@ -18,14 +18,12 @@
 #define PART 500000 /* packets of a part, at most */
 #define LOOK_BYTES (256 * 1024) /* of a rebuild between two looks at the clock */
 
-static const struct pr_option options[] = {
-	DATA_WHERE_OPTIONS,
+static const struct pr_option options[] = {DATA_WHERE_OPTIONS,
 	PR_OPT_STRING(to, "to", 0, "NODE", "to this node"),
 	PR_OPT_STRING(to_volume, "to-volume", 0, "VOLUME",
 		"into this volume of this machine, which no program is writing"),
 	PR_OPT_STRING(to_file, "to-file", 0, "FILE", "into this new trace file (pcapng)"),
-	PR_OPT_FLAG(yes, "yes", 'y', "delete what was copied without asking"),
-};
+	PR_OPT_FLAG(yes, "yes", 'y', "delete what was copied without asking")};
 
 static const struct pr_cmdline program = {.name = "packrack data move",
 	.summary = "Moves packets of a node (all, or a time range) to another place, "

@@ -29,8 +29,7 @@ static const struct pr_option options[] = {
 		"number of the link", .def_note = "the next free one", .aliases = {"link"}),
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
 		"also index combinations of fields, such as src+dport"),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 static const struct pr_cmdline program = {.name = "packrack import",
 	.summary = "Stores trace files (pcap, pcapng; also .gz, .zst) in a volume; - is "

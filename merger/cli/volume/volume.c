@@ -69,8 +69,7 @@ static const struct pr_option create_options[] = {
 		.def = "90"),
 	PR_OPT_ENUM(zones, "zones", 0, "WHEN", zones,
 		"alternate between the tracks of a hard disk: auto, on or off"),
-	PR_OPT_FLAG(force, "force", 'f', "overwrite an existing volume"),
-};
+	PR_OPT_FLAG(force, "force", 'f', "overwrite an existing volume")};
 
 static int
 volume_create(void *values, struct pr_error *err)
@@ -96,8 +95,7 @@ static const struct pr_option grow_options[] = {
 	PR_OPT_FLAG(force, "force", 'f',
 		"add the device even if it already holds a volume; that volume is "
 		"destroyed"),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 static int
 volume_grow(void *values, struct pr_error *err)
@@ -255,8 +253,7 @@ static const struct pr_option streams_options[] = {
 		"overwritten"),
 	PR_OPT_LIST(permissions, "permission", 0, "NAME=BITS",
 		"first set the permission bits of the stream's new records"),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 /* One NAME=VALUE of an option. */
 struct setting {
@@ -392,12 +389,10 @@ volume_streams(void *values, struct pr_error *err)
 	PR_OPT_UINT(permission, "permission", 0, "BITS", 0, UINT32_MAX,                    \
 		"only records whose permission bits are all among these (0: any)")
 
-static const struct pr_option records_options[] = {
-	PERMISSION_OPTION,
+static const struct pr_option records_options[] = {PERMISSION_OPTION,
 	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0,
 		"at most N records, from the oldest on (0: all)"),
-	CLI_FORM_OPTIONS(),
-};
+	CLI_FORM_OPTIONS()};
 
 static void
 show_record(struct render *r, const struct sfs_record *record)
@@ -530,12 +525,10 @@ volume_dump(void *values, struct pr_error *err)
 
 /* ---- check ---- */
 
-static const struct pr_option check_options[] = {
-	CLI_FORM_OPTIONS(),
+static const struct pr_option check_options[] = {CLI_FORM_OPTIONS(),
 	PR_OPT_FLAG(repair, "repair", 0, "remove what is damaged, and only that"),
 	PR_OPT_FLAG(force, "force", 'f',
-		"with --repair: even if the newest root, and so newer blocks, are lost"),
-};
+		"with --repair: even if the newest root, and so newer blocks, are lost")};
 
 static void
 on_fault(void *arg, const struct sfs_fault *f)
@@ -768,8 +761,7 @@ static const struct cli_command commands[] = {
 		.task = volume_index},
 	{"grow", "make it larger, on its devices or more of them",
 		"Makes a volume larger. No program may be writing it.", "[options] VOLUME",
-		FOOTER, CLI_OPTIONS(grow_options), 1, run, .task = volume_grow},
-};
+		FOOTER, CLI_OPTIONS(grow_options), 1, run, .task = volume_grow}};
 
 int
 cmd_volume(int argc, char **argv)
