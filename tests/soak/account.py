@@ -158,7 +158,8 @@ class Accountant:
         dispatcher_dies = during(when, when, ("kill", "term", "pause"), ("dispatcher",), 4, 6)
         at_switch = during(when, when, SWITCH_HARM, None, 1, 3)
         if reason == "switch":
-            return (where == home and (not came or logger_dead)) or (not node and bool(at_switch))
+            damaged = during(when, when, ("switch",), None, 0.2, 0.5)
+            return (where == home and bool(not came or logger_dead or damaged)) or (not node and bool(at_switch))
         if reason in ("log_gone", "node_kernel"):
             return where == home and bool(logger_dead or dispatcher_dies or at_switch)
         if reason in ("write", "node_stop"):

@@ -175,7 +175,7 @@ class Ring:
     def fileno(self):
         return self.socket.fileno()
 
-    def take(self, told):
+    def take(self, told, links):
         """told(link, number, time, destination's last byte) for each of our frames that is there."""
         head, trailer, ring = struct.Struct("IIIIIIHH"), TRAILER, self.map
         for _ in range(self.BLOCKS):
@@ -192,7 +192,7 @@ class Ring:
                     last = ring.rfind(MAGIC, begin, last + 4)
                 if last > begin:
                     _, link, number, _ = trailer.unpack_from(ring, last)
-                    if link < 8 and number < MOST:
+                    if link < links and number < MOST:  # else damaged by the switch
                         told(link, number, seconds * 10 ** 9 + ns, ring[begin + 5])
                 at += following
             struct.pack_into("I", ring, block + 8, 0)
@@ -245,7 +245,7 @@ def witness(folder, lab, links, nodes):
         for ring, told in watched.values():
             try:
                 ring.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # its interface went down: it goes on when it is up
-                ring.take(told)
+                ring.take(told, links)
                 counts[8] += ring.lost()
             except OSError:
                 continue
