@@ -168,11 +168,6 @@ first_round() {
 		(($(tcpdump -nr "$LAB_DIR/first.pcapng" 2> /dev/null | wc -l) >= N))
 }
 run_step "a rack records; all of it moves to a node, and from there to a file" first_round
-present_place() {
-	says 3 "moved: log1, stream packets.0" "$PACKRACK" query --count --no-wait &&
-		grep "moved: log1, .*(moved to .*first.pcapng by" "$LAB_DIR/err" && ! grep -F "moved to log2" "$LAB_DIR/err"
-}
-run_step "of the first place, too, it is told where they are now" present_place
 recorded() {
 	RANGE=(--since "@$(date +%s.%N)")
 	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 30 || return 1

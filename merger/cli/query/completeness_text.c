@@ -240,23 +240,6 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 	print_count(to, "  not listed", report_untold(c), "packet", "more");
 }
 
-/* Where the packets are now: what they were moved to may have given them away since. */
-static const char *
-present_place(const Packrack__Completeness *c, const Packrack__Deleted *moved)
-{
-	for (size_t i = 0; i < c->n_evicted; i++) {
-		const Packrack__Deleted *next = c->evicted[i]->deleted;
-
-		if (next && next->moved_to[0] && next->at > moved->at &&
-			next->until >= moved->until &&
-			!strcmp(c->evicted[i]->node, moved->moved_to)) {
-			moved = next;
-			i = SIZE_MAX; /* from the first on */
-		}
-	}
-	return moved->moved_to;
-}
-
 /* Prints what was overwritten or deleted: which times, how, by whom. */
 static void
 print_evicted(FILE *to, const Packrack__Completeness *c)
@@ -266,7 +249,7 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
 		const Packrack__Deleted *d = e->deleted;
-		const char *moved_to = d && d->moved_to[0] ? present_place(c, d) : "";
+		const char *moved_to = d ? d->moved_to : "";
 
 		fprintf(to, "  %s: %s%sstream %s: packets %s to %s", evicted_reason(e),
 			e->node, e->node[0] ? ", " : "", e->stream,
