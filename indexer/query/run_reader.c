@@ -226,7 +226,7 @@ was_overwritten(const struct pri_run_reader *r)
 
 	return sfs_stream_info(r->context->volume->sfs, r->series->stream, &info, NULL) !=
 		       SFS_OK ||
-	       r->entry.sequence < info.first_sequence;
+	       r->entry.sequence <= info.recycled_records;
 }
 
 #define DAMAGED_MAX 20000 /* the surplus is only counted: then nobody knows its seqs */

@@ -280,29 +280,34 @@ sfs_table_evict(struct sfs_table *t, uint32_t block)
 {
 	uint32_t stream = t->entry[block].stream;
 	struct sfs_stream *s = &t->stream[stream];
-	uint32_t dropped = SFS_NONE;
-	while (s->oldest != SFS_NONE && dropped != block) {
-		dropped = s->oldest;
-		struct sfs_entry *e = &t->entry[dropped];
+	uint32_t gone = s->oldest, end = t->entry[block].next;
+	for (uint32_t b = gone; b != end; b = t->entry[b].next) {
+		const struct sfs_entry *e = &t->entry[b];
 		if (e->records)
 			s->bytes -= e->end;
 		if (e->records && e->max_time > s->evicted_until)
 			s->evicted_until = e->max_time;
 		s->oldest_generation = e->generation + 1;
-		s->oldest = e->next;
 		s->blocks--;
 		t->used--;
-		if (s->oldest == SFS_NONE)
-			s->newest = SFS_NONE;
-		else
-			t->entry[s->oldest].prev = SFS_NONE;
+	}
+	s->oldest = end;
+	if (end == SFS_NONE)
+		s->newest = SFS_NONE;
+	else
+		t->entry[end].prev = SFS_NONE;
+	s->first_sequence =
+		end == SFS_NONE ? s->last_sequence + 1 : t->entry[end].first_sequence;
+	/* the stream first: a record that a reader finds gone then lies before its oldest one */
+	sfs_table_notify_stream(t, stream);
+	while (gone != end) {
+		struct sfs_entry *e = &t->entry[gone];
+		uint32_t next = e->next;
 		e->state = SFS_FREE;
 		e->prev = e->next = SFS_NONE;
-		sfs_table_notify(t, dropped);
+		sfs_table_notify(t, gone);
+		gone = next;
 	}
-	s->first_sequence = s->oldest == SFS_NONE ? s->last_sequence + 1
-						  : t->entry[s->oldest].first_sequence;
-	sfs_table_notify_stream(t, stream);
 }
 
 static void

@@ -119,6 +119,42 @@ START_TEST(recycled_while_asked)
 END_TEST
 
 /* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
+/* A stream of which nothing is left has no oldest record: what an answer still looks for was deleted, too. */
+START_TEST(deleted_while_asked)
+{
+	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct sfs_trimmed trimmed = SFS_TRIMMED_NONE;
+	struct sfs_stream_info info;
+	struct pri_volume *view;
+	struct pri_query *query;
+	struct pr_packet p;
+	size_t got = 1;
+
+	srandom(14);
+	open_writer(16 << 20);
+	view = open_view();
+	write_epoch(1, 1000000, 12000, 100);
+	flush_directory();
+	refresh(view);
+	query = pri_query_create(view, &spec, &err);
+	ck_assert_ptr_nonnull(query);
+	ck_assert_int_eq(pri_query_next(query, &p, &err), PR_SOURCE_PACKET);
+	for (size_t i = 0; sfs_stream_info(w.sfs, i, &info, NULL) == SFS_OK; i++)
+		if (!strncmp(info.name, "packets.", 8))
+			ck_assert_int_eq(
+				sfs_trim(w.sfs, (int)info.id, INT64_MAX, 0, &trimmed, &err),
+				SFS_OK);
+	ck_assert(trimmed.records > 0 && !trimmed.more);
+	for (int rc = PR_SOURCE_WAIT; rc != PR_SOURCE_END; got += rc == PR_SOURCE_PACKET)
+		ck_assert_int_ne(rc = pri_query_next(query, &p, &err), PR_SOURCE_ERROR);
+	ck_assert_uint_lt(got, 12000);
+	ck_assert_uint_eq(pri_query_stats(query)->corrupt_records, 0);
+	pri_query_destroy(&query);
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
 START_TEST(corrupt_is_skipped)
 {
 	struct pri_volume *view;
@@ -180,6 +216,7 @@ fill(TCase *tests)
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, recycled_is_evicted);
 	tcase_add_test(tests, recycled_while_asked);
+	tcase_add_test(tests, deleted_while_asked);
 	tcase_add_test(tests, corrupt_is_skipped);
 }
 
