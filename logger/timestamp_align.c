@@ -383,11 +383,10 @@ match_expire(struct prl_match *m, int64_t now)
 		if (!timed && (s->behind || m->matched_above < 2 * window))
 			return;
 		/*
-		 * The entry's frame may be queued behind one whose log has not come: that
-		 * may be the log of another link, and not late.
+		 * The entry's frame may be queued behind one that fits nothing yet: of
+		 * another link, whose log is not late, or sent twice.
 		 */
-		if (timed || m->several)
-			match_drain(m, UINT64_MAX);
+		match_drain(m, UINT64_MAX);
 		if (s->state == SLOT_WAITING && !match_last_chance(m, s))
 			match_lose(m, ordinal);
 	}

@@ -28,6 +28,9 @@ struct sim_case {
 	unsigned loss, burst /* length of one */, dup, reorder, corrupt, pad;
 	unsigned alike; /* packets that are one of a few alike */
 	unsigned run; /* length of one run of alike ones */
+	unsigned every; /* packets: the run comes so often; 0: once, in the middle */
+	unsigned replay; /* copies of the first `record` frames, in order */
+	unsigned record;
 	unsigned log_loss, log_gone; /* gone: RESEND is answered so */
 	unsigned hold_log; /* number of the log of link 0 that comes late */
 	unsigned

@@ -23,7 +23,8 @@ sim_link_of(struct sim *s, size_t i, size_t *number)
 static inline void
 sim_fill(struct sim *s, struct sim_packet *p, size_t i, size_t number, size_t run_at)
 {
-	bool in_run = s->c.run && i >= run_at && i < run_at + s->c.run;
+	bool in_run = s->c.every ? i % s->c.every < s->c.run
+				 : s->c.run && i >= run_at && i < run_at + s->c.run;
 	uint64_t kind = in_run                      ? 1
 			: sim_chance(s, s->c.alike) ? 1 + sim_random(&s->random) % 5
 						    : 0;
@@ -151,9 +152,9 @@ sim_frame_fate(struct sim *s, struct sim_event *e, bool *drop, bool in_burst)
 static inline void
 sim_switch(struct sim *s)
 {
-	size_t count = s->event_count, out = 0;
+	size_t count = s->event_count, out = 0, again = 0;
 	size_t burst_at = s->c.burst ? sim_random(&s->random) % (count - count / 4) : 0;
-	struct sim_event *to = malloc(2 * count * sizeof(*to));
+	struct sim_event *to = malloc(3 * count * sizeof(*to));
 
 	for (size_t i = 0; i < count; i++) {
 		struct sim_event e = s->events[i];
@@ -173,6 +174,14 @@ sim_switch(struct sim *s)
 		if (e.packet >= 0 && !e.corrupt && !e.pad && sim_chance(s, s->c.dup)) {
 			e.key += sim_random(&s->random) % SIM_REACH;
 			to[out++] = e;
+			s->doubled++;
+		}
+		if (i > s->c.record && sim_chance(s, s->c.replay)) {
+			while (s->events[again % s->c.record].packet < 0)
+				again++;
+			to[out] = s->events[again++ % s->c.record];
+			to[out].key = to[out].tie = i;
+			out++;
 			s->doubled++;
 		}
 	}
