@@ -108,6 +108,7 @@ result() { # STATUS NAME OUTPUT-FILE
 	else
 		FAILED=$((FAILED + 1))
 		echo "not ok $TESTS - $2"
+		echo "failed: $0, step $TESTS: $2" | diag # prove shows only what is on stderr
 		[ ! -s "${3-}" ] || tail -n 20 "$3" | diag
 	fi
 	[ -z "${3-}" ] || rm -f "$3"
