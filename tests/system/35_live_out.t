@@ -46,13 +46,13 @@ begin() {
 	background "$LAB_DIR/silent.log" silent_reader
 	background "$LAB_DIR/tshark.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57012 -w "$LAB_DIR/files/tshark.pcapng"
 	background "$LAB_DIR/nolink.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57013 -w "$LAB_DIR/files/nolink.pcapng"
-	poll_until 10 "$BUILD/packrack" query --count --since "0.1s ago" || return 1 # the capture has begun
+	poll_until 30 "$BUILD/packrack" query --count --since "0.1s ago" || return 1 # the capture has begun
 	background "$LAB_DIR/follow.log" "$BUILD/packrack" query --follow -w "$LAB_DIR/files/follow.pcapng"
 	FOLLOW=$!
 	background "$LAB_DIR/own.log" "$RACK" exec disp "$BUILD/packrack" query --follow -w tcp-listen:57014 udp
-	poll_until 10 grep -q "waiting for a reader on 127.0.0.1:57014" "$LAB_DIR/own.log" || { cat "$LAB_DIR/own.log"; return 1; }
+	poll_until 30 grep -q "waiting for a reader on 127.0.0.1:57014" "$LAB_DIR/own.log" || { cat "$LAB_DIR/own.log"; return 1; }
 	background "$LAB_DIR/tshark2.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57014 -w "$LAB_DIR/files/own.pcapng"
-	poll_until 10 value_is running_query_count 5 || { "$BUILD/packrack" queries list; return 1; }
+	poll_until 30 value_is running_query_count 5 || { "$BUILD/packrack" queries list; return 1; }
 }
 
 # What the test sent; the kernels' own packets are everywhere.
@@ -67,7 +67,7 @@ has() { # FILE COUNT: a live file may end within a block
 all_have() { # FILE...
 	local file
 	for file in "$@"; do
-		poll_until 15 has "$LAB_DIR/files/$file.pcapng" 20000 || { echo "$file has not all"; cat "$LAB_DIR/$file.log"; return 1; }
+		poll_until 30 has "$LAB_DIR/files/$file.pcapng" 20000 || { echo "$file has not all"; cat "$LAB_DIR/$file.log"; return 1; }
 	done
 }
 
