@@ -75,18 +75,25 @@ pri_follower_mark_gap(struct stream *s, uint64_t from, uint64_t to)
 
 void
 pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
-	uint64_t first_sequence, uint32_t segments)
+	uint64_t first_sequence, uint32_t segments, bool readable)
 {
+	uint64_t end = first_sequence + segments;
+
 	for (size_t i = 0; i < f->count; i++) {
 		struct stream *s = f->streams[i];
 		size_t kept = 0;
 
+		if (s->link != link)
+			continue;
 		for (size_t j = 0; j < s->unsummarized_count; j++)
-			if (s->link != link ||
-				s->unsummarized[j].first_sequence != first_sequence ||
+			if (s->unsummarized[j].first_sequence != first_sequence ||
 				s->unsummarized[j].segments != segments)
 				s->unsummarized[kept++] = s->unsummarized[j];
 		s->unsummarized_count = kept;
+		if (!readable && s->first < end)
+			pri_follower_mark_gap(s,
+				s->first > first_sequence ? s->first : first_sequence,
+				end - 1);
 	}
 }
 

@@ -41,9 +41,9 @@ int pri_follower_finish(struct pri_index_follower *feed, bool all, struct pr_err
  */
 size_t pri_follower_unsummarized(const struct pri_index_follower *feed,
 	struct pr_summary_span out[PRI_FOLLOWER_SPANS], bool *unknown);
-/* The volume has a summary of these segments now. */
+/* The volume has a summary of these segments now; not readable: they are without one again. */
 void pri_follower_summarized(struct pri_index_follower *feed, uint16_t link,
-	uint64_t first_sequence, uint32_t segments);
+	uint64_t first_sequence, uint32_t segments, bool readable);
 /* A counter that grows when sequences restart: the volume was reset. */
 uint64_t pri_follower_restarts(const struct pri_index_follower *feed);
 

@@ -128,20 +128,22 @@ take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
 {
 	struct announced item = {.check = ref->check, .handle = ref->handle};
 	const uint8_t *at;
-
 	/*
-	 * reads only the summary's header; a summary that does not agree with its entry is
-	 * ignored: the follower lists its segments as without summary
+	 * reads only the summary's header. Its block may be overwritten before that of its segments; and of a
+	 * summary whose first segments are gone nobody knows that it is about the others
 	 */
-	if (pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
-		    &at) != SFS_OK ||
-		pr_summary_peek(&item.span, at, PR_SUMMARY_HEADER, NULL) < 0 ||
-		item.span.first_sequence != ref->first_sequence ||
-		item.span.segments != ref->segments || item.span.link != s->link ||
-		PR_ARRAY_GROW(o->items, o->count) < 0)
-		return;
-	o->items[o->count++] = item;
-	pri_follower_summarized(o->feed, s->link, ref->first_sequence, ref->segments);
+	bool readable = ref->proven &&
+			pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER,
+				&o->buffer, &at) == SFS_OK &&
+			pr_summary_peek(&item.span, at, PR_SUMMARY_HEADER, NULL) == 0 &&
+			item.span.first_sequence == ref->first_sequence &&
+			item.span.segments == ref->segments && item.span.link == s->link &&
+			PR_ARRAY_GROW(o->items, o->count) == 0;
+
+	if (readable)
+		o->items[o->count++] = item;
+	pri_follower_summarized(
+		o->feed, s->link, ref->first_sequence, ref->segments, readable);
 }
 
 static void
