@@ -509,12 +509,8 @@ pri_ledger_view_deletion(const struct pri_ledger_view *ledger, uint16_t link, bo
 	return NULL;
 }
 
-/*
- * Drops are counted a little after they happen, and before the packets before them are accounted for: they may be newer
- * than the time that the next MARK tells, if packets have waited for a node.
- */
+/* Older dispatchers count drops a little after they happen. */
 #define DROP_SLACK_NS (200 * PR_NS_PER_MS)
-#define DROP_LEAD_NS PR_NS_PER_S
 
 static int
 take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
@@ -522,17 +518,12 @@ take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 	const struct pr_mark_link *was = &s->mark.link, *is = &mark->link;
 	int64_t before =
 		s->have_mark ? s->mark.said_until : (int64_t)(s->epoch >> 32) * PR_NS_PER_S;
-	struct pri_drop d = {pr_time_minus(before, DROP_SLACK_NS),
-		pr_time_minus(mark->said_until, -DROP_LEAD_NS),
+	struct pri_drop d = {pr_time_minus(before, DROP_SLACK_NS), mark->said_until,
 		is->dropped_kernel - was->dropped_kernel,
 		is->dropped_interface - was->dropped_interface,
-		is->dropped_ring - was->dropped_ring, true};
+		is->dropped_ring - was->dropped_ring};
 	struct pri_drop *last = s->drop_count ? &s->drops[s->drop_count - 1] : NULL;
 
-	if (last && last->newest) {
-		last->until = d.until > last->until ? d.until : last->until;
-		last->newest = false;
-	}
 	/* counters only grow; a MARK that was told before counts nothing again */
 	if (is->dropped_kernel < was->dropped_kernel ||
 		is->dropped_interface < was->dropped_interface ||
@@ -543,7 +534,6 @@ take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 		last->kernel += d.kernel;
 		last->interface += d.interface;
 		last->ring += d.ring;
-		last->newest = true;
 		return 0;
 	}
 	if (PR_ARRAY_GROW(s->drops, s->drop_count) < 0)
@@ -556,7 +546,7 @@ struct pri_drop
 pri_series_ledger_drops(
 	const struct pri_series_ledger *series, int64_t since, int64_t until)
 {
-	struct pri_drop sum = {since, until, 0, 0, 0, false};
+	struct pri_drop sum = {since, until, 0, 0, 0};
 
 	for (size_t i = 0; i < series->drop_count; i++) {
 		const struct pri_drop *d = &series->drops[i];

@@ -140,7 +140,6 @@ struct pri_unobserved_list {
 struct pri_drop {
 	int64_t since, until; /* said_until of the MARKs before and after */
 	uint64_t kernel, interface, ring;
-	bool newest; /* no MARK has come after it */
 };
 
 struct pri_series_ledger {
