@@ -77,19 +77,22 @@ refute_step "one too many is seen" 1 planted 's/^\(.It Li packrack_logger_\)late
 refute_step "another type is seen" 1 planted 's/\(packrack_merger_queries_running Pq \)gauge/\1counter/'
 refute_step "other words are seen" 1 planted 's/^Packets taken from the link./Packets lost on the link./'
 
-# A figure that goes up and down again between two looks is between neither pair: then all is looked at again.
+# A figure that goes up and down again between two looks is between neither pair: then it is looked at again.
 figures_agree() {
 	"$BUILD/packrack" status --json > "$LAB_DIR/before.json" 2>> "$LAB_DIR/err"
 	for program in dispatcher merger logger indexer; do get "$program" || return 1; done
-	poll_until 2 status_follows
+	poll_until 2 status_follows agreed="$LAB_DIR/agreed" || { status_follows agreed="$LAB_DIR/agreed" > "$LAB_DIR/differ"; return 1; }
 }
 # The figures of loggers come to status by way of the indexers, a little later.
-status_follows() {
+status_follows() { # [agreed=FILE]
 	"$BUILD/packrack" status --json > "$LAB_DIR/after.json" 2>> "$LAB_DIR/err"
-	"$METRICS" compare "$PAGE" "$LAB_DIR"/{before,after}.json dispatcher="$LAB_DIR/dispatcher.prom" \
+	"$METRICS" compare "$PAGE" "$LAB_DIR"/{before,after}.json "$@" dispatcher="$LAB_DIR/dispatcher.prom" \
 		merger="$LAB_DIR/merger.prom" logger:log1="$LAB_DIR/logger.prom" indexer:log1="$LAB_DIR/indexer.prom"
 }
-run_step "the figures are those of packrack status" poll_until 20 figures_agree
+agree() {
+	poll_until 20 figures_agree || { cat "$LAB_DIR/differ"; return 1; }
+}
+run_step "the figures are those of packrack status" agree
 wrong_figure() {
 	sed -i 's/^\(packrack_dispatcher_captured_packets_total{.*} \)/\11/' "$LAB_DIR/dispatcher.prom"
 	status_follows

@@ -4,15 +4,17 @@
 
 usage: metrics.py get URL                     the page, when it is well formed
        metrics.py documented PAGE FILE...     all metrics of FILEs, and no others, are in the man page
-       metrics.py compare PAGE BEFORE AFTER ROLE=FILE...
+       metrics.py compare PAGE BEFORE AFTER [agreed=FILE] ROLE=FILE...
               figures of FILEs lie between those of two `packrack status --json`; equal where those
-              are. ROLE: dispatcher, merger, logger:NODE, indexer:NODE
+              are. ROLE: dispatcher, merger, logger:NODE, indexer:NODE. Those that agreed at an
+              earlier look, as FILE says, need not again: some never stand still
        metrics.py refused HOST PORT           requests that must be refused are
        metrics.py names FILE...               names that FILEs (Prometheus' queries in them) use
        metrics.py logs SECRET... -- LOG...    LOGs are lines of JSON, and what is in the files SECRET is in none
 Prints each fault; exit 1 if there is any.
 """
 import json
+import os
 import re
 import socket
 import sys
@@ -228,7 +230,12 @@ def slack(key):
 
 
 def compare(path, before, after, files):
-    written, equal, seen = page(path), 0, set()
+    written, equal, seen, earlier = page(path), 0, set(), set()
+    agreed = "".join(f[7:] for f in files if f.startswith("agreed="))
+    files = [f for f in files if not f.startswith("agreed=")]
+    if agreed and os.path.exists(agreed):
+        with open(agreed, encoding="utf-8") as f:
+            earlier = set(f.read().splitlines())
     with open(before, encoding="utf-8") as b, open(after, encoding="utf-8") as a:
         low, high = figures(json.load(b), written), figures(json.load(a), written)
     for item in files:
@@ -243,9 +250,11 @@ def compare(path, before, after, files):
             if low_value is None or high_value is None:
                 yield "%s %s %s: not in status" % key
             elif not min(low_value, high_value) - slack(key) <= value <= max(low_value, high_value) + slack(key):
-                yield "%s %s %s: %d is served, status says %d, then %d" % (key + (value, low_value, high_value))
-            elif low_value == high_value:
-                equal += 1
+                if str(key) not in earlier:
+                    yield "%s %s %s: %d is served, status says %d, then %d" % (key + (value, low_value, high_value))
+            else:
+                equal += low_value == high_value
+                earlier.add(str(key))
     roles = {item.partition("=")[0] for item in files}
     nodes = {r.partition(":")[2] for r in roles if ":" in r}
     for key in sorted(low, key=str):
@@ -256,6 +265,9 @@ def compare(path, before, after, files):
         if of_role and not other and not of_each and key not in seen and not (key[0] == "merger" and key[2] == "state"):
             yield "%s %s %s is in status, and not served" % key
     print("%d figures are served, %d of them stood still and are equal" % (len(seen), equal))
+    if agreed:
+        with open(agreed, "w", encoding="utf-8") as f:
+            f.write("\n".join(sorted(earlier)))
     if equal < 50:
         yield "only %d figures stood still" % equal
 
