@@ -211,6 +211,7 @@ match_drain(struct prl_match *m, uint64_t all_below)
 			return;
 		}
 		h->gone = m->stats.logs_gone;
+		h->came = m->heard; /* its log may be on its way only now */
 		h->state = HELD_PARKED;
 		match_table_add(&m->frames, h->f.fingerprint, m->held_at++);
 		m->parked++;

@@ -122,7 +122,7 @@ struct match_frame {
 	struct match_hook hook; /* in the frame table, while parked */
 	struct prl_match_frame f;
 	uint64_t ordinal;
-	int64_t came;
+	int64_t came; /* or was parked */
 	uint32_t sent_len;
 	uint32_t gone; /* stats.logs_gone when it was parked */
 	uint8_t state;
@@ -188,6 +188,7 @@ struct prl_match {
 	uint64_t matched_above; /* matched with ordinals above first_waiting */
 	uint64_t waiting;
 	int64_t base_since; /* when settled_below last moved */
+	int64_t heard; /* when a frame or log came last */
 	struct match_table entries; /* struct match_entry, ring by ordinal */
 
 	uint64_t held_base, held_at, held_top; /* first not done; first queued; next */
@@ -234,6 +235,7 @@ match_started(struct prl_match *m, int64_t now)
 {
 	if (m->base_since == 0)
 		m->base_since = now;
+	m->heard = now;
 }
 
 /* timestamp_align.c */

@@ -172,6 +172,30 @@ START_TEST(test_slow_log_of_another_link)
 }
 END_TEST
 
+/* No log came for long: that of the frame is asked for when the next one has come. */
+START_TEST(test_frame_waits_for_an_old_log)
+{
+	struct given g = {0};
+	uint8_t data[60] = {1};
+	struct prl_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
+	int64_t now = PR_NS_PER_S;
+
+	prl_match_frame(m, &f, now);
+	prl_match_tick(m, now += 2 * o.hold_ns);
+	take_log(m, 1, 1, 20, now); /* of the other link: two entries */
+	prl_match_mark(m, 0, 1, now);
+	prl_match_tick(m, now += o.grace_ns);
+	ck_assert_uint_eq(g.leftovers, 0);
+	take_log(m, 0, 0, f.fingerprint, now);
+	prl_match_run(m, now);
+	ck_assert_uint_eq(g.packets, 1);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
+}
+END_TEST
+
 /* A capture was stopped and begins again: the first frames are here before the node hears of it. */
 START_TEST(test_stopped_and_begun_again)
 {
@@ -278,6 +302,7 @@ fill(TCase *tcase)
 {
 	tcase_add_test(tcase, test_given_with_its_losses);
 	tcase_add_test(tcase, test_last_log_gone);
+	tcase_add_test(tcase, test_frame_waits_for_an_old_log);
 	tcase_add_test(tcase, test_slow_log_of_another_link);
 	tcase_add_test(tcase, test_stopped_and_begun_again);
 	tcase_add_test(tcase, test_own_stall_is_no_loss);
