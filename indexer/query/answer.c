@@ -303,9 +303,11 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
  * time range, only the newest is given: it tells since when the link is not observed. Drops are those of the range.
  */
 static int
-fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
+fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query *q)
 {
 	const struct pri_query_spec *spec = pri_query_spec(q);
+	const struct pri_ledger_view *book = &volume->ledger;
+	int64_t begin = spec->since == PR_TIME_MIN ? pri_volume_begin(volume) : spec->since;
 	uint64_t before[(UINT16_MAX + 1) / 64] = {0}; /* links that have one */
 	Packrack__End *m = &end->message;
 
@@ -331,7 +333,7 @@ fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_que
 		ledger.below_otime = below.otime;
 		ledger.above_seq = above.seq;
 		ledger.above_otime = above.otime;
-		drops = pri_series_ledger_drops(s, spec->since, spec->until);
+		drops = pri_series_ledger_drops(s, begin, spec->until);
 		ledger.dropped_kernel = drops.kernel;
 		ledger.dropped_interface = drops.interface;
 		ledger.dropped_ring = drops.ring;
@@ -449,7 +451,7 @@ pri_answer_create(
 		else
 			pri_query_spec_free(&spec);
 	}
-	if (a->query && fill_ledgers(&a->end, &volume->ledger, a->query) < 0) {
+	if (a->query && fill_ledgers(&a->end, volume, a->query) < 0) {
 		pr_error_set(err, "no memory for an answer's end");
 		pri_query_destroy(&a->query);
 	}

@@ -897,12 +897,25 @@ find_series(
 	return NULL;
 }
 
+/* Epochs of a link follow each other: one is over when the next begins, which their numbers tell to the second. */
+static bool
+was_over(const struct pri_ledger_view *ledger, size_t i, int64_t since)
+{
+	uint16_t link = ledger->series[i]->link;
+
+	while (++i < ledger->count && ledger->series[i]->link != link)
+		;
+	return i < ledger->count &&
+	       (int64_t)((ledger->series[i]->epoch >> 32) + 1) * PR_NS_PER_S <= since;
+}
+
 /* Adds what is gone of each epoch of the link, of which packets are listed, or only the ledger tells. */
 static int
 add_gone_of_link(const struct pri_query *q, struct pri_evicted_list *list, unsigned link,
 	const struct gone *gone, struct pr_error *err)
 {
 	const struct pri_ledger_view *ledger = &q->volume->ledger;
+	int64_t since = gone->since > q->spec.since ? gone->since : q->spec.since;
 
 	for (size_t i = 0; i < q->series_count; i++) {
 		const struct pri_epoch_series *s = q->series[i].stored;
@@ -918,7 +931,8 @@ add_gone_of_link(const struct pri_query *q, struct pri_evicted_list *list, unsig
 
 		if (s->link == link && (declared || s->have_link) &&
 			pri_query_selects(q, s) &&
-			(!declared || s->mark.link.last_otime >= q->spec.since) &&
+			(declared ? s->mark.link.last_otime >= q->spec.since
+				  : !was_over(ledger, i, since)) &&
 			!find_series(q, gone->stream, s) &&
 			add_gone(q, list, gone, NULL, s, err) < 0)
 			return -1;

@@ -580,6 +580,19 @@ pri_volume_evicted_until(const struct pri_volume *v, uint32_t stream)
 	return s ? s->info.evicted_until : PR_TIME_MIN;
 }
 
+int64_t
+pri_volume_begin(const struct pri_volume *v)
+{
+	int64_t oldest = PR_TIME_MIN, newest;
+
+	for (const struct pri_volume_stream *s = v->streams;
+		s < v->streams + v->stream_count; s++)
+		if (s->data && !s->strays && s->link != PR_LINK_CANARY &&
+			s->info.evicted_until != PR_TIME_MIN)
+			pri_catalog_times(&v->catalog, -1, &oldest, &newest);
+	return oldest;
+}
+
 const char *
 pri_volume_stream_name(const struct pri_volume *v, uint32_t stream)
 {

@@ -118,6 +118,93 @@ START_TEST(recycled_while_asked)
 }
 END_TEST
 
+#define S PR_NS_PER_S
+
+static uint64_t
+drops_told(struct pri_volume *view, int64_t since)
+{
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	struct pri_answer *a;
+	const Packrack__End *end;
+	uint64_t drops = 0;
+
+	query.since = since;
+	query.until = PR_TIME_MAX;
+	a = pri_answer_create(view, &query, &err);
+	ck_assert_ptr_nonnull(a);
+	end = pri_answer_end(a, &err);
+	for (size_t i = 0; i < end->n_ledgers; i++)
+		drops += end->ledgers[i]->dropped_ring;
+	pri_answer_destroy(&a);
+	return drops;
+}
+
+/* A range that begins with the oldest packet has no drops of before. */
+START_TEST(drops_before_the_oldest)
+{
+	struct pri_volume *view;
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK,
+		.u.mark = {.epoch = UINT64_C(90) << 32, .said_until = 100 * S}};
+
+	srandom(14);
+	open_writer(2 << 20);
+	view = open_view();
+	e.u.mark.link.last_seq = 1;
+	e.u.mark.link.last_otime = 95 * S;
+	e.u.mark.link.dropped_ring = 7;
+	write_ledger(&e);
+	write_epoch(UINT64_C(190) << 32, 200 * S, 1000, 100);
+	flush_directory();
+	refresh(view);
+	ck_assert_uint_eq(drops_told(view, PR_TIME_MIN), 7); /* nothing is overwritten */
+	write_epoch(UINT64_C(290) << 32, 300 * S, 30000, 100);
+	flush_directory();
+	refresh(view);
+	ck_assert_uint_eq(drops_told(view, PR_TIME_MIN), 0);
+	ck_assert_uint_eq(drops_told(view, 0), 7);
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
+/* Of an epoch that was over before the range only a LINK is left, no MARK: what is deleted later was not of it. */
+START_TEST(deleted_after_an_epoch)
+{
+	struct pri_volume *view;
+	struct pri_query_spec spec = {.since = 150 * S, .until = PR_TIME_MAX};
+	struct sfs_delete_range range = {.last = UINT64_MAX};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+		.u.link = {.epoch = UINT64_C(90) << 32, .linktype = 1}};
+	struct pri_evicted_list evicted;
+	struct sfs_trimmed out;
+	struct pri_query *query;
+
+	srandom(15);
+	open_writer(16 << 20);
+	write_ledger(&e);
+	write_epoch(UINT64_C(100) << 32, 200 * S, 20000, 100);
+	flush_directory();
+	sort_model();
+	range.since = model[model_count / 3].p.time;
+	range.until = model[2 * (model_count / 3)].p.time;
+	ck_assert_int_eq(sfs_delete(w.sfs, sfs_stream_find(w.sfs, "packets.0"), &range, 0,
+				 &out, &err),
+		SFS_OK);
+	view = open_view();
+	refresh(view);
+	query = pri_query_create(view, &spec, &err);
+	ck_assert_ptr_nonnull(query);
+	ck_assert_int_eq(pri_query_evicted(query, &evicted, &err), 0);
+	ck_assert_uint_gt(evicted.count, 0);
+	for (size_t i = 0; i < evicted.count; i++)
+		ck_assert_uint_eq(evicted.items[i].epoch, UINT64_C(100) << 32);
+	free(evicted.items);
+	pri_query_destroy(&query);
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
 /* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
 /* A stream of which nothing is left has no oldest record: what an answer still looks for was deleted, too. */
 START_TEST(deleted_while_asked)
@@ -217,6 +304,8 @@ fill(TCase *tests)
 	tcase_add_test(tests, recycled_is_evicted);
 	tcase_add_test(tests, recycled_while_asked);
 	tcase_add_test(tests, deleted_while_asked);
+	tcase_add_test(tests, drops_before_the_oldest);
+	tcase_add_test(tests, deleted_after_an_epoch);
 	tcase_add_test(tests, corrupt_is_skipped);
 }
 
