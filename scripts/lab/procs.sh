@@ -26,11 +26,14 @@ proc_names() {
 	[ ! -d "$STATE/pids" ] || ls "$STATE/pids"
 }
 
+# With a /sys of the namespace, which counts how often a carrier went. Where mounts are refused (a plain chroot), it is
+# without: losses of a carrier for less than a second may then be missed.
 proc_start() { # NAME NAMESPACE CMD...
-	local name=$1 ns=$2 pid
+	local name=$1 ns=$2 pid sys=(unshare --mount sh -c 'mount -t sysfs sysfs /sys && exec "$@"' sh)
 	shift 2
+	nsenter --net="/run/netns/$ns" unshare --mount mount -t sysfs sysfs /sys 2> /dev/null || sys=()
 	mkdir -p "$STATE/pids" "$STATE/logs"
-	setsid nsenter --net="/run/netns/$ns" "$@" >> "$STATE/logs/$name.log" 2>&1 < /dev/null 9>&- &
+	setsid nsenter --net="/run/netns/$ns" "${sys[@]}" "$@" >> "$STATE/logs/$name.log" 2>&1 < /dev/null 9>&- &
 	pid=$!
 	echo "$pid $(proc_start_time "$pid")" > "$STATE/pids/$name"
 }
