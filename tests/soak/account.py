@@ -3,6 +3,7 @@
 in the answer, as it was sent and with the kernel's time, or the report names it with a reason that fits to what was
 done to the rack at this time. Shares no code with the programs under test; the reader of pcapng is its own."""
 import bisect
+import operator
 import re
 import struct
 import threading
@@ -55,29 +56,37 @@ def read_pcapng(path):
     return names, packets
 
 
+BEGIN = operator.itemgetter("begin")
+
+
 class Timeline:
     """What was done to the rack: kind, to whom, from when to when (None: still)."""
 
+    LONGEST = 200  # seconds, of one fault
+
     def __init__(self):
-        self.faults = []
+        self.faults = {}  # by kind, in the order of their begin
         self.lock = threading.Lock()
 
     def begin(self, kind, who, **more):
-        fault = dict(kind=kind, who=who, begin=time.time_ns(), end=None, **more)
+        fault = dict(kind=kind, who=who, begin=0, end=None, **more)
         with self.lock:
-            self.faults.append(fault)
+            fault["begin"] = time.time_ns()
+            self.faults[kind] = self.faults.get(kind, []) + [fault]  # readers keep the list that they have
         return fault
 
     def during(self, since, until, kinds=None, who=None, before=0.0, after=0.0):
         """The faults of since..until; before, after: seconds by which each is longer than it was."""
         found = []
-        with self.lock:
-            faults = list(self.faults)
-        for f in faults:
-            end = FOREVER if f["end"] is None else f["end"] + int(after * SECOND)
-            if (f["begin"] - int(before * SECOND) <= until and end >= since and (kinds is None or f["kind"] in kinds) and
-                    (who is None or f["who"] in who)):
-                found.append(f)
+        before, after = int(before * SECOND), int(after * SECOND)
+        for kind in list(self.faults) if kinds is None else kinds:
+            faults = self.faults.get(kind, ())
+            at = bisect.bisect_left(faults, since - after - self.LONGEST * SECOND, key=BEGIN)
+            while at < len(faults) and faults[at]["begin"] - before <= until:
+                f = faults[at]
+                at += 1
+                if (f["end"] is None or f["end"] + after >= since) and (who is None or f["who"] in who):
+                    found.append(f)
         return found
 
 
@@ -134,8 +143,8 @@ class Accountant:
         """The nodes that may have the packet: where it was sent to, and where it was moved to."""
         node = self.arrays[link].node[number]
         homes = {"log%d" % node} if node else set()
-        for move in self.timeline.during(0, FOREVER, ("move",)):
-            if move["who"] in homes and move["since"] <= when <= move["until"]:
+        for move in self.timeline.during(when, FOREVER, ("move",)):
+            if move["since"] <= when <= move["until"] and move["who"] in homes:
                 homes.add(move["to"])
         return homes
 
@@ -166,7 +175,7 @@ class Accountant:
             return where == home and bool(during(when, when, ("kill", "term", "pause"), (home,), 15, 5))
         if reason == "unsaved":
             return where in homes and bool(during(when, when, ("kill", "term"), (where,), 20, 5) or
-                                           (where != home and during(0, FOREVER, ("kill", "term"), (where,))))
+                                           (where != home and during(when, FOREVER, ("kill", "term"), (where,))))
         if reason == "no_answer":
             return where in homes and self.excused(query, where)
         if reason == "dispatcher":
@@ -174,7 +183,9 @@ class Accountant:
         if reason == "undelivered":
             return bool(dispatcher_dies)
         if reason == "not_stored":
-            return bool(logger_dead or during(when, when, ("kill", "term"), (home,), FLUSH, 5) or dispatcher_dies or at_switch)
+            merger_dead = during(query.asked, query.answered, ("kill", "term"), (query.merger,), 0, 8)  # it did not ask all
+            return bool(logger_dead or during(when, when, ("kill", "term"), (home,), FLUSH, 5) or dispatcher_dies or at_switch or
+                        (merger_dead and home not in [n["node"] for n in query.report["completeness"]["nodes"]]))
         if reason == "one_of":
             return any(h in where for h in homes) or not node or "..." in where
         return False
@@ -199,7 +210,7 @@ class Accountant:
         if "deleted_at" not in e or e["deleted_until"] < when:
             return "overwritten" if self.old_enough(when, query) else None
         kind = "move" if e["moved_to"] else "delete"
-        fits = [d for d in self.timeline.during(0, query.answered, (kind,), (e["node"],))
+        fits = [d for d in self.timeline.during(when, query.answered, (kind,), (e["node"],))
                 if d["since"] <= when <= d["until"]]
         return kind + "d" if fits or self.old_enough(when, query) else None
 
@@ -352,7 +363,7 @@ class Accountant:
             else:
                 self.reasons[reason] = self.reasons.get(reason, 0) + 1
         silent = {n["node"] for n in done["nodes"] if n["left_out"] and "nothing of that time" in n["reason"]}
-        here = {link: [(t, n) for t, n in lost[link] if self.homes(link, n, t) & silent and
+        here = {link: [(t, n) for t, n in lost[link] if silent and self.homes(link, n, t) & silent and
                        not self.old_enough(t, query) and not self.node_harmed(silent, t, t, ("kill", "term", "delete", "move"), FLUSH, 5)]
                 for link in query.links}
         if any(here.values()):
@@ -467,7 +478,8 @@ class Accountant:
                             ("corrupt", query.report["corrupt_records"])):
             if count:
                 defects = True
-            if count and not (name == "dropped" and self.timeline.during(since, until, ("carrier", "pause"), None, 1, 3)):
+            causes = {"dropped": ("carrier", "pause"), "corrupt": ("kill",)}.get(name, ())  # corrupt: killed before it was durable
+            if count and not self.timeline.during(since, until, causes, None, FLUSH, 3):
                 faults.append("FALSE PARTIAL: %d %s" % (count, name))
         if not defects:
             faults.append("FALSE PARTIAL: no reason at all")
