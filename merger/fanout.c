@@ -260,10 +260,11 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 	struct prm_route route;
 	/*
-	 * a query that follows asks all: a node without data may get some, and no second
-	 * round checks
+	 * a query that follows asks all: a node without data may get some, and no second round checks. One that
+	 * names its node asks it: data move looks there for what it has just stored
 	 */
-	bool routed = f->options.summaries && !f->rechecking && !f->follow.on;
+	bool routed = f->options.summaries && !f->rechecking && !f->follow.on &&
+		      query->n_nodes != 1;
 	int rc = 0;
 
 	*copy = *query;

@@ -86,6 +86,7 @@ others() {
 run_step "answers are tcpdump's" others
 run_step "who is not there is asked of nobody" test "$(asked merger 'host 203.0.113.99')" = 0
 run_step "nor is a time that nobody has" test "$(asked merger --since @1000000000 --until @1000000100)" = 0
+run_step "a node that is named is asked: data move looks there for what it has just stored" test "$(asked merger --node node1 'host 203.0.113.99')" = 1
 
 explained() {
 	"$PACKRACK" query --count --explain "${NEEDLES[0]}" > /dev/null 2> "$LAB_DIR/said"
