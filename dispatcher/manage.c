@@ -523,12 +523,14 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	if (!verb)
 		pr_rpc_refuse(m->rpc, peer, id,
 			"unknown command: start, stop, spread, identify, reset, disconnect "
-			"or reconnect");
+			"or reconnect",
+			true);
 	else if (verb->kind == PRD_EVENT_SPREAD && spread_mode(command->node) < 0)
-		pr_rpc_refuse(m->rpc, peer, id, "spread is round-robin, weighted or flow");
-	else if (!pass_on(m, verb, command, peer, id))
 		pr_rpc_refuse(
-			m->rpc, peer, id, "too many commands are under way: try again");
+			m->rpc, peer, id, "spread is round-robin, weighted or flow", true);
+	else if (!pass_on(m, verb, command, peer, id))
+		pr_rpc_refuse(m->rpc, peer, id,
+			"too many commands are under way: try again", true);
 	else
 		pr_log_with(PR_LOG_INFO,
 			PR_LOG_FIELDS({"command", command->verb},
@@ -550,7 +552,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		on_command(m, peer, env->id, env->command);
 	else
 		pr_rpc_refuse(m->rpc, peer, env->id,
-			"a dispatcher answers status and commands only");
+			"a dispatcher answers status and commands only", true);
 }
 
 void

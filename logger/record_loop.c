@@ -370,8 +370,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct prl_report report = {0};
 
 	if (env->body_case != PACKRACK__ENVELOPE__BODY_STATUS_REQUEST) {
-		pr_rpc_refuse(
-			d->manage, peer, env->id, "a logger only answers status requests");
+		pr_rpc_refuse(d->manage, peer, env->id,
+			"a logger only answers status requests", true);
 		return;
 	}
 	make_report(d, &report);

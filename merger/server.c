@@ -81,16 +81,6 @@ struct prm_merger {
 };
 
 static void
-refuse(const struct prm_peer_ref *to, uint64_t id, const char *text, bool bad_request)
-{
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-
-	failure.text = (char *)text;
-	failure.bad_request = bad_request;
-	prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
-}
-
-static void
 command_done(const struct prm_peer_ref *to, uint64_t id, bool ok, const char *text)
 {
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
@@ -240,7 +230,7 @@ query_begin(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
 	struct prm_fanout *f = query_add(m, &o, &err);
 
 	if (!f) {
-		refuse(from, id, err.text, false);
+		pr_rpc_refuse(from->rpc, &from->peer, id, err.text, false);
 		return NULL;
 	}
 	pr_log_with(PR_LOG_INFO,
@@ -375,12 +365,9 @@ static void
 on_query(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
-	struct pr_error err;
-
 	if (query_find(m, from, env->id))
-		refuse(from, env->id, "a query of this number is running already", true);
-	else if (!has_room(m, &from->peer, &err))
-		refuse(from, env->id, err.text, false);
+		pr_rpc_refuse(from->rpc, &from->peer, env->id,
+			"a query of this number is running already", true);
 	else if (!wait_for_mergers(m, from, env->id, env->query))
 		query_begin(m, from, env->id, env->query, NULL);
 }
@@ -424,7 +411,7 @@ refuse_hello(
 	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
 		pr_log_warning("%s", why);
 	m->last_name_warning = pr_now_mono();
-	refuse(from, id, why, true);
+	pr_rpc_refuse(from->rpc, &from->peer, id, why, true);
 }
 
 /*
@@ -865,7 +852,17 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		queries_reap(m);
 		return;
 	}
-	refuse(&from, env->id, "this is a merger: it takes no such request", true);
+	pr_rpc_refuse(
+		l->rpc, peer, env->id, "this is a merger: it takes no such request", true);
+}
+
+static bool
+screen(void *arg, const struct pr_rpc_peer *peer, Packrack__Envelope__BodyCase body,
+	struct pr_error *why)
+{
+	struct listener *l = arg;
+
+	return body != PACKRACK__ENVELOPE__BODY_QUERY || has_room(l->merger, peer, why);
 }
 
 static void
@@ -941,6 +938,7 @@ prm_merger_listen(
 		free(l);
 		return -1;
 	}
+	pr_rpc_screen(l->rpc, screen);
 	m->listeners[m->listener_count++] = l;
 	return 0;
 }
@@ -962,7 +960,7 @@ prm_merger_destroy(struct prm_merger **mp)
 	pr_timer_destroy(&m->timer);
 	for (struct waiting *w; (w = m->waiting);) {
 		if (w->query)
-			refuse(&w->from, w->id, why, false);
+			pr_rpc_refuse(w->from.rpc, &w->from.peer, w->id, why, false);
 		else
 			command_done(&w->from, w->id, false, why);
 		waiting_remove(m, w);

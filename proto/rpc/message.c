@@ -302,6 +302,16 @@ pr_message_check(const Packrack__Envelope *env, struct pr_error *err)
 
 /* ---- pack and unpack ---- */
 
+/* NULL: no body that we know. */
+static const ProtobufCFieldDescriptor *
+body_field(unsigned body_case)
+{
+	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
+		&packrack__envelope__descriptor, body_case);
+
+	return field && field->descriptor ? field : NULL;
+}
+
 /*
  * protobuf-c allocates what a message demands, and two bytes on the wire make an empty
  * sub-message of a hundred bytes. The budget bounds the memory of a hostile message.
@@ -339,67 +349,70 @@ pr_message_pack(
 	return 0;
 }
 
-/*
- * protobuf-c would copy the packets of a batch, which are nearly all of the message. They are left out when the
- * message is unpacked, and stay where they are.
- */
-#define BATCH_TAG (PACKRACK__ENVELOPE__BODY_BATCH << 3 | 2)
-#define PACKETS_TAG (1 << 3 | 2)
+enum { ID_TAG = 1 << 3, PACKETS_TAG = 1 << 3 | 2, FIELDS_MAX = 16 };
 
-/*
- * Finds the packets in an envelope of numbers and then a batch that begins with its
- * packets. head: everything before the batch; rest: everything behind the packets. false:
- * another envelope.
- */
-static bool
-find_packets(struct pr_cursor env, struct pr_cursor *head, ProtobufCBinaryData *packets,
-	struct pr_cursor *rest)
+ProtobufCBinaryData
+pr_message_peek(const void *data, size_t len, Packrack__Envelope *head)
 {
+	struct pr_cursor c = pr_cursor_make(data, len);
+	ProtobufCBinaryData body = {0, NULL};
+	uint64_t tag, value;
 	const uint8_t *at;
-	uint64_t tag, len;
 
-	*head = env;
-	do {
-		head->end = env.at;
-		if (!pr_load_varint(&env, &tag))
-			return false;
-	} while ((tag & 7) == 0 && pr_load_varint(&env, &len));
-	if (tag != BATCH_TAG || !pr_load_varint(&env, &len) ||
-		len != pr_cursor_left(&env) || !pr_load_varint(&env, &tag) ||
-		tag != PACKETS_TAG || !pr_load_varint(&env, &len) ||
-		!pr_load_bytes(&env, &at, len))
-		return false;
-	*packets = (ProtobufCBinaryData){len, (uint8_t *)at};
-	*rest = env;
-	return true;
+	*head = (Packrack__Envelope)PACKRACK__ENVELOPE__INIT;
+	for (unsigned i = 0;
+		i < FIELDS_MAX && pr_load_varint(&c, &tag) && pr_load_varint(&c, &value);
+		i++) {
+		if (tag == ID_TAG)
+			head->id = value;
+		if ((tag & 7) == 0)
+			continue;
+		if ((tag & 7) != 2 || body.data || !pr_load_bytes(&c, &at, value)) {
+			head->body_case = PACKRACK__ENVELOPE__BODY__NOT_SET;
+			return body;
+		}
+		head->body_case = tag >> 3;
+		body = (ProtobufCBinaryData){value, (uint8_t *)at};
+	}
+	if (pr_cursor_left(&c) || !body_field(head->body_case))
+		head->body_case = PACKRACK__ENVELOPE__BODY__NOT_SET;
+	return body;
 }
 
+/*
+ * protobuf-c would copy the packets of a batch, which are nearly all of the message. If the batch begins with them,
+ * they stay where they are, and what is behind them is unpacked.
+ */
 static Packrack__Envelope *
 unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 {
-	ProtobufCBinaryData packets = {0, NULL};
-	struct pr_cursor head, rest;
-	Packrack__Envelope *env = NULL;
+	Packrack__Envelope head, *env = NULL;
+	ProtobufCBinaryData body = pr_message_peek(data, len, &head), packets = {0, NULL};
+	struct pr_cursor c = pr_cursor_make(body.data, body.len), rest = c;
+	bool batch = head.body_case == PACKRACK__ENVELOPE__BODY_BATCH;
+	const uint8_t *at;
+	uint64_t tag, size;
 
-	if (find_packets(pr_cursor_make(data, len), &head, &packets, &rest)) {
-		size_t before = pr_cursor_left(&head), behind = pr_cursor_left(&rest);
-		uint8_t *buf = malloc(before + behind + 20);
-		struct pr_writer w = pr_writer_make(buf, buf ? before + behind + 20 : 0);
-
-		if (pr_store_bytes(&w, head.at, before) && pr_store_varint(&w, BATCH_TAG) &&
-			pr_store_varint(&w, behind) && pr_store_bytes(&w, rest.at, behind))
-			env = packrack__envelope__unpack(allocator, pr_writer_len(&w), buf);
-		free(buf);
-	} else {
-		env = packrack__envelope__unpack(allocator, len, data);
-	}
-	if (!env || env->body_case != PACKRACK__ENVELOPE__BODY_BATCH)
-		return env;
-	if (env->batch->packets.len) { /* not in the order that we write */
-		packrack__envelope__free_unpacked(env, NULL);
+	if (!head.body_case)
 		return NULL;
+	if (batch && pr_load_varint(&rest, &tag) && tag == PACKETS_TAG &&
+		pr_load_varint(&rest, &size) && pr_load_bytes(&rest, &at, size)) {
+		packets = (ProtobufCBinaryData){size, (uint8_t *)at};
+		c = rest;
 	}
-	env->batch->packets = packets;
+	/* all bodies are pointers in one union */
+	head.batch =
+		(void *)protobuf_c_message_unpack(body_field(head.body_case)->descriptor,
+			allocator, pr_cursor_left(&c), c.at);
+	if (head.batch &&
+		!(batch && head.batch->packets.len)) /* in the order that we write */
+		env = malloc(sizeof(*env));
+	if (!env)
+		protobuf_c_message_free_unpacked((void *)head.batch, NULL);
+	else if (batch)
+		head.batch->packets = packets;
+	if (env)
+		*env = head;
 	return env;
 }
 
@@ -435,10 +448,9 @@ pr_message_free(Packrack__Envelope **env)
 const char *
 pr_message_name(const Packrack__Envelope *env)
 {
-	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
-		&packrack__envelope__descriptor, env->body_case);
+	const ProtobufCFieldDescriptor *field = body_field(env->body_case);
 
-	return env->body_case && field ? field->name : "nothing";
+	return field ? field->name : "nothing";
 }
 
 /* ---- copy and add ---- */

@@ -39,6 +39,11 @@ int pr_message_pack(
 	const Packrack__Envelope *env, uint8_t **buf, size_t *len, struct pr_error *err);
 
 /*
+ * What a message is before it is unpacked, at hardly any cost: the bytes of its body, and in head
+ * its id and the kind of its body; BODY__NOT_SET: not a message of ours.
+ */
+ProtobufCBinaryData pr_message_peek(const void *data, size_t len, Packrack__Envelope *head);
+/*
  * NULL and err: not a message of ours. Free with pr_message_free. The packets of a batch are not copied: they stay in
  * data.
  */

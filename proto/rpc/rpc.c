@@ -28,6 +28,8 @@ struct pr_rpc {
 	bool connected_once, connected;
 	char *endpoint;
 	pr_rpc_call call;
+	bool (*screen)(void *arg, const struct pr_rpc_peer *peer,
+		Packrack__Envelope__BodyCase body, struct pr_error *why);
 	void *arg;
 	void (*watch)(void *arg, enum pr_rpc_state state);
 	void *watch_arg;
@@ -110,8 +112,8 @@ send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf,
 }
 
 void
-pr_rpc_refuse(
-	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
+pr_rpc_refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id,
+	const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__Envelope env =
@@ -120,7 +122,7 @@ pr_rpc_refuse(
 	size_t len;
 
 	failure.text = (char *)text;
-	failure.bad_request = true;
+	failure.bad_request = bad_request;
 	if (pr_message_pack(&env, &buf, &len, NULL) == 0)
 		send_as_server(rpc, peer, buf, len, NULL);
 	pr_zevent_check(rpc->zevent);
@@ -149,7 +151,7 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 		return -1;
 	if (peer && !pr_rpc_admits(rpc, peer)) {
 		free(buf);
-		pr_rpc_refuse(rpc, peer, env->id, PR_ADMIT_REVOKED);
+		pr_rpc_refuse(rpc, peer, env->id, PR_ADMIT_REVOKED, true);
 		errno = EHOSTUNREACH;
 		return pr_error_set(err, "the key of %s was revoked", peer->user);
 	}
@@ -202,39 +204,43 @@ pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 
 /* ---- receiving ---- */
 
+/* What a peer may not send is refused before it is unpacked: that may take long. */
 static void
 handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 {
 	char key[PR_KEY_TEXT];
-	Packrack__Envelope *env;
+	Packrack__Envelope head, *env;
 	struct pr_error why;
-	int64_t now;
+	int64_t now = pr_now_mono();
+	bool allowed;
 
 	if (zmq_msg_size(msg) == 0) /* a probe */
 		return;
-	env = pr_message_unpack(zmq_msg_data(msg), zmq_msg_size(msg), &rpc->why_bad);
-	if (!env) {
-		rpc->bad++;
-		return;
-	}
-	if (!peer || pr_admit_message(rpc->enrolled, peer, env->body_case, &why)) {
+	pr_message_peek(zmq_msg_data(msg), zmq_msg_size(msg), &head);
+	allowed = !peer || !head.body_case ||
+		  pr_admit_message(rpc->enrolled, peer, head.body_case, &why);
+	if (allowed &&
+		(!rpc->screen || rpc->screen(rpc->arg, peer, head.body_case, &why))) {
+		env = pr_message_unpack(
+			zmq_msg_data(msg), zmq_msg_size(msg), &rpc->why_bad);
+		rpc->bad += !env;
 		rpc->received = msg;
-		rpc->call(rpc->arg, peer, env);
+		if (env)
+			rpc->call(rpc->arg, peer, env);
 		rpc->received = NULL;
 		pr_message_free(&env);
 		return;
 	}
-	now = pr_now_mono();
-	if (!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
-		now - rpc->said_not_allowed > 60 * PR_NS_PER_S) {
+	if (!allowed &&
+		(!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
+			now - rpc->said_not_allowed > 60 * PR_NS_PER_S)) {
 		rpc->said_not_allowed = now;
 		PR_PRINT(rpc->said_user, "%s", peer->user);
 		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
 			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
-			pr_message_name(env), why.text);
+			pr_message_name(&head), why.text);
 	}
-	pr_rpc_refuse(rpc, peer, env->id, why.text);
-	pr_message_free(&env);
+	pr_rpc_refuse(rpc, peer, head.id, why.text, !allowed);
 }
 
 void *
@@ -323,6 +329,14 @@ pr_rpc_watch(
 {
 	rpc->watch = call;
 	rpc->watch_arg = arg;
+}
+
+void
+pr_rpc_screen(struct pr_rpc *rpc,
+	bool (*screen)(void *arg, const struct pr_rpc_peer *peer,
+		Packrack__Envelope__BodyCase body, struct pr_error *why))
+{
+	rpc->screen = screen;
 }
 
 static struct pr_rpc *

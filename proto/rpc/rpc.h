@@ -43,6 +43,14 @@ struct pr_rpc *pr_rpc_listen_own(struct pr_loop *loop, const char *endpoint,
 	pr_rpc_call call, void *arg, struct pr_error *err);
 struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const char *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err);
+/*
+ * Server: asks before each message is unpacked, which may take 15 ms. false: it is refused, and
+ * why has a line for the peer.
+ */
+void pr_rpc_screen(struct pr_rpc *rpc,
+	bool (*screen)(void *arg, const struct pr_rpc_peer *peer,
+		Packrack__Envelope__BodyCase body, struct pr_error *why));
+
 /* Closes; blocks for up to 1 s for messages that are not sent yet. */
 void pr_rpc_destroy(struct pr_rpc **rpc);
 
@@ -66,9 +74,9 @@ const char *pr_rpc_refusal(const struct pr_rpc *rpc);
  */
 int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err);
-/* A Failure (bad request) to a peer, whether it is still admitted or not. */
-void pr_rpc_refuse(
-	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text);
+/* A Failure to a peer, whether it is still admitted or not. */
+void pr_rpc_refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id,
+	const char *text, bool bad_request);
 
 /*
  * Call in a callback: keeps the message that it was given until pr_rpc_release, and moves

@@ -14,6 +14,7 @@
 #include "proto/base/text.h"
 #include "proto/rpc/message.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/canvas_row.h"
 
 static void
 draw(const struct model *m, struct ui *ui, int rows, int cols)

@@ -301,6 +301,7 @@ on_client(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 		lab->complete = env->end->completeness->complete;
 		lab->held_packets = env->end->completeness->held_packets;
 		lab->missing = env->end->completeness->missing_packets;
+		lab->answered = 0;
 		for (size_t i = 0; i < env->end->completeness->n_nodes; i++) {
 			lab->answered += env->end->completeness->nodes[i]->answered;
 			if (env->end->completeness->nodes[i]->error[0])

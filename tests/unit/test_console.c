@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "merger/cli/console/ui.h"
+#include "tests/unit/canvas_row.h"
 #include "tests/unit/unit.h"
 
 /*

@@ -58,6 +58,39 @@ START_TEST(golden_bytes)
 }
 END_TEST
 
+/* id and kind of a message are known before it is unpacked, wherever the id stands; there is one body. */
+START_TEST(peeked)
+{
+	static const uint8_t last[] = {0x4a, 0, 0x08, 5}; /* status_request, id */
+	static const uint8_t twice[] = {0x08, 5, 0x4a, 0, 0x4a, 0};
+	static const uint8_t no_body[] = {0x08, 5, 0x0a, 0}; /* field 1 is the id */
+	static const uint8_t group[] = {0x08, 5, 0x4a, 0, 0x7b, 0};
+	uint8_t many[2 * 17];
+	Packrack__Envelope head, *env;
+	ProtobufCBinaryData body = pr_message_peek(golden, sizeof(golden), &head);
+
+	ck_assert_uint_eq(head.id, 300);
+	ck_assert_int_eq(head.body_case, PACKRACK__ENVELOPE__BODY_BATCH);
+	ck_assert_uint_eq(body.len, 38);
+	ck_assert_ptr_eq(body.data, golden + 5);
+	pr_message_peek(last, sizeof(last), &head);
+	ck_assert_uint_eq(head.id, 5);
+	ck_assert_int_eq(head.body_case, PACKRACK__ENVELOPE__BODY_STATUS_REQUEST);
+	env = unpack(last, sizeof(last));
+	ck_assert_msg(env && env->id == 5 && env->status_request, "%s", err.text);
+	pr_message_free(&env);
+	ck_assert_ptr_null(unpack(twice, sizeof(twice)));
+	ck_assert_ptr_null(unpack(no_body, sizeof(no_body)));
+	ck_assert_ptr_null(unpack(group, sizeof(group)));
+	memset(many, 0x08, sizeof(many)); /* id 8, again and again */
+	memcpy(many, last, 2);
+	ck_assert_ptr_null(unpack(many, sizeof(many)));
+	env = unpack(many, sizeof(many) - 2);
+	ck_assert_ptr_nonnull(env);
+	pr_message_free(&env);
+}
+END_TEST
+
 /* Whatever the bytes: no crash, and what gets through keeps the promises of message.h. */
 START_TEST(flipped_and_cut)
 {
@@ -318,6 +351,7 @@ fill(TCase *tests)
 {
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, golden_bytes);
+	tcase_add_test(tests, peeked);
 	tcase_add_test(tests, flipped_and_cut);
 	tcase_add_test(tests, queries_are_checked);
 	tcase_add_test(tests, texts_are_cleaned);

@@ -90,31 +90,6 @@ canvas_zone(struct canvas *c, int from, int until, int key)
 		c->zones[c->zone_count++] = (struct console_zone){c->row, from, until, key};
 }
 
-char *
-canvas_row(const struct canvas *c, int row, char *buf, int size)
-{
-	const struct console_cell *cells = &c->cells[row * c->cols];
-	int last = c->cols;
-	char *to = buf;
-
-	while (last > 0 && cells[last - 1].ch == ' ')
-		last--;
-	/* characters that we draw are ASCII (one byte) or block elements (three bytes) */
-	for (int i = 0; i < last && to - buf + 4 < size; i++) {
-		uint32_t ch = cells[i].ch;
-
-		if (ch < 0x80) {
-			*to++ = ch;
-			continue;
-		}
-		*to++ = 0xe0 | (ch >> 12 & 0x0f);
-		*to++ = 0x80 | (ch >> 6 & 0x3f);
-		*to++ = 0x80 | (ch & 0x3f);
-	}
-	*to = '\0';
-	return buf;
-}
-
 #define NCURSES_WIDECHAR 1
 
 #define ESC_MS 25 /* a terminal sends the rest of a key's sequence at once */

@@ -67,9 +67,6 @@ int canvas_print(struct canvas *c, enum canvas_place place, int col,
 void canvas_style(struct canvas *c, int from, int until, enum console_style style);
 void canvas_zone(struct canvas *c, int from, int until, int key);
 
-/* The row as UTF-8 without trailing blanks; size of at least 4 bytes a column and 1. */
-char *canvas_row(const struct canvas *c, int row, char *buf, int size);
-
 /* The terminal, by curses: paints a canvas and reads keys. One at a time. */
 
 int terminal_open(bool colour, struct pr_error *err);
