@@ -746,9 +746,10 @@ view_attach(struct t_node *n)
 			memcpy(n->view->cursors[i], &sfs, sizeof(sfs));
 }
 
-/* The volume as the indexer knows it, brought up to date. */
-static inline void
-view_refresh(struct t_node *n)
+static inline void view_close(struct t_node *n);
+
+static inline int
+view_try(struct t_node *n)
 {
 	n->w->machine = n->offset;
 	if (!n->view) {
@@ -757,8 +758,20 @@ view_refresh(struct t_node *n)
 		MUST(n->w, n->view != NULL, "node %s: no view", n->name);
 	}
 	view_attach(n);
-	MUST(n->w, pri_volume_refresh(n->view, true, PR_TIME_MAX, &n->w->err) == 0,
-		"node %s: its view cannot be refreshed", n->name);
+	return pri_volume_refresh(n->view, true, PR_TIME_MAX, &n->w->err);
+}
+
+/*
+ * The volume as the indexer knows it, brought up to date. What does not fit it any more (damage took all that a new
+ * stream had) is opened anew, as the indexer does.
+ */
+static inline void
+view_refresh(struct t_node *n)
+{
+	if (view_try(n) == 0)
+		return;
+	view_close(n);
+	MUST(n->w, view_try(n) == 0, "node %s: its view cannot be refreshed", n->name);
 }
 
 static inline void
