@@ -1373,6 +1373,8 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 	}
 	if (file)
 		all.until = ledger->last_otime;
+	else if (series->confirmed && all.until < all.since)
+		all.since = behind(all.until); /* the clock was set back behind the begin */
 	tail = (struct time){behind(all.until), INT64_MAX,
 		file                                      ? PRM_UNOBSERVED_FILE
 		: ledger->ended                           ? PRM_UNOBSERVED_STOPPED

@@ -161,8 +161,10 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 		if (s->data) {
 			update_data(v, s);
 		} else if (!strcmp(info.name, STREAM_LEDGER)) {
-			if (info.last_sequence <
-				v->ledger.record) { /* the volume was reset */
+			/* the volume was reset, or entries were overwritten before they were read */
+			if (info.last_sequence < v->ledger.record ||
+				(v->ledger.record &&
+					info.first_sequence > v->ledger.record + 1)) {
 				pri_ledger_view_free(&v->ledger);
 				close_cursors(v);
 			}

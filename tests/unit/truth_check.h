@@ -80,15 +80,20 @@ take_batch(struct world *w, struct t_query *q, const Packrack__Batch *batch)
 
 /* ---- asking ---- */
 
-/* What is deleted from the oldest on looks to StreamFS as if it was overwritten. */
-static inline bool
-was_deleted(const struct t_node *n, int64_t time)
+/* What is deleted from the oldest on looks to StreamFS as if it was overwritten: the time before what was deleted. */
+static inline int64_t
+less_deleted(const struct t_node *n, int64_t time)
 {
-	for (size_t i = 0; i < n->w->deletion_count; i++)
-		if (n->w->deletions[i].node == n && time <= n->w->deletions[i].until &&
-			time <= n->w->deletions[i].at + 20 * PR_NS_PER_MS)
-			return true;
-	return false;
+	for (size_t i = 0; i < n->w->deletion_count && time > PR_TIME_MIN; i++) {
+		const struct t_deletion *d = &n->w->deletions[i];
+
+		if (d->node != n || time < d->since || time > d->until ||
+			time > d->at + 20 * PR_NS_PER_MS)
+			continue;
+		time = d->since > PR_TIME_MIN ? d->since - 1 : PR_TIME_MIN;
+		i = SIZE_MAX; /* and what was deleted right before it */
+	}
+	return time;
 }
 
 static inline void
@@ -101,6 +106,14 @@ say_end(struct world *w, const struct t_node *n, const Packrack__End *end)
 			(lu)l->epoch, l->link, (lu)l->count, (lu)l->first_seq,
 			(lu)l->last_seq, l->reason, seconds(l->first_time),
 			seconds(l->last_time));
+	}
+	for (size_t i = 0; i < end->n_ledgers; i++) {
+		const Packrack__Ledger *l = end->ledgers[i];
+
+		for (size_t j = 0; j < l->n_unobserved_since; j++)
+			SAY(w, "   %s unobserved %lx %u: %.3f..%.3f, reason %u", n->name,
+				(lu)l->epoch, l->link, seconds(l->unobserved_since[j]),
+				seconds(l->unobserved_until[j]), l->unobserved_reason[j]);
 	}
 	for (size_t i = 0; i < end->n_evicted; i++) {
 		const Packrack__Evicted *e = end->evicted[i];
@@ -120,9 +133,8 @@ note_overwritten(struct t_node *n)
 
 	for (size_t i = 0; sfs_stream_info(sfs, i, &info, NULL) == SFS_OK; i++)
 		if ((!strncmp(info.name, "packets.", 8) || !strcmp(info.name, "ledger")) &&
-			info.evicted_until > n->overwritten &&
-			!was_deleted(n, info.evicted_until))
-			n->overwritten = info.evicted_until;
+			less_deleted(n, info.evicted_until) > n->overwritten)
+			n->overwritten = less_deleted(n, info.evicted_until);
 }
 
 static inline void
@@ -586,11 +598,14 @@ is_unsaid(const struct world *w, const struct t_query *q, const struct t_series 
 		next++)
 		if (next->of == s->of && next->begun < end)
 			end = next->begun;
-	for (size_t i = 0; i < q->out->n_ledgers; i++)
-		if (q->out->ledgers[i]->epoch == s->epoch &&
-			q->out->ledgers[i]->link == s->link &&
-			q->out->ledgers[i]->said_until > said)
-			said = q->out->ledgers[i]->said_until;
+	for (size_t i = 0; i < q->out->n_ledgers; i++) {
+		const Packrack__Ledger *l = q->out->ledgers[i];
+
+		/* a first MARK that only tells that the dispatcher is heard confirms no time */
+		if (l->epoch == s->epoch && l->link == s->link && l->said_until > said &&
+			(l->last_seq || l->last_otime > PR_TIME_MIN))
+			said = l->said_until;
+	}
 	/* it may step back a little */
 	return q->until >= pr_time_minus(said, 20 * PR_NS_PER_MS) && q->since <= end &&
 	       q->until >= s->begun;
@@ -675,12 +690,12 @@ check(struct world *w, struct t_query *q)
 		(lu)q->cut, (lu)q->told_cut);
 	for (size_t i = 0; i < q->out->n_missing; i++)
 		take_missing(w, q, q->out->missing[i]);
-	/* without a beginning the range begins at the oldest packet that is stored */
+	/* without a beginning the range begins at the oldest packet that is stored, in the order of answers */
 	for (size_t i = 0; q->since == PR_TIME_MIN && i < w->series_count; i++)
 		for (uint64_t seq = 1; seq <= w->series[i].given; seq++)
 			if (w->series[i].packets[seq - 1].got &&
-				w->series[i].packets[seq - 1].time < oldest)
-				oldest = w->series[i].packets[seq - 1].time;
+				w->series[i].packets[seq - 1].otime < oldest)
+				oldest = w->series[i].packets[seq - 1].otime;
 	if (q->since == PR_TIME_MIN)
 		q->since = oldest;
 	for (size_t i = 0; i < w->series_count; i++) {
