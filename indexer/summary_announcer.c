@@ -337,14 +337,12 @@ fill_gone(struct message *m, struct pri_volume *volume)
 	c->evicted_until = PR_TIME_MIN;
 	for (size_t i = 0; i < whole.stream_count; i++) {
 		struct sfs_deleted hole = {0};
-		int64_t until;
 
 		if (sfs_stream_info(volume->sfs, i, &info, NULL) != SFS_OK ||
 			strncmp(info.name, "packets.", 8) != 0)
 			continue;
-		until = pri_volume_evicted_until(volume, info.id);
-		if (until > c->evicted_until)
-			c->evicted_until = until;
+		if (info.evicted_until > c->evicted_until)
+			c->evicted_until = info.evicted_until;
 		while (sfs_stream_deleted(volume->sfs, i, hole.last + 1, &hole))
 			add_range(&m->deleted, RANGES, 0, hole.min_time, hole.max_time);
 	}

@@ -111,16 +111,6 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 }
 
 static int
-drop_privileges(const struct values *v, struct pr_error *err)
-{
-	struct pr_grants g = {.sandbox = {PR_SANDBOX_MERGER, v->user, {0}}};
-
-	pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v->key_flag));
-	pr_grant_all(&g, PR_GRANT_ENDPOINT, &v->listen);
-	return pr_privilege_drop(&g, err);
-}
-
-static int
 run(const struct values *v, struct pr_error *err)
 {
 	char name[130], host[65] = "";
@@ -161,6 +151,7 @@ prm_merger_main(int argc, char **argv)
 	struct pr_error err = {""};
 	int status = 2;
 	int parsed = pr_options_parse(&program, &v, argc, argv, NULL, &err);
+	struct pr_grants g = {.sandbox = {PR_SANDBOX_MERGER, v.user, {0}}};
 
 	for (size_t i = 0; parsed == 0 && i < v.listen.count; i++)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
@@ -175,7 +166,9 @@ prm_merger_main(int argc, char **argv)
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		pr_log_set_format(v.log_format);
-		parsed = drop_privileges(&v, &err);
+		pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v.key_flag));
+		pr_grant_all(&g, PR_GRANT_ENDPOINT, &v.listen);
+		parsed = pr_privilege_drop(&g, &err);
 		if (parsed == 0)
 			parsed = run(&v, &err);
 		pr_privilege_end();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/answer.h"
 
+#include <stdio.h>
+
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
 #include "proto/base/clock.h"
@@ -307,7 +309,6 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 {
 	const struct pri_query_spec *spec = pri_query_spec(q);
 	const struct pri_ledger_view *book = &volume->ledger;
-	int64_t begin = spec->since == PR_TIME_MIN ? pri_volume_begin(volume) : spec->since;
 	uint64_t before[(UINT16_MAX + 1) / 64] = {0}; /* links that have one */
 	Packrack__End *m = &end->message;
 
@@ -316,6 +317,8 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 		const struct pri_series_ledger *s = book->series[i];
 		uint64_t bit = UINT64_C(1) << s->link % 64, *word = &before[s->link / 64];
 		struct pri_seq_time below, above;
+		char stream[SFS_NAME_MAX + 1];
+		int64_t since = spec->since;
 		struct pri_drop drops;
 		Packrack__Ledger ledger;
 
@@ -333,7 +336,11 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 		ledger.below_otime = below.otime;
 		ledger.above_seq = above.seq;
 		ledger.above_otime = above.otime;
-		drops = pri_series_ledger_drops(s, begin, spec->until);
+		PR_PRINT(stream, "packets.%u", s->link);
+		if (since == PR_TIME_MIN) /* it begins at the oldest packet */
+			since = pri_volume_evicted_until(
+				volume, sfs_stream_find(volume->sfs, stream));
+		drops = pri_series_ledger_drops(s, since, spec->until);
 		ledger.dropped_kernel = drops.kernel;
 		ledger.dropped_interface = drops.interface;
 		ledger.dropped_ring = drops.ring;

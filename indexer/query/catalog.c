@@ -109,15 +109,16 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 }
 
 static void
-run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
-	struct pri_sorted_run *run)
+run_drop(struct pri_catalog *catalog, struct pri_epoch_series *series,
+	struct pri_sorted_run *run, bool first)
 {
-	const struct pri_segment_entry *entry = &run->items[run->head];
+	const struct pri_segment_entry *entry =
+		&run->items[run->head + (first ? 0 : run->count - 1)];
 
 	if (!entry->deleted)
 		add_to_sums(catalog, series, entry, -1);
-	run->head++;
-	run->base++;
+	run->head += first;
+	run->base += first;
 	if (--run->count == 0)
 		run->head = 0;
 }
@@ -145,7 +146,8 @@ is_over(const struct pri_catalog *catalog, size_t i)
 }
 
 void
-pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
+pri_catalog_expire(
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last)
 {
 	size_t kept = 0;
 
@@ -157,9 +159,11 @@ pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_
 		for (size_t j = 0; series->stream == stream && j < series->run_count; j++) {
 			struct pri_sorted_run *run = series->runs[j];
 
+			while (run->count && run->items[run->head].sequence < first)
+				run_drop(catalog, series, run, true);
 			while (run->count &&
-				run->items[run->head].sequence < first_sequence)
-				run_drop_first(catalog, series, run);
+				run->items[run->head + run->count - 1].sequence > last)
+				run_drop(catalog, series, run, false);
 			stays |= run->count > 0;
 		}
 		if (stays)

@@ -80,9 +80,9 @@ struct pri_epoch_series *pri_catalog_series(struct pri_catalog *catalog, uint32_
 	bool strays, uint64_t epoch, uint16_t link);
 int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err);
-/* Drops the entries of a stream with a lower sequence, and epoch series that have no more and are not its last. */
+/* Drops the entries of a stream outside of first..last, and epoch series that have no more and are not its last. */
 void pri_catalog_expire(
-	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence);
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
 /* Marks those of sequences first..last as deleted; they keep their places. */
 void pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);

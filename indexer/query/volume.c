@@ -105,11 +105,32 @@ find_stream(const struct pri_volume *v, uint32_t id)
 	return NULL;
 }
 
+/*
+ * The logger was killed: what it had not made durable is gone from the stream's end. Then the stream's last record is one
+ * that is listed, and the entries up to it stay, as queries are reading them. Else the volume was reset.
+ */
+static void
+step_back(const struct pri_volume *v, struct pri_volume_stream *s)
+{
+	const struct sfs_handle *last =
+		pri_catalog_handle(&v->catalog, s->info.id, s->info.last_sequence);
+	struct sfs_record record;
+
+	if (!last || sfs_read_header_of(v->sfs, last, &record, NULL) != SFS_OK)
+		return;
+	s->last = *last;
+	s->last_sequence = s->info.last_sequence;
+	s->corrupt_tail = 0;
+}
+
 static void
 update_data(struct pri_volume *v, struct pri_volume_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
 	struct sfs_deleted range = {0};
+
+	if (s->any && info->last_sequence < s->last_sequence)
+		step_back(v, s);
 	/*
 	 * otherwise nothing listed exists any more: the volume was reset, or all was
 	 * overwritten
@@ -120,7 +141,7 @@ update_data(struct pri_volume *v, struct pri_volume_stream *s)
 
 	if (!s->any)
 		return;
-	pri_catalog_expire(&v->catalog, info->id, first);
+	pri_catalog_expire(&v->catalog, info->id, first, info->last_sequence);
 	if (!s->strays)
 		pri_index_map_expire(&v->index_map, s->link, first);
 	if (!some) {
@@ -580,19 +601,6 @@ pri_volume_evicted_until(const struct pri_volume *v, uint32_t stream)
 	const struct pri_volume_stream *s = find_stream(v, stream);
 
 	return s ? s->info.evicted_until : PR_TIME_MIN;
-}
-
-int64_t
-pri_volume_begin(const struct pri_volume *v)
-{
-	int64_t oldest = PR_TIME_MIN, newest;
-
-	for (const struct pri_volume_stream *s = v->streams;
-		s < v->streams + v->stream_count; s++)
-		if (s->data && !s->strays && s->link != PR_LINK_CANARY &&
-			s->info.evicted_until != PR_TIME_MIN)
-			pri_catalog_times(&v->catalog, -1, &oldest, &newest);
-	return oldest;
 }
 
 const char *

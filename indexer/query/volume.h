@@ -47,8 +47,6 @@ int pri_volume_refresh(
 
 /* The time up to which a stream's data was overwritten; PR_TIME_MIN: none was. */
 int64_t pri_volume_evicted_until(const struct pri_volume *volume, uint32_t stream);
-/* The time of the oldest packet, if older ones of users' links were overwritten; else PR_TIME_MIN. */
-int64_t pri_volume_begin(const struct pri_volume *volume);
 const char *pri_volume_stream_name(
 	const struct pri_volume *volume, uint32_t stream); /* or "" */
 

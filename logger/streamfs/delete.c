@@ -187,13 +187,6 @@ sfs_root_clean(struct sfs *sfs, struct pr_error *err)
  */
 #define BATCH 64u /* blocks under one root */
 
-static bool
-may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
-{
-	return e->max_time <= what->until && sfs_entry_end(e) - 1 <= what->last &&
-	       (e->min_time >= what->since || e->records == 0);
-}
-
 /*
  * Notes the stream's oldest blocks that lie whole in the range as deleted; writes nothing.
  */
@@ -207,7 +200,8 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 		const struct sfs_entry *e = &t->entry[b];
 		uint64_t end = sfs_entry_end(e);
 		uint32_t slot = e->slot;
-		if (!may_go(e, what))
+		if (e->max_time > what->until || end - 1 > what->last ||
+			(e->min_time < what->since && e->records))
 			break;
 		out->more = out->blocks == most;
 		/*

@@ -62,7 +62,7 @@ START_TEST(numbers_stay_when_entries_expire)
 			entry(i + 1, i * 10 + 1, 10, (int64_t)i * 10, (int64_t)i * 10 + 9);
 		ck_assert_int_eq(pri_catalog_add(&c, run, &e, &err), 0);
 		if (i > 100)
-			pri_catalog_expire(&c, 1, i - 99);
+			pri_catalog_expire(&c, 1, i - 99, UINT64_MAX);
 	}
 	struct pri_sorted_run *lane = run->runs[0];
 	ck_assert_uint_eq(run->run_count, 1);
@@ -75,9 +75,9 @@ START_TEST(numbers_stay_when_entries_expire)
 	ck_assert_ptr_null(pri_sorted_run_at(lane, 1000));
 	ck_assert(pri_catalog_times(&c, -1, &first, &last));
 	ck_assert_int_eq(first, 8990);
-	pri_catalog_expire(&c, 2, UINT64_MAX);
+	pri_catalog_expire(&c, 2, UINT64_MAX, UINT64_MAX);
 	ck_assert_uint_eq(c.segments, 101);
-	pri_catalog_expire(&c, 1, UINT64_MAX);
+	pri_catalog_expire(&c, 1, UINT64_MAX, UINT64_MAX);
 	ck_assert_uint_eq(c.segments + c.packets + c.bytes, 0);
 	ck_assert(!pri_catalog_times(&c, -1, &first, &last));
 	pri_catalog_free(&c);
@@ -125,7 +125,8 @@ START_TEST(deleted_entries_are_passed_by)
 	ck_assert(pri_catalog_times(&c, -1, &first, &last));
 	ck_assert_int_eq(first, 20);
 	ck_assert_int_eq(last, 79);
-	pri_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
+	pri_catalog_expire(
+		&c, 1, 9, UINT64_MAX); /* those that were deleted are off already */
 	ck_assert_uint_eq(c.segments, 0);
 	ck_assert_uint_eq(c.packets, 0);
 	ck_assert(!pri_catalog_times(&c, -1, &first, &last));
@@ -343,9 +344,9 @@ START_TEST(overwritten_epochs_leave)
 		ck_assert_int_eq(pri_catalog_add(&c, asked, &segment, &err), 0);
 		if (i <= 10)
 			continue;
-		pri_catalog_expire(&c, 2, i - 9); /* another stream */
+		pri_catalog_expire(&c, 2, i - 9, UINT64_MAX); /* another stream */
 		ck_assert_uint_eq(c.series_count, 11);
-		pri_catalog_expire(&c, 1, i - 9);
+		pri_catalog_expire(&c, 1, i - 9, UINT64_MAX);
 		ck_assert_uint_eq(c.series_count, 10);
 		pri_ledger_view_expire(&view, &c, i - 9, gone);
 		ck_assert_uint_eq(view.count, 10);
@@ -359,11 +360,11 @@ START_TEST(overwritten_epochs_leave)
 	ck_assert_uint_eq(view.losses, 9); /* but the one before all of them */
 	/* what a query reads stays until its end; the last one always does */
 	c.series[3]->queries++;
-	pri_catalog_expire(&c, 1, UINT64_MAX);
+	pri_catalog_expire(&c, 1, UINT64_MAX, UINT64_MAX);
 	ck_assert_uint_eq(c.series_count, 2);
 	ck_assert_ptr_eq(c.series[1], asked);
 	c.series[0]->queries--;
-	pri_catalog_expire(&c, 1, UINT64_MAX);
+	pri_catalog_expire(&c, 1, UINT64_MAX, UINT64_MAX);
 	ck_assert_uint_eq(c.series_count, 1);
 	pri_ledger_view_expire(&view, &c, 1002, INT64_MIN);
 	ck_assert_uint_eq(view.count, 1); /* of the last */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "indexer/query/query.h"
 #include "tests/unit/query_ask.h"
 #include "tests/unit/unit.h"
@@ -205,6 +208,66 @@ START_TEST(deleted_after_an_epoch)
 }
 END_TEST
 
+/* Writes one epoch durably and one not, tells, and waits to be killed. */
+static pid_t
+start_writer(void)
+{
+	int told[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(told), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		srandom(16);
+		open_writer(16 << 20);
+		write_epoch(1, 100 * S, 8000, 100);
+		flush_directory();
+		ck_assert_int_eq(sfs_flush(w.sfs, &err), SFS_OK);
+		write_epoch(2, 200 * S, 500, 100);
+		flush_directory();
+		ck_assert_int_eq(write(told[1], "", 1), 1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	close(told[1]);
+	return pid;
+}
+
+/* The logger is killed while a query reads: the query still gives what was durable. */
+START_TEST(killed_while_asked)
+{
+	pid_t writer = start_writer();
+	struct pri_volume *view = open_view();
+	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = 150 * S};
+	struct pri_query *query;
+	struct pr_packet p;
+	size_t got = 0;
+	int rc = PR_SOURCE_WAIT;
+
+	refresh(view);
+	ck_assert_uint_eq(view->catalog.packets, 8500);
+	query = pri_query_create(view, &spec, &err);
+	ck_assert_ptr_nonnull(query);
+	while (rc != PR_SOURCE_END) {
+		rc = pri_query_next(query, &p, &err);
+		ck_assert_int_ne(rc, PR_SOURCE_ERROR);
+		if (rc != PR_SOURCE_PACKET || got++)
+			continue;
+		kill(writer, SIGKILL);
+		ck_assert_int_eq(waitpid(writer, NULL, 0), writer);
+		refresh(view);
+		ck_assert_uint_lt(view->catalog.packets, 8500);
+	}
+	ck_assert_uint_eq(got, 8000);
+	pri_query_destroy(&query);
+	pri_volume_close(&view);
+}
+END_TEST
+
 /* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
 /* A stream of which nothing is left has no oldest record: what an answer still looks for was deleted, too. */
 START_TEST(deleted_while_asked)
@@ -306,6 +369,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, deleted_while_asked);
 	tcase_add_test(tests, drops_before_the_oldest);
 	tcase_add_test(tests, deleted_after_an_epoch);
+	tcase_add_test(tests, killed_while_asked);
 	tcase_add_test(tests, corrupt_is_skipped);
 }
 
