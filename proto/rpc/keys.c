@@ -261,6 +261,7 @@ pr_keys_generate(const char *dir, struct pr_error *err)
 struct pr_enrolled {
 	char *dir, file[PATH_MAX];
 	struct stat seen; /* st_ino 0: it was not there */
+	int64_t looked; /* monotonic: when the file was last looked at */
 	bool said_bad;
 	struct pr_enrolled_key *keys;
 	size_t count;
@@ -358,16 +359,18 @@ static void
 refresh(struct pr_enrolled *e)
 {
 	const struct stat *seen = &e->seen;
+	int64_t mono = pr_now_mono();
 	struct pr_error err;
 	struct stat now;
 
+	if (mono - e->looked < PR_ENROLLED_LOOK_NS)
+		return;
+	e->looked = mono;
 	if (pr_privilege_stat(e->file, &now) < 0
 			? !seen->st_ino
-			: now.st_ino == seen->st_ino && now.st_size == seen->st_size &&
-				  now.st_mtim.tv_sec == seen->st_mtim.tv_sec &&
-				  now.st_mtim.tv_nsec == seen->st_mtim.tv_nsec &&
-				  now.st_mode == seen->st_mode &&
-				  now.st_uid == seen->st_uid)
+			: now.st_ino == seen->st_ino &&
+				  !memcmp(&now.st_ctim, &seen->st_ctim,
+					  sizeof(now.st_ctim)))
 		return;
 	if (load(e, &err) == 0) {
 		e->said_bad = false;

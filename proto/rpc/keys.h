@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/error.h"
 
 /*
@@ -61,8 +62,10 @@ struct pr_enrolled_key {
 
 /*
  * The listed keys, read again whenever the file has changed: neither enrolling nor revoking needs a
- * restart. A file that is not there is an empty list.
+ * restart. A file that is not there is an empty list. It is looked at this often at most, not for each
+ * message: a daemon without privileges has to ask its parent.
  */
+#define PR_ENROLLED_LOOK_NS (5 * PR_NS_PER_MS)
 struct pr_enrolled *pr_enrolled_open(const char *dir, struct pr_error *err);
 void pr_enrolled_close(struct pr_enrolled **enrolled);
 /*

@@ -45,6 +45,16 @@ make_keys(void)
 	write_file(client_dir, "rack", 0600, "# x\nserver-key %s\n", key);
 }
 
+/* The server is to look at its list with the next message. */
+static void
+until_looked_at(void)
+{
+	int64_t until = pr_now_mono() + PR_ENROLLED_LOOK_NS;
+
+	while (pr_now_mono() < until)
+		;
+}
+
 static void
 enroll(const char *name, unsigned role)
 {
@@ -52,6 +62,7 @@ enroll(const char *name, unsigned role)
 
 	ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
 	ck_assert_msg(pr_enrol(server_dir, name, role, key, &err) == 0, "%s", err.text);
+	until_looked_at();
 }
 
 static void
@@ -60,6 +71,7 @@ withdraw(const char *name)
 	unsigned role;
 
 	ck_assert_msg(pr_revoke(server_dir, name, &role, &err) == 0, "%s", err.text);
+	until_looked_at();
 }
 
 static void
