@@ -183,9 +183,8 @@ class Accountant:
         if reason == "undelivered":
             return bool(dispatcher_dies)
         if reason == "not_stored":
-            merger_dead = during(query.asked, query.answered, ("kill", "term"), (query.merger,), 0, 8)  # it did not ask all
             return bool(logger_dead or during(when, when, ("kill", "term"), (home,), FLUSH, 5) or dispatcher_dies or at_switch or
-                        (merger_dead and home not in [n["node"] for n in query.report["completeness"]["nodes"]]))
+                        self.unknown_to_merger(query, home))
         if reason == "one_of":
             return any(h in where for h in homes) or not node or "..." in where
         return False
@@ -194,6 +193,11 @@ class Accountant:
         """May the node not have answered this query?"""
         return bool(self.node_harmed([node], query.asked, query.answered, ("kill", "term", "pause"), 0, 8) or
                     self.timeline.during(query.asked, query.answered, ("kill", "term", "pause"), (query.merger,), 0, 8))
+
+    def unknown_to_merger(self, query, node):
+        """A merger that has just begun did not know the node, and says that the packets are on no node that was asked."""
+        return bool(node not in [n["node"] for n in query.report["completeness"]["nodes"]] and
+                    self.timeline.during(query.asked, query.answered, ("kill", "term"), (query.merger,), 0, 8))
 
     def old_enough(self, when, query):
         """May the volumes have wrapped since?"""
@@ -444,10 +448,10 @@ class Accountant:
                 reason = self.evicted_covers(query, e, link, number, when)
                 if reason:
                     return reason
-        for node in done["nodes"]:
-            if not node["answered"] and node["node"] in self.homes(link, number, when):
-                return "not answered"
-        return None
+        homes = self.homes(link, number, when)
+        if any(not node["answered"] and node["node"] in homes for node in done["nodes"]):
+            return "not answered"
+        return "not asked" if any(self.unknown_to_merger(query, home) for home in homes) else None
 
     def check_defects(self, query, done, lost, since, until, faults):
         """Each thing that makes the answer partial has a cause."""
