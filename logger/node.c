@@ -307,7 +307,7 @@ settle_marks(struct prl_node *n, struct link_info *info)
 			info->has_latest = false;
 		}
 		/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
-		if (!info->told && info->waiting.link.last_seq) {
+		if (!info->told) {
 			struct pr_ledger_mark mark = info->waiting;
 
 			info->told = true;
@@ -316,6 +316,7 @@ settle_marks(struct prl_node *n, struct link_info *info)
 			mark.link.undelivered_first = mark.link.undelivered_last = 0;
 			mark.link.ended = mark.stopping = 0;
 			prl_writer_put_mark(n->c.append, &mark);
+			prl_writer_flush(n->c.append, NULL); /* should it be killed */
 		}
 		if (!prl_match_flush_losses(
 			    n->s.match, info->link, info->waiting.link.last_log))

@@ -45,7 +45,7 @@ match_log_gone(struct prl_match *m, struct match_log *log)
 /* ---- what is lost, put together ---- */
 
 /*
- * Losses are joined to runs. Among entries of byte-identical frames it cannot be known
+ * Losses are joined to runs that name each seq. Among entries of byte-identical frames it cannot be known
  * which are lost. So the loss is "count of first..last" for the whole chain of identical
  * entries, each within the window of the next.
  */
@@ -86,43 +86,34 @@ match_loss_flush(struct prl_match *m, struct match_link *link)
 }
 
 static void
-run_start(struct prl_match *m, struct match_link *link, const struct match_entry *s,
-	bool open)
-{
-	match_loss_flush(m, link);
-	link->run_open = open;
-	link->run = (struct pr_loss){.epoch = m->o.epoch,
-		.link = link->id,
-		.first_seq = s->e.seq,
-		.last_seq = s->e.seq,
-		.first_time = s->e.otime,
-		.last_time = s->e.otime,
-		.count = 1,
-		.reason = PR_LOSS_SWITCH,
-		.second = (s->e.flags & PR_ENTRY_SECOND) != 0};
-}
-
-static void
 match_loss_entry(struct prl_match *m, struct match_link *link, const struct match_entry *s)
 {
-	bool matched = false, second = (s->e.flags & PR_ENTRY_SECOND) != 0;
+	bool matched = false;
 	const struct match_entry *first = chain_end(m, s, -1, &matched);
 	const struct match_entry *last = chain_end(m, s, 1, &matched);
-	struct pr_loss *run = &link->run;
+	struct pr_loss *run = &link->run, lost;
 
 	if (!matched)
 		first = last = s;
-	/* The run continues: same chain; or, if the lost entries are known, same copy. */
-	if (run->count && link->run_open != matched &&
-		(matched ? run->first_seq == first->e.seq : (run->second != 0) == second)) {
-		run->count++;
+	lost = (struct pr_loss){.epoch = m->o.epoch,
+		.link = link->id,
+		.first_seq = first->e.seq,
+		.last_seq = last->e.seq,
+		.first_time = first->e.otime,
+		.last_time = last->e.otime,
+		.count = 1,
+		.reason = PR_LOSS_SWITCH,
+		.second = (s->e.flags & PR_ENTRY_SECOND) != 0};
+	if (matched && run->count && link->run_chain && run->first_seq == lost.first_seq) {
+		lost.count += run->count;
+		lost.second = run->second;
+	} else if (!matched && !link->run_chain && pr_loss_join(run, &lost)) {
+		return;
 	} else {
-		run_start(m, link, s, !matched);
-		run->first_seq = first->e.seq;
-		run->first_time = first->e.otime;
+		match_loss_flush(m, link);
 	}
-	run->last_seq = last->e.seq;
-	run->last_time = last->e.otime;
+	*run = lost;
+	link->run_chain = matched;
 }
 
 static void
@@ -193,9 +184,6 @@ give_log(struct prl_match *m, struct match_link *link, const struct match_log *l
 		if (s->state == SLOT_MATCHED) {
 			struct match_frame *h = held_at(m, s->frame);
 
-			if (link->run.count &&
-				(link->run_open || s->e.seq > link->run.last_seq))
-				match_loss_flush(m, link);
 			m->calls.packet(m->calls.arg, link->id, &s->e, &h->f, h->sent_len);
 			match_held_done(m, s->frame);
 		} else if (s->state == SLOT_LOST) {

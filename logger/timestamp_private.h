@@ -157,7 +157,7 @@ struct match_link {
 	bool any;
 	int64_t last_otime;
 	struct pr_loss run; /* loss that is being put together; count 0: none */
-	bool run_open; /* an exact run: ends with the next packet */
+	bool run_chain; /* of identical frames */
 };
 
 /* What was matched or lost of late, by fingerprint: buckets of a cache line each. */

@@ -385,22 +385,21 @@ lost_flush(struct prl_volume_writer *a, struct link_segment *o)
 static int
 lose(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet *p)
 {
-	bool second = (p->flags & PR_PACKET_SECOND) != 0;
-	struct pr_loss *lost = &o->lost;
+	const struct pr_loss lost = {.epoch = p->epoch,
+		.link = p->link,
+		.first_seq = p->seq,
+		.last_seq = p->seq,
+		.first_time = p->otime,
+		.last_time = p->otime,
+		.count = 1,
+		.reason = PR_LOSS_WRITE,
+		.second = (p->flags & PR_PACKET_SECOND) != 0};
 
 	pr_count(&a->counters.lost_write, 1);
-	if (lost->count && (lost->epoch != p->epoch || (lost->second != 0) != second))
+	if (!pr_loss_join(&o->lost, &lost)) {
 		lost_flush(a, o);
-	if (!lost->count)
-		*lost = (struct pr_loss){.epoch = p->epoch,
-			.link = p->link,
-			.first_seq = p->seq,
-			.first_time = p->otime,
-			.reason = PR_LOSS_WRITE,
-			.second = second};
-	lost->count++;
-	lost->last_seq = p->seq;
-	lost->last_time = p->otime;
+		o->lost = lost;
+	}
 	return -1;
 }
 

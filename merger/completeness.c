@@ -45,10 +45,11 @@ struct unobserved {
 	char *by;
 };
 
-/* A walk through the losses of a series that name each seq. */
+/* A walk through the losses of a series; honest nodes have few that overlap. */
+#define WALK_MAX 256
 struct walk {
-	size_t next;
-	const Packrack__Loss *best; /* of those begun, the one that reaches furthest */
+	size_t next, count;
+	const Packrack__Loss *begun[WALK_MAX];
 };
 
 /* One (epoch, link): an epoch series. */
@@ -83,11 +84,6 @@ struct series {
 	struct unobserved *unobserved;
 	size_t unobserved_count;
 	uint64_t settled; /* lowest seq of the nodes that still hear the dispatcher */
-	/* while its gaps are explained, see explain() */
-	struct walk exact;
-	struct cluster *clusters, *cluster; /* cluster: the walk's */
-	size_t cluster_count;
-	bool counting;
 };
 
 struct node {
@@ -97,7 +93,7 @@ struct node {
 	bool limited; /* it gave as many packets as were asked for, and may hold more */
 	int64_t watermark;
 	uint64_t corrupt, located; /* records that it cannot read; of these, in losses */
-	bool evicted; /* scratch of suspects_of */
+	bool evicted, behind; /* scratch of suspects_of */
 };
 
 /* One of out's, while that is made. */
@@ -120,6 +116,7 @@ struct prm_completeness {
 	uint64_t held, told; /* distinct, and summed over nodes */
 	size_t bytes;
 	bool cut, failed_memory;
+	struct walk walk; /* while a series' gaps are explained */
 	int64_t cut_otime;
 	struct series *cut_at; /* has the last packet; NULL: not known */
 	const struct range *
@@ -694,11 +691,13 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 {
 	static const char what[] = "its losses";
 	Packrack__Loss loss = *from;
+	uint64_t span = loss.last_seq - loss.first_seq;
 	struct series *series;
 
 	if (loss.first_seq < 1 || loss.last_seq < loss.first_seq ||
 		loss.last_seq == UINT64_MAX || from->link > UINT16_MAX ||
-		loss.count > loss.last_seq - loss.first_seq + 1)
+		loss.count > span + 1 ||
+		(loss.bits && (span > 63 || loss.bits >> span != 1 || !~loss.bits)))
 		return pr_error_set(err, "it reported an invalid loss");
 	series = series_of(c, loss.epoch, loss.link, what, err);
 	if (!series)
@@ -885,13 +884,14 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
 
 /*
  * The gaps' reasons. Per series, gaps and losses are both walked in seq order. Losses that name
- * each seq ("exact") are believed before those that say "count of first..last".
+ * each seq ("exact") are believed; the others, "count of first..last", only name a node. Of these, a count of 0 says
+ * that the node may have lost any.
  */
 
 static bool
 is_exact(const Packrack__Loss *loss)
 {
-	return loss->count == loss->last_seq - loss->first_seq + 1;
+	return loss->bits || loss->count == loss->last_seq - loss->first_seq + 1;
 }
 
 static int
@@ -914,19 +914,14 @@ alive(const struct prm_completeness *c, const struct series *series)
 
 /*
  * What may have taken seqs that no exact loss explains: nodes that have lost some around there, that did not answer,
- * that have overwritten them, or have damage whose seqs nobody knows. The others have said all that they had or lost.
+ * that have overwritten them, have damage whose seqs nobody knows, or heard the dispatcher until shortly before. The
+ * others have said all that they had or lost.
  */
 #define SUSPECTS_MAX 8 /* that are named */
 struct suspects {
 	const char *node[SUSPECTS_MAX], *reason[SUSPECTS_MAX];
-	unsigned count, evicted;
-};
-
-/* Losses that name no seqs and overlap: together they have lost `lost` of the seqs of about. */
-struct cluster {
-	Packrack__Loss about; /* count 0 */
-	uint64_t lost, holes;
-	struct suspects nodes;
+	unsigned count, evicted, behind;
+	const Packrack__Loss *around; /* one that lost some around there */
 };
 
 #define SUSPECT_EVICTED "overwritten"
@@ -959,6 +954,13 @@ suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_
 
 	about->node = (char *)s->node[0];
 	about->reason = (char *)s->reason[0];
+	about->among_first = about->among_last = 0;
+	if (s->count == 1 && s->around && s->around->count) {
+		about->among_first = s->around->first_seq;
+		about->among_last = s->around->last_seq;
+		about->first_time = s->around->first_time;
+		about->last_time = s->around->last_time;
+	}
 	if (s->count < 2)
 		return;
 	for (i = 0; i < s->count && i < SUSPECTS_MAX && len + most < size; i++)
@@ -970,22 +972,60 @@ suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_
 	about->reason = (char *)PRM_MISSING_ONE_OF;
 }
 
+/* The reason of what no node has ever had. */
+static const char *
+unstored_reason(const struct prm_completeness *c, const struct series *series)
+{
+	const Packrack__Ledger *ledger = series->ledger;
+
+	return ledger && !ledger->ended && !alive(c, series) ? PRM_MISSING_UNDELIVERED
+							     : PRM_MISSING_UNKNOWN;
+}
+
 /* Timestamps step back a little: packets may be so much behind the time of what is gone. */
 #define STEP_BACK_NS INT64_C(10000000)
 
-/* Adds the suspects of seq `first`; lowers *last to where they are the same. */
+/* The time of what is gone between since and until agrees with the gap's. */
+static bool
+at_that_time(const Packrack__Loss *gap, int64_t since, int64_t until)
+{
+	return pr_time_minus(gap->first_time, STEP_BACK_NS) <= until &&
+	       gap->last_time >= since;
+}
+
+/* Adds the suspects of seq `first`, to which the walk has come; lowers *last to where they are the same. */
 static void
 suspects_of(struct prm_completeness *c, const struct series *series,
 	const Packrack__Loss *gap, uint64_t first, uint64_t *last, struct suspects *s)
 {
 	for (size_t n = 0; n < c->out->n_nodes; n++)
-		c->nodes[n].evicted = false;
+		c->nodes[n].evicted = c->nodes[n].behind = false;
+	for (size_t i = 0; i < c->walk.count; i++) {
+		const Packrack__Loss *l = c->walk.begun[i];
+
+		if (is_exact(l) || l->last_seq < first ||
+			!at_that_time(gap, l->first_time, l->last_time))
+			continue;
+		*last = l->last_seq < *last ? l->last_seq : *last;
+		s->around = l;
+		if (!suspect_has(s, l->node))
+			suspect_add(s, l->node, l->reason);
+	}
+	for (size_t i = 0; i < series->told_count; i++) {
+		const struct told *t = &series->told[i];
+
+		if (t->seq >= first)
+			*last = t->seq < *last ? t->seq : *last;
+		else
+			c->nodes[t->node].behind = at_that_time(gap, INT64_MIN,
+				pr_time_minus(t->said_until, -PR_LEDGER_ALIVE_NS));
+	}
 	for (size_t i = 0; i < series->evicted_count; i++) {
 		const Packrack__Evicted *e = c->out->evicted[series->evicted[i]];
 		uint64_t upto = e->last_seq ? e->last_seq : UINT64_MAX; /* older versions */
 
-		if (pr_time_minus(gap->first_time, STEP_BACK_NS) > e->until ||
-			(e->midst && gap->last_time < e->since) || upto < first)
+		if (!at_that_time(gap, e->midst ? e->since : INT64_MIN, e->until) ||
+			upto < first)
 			continue;
 		if (e->first_seq > first) {
 			*last = e->first_seq - 1 < *last ? e->first_seq - 1 : *last;
@@ -1008,43 +1048,28 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 			suspect_add(s, name, PRM_MISSING_NO_ANSWER);
 		else if (node->corrupt > node->located)
 			suspect_add(s, name, PRM_MISSING_CORRUPT);
+		else if (node->behind && ++s->behind)
+			suspect_add(s, name, unstored_reason(c, series));
 	}
 }
 
-/* The reason of what no node has ever had. */
-static const char *
-unstored_reason(const struct prm_completeness *c, const struct series *series)
-{
-	const Packrack__Ledger *ledger = series->ledger;
-
-	return ledger && !ledger->ended && !alive(c, series) ? PRM_MISSING_UNDELIVERED
-							     : PRM_MISSING_UNKNOWN;
-}
-
-/*
- * Gives a part of a gap a reason, where no exact loss explains each of its seqs. l: one that explains some. around:
- * losses around there. Both may be NULL.
- */
+/* Gives a part of a gap a reason, where no exact loss explains each of its seqs. l: NULL, or one that explains some. */
 static void
 unexplained(struct prm_completeness *c, struct series *series, const Packrack__Loss *gap,
-	const Packrack__Loss *l, const struct cluster *around)
+	const Packrack__Loss *l)
 {
 	bool several = gap->ranges > 1;
-	bool enough = around && around->holes <= around->lost && !several;
 	char text[PR_MESSAGE_NAME_MAX + 1];
 	Packrack__Loss part = *gap;
-	unsigned known;
 
 	for (; in_time(c, gap) && part.first_seq <= gap->last_seq;
 		part.first_seq = part.last_seq + 1) {
-		struct suspects s = around ? around->nodes : (struct suspects){.count = 0};
+		struct suspects s = {.count = 0};
 
-		if (l && !suspect_has(&s, l->node))
+		if (l)
 			suspect_add(&s, l->node, l->reason);
-		known = s.count;
 		part.last_seq = gap->last_seq;
-		if (!enough)
-			suspects_of(c, series, gap, part.first_seq, &part.last_seq, &s);
+		suspects_of(c, series, gap, part.first_seq, &part.last_seq, &s);
 		if (several)
 			part.last_seq = gap->last_seq;
 		else
@@ -1052,7 +1077,8 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 		if (s.evicted && s.evicted == s.count)
 			continue;
 		/* a node that hears the dispatcher has not settled these: pending */
-		if (!s.count && alive(c, series) && part.last_seq > series->settled) {
+		if (s.count == s.behind && alive(c, series) &&
+			part.last_seq > series->settled) {
 			if (part.first_seq > series->settled || several) {
 				c->out->pending_packets += part.count;
 				continue;
@@ -1060,7 +1086,7 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 			part.last_seq = series->settled;
 			part.count = length_of(&part);
 		}
-		if (!s.count || (!enough && s.count == known))
+		if (!s.count)
 			suspect_add(&s, "", unstored_reason(c, series));
 		suspects_tell(&s, &part, text, sizeof(text));
 		if (!c->options.partial_scope || s.node[0][0])
@@ -1070,80 +1096,70 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 
 /* ---- matching gaps with losses ---- */
 
+/* Does the loss name seq? *upto: the last seq for which this is so. */
+static bool
+names(const Packrack__Loss *l, uint64_t seq, uint64_t *upto)
+{
+	uint64_t rest = l->bits >> (seq - l->first_seq) % 64;
+	bool is = l->bits ? rest & 1 : is_exact(l);
+
+	*upto = l->bits ? seq + (uint64_t)__builtin_ctzll(is ? ~rest : rest) - 1
+			: l->last_seq;
+	return is;
+}
+
 /*
- * The exact loss that covers seq (else NULL). Lowers *upto to the last seq for which
+ * The exact loss that names seq (else NULL). Lowers *upto to the last seq for which
  * this is true.
  */
 static const Packrack__Loss *
-covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *upto)
+covering(struct prm_completeness *c, const struct series *series, uint64_t seq,
+	uint64_t *upto)
 {
-	for (; w->next < series->loss_count; w->next++) {
-		const Packrack__Loss *l = &series->losses[w->next];
+	const Packrack__Loss *l, *found = NULL;
+	uint64_t without = *upto, with = 0, end;
+	struct walk *w = &c->walk;
+	size_t kept = 0;
 
-		if (!is_exact(l))
-			continue;
+	for (size_t i = 0; i < w->count; i++)
+		if (w->begun[i]->last_seq >= seq)
+			w->begun[kept++] = w->begun[i];
+	for (w->count = kept; w->next < series->loss_count; w->next++) {
+		l = &series->losses[w->next];
 		if (l->first_seq > seq) {
-			if (l->first_seq <= *upto)
-				*upto = l->first_seq - 1;
+			without = l->first_seq <= without ? l->first_seq - 1 : without;
 			break;
 		}
-		if (!w->best || l->last_seq > w->best->last_seq)
-			w->best = l;
+		if (l->last_seq >= seq && w->count < WALK_MAX)
+			w->begun[w->count++] = l;
 	}
-	if (!w->best || w->best->last_seq < seq)
-		return NULL;
-	if (w->best->last_seq < *upto)
-		*upto = w->best->last_seq;
-	return w->best;
-}
+	for (size_t i = 0; i < w->count; i++) {
+		bool is = names(w->begun[i], seq, &end);
 
-/* Without an exact loss: sets *around to the cluster of seq, or to NULL. Clusters do not overlap. */
-static const Packrack__Loss *
-loss_at(struct series *series, uint64_t seq, uint64_t *upto, struct cluster **around)
-{
-	const Packrack__Loss *l = covering(series, &series->exact, seq, upto);
-	struct cluster *end = series->clusters + series->cluster_count,
-		       *at = series->cluster;
-
-	*around = NULL;
-	if (l)
-		return l;
-	while (at < end && at->about.last_seq < seq)
-		at++;
-	series->cluster = at;
-	if (at < end && at->about.first_seq > seq) {
-		if (at->about.first_seq <= *upto)
-			*upto = at->about.first_seq - 1;
-	} else if (at < end) {
-		if (at->about.last_seq < *upto)
-			*upto = at->about.last_seq;
-		*around = at;
+		if (is && end > with) {
+			with = end;
+			found = w->begun[i];
+		}
+		without = end < without && !is ? end : without;
 	}
-	return NULL;
+	without = found ? with : without;
+	*upto = without < *upto ? without : *upto;
+	return found;
 }
 
 static void
 explain_part(struct prm_completeness *c, struct series *series, const Packrack__Loss *part,
-	const Packrack__Loss *l, struct cluster *around)
+	const Packrack__Loss *l)
 {
 	Packrack__Loss listed = *part;
 
-	if (series->counting) {
-		if (around)
-			around->holes += part->count;
-		return;
-	}
-	if (around && around->nodes.count == 1 && around->holes <= around->lost)
-		l = &around->about;
 	if (!l || part->ranges > 1) {
-		unexplained(c, series, part, l, around);
+		unexplained(c, series, part, l);
 	} else if (in_time(c, l)) {
 		listed.first_time = l->first_time;
 		listed.last_time = l->last_time;
 		listed.reason = l->reason;
 		listed.node = l->node;
-		listed.among_first = is_exact(l) ? 0 : l->first_seq;
-		listed.among_last = is_exact(l) ? 0 : l->last_seq;
 		c->failed_memory |= prm_losses_add(c->out, &listed) < 0;
 	}
 }
@@ -1156,12 +1172,11 @@ explain_range(struct prm_completeness *c, struct series *series, Packrack__Loss 
 	clip_to_edges(series, &part.first_seq, &range.last_seq);
 	for (; part.first_seq <= range.last_seq; part.first_seq = part.last_seq + 1) {
 		const Packrack__Loss *l;
-		struct cluster *around;
 
 		part.last_seq = range.last_seq;
-		l = loss_at(series, part.first_seq, &part.last_seq, &around);
+		l = covering(c, series, part.first_seq, &part.last_seq);
 		part.count = length_of(&part);
-		explain_part(c, series, &part, l, around);
+		explain_part(c, series, &part, l);
 	}
 }
 
@@ -1172,15 +1187,14 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 	uint64_t upto = gap->last_seq, length = gap->count / gap->ranges;
 	Packrack__Loss range = *gap;
 	const Packrack__Loss *l;
-	struct cluster *around;
 
 	c->ranges_taken_apart += gap->ranges;
 	range.step = 0;
 	if (gap->ranges > 1 && (!gap->step || c->ranges_taken_apart > TAKEN_APART_MAX)) {
-		l = loss_at(series, gap->first_seq, &upto, &around);
-		if (!l && !around && upto < gap->last_seq)
-			l = loss_at(series, upto + 1, &upto, &around);
-		explain_part(c, series, &range, l, around);
+		l = covering(c, series, gap->first_seq, &upto);
+		if (!l && upto < gap->last_seq)
+			l = covering(c, series, upto + 1, &upto);
+		explain_part(c, series, &range, l);
 		return;
 	}
 	range.ranges = 1;
@@ -1190,57 +1204,15 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 	}
 }
 
-/* Losses are in the order of first_seq. */
-static int
-clusters_make(struct series *series)
-{
-	for (size_t i = 0; i < series->loss_count; i++) {
-		const Packrack__Loss *l = &series->losses[i];
-		size_t count = series->cluster_count;
-		struct cluster *k;
-
-		if (is_exact(l))
-			continue;
-		if (!count || l->first_seq > series->clusters[count - 1].about.last_seq) {
-			if (PR_ARRAY_GROW(series->clusters, count) < 0)
-				return -1;
-			series->clusters[count] = (struct cluster){.about = *l};
-			count = ++series->cluster_count;
-		}
-		k = &series->clusters[count - 1];
-		k->about.count = 0;
-		if (l->last_seq > k->about.last_seq)
-			k->about.last_seq = l->last_seq;
-		if (l->first_time < k->about.first_time)
-			k->about.first_time = l->first_time;
-		if (l->last_time > k->about.last_time)
-			k->about.last_time = l->last_time;
-		k->lost += l->count;
-		if (!suspect_has(&k->nodes, l->node))
-			suspect_add(&k->nodes, l->node, l->reason);
-	}
-	return 0;
-}
-
-/*
- * Goes through the gaps twice. counting: only notes how many seqs each cluster would explain: if these are more than it
- * has lost, some were lost in another way, and nobody knows which.
- */
 static void
 explain(struct prm_completeness *c, struct series *series)
 {
 	if (series->loss_count)
 		qsort(series->losses, series->loss_count, sizeof(*series->losses),
 			loss_compare);
-	c->failed_memory |= clusters_make(series) < 0;
-	for (int pass = 0; pass < 2 && series->in_scope; pass++) {
-		series->counting = pass == 0;
-		series->exact = (struct walk){0};
-		series->cluster = series->clusters;
-		for (size_t i = 0; i < series->gap_count; i++)
-			explain_gap(c, series, series->gaps[i]);
-	}
-	free(series->clusters);
+	c->walk.next = c->walk.count = 0;
+	for (size_t i = 0; i < series->gap_count && series->in_scope; i++)
+		explain_gap(c, series, series->gaps[i]);
 }
 
 /* ---- the ends of a series ---- */

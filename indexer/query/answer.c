@@ -181,6 +181,7 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 	out->first_seq = loss->first_seq;
 	out->last_seq = loss->last_seq;
 	out->count = loss->count < span ? loss->count : span;
+	out->bits = loss->bits;
 	out->first_time = loss->first_time;
 	out->last_time = loss->last_time;
 	out->reason = (char *)pr_loss_reason_name(loss->reason);

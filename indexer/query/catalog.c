@@ -373,6 +373,7 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 		return series;
 	series->epoch = epoch;
 	series->link = link;
+	series->said_until = (int64_t)(epoch >> 32) * PR_NS_PER_S;
 	memmove(ledger->series + at + 1, ledger->series + at,
 		(ledger->count - 1 - at) * sizeof series);
 	return ledger->series[at] = series;
@@ -390,6 +391,7 @@ join(struct pr_loss *into, const struct pr_loss *next)
 	if (next->last_time > into->last_time)
 		into->last_time = next->last_time;
 	into->count += next->count;
+	into->bits = 0;
 	into->second &= next->second;
 }
 
@@ -410,15 +412,6 @@ pri_losses_coalesce(struct pr_loss *losses, size_t count, size_t max)
 	return count;
 }
 
-static bool
-adjoins(const struct pr_loss *last, const struct pr_loss *next)
-{
-	return last->last_seq != UINT64_MAX && next->first_seq == last->last_seq + 1 &&
-	       next->reason == last->reason && next->second == last->second &&
-	       last->count == last->last_seq - last->first_seq + 1 &&
-	       next->count == next->last_seq - next->first_seq + 1;
-}
-
 /* What the loss adds to the packets that were lost here. */
 static uint64_t
 missing_of(const struct pr_loss *loss)
@@ -436,7 +429,9 @@ take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 		series->loss_count ? &series->losses[series->loss_count - 1] : NULL;
 
 	ledger->missing += missing_of(loss);
-	if (last && (adjoins(last, loss) || ledger->losses >= PRI_LEDGER_LOSSES_MAX)) {
+	if (last && pr_loss_join(last, loss))
+		return 0;
+	if (last && ledger->losses >= PRI_LEDGER_LOSSES_MAX) {
 		join(last, loss);
 		return 0;
 	}
@@ -656,16 +651,46 @@ take_unobserved(struct pri_series_ledger *s, const struct pr_unobserved *u)
 	return 0;
 }
 
+/*
+ * A node that was killed has not told what it lost: what it was sent until the dispatcher took it for gone, and what was
+ * not durable yet. A MARK may be so much earlier durable than the packets before it.
+ */
+#define DURABLE_NS PR_NS_PER_S
+
+static int
+take_unsaved(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
+	const struct pr_ledger_mark *mark)
+{
+	struct pri_seq_time below, above;
+	struct pr_loss loss = {.epoch = s->epoch,
+		.link = s->link,
+		.last_seq = mark->link.last_seq,
+		.first_time = pr_time_minus(s->said_until, DURABLE_NS),
+		.last_time = pr_time_minus(s->said_until, -PR_LEDGER_ALIVE_NS),
+		.reason = PR_LOSS_UNSAVED};
+	bool unsure = s->unsure;
+
+	s->unsure = false;
+	if (mark->said_until > s->said_until)
+		s->said_until = mark->said_until;
+	pri_series_ledger_points(s, loss.first_time, PR_TIME_MAX, &below, &above);
+	loss.first_seq = below.seq + 1;
+	return unsure && loss.first_seq <= loss.last_seq ? take_loss(ledger, s, &loss) : 0;
+}
+
 static int
 take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	const struct pr_ledger_mark *mark)
 {
 	struct pr_ledger_mark now = *mark;
 
-	/* it tells no more than that the dispatcher is heard: what it has of the undelivered has no time */
+	/* it tells no more than that the dispatcher is heard anew: what it has of the undelivered has no time */
 	if (now.link.last_otime == PR_TIME_MIN) {
 		now.link.undelivered_first = s->mark.link.undelivered_first;
 		now.link.undelivered_last = s->mark.link.undelivered_last;
+		s->unsure = s->have_mark;
+	} else if (take_unsaved(ledger, s, mark) < 0) {
+		return -1;
 	}
 	if (take_drops(s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
 		take_point(s, &now.link) < 0)
@@ -714,6 +739,8 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 		s = series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
 		if (s && take_loss(ledger, s, &entry->u.loss) < 0)
 			s = NULL;
+		if (s)
+			s->unsure |= entry->u.loss.first_seq == 0;
 		break;
 	case PR_LEDGER_DELETED:
 		if (take_deleted(ledger, &entry->u.deleted) == 0)

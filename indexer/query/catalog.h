@@ -148,6 +148,8 @@ struct pri_series_ledger {
 	uint16_t link;
 	bool have_mark, have_link;
 	struct pr_ledger_mark mark;
+	int64_t said_until; /* of the MARKs that told of packets */
+	bool unsure; /* since the last of them the node may have lost packets without a word */
 	struct pr_ledger_link
 		info; /* when have_link; else pri_series_ledger_name looks at the mark */
 	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
@@ -190,7 +192,7 @@ struct pri_ledger_view {
 /* Deletions that are remembered; of more, the oldest are forgotten. */
 #define PRI_LEDGER_DELETED_MAX 256
 /*
- * Beyond this many losses (56 bytes each) neighbours are put together: "count of first..last", as
+ * Beyond this many losses (64 bytes each) neighbours are put together: "count of first..last", as
  * the ledger does where identical frames leave no choice.
  */
 #define PRI_LEDGER_LOSSES_MAX (1024 * 1024)

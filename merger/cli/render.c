@@ -260,6 +260,7 @@ static const struct shown {
 	{&packrack__loss__descriptor, "among_first", WHEN_SET, NULL},
 	{&packrack__loss__descriptor, "among_last", WHEN_SET, NULL},
 	{&packrack__loss__descriptor, "step", WHEN_SET, NULL},
+	{&packrack__loss__descriptor, "bits", HIDDEN, NULL},
 	{&packrack__evicted__descriptor, "midst", HIDDEN, NULL},
 	{&packrack__evicted__descriptor, "since", WHEN_SET, NULL},
 	{&packrack__evicted__descriptor, "deleted", INLINE, "deleted_"},

@@ -2,8 +2,9 @@
 #include "proto/wire/ledger.h"
 
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 
-enum { VERSION = 1, ENTRY_HEADER = 4 };
+enum { ENTRY_HEADER = 4 };
 
 static const struct pr_field mark_items[] = {
 	PR_INTS(pr_ledger_mark, epoch, said_until), PR_BOOL(pr_ledger_mark, stopping)};
@@ -11,7 +12,7 @@ static const struct pr_field mark_items[] = {
 static const struct pr_field loss_items[] = {
 	PR_INTS(pr_loss, epoch, first_seq, last_seq, count, first_time, last_time, link,
 		reason),
-	PR_BOOL(pr_loss, second)};
+	PR_BOOL(pr_loss, second), PR_INT(pr_loss, bits)};
 
 static const struct pr_field boot_items[] = {
 	PR_INTS(pr_ledger_boot, time, nonce), PR_NAME(pr_ledger_boot, name)};
@@ -33,11 +34,23 @@ static const struct pr_field import_items[] = {
 static const struct pr_field unobserved_items[] = {
 	PR_INTS(pr_ledger_unobserved, epoch, link)};
 
+/* Readers take differences of the range; bits have its first and its last seq, and not all. */
+static bool
+loss_valid(const struct pr_loss *l)
+{
+	uint64_t span = l->last_seq - l->first_seq;
+
+	return l->first_seq <= l->last_seq &&
+	       (!l->bits || (span < 64 && l->bits & 1 && l->bits >> span == 1 &&
+				    l->count <= span &&
+				    (uint64_t)__builtin_popcountll(l->bits) == l->count));
+}
+
 static bool
 valid(const struct pr_ledger_entry *e)
 {
-	if (e->type == PR_LEDGER_LOSS) /* a range that readers take differences of */
-		return e->u.loss.first_seq <= e->u.loss.last_seq;
+	if (e->type == PR_LEDGER_LOSS)
+		return loss_valid(&e->u.loss);
 	if (e->type == PR_LEDGER_UNOBSERVED)
 		return pr_unobserved_valid(&e->u.unobserved.time);
 	return e->type != PR_LEDGER_PORT || e->u.port.speed > 0;
@@ -53,10 +66,16 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_IMPORT] = PR_FIELD_TABLE(import_items),
 	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items)};
 
-static const struct pr_field_table *
-table_of(unsigned type)
+/* count 0: unknown. Version 1 of a loss is one without bits. */
+static struct pr_field_table
+table_of(unsigned type, unsigned version)
 {
-	return type < PR_COUNT(tables) && tables[type].count ? &tables[type] : NULL;
+	struct pr_field_table none = {NULL, 0},
+			      table = type < PR_COUNT(tables) ? tables[type] : none;
+	unsigned newest = type == PR_LEDGER_LOSS ? 2 : 1;
+
+	table.count -= table.count && version < newest;
+	return version && version <= newest ? table : none;
 }
 
 /* What stands behind the fields of its table in a MARK's or UNOBSERVED's entry, as in frame.h. NULL: nothing. */
@@ -72,20 +91,21 @@ rest_of(struct pr_ledger_entry *e, void **rest)
 bool
 pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 {
-	const struct pr_field_table *table = table_of(e->type), *behind;
+	uint8_t version = e->type == PR_LEDGER_LOSS && e->u.loss.bits ? 2 : 1;
+	const struct pr_field_table table = table_of(e->type, version), *behind;
 	uint8_t *head = w->at;
 	struct pr_writer payload;
 	void *rest;
 
-	if (!table || pr_writer_room(w) < ENTRY_HEADER || !valid(e))
+	if (!table.count || pr_writer_room(w) < ENTRY_HEADER || !valid(e))
 		return false;
 	payload = pr_writer_make(head + ENTRY_HEADER, pr_writer_room(w) - ENTRY_HEADER);
 	behind = rest_of((struct pr_ledger_entry *)(uintptr_t)e, &rest);
-	if (!pr_field_table_store(&payload, &e->u, table, PR_LITTLE_ENDIAN) ||
+	if (!pr_field_table_store(&payload, &e->u, &table, PR_LITTLE_ENDIAN) ||
 		(behind && !pr_field_table_store(&payload, rest, behind, PR_LITTLE_ENDIAN)))
 		return false;
 	head[0] = e->type;
-	head[1] = VERSION;
+	head[1] = version;
 	pr_put_le16(head + 2, pr_writer_len(&payload));
 	w->at = payload.at;
 	return true;
@@ -98,7 +118,8 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 
 	/* *c moves only behind good entries: after -1, the next call returns -1 again */
 	for (; pr_cursor_left(&at); *c = at) {
-		const struct pr_field_table *table, *behind;
+		struct pr_field_table table;
+		const struct pr_field_table *behind;
 		const uint8_t *payload;
 		void *rest;
 		uint8_t type, version;
@@ -107,14 +128,14 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 		if (!pr_load_u8(&at, &type) || !pr_load_u8(&at, &version) ||
 			!pr_load_le16(&at, &len) || !pr_load_bytes(&at, &payload, len))
 			return -1;
-		table = table_of(type);
-		if (!table || version != VERSION)
+		table = table_of(type, version);
+		if (!table.count)
 			continue;
 		memset(out, 0, sizeof *out);
 		out->type = type;
 		behind = rest_of(out, &rest);
 		inside = pr_cursor_make(payload, len);
-		if (!pr_field_table_load(&inside, &out->u, table, PR_LITTLE_ENDIAN) ||
+		if (!pr_field_table_load(&inside, &out->u, &table, PR_LITTLE_ENDIAN) ||
 			(behind && !pr_field_table_load(
 					   &inside, rest, behind, PR_LITTLE_ENDIAN)) ||
 			pr_cursor_left(&inside) || !valid(out))
@@ -123,6 +144,32 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 		return 1;
 	}
 	return 0;
+}
+
+#define JOINED_NS (100 * PR_NS_PER_MS) /* bits are of one time */
+
+bool
+pr_loss_join(struct pr_loss *l, const struct pr_loss *next)
+{
+	uint64_t span = l->last_seq - l->first_seq, at = next->first_seq - l->first_seq,
+		 more = next->last_seq - next->first_seq;
+	bool adjoins = !l->bits && at == span + 1;
+
+	if (!l->count || l->epoch != next->epoch || l->link != next->link ||
+		l->reason != next->reason || l->second != next->second ||
+		next->first_seq <= l->last_seq || next->count - 1 != more ||
+		(!l->bits && l->count - 1 != span) ||
+		(!adjoins &&
+			(more || at > 63 ||
+				pr_time_minus(next->last_time, JOINED_NS) > l->first_time)))
+		return false;
+	if (!adjoins)
+		l->bits = (l->bits ? l->bits : UINT64_MAX >> (63 - span)) | UINT64_C(1)
+										    << at;
+	l->count += next->count;
+	l->last_seq = next->last_seq;
+	l->last_time = next->last_time;
+	return true;
 }
 
 const char *

@@ -10,7 +10,7 @@
  *
  *   MARK       epoch u64, said until i64, stopping bool, then a MARK's line for a link as in frame.h
  *   LOSS       epoch u64, first seq u64, last seq u64 (not below first), count u64, first time i64,
- *              last time i64, link u16, reason u8, second bool
+ *              last time i64, link u16, reason u8, second bool; in version 2 then bits u64
  *   BOOT       time i64, nonce u32, name
  *   LINK       epoch u64, link u16, link type u16, snap length u32, name
  *   DELETED    at i64, since i64, until i64, records u64, bytes u64, link u16, phase u8,
@@ -47,17 +47,21 @@ enum pr_loss_reason {
 const char *pr_loss_reason_name(unsigned reason);
 
 /*
- * `count` packets of (epoch, link) with seqs in first..last are missing at this node. If
- * the node has more packets in the range, it is not known which are missing: their frames
- * are identical.
+ * `count` packets of (epoch, link) with seqs in first..last are missing at this node. Where
+ * these are fewer than the range has, bits names them (bit 0: first_seq; at most 64 seqs). Without
+ * bits it is not known which are missing: their frames are identical, or their log is gone.
  */
 struct pr_loss {
 	uint64_t epoch, first_seq, last_seq, count;
+	uint64_t bits; /* 0: none */
 	int64_t first_time, last_time; /* otime of the ends */
 	uint16_t link;
 	uint8_t reason; /* enum pr_loss_reason */
 	uint8_t second; /* it was a second copy */
 };
+
+/* Widens l by a later loss of the same kind that follows it, or of one seq soon after, if l names each seq. */
+bool pr_loss_join(struct pr_loss *l, const struct pr_loss *next);
 
 struct pr_ledger_mark {
 	uint64_t epoch;

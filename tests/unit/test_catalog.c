@@ -237,6 +237,32 @@ START_TEST(book_keeps_the_latest)
 }
 END_TEST
 
+/* A node that hears the dispatcher anew was killed: it may have lost what was sent to it around then, and does not know it. */
+START_TEST(killed_between_marks)
+{
+	struct pri_ledger_view view = {0};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark.epoch = 7};
+	const int64_t s = PR_NS_PER_S;
+	const struct pri_series_ledger *f;
+
+	for (int64_t i = 1; i <= 20; i++) {
+		e.u.mark.said_until = i * s / 2;
+		e.u.mark.link.last_seq = i == 11 ? 0 : 10 * (uint64_t)i;
+		e.u.mark.link.last_otime = i == 11 ? PR_TIME_MIN : i * s / 2;
+		ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+		f = pri_ledger_view_find(&view, 7, 0);
+		ck_assert_uint_eq(f->loss_count, i > 11);
+	}
+	ck_assert_uint_eq(f->losses->count, 0);
+	ck_assert_uint_eq(f->losses->reason, PR_LOSS_UNSAVED);
+	ck_assert_uint_eq(f->losses->first_seq, 71); /* a second before the last MARK */
+	ck_assert_uint_eq(f->losses->last_seq, 120);
+	ck_assert_int_eq(f->losses->first_time, 4 * s);
+	ck_assert_uint_eq(view.missing, 0);
+	pri_ledger_view_free(&view);
+}
+END_TEST
+
 START_TEST(losses_are_put_together)
 {
 	struct pr_loss list[101];
@@ -383,6 +409,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, stretches_say_what_was_held);
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
+	tcase_add_test(tests, killed_between_marks);
 	tcase_add_test(tests, marks_tell_times);
 	tcase_add_test(tests, overwritten_epochs_leave);
 }

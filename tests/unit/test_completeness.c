@@ -131,27 +131,92 @@ END_TEST
 START_TEST(test_losses_of_several)
 {
 	static const char *const names[] = {"a", "b", "c", "d"};
-	static const char all[] = "a (switch), b (switch), c (switch)";
+	static const uint64_t holes[] = {3, 4, 5, 7, 8};
+	static const char *const said[] = {"a", "a (switch), b (switch)",
+		"a (switch), b (switch), c (switch)", "b (switch), c (switch)", "c"};
 	Packrack__Ledger l = ledger(10, 100, 0, true);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	Packrack__Completeness *out;
 
-	for (int more = 0; more < 2; more++) { /* holes than they have lost */
+	for (int i = 0; i < 4; i++)
+		prm_completeness_node(c, names[i], NULL);
+	batch_held(c, 3, 0, 1, 10, 10, 100, "\x23\x03", 0);
+	for (uint64_t i = 0; i < 4; i++) {
+		Packrack__Loss loss = loss_of(3 + i, 6 + i, i == 1 ? 1 : 2, 30, 80);
+
+		end_with(c, (int)i, i < 3 ? &loss : NULL, &l, NULL);
+	}
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 5);
+	ck_assert_uint_eq(out->n_missing, 5);
+	for (size_t i = 0; i < 5; i++)
+		for (size_t k = 0; k < 5; k++)
+			if (out->missing[i]->first_seq == holes[k])
+				ck_assert_str_eq(out->missing[i]->node, said[k]);
+	out_free(out);
+}
+END_TEST
+
+/* Nodes name each seq that they have lost, others have overwritten all of that time, and one was killed in it. */
+START_TEST(test_losses_with_bits)
+{
+	static const char *const names[] = {"a", "b", "c"};
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	Packrack__Evicted gone = PACKRACK__EVICTED__INIT;
+	Packrack__Loss killed = loss_of(2, 9, 0, 20, 90);
+	Packrack__Completeness *out;
+
+	killed.reason = (char *)"unsaved";
+	gone.epoch = 7;
+	gone.first_seq = 1;
+	gone.last_seq = 8;
+	gone.until = 80;
+	gone.stream = (char *)"packets.0";
+	for (int i = 0; i < 3; i++)
+		prm_completeness_node(c, names[i], NULL);
+	batch_held(c, 0, 0, 1, 10, 10, 100, "\x01\x02", 0); /* 1 and 10 */
+	for (uint64_t i = 0; i < 2; i++) {
+		Packrack__Loss loss = loss_of(2 + i, 5 + i, 2, 20 + i, 80);
+
+		loss.bits = 9;
+		end_with(c, (int)i, &loss, &l, i ? &gone : NULL);
+	}
+	end_with(c, 2, &killed, &l, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 8);
+	for (size_t i = 0; i < out->n_missing; i++) {
+		const Packrack__Loss *m = out->missing[i];
+		bool of_a = m->first_seq == 2 || m->first_seq == 5,
+		     of_b = m->first_seq == 3 || m->first_seq == 6;
+
+		ck_assert_str_eq(m->node, of_a   ? "a"
+					  : of_b ? "b"
+					  : m->first_seq == 9
+						  ? "c"
+						  : "c (unsaved), b (overwritten)");
+		ck_assert_uint_eq(m->among_last, 0);
+	}
+	out_free(out);
+}
+END_TEST
+
+/* Bits without the last seq, with all of them, or of more than 64 seqs contradict themselves. */
+START_TEST(test_bad_bits)
+{
+	const uint64_t bits[] = {1, 0x1f, UINT64_MAX, 9}, last[] = {5, 5, 65, 70};
+
+	for (size_t i = 0; i < 4; i++) {
 		struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
-		Packrack__Completeness *out;
+		Packrack__Loss loss = loss_of(2, last[i], 2, 20, 80), *list = &loss;
+		Packrack__End end = PACKRACK__END__INIT;
 
-		for (int i = 0; i < 4; i++)
-			prm_completeness_node(c, names[i], NULL);
-		batch_held(c, 3, 0, 1, 10, 10, 100, more ? "\x03\x03" : "\x23\x03", 0);
-		for (uint64_t i = 0; i < 4; i++) {
-			Packrack__Loss loss = loss_of(3 + i, 6 + i, i == 1 ? 1 : 2, 30, 80);
-
-			end_with(c, (int)i, i < 3 ? &loss : NULL, &l, NULL);
-		}
-		out = finish(c);
-		ck_assert_uint_eq(out->missing_packets, more ? 6 : 5);
-		ck_assert_str_eq(out->missing[0]->reason, PRM_MISSING_ONE_OF);
-		ck_assert_str_eq(out->missing[0]->node,
-			more ? "a (switch), b (switch), c (switch), not_stored" : all);
-		out_free(out);
+		prm_completeness_node(c, "a", NULL);
+		loss.bits = bits[i];
+		end.losses = &list;
+		end.n_losses = 1;
+		ck_assert_int_eq(prm_completeness_end(c, 0, &end, NULL), -1);
+		prm_completeness_destroy(&c);
 	}
 }
 END_TEST
@@ -349,6 +414,8 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_loss_without_choice);
 	tcase_add_test(tests, test_limit);
 	tcase_add_test(tests, test_losses_of_several);
+	tcase_add_test(tests, test_losses_with_bits);
+	tcase_add_test(tests, test_bad_bits);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);
 	tcase_add_test(tests, test_tail);

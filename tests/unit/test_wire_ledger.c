@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/wire/ledger.h"
 #include "tests/unit/unit.h"
 
@@ -209,6 +210,75 @@ START_TEST(unknown_is_skipped)
 }
 END_TEST
 
+/* Which seqs are lost; readers that know only version 1 skip such an entry. */
+START_TEST(loss_with_bits)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS,
+				       .u.loss = {.epoch = 1,
+					       .first_seq = 10,
+					       .last_seq = 19,
+					       .count = 3,
+					       .bits = 0x205,
+					       .reason = PR_LOSS_SWITCH}},
+			       read;
+	const struct pr_loss bad[] = {
+		{.first_seq = 10, .last_seq = 19, .count = 2, .bits = 5},
+		{.first_seq = 10, .last_seq = 19, .count = 2, .bits = 0x205},
+		{.first_seq = 10, .last_seq = 19, .count = 1, .bits = 0x200},
+		{.first_seq = 10, .last_seq = 11, .count = 2, .bits = 3},
+		{.first_seq = 10, .last_seq = 80, .count = 2, .bits = 0x205}};
+	uint8_t buf[300];
+	struct pr_writer w = pr_writer_make(buf, sizeof buf);
+
+	ck_assert(pr_ledger_store(&w, &e));
+	ck_assert_uint_eq(buf[1], 2);
+	ck_assert_uint_eq(pr_writer_len(&w), sizeof golden_loss + 8);
+	ck_assert_int_eq(load_all(buf, pr_writer_len(&w), &read), 1);
+	ck_assert_uint_eq(read.u.loss.bits, 0x205);
+	ck_assert_uint_eq(read.u.loss.last_seq, 19);
+	for (size_t i = 0; i < PR_COUNT(bad); i++) {
+		e.u.loss = bad[i];
+		w = pr_writer_make(buf, sizeof buf);
+		ck_assert(!pr_ledger_store(&w, &e));
+	}
+}
+END_TEST
+
+START_TEST(losses_join)
+{
+	struct pr_loss l = {0}, one = {.first_seq = 10, .last_seq = 10, .count = 1},
+		       none = {.first_seq = 11, .last_seq = 20, .count = 5};
+
+	ck_assert(!pr_loss_join(&l, &one)); /* there is none yet */
+	l = one;
+	ck_assert(!pr_loss_join(&l, &one)); /* not a later one */
+	ck_assert(!pr_loss_join(&l, &none)); /* it does not name its seqs */
+	one.first_seq = one.last_seq = 11;
+	ck_assert(pr_loss_join(&l, &one));
+	ck_assert_uint_eq(l.bits, 0);
+	one.first_seq = one.last_seq = 73;
+	ck_assert(pr_loss_join(&l, &one));
+	ck_assert_uint_eq(l.bits, 3 | UINT64_C(1) << 63);
+	ck_assert_uint_eq(l.count, 3);
+	one.first_seq = one.last_seq = 74;
+	ck_assert(!pr_loss_join(&l, &one)); /* too far */
+	l = (struct pr_loss){.first_seq = 1, .last_seq = 100, .count = 100};
+	one.first_seq = one.last_seq = 101;
+	one.first_time = one.last_time = INT64_C(1000000000);
+	ck_assert(pr_loss_join(&l, &one));
+	ck_assert_int_eq(l.last_time, one.last_time);
+	l.first_seq = l.last_seq = 99;
+	l.count = 1;
+	ck_assert(!pr_loss_join(&l, &one)); /* much later, and a packet between them */
+	l.first_time = one.first_time;
+	one.reason = PR_LOSS_WRITE;
+	ck_assert(!pr_loss_join(&l, &one));
+	one.reason = 0;
+	ck_assert(pr_loss_join(&l, &one));
+	ck_assert_uint_eq(l.bits, 5);
+}
+END_TEST
+
 START_TEST(odd_entries)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT};
@@ -261,6 +331,8 @@ fill(TCase *t)
 	tcase_add_test(t, golden_values);
 	tcase_add_test(t, unknown_is_skipped);
 	tcase_add_test(t, odd_entries);
+	tcase_add_test(t, loss_with_bits);
+	tcase_add_test(t, losses_join);
 	tcase_add_test(t, longest);
 }
 
