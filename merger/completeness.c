@@ -710,8 +710,9 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	if (PR_ARRAY_GROW(series->losses, series->loss_count) < 0 ||
 		!(loss.reason = strdup(from->reason)))
 		return pr_error_set(err, "no memory for %s", what);
-	c->nodes[node].located += !strcmp(from->reason, PRM_MISSING_CORRUPT) ||
-				  !strcmp(from->reason, "unsaved");
+	c->nodes[node].located +=
+		from->count && (!strcmp(from->reason, PRM_MISSING_CORRUPT) ||
+				       !strcmp(from->reason, "unsaved"));
 	loss.node = c->nodes[node].answer->node;
 	series->losses[series->loss_count++] = loss;
 	c->loss_count++;
@@ -1595,7 +1596,7 @@ answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 		if (!n->failed && !a->answered)
 			text_set(c, &a->error, "its answer broke off");
 		a->stopped = a->answered && !n->ended && !a->left_out;
-		r->complete &= (a->answered || a->accounted) && !n->corrupt;
+		r->complete &= (a->answered || a->accounted) && n->corrupt <= n->located;
 	}
 	r->n_evicted = 0;
 	for (size_t i = 0; i < evicted; i++) {
