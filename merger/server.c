@@ -403,65 +403,46 @@ node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *
 		prm_fanout_on_node_lost(m->canary.fanout, address, why);
 }
 
-static void
-refuse_hello(
-	struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id, const char *why)
-{
-	m->figures.hellos_refused++;
-	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
-		pr_log_warning("%s", why);
-	m->last_name_warning = pr_now_mono();
-	pr_rpc_refuse(from->rpc, &from->peer, id, why, true);
-}
-
 /*
  * Refuses a Hello whose node name does not fit the key: NAME, or a part of it NAME/PART,
  * where NAME is the name that the key was enrolled with.
  */
-static bool
-refuse_name(struct prm_merger *m, const struct prm_peer_ref *from,
-	const Packrack__Envelope *env)
-{
-	const char *user = from->peer.user, *name = env->hello->name;
-	size_t len = strlen(user);
-	struct pr_error text;
-
-	if (!len || (!strncmp(name, user, len) && (!name[len] || name[len] == '/')))
-		return false;
-	pr_error_set(&text,
-		"the key of node %s is enrolled as %s: give the node that --name", name,
-		user);
-	refuse_hello(m, from, env->id, text.text);
-	return true;
-}
-
 static void
 on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
+	const char *user = from->peer.user, *name = env->hello->name;
+	enum prm_hello change = PRM_HELLO_REFUSED;
+	int64_t now = pr_now_mono();
+	size_t len = strlen(user);
 	struct prm_peer_ref before;
 	struct pr_error err;
 
-	if (refuse_name(m, from, env))
-		return;
-	switch (prm_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
-		pr_now_real(), &before, &err)) {
+	if (len && (strncmp(name, user, len) || (name[len] && name[len] != '/')))
+		pr_error_set(&err,
+			"the key of node %s is enrolled as %s: give the node that --name",
+			name, user);
+	else
+		change = prm_registry_hello(
+			&m->registry, from, env->hello, now, pr_now_real(), &before, &err);
+	switch (change) {
 	case PRM_HELLO_SAME:
 		break;
 	case PRM_HELLO_NEW:
 		pr_log_with(PR_LOG_INFO,
-			PR_LOG_FIELDS(
-				{"node", env->hello->name}, {"volume", env->hello->volume}),
-			"node %s is here (volume %s)", env->hello->name,
-			env->hello->volume);
+			PR_LOG_FIELDS({"node", name}, {"volume", env->hello->volume}),
+			"node %s is here (volume %s)", name, env->hello->volume);
 		break;
 	case PRM_HELLO_BACK:
-		pr_log_node(PR_LOG_INFO, env->hello->name, "node %s is here again",
-			env->hello->name);
+		pr_log_node(PR_LOG_INFO, name, "node %s is here again", name);
 		node_lost(m, &before, "it was restarted during the query");
 		break;
 	case PRM_HELLO_REFUSED:
-		refuse_hello(m, from, env->id, err.text);
+		m->figures.hellos_refused++;
+		if (now - m->last_name_warning > PR_NS_PER_S)
+			pr_log_warning("%s", err.text);
+		m->last_name_warning = now;
+		pr_rpc_refuse(from->rpc, &from->peer, env->id, err.text, true);
 		break;
 	}
 }
@@ -658,14 +639,11 @@ fill_figures(struct prm_merger *m)
 /* The reply borrows all its texts from the registry. */
 struct reply {
 	Packrack__Status status;
-	Packrack__NodeStatus **nodes;
-	Packrack__LinkInfo **links;
-	Packrack__RunningQuery **queries;
 	Packrack__Value value_buf[VALUES_MAX], *values[VALUES_MAX];
 };
 
 static void
-add_node(struct reply *r, struct prm_node_info *node, int64_t mono,
+add_node(Packrack__Status *status, struct prm_node_info *node, int64_t mono,
 	const struct prm_summaries *summaries)
 {
 	const Packrack__Hello *hello = node->hello;
@@ -693,19 +671,19 @@ add_node(struct reply *r, struct prm_node_info *node, int64_t mono,
 		s->summary_bytes = list->bytes_coverage + list->bytes_bodies;
 		s->cluster = list->coverage->cluster;
 	}
-	r->nodes[r->status.n_nodes++] = s;
-	for (size_t i = 0; i < hello->n_links && r->status.n_links < LINKS_MAX; i++) {
+	status->nodes[status->n_nodes++] = s;
+	for (size_t i = 0; i < hello->n_links && status->n_links < LINKS_MAX; i++) {
 		Packrack__LinkInfo *link = hello->links[i];
 		bool known = link->link == PR_LINK_CANARY; /* not a link of users */
 
-		for (size_t j = 0; !known && j < r->status.n_links; j++)
-			known = r->links[j]->epoch == link->epoch &&
-				r->links[j]->link == link->link &&
-				r->links[j]->linktype == link->linktype &&
-				(r->links[j]->speed == link->speed || !link->speed) &&
-				!strcmp(r->links[j]->name, link->name);
+		for (size_t j = 0; !known && j < status->n_links; j++)
+			known = status->links[j]->epoch == link->epoch &&
+				status->links[j]->link == link->link &&
+				status->links[j]->linktype == link->linktype &&
+				(status->links[j]->speed == link->speed || !link->speed) &&
+				!strcmp(status->links[j]->name, link->name);
 		if (!known)
-			r->links[r->status.n_links++] = link;
+			status->links[status->n_links++] = link;
 	}
 }
 
@@ -714,30 +692,27 @@ reply_make(struct reply *r, struct prm_merger *m)
 {
 	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
 
-	*r = (struct reply){.nodes = calloc(m->registry.count + 1, sizeof(*r->nodes)),
-		.links = calloc(LINKS_MAX, sizeof(*r->links)),
-		.queries = calloc(m->query_count + 1, sizeof(*r->queries))};
 	r->status = pr_status_of("packrack-merger");
 	r->status.state = "running";
-	for (size_t i = 0; r->nodes && r->links && i < m->registry.count; i++)
-		add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
-	for (size_t i = 0; r->queries && i < m->query_count; i++)
-		r->queries[r->status.n_queries++] = prm_fanout_report(m->queries[i]);
+	r->status.nodes = calloc(m->registry.count + 1, sizeof(*r->status.nodes));
+	r->status.links = calloc(LINKS_MAX, sizeof(*r->status.links));
+	r->status.queries = calloc(m->query_count + 1, sizeof(*r->status.queries));
+	for (size_t i = 0; r->status.nodes && r->status.links && i < m->registry.count; i++)
+		add_node(&r->status, m->registry.nodes[i], pr_now_mono(), m->summaries);
+	for (size_t i = 0; r->status.queries && i < m->query_count; i++)
+		r->status.queries[r->status.n_queries++] = prm_fanout_report(m->queries[i]);
 	pr_values_add_table(&values, fill_figures(m));
 	pr_values_add_table(&values, pr_connections_figures());
 	r->status.n_values = values.count;
-	r->status.queries = r->queries;
-	r->status.nodes = r->nodes;
-	r->status.links = r->links;
 	r->status.values = r->values;
 }
 
 static void
 reply_free(struct reply *r)
 {
-	free(r->nodes);
-	free(r->links);
-	free(r->queries);
+	free(r->status.nodes);
+	free(r->status.links);
+	free(r->status.queries);
 }
 
 static void
@@ -761,8 +736,9 @@ prm_merger_scrape(void *merger, struct pr_metrics_page *page)
 	pr_status_metrics_build(page, r.status.program);
 	pr_metrics_table(page, "packrack_merger_", fill_figures(m));
 	for (size_t i = 0; i < r.status.n_nodes; i++) {
-		pr_metrics_label(page, {"node", r.nodes[i]->name});
-		pr_status_metrics_node(page, "packrack_merger_node_", r.nodes[i], true);
+		pr_metrics_label(page, {"node", r.status.nodes[i]->name});
+		pr_status_metrics_node(
+			page, "packrack_merger_node_", r.status.nodes[i], true);
 	}
 	reply_free(&r);
 }
