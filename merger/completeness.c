@@ -1650,7 +1650,8 @@ prm_completeness_finish(
 		explain(c, series);
 		r->held_packets += series->in_scope ? series->held : 0;
 		/* drops before packets got a number; only series that reach the range */
-		if (ledger && series->in_scope && ledger->last_otime >= c->since)
+		if (ledger && series->in_scope &&
+			(ledger->last_otime >= c->since || ledger->said_until >= c->since))
 			r->dropped_packets += ledger->dropped_kernel +
 					      ledger->dropped_interface +
 					      ledger->dropped_ring;
