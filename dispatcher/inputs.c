@@ -185,13 +185,31 @@ on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_
 	pr_count(&r->link->captured_bytes, len);
 }
 
+/* All drops up to `before` were counted before now. */
+static void
+note_drops(struct prd_link *link, int64_t before)
+{
+	const struct prd_drops now = {pr_counter_get(&link->dropped_kernel),
+		pr_counter_get(&link->dropped_interface),
+		pr_counter_get(&link->dropped_ring), pr_now_real()};
+
+	pthread_mutex_lock(&link->lock);
+	if (link->next.until == 0 && now.kernel == link->told.kernel &&
+		now.interface == link->told.interface && now.ring == link->told.ring)
+		link->told.until = before;
+	else if (link->next.until == 0 || link->next.until > now.until)
+		link->next = now;
+	if (before < link->told.until)
+		link->told.until = before;
+	pthread_mutex_unlock(&link->lock);
+}
+
 static void
 read_drops(struct prd_reader *r)
 {
 	struct prd_link *link = r->link;
 	int64_t before = pr_now_real();
 	uint64_t kernel, interface;
-	struct prd_drops now;
 
 	if (r->capture) {
 		pr_capture_drops(r->capture, &kernel, &interface);
@@ -200,16 +218,7 @@ read_drops(struct prd_reader *r)
 	interface = pr_netdev_receive_drops(r->ifname);
 	if (!r->stopped && interface >= r->interface_before)
 		pr_counter_set(&link->dropped_interface, interface - r->interface_before);
-	now = (struct prd_drops){pr_counter_get(&link->dropped_kernel),
-		pr_counter_get(&link->dropped_interface),
-		pr_counter_get(&link->dropped_ring), pr_now_real()};
-	pthread_mutex_lock(&link->lock);
-	if (link->next.until == 0 && now.kernel == link->told.kernel &&
-		now.interface == link->told.interface && now.ring == link->told.ring)
-		link->told.until = before;
-	else if (link->next.until == 0 || link->next.until > now.until)
-		link->next = now;
-	pthread_mutex_unlock(&link->lock);
+	note_drops(link, before);
 }
 
 int64_t
@@ -274,12 +283,16 @@ capture_step(struct prd_reader *r)
 {
 	int64_t before = pr_now_real();
 	struct pr_error err;
+	uint64_t ring;
 	int n;
 
 	if (atomic_load(&r->running))
 		check_carrier(r, before);
+	ring = pr_counter_get(&r->link->dropped_ring);
 	n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
 	pr_ring_publish(r->ring);
+	if (pr_counter_get(&r->link->dropped_ring) != ring)
+		note_drops(r->link, atomic_load(&r->link->captured_until));
 	if (n < 0) {
 		pr_log_link(PR_LOG_WARNING, r->ifname,
 			"capture stopped: %s; trying to reopen the interface", err.text);
