@@ -54,6 +54,7 @@ struct t_packet {
 	uint32_t caplen;
 	struct t_copy copy[2];
 	bool got, listed; /* by the query that is being checked */
+	bool told_lost; /* by an answer of all nodes: then it must never come */
 };
 
 /* Packets of a link in one run of its dispatcher. */

@@ -59,6 +59,7 @@ take_packet(struct world *w, struct t_query *q, const struct pr_packet *p)
 		"packet %lu has another time", (lu)p->seq);
 	MUST(w, in_range(q, p->time) && asks_for(q, s), "packet %lu was not asked for",
 		(lu)p->seq);
+	MUST(w, !is->told_lost, "packet %lu was told as lost, and comes", (lu)p->seq);
 	is->got = true;
 }
 
@@ -240,6 +241,17 @@ is_sound(const struct world *w, const struct t_node *n, const struct t_packet *p
 	       p->sent < w->now - T_PENDING && p->time > n->overwritten + T_PENDING;
 }
 
+/* Nothing keeps a node from what it was sent, nor a MARK from coming soon; timestamp logs may be lost. */
+static inline bool
+is_calm(const struct world *w)
+{
+	bool calm = !w->plan.clock && !w->plan.stall && !w->plan.cable;
+
+	for (unsigned i = 0; i < w->node_count; i++)
+		calm &= !w->node[i].troubled;
+	return calm;
+}
+
 /* Some node has the ledger of the series. */
 static inline bool
 is_heard_of(const struct t_query *q, const struct t_series *s)
@@ -293,13 +305,9 @@ reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 static inline bool
 is_near(const struct world *w, const struct t_query *q, const struct t_packet *p)
 {
-	if (w->plan.clock || w->logs_get_lost || w->plan.stall || w->plan.cable)
-		return true;
-	for (unsigned i = 0; i < w->node_count; i++)
-		if (w->node[i].troubled)
-			return true;
-	return p->otime >= pr_time_minus(q->since, T_NEAR) &&
-	       p->time <= pr_time_minus(q->until, -T_NEAR);
+	return !is_calm(w) || w->logs_get_lost ||
+	       (p->otime >= pr_time_minus(q->since, T_NEAR) &&
+		       p->time <= pr_time_minus(q->until, -T_NEAR));
 }
 
 static inline void
@@ -329,6 +337,10 @@ take_missing(struct world *w, struct t_query *q, const Packrack__Loss *l)
 			p->copy[0].lost ? " (lost)" : "", p->copy[1].node - 1,
 			p->copy[1].lost ? " (lost)" : "");
 		p->listed = true;
+		/* of a capture's first moments, a node that has had no MARK yet may have more */
+		p->told_lost |= is_calm(w) && !q->failed && !w->deletion_count &&
+				p->time > s->begun + PR_NS_PER_S && p->id > T_ALIKE &&
+				!l->among_last && strcmp(l->reason, PRM_MISSING_ONE_OF);
 		q->listed++;
 	}
 }
@@ -638,6 +650,8 @@ check_complete(struct world *w, const struct t_query *q)
 {
 	bool partial = q->failed || q->got != q->wanted || q->listed ||
 		       q->out->pending_packets || q->out->stray_packets;
+	/* MARKs tell how old the seqs are that are gone */
+	int64_t near = is_calm(w) && !w->logs_get_lost ? T_NEAR : T_PENDING;
 
 	if (!strcmp(q->link, "foo")) {
 		MUST(w,
@@ -675,8 +689,8 @@ check_complete(struct world *w, const struct t_query *q)
 	for (size_t i = 0; i < w->deletion_count; i++) {
 		const struct t_deletion *d = &w->deletions[i];
 
-		partial |= d->since <= q->since && d->until >= q->since - T_PENDING;
-		partial |= d->since <= q->until + T_PENDING && d->until >= q->until;
+		partial |= d->since <= q->since && d->until >= q->since - near;
+		partial |= d->since <= q->until + near && d->until >= q->until;
 	}
 	MUST(w, q->out->complete || partial, "all is there, and it says partial");
 }

@@ -216,7 +216,10 @@ __wrap_pr_control_add(struct pr_control *c, struct pr_frame *f)
 	for (unsigned i = 0; i < r->w->node_count; i++) {
 		struct t_node *n = &r->w->node[i];
 
+		/* of what is unobserved more is lost than of the rest, which says so seldom */
 		if (n->rack != r ||
+			(f->header.type == PR_FRAME_UNOBSERVED && r->w->plan.log_loss &&
+				(uint64_t)r->w->now * UINT64_C(0x9e3779b97f4a7c15) >> 63) ||
 			(memcmp(f->dst, n->mac, PR_MAC_LEN) && f->dst[0] != 0xff) ||
 			!carry(n, frame, len, true) || f->header.type != PR_FRAME_MARK)
 			continue;
