@@ -250,15 +250,8 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 		prl_writer_put_packet(n->c.append, &p);
 	} else {
 		/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
-		const struct pr_loss loss = {.epoch = n->s.epoch,
-			.link = link,
-			.first_seq = e->seq,
-			.last_seq = e->seq,
-			.count = 1,
-			.first_time = e->otime,
-			.last_time = e->otime,
-			.reason = PR_LOSS_SWITCH,
-			.second = (e->flags & PR_ENTRY_SECOND) != 0};
+		const struct pr_loss loss = pr_loss_of(n->s.epoch, link, e->seq, e->otime,
+			PR_LOSS_SWITCH, e->flags & PR_ENTRY_SECOND);
 
 		on_loss(n, &loss);
 	}

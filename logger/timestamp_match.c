@@ -95,15 +95,10 @@ match_loss_entry(struct prl_match *m, struct match_link *link, const struct matc
 
 	if (!matched)
 		first = last = s;
-	lost = (struct pr_loss){.epoch = m->o.epoch,
-		.link = link->id,
-		.first_seq = first->e.seq,
-		.last_seq = last->e.seq,
-		.first_time = first->e.otime,
-		.last_time = last->e.otime,
-		.count = 1,
-		.reason = PR_LOSS_SWITCH,
-		.second = (s->e.flags & PR_ENTRY_SECOND) != 0};
+	lost = pr_loss_of(m->o.epoch, link->id, first->e.seq, first->e.otime,
+		PR_LOSS_SWITCH, s->e.flags & PR_ENTRY_SECOND);
+	lost.last_seq = last->e.seq;
+	lost.last_time = last->e.otime;
 	if (matched && run->count && link->run_chain && run->first_seq == lost.first_seq) {
 		lost.count += run->count;
 		lost.second = run->second;

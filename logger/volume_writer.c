@@ -385,15 +385,8 @@ lost_flush(struct prl_volume_writer *a, struct link_segment *o)
 static int
 lose(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet *p)
 {
-	const struct pr_loss lost = {.epoch = p->epoch,
-		.link = p->link,
-		.first_seq = p->seq,
-		.last_seq = p->seq,
-		.first_time = p->otime,
-		.last_time = p->otime,
-		.count = 1,
-		.reason = PR_LOSS_WRITE,
-		.second = (p->flags & PR_PACKET_SECOND) != 0};
+	const struct pr_loss lost = pr_loss_of(p->epoch, p->link, p->seq, p->otime,
+		PR_LOSS_WRITE, p->flags & PR_PACKET_SECOND);
 
 	pr_count(&a->counters.lost_write, 1);
 	if (!pr_loss_join(&o->lost, &lost)) {

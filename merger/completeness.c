@@ -93,7 +93,7 @@ struct node {
 	bool limited; /* it gave as many packets as were asked for, and may hold more */
 	int64_t watermark;
 	uint64_t corrupt, located; /* records that it cannot read; of these, in losses */
-	bool evicted, behind; /* scratch of suspects_of */
+	bool evicted; /* scratch of suspects_of */
 };
 
 /* One of out's, while that is made. */
@@ -994,13 +994,22 @@ at_that_time(const Packrack__Loss *gap, int64_t since, int64_t until)
 	       gap->last_time >= since;
 }
 
+/* The node is perhaps dead, and what it has told last was perhaps not durable. */
+static bool
+is_stale(const struct prm_completeness *c, const Packrack__Loss *gap, const struct told *t)
+{
+	return !t->ended &&
+	       t->said_until < pr_time_minus(c->options.now, PR_NS_PER_S / 2) &&
+	       gap->last_time >= pr_time_minus(t->said_until, PR_NS_PER_S);
+}
+
 /* Adds the suspects of seq `first`, to which the walk has come; lowers *last to where they are the same. */
 static void
 suspects_of(struct prm_completeness *c, const struct series *series,
 	const Packrack__Loss *gap, uint64_t first, uint64_t *last, struct suspects *s)
 {
 	for (size_t n = 0; n < c->out->n_nodes; n++)
-		c->nodes[n].evicted = c->nodes[n].behind = false;
+		c->nodes[n].evicted = false;
 	for (size_t i = 0; i < c->walk.count; i++) {
 		const Packrack__Loss *l = c->walk.begun[i];
 
@@ -1011,15 +1020,6 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 		s->around = l;
 		if (!suspect_has(s, l->node))
 			suspect_add(s, l->node, l->reason);
-	}
-	for (size_t i = 0; i < series->told_count; i++) {
-		const struct told *t = &series->told[i];
-
-		if (t->seq >= first)
-			*last = t->seq < *last ? t->seq : *last;
-		else
-			c->nodes[t->node].behind = at_that_time(gap, INT64_MIN,
-				pr_time_minus(t->said_until, -PR_LEDGER_ALIVE_NS));
 	}
 	for (size_t i = 0; i < series->evicted_count; i++) {
 		const Packrack__Evicted *e = c->out->evicted[series->evicted[i]];
@@ -1049,7 +1049,17 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 			suspect_add(s, name, PRM_MISSING_NO_ANSWER);
 		else if (node->corrupt > node->located)
 			suspect_add(s, name, PRM_MISSING_CORRUPT);
-		else if (node->behind && ++s->behind)
+	}
+	for (size_t i = 0; i < series->told_count; i++) {
+		const struct told *t = &series->told[i];
+		const char *name = c->nodes[t->node].answer->node;
+
+		if (t->seq >= first && !(s->count && is_stale(c, gap, t)))
+			*last = t->seq < *last ? t->seq : *last;
+		else if (!suspect_has(s, name) &&
+			 at_that_time(gap, INT64_MIN,
+				 pr_time_minus(t->said_until, -PR_LEDGER_ALIVE_NS)) &&
+			 ++s->behind)
 			suspect_add(s, name, unstored_reason(c, series));
 	}
 }

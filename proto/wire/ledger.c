@@ -146,6 +146,14 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 	return 0;
 }
 
+struct pr_loss
+pr_loss_of(uint64_t epoch, uint16_t link, uint64_t seq, int64_t otime,
+	enum pr_loss_reason reason, bool second)
+{
+	return (struct pr_loss){
+		epoch, seq, seq, 1, 0, otime, otime, link, (uint8_t)reason, second};
+}
+
 #define JOINED_NS (100 * PR_NS_PER_MS) /* bits are of one time */
 
 bool

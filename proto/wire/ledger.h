@@ -60,6 +60,9 @@ struct pr_loss {
 	uint8_t second; /* it was a second copy */
 };
 
+/* Of one seq. */
+struct pr_loss pr_loss_of(uint64_t epoch, uint16_t link, uint64_t seq, int64_t otime,
+	enum pr_loss_reason reason, bool second);
 /* Widens l by a later loss of the same kind that follows it, or of one seq soon after, if l names each seq. */
 bool pr_loss_join(struct pr_loss *l, const struct pr_loss *next);
 
