@@ -358,27 +358,18 @@ release(struct prl_node *n, bool full)
 		pr_ring_release(ring);
 }
 
-static void
-add_stats(struct prl_session_stats *sum, const struct prl_session_stats *s)
-{
-	uint64_t *to = (uint64_t *)sum;
-	const uint64_t *from = (const uint64_t *)s;
-
-	_Static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters only");
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
-		to[i] += from[i];
-}
-
 /* Of the present session, added to those that are over. */
 void
 prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out)
 {
 	struct prl_session_stats now = {.stashed = n->s.stashed};
 
+	_Static_assert(sizeof(now) % sizeof(uint64_t) == 0, "counters only");
 	*out = n->past;
 	if (n->s.match)
 		prl_match_get_stats(n->s.match, &now.match);
-	add_stats(out, &now);
+	for (size_t i = 0; i < sizeof(now) / sizeof(uint64_t); i++)
+		((uint64_t *)out)[i] += ((const uint64_t *)&now)[i];
 }
 
 static void

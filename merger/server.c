@@ -318,17 +318,6 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 	return asked;
 }
 
-/* Finds a waiting query by its client and id; NULL: none. */
-static struct waiting *
-waiting_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
-{
-	struct waiting *w = m->waiting;
-
-	while (w && (!w->query || w->id != id || !prm_peer_ref_equal(&w->from, from)))
-		w = w->next;
-	return w;
-}
-
 /*
  * Begins a query when all mergers have answered or its deadline has passed. A command whose
  * deadline has passed fails.
@@ -379,8 +368,10 @@ on_flow(struct prm_merger *m, const struct prm_peer_ref *from,
 {
 	bool cancel = env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL;
 	struct prm_fanout *f = query_find(m, from, env->id);
-	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
+	struct waiting *w = f ? NULL : m->waiting;
 
+	while (w && (!w->query || w->id != env->id || !prm_peer_ref_equal(&w->from, from)))
+		w = w->next;
 	if (f && cancel)
 		prm_fanout_cancel_by_client(f, env->id);
 	else if (f)

@@ -822,16 +822,6 @@ forget_losses(
 	series->loss_count = kept;
 }
 
-static bool
-is_stored(const struct pri_catalog *catalog, const struct pri_series_ledger *series)
-{
-	for (size_t i = 0; i < catalog->series_count; i++)
-		if (catalog->series[i]->epoch == series->epoch &&
-			catalog->series[i]->link == series->link)
-			return true;
-	return false;
-}
-
 void
 pri_ledger_view_expire(struct pri_ledger_view *ledger, const struct pri_catalog *catalog,
 	uint64_t first_record, int64_t until)
@@ -846,8 +836,11 @@ pri_ledger_view_expire(struct pri_ledger_view *ledger, const struct pri_catalog 
 		until = oldest;
 	for (size_t i = 0; i < ledger->count; i++) {
 		struct pri_series_ledger *s = ledger->series[i];
-		bool stays = s->record >= first_record || is_stored(catalog, s);
+		bool stays = s->record >= first_record;
 
+		for (size_t j = 0; j < catalog->series_count; j++) /* or it has packets */
+			stays |= catalog->series[j]->epoch == s->epoch &&
+				 catalog->series[j]->link == s->link;
 		forget_losses(ledger, s, stays ? until : PR_TIME_MAX);
 		if (stays)
 			ledger->series[kept++] = s;

@@ -408,20 +408,7 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 	}
 }
 
-/*
- * Offset of the record that follows deleted ones; 0: none. Some deleted ones may not be
- * erased yet.
- */
-static uint32_t
-behind_hole(struct sfs_scan scan, uint64_t end)
-{
-	struct sfs_record_header h;
-	if (scan.sequence >= end)
-		return 0;
-	return sfs_scan_resync(&scan, UINT64_MAX, &h) ? h.offset : scan.pos;
-}
-
-/* Checks the records of the entry; buf has the block. Returns their end. */
+/* Checks the records of the entry; buf has the block. Returns their end; 0: it ends with deleted ones. */
 static uint32_t
 check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
@@ -434,7 +421,12 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 	while (scan.sequence < end) {
 		if (cut && sfs_hole_at(c->sfs, p->s->id, scan.sequence, &hole)) {
 			scan.sequence = hole.first_sequence + hole.records;
-			scan.pos = behind_hole(scan, end);
+			struct sfs_scan behind =
+				scan; /* some deleted ones may not be erased yet */
+			if (scan.sequence >= end)
+				return 0;
+			scan.pos = sfs_scan_resync(&behind, UINT64_MAX, &h) ? h.offset
+									    : behind.pos;
 			continue;
 		}
 		uint32_t from = scan.pos;

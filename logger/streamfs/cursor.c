@@ -156,17 +156,6 @@ ahead_take(struct sfs_cursor *c, const struct sfs_entry *e)
 	return true;
 }
 
-/* At the stream's end the buffers go: a cursor that follows needs them after a backlog only. */
-static void
-ahead_let_go(struct sfs_cursor *c)
-{
-	for (uint32_t i = 0; i < c->ahead; i++)
-		if (!c->at[i].busy) {
-			free(c->at[i].buf);
-			c->at[i] = (struct ahead_block){0};
-		}
-}
-
 /* ---- walking a stream ---- */
 
 #define PROBE 50000000 /* ns between checks whether a writer lives */
@@ -436,10 +425,14 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 	struct sfs_entry n = *e;
 	uint32_t block;
 	uint64_t from = c->sequence, generation, passed = 0;
-	if (e->next == SFS_NONE) {
-		ahead_let_go(c);
+	/* at the stream's end the buffers go: a cursor that follows needs them after a backlog only */
+	for (uint32_t i = 0; i < c->ahead && e->next == SFS_NONE; i++)
+		if (!c->at[i].busy) {
+			free(c->at[i].buf);
+			c->at[i] = (struct ahead_block){0};
+		}
+	if (e->next == SFS_NONE)
 		return 0;
-	}
 	do { /* also skips blocks of which all records are deleted */
 		block = n.next;
 		generation = n.generation;

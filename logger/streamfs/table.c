@@ -357,21 +357,6 @@ sfs_table_lose(struct sfs_table *t, uint32_t block)
 	return holds ? e->records : 0;
 }
 
-/*
- * True if the block may be overwritten under its stream's guarantee: that many bytes,
- * rounded up to whole blocks, stay. The newest block may have just begun, so it does not
- * count.
- */
-static bool
-is_surplus(const struct sfs_table *t, uint32_t block)
-{
-	const struct sfs_entry *e = &t->entry[block];
-	const struct sfs_stream *s = &t->stream[e->stream];
-	uint64_t after = t->entry[s->newest].block_number - e->block_number;
-	uint64_t need = sfs_table_blocks_for(t, s->guarantee);
-	return need == 0 || after > need;
-}
-
 /* ---- frontier ---- */
 
 /*
@@ -414,7 +399,14 @@ clear_block(struct sfs_table *t, uint32_t block, bool keep, sfs_release_block_fn
 	const struct sfs_entry *e = &t->entry[block];
 	if (!sfs_entry_holds(e))
 		return (e->state == SFS_FREE || e->state == SFS_MAP) && release(arg, block);
-	if (keep || !is_surplus(t, block) || !release(arg, block))
+	/*
+	 * a stream's guarantee: that many bytes, rounded up to whole blocks, stay. The newest block may have just
+	 * begun, so it does not count.
+	 */
+	const struct sfs_stream *s = &t->stream[e->stream];
+	uint64_t after = t->entry[s->newest].block_number - e->block_number;
+	uint64_t need = sfs_table_blocks_for(t, s->guarantee);
+	if (keep || (need && after <= need) || !release(arg, block))
 		return false;
 	sfs_table_evict(t, block);
 	return true;

@@ -90,17 +90,6 @@ print_label(struct render *r, const char *name)
 		fputc(*name == '_' ? ' ' : *name, r->to);
 }
 
-/* Texts of a volume or trace file may hold anything: the terminal gets what is plain of it. */
-static void
-print_plain(struct render *r, const char *value)
-{
-	for (size_t n; *value; value += n ? n : 1) {
-		n = pr_text_plain(value);
-		fwrite(n ? value : "?", n ? n : 1, 1, r->to);
-	}
-	fputc('\n', r->to);
-}
-
 static void
 print_value(struct render *r, const char *name, const char *value)
 {
@@ -120,7 +109,12 @@ print_value(struct render *r, const char *name, const char *value)
 			fputs(": ", r->to);
 		}
 	}
-	print_plain(r, value);
+	/* texts of a volume or trace file may hold anything: the terminal gets what is plain of it */
+	for (size_t n; *value; value += n ? n : 1) {
+		n = pr_text_plain(value);
+		fwrite(n ? value : "?", n ? n : 1, 1, r->to);
+	}
+	fputc('\n', r->to);
 	at->count++;
 }
 

@@ -34,23 +34,19 @@ static const struct pr_field import_items[] = {
 static const struct pr_field unobserved_items[] = {
 	PR_INTS(pr_ledger_unobserved, epoch, link)};
 
-/* Readers take differences of the range; bits have its first and its last seq, and not all. */
-static bool
-loss_valid(const struct pr_loss *l)
-{
-	uint64_t span = l->last_seq - l->first_seq;
-
-	return l->first_seq <= l->last_seq &&
-	       (!l->bits || (span < 64 && l->bits & 1 && l->bits >> span == 1 &&
-				    l->count <= span &&
-				    (uint64_t)__builtin_popcountll(l->bits) == l->count));
-}
-
 static bool
 valid(const struct pr_ledger_entry *e)
 {
+	const struct pr_loss *l = &e->u.loss;
+	uint64_t span = l->last_seq - l->first_seq;
+
+	/* readers take differences of the range; bits have its first and its last seq, and not all */
 	if (e->type == PR_LEDGER_LOSS)
-		return loss_valid(&e->u.loss);
+		return l->first_seq <= l->last_seq &&
+		       (!l->bits || (span < 64 && l->bits & 1 && l->bits >> span == 1 &&
+					    l->count <= span &&
+					    (uint64_t)__builtin_popcountll(l->bits) ==
+						    l->count));
 	if (e->type == PR_LEDGER_UNOBSERVED)
 		return pr_unobserved_valid(&e->u.unobserved.time);
 	return e->type != PR_LEDGER_PORT || e->u.port.speed > 0;

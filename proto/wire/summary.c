@@ -210,16 +210,6 @@ pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash)
 	return true;
 }
 
-static inline void
-add(uint8_t *bits, unsigned log2, uint64_t hash)
-{
-	struct probe p = probe_of(hash, log2);
-
-#pragma GCC unroll 8
-	for (int i = 0; i < PR_SUMMARY_PROBES; i++, p.at += p.step)
-		bits[(p.at & p.mask) / 8] |= 1u << p.at % 8;
-}
-
 uint8_t
 pr_summary_slices_have(const uint8_t *slices, unsigned log2, uint64_t hash)
 {
@@ -294,8 +284,12 @@ pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, siz
 	memset(out, 0, PR_SUMMARY_HEADER + size);
 	pr_put_le32(out, PR_SUMMARY_MAGIC);
 	pr_put_le16(out + 4, PR_SUMMARY_VERSION);
-	for (size_t i = 0; i < keys; i++)
-		add(bits, s.log2, hashes[i]);
+	for (size_t i = 0; i < keys; i++) {
+		struct probe p = probe_of(hashes[i], s.log2);
+#pragma GCC unroll 8
+		for (int j = 0; j < PR_SUMMARY_PROBES; j++, p.at += p.step)
+			bits[(p.at & p.mask) / 8] |= 1u << p.at % 8;
+	}
 	len = put_runs(span, runs, count, bits + size,
 		pr_summary_size(keys, runs, count) - PR_SUMMARY_HEADER - size);
 	if (len > runs_max) {
