@@ -651,7 +651,7 @@ check_complete(struct world *w, const struct t_query *q)
 	bool partial = q->failed || q->got != q->wanted || q->listed ||
 		       q->out->pending_packets || q->out->stray_packets;
 	/* MARKs tell how old the seqs are that are gone */
-	int64_t near = is_calm(w) && !w->logs_get_lost ? T_NEAR : T_PENDING;
+	int64_t near = is_calm(w) && !w->logs_get_lost ? T_CURVE : T_PENDING;
 
 	if (!strcmp(q->link, "foo")) {
 		MUST(w,
