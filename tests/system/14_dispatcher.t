@@ -170,7 +170,7 @@ refute_step "a node that is not there" 1 "$BUILD/packrack" node identify nobody
 down_and_up() {
 	local heard got rc=0
 	"$RACK" up -n 3 -- --filter "$OURS" || return 1
-	play || return 1
+	play && "$RACK" drain --keep-running --timeout 30 || return 1
 	"$RACK" exec disp ip link set out0 down
 	play || return 1
 	poll_until 5 figure_above dropped_send 2999 || return 1
