@@ -90,7 +90,7 @@ enum {
 	ZAP_ID,
 	ZAP_ADDRESS = 3,
 	ZAP_MECHANISM = 5,
-	ZAP_CREDENTIALS = 6,
+	ZAP_CREDENTIALS,
 	ZAP_FRAMES
 };
 #define ZAP_FRAME_MAX 256
@@ -161,12 +161,12 @@ on_request(void *arg)
 	const struct frame *id = &frames[ZAP_ID], *credentials = &frames[ZAP_CREDENTIALS];
 	const struct pr_enrolled_key *key = NULL;
 	size_t count = receive_frames(zap->socket, frames, ZAP_FRAMES);
+	bool good = !zap->enrolled && frame_is(&frames[ZAP_MECHANISM], "NULL");
 	char user[PR_KEY_TEXT] = "";
-	const char *text;
 
 	if (count == 0)
 		return false;
-	if (count == ZAP_FRAMES && frame_is(&frames[ZAP_VERSION], "1.0") &&
+	if (zap->enrolled && count == ZAP_FRAMES && frame_is(&frames[ZAP_VERSION], "1.0") &&
 		frame_is(&frames[ZAP_MECHANISM], "CURVE") &&
 		credentials->len == PR_KEY_BYTES)
 		key = pr_enrolled_find(zap->enrolled, credentials->bytes);
@@ -174,11 +174,11 @@ on_request(void *arg)
 		zmq_z85_encode(user, key->key, PR_KEY_BYTES);
 	else if (credentials->len == PR_KEY_BYTES)
 		say_unknown(zap, &frames[ZAP_ADDRESS], credentials->bytes);
-	text = key ? "OK" : "key is not enrolled";
+	good |= key != NULL;
 	zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
 	zmq_send(zap->socket, id->bytes, id->len, ZMQ_SNDMORE);
-	zmq_send(zap->socket, key ? "200" : "400", 3, ZMQ_SNDMORE);
-	zmq_send(zap->socket, text, strlen(text), ZMQ_SNDMORE);
+	zmq_send(zap->socket, good ? "200" : "400", 3, ZMQ_SNDMORE);
+	zmq_send(zap->socket, "", 0, ZMQ_SNDMORE);
 	zmq_send(zap->socket, user, strlen(user), ZMQ_SNDMORE);
 	zmq_send(zap->socket, "", 0, 0);
 	pr_zevent_check(zap->zevent);
@@ -193,8 +193,7 @@ pr_zap_create(struct event_base *base, void *ctx, const char *dir,
 
 	if (!zap)
 		return pr_error_null(err, "no memory");
-	*enrolled = zap->enrolled = pr_enrolled_open(dir, err);
-	if (!zap->enrolled)
+	if (dir && !(*enrolled = zap->enrolled = pr_enrolled_open(dir, err)))
 		goto fail;
 	zap->socket = zmq_socket(ctx, ZMQ_REP);
 	if (!zap->socket || pr_socket_set(zap->socket, ZMQ_LINGER, 0) ||

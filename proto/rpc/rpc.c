@@ -385,9 +385,9 @@ listen_for(bool own, struct pr_loop *loop, const char *endpoint, const char *key
 	struct event_base *base = pr_loop_base(loop);
 	mode_t mask;
 
-	if (rpc && keys)
+	if (rpc)
 		rpc->zap = pr_zap_create(base, rpc->ctx, keys, &rpc->enrolled, err);
-	if (!rpc || (keys && !rpc->zap) || pr_rpc_clear_stale(endpoint, err) < 0)
+	if (!rpc || !rpc->zap || pr_rpc_clear_stale(endpoint, err) < 0)
 		goto fail;
 	/* the socket file must never be open to all */
 	mask = umask(own ? OWN_UMASK : SOCKET_UMASK);

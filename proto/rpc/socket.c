@@ -137,7 +137,8 @@ set_limits(void *socket, bool server, bool tcp)
 		  zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
 
 	if (server)
-		bad |= pr_socket_set(socket, ZMQ_ROUTER_MANDATORY, 1) |
+		bad |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "packrack", 8) |
+		       pr_socket_set(socket, ZMQ_ROUTER_MANDATORY, 1) |
 		       pr_socket_set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) |
 		       pr_socket_set(socket, ZMQ_BACKLOG, BACKLOG);
 	else
@@ -167,8 +168,7 @@ set_keys(void *socket, bool server, const char *endpoint, const char *dir,
 	}
 	bad = zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair.secret, PR_KEY_TEXT);
 	if (server)
-		bad |= pr_socket_set(socket, ZMQ_CURVE_SERVER, 1) |
-		       zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "packrack", 8);
+		bad |= pr_socket_set(socket, ZMQ_CURVE_SERVER, 1);
 	else
 		bad |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, other, PR_KEY_TEXT) |
 		       zmq_setsockopt(
