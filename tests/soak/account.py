@@ -379,13 +379,18 @@ class Accountant:
 
     def assign(self, query, link, lost, entries, used, faults, excess):
         """Gives each lost packet an entry of the list whose time has it and whose reason fits; returns the rest."""
-        left = self.pour(lost, entries, used, lambda t, n, e: self.fits(query, link, n, t, e))
+        # first those that only the list can explain, or what others have overwritten takes their room
+        done = query.report["completeness"]
+        excused = {n for t, n in lost if self.other_reason(query, done, link, n, t)}
+        left = []
+        for some in ([p for p in lost if p[1] not in excused], [p for p in lost if p[1] in excused]):
+            left += self.pour(some, entries, used, lambda t, n, e: self.fits(query, link, n, t, e))
         wrong = []
-        rest = self.pour(left, entries, used, lambda t, n, e: wrong.append((t, n, e)) or True)
+        rest = self.pour(sorted(left), entries, used, lambda t, n, e: wrong.append((t, n, e)) or True)
         kept, shown = [], {}
         for t, n, e in wrong:
             # named twice: the list's time is that of neighbours, and another reason has it as well
-            if self.other_reason(query, query.report["completeness"], link, n, t):
+            if n in excused:
                 kept.append((t, n))
             elif excess <= 0:
                 shown.setdefault((e["reason"], e["node"]), []).append((t, n))
