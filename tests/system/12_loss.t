@@ -37,6 +37,17 @@ spare = sum(d["duplicated"] for d in data)
 trouble = [n for n, p in ports.items() if p["kernel_drops"] or p["send_errors"]]
 print("switch: %d data frames in, %d lost or damaged, own trouble at %s; rack: %d missing, %d pending" % (
     sent, lost, trouble, report["missing_packets"], report.get("pending_packets", 0)))
+# Each packet is missing at the node to which it was lost: none is blamed for more than the switch took from it.
+blamed = {}
+for m in report["missing"] + report.get("missing_classes", []):
+    if m["reason"] == "switch":
+        blamed[m["node"]] = blamed.get(m["node"], 0) + m["count"]
+for name, p in ports.items():
+    data = p["to"].get("data", {"lost": 0, "corrupted": 0})
+    if name != "p0" and blamed.get("log" + name[1:], 0) > data["lost"] + data["corrupted"]:
+        trouble.append("%s, of which %d are missing and %d were lost" % (name, blamed["log" + name[1:]], data["lost"] + data["corrupted"]))
+if trouble:
+    print(trouble)
 sys.exit(not lost - spare <= report["missing_packets"] <= lost or bool(trouble))
 P
 }
