@@ -897,18 +897,16 @@ find_series(
 	return NULL;
 }
 
-/* Epochs of a link follow each other: one is over when the next begins. Their numbers tell to the second when they began. */
+/* Epochs of a link follow each other: one is over when the next begins, which their numbers tell to the second. */
 static bool
-was_on(const struct pri_ledger_view *ledger, size_t i, int64_t since, int64_t until)
+was_over(const struct pri_ledger_view *ledger, size_t i, int64_t since)
 {
-	const struct pri_series_ledger *s = ledger->series[i];
+	uint16_t link = ledger->series[i]->link;
 
-	while (++i < ledger->count && ledger->series[i]->link != s->link)
+	while (++i < ledger->count && ledger->series[i]->link != link)
 		;
-	return (int64_t)(s->epoch >> 32) * PR_NS_PER_S <= until &&
-	       (i == ledger->count ||
-		       (int64_t)((ledger->series[i]->epoch >> 32) + 1) * PR_NS_PER_S >
-			       since);
+	return i < ledger->count &&
+	       (int64_t)((ledger->series[i]->epoch >> 32) + 1) * PR_NS_PER_S <= since;
 }
 
 /* Adds what is gone of each epoch of the link, of which packets are listed, or only the ledger tells. */
@@ -934,7 +932,7 @@ add_gone_of_link(const struct pri_query *q, struct pri_evicted_list *list, unsig
 		if (s->link == link && (declared || s->have_link) &&
 			pri_query_selects(q, s) &&
 			(declared ? s->mark.link.last_otime >= q->spec.since
-				  : was_on(ledger, i, since, gone->until)) &&
+				  : !was_over(ledger, i, since)) &&
 			!find_series(q, gone->stream, s) &&
 			add_gone(q, list, gone, NULL, s, err) < 0)
 			return -1;
