@@ -180,7 +180,7 @@ check-unit: $(UNIT)
 		sh -c 'said=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$said"; exit $$rc'
 # They wait more than they work, so several run at once.
 SYSTEM := $(sort $(wildcard tests/system/*.t))
-SYSTEM_JOBS ?= 3
+SYSTEM_JOBS ?= 2
 check-system: all $(TOOLS) $(EXAMPLES)
 	@PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) $(SYSTEM)
 # What check runs, built only: with -j, where check itself does one thing after the other.
