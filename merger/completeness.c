@@ -1013,7 +1013,7 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 	for (size_t i = 0; i < c->walk.count; i++) {
 		const Packrack__Loss *l = c->walk.begun[i];
 
-		if (is_exact(l) || l->last_seq < first ||
+		if (is_exact(l) || l->last_seq < first || !in_time(c, l) ||
 			!at_that_time(gap, l->first_time, l->last_time))
 			continue;
 		*last = l->last_seq < *last ? l->last_seq : *last;

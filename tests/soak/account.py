@@ -379,27 +379,25 @@ class Accountant:
 
     def assign(self, query, link, lost, entries, used, faults, excess):
         """Gives each lost packet an entry of the list whose time has it and whose reason fits; returns the rest."""
-        # first those that only the list can explain, or what others have overwritten takes their room
-        done = query.report["completeness"]
-        excused = {n for t, n in lost if self.other_reason(query, done, link, n, t)}
-        left = []
-        for some in ([p for p in lost if p[1] not in excused], [p for p in lost if p[1] in excused]):
-            left += self.pour(some, entries, used, lambda t, n, e: self.fits(query, link, n, t, e))
-        wrong = []
-        rest = self.pour(sorted(left), entries, used, lambda t, n, e: wrong.append((t, n, e)) or True)
-        kept, shown = [], {}
+        fits = lambda t, n, e: self.fits(query, link, n, t, e)
+        excused = {n for t, n in lost if self.other_reason(query, query.report["completeness"], link, n, t)}
+        # all of them, which shows entries that nothing fills; then those alone that only the list can explain, for which
+        # what others have overwritten must not take the room
+        left = self.pour(lost, entries, used, fits, self.reasons)
+        self.pour(left, entries, used, lambda t, n, e: True)
+        room, wrong, shown = {}, [], {}
+        needy = self.pour([p for p in lost if p[1] not in excused], entries, room, fits)
+        rest = self.pour(needy, entries, room, lambda t, n, e: wrong.append((t, n, e)) or True)
         for t, n, e in wrong:
-            # named twice: the list's time is that of neighbours, and another reason has it as well
-            if n in excused:
-                kept.append((t, n))
-            elif excess <= 0:
+            if excess <= 0:
                 shown.setdefault((e["reason"], e["node"]), []).append((t, n))
         for (reason, node), packets in shown.items():
             faults.append("WRONG REASON: %d packets of link %d are given as %s, %s: %s" % (
                 len(packets), link, reason, node, self.show({link: packets})))
-        return sorted(rest + kept)
+        return sorted(rest + [p for p in left if p[1] in excused])
 
-    def pour(self, lost, entries, used, suits):
+    @staticmethod
+    def pour(lost, entries, used, suits, reasons=None):
         """Each packet goes into the entry with room that ends first."""
         order = sorted(range(len(entries)), key=lambda i: entries[i]["first_time"])
         waiting, at, left = [], 0, []
@@ -415,7 +413,8 @@ class Accountant:
                 e = entries[which]
                 if suits(t, n, e):
                     used[id(e)] = used.get(id(e), 0) + 1
-                    self.reasons[e["reason"]] = self.reasons.get(e["reason"], 0) + 1
+                    if reasons is not None:
+                        reasons[e["reason"]] = reasons.get(e["reason"], 0) + 1
                     if used[id(e)] == e["count"]:
                         del waiting[i]
                     break

@@ -201,6 +201,36 @@ START_TEST(test_losses_with_bits)
 }
 END_TEST
 
+/*
+ * All nodes have overwritten the begin, where one was killed once: what it may have lost then lies before the oldest packet,
+ * and a range without since is complete.
+ */
+START_TEST(test_killed_before_the_range)
+{
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	Packrack__Evicted gone = PACKRACK__EVICTED__INIT;
+	Packrack__Loss killed = loss_of(2, 4, 0, 20, 40);
+	Packrack__Completeness *out;
+
+	killed.reason = (char *)"unsaved";
+	gone.epoch = 7;
+	gone.first_seq = 1;
+	gone.last_seq = 8;
+	gone.until = 80;
+	gone.stream = (char *)"packets.0";
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
+	batch_held(c, 0, 0, 9, 10, 90, 100, NULL, 0);
+	end_with(c, 0, &killed, &l, &gone);
+	end_with(c, 1, NULL, &l, &gone);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 0);
+	ck_assert(out->complete);
+	out_free(out);
+}
+END_TEST
+
 /* Bits without the last seq, with all of them, or of more than 64 seqs contradict themselves. */
 START_TEST(test_bad_bits)
 {
@@ -415,6 +445,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_limit);
 	tcase_add_test(tests, test_losses_of_several);
 	tcase_add_test(tests, test_losses_with_bits);
+	tcase_add_test(tests, test_killed_before_the_range);
 	tcase_add_test(tests, test_bad_bits);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);
