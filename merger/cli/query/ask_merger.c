@@ -40,6 +40,7 @@ struct ask {
 	struct pr_error *err;
 	/* monotonic; alive: last request; cancelled: 0 if not */
 	int64_t heard, alive, cancelled;
+	bool unread; /* batches that came after the interrupt were not taken */
 	bool count_only;
 };
 
@@ -208,8 +209,10 @@ on_end(struct ask *ask, const Packrack__End *end)
 		stop(ask, CLI_FAILED);
 		return;
 	}
+	/* the merger may have sent all before it was told of the interrupt */
+	mine->cancelled |= ask->unread;
 	/* packets in flight did not arrive, or are merged here: use the counts made here */
-	if ((end->cancelled && !ask->count_only) || ask->sources[0].node) {
+	if ((mine->cancelled && !ask->count_only) || ask->sources[0].node) {
 		mine->matched = ask->sink->packets;
 		mine->related = ask->sink->related;
 		mine->truncated = ask->sink->truncated;
@@ -241,6 +244,7 @@ on_message(
 			from = &ask->sources[i];
 	ask->heard = pr_now_mono();
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH && from) {
+		ask->unread |= on_its_way;
 		if (on_its_way || from->dropped)
 			return;
 		if ((env->batch->tally &&
