@@ -212,15 +212,14 @@ find(struct pr_enrolled *list)
 {
 	int64_t until = pr_now_mono() + PR_ENROLLED_LOOK_NS;
 	uint8_t bytes[PR_KEY_BYTES];
-	const struct pr_enrolled_key *first = pr_enrolled_at(list, 0), *found;
+	const struct pr_enrolled_key *first = pr_enrolled_at(list, 0);
 
 	memset(bytes, 0, sizeof(bytes));
 	if (first)
 		memcpy(bytes, first->key, sizeof(bytes));
-	do
-		found = pr_enrolled_find(list, bytes);
-	while (pr_now_mono() <= until);
-	return found;
+	while (pr_now_mono() <= until)
+		;
+	return pr_enrolled_find(list, bytes);
 }
 
 START_TEST(enrolling_and_revoking)
