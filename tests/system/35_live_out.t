@@ -80,7 +80,10 @@ equal() { # FILE: to what an export gives
 	"$COMPARE" "$LAB_DIR/all.pcap" "$LAB_DIR/files/$1.pcap"
 }
 
+# The hosts fall silent first: what they say just before the end is on its way, and the answer says so.
 ends_complete() {
+	"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down &&
+		"$RACK" drain --keep-running --timeout 30 || return 1
 	kill -INT "$FOLLOW"
 	wait "$FOLLOW" || { echo "status $?"; cat "$LAB_DIR/follow.log"; return 1; }
 	grep -q "^complete: 2[0-9]* packets match" "$LAB_DIR/follow.log"
