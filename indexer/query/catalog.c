@@ -652,8 +652,8 @@ take_unobserved(struct pri_series_ledger *s, const struct pr_unobserved *u)
 }
 
 /*
- * A node that was killed has not told what it lost: what it was sent until the dispatcher took it for gone, and what was
- * not durable yet. A MARK may be so much earlier durable than the packets before it.
+ * A node that was killed cannot tell what it lost: the packets that it had not made durable, and those that it was sent
+ * until the dispatcher took it for gone. A MARK is durable up to this much earlier than the packets before it.
  */
 #define DURABLE_NS PR_NS_PER_S
 

@@ -5,7 +5,7 @@
 
 /*
  * Small facts that a logger keeps in its volume, stream "ledger": records whose body is a run of
- * entries: type u8, version u8 (1), length u16, payload (little-endian, field by field). Readers
+ * entries: type u8, version u8 (1; 2 of a LOSS with bits), length u16, payload (little-endian, field by field). Readers
  * skip types, and versions of types, that they do not know. Names as in frame.h. Payloads:
  *
  *   MARK       epoch u64, said until i64, stopping bool, then a MARK's line for a link as in frame.h
