@@ -391,6 +391,30 @@ sfs_frontier_free(struct sfs_frontier *f)
 	f->ring = NULL;
 }
 
+/*
+ * True if the block, with `after` newer ones in its stream, is older than a stream without guarantee. Streams with
+ * a guarantee thus age with the others at least, as the ledger must, however much is written to them: to half of
+ * what is not guaranteed, in equal parts.
+ */
+static bool
+outlived(const struct sfs_table *t, const struct sfs_entry *e, uint64_t after)
+{
+	uint64_t oldest = UINT64_MAX, rest = t->blocks, streams = 0;
+	for (const struct sfs_stream *s = t->stream; s < t->stream + t->streams; s++) {
+		uint64_t need = sfs_table_blocks_for(t, s->guarantee) + 1;
+		if (s->guarantee) {
+			rest -= need < rest ? need : rest;
+			streams++;
+		} else if (s->oldest != SFS_NONE && t->entry[s->oldest].generation < oldest) {
+			oldest = t->entry[s->oldest].generation;
+		}
+	}
+	/* what is in the block was written until the next one began */
+	return t->entry[e->next].generation <= oldest ||
+	       after > sfs_table_blocks_for(t, t->stream[e->stream].guarantee) +
+			       rest / 2 / streams;
+}
+
 /* True if the block at the clearing position can be used; evicts it if needed, and if it may (not keep). */
 static bool
 clear_block(struct sfs_table *t, uint32_t block, bool keep, sfs_release_block_fn release,
@@ -406,7 +430,8 @@ clear_block(struct sfs_table *t, uint32_t block, bool keep, sfs_release_block_fn
 	const struct sfs_stream *s = &t->stream[e->stream];
 	uint64_t after = t->entry[s->newest].block_number - e->block_number;
 	uint64_t need = sfs_table_blocks_for(t, s->guarantee);
-	if (keep || (need && after <= need) || !release(arg, block))
+	if (keep || (need && (after <= need || !outlived(t, e, after))) ||
+		!release(arg, block))
 		return false;
 	sfs_table_evict(t, block);
 	return true;
