@@ -157,7 +157,8 @@ void sfs_close(struct sfs **sfs);
 
 /*
  * Finds or creates a stream. guarantee: bytes of the stream's newest whole blocks, rounded
- * up, that are never overwritten; 0: none. It replaces the guarantee of an existing stream
+ * up, that are never overwritten; 0: none. Such a stream's other blocks, too, are overwritten only after older
+ * ones of streams without a guarantee, unless it takes too much. It replaces the guarantee of an existing stream
  * unless that was set by sfs_guarantee_set. The volume's utilization bounds the sum of all
  * guarantees. Returns the stream's id, or < 0.
  */

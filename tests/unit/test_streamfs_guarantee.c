@@ -167,6 +167,38 @@ START_TEST(test_never_broken)
 }
 END_TEST
 
+/*
+ * A ledger (stream 1) outlives the data (stream 0), however the rates change: what is left of the data was written
+ * after the ledger's oldest block began, unless the ledger takes all that it may.
+ */
+START_TEST(test_as_old_as_the_others)
+{
+	struct world w;
+	uint64_t full = 0;
+	uint32_t i = 1;
+	world_make(&w, 1000 + (uint64_t)_i);
+	w.t.streams = 2;
+	w.t.stream[0].guarantee = 0;
+	w.t.stream[1] = w.t.stream[0];
+	w.t.stream[1].id = 1;
+	w.t.stream[1].guarantee = BLOCK;
+	for (uint64_t n = 0; n < w.t.blocks * 20; n++) {
+		const struct sfs_stream *data = &w.t.stream[0], *ledger = &w.t.stream[1];
+		if (n % 50 == 0) /* of ten blocks: one is the ledger's, to seven */
+			w.rate[1] = 1 + sim_below(&w.rng, 7), w.rate[0] = 10 - w.rate[1];
+		HOLDS(write_block(&w, by_rate(&w)));
+		if (ledger->blocks == w.begun[1] || ledger->blocks >= (w.t.blocks - 2) / 2)
+			full += ledger->blocks != w.begun[1];
+		else
+			HOLDS(w.t.entry[ledger->oldest].generation <=
+				w.t.entry[data->oldest].generation);
+	}
+	ck_assert_uint_lt(full, w.t.blocks * 10);
+	sfs_frontier_free(&w.f);
+	sfs_table_free(&w.t);
+}
+END_TEST
+
 /* ---- a volume ---- */
 
 static void
@@ -273,6 +305,7 @@ main(void)
 	Suite *s = suite_create("streamfs guarantees");
 	TCase *t = tcase_create("property"), *v = tcase_create("volume");
 	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, test_as_old_as_the_others, 0, 20);
 	tcase_add_loop_test(t, test_never_broken, 0, 3);
 	tcase_add_checked_fixture(v, setup, remove_file);
 	tcase_add_test(v, test_utilization);
