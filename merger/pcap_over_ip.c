@@ -26,6 +26,7 @@ struct prm_pcap_over_ip {
 };
 
 #define CREDIT 4 /* batches under way to a reader */
+#define ACCEPTED_MOST 4 /* from one tick to the next, on a port: each begins a query on every node */
 #define LINKS_NS PR_NS_PER_S /* between two checks for new links */
 
 struct pcap_reader {
@@ -273,11 +274,23 @@ reader_start(struct prm_pcap_over_ip *all, struct bufferevent *io, const char *l
 	return 0;
 }
 
+struct pcap_port {
+	struct pcap_port *next;
+	struct prm_pcap_over_ip *all;
+	struct evconnlistener *listener;
+	char *link; /* "": all */
+	unsigned accepted; /* since the last tick */
+};
+
 void
 prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono)
 {
 	struct pcap_reader *next;
 
+	for (struct pcap_port *p = all ? all->ports : NULL; p; p = p->next) {
+		p->accepted = 0;
+		evconnlistener_enable(p->listener);
+	}
 	for (struct pcap_reader *r = all ? all->readers : NULL; r; r = next) {
 		uint64_t taken = r->out.written - waiting(r);
 
@@ -294,13 +307,6 @@ prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono)
 	}
 }
 
-struct pcap_port {
-	struct pcap_port *next;
-	struct prm_pcap_over_ip *all;
-	struct evconnlistener *listener;
-	char *link; /* "": all */
-};
-
 static void
 on_accept(struct evconnlistener *listener, evutil_socket_t fd,
 	PR_UNUSED struct sockaddr *address, PR_UNUSED int len, void *arg)
@@ -310,6 +316,8 @@ on_accept(struct evconnlistener *listener, evutil_socket_t fd,
 		evconnlistener_get_base(listener), fd, BEV_OPT_CLOSE_ON_FREE);
 	struct pr_error err = {"no memory for a reader"};
 
+	if (++port->accepted == ACCEPTED_MOST)
+		evconnlistener_disable(listener);
 	if (!io)
 		close(fd);
 	if (io && reader_start(port->all, io, port->link, &err) == 0) {
