@@ -31,7 +31,7 @@ struct pri_index_follower {
 	struct stream **streams;
 	size_t count;
 	struct pri_composites composites;
-	uint64_t restarts;
+	uint64_t restarts, writers; /* writers: sfs_volume_info */
 };
 
 static void
@@ -396,8 +396,8 @@ look(struct pri_index_follower *f, struct pr_error *err)
 		s = find_or_add(f, &info, link, err);
 		if (!s)
 			return -1;
-		if (info.last_sequence <
-			s->last) { /* the volume was reset: sequences begin anew */
+		/* the volume was reset, or what a killed logger had not made durable is gone: sequences are used again */
+		if (info.last_sequence < s->last || (s->last && whole.writers != f->writers)) {
 			sfs_cursor_close(&s->cursor);
 			s->waiting.length = s->unsummarized_count = 0;
 			s->unknown = 0;
@@ -414,6 +414,7 @@ look(struct pri_index_follower *f, struct pr_error *err)
 			hole.first <= s->next)
 			s->next = hole.last + 1;
 	}
+	f->writers = whole.writers;
 	return 0;
 }
 

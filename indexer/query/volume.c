@@ -106,42 +106,50 @@ find_stream(const struct pri_volume *v, uint32_t id)
 }
 
 /*
- * The logger was killed: what it had not made durable is gone from the stream's end. Then the stream's last record is one
- * that is listed, and the entries up to it stay, as queries are reading them. Else the volume was reset.
+ * The logger may have been killed: what it had not made durable is gone from the stream's end, and the next one uses the
+ * sequences again. Returns the last that is still what is listed; entries up to it stay, as queries are reading them.
+ * 0: none, the volume was reset.
  */
-static void
+static uint64_t
 step_back(const struct pri_volume *v, struct pri_volume_stream *s)
 {
-	const struct sfs_handle *last =
-		pri_catalog_handle(&v->catalog, s->info.id, s->info.last_sequence);
+	uint64_t at = s->info.last_sequence < s->last_sequence ? s->info.last_sequence
+							       : s->last_sequence;
+	const struct sfs_handle *last = NULL;
 	struct sfs_record record;
 
-	if (!last || sfs_read_header_of(v->sfs, last, &record, NULL) != SFS_OK)
-		return;
+	for (; at >= s->info.first_sequence && at; at--) {
+		last = pri_catalog_handle(&v->catalog, s->info.id, at);
+		if (last && sfs_read_header_of(v->sfs, last, &record, NULL) == SFS_OK)
+			break;
+	}
+	if (!at || at < s->info.first_sequence)
+		return 0;
 	s->last = *last;
-	s->last_sequence = s->info.last_sequence;
+	s->last_sequence = at;
 	s->corrupt_tail = 0;
+	return at;
 }
 
 static void
-update_data(struct pri_volume *v, struct pri_volume_stream *s)
+update_data(struct pri_volume *v, struct pri_volume_stream *s, bool another_writer)
 {
 	const struct sfs_stream_info *info = &s->info;
+	uint64_t last = info->last_sequence;
 	struct sfs_deleted range = {0};
 
-	if (s->any && info->last_sequence < s->last_sequence)
-		step_back(v, s);
+	if (s->any && (another_writer || last < s->last_sequence))
+		last = step_back(v, s);
 	/*
 	 * otherwise nothing listed exists any more: the volume was reset, or all was
 	 * overwritten
 	 */
-	bool some = info->last_sequence >= s->last_sequence &&
-		    info->first_sequence <= s->last_sequence;
+	bool some = last >= s->last_sequence && info->first_sequence <= s->last_sequence;
 	uint64_t first = some ? info->first_sequence : UINT64_MAX;
 
 	if (!s->any)
 		return;
-	pri_catalog_expire(&v->catalog, info->id, first, info->last_sequence);
+	pri_catalog_expire(&v->catalog, info->id, first, last);
 	if (!s->strays)
 		pri_index_map_expire(&v->index_map, s->link, first);
 	if (!some) {
@@ -180,10 +188,11 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 		}
 		s->info = info;
 		if (s->data) {
-			update_data(v, s);
+			update_data(v, s, whole.writers != v->writers);
 		} else if (!strcmp(info.name, STREAM_LEDGER)) {
-			/* the volume was reset, or entries were overwritten before they were read */
+			/* the volume was reset, a logger killed, or entries were overwritten before they were read */
 			if (info.last_sequence < v->ledger.record ||
+				whole.writers != v->writers ||
 				(v->ledger.record &&
 					info.first_sequence > v->ledger.record + 1)) {
 				pri_ledger_view_free(&v->ledger);
@@ -193,6 +202,7 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 				info.evicted_until);
 		}
 	}
+	v->writers = whole.writers;
 	return 0;
 }
 

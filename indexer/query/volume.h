@@ -19,6 +19,7 @@ struct pri_volume {
 	/* inside of volume.c */
 	struct pri_volume_stream *streams;
 	size_t stream_count;
+	uint64_t writers; /* sfs_volume_info */
 	bool with_summaries;
 	struct sfs_cursor
 		*cursors[PRI_VOLUME_LISTS]; /* of the ledger, segments, summaries */

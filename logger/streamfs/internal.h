@@ -87,6 +87,7 @@ struct sfs_writer {
 
 struct sfs {
 	bool writer, live; /* live: reader that follows a writer's shared memory */
+	uint64_t writers; /* that it has followed */
 	struct sfs_disk *disk;
 	uint16_t disks;
 	uint16_t missing, lost; /* of these: not there now; given up for good */

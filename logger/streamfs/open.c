@@ -109,6 +109,7 @@ follow_writer(struct sfs *sfs)
 		return false;
 	}
 	sfs->live = true;
+	sfs->writers++;
 	sfs->holes_seen = 0;
 	sfs_table_free(&sfs->table);
 	sfs->table_valid = false;

@@ -282,6 +282,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, PR_UNUSED struct pr_error
 		.block_size = sfs->root.block_size,
 		.blocks = sfs->root.blocks,
 		.generation = next - 1,
+		.writers = sfs->writers,
 		.writer_alive = sfs_writer_alive(sfs),
 		.devices = sfs->disks,
 		.devices_missing = sfs->missing,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node tells of its summaries: a merger
+ * What a node tells of its summaries, from a volume that is overwritten and whose programs end at any moment: a merger
  * that knows it never leaves the node out of a query for the time of a segment that the node has.
  */
 #include "indexer/summary_announcer.h"
+#include "logger/streamfs/internal.h"
 #include "merger/route.h"
 #include "tests/unit/feed_volume.h"
 #include "tests/unit/loop_wait.h"
@@ -170,12 +171,40 @@ START_TEST(overwritten_summaries)
 }
 END_TEST
 
+START_TEST(whoever_is_killed)
+{
+	srandom((unsigned)_i + 1);
+	for (int i = 0; i < 300; i++) {
+		unsigned what = pick(100);
+
+		if (what < 40 && append) {
+			put_packets(pick(2000), 1);
+		} else if (what < 45 && append) {
+			prl_writer_flush(append, &err);
+		} else if (what < 48 && append) {
+			prl_writer_destroy(&append);
+			sfs_dispose(&sfs, false); /* as a kill: nothing is flushed */
+		} else if (what < 54 && !append) {
+			open_writer();
+		} else if (what < 56) {
+			end_indexer();
+		} else if (what < 70) {
+			refresh();
+		} else if (view) {
+			step_indexer();
+			ask_for_all(i);
+		}
+	}
+}
+END_TEST
+
 static void
 tests(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, begin_all, end_all);
 	tcase_set_timeout(tc, 120); /* the machine may be busy */
 	tcase_add_test(tc, overwritten_summaries);
+	tcase_add_loop_test(tc, whoever_is_killed, 0, 5);
 }
 
 int
