@@ -822,9 +822,9 @@ struct gone {
 /*
  * Which seqs of an epoch series may lie in that time: those between the nearest MARKs outside of it, and between the
  * nearest segments that are listed. stored or told may be
- * NULL. *last 0: nobody knows.
+ * NULL. False: there are none. *last 0: nobody knows.
  */
-static void
+static bool
 seqs_of(const struct gone *gone, const struct pri_epoch_series *stored,
 	const struct pri_series_ledger *told, uint64_t *first, uint64_t *last)
 {
@@ -854,7 +854,10 @@ seqs_of(const struct gone *gone, const struct pri_epoch_series *stored,
 		e = pri_sorted_run_at(run, pri_sorted_run_end(run) - 1);
 		top = e && pri_entry_last_seq(e) > top ? pri_entry_last_seq(e) : top;
 	}
-	*last = *last == UINT64_MAX ? top : *last;
+	if (*last != UINT64_MAX)
+		return *first <= *last;
+	*last = top;
+	return !top || *first <= top;
 }
 
 static int
@@ -865,8 +868,7 @@ add_gone(const struct pri_query *q, struct pri_evicted_list *list, const struct 
 	Packrack__Evicted *e;
 	uint64_t first, last;
 
-	seqs_of(gone, stored, told, &first, &last);
-	if (first > last && last > 0)
+	if (!seqs_of(gone, stored, told, &first, &last))
 		return 0;
 	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of overwritten packets");

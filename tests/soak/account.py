@@ -163,7 +163,7 @@ class Accountant:
         reason, where = entry["reason"], entry["node"]
         homes = self.homes(link, number, when)
         during = self.timeline.during
-        logger_dead = node and during(when, when, ("kill", "term", "pause", "cut"), (home,), 0.3, 5)
+        logger_dead = node and during(when, when, ("kill", "term", "pause", "cut"), (home,), 1, 5)
         dispatcher_dies = during(when, when, ("kill", "term", "pause"), ("dispatcher",), 4, 6)
         at_switch = during(when, when, SWITCH_HARM, None, 1, 3)
         if reason == "switch":

@@ -170,7 +170,10 @@ START_TEST(drops_before_the_oldest)
 }
 END_TEST
 
-/* Of an epoch that was over before the range only a LINK is left, no MARK: what is deleted later was not of it. */
+/*
+ * Of an epoch that was over before the range only a LINK is left, no MARK: what is deleted later was not of it. Nor was it
+ * of one whose first MARK, with its first packet, came after that.
+ */
 START_TEST(deleted_after_an_epoch)
 {
 	struct pri_volume *view;
@@ -187,6 +190,11 @@ START_TEST(deleted_after_an_epoch)
 	write_ledger(&e);
 	write_epoch(UINT64_C(100) << 32, 200 * S, 20000, 100);
 	flush_directory();
+	e.type = PR_LEDGER_MARK;
+	e.u.mark = (struct pr_ledger_mark){.epoch = UINT64_C(900000) << 32,
+		.said_until = 900001 * S,
+		.link = {.last_seq = 1, .last_otime = 900001 * S}};
+	write_ledger(&e);
 	sort_model();
 	range.since = model[model_count / 3].p.time;
 	range.until = model[2 * (model_count / 3)].p.time;
