@@ -973,14 +973,16 @@ suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_
 	about->reason = (char *)PRM_MISSING_ONE_OF;
 }
 
-/* The reason of what no node has ever had. */
+/* The reason of what no node has ever had. A dispatcher that died takes only its last packets along. */
 static const char *
-unstored_reason(const struct prm_completeness *c, const struct series *series)
+unstored_reason(const struct prm_completeness *c, const struct series *series,
+	const Packrack__Loss *gap)
 {
 	const Packrack__Ledger *ledger = series->ledger;
+	bool last = ledger && !ledger->ended && !alive(c, series) &&
+		    gap->last_time >= pr_time_minus(ledger->said_until, PR_NS_PER_S);
 
-	return ledger && !ledger->ended && !alive(c, series) ? PRM_MISSING_UNDELIVERED
-							     : PRM_MISSING_UNKNOWN;
+	return last ? PRM_MISSING_UNDELIVERED : PRM_MISSING_UNKNOWN;
 }
 
 /* Timestamps step back a little: packets may be so much behind the time of what is gone. */
@@ -1060,7 +1062,7 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 			 at_that_time(gap, INT64_MIN,
 				 pr_time_minus(t->said_until, -PR_LEDGER_ALIVE_NS)) &&
 			 ++s->behind)
-			suspect_add(s, name, unstored_reason(c, series));
+			suspect_add(s, name, unstored_reason(c, series, gap));
 	}
 }
 
@@ -1098,7 +1100,7 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 			part.count = length_of(&part);
 		}
 		if (!s.count)
-			suspect_add(&s, "", unstored_reason(c, series));
+			suspect_add(&s, "", unstored_reason(c, series, gap));
 		suspects_tell(&s, &part, text, sizeof(text));
 		if (!c->options.partial_scope || s.node[0][0])
 			c->failed_memory |= prm_losses_add(c->out, &part) < 0;

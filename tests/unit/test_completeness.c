@@ -309,25 +309,28 @@ END_TEST
 
 START_TEST(test_tail)
 {
-	Packrack__Ledger dead = ledger(10, 100, NOW - INT64_C(60000000000), false);
+	Packrack__Ledger dead = ledger(10, 100, 150, false);
+	Packrack__Ledger outlived = ledger(10, 100, INT64_C(3000000000), false);
 	Packrack__Ledger live = ledger(10, 100, NOW - 1, false);
 	Packrack__Ledger behind = ledger(8, 80, NOW - 2, false);
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+		Packrack__Ledger *last = i == 2 ? &outlived : &dead;
 		Packrack__Completeness *out;
 
 		prm_completeness_node(c, "a", NULL);
 		prm_completeness_node(c, "b", NULL);
 		batch_held(c, 0, 0, 1, 8, 10, 80, NULL, 0);
-		end_with(c, 0, NULL, i ? &live : &dead, NULL);
-		end_with(c, 1, NULL, i ? &behind : &dead, NULL);
+		end_with(c, 0, NULL, i == 1 ? &live : last, NULL);
+		end_with(c, 1, NULL, i == 1 ? &behind : last, NULL);
 		out = finish(c);
 		ck_assert(!out->complete);
-		ck_assert_uint_eq(out->missing_packets, i ? 0 : 2);
-		ck_assert_uint_eq(out->pending_packets, i ? 2 : 0);
-		if (!i)
-			ck_assert_str_eq(out->missing[0]->reason, PRM_MISSING_UNDELIVERED);
+		ck_assert_uint_eq(out->missing_packets, i == 1 ? 0 : 2);
+		ck_assert_uint_eq(out->pending_packets, i == 1 ? 2 : 0);
+		if (i != 1) /* a dispatcher that has lived on for seconds had delivered them */
+			ck_assert_str_eq(out->missing[0]->reason,
+				i ? PRM_MISSING_UNKNOWN : PRM_MISSING_UNDELIVERED);
 		out_free(out);
 	}
 }
