@@ -815,7 +815,7 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 	static const char what[] = "its ledgers";
 	Packrack__Completeness *out = c->out;
 	struct series *series;
-	int64_t first;
+	int64_t first = (int64_t)(from->epoch >> 32) * INT64_C(1000000000);
 
 	if (from->link > UINT16_MAX)
 		return pr_error_set(
@@ -832,7 +832,8 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 		return pr_error_set(err, "no memory for %s", what);
 	pr_message_add_numbers(&series->ledger->base, &from->base);
 	series->told[series->told_count++] =
-		(struct told){node, from->said_until, from->last_seq, from->ended};
+		(struct told){node, from->said_until > first ? from->said_until : first,
+			from->last_seq, from->ended};
 	series->in_scope |= !strcmp(c->link, from->name);
 	if (from->below_seq && from->below_otime < c->options.since &&
 		from->below_seq > series->below.seq)
@@ -851,9 +852,8 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 		(from->last_seq == series->newest.seq &&
 			from->said_until > series->newest.otime))
 		series->newest = (struct point){from->last_seq, from->said_until};
-	/* older versions do not say it */
-	first = from->first_said ? from->first_said
-				 : (int64_t)(from->epoch >> 32) * INT64_C(1000000000);
+	if (from->first_said) /* older versions do not say it */
+		first = from->first_said;
 	if (!series->confirmed || first < series->first_said)
 		series->first_said = first;
 	series->confirmed = true;
@@ -1001,7 +1001,7 @@ static bool
 is_stale(const struct prm_completeness *c, const Packrack__Loss *gap, const struct told *t)
 {
 	return !t->ended &&
-	       t->said_until < pr_time_minus(c->options.now, PR_NS_PER_S / 2) &&
+	       t->said_until < pr_time_minus(c->options.now, PR_NS_PER_S / 5) &&
 	       gap->last_time >= pr_time_minus(t->said_until, PR_NS_PER_S);
 }
 

@@ -120,19 +120,17 @@ int
 pri_query_set_programs(
 	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err)
 {
+	size_t n = 0;
+
 	message->programs = calloc(programs->count + 1, sizeof *message->programs);
-	message->n_programs = 0;
-	if (!message->programs)
-		return pr_error_set(err, "no memory for a filter");
-	for (size_t i = 0; i < programs->count; i++) {
-		message->programs[i] = program_to_message(programs->items[i]);
-		if (!message->programs[i]) {
-			pri_query_message_free(message);
-			return pr_error_set(err, "no memory for a filter");
-		}
-		message->n_programs++;
-	}
-	return 0;
+	while (message->programs && n < programs->count &&
+		(message->programs[n] = program_to_message(programs->items[n])))
+		n++;
+	message->n_programs = n;
+	if (message->programs && n == programs->count)
+		return 0;
+	pri_query_message_free(message);
+	return pr_error_set(err, "no memory for a filter");
 }
 
 void
@@ -201,9 +199,12 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 
 	for (size_t i = 0; i < book->count; i++) {
 		const struct pri_series_ledger *f = book->series[i];
+		const struct pr_loss unsaved =
+			pri_series_ledger_unsaved(f, f->mark.link.last_seq);
 
-		for (size_t j = 0; pri_query_selects(q, f) && j < f->loss_count; j++) {
-			const struct pr_loss *l = &f->losses[j];
+		for (size_t j = 0; pri_query_selects(q, f) && j <= f->loss_count; j++) {
+			const struct pr_loss *l =
+				j < f->loss_count ? &f->losses[j] : &unsaved;
 
 			if (l->first_seq == 0 ||
 				l->last_time < pr_time_minus(spec->since, LOSS_MARGIN) ||

@@ -572,13 +572,10 @@ take_undelivered(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 		.last_time = is->last_otime,
 		.reason = PR_LOSS_DISPATCHER};
 
-	if (is->undelivered_last == s->mark.link.undelivered_last ||
-		is->undelivered_first == 0 || is->undelivered_last < is->undelivered_first)
-		return 0;
 	/* the range has grown: what was told is known already */
 	if (loss.first_seq <= s->mark.link.undelivered_last)
 		loss.first_seq = s->mark.link.undelivered_last + 1;
-	if (loss.first_seq > loss.last_seq)
+	if (is->undelivered_first == 0 || loss.first_seq > loss.last_seq)
 		return 0;
 	loss.count = loss.last_seq - loss.first_seq + 1;
 	return take_loss(ledger, s, &loss);
@@ -657,25 +654,21 @@ take_unobserved(struct pri_series_ledger *s, const struct pr_unobserved *u)
  */
 #define DURABLE_NS PR_NS_PER_S
 
-static int
-take_unsaved(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
-	const struct pr_ledger_mark *mark)
+struct pr_loss
+pri_series_ledger_unsaved(const struct pri_series_ledger *s, uint64_t last_seq)
 {
-	struct pri_seq_time below, above;
 	struct pr_loss loss = {.epoch = s->epoch,
 		.link = s->link,
-		.last_seq = mark->link.last_seq,
+		.last_seq = last_seq,
 		.first_time = pr_time_minus(s->said_until, DURABLE_NS),
 		.last_time = pr_time_minus(s->said_until, -PR_LEDGER_ALIVE_NS),
 		.reason = PR_LOSS_UNSAVED};
-	bool unsure = s->unsure;
+	struct pri_seq_time below, above;
 
-	s->unsure = false;
-	if (mark->said_until > s->said_until)
-		s->said_until = mark->said_until;
 	pri_series_ledger_points(s, loss.first_time, PR_TIME_MAX, &below, &above);
-	loss.first_seq = below.seq + 1;
-	return unsure && loss.first_seq <= loss.last_seq ? take_loss(ledger, s, &loss) : 0;
+	if (s->unsure && below.seq < last_seq)
+		loss.first_seq = below.seq + 1;
+	return loss;
 }
 
 static int
@@ -683,14 +676,19 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	const struct pr_ledger_mark *mark)
 {
 	struct pr_ledger_mark now = *mark;
+	const struct pr_loss unsaved = pri_series_ledger_unsaved(s, mark->link.last_seq);
 
 	/* it tells no more than that the dispatcher is heard anew: what it has of the undelivered has no time */
 	if (now.link.last_otime == PR_TIME_MIN) {
 		now.link.undelivered_first = s->mark.link.undelivered_first;
 		now.link.undelivered_last = s->mark.link.undelivered_last;
-		s->unsure = s->have_mark;
-	} else if (take_unsaved(ledger, s, mark) < 0) {
-		return -1;
+		s->unsure = s->have_mark || ledger->booted > s->said_until;
+	} else {
+		if (unsaved.first_seq && take_loss(ledger, s, &unsaved) < 0)
+			return -1;
+		s->unsure = false;
+		if (mark->said_until > s->said_until)
+			s->said_until = mark->said_until;
 	}
 	if (take_drops(s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
 		take_point(s, &now.link) < 0)
@@ -709,18 +707,17 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 {
 	const struct pr_ledger_mark *mark = &entry->u.mark;
 	struct pri_series_ledger *s = NULL;
+	int rc = 0;
 
 	switch (entry->type) {
 	case PR_LEDGER_MARK:
 		s = series_find_or_add(ledger, mark->epoch, mark->link.link);
-		if (s && take_mark(ledger, s, mark) < 0)
-			s = NULL;
+		rc = s ? take_mark(ledger, s, mark) : -1;
 		break;
 	case PR_LEDGER_UNOBSERVED:
 		s = series_find_or_add(
 			ledger, entry->u.unobserved.epoch, entry->u.unobserved.link);
-		if (s && take_unobserved(s, &entry->u.unobserved.time) < 0)
-			s = NULL;
+		rc = s ? take_unobserved(s, &entry->u.unobserved.time) : -1;
 		break;
 	case PR_LEDGER_LINK:
 		s = series_find_or_add(ledger, entry->u.link.epoch, entry->u.link.link);
@@ -737,11 +734,15 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 		break;
 	case PR_LEDGER_LOSS:
 		s = series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
-		if (s && take_loss(ledger, s, &entry->u.loss) < 0)
-			s = NULL;
+		rc = s ? take_loss(ledger, s, &entry->u.loss) : -1;
 		if (s)
 			s->unsure |= entry->u.loss.first_seq == 0;
 		break;
+	case PR_LEDGER_BOOT: /* perhaps it was killed */
+		ledger->booted = entry->u.boot.time;
+		for (size_t i = 0; i < ledger->count; i++)
+			ledger->series[i]->unsure |= !ledger->series[i]->mark.link.ended;
+		return 0;
 	case PR_LEDGER_DELETED:
 		if (take_deleted(ledger, &entry->u.deleted) == 0)
 			return 0;
@@ -749,7 +750,7 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 	default:
 		return 0;
 	}
-	if (!s)
+	if (!s || rc < 0)
 		return pr_error_set(err, "no memory for the ledger");
 	s->record = ledger->record;
 	return 0;

@@ -182,6 +182,7 @@ struct pri_ledger_view {
 	struct pri_series_ledger **series; /* sorted by epoch and link */
 	size_t count;
 	uint64_t record; /* of the ledger: the entries that are taken come from it */
+	int64_t booted; /* when the node was last started */
 	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
@@ -197,7 +198,7 @@ struct pri_ledger_view {
  */
 #define PRI_LEDGER_LOSSES_MAX (1024 * 1024)
 
-/* Takes a MARK, LOSS, LINK, DELETED or PORT; other entries do nothing. -1: no memory. */
+/* Takes a MARK, LOSS, LINK, DELETED, PORT or BOOT; other entries do nothing. -1: no memory. */
 int pri_ledger_view_take(struct pri_ledger_view *ledger,
 	const struct pr_ledger_entry *entry, struct pr_error *err);
 void pri_ledger_view_free(struct pri_ledger_view *ledger);
@@ -217,6 +218,9 @@ int64_t pri_ledger_view_stored_until(
 
 struct pri_series_ledger *pri_ledger_view_find(
 	const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link); /* or NULL */
+/* What a node that is unsure may have lost, up to last_seq, and cannot tell. first_seq 0: nothing. */
+struct pr_loss pri_series_ledger_unsaved(
+	const struct pri_series_ledger *series, uint64_t last_seq);
 /* The packets that may have been dropped within since..until, before they got a seq. */
 struct pri_drop pri_series_ledger_drops(
 	const struct pri_series_ledger *series, int64_t since, int64_t until);

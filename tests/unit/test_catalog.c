@@ -259,6 +259,11 @@ START_TEST(killed_between_marks)
 	ck_assert_uint_eq(f->losses->last_seq, 120);
 	ck_assert_int_eq(f->losses->first_time, 4 * s);
 	ck_assert_uint_eq(view.missing, 0);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200).first_seq, 0);
+	e.type =
+		PR_LEDGER_BOOT; /* until it hears the dispatcher the node is unsure as well */
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200).first_seq, 171);
 	pri_ledger_view_free(&view);
 }
 END_TEST

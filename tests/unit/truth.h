@@ -138,6 +138,7 @@ struct t_node {
 	struct pri_volume *view;
 	struct sfs *reader; /* the indexer's, while the logger is dead */
 	bool troubled; /* it may not know of all that was sent to it */
+	int64_t killed; /* true time */
 	bool damaged;
 	int64_t overwritten; /* newest time of packets or ledger entries that were overwritten */
 };

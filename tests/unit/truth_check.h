@@ -14,6 +14,8 @@ struct t_query {
 	uint64_t cut,
 		told_cut; /* packets that the dispatcher truncated: true, and as the nodes say */
 	bool failed; /* a node did not answer */
+	int64_t told[T_RACKS * T_NODES]
+		    [T_SERIES]; /* since when the node has heard of the series; 0: never */
 };
 
 #define T_NEAR (1500 * PR_NS_PER_MS)
@@ -186,6 +188,11 @@ ask_nodes(struct world *w, struct t_query *q, struct prm_completeness *c)
 		q->told_cut += end->truncated;
 		MUST(w, end && prm_completeness_end(c, (int)i, end, &w->err) == 0,
 			"end refused");
+		for (size_t k = 0; k < w->series_count; k++)
+			for (size_t e = 0; e < end->n_ledgers; e++)
+				if (end->ledgers[e]->epoch == w->series[k].epoch &&
+					end->ledgers[e]->link == w->series[k].link)
+					q->told[i][k] = end->ledgers[e]->first_said | 1;
 		say_end(w, &w->node[i], end);
 		pri_answer_destroy(&answer[i]);
 		left--;
@@ -272,11 +279,38 @@ was_deleted_at(const struct world *w, const struct t_node *n)
 	return false;
 }
 
+static inline bool
+is_silent(const struct world *w, unsigned node)
+{
+	return node && !w->node[node - 1].indexer;
+}
+
+/* Had the node (1 + its index; 0: none) told that it hears the dispatcher when the packet came? */
+static inline bool
+has_heard(const struct t_query *q, const struct t_series *s, unsigned node,
+	const struct t_packet *p)
+{
+	int64_t since = node ? q->told[node - 1][s - t_world->series] : PR_TIME_MIN;
+
+	return since && since <= p->time;
+}
+
+/* Its last MARK is so new that nobody can know that it was killed. */
+static inline bool
+is_just_dead(const struct t_node *n)
+{
+	return !n->sfs && n->w->now - n->killed < PR_NS_PER_S / 3;
+}
+
 /* Is the reason that the list gives for a packet one that it can truly have? */
 static inline bool
-reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
+reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
+	const struct t_packet *p, const Packrack__Loss *l)
 {
 	bool named = strstr(l->node, "...") != NULL, all_sound = p->copy[0].node != 0;
+	bool unknown = !l->node[0] || strstr(l->node, PRM_MISSING_UNKNOWN) ||
+		       strstr(l->node, PRM_MISSING_UNDELIVERED);
+	bool intact = p->copy[0].node != 0 && !l->among_last;
 	bool one_of_many =
 		l->among_last || p->id <= T_ALIKE; /* any of those that are alike */
 
@@ -294,11 +328,22 @@ reason_holds(struct world *w, const struct t_packet *p, const Packrack__Loss *l)
 			continue;
 		named |= strstr(l->node, n->name) != NULL;
 		all_sound &= is_sound(w, n, p) && !was_deleted_at(w, n);
+		intact &= !n->damaged && !was_deleted_at(w, n) &&
+			  (!n->indexer ||
+				  (has_heard(q, s, c->node, p) && !is_just_dead(n))) &&
+			  p->time > n->overwritten + T_PENDING;
 		if (!c->lost && is_sound(w, n, p) && !one_of_many && !was_deleted_at(w, n))
 			return false; /* it is there */
 	}
-	/* of a node that was disturbed nobody may know what it was sent */
-	return named || !all_sound;
+	/*
+	 * Who does not answer is not to blame for what was sent to others, which have told what they may have lost; unless they
+	 * were killed before they had told that they are there.
+	 */
+	if (!strcmp(l->reason, PRM_MISSING_NO_ANSWER) && !w->plan.clock && !w->plan.power &&
+		!w->plan.kill_rack && p->sent > PR_NS_PER_S)
+		return is_silent(w, p->copy[0].node) || is_silent(w, p->copy[1].node);
+	/* of a node that was disturbed nobody may know what it was sent: then no other is blamed */
+	return named || (unknown ? !all_sound : !intact);
 }
 
 /* A packet is missing in the range if it may lie in it, by the MARKs and packets around it. */
@@ -330,17 +375,21 @@ take_missing(struct world *w, struct t_query *q, const Packrack__Loss *l)
 		MUST(w, !p->listed, "%lu is missing twice", (lu)seq);
 		MUST(w, is_near(w, q, p), "%lu of %.3f is missing, and was not asked for",
 			(lu)seq, seconds(p->time));
-		MUST(w, reason_holds(w, p, l) || (!p->copy[0].node && !is_heard_of(q, s)),
+		MUST(w,
+			reason_holds(w, q, s, p, l) ||
+				(!p->copy[0].node && !is_heard_of(q, s)),
 			"%lu is missing for a wrong reason: %s, %s; it was sent to %d%s "
 			"and %d%s",
 			(lu)seq, l->reason, l->node, p->copy[0].node - 1,
 			p->copy[0].lost ? " (lost)" : "", p->copy[1].node - 1,
 			p->copy[1].lost ? " (lost)" : "");
 		p->listed = true;
-		/* of a capture's first moments, a node that has had no MARK yet may have more */
+		/* a node that has had no MARK yet may have more */
 		p->told_lost |= is_calm(w) && !q->failed && !w->deletion_count &&
 				p->time > s->begun + PR_NS_PER_S && p->id > T_ALIKE &&
-				!l->among_last && strcmp(l->reason, PRM_MISSING_ONE_OF);
+				has_heard(q, s, p->copy[0].node, p) &&
+				has_heard(q, s, p->copy[1].node, p) && !l->among_last &&
+				strcmp(l->reason, PRM_MISSING_ONE_OF);
 		q->listed++;
 	}
 }

@@ -642,6 +642,7 @@ node_kill(struct t_node *n, bool power)
 	sfs_dispose(&n->sfs, true);
 	n->disk.dead = false;
 	n->troubled = true;
+	n->killed = n->w->now;
 	if (power)
 		sim_power_cut(&n->disk, 128, 0);
 	ring_drain(n->ring);
