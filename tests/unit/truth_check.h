@@ -302,6 +302,22 @@ is_just_dead(const struct t_node *n)
 	return !n->sfs && n->w->now - n->killed < PR_NS_PER_S / 3;
 }
 
+/* Has the dispatcher said for certain that it had no node for such a packet? */
+static inline bool
+is_undelivered(const struct world *w, const struct t_query *q, const struct t_series *s,
+	const struct t_packet *p)
+{
+	bool told = is_calm(w) && !w->logs_get_lost, any = false;
+
+	for (unsigned i = 0; i < w->node_count; i++)
+		told &= w->node[i].overwritten == PR_TIME_MIN;
+	for (size_t i = 0; i < q->out->n_ledgers; i++)
+		any |= q->out->ledgers[i]->epoch == s->epoch &&
+		       q->out->ledgers[i]->link == s->link &&
+		       q->out->ledgers[i]->last_seq > (uint64_t)(p - s->packets);
+	return told && any;
+}
+
 /* Is the reason that the list gives for a packet one that it can truly have? */
 static inline bool
 reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
@@ -319,7 +335,8 @@ reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
 		return true;
 	/* of several ranges that had no node between two MARKs, or while none was heard, only the last is named */
 	if (!p->copy[0].node && !p->copy[1].node)
-		return true;
+		return !strcmp(l->reason, PRM_MISSING_DROPPED) ||
+		       !is_undelivered(w, q, s, p);
 	for (int i = 0; i < 2; i++) {
 		const struct t_copy *c = &p->copy[i];
 		const struct t_node *n = c->node ? &w->node[c->node - 1] : NULL;
@@ -742,6 +759,8 @@ check_complete(struct world *w, const struct t_query *q)
 		partial |= d->since <= q->until + near && d->until >= q->until;
 	}
 	MUST(w, q->out->complete || partial, "all is there, and it says partial");
+	MUST(w, !q->out->complete || !q->out->stray_packets,
+		"it says complete, and there are packets that nobody knows");
 }
 
 static inline void

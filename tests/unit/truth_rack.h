@@ -531,6 +531,10 @@ rack_step(struct t_rack *r)
 		if (r->w->now >= l->stalled)
 			prd_capture_round(r->inputs.readers[k]);
 		observe(l);
+		MUST(r->w,
+			!r->stopped || !l->open || r->w->plan.stall ||
+				r->w->now - r->stop_time < PR_NS_PER_S / 2,
+			"link %s: captured on after a stop", l->name);
 	}
 	if (chance(r->w, r->w->plan.stall))
 		r->stalled = r->w->now + (int64_t)below(r->w, PR_NS_PER_S / 3);
