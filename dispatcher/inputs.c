@@ -277,16 +277,19 @@ capture_done_until(struct prd_reader *r, int64_t time)
 		time < r->carrier.checked ? time : r->carrier.checked);
 }
 
-/* Returns the number of packets; 0: none; -1: the interface is down or gone. */
+/*
+ * running: as the round began. What is told as observed from now on is not closed in the same round.
+ * Returns the number of packets; 0: none; -1: the interface is down or gone.
+ */
 static int
-capture_step(struct prd_reader *r)
+capture_step(struct prd_reader *r, bool running)
 {
 	int64_t before = pr_now_real();
 	struct pr_error err;
 	uint64_t ring;
 	int n;
 
-	if (atomic_load(&r->running))
+	if (running && atomic_load(&r->running))
 		check_carrier(r, before);
 	ring = pr_counter_get(&r->link->dropped_ring);
 	n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
@@ -344,7 +347,7 @@ prd_capture_round(struct prd_reader *r)
 		if (!running)
 			atomic_store(&r->quiet, true);
 		rest = running ? PR_NS_PER_S / 10 : PR_NS_PER_S;
-	} else if (capture_step(r) == 0) {
+	} else if (capture_step(r, running) == 0) {
 		if (!running && pr_now_real() - r->idle_since > QUIET_NS)
 			capture_close(r);
 		else
