@@ -1041,16 +1041,16 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 	for (size_t n = 0; n < c->out->n_nodes; n++) {
 		const struct node *node = &c->nodes[n];
 		const char *name = node->answer->node;
+		bool known = suspect_has(s, name);
+		const char *why = node->evicted                   ? SUSPECT_EVICTED
+				  : node->failed                  ? PRM_MISSING_NO_ANSWER
+				  : node->corrupt > node->located ? PRM_MISSING_CORRUPT
+								  : NULL;
 
-		if (suspect_has(s, name))
-			continue;
-		s->evicted += node->evicted;
-		if (node->evicted)
-			suspect_add(s, name, SUSPECT_EVICTED);
-		else if (node->failed)
-			suspect_add(s, name, PRM_MISSING_NO_ANSWER);
-		else if (node->corrupt > node->located)
-			suspect_add(s, name, PRM_MISSING_CORRUPT);
+		/* of what it has overwritten it need not have lost any */
+		s->evicted += node->evicted && (!known || (s->around && !s->around->count));
+		if (!known && why)
+			suspect_add(s, name, why);
 	}
 	for (size_t i = 0; i < series->told_count; i++) {
 		const struct told *t = &series->told[i];

@@ -291,7 +291,7 @@ disturb_rack(struct world *w, struct t_rack *r)
 		rack_event(r, r->stopped ? PRD_EVENT_START : PRD_EVENT_STOP);
 		r->stopped = !r->stopped;
 		r->was_stopped = true;
-		r->stop_time = w->now;
+		r->stopped_for = 0;
 		moment(w, clock_of_rack(r));
 		SAY(w, "dispatcher %u: %s", r->number, r->stopped ? "stop" : "start");
 	}

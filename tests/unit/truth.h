@@ -101,7 +101,7 @@ struct t_rack {
 	int64_t stalled; /* until then the thread that sends does not run */
 	bool alive, stopped, was_stopped,
 		cable; /* stopped: by a user; cable: of the rack interface */
-	int64_t stop_time; /* true time of the last stop */
+	unsigned stopped_for; /* steps */
 	bool refuses; /* the rack interface refuses frames when it is down, or loses them */
 	struct prd_options options;
 	char *names[T_LINKS];

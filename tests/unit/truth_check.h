@@ -279,12 +279,6 @@ was_deleted_at(const struct world *w, const struct t_node *n)
 	return false;
 }
 
-static inline bool
-is_silent(const struct world *w, unsigned node)
-{
-	return node && !w->node[node - 1].indexer;
-}
-
 /* Had the node (1 + its index; 0: none) told that it hears the dispatcher when the packet came? */
 static inline bool
 has_heard(const struct t_query *q, const struct t_series *s, unsigned node,
@@ -326,7 +320,9 @@ reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
 	bool named = strstr(l->node, "...") != NULL, all_sound = p->copy[0].node != 0;
 	bool unknown = !l->node[0] || strstr(l->node, PRM_MISSING_UNKNOWN) ||
 		       strstr(l->node, PRM_MISSING_UNDELIVERED);
-	bool intact = p->copy[0].node != 0 && !l->among_last;
+	/* of what lies behind the range, or at times that are no more, not all suspects are known */
+	bool intact = p->copy[0].node != 0 && !l->among_last && !w->plan.clock &&
+		      in_range(q, p->time);
 	bool one_of_many =
 		l->among_last || p->id <= T_ALIKE; /* any of those that are alike */
 
@@ -352,13 +348,6 @@ reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
 		if (!c->lost && is_sound(w, n, p) && !one_of_many && !was_deleted_at(w, n))
 			return false; /* it is there */
 	}
-	/*
-	 * Who does not answer is not to blame for what was sent to others, which have told what they may have lost; unless they
-	 * were killed before they had told that they are there.
-	 */
-	if (!strcmp(l->reason, PRM_MISSING_NO_ANSWER) && !w->plan.clock && !w->plan.power &&
-		!w->plan.kill_rack && p->sent > PR_NS_PER_S)
-		return is_silent(w, p->copy[0].node) || is_silent(w, p->copy[1].node);
 	/* of a node that was disturbed nobody may know what it was sent: then no other is blamed */
 	return named || (unknown ? !all_sound : !intact);
 }
@@ -401,10 +390,10 @@ take_missing(struct world *w, struct t_query *q, const Packrack__Loss *l)
 			p->copy[0].lost ? " (lost)" : "", p->copy[1].node - 1,
 			p->copy[1].lost ? " (lost)" : "");
 		p->listed = true;
-		/* a node that has had no MARK yet may have more */
-		p->told_lost |= is_calm(w) && !q->failed && !w->deletion_count &&
-				p->time > s->begun + PR_NS_PER_S && p->id > T_ALIKE &&
-				has_heard(q, s, p->copy[0].node, p) &&
+		/* a node that has had no MARK yet may have more, or another copy be on its way */
+		p->told_lost |= is_calm(w) && w->plan.copies == 1 && !q->failed &&
+				!w->deletion_count && p->time > s->begun + PR_NS_PER_S &&
+				p->id > T_ALIKE && has_heard(q, s, p->copy[0].node, p) &&
 				has_heard(q, s, p->copy[1].node, p) && !l->among_last &&
 				strcmp(l->reason, PRM_MISSING_ONE_OF);
 		q->listed++;
