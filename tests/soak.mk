@@ -15,20 +15,22 @@ MUTANTS_QUICK := no-sync no-root-sync root-before-data evicted-early header-agai
 run_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' \
 	LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)' tests/mutants/streamfs.py
 
+# those that find a mutant
+TRUTH_TESTS := $(addprefix $(BUILD)/tests/unit/test_,truth_model completeness completeness_observed losses query_gone)
 run_truth_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' \
-	LIBRARIES='$(LDFLAGS) $(WRAP_test_truth_model) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)' \
+	WRAP='$(WRAP_test_truth_model)' LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)' \
 	tests/mutants/truth.py
 
-soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill truth_model)
+soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill) $(TRUTH_TESTS)
 	$(Q)SFS_SEED=$(SEED) SFS_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_streamfs_model
 	$(Q)TRUTH_SEED=$(SEED) TRUTH_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_truth_model
 	$(Q)SFS_SEED=$(SEED) SFS_KILLS=500 $(BUILD)/tests/unit/test_streamfs_kill
 	$(Q)$(run_mutants)
 	$(Q)$(run_truth_mutants)
-mutants: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model truth_model)
+mutants: $(BUILD)/tests/unit/test_streamfs_model $(TRUTH_TESTS)
 	$(Q)CASES=$(CASES) $(run_mutants) $(MUTANTS)
 	$(Q)CASES=$(CASES) $(run_truth_mutants) $(TRUTH_MUTANTS)
-truth-mutants: $(BUILD)/tests/unit/test_truth_model
+truth-mutants: $(TRUTH_TESTS)
 	$(Q)CASES=$(CASES) $(run_truth_mutants) $(TRUTH_MUTANTS)
 check-mutants: $(BUILD)/tests/unit/test_streamfs_model
 	$(Q)$(run_mutants) $(MUTANTS_QUICK)

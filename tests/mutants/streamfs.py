@@ -21,7 +21,7 @@ TEST = "test_streamfs_model"
 PREFIX = "SFS"  # of the test's environment variables
 CASES = 10000
 
-# name, file, text, what it becomes, what is wrong then
+# name, file, text, what it becomes, what is wrong then; perhaps the unit test that finds it, as no seed need have it
 MUTANTS = [
     ("no-sync", "append.c",
      "\t\tsubmit_syncs(sfs, SFS_SYNCING);", "\t\tw->state = SFS_SYNCING;",
@@ -210,29 +210,33 @@ def command(variable, default=""):
     return os.environ.get(variable, default).split()
 
 
-def build(name, source, old, new, folder):
+def build(test, name, source, old, new, folder):
     copy, program = os.path.join(folder, name + ".c"), os.path.join(folder, name)
     with open(copy, "w", encoding="utf-8") as f:
         f.write(mutate(source, old, new))
     # what a mutant leaves unused is no fault of it
     done = subprocess.run(command("COMPILE", "gcc -O2 -D_GNU_SOURCE -std=c11 -I.") + ["-w", "-o", program, copy,
-        os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "tests/unit/%s.o" % TEST)]
-        + command("LIBRARIES"), capture_output=True, text=True, check=False)
+        os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "tests/unit/%s.o" % test)]
+        + (command("WRAP") if test == TEST else []) + command("LIBRARIES"), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError("does not compile:\n" + done.stderr)
     return program
 
 
 def try_mutant(mutant, cases, folder):
-    """The first seed that fails and what it said; None when the mutant lives."""
-    name, source, old, new, _ = mutant
-    program = build(name, source, old, new, folder)
+    """The first seed, or the unit test, that fails and what it said; None when the mutant lives."""
+    name, source, old, new, _, *unit = mutant
+    program = build(unit[0] if unit else TEST, name, source, old, new, folder)
     env = dict(os.environ, **{PREFIX + "_SEED": "1", PREFIX + "_CASES": str(cases), PREFIX + "_JOBS": "1"})
     done = subprocess.run([program], env=env, capture_output=True, text=True, check=False)
     os.unlink(program)
     if done.returncode == 0:
         return None
     found = re.search(PREFIX + r"_SEED=(\d+)\b:?(.*)", done.stderr)
+    if unit:
+        found = re.search(r"tests/unit/(\S+:\d+):[EF]:[^:]*:(.*)", done.stdout)
+        if not found:
+            raise RuntimeError("its test does not end:\n" + done.stdout[-200:] + done.stderr[-200:])
     return (found.group(1), found.group(2)) if found else ("?", done.stderr[-200:])
 
 
@@ -245,7 +249,8 @@ def run(mutant, cases, folder):
     seconds = time.monotonic() - start
     if not found:
         return False, f"not ok {mutant[0]}: lives for {cases} cases ({mutant[4]})"
-    return True, f"ok {mutant[0]}: seed {found[0]}, {seconds:.1f} s: {found[1][:100]}"
+    where = found[0] if len(mutant) > 5 else f"seed {found[0]}"
+    return True, f"ok {mutant[0]}: {where}, {seconds:.1f} s: {found[1][:100]}"
 
 
 def main():
@@ -262,7 +267,7 @@ def main():
         for good, line in pool.map(lambda m: run(m, cases, folder), chosen):
             failed += not good
             print(line, flush=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} mutants found by {TEST}")
+    print(f"{len(chosen) - failed} of {len(chosen)} mutants found")
     sys.exit(1 if failed else 0)
 
 

@@ -307,6 +307,27 @@ START_TEST(test_edges_bound_what_is_missing)
 }
 END_TEST
 
+/* All is deleted, and MARKs tell which seqs were captured in the range: what lies before or behind it is not missing. */
+START_TEST(test_points_bound_what_is_missing)
+{
+	struct prm_completeness *c = make(1000, 2000, 0);
+	Packrack__Ledger l = ledger(1000, 5000, 5001, false);
+	Packrack__Completeness *out;
+
+	l.below_seq = 40;
+	l.below_otime = 990;
+	l.above_seq = 50;
+	l.above_otime = 2010;
+	prm_completeness_node(c, "a", NULL);
+	end_with(c, 0, NULL, &l, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 9);
+	ck_assert_uint_eq(out->missing[0]->first_seq, 41);
+	ck_assert_uint_eq(out->missing[0]->last_seq, 49);
+	out_free(out);
+}
+END_TEST
+
 START_TEST(test_tail)
 {
 	Packrack__Ledger dead = ledger(10, 100, 150, false);
@@ -328,7 +349,8 @@ START_TEST(test_tail)
 		ck_assert(!out->complete);
 		ck_assert_uint_eq(out->missing_packets, i == 1 ? 0 : 2);
 		ck_assert_uint_eq(out->pending_packets, i == 1 ? 2 : 0);
-		if (i != 1) /* a dispatcher that has lived on for seconds had delivered them */
+		if (i !=
+			1) /* a dispatcher that has lived on for seconds had delivered them */
 			ck_assert_str_eq(out->missing[0]->reason,
 				i ? PRM_MISSING_UNKNOWN : PRM_MISSING_UNDELIVERED);
 		out_free(out);
@@ -452,6 +474,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_bad_bits);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);
+	tcase_add_test(tests, test_points_bound_what_is_missing);
 	tcase_add_test(tests, test_tail);
 	tcase_add_test(tests, test_loss_beyond_ledger);
 	tcase_add_test(tests, test_loss_alone);

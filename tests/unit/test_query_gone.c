@@ -142,6 +142,40 @@ drops_told(struct pri_volume *view, int64_t since)
 	return drops;
 }
 
+/* A node says which seqs lie around the range, also where it has no packet of them any more. */
+START_TEST(points_around_the_range)
+{
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	struct pr_ledger_entry e = {
+		.type = PR_LEDGER_MARK, .u.mark.epoch = UINT64_C(90) << 32};
+	const Packrack__Ledger *told;
+	struct pri_volume *view;
+	struct pri_answer *a;
+
+	open_writer(2 << 20);
+	view = open_view();
+	for (int64_t i = 1; i <= 5; i++) {
+		e.u.mark.said_until = e.u.mark.link.last_otime = i * 100 * S;
+		e.u.mark.link.last_seq = 10 * (uint64_t)i;
+		write_ledger(&e);
+	}
+	flush_directory();
+	refresh(view);
+	query.since = 250 * S;
+	query.until = 350 * S;
+	a = pri_answer_create(view, &query, &err);
+	ck_assert_ptr_nonnull(a);
+	told = pri_answer_end(a, &err)->ledgers[0];
+	ck_assert_uint_eq(told->below_seq, 20);
+	ck_assert_int_eq(told->below_otime, 200 * S);
+	ck_assert_uint_eq(told->above_seq, 40);
+	ck_assert_int_eq(told->above_otime, 400 * S);
+	pri_answer_destroy(&a);
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
 /* A range that begins with the oldest packet has no drops of before. */
 START_TEST(drops_before_the_oldest)
 {
@@ -375,6 +409,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, recycled_is_evicted);
 	tcase_add_test(tests, recycled_while_asked);
 	tcase_add_test(tests, deleted_while_asked);
+	tcase_add_test(tests, points_around_the_range);
 	tcase_add_test(tests, drops_before_the_oldest);
 	tcase_add_test(tests, deleted_after_an_epoch);
 	tcase_add_test(tests, killed_while_asked);
