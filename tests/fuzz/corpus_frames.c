@@ -9,7 +9,7 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/unit/golden_frames.h"
 
-/* ---- frames: the golden bytes, sealed by the target without and with a key ---- */
+/* ---- frames: the golden bytes, sealed by the target without and with a key, or the alternate one ---- */
 
 static void
 put_frames(void)
@@ -25,10 +25,11 @@ put_frames(void)
 		GOLDEN(golden_tslog), GOLDEN(golden_mark), GOLDEN(golden_resend),
 		GOLDEN(golden_gone), GOLDEN(golden_stop), GOLDEN(golden_quit),
 		GOLDEN(golden_identify), GOLDEN(golden_reset), GOLDEN(golden_disconnect),
-		GOLDEN(golden_reconnect), GOLDEN(golden_port), GOLDEN(golden_keyed_stop)};
+		GOLDEN(golden_reconnect), GOLDEN(golden_port), GOLDEN(golden_unobserved),
+		GOLDEN(golden_keyed_stop)};
 
 	for (size_t i = 0; i < COUNT(golden); i++)
-		for (unsigned char mode = 0; mode < 16; mode += 7) {
+		for (unsigned char mode = 0; mode < 32; mode = mode == 14 ? 31 : mode + 7) {
 			char name[32];
 
 			snprintf(name, sizeof name, "golden-%zu-%d", i, mode);

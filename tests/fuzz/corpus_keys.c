@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* First inputs of fuzz_keys: the files secret, public, enrolled and rack, with a NUL between them. */
+/*
+ * First inputs of fuzz_keys: the files secret, public, enrolled and rack, with a NUL behind each; then the
+ * frames of a request for admission, each with its length before it.
+ */
 #include <stdio.h>
 #include <string.h>
+#include <zmq.h>
 
 #include "tests/fuzz/corpus.h"
+#include "tests/fuzz/fuzz.h"
 
 #define SPLIT "\001" /* becomes a NUL */
 
@@ -36,4 +41,16 @@ corpus_keys(void)
 		snprintf(name, sizeof name, "keys-%zu", i);
 		corpus_put("keys", name, text, len, END);
 	}
+
+	/* admitted: no files, the empty domain and identity, the key's 32 bytes */
+	static const char request[] = "\0\0\0\0\0031.0\0017\0\011127.0.0.1\0\005CURVE\040";
+	uint8_t key[32], far[280] = {0};
+
+	zmq_z85_decode(key, FUZZ_NEW_KEY);
+	corpus_put("keys", "request", request, sizeof request - 1, key, sizeof key, END);
+	corpus_put("keys", "request-other", request, sizeof request - 1, "not this key",
+		(size_t)12, END);
+	/* its number is all that follows, and too long */
+	corpus_put("keys", "request-long", request, (size_t)8, "\377", (size_t)1, far,
+		sizeof far, END);
 }

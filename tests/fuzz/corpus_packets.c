@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/filter/bpf.h"
 #include "tests/fuzz/corpus.h"
 
 /* ---- packets, behind the number of their link type in fuzz_decode.c ---- */
@@ -69,6 +70,7 @@ put_packets(void)
 		snprintf(name, sizeof name, "packet-%zu", i);
 		corpus_put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
 			packets[i].len, END);
+		corpus_put("index", name, packets[i].bytes, packets[i].len, END);
 	}
 }
 
@@ -77,6 +79,22 @@ put_packets(void)
 static const uint8_t packet[] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0, 0,
 	40, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x1f, 0x90, 0, 80, 0, 0, 0,
 	1, 0, 0, 0, 2, 0x50, 0x12, 0, 99, 0, 0, 0, 0};
+
+/* From one time on and up to another: two terms at the head, then loads of what they give, and jumps. */
+static void
+put_times(void)
+{
+	static const struct pri_bpf_time times[] = {{-1, true}, {1000, false}};
+	struct pri_insn insns[] = {{0}, {0}, {0}, {0}, {0x20, 0, 0, PRI_TIMES_AT},
+		{0x15, 0, 2, 1}, {0x20, 0, 0, PRI_TIMES_AT + PRI_TIMES_APART},
+		{0x15, 1, 0, 1}, {0x06, 0, 0, 0}, {0x06, 0, 0, 65535}};
+	const unsigned char len = sizeof packet;
+
+	for (size_t i = 0; i < COUNT(times); i++)
+		pri_bpf_put_time(&insns[2 * i], &times[i]);
+	corpus_put("program", "times", &len, sizeof len, packet, sizeof packet, insns,
+		sizeof insns, END);
+}
 
 static void
 put_programs(void)
@@ -102,6 +120,7 @@ put_programs(void)
 		pcap_freecode(&program);
 	}
 	pcap_close(dead);
+	put_times();
 }
 
 /* ---- trace files ---- */

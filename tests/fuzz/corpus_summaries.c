@@ -138,7 +138,7 @@ corpus_summaries(void)
 			.last_otime = 1000 * i + 900,
 			.min_time = 1000 * i,
 			.max_time = 1000 * i + 900};
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 16; i++) {
 		const int64_t since[] = {0, 100, 1300, 2000},
 			      until[] = {1999, 1050, 1350, 4000};
 		char name[16];
@@ -147,8 +147,11 @@ corpus_summaries(void)
 		say_coverage(spans);
 		say_summary(0, &spans[0]);
 		say_summary(1, &spans[1]);
-		say_query(since[i], until[i], 1);
-		say_query(since[i], until[i], 77);
+		say_query(since[i % 4], until[i % 4], 1);
+		say_coverage(spans);
+		say_query(since[i % 4], until[i % 4], 77);
+		while (talk_len % 4 != i / 4) /* the length says more: fuzz_summary.c */
+			talk[talk_len++] = 0;
 		snprintf(name, sizeof name, "talk-%u", i);
 		corpus_put("summary", name, talk, talk_len, END);
 	}

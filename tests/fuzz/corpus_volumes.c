@@ -62,6 +62,13 @@ put_ledger(void)
 				.last_seq = 5,
 				.count = 2,
 				.reason = 1}},
+		{.type = PR_LEDGER_LOSS,
+			.u.loss = {.epoch = 7,
+				.first_seq = 3,
+				.last_seq = 5,
+				.count = 2,
+				.bits = 5,
+				.reason = 1}},
 		{.type = PR_LEDGER_BOOT, .u.boot = {1000, 99, "node1"}},
 		{.type = PR_LEDGER_DELETED,
 			.u.deleted = {1000, 500, 900, 3, 4096, 1, 1, "ann", "n2"}},
@@ -181,6 +188,7 @@ put_index(void)
 		corpus_die("level2");
 	pri_level2_finish(&w, 2, out);
 	corpus_put("index", "level2", out, len, END);
+	corpus_put("index", "composites", "src+dport,dst+sport+proto", (size_t)25, END);
 	free(out);
 	pri_level2_free(&w);
 }

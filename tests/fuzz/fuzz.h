@@ -17,6 +17,9 @@
 		}                                                                          \
 	} while (0)
 
+/* A public key as text: fuzz_keys enrolls it, and a first input asks with it. */
+#define FUZZ_NEW_KEY "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
+
 /* After opening a volume as its writer: a target that fails must not leave its shared memory behind. */
 static inline void
 fuzz_unname_shm(const char *uuid)

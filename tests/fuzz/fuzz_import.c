@@ -58,7 +58,8 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 static void
 open_volume(void)
 {
-	struct sfs_open_options options = {.writer = true, .shm_bytes = 8 * BLOCK};
+	struct sfs_open_options options = {
+		.writer = true, .keep = true, .shm_bytes = 8 * BLOCK};
 	struct sfs_disk memory;
 	struct sfs_volume_info info;
 	struct pr_error err;
@@ -179,7 +180,7 @@ on_progress(void *arg, const struct prl_import_stats *stats)
 static void
 import(struct sfs *sfs, const char *name, struct prl_import_stats *stats)
 {
-	struct prl_import_options options = {.name = name, .link = -1};
+	struct prl_import_options options = {.name = name, .link = -1, .keep = true};
 	struct pr_error err = {""};
 	uint64_t seen = 0;
 	int result =

@@ -62,6 +62,31 @@ plan(const struct pri_bpf *program, const uint8_t *data, uint32_t caplen, uint32
 	pri_plan_destroy(&made);
 }
 
+/* The program as one of a set: asked for its link type alone, and there only once. Takes it over. */
+static void
+check_set(struct pri_bpf *program, const struct pri_insn *insns, const struct pr_packet *p)
+{
+	struct pri_bpf_set set = {0};
+	struct pr_packet other = *p;
+	uint32_t result = pri_bpf_run(program, p);
+
+	other.linktype = 113;
+	MUST(pri_bpf_set_match(&set, p) && pri_bpf_set_all(&set, p->linktype));
+	MUST(pri_bpf_set_packets(&set, 1000) == 1000);
+	MUST(pri_bpf_set_add(&set, program, NULL) == 0);
+	MUST(pri_bpf_set_match(&set, p) == (result != 0) &&
+		!pri_bpf_set_match(&set, &other));
+	MUST(!pri_bpf_set_all(&set, p->linktype) || result);
+	MUST(pri_bpf_set_packets(&set, 1000) >= 1);
+	MUST(pri_bpf_set_add(&set, pri_bpf_create(p->linktype, insns, program->count, NULL),
+		     NULL) < 0);
+	MUST(pri_bpf_set_add(&set,
+		     pri_bpf_create(other.linktype, insns, program->count, NULL),
+		     NULL) == 0);
+	MUST(pri_bpf_set_match(&set, &other) == (result != 0) && set.count == 2);
+	pri_bpf_set_free(&set);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -69,6 +94,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pri_insn ours[INSNS_MAX];
 	struct pr_error err = {""};
 	struct pri_bpf *program;
+	struct pr_packet packet;
 	uint32_t caplen, len, result;
 	size_t count;
 
@@ -82,12 +108,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(err.text[0]);
 		return 0;
 	}
-	result = pri_bpf_run(program,
-		&(struct pr_packet){.data = data + 1, .len = len, .caplen = caplen});
+	packet = (struct pr_packet){
+		.linktype = 1, .data = data + 1, .len = len, .caplen = caplen};
+	result = pri_bpf_run(program, &packet);
 	if (count && goes_forward(ours, count) &&
 		bpf_validate(theirs, (int)(WORDS + count)))
 		MUST(result == bpf_filter(theirs, data + 1, len, caplen));
 	plan(program, data + 1, caplen, len);
-	pri_bpf_destroy(&program);
+	check_set(program, ours, &packet);
 	return 0;
 }

@@ -5,21 +5,25 @@
  * merger/route.c merger/clusters.c
  * Options -max_len=8192
  *
- * Envelopes, each behind its length in two bytes. A summary's checksum is made to fit.
+ * Envelopes, each behind its length in two bytes. A summary's checksum is made to fit. The input's length says
+ * whether there is another merger, and room for all summaries. Two reports of a node are 2 s apart.
  */
 #include <string.h>
 #include <xxhash.h>
 
 #include "merger/route.h"
 #include "proto/rpc/message.h"
+#include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CHECK_AT 104 /* in a summary's head */
 #define NOW INT64_C(1000000000000)
-#define MEMORY (64 * 1024) /* few bodies are kept, so that some go */
+enum { MEMORY = 64 * 1024, MEMORY_SMALL = 256 };
 
-static const struct prm_ownership duty = {.count = 1};
+static const struct prm_ownership alone = {.count = 1},
+				  two = {.count = 2, .mergers = {{"a", true}, {"b", true}}};
+static int64_t now;
 
 static void
 seal(ProtobufCBinaryData *body)
@@ -66,6 +70,39 @@ write_again(
 	free(body);
 }
 
+static bool
+same(const struct pr_summary_span *a, const struct pr_summary_span *b)
+{
+	return a->first_sequence == b->first_sequence && a->segments == b->segments &&
+	       a->link == b->link && a->epoch == b->epoch && a->first_seq == b->first_seq &&
+	       a->last_seq == b->last_seq && a->packets == b->packets &&
+	       a->first_otime == b->first_otime && a->last_otime == b->last_otime &&
+	       a->min_time == b->min_time && a->max_time == b->max_time;
+}
+
+/* Of two summaries: it covers both. */
+static void
+unite(const Packrack__Summary *m, const struct pr_summary_span *span)
+{
+	struct pr_summary_span peeked, both = {0};
+
+	MUST(pr_summary_peek(&peeked, m->body.data, m->body.len, NULL) == 0);
+	MUST(same(&peeked, span));
+	pr_summary_span_unite(&both, span);
+	MUST(span->segments == 0 || same(&both, span));
+	peeked.first_seq = m->number;
+	peeked.min_time = (int64_t)m->boot;
+	pr_summary_span_unite(&both, &peeked);
+	if (span->segments == 0 || span->segments > UINT32_MAX / 2)
+		return;
+	MUST(both.first_sequence == span->first_sequence &&
+		both.segments == span->segments);
+	MUST(both.first_seq <= m->number && both.first_seq <= span->first_seq &&
+		both.last_seq == span->last_seq);
+	MUST(both.min_time <= peeked.min_time && both.min_time <= span->min_time &&
+		both.max_time == span->max_time);
+}
+
 /* A node tells of what is in the order of its numbers; what it sends was asked for. */
 static void
 walk(const Packrack__Summary *m)
@@ -88,13 +125,14 @@ walk(const Packrack__Summary *m)
 			runs[count++] = run;
 	}
 	write_again(&s.span, runs, count);
+	unite(m, &s.span);
 }
 
 static void
 tell(struct prm_route *route, const char *node)
 {
 	const struct prm_completeness_options o = {
-		.since = route->query->since, .until = route->query->until, .now = NOW};
+		.since = route->query->since, .until = route->query->until, .now = now};
 	struct prm_completeness *c = prm_completeness_create(&o, NULL);
 	Packrack__Completeness *out;
 	struct pr_error err = {""};
@@ -133,7 +171,7 @@ ask(const struct prm_summaries *s, const Packrack__Query *query)
 
 	if (query->since > query->until)
 		return;
-	MUST(prm_route_begin(&route, s, query, NOW) == 0);
+	MUST(prm_route_begin(&route, s, query, now) == 0);
 	prm_route_lacks(&route, "n", 100, lacks, &exclusions);
 	for (uint64_t number = 0; number < 3; number++)
 		prm_route_excludes(&route, boot_of(s), number);
@@ -153,8 +191,9 @@ take(struct prm_summaries *s, Packrack__Envelope *env)
 	uint64_t boot, numbers[PRM_SUMMARIES_WANT_MAX];
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COVERAGE) {
-		prm_summaries_coverage(s, "n", env->coverage, NOW, NULL);
-		prm_summaries_want(s, "n", NOW, &boot, numbers);
+		now += 2 * PR_NS_PER_S;
+		prm_summaries_coverage(s, "n", env->coverage, now, NULL);
+		prm_summaries_want(s, "n", now, &boot, numbers);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY) {
 		seal(&env->summary->body);
 		walk(env->summary);
@@ -167,10 +206,13 @@ take(struct prm_summaries *s, Packrack__Envelope *env)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct prm_summaries *s = prm_summaries_create(MEMORY, &duty, NULL);
+	const uint64_t memory = size % 4 < 2 ? MEMORY : MEMORY_SMALL;
+	struct prm_summaries *s =
+		prm_summaries_create(memory, size % 2 ? &two : &alone, NULL);
 	struct prm_summaries_figures f;
 
 	MUST(s);
+	now = NOW;
 	while (size >= 2) {
 		size_t len = pr_get_le16(data);
 		Packrack__Envelope *env;
@@ -186,7 +228,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= len;
 	}
 	prm_summaries_figures(s, &f);
-	MUST(f.bytes <= MEMORY && f.bodies <= f.listed);
+	MUST(f.bytes <= memory && f.bodies <= f.listed);
 	prm_summaries_forget(s, "n");
 	prm_summaries_figures(s, &f);
 	MUST(f.bytes == 0 && f.bodies == 0 && f.listed == 0 && f.cluster_bytes == 0);

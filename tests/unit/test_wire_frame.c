@@ -45,6 +45,7 @@ static const struct golden goldens[] = {
 	GOLDEN("DISCONNECT", golden_disconnect),
 	GOLDEN("RECONNECT", golden_reconnect),
 	GOLDEN("PORT", golden_port),
+	GOLDEN("UNOBSERVED", golden_unobserved),
 	{"STOP", golden_keyed_stop, sizeof golden_keyed_stop, &rack_key},
 };
 #define GOLDENS (int)(sizeof goldens / sizeof goldens[0])
