@@ -15,7 +15,6 @@
 #include "proto/port/netdev.h"
 #include "proto/port/trace.h"
 
-#define ETHERNET 1
 /*
  * After this time without a packet, none is on its way any more; allows for the kernel's
  * timers.
@@ -155,7 +154,7 @@ capture_open(struct prd_reader *r, struct pr_error *err)
 	r->capture = pr_capture_open(&options, err);
 	if (!r->capture)
 		return status;
-	if (pr_capture_linktype(r->capture) != ETHERNET)
+	if (pr_capture_linktype(r->capture) != PR_LINKTYPE_ETHERNET)
 		pr_error_set(err, "%s: link type %s: the rack carries Ethernet only",
 			r->ifname, pr_capture_linktype_name(r->capture));
 	else if (r->options->filter &&
@@ -555,7 +554,7 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 			return PRD_EXIT_FAILED;
 		}
 		info = pr_trace_info(f->trace);
-		if (info->linktype != ETHERNET)
+		if (info->linktype != PR_LINKTYPE_ETHERNET)
 			return pr_error_as(PRD_EXIT_FAILED, err,
 				"--read %s: its link type is %s (%d); the rack carries "
 				"Ethernet only: import the file with 'packrack import'",
@@ -573,7 +572,7 @@ link_init(struct prd_link *link, uint16_t number, const char *name, uint32_t sna
 {
 	pthread_mutex_init(&link->lock, NULL);
 	link->number = number;
-	link->linktype = ETHERNET;
+	link->linktype = PR_LINKTYPE_ETHERNET;
 	link->snaplen = snaplen;
 	snprintf(link->name, sizeof link->name, "%s", name);
 	pr_text_clean(link->name, ""); /* frames carry names that can be shown */
@@ -645,8 +644,7 @@ prd_inputs_close(struct prd_inputs *in)
 			for (unsigned k = 0; k < r->file_count; k++)
 				pr_trace_close(&r->files[k].trace);
 			free(r->files);
-			if (r->wake >= 0)
-				close(r->wake);
+			pr_close(r->wake);
 		}
 		free(r);
 		pr_ring_destroy(&in->rings[i]);

@@ -412,7 +412,6 @@ prd_receiver_close(struct prd_receiver **receiver)
 		return;
 	if (r->event)
 		event_free(r->event);
-	if (r->fd >= 0)
-		close(r->fd);
+	pr_close(r->fd);
 	free(r);
 }

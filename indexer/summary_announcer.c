@@ -261,8 +261,7 @@ add_range(struct ranges *r, size_t max, int64_t gap, int64_t since, int64_t unti
 
 	if (last && (r->count == max || (pr_time_minus(since, last->until) < gap &&
 						pr_time_minus(last->since, until) < gap))) {
-		last->since = since < last->since ? since : last->since;
-		last->until = until > last->until ? until : last->until;
+		pr_time_widen(&last->since, &last->until, since, until);
 		return;
 	}
 	last = &r->items[r->count];

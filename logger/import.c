@@ -125,14 +125,6 @@ look_for_earlier(void *arg, const struct pr_ledger_entry *e)
 		s->earlier = *old;
 }
 
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void
 note_import(struct import *im)
 {
@@ -144,7 +136,7 @@ note_import(struct import *im)
 			.packets = s->packets,
 			.fingerprint = im->fingerprint}};
 
-	PR_PRINT(e.u.import.name, "%s", base_name(im->path));
+	PR_PRINT(e.u.import.name, "%s", basename(im->path));
 	if (!im->rereadable && s->packets)
 		prl_ledger_each(im->sfs, look_for_earlier, im, NULL);
 	prl_writer_tell(im->append, &e);
@@ -170,7 +162,7 @@ static int
 begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 {
 	const struct prl_writer_options append = {.lazy_directory = true};
-	const char *name = im->options->name ? im->options->name : base_name(im->path);
+	const char *name = im->options->name ? im->options->name : basename(im->path);
 	struct prl_import_stats *stats = im->stats;
 	const struct pr_trace_info *info;
 	int link = im->options->link;
@@ -250,10 +242,9 @@ read_all(struct import *im, struct pr_error *err)
 		(got = pr_trace_next(im->trace, &p, &own)) == PR_SOURCE_PACKET) {
 		im->fingerprint = fingerprint_add(im->fingerprint, &p);
 		prl_direct_link_packet(&im->monitor, p.time, p.data, p.caplen, p.len);
-		if (stats->packets++ == 0 || p.time < stats->first_time)
-			stats->first_time = p.time;
-		if (stats->packets == 1 || p.time > stats->last_time)
-			stats->last_time = p.time;
+		if (stats->packets++ == 0)
+			stats->first_time = stats->last_time = p.time;
+		pr_time_widen(&stats->first_time, &stats->last_time, p.time, p.time);
 		stats->bytes += p.caplen;
 		if (stats->packets % BATCH == 0)
 			tick(im);

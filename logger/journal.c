@@ -79,15 +79,6 @@ prl_journal_write(struct prl_journal *j, struct pr_error *err)
 	return 0;
 }
 
-static void
-journal_added(struct prl_journal *j, int64_t min, int64_t max)
-{
-	if (min < j->min)
-		j->min = min;
-	if (max > j->max)
-		j->max = max;
-}
-
 int
 prl_journal_add(struct prl_journal *j, const struct pr_ledger_entry *e, int64_t min,
 	int64_t max, struct pr_error *err)
@@ -99,7 +90,7 @@ prl_journal_add(struct prl_journal *j, const struct pr_ledger_entry *e, int64_t 
 			return pr_error_set(
 				err, "a ledger entry of type %u is too long", e->type);
 	}
-	journal_added(j, min, max);
+	pr_time_widen(&j->min, &j->max, min, max);
 	return 0;
 }
 
@@ -135,7 +126,7 @@ prl_journal_add_place(struct prl_journal *j, struct pr_directory_entry *e,
 		return pr_error_set(err, "an entry of a directory contradicts itself");
 	*before = *handle;
 	j->entries++;
-	journal_added(j, min, max);
+	pr_time_widen(&j->min, &j->max, min, max);
 	return 0;
 }
 

@@ -362,7 +362,6 @@ prm_pcap_over_ip_add(struct prm_pcap_over_ip **allp, struct pr_loop *loop,
 	struct pcap_port *port = calloc(1, sizeof(*port));
 	char place[PR_TCP_TEXT];
 	const char *link;
-	int fd;
 
 	*allp = all;
 	if (!all || !port || split(text, place, &link, err) < 0 ||
@@ -373,24 +372,16 @@ prm_pcap_over_ip_add(struct prm_pcap_over_ip **allp, struct pr_loop *loop,
 	all->merger = merger;
 	all->registry = registry;
 	port->all = all;
-	fd = pr_tcp_listen(place, err);
-	if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0) {
-		port->listener = evconnlistener_new(pr_loop_base(loop), on_accept, port,
-			LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-		if (!port->listener)
-			pr_error_set(err, "no memory for a port");
-	}
+	port->listener = pr_tcp_serve(pr_loop_base(loop), place, on_accept, port, err);
 	if (!port->listener) {
-		if (fd >= 0)
-			close(fd);
 		free(port->link);
 		free(port);
 		return -1;
 	}
 	port->next = all->ports;
 	all->ports = port;
-	pr_log_info("pcap-over-IP on %s: %s%s", pr_tcp_name(fd, false, place),
-		*link ? "link " : "all links", link);
+	pr_tcp_name(evconnlistener_get_fd(port->listener), false, place);
+	pr_log_info("pcap-over-IP on %s: %s%s", place, *link ? "link " : "all links", link);
 	return 0;
 }
 

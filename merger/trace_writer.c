@@ -96,7 +96,7 @@ prm_trace_hash_text(const struct prm_trace_hash *h, char out[PRM_TRACE_HASH_TEXT
 
 #define PCAP_MAGIC_US 0xA1B2C3D4u
 #define PCAP_MAGIC_NS 0xA1B23C4Du
-enum { PCAP_HEADER = 24, PCAP_RECORD = 16, ETHERNET = 1 };
+enum { PCAP_HEADER = 24, PCAP_RECORD = 16 };
 #define SECONDS_MIN (-INT64_C(0x80000000))
 #define SECONDS_MAX INT64_C(0xffffffff)
 
@@ -139,7 +139,7 @@ pcap_begin(struct prm_trace_writer *w, struct pr_error *err)
 		i++;
 	if (i == w->interface_count)
 		i = 0;
-	w->linktype = w->interface_count ? w->interfaces[i].linktype : ETHERNET;
+	w->linktype = w->interface_count ? w->interfaces[i].linktype : PR_LINKTYPE_ETHERNET;
 	memset(at, 0, PCAP_HEADER);
 	pr_put_le32(at, w->format == PRM_TRACE_PCAP ? PCAP_MAGIC_US : PCAP_MAGIC_NS);
 	pr_put_le16(at + 4, 2); /* version 2.4 */
@@ -443,7 +443,7 @@ pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 	size_t ledger_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
-	struct trace_interface none = {.name = "none", .linktype = ETHERNET};
+	struct trace_interface none = {.name = "none", .linktype = PR_LINKTYPE_ETHERNET};
 	struct trace_interface *interface;
 
 	/* sums for each interface, over the epochs of its link */
@@ -602,11 +602,9 @@ prm_trace_packet(
 		*cached = index + 1;
 	}
 	interface = &w->interfaces[w->links[index].interface];
-	if (!interface->packets || p->time < interface->first)
-		interface->first = p->time;
-	if (!interface->packets || p->time > interface->last)
-		interface->last = p->time;
-	interface->packets++;
+	if (interface->packets++ == 0)
+		interface->first = interface->last = p->time;
+	pr_time_widen(&interface->first, &interface->last, p->time, p->time);
 	prm_trace_hash_add(w->hash, p);
 	if (!w->begun && prm_trace_begin(w, err) < 0)
 		return -1;

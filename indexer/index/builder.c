@@ -155,15 +155,6 @@ finish_level2(struct pri_builder *b)
 	return 0;
 }
 
-static void
-widen(struct pr_index_record *to, int64_t min_time, int64_t max_time)
-{
-	if (min_time < to->min_time)
-		to->min_time = min_time;
-	if (max_time > to->max_time)
-		to->max_time = max_time;
-}
-
 /*
  * Adds the batch to level 2 as a column with its own digest. The digest of the record is
  * made of those of its columns.
@@ -192,7 +183,8 @@ add_column(struct pri_builder *b)
 	}
 	b->columns.check = pri_segments_digest_add(
 		b->columns.check, b->batch.first_sequence, b->batch.check);
-	widen(&b->columns, b->batch.min_time, b->batch.max_time);
+	pr_time_widen(&b->columns.min_time, &b->columns.max_time, b->batch.min_time,
+		b->batch.max_time);
 	return rc;
 }
 
@@ -285,7 +277,7 @@ put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len
 		b->slow = pr_time_minus(h->max_time, h->min_time) >= SLOW_NS;
 	}
 	b->batch.check = pri_segments_digest_add(b->batch.check, sequence, proof);
-	widen(&b->batch, h->min_time, h->max_time);
+	pr_time_widen(&b->batch.min_time, &b->batch.max_time, h->min_time, h->max_time);
 	b->batch_bytes += len;
 	b->next = sequence + 1;
 	b->figures.open = b->level1.segments;

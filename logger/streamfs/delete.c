@@ -222,7 +222,7 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 		out->records +=
 			e->records - sfs_holes_records(sfs, stream, e->first_sequence, end);
 		out->bytes += e->records ? e->end : 0;
-		sfs_widen(&out->min_time, &out->max_time, e->min_time, e->max_time);
+		pr_time_widen(&out->min_time, &out->max_time, e->min_time, e->max_time);
 		last = b;
 	}
 	if (last != SFS_NONE)
@@ -370,7 +370,7 @@ take_stretch(struct deletion *d, uint32_t block, struct stretch *s)
 	sfs_table_notify(&sfs->table, block);
 	d->out->records += h->records;
 	d->out->bytes += h->block_number;
-	sfs_widen(&d->out->min_time, &d->out->max_time, h->min_time, h->max_time);
+	pr_time_widen(&d->out->min_time, &d->out->max_time, h->min_time, h->max_time);
 	return true;
 }
 
@@ -416,7 +416,7 @@ take_some(struct deletion *d, uint32_t block)
 		s.to = scan.pos;
 		s.hole.records++;
 		s.hole.block_number += s.to - h.offset;
-		sfs_widen(&s.hole.min_time, &s.hole.max_time, h.min_time, h.max_time);
+		pr_time_widen(&s.hole.min_time, &s.hole.max_time, h.min_time, h.max_time);
 	}
 	return take_stretch(d, block, &s);
 }

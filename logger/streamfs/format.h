@@ -2,6 +2,7 @@
 #pragma once
 
 #include "logger/streamfs/streamfs.h"
+#include "proto/base/clock.h"
 
 /*
  * The on-disk format, version 2 (Hyperion, section 4.4: record, block, block map, root). All fields
@@ -332,13 +333,6 @@ static inline uint32_t
 sfs_record_end(const struct sfs_record_header *h)
 {
 	return h->offset + sfs_record_size(h->size, h->length);
-}
-/* Makes the times [*min, *max] include those. */
-static inline void
-sfs_widen(int64_t *min, int64_t *max, int64_t from, int64_t to)
-{
-	*min = from < *min ? from : *min;
-	*max = to > *max ? to : *max;
 }
 static inline uint64_t
 sfs_sector_up(uint64_t n)

@@ -167,7 +167,7 @@ join(struct sfs_map_entry *to, const struct sfs_map_entry *by)
 {
 	to->records += by->records;
 	to->block_number += by->block_number;
-	sfs_widen(&to->min_time, &to->max_time, by->min_time, by->max_time);
+	pr_time_widen(&to->min_time, &to->max_time, by->min_time, by->max_time);
 }
 
 bool

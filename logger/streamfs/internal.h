@@ -4,12 +4,10 @@
 /* what most files here use */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "logger/streamfs/disk.h"
 #include "logger/streamfs/shm.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 /* One block being filled, per stream. */
 struct sfs_tail {

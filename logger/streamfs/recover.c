@@ -434,7 +434,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		if (!good && !sfs_scan_resync(&scan, run->durable + 1, &h))
 			break;
 		e->end = scan.pos;
-		sfs_widen(&e->min_time, &e->max_time, h.min_time, h.max_time);
+		pr_time_widen(&e->min_time, &e->max_time, h.min_time, h.max_time);
 	}
 	e->records = scan.sequence - e->first_sequence;
 	e->flags &= ~SFS_ENTRY_UNSURE;

@@ -154,8 +154,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	}
 	void *base = map_aligned(shm->size, PROT_READ | PROT_WRITE,
 		named ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd);
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 	if (base == MAP_FAILED)
 		return pr_error_errno(err, "cannot map %zu MiB", shm->size >> 20);
 	if (named)

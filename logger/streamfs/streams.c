@@ -387,7 +387,8 @@ sfs_stream_info(
 		if (e.flags & SFS_ENTRY_CUT)
 			times_left(sfs, &e);
 		if (e.records)
-			sfs_widen(&out->min_time, &out->max_time, e.min_time, e.max_time);
+			pr_time_widen(
+				&out->min_time, &out->max_time, e.min_time, e.max_time);
 	}
 	stream_deleted(sfs, &s, out);
 	return SFS_OK;
@@ -467,7 +468,7 @@ stream_rates(struct sfs *sfs, const struct sfs_stream *s, int64_t now, struct ra
 		generation = e.generation;
 		if (e.records == 0 || e.min_time == INT64_MIN || e.min_time > e.max_time)
 			continue;
-		sfs_widen(&from, &to, e.min_time, e.max_time);
+		pr_time_widen(&from, &to, e.min_time, e.max_time);
 		bytes += size;
 		if (e.max_time < now - RECENT || e.min_time > now)
 			continue;

@@ -269,7 +269,7 @@ sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t min_
 	s->bytes += end - (e->records ? e->end : 0);
 	e->records++;
 	e->end = end;
-	sfs_widen(&e->min_time, &e->max_time, min_time, max_time);
+	pr_time_widen(&e->min_time, &e->max_time, min_time, max_time);
 	s->last_sequence++;
 	sfs_table_notify(t, block);
 	sfs_table_notify_stream(t, e->stream);
@@ -405,7 +405,8 @@ outlived(const struct sfs_table *t, const struct sfs_entry *e, uint64_t after)
 		if (s->guarantee) {
 			rest -= need < rest ? need : rest;
 			streams++;
-		} else if (s->oldest != SFS_NONE && t->entry[s->oldest].generation < oldest) {
+		} else if (s->oldest != SFS_NONE &&
+			   t->entry[s->oldest].generation < oldest) {
 			oldest = t->entry[s->oldest].generation;
 		}
 	}

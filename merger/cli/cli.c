@@ -257,14 +257,6 @@ cli_is_named(const char *flag, const struct cli_server *server)
 	return flag || variable(server->variable);
 }
 
-bool
-cli_is_local(const struct cli_server *server)
-{
-	struct pr_error none;
-
-	return pr_rpc_reachable(server->fallback, &none) == 0;
-}
-
 /* The user's key directory, which may not exist. NULL: there is no home directory. */
 static const char *
 of_user(void)
@@ -367,6 +359,19 @@ cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 		program, server->program);
 	pr_message_free(reply);
 	return CLI_FAILED;
+}
+
+Packrack__Envelope *
+cli_find_status(const struct cli_connection *c, const struct cli_server *server,
+	struct pr_error *err)
+{
+	Packrack__Envelope *reply = NULL;
+
+	err->text[0] = 0;
+	if (cli_is_named(c->endpoint, server) ||
+		pr_rpc_reachable(server->fallback, NULL) == 0)
+		cli_ask_status(c, server, &reply, err);
+	return reply;
 }
 
 int

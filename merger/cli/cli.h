@@ -120,12 +120,8 @@ extern const struct cli_server cli_merger, cli_dispatcher;
 const char *cli_endpoint(
 	const char *flag, const struct cli_server *server, struct pr_error *err);
 
-/*
- * cli_is_named: true if the user named the server, by flag or environment. cli_is_local:
- * true if the local one listens.
- */
+/* True if the user named the server, by flag or environment. */
 bool cli_is_named(const char *flag, const struct cli_server *server);
-bool cli_is_local(const struct cli_server *server);
 
 /* The key directory; NULL when there are no keys. */
 const char *cli_keys(const struct cli_connection *c);
@@ -161,6 +157,9 @@ int cmd_capture(int argc, char **argv);
  */
 int cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope **reply, struct pr_error *err);
+/* NULL: the user named no server, and no local one listens; or there is no answer, then err has a text. */
+Packrack__Envelope *cli_find_status(const struct cli_connection *c,
+	const struct cli_server *server, struct pr_error *err);
 int cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err);

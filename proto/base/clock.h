@@ -24,6 +24,14 @@ pr_time_minus(int64_t a, int64_t b)
 	return __builtin_sub_overflow(a, b, &d) ? (b < 0 ? PR_TIME_MAX : PR_TIME_MIN) : d;
 }
 
+/* Makes the times [*min, *max] include those. */
+static inline void
+pr_time_widen(int64_t *min, int64_t *max, int64_t from, int64_t to)
+{
+	*min = from < *min ? from : *min;
+	*max = to > *max ? to : *max;
+}
+
 int64_t pr_now_real(void); /* CLOCK_REALTIME */
 int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
 

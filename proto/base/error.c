@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Fills *err with the text, and ": " and the rest if there is one. */
 static int
@@ -59,4 +60,14 @@ pr_error_prefix(struct pr_error *err, const char *fmt, ...)
 	fill(err, rest.text, fmt, ap);
 	va_end(ap);
 	return -1;
+}
+
+void
+pr_close(int fd)
+{
+	int saved = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
 }

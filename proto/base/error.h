@@ -26,6 +26,9 @@ int pr_error_errno(struct pr_error *err, const char *fmt, ...)
 int pr_error_prefix(struct pr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Closes a file descriptor, unless it is negative. */
+void pr_close(int fd);
+
 /* A parameter that a callback does not need. */
 #define PR_UNUSED __attribute__((unused))
 

@@ -102,7 +102,7 @@ pr_keyfile_read(const char *path, bool private, struct stat *st, struct pr_error
 {
 	struct stat own;
 	char *text = NULL;
-	int fd = pr_privilege_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
+	int fd = pr_privilege_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (!st)
 		st = &own;
@@ -117,10 +117,7 @@ pr_keyfile_read(const char *path, bool private, struct stat *st, struct pr_error
 		else if (!text)
 			pr_error_errno(err, "key file %s", path);
 	}
-	saved = errno;
-	if (fd >= 0)
-		close(fd);
-	errno = saved;
+	pr_close(fd);
 	return text;
 }
 
@@ -202,11 +199,7 @@ pr_keyfile_write(
 	}
 	if (rc < 0)
 		pr_error_errno(err, "cannot write key file %s", path);
-	saved = errno;
-	if (fd >= 0)
-		close(fd);
-	if (parent >= 0)
-		close(parent);
-	errno = saved;
+	pr_close(fd);
+	pr_close(parent);
 	return rc;
 }

@@ -4,11 +4,9 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -197,34 +195,22 @@ pr_metrics_serve(struct pr_loop *loop, const char *address, pr_metrics_call call
 	struct pr_metrics_server *s;
 	char name[PR_TCP_TEXT];
 	bool loopback;
-	int fd;
 
-	if (pr_metrics_check_address(address, err) < 0 ||
-		pr_tcp_check(address, &loopback, err) < 0)
+	if (pr_tcp_check(address, &loopback, err) < 0)
 		return NULL;
 	s = calloc(1, sizeof *s);
-	fd = s ? pr_tcp_listen(address, err) : -1;
-	if (!s || fd < 0) {
-		if (s)
-			pr_error_errno(err, "--metrics %s", address);
-		else
-			pr_error_set(err, "no memory for metrics");
+	if (s) {
+		s->call = call;
+		s->arg = arg;
+		s->base = pr_loop_base(loop);
+		s->listener = pr_tcp_serve(s->base, address, on_accept, s, err);
+	}
+	if (!s || !s->listener) {
+		pr_error_errno(err, "--metrics %s", address);
 		free(s);
 		return NULL;
 	}
-	s->call = call;
-	s->arg = arg;
-	s->base = pr_loop_base(loop);
-	evutil_make_socket_nonblocking(fd);
-	s->listener = evconnlistener_new(s->base, on_accept, s,
-		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-	if (!s->listener) {
-		pr_error_set(err, "no memory for metrics");
-		close(fd);
-		free(s);
-		return NULL;
-	}
-	pr_tcp_name(fd, false, name);
+	pr_tcp_name(evconnlistener_get_fd(s->listener), false, name);
 	pr_log_info("metrics at http://%s/metrics", name);
 	if (!loopback)
 		pr_log_warning("--metrics %s: whoever reaches this address may read all "

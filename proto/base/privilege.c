@@ -89,7 +89,7 @@ pr_privilege_open(const char *path, int flags)
 int
 pr_privilege_stat(const char *path, struct stat *st)
 {
-	int fd, rc, saved;
+	int fd, rc;
 
 	if (stat(path, st) == 0)
 		return 0;
@@ -99,9 +99,7 @@ pr_privilege_stat(const char *path, struct stat *st)
 	if (fd < 0)
 		return -1;
 	rc = fstat(fd, st);
-	saved = errno;
-	close(fd);
-	errno = saved;
+	pr_close(fd);
 	return rc;
 }
 

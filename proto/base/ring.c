@@ -111,8 +111,7 @@ pr_ring_destroy(struct pr_ring **ring)
 		return;
 	if (r->mem)
 		munmap(r->mem, r->size);
-	if (r->fd >= 0)
-		close(r->fd);
+	pr_close(r->fd);
 	free(r);
 }
 

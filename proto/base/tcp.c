@@ -73,9 +73,25 @@ pr_tcp_listen(const char *text, struct pr_error *err)
 	if (fd >= 0 && bind(fd, &address.any, len) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	pr_error_errno(err, "cannot listen on %s", text);
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 	return -1;
+}
+
+struct evconnlistener *
+pr_tcp_serve(struct event_base *base, const char *text, evconnlistener_cb call, void *arg,
+	struct pr_error *err)
+{
+	struct evconnlistener *listener = NULL;
+	int fd = pr_tcp_listen(text, err);
+
+	if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0)
+		listener = evconnlistener_new(base, call, arg,
+			LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	if (fd >= 0 && !listener) {
+		pr_error_set(err, "no memory to listen on %s", text);
+		pr_close(fd);
+	}
+	return listener;
 }
 
 char *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <event2/listener.h>
 #include <stdbool.h>
 
 #include "proto/base/error.h"
@@ -15,6 +16,9 @@
 int pr_tcp_check(const char *text, bool *loopback, struct pr_error *err);
 /* A listening socket, close-on-exec, blocking; -1. */
 int pr_tcp_listen(const char *text, struct pr_error *err);
+/* The same in the loop: call gets each connection. NULL: err, and errno. */
+struct evconnlistener *pr_tcp_serve(struct event_base *base, const char *text,
+	evconnlistener_cb call, void *arg, struct pr_error *err);
 /* Where a socket listens or its peer is, as ADDRESS:PORT; "?" when it cannot be told. Returns buf. */
 #define PR_TCP_TEXT 64
 char *pr_tcp_name(int fd, bool peer, char buf[PR_TCP_TEXT]);

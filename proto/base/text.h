@@ -2,7 +2,8 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "proto/base/error.h"
 
@@ -10,6 +11,13 @@
 #define PR_PRINT(array, ...)                                                               \
 	snprintf(array, sizeof(array) + 0 * (&(array) == (char(*)[sizeof(array)])0),       \
 		__VA_ARGS__)
+
+/* The ending of a word behind this number. */
+static inline const char *
+pr_plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
 
 /* A list of strings, each in memory of its own; zeroed is empty. */
 struct pr_string_list {

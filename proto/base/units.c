@@ -149,15 +149,13 @@ pr_parse_rate(const char *text, struct pr_rate *out)
 	static const struct unit units[] = {
 		{"bit", 1}, {"bit/s", 1}, {"bps", 1}, {"B", 8}, {"B/s", 8}};
 	double factor = 1;
-	const char *at, *prefix;
+	const char *at;
 	struct number n;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	prefix = *at ? strchr(prefixes, *at == 'k' ? 'K' : *at) : NULL;
-	for (const char *p = prefixes; prefix && p <= prefix; p++)
-		factor *= 1000;
-	at += prefix != NULL;
+	if (*at == 'k' || isupper((unsigned char)*at))
+		factor = take_prefix(&at, 1000);
 	at += *at == ' ';
 	out->packets = strcmp(at, "pps") == 0 || strcmp(at, "p/s") == 0;
 	out->per_second = (n.whole + n.billionths / 1e9) * factor;

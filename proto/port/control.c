@@ -53,8 +53,7 @@ pr_control_open(struct pr_transmit *transmit, const struct pr_netdev *dev,
 		pr_error_errno(err, "cannot put /dev/null in place of libnet's socket");
 		pr_control_close(&c);
 	}
-	if (null >= 0)
-		close(null);
+	pr_close(null);
 	return c;
 }
 

@@ -25,7 +25,7 @@
 int
 pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 {
-	int fd, rc, saved;
+	int fd, rc;
 
 	if (strlen(name) >= IFNAMSIZ) {
 		errno = ENODEV;
@@ -36,9 +36,7 @@ pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 		return -1;
 	memcpy(ifr->ifr_name, name, strlen(name) + 1);
 	rc = ioctl(fd, request, ifr);
-	saved = errno;
-	close(fd);
-	errno = saved;
+	pr_close(fd);
 	return rc;
 }
 
@@ -170,33 +168,32 @@ tc_drop(struct pr_netdev *dev, struct pr_error *err)
 /* ---- preparing, and putting back ---- */
 
 const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS] = {
-	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0, false},
+	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 1, false},
 	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO, false},
-	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0, true},
-	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0, true}};
+	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 1, true},
+	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 1, true}};
 
-/* 1 on, 0 off, -1 the device has no such thing */
-static int
-offload_get(const char *name, unsigned i, uint32_t *word)
+int
+pr_netdev_offload_get(const char *name, unsigned i)
 {
 	struct ethtool_value value = {.cmd = pr_netdev_offloads[i].get};
 
 	if (pr_netdev_ethtool(name, &value) < 0)
 		return -1;
-	*word = value.data;
-	return pr_netdev_offloads[i].flag ? (value.data & pr_netdev_offloads[i].flag) != 0
-					  : value.data != 0;
+	return (value.data & pr_netdev_offloads[i].flag) != 0;
 }
 
-static void
-offload_set(const char *name, unsigned i, bool on, uint32_t word)
+int
+pr_netdev_offload_set(const char *name, unsigned i, bool on)
 {
-	struct ethtool_value value = {.cmd = pr_netdev_offloads[i].set, .data = on};
+	const struct pr_netdev_offload *o = &pr_netdev_offloads[i];
+	struct ethtool_value value = {.cmd = o->get};
 
-	if (pr_netdev_offloads[i].flag)
-		value.data = on ? word | pr_netdev_offloads[i].flag
-				: word & ~pr_netdev_offloads[i].flag;
-	pr_netdev_ethtool(name, &value);
+	if (pr_netdev_ethtool(name, &value) < 0)
+		return -1;
+	value.cmd = o->set;
+	value.data = on ? value.data | o->flag : value.data & ~o->flag;
+	return pr_netdev_ethtool(name, &value);
 }
 
 /* Returns the old value ('0', '1'), or -1 when there is no IPv6 here, or it cannot be set. */
@@ -226,7 +223,6 @@ pr_netdev_prepare(struct pr_netdev *dev)
 	bool merges = false;
 	struct pr_error err;
 	char text[160];
-	uint32_t word;
 	int used, ipv6;
 
 	used = pr_privilege_ask(PR_REQUEST_PREPARE, dev->name, 0, 0, -1, &err);
@@ -246,11 +242,11 @@ pr_netdev_prepare(struct pr_netdev *dev)
 		dev->added_filter ? "detached" : "attached",
 		dev->changed_ipv6 ? ", IPv6 disabled" : "");
 	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++) {
-		if (offload_get(dev->name, i, &word) != 1)
+		if (pr_netdev_offload_get(dev->name, i) != 1)
 			continue;
-		offload_set(dev->name, i, false, word);
+		pr_netdev_offload_set(dev->name, i, false);
 		dev->changed_offload[i] = true;
-		merges |= offload_get(dev->name, i, &word) == 1;
+		merges |= pr_netdev_offload_get(dev->name, i) == 1;
 		used += snprintf(text + used, sizeof text - used, ", %s off",
 			pr_netdev_offloads[i].name);
 	}
@@ -267,7 +263,6 @@ pr_netdev_restore(struct pr_netdev *dev)
 {
 	const char *const qdisc[] = {
 		"tc", "qdisc", "del", "dev", dev->name, "clsact", NULL};
-	uint32_t word = 0;
 
 	if (pr_privilege_ask(PR_REQUEST_RESTORE, dev->name, 0, 0, -1, NULL) != -2)
 		return;
@@ -283,8 +278,7 @@ pr_netdev_restore(struct pr_netdev *dev)
 	for (unsigned i = PR_NETDEV_OFFLOADS; i-- > 0;) {
 		if (!dev->changed_offload[i])
 			continue;
-		offload_get(dev->name, i, &word);
-		offload_set(dev->name, i, true, word);
+		pr_netdev_offload_set(dev->name, i, true);
 		dev->changed_offload[i] = false;
 	}
 }

@@ -15,10 +15,14 @@
 struct pr_netdev_offload {
 	const char *name;
 	uint32_t get, set; /* commands of ethtool */
-	uint32_t flag; /* bit of the offload in a shared word; 0: own word */
+	uint32_t flag; /* bit of the offload in the word */
 	bool sends; /* it concerns what is sent */
 };
 extern const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS];
+
+/* The offload of this number: 1 on, 0 off, -1 and errno: the device has no such thing. */
+int pr_netdev_offload_get(const char *name, unsigned i);
+int pr_netdev_offload_set(const char *name, unsigned i, bool on);
 
 struct pr_netdev {
 	char name[IFNAMSIZ];

@@ -228,12 +228,10 @@ pr_parent_serve(int socket, const struct pr_grants *g)
 		int result = handle(p, &m, len, fd, &answer.why);
 
 		answer.error = result < 0 ? errno : 0;
-		if (fd >= 0)
-			close(fd);
+		pr_close(fd);
 		fd = result > 0 ? result : -1;
 		pr_privilege_pass(socket, true, &answer, sizeof answer, &fd);
-		if (fd >= 0)
-			close(fd);
+		pr_close(fd);
 	}
 	free(p);
 }

@@ -82,8 +82,7 @@ pr_transmit_close(struct pr_transmit **transmit)
 	if (!t)
 		return;
 	pr_xdp_close(&t->xdp);
-	if (t->fd >= 0)
-		close(t->fd);
+	pr_close(t->fd);
 	free(t);
 }
 

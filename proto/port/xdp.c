@@ -138,8 +138,7 @@ pr_xdp_close(struct pr_xdp **xdp)
 		munmap(x->tx.map, x->tx.size);
 	if (x->done.map)
 		munmap(x->done.map, x->done.size);
-	if (x->fd >= 0)
-		close(x->fd);
+	pr_close(x->fd);
 	if (x->mem)
 		munmap(x->mem, CHUNKS * CHUNK);
 	free(x);

@@ -477,8 +477,7 @@ change(const char *dir, const struct pr_enrolled_key *added, const char *without
 	else if (e && (!added || check_new(e, added, err) == 0))
 		rc = rewrite(e, added, without, err);
 	pr_enrolled_close(&e);
-	if (lock >= 0)
-		close(lock);
+	pr_close(lock);
 	return rc;
 }
 

@@ -57,7 +57,7 @@ static int
 try_connect(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc, saved;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
 
 	if (fd < 0)
 		return -1;
@@ -65,9 +65,7 @@ try_connect(const char *path)
 	rc = connect(fd, &address, sizeof(address));
 	if (rc < 0 && errno == EAGAIN) /* a full backlog: somebody listens */
 		rc = 0;
-	saved = errno;
-	close(fd);
-	errno = saved;
+	pr_close(fd);
 	return rc;
 }
 

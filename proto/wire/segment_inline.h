@@ -35,8 +35,7 @@ pr_segment_count(struct pr_segment_builder *b, const struct pr_packet *p)
 		h->min_time = h->max_time = p->time;
 		h->first_otime = p->otime;
 	}
-	h->min_time = p->time < h->min_time ? p->time : h->min_time;
-	h->max_time = p->time > h->max_time ? p->time : h->max_time;
+	pr_time_widen(&h->min_time, &h->max_time, p->time, p->time);
 	h->last_otime = p->otime;
 	b->last_seq = p->seq;
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "proto/base/error.h"
+#include "proto/base/clock.h"
+
+enum { PR_LINKTYPE_ETHERNET = 1 }; /* as in pcap files */
 
 /*
  * One packet, wherever it comes from. (epoch, link, seq) names it for ever; packets are ordered by

@@ -48,14 +48,8 @@ pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *
 	to->first_seq = least(was.first_seq, by->first_seq);
 	to->last_seq = most(was.last_seq, by->last_seq);
 	to->packets += by->packets;
-	if (by->first_otime < to->first_otime)
-		to->first_otime = by->first_otime;
-	if (by->last_otime > to->last_otime)
-		to->last_otime = by->last_otime;
-	if (by->min_time < to->min_time)
-		to->min_time = by->min_time;
-	if (by->max_time > to->max_time)
-		to->max_time = by->max_time;
+	pr_time_widen(&to->first_otime, &to->last_otime, by->first_otime, by->last_otime);
+	pr_time_widen(&to->min_time, &to->max_time, by->min_time, by->max_time);
 }
 
 /* ---- reading ---- */

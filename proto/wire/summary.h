@@ -2,10 +2,8 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "proto/base/error.h"
+#include "proto/base/clock.h"
 
 /*
  * A summary of a range of a node's data, for mergers (Hyperion, section 5.3: "archive locally, summarize

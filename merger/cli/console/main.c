@@ -126,8 +126,7 @@ logtail_read(struct logtail *t)
 		if (at > 0 && (first = strchr(t->text, '\n')))
 			memmove(t->text, first + 1, strlen(first + 1) + 1);
 	}
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 }
 
 static void

@@ -268,12 +268,6 @@ figure(struct canvas *c, int until, const struct scale *scale, double value)
 	canvas_right(c, until, STYLE_PLAIN, "%s", scaled(scale, value).text);
 }
 
-static const char *
-plural(size_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 /* ---- METRICS ---- */
 
 static void
@@ -498,7 +492,7 @@ view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 		if (p->answers)
 			canvas_text(c, col, STYLE_GOOD,
 				"running, %zu node%s, %" PRIu64 " quer%s at work",
-				p->status->n_nodes, plural(p->status->n_nodes), queries,
+				p->status->n_nodes, pr_plural(p->status->n_nodes), queries,
 				queries == 1 ? "y" : "ies");
 		else
 			canvas_text(c, col, STYLE_BAD, "%s%s%s",
@@ -513,7 +507,7 @@ view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 	}
 	canvas_line(c, STYLE_HEAD,
 		"%zu node%s, %d healthy (columns: packets/s stored, their curve, disk use)",
-		m->node_count, plural(m->node_count), good);
+		m->node_count, pr_plural(m->node_count), good);
 	node_cells(c, m, ui);
 }
 
@@ -564,7 +558,8 @@ list_nodes(struct canvas *c, const struct model *m, struct ui *ui)
 	c->row++;
 	view_list(c, m, ui, end, 16, "No node is known.", node_line);
 	c->row = end;
-	canvas_text(c, 1, STYLE_DIM, "%zu node%s%s", m->node_count, plural(m->node_count),
+	canvas_text(c, 1, STYLE_DIM, "%zu node%s%s", m->node_count,
+		pr_plural(m->node_count),
 		(int)m->node_count > room ? ", more above or below" : "");
 }
 

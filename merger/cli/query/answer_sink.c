@@ -15,8 +15,6 @@
 #include "proto/base/tcp.h"
 #include "proto/wire/decode.h"
 
-#define LINKTYPE_ETHERNET 1
-
 struct line {
 	char *at, *end;
 };
@@ -96,7 +94,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 		put(&l, "vlan %u ", d.outer.vlan[i]);
 	if (d.outer.flags & (PR_DECODE_IP4 | PR_DECODE_IP6))
 		put_ip(&l, &d.outer);
-	else if (p->linktype != LINKTYPE_ETHERNET || p->caplen < 14)
+	else if (p->linktype != PR_LINKTYPE_ETHERNET || p->caplen < 14)
 		put(&l, "link type %u", p->linktype);
 	else {
 		put(&l, "%02x:%02x:%02x:%02x:%02x:%02x > %02x:%02x:%02x:%02x:%02x:%02x",
@@ -279,6 +277,7 @@ sink_init(struct sink *s, const struct query_args *a)
 	*s = (struct sink){.args = a,
 		.out = {.fd = -1},
 		.last_time = PR_TIME_MIN,
+		.held_first = PR_TIME_MAX,
 		.held_last = PR_TIME_MIN};
 	progress_begin(&s->progress);
 	s->none = a->count || a->tally.group || a->note ||
@@ -341,10 +340,7 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 
 	s->packets++;
 	s->last_time = p->time;
-	if (p->flags & (PR_PACKET_MATCH_UNSURE | PR_PACKET_STRAY)) {
-		s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
-		s->strays += (p->flags & PR_PACKET_STRAY) != 0;
-	}
+	s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
 	s->related += (p->flags & PR_PACKET_RELATED) != 0;
 	s->truncated += !s->tally && (p->flags & PR_PACKET_CUT);
 	if (s->args->note)
@@ -364,10 +360,7 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 void
 sink_reaches(struct sink *s, int64_t first, int64_t last)
 {
-	if (s->held_last == PR_TIME_MIN || first < s->held_first)
-		s->held_first = first;
-	if (last > s->held_last)
-		s->held_last = last;
+	pr_time_widen(&s->held_first, &s->held_last, first, last);
 }
 
 /* The merger is asked only once a line is due. */

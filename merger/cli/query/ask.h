@@ -24,7 +24,7 @@ struct sink {
 	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);
 	void *take_arg;
 	bool to_stdout, opened, regular, terminal;
-	uint64_t packets, unsure, strays, related, truncated;
+	uint64_t packets, unsure, related, truncated;
 	int64_t last_time;
 	int64_t held_first,
 		held_last; /* times of what is asked, for the progress line; last PR_TIME_MIN: not known */

@@ -350,6 +350,9 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 	struct sink *sink = ask->sink;
 	int got = PR_SOURCE_PACKET;
 
+	/* before this, an interrupted command has nothing to finish */
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	while (!interrupted && !*limited &&
 		(got = pr_source_next(ask->merge, &p, err)) == PR_SOURCE_PACKET) {
 		if (sink_packet(sink, &p, err) < 0)
@@ -414,9 +417,6 @@ answer(struct ask *ask, struct pr_error *err)
 		return result;
 	if (begin(ask, err) < 0)
 		return CLI_FAILED;
-	/* before this, an interrupted command has nothing to finish */
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
 	result = pump(ask, &limited, err);
 	if (result != CLI_OK)
 		return result;
@@ -483,8 +483,6 @@ go_on(void *arg)
 static int
 file_open(struct file *f, struct ask *ask, char *path, struct pr_error *err)
 {
-	char *slash = strrchr(path, '/');
-
 	*f = (struct file){{file_next, volume_let_go}, .ask = ask, .otime = PR_TIME_MIN};
 	packrack__link_info__init(&f->link);
 	packrack__node_answer__init(&f->answer);
@@ -496,7 +494,7 @@ file_open(struct file *f, struct ask *ask, char *path, struct pr_error *err)
 	f->link.link = ask->count;
 	f->link.linktype = pr_trace_info(f->trace)->linktype;
 	f->link.snaplen = pr_trace_info(f->trace)->snaplen;
-	f->link.name = slash ? slash + 1 : path;
+	f->link.name = basename(path);
 	return 0;
 }
 
@@ -552,11 +550,8 @@ ask_files(struct sink *sink, struct pr_error *err)
 	for (size_t i = 0; result == CLI_OK && i < ask.count; i++)
 		if (pr_merge_add(ask.merge, &ask.files[i].source, err) < 0)
 			result = CLI_FAILED;
-	if (result == CLI_OK) {
-		signal(SIGINT, on_signal);
-		signal(SIGTERM, on_signal);
+	if (result == CLI_OK)
 		result = pump(&ask, &limited, err);
-	}
 	if (result == CLI_OK &&
 		files_end(&ask, (Packrack__NodeAnswer **)list, limited, err) < 0)
 		result = CLI_FAILED;

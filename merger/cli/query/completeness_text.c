@@ -8,12 +8,6 @@
 
 enum { RANGES_SHOWN = 20, RANGES_COMMENTED = 500 };
 
-static const char *
-plural(uint64_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 /* Reasons are names in messages and for --allow; these are the texts for people. */
 static const struct {
 	const char *name, *text;
@@ -147,7 +141,7 @@ print_count(FILE *to, const char *label, uint64_t count, const char *what, const
 {
 	if (count)
 		fprintf(to, "  %s: %" PRIu64 " %s%s %s\n", label, count, what,
-			plural(count), text);
+			pr_plural(count), text);
 }
 
 static const char *
@@ -195,11 +189,10 @@ print_cause(FILE *to, const Packrack__Completeness *c, size_t at)
 			continue;
 		packets += l->count;
 		ranges += l->ranges ? l->ranges : 1;
-		first = l->first_time < first ? l->first_time : first;
-		last = l->last_time > last ? l->last_time : last;
+		pr_time_widen(&first, &last, l->first_time, l->last_time);
 	}
 	fprintf(to, "    %" PRIu64 " in %" PRIu64 " range%s, ", packets, ranges,
-		plural(ranges));
+		pr_plural(ranges));
 	print_span(to, first, last, one);
 }
 
@@ -211,8 +204,8 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 	size_t listed = c->n_missing + c->n_missing_classes;
 
 	fprintf(to, "  missing: %" PRIu64 " packet%s in %" PRIu64 " range%s%s\n",
-		c->missing_packets, plural(c->missing_packets), c->missing_ranges,
-		plural(c->missing_ranges),
+		c->missing_packets, pr_plural(c->missing_packets), c->missing_ranges,
+		pr_plural(c->missing_ranges),
 		listed > shown ? "; --json lists them; by cause" : "");
 	for (size_t i = 0; i < listed; i++) {
 		const Packrack__Loss *l = report_missing(c, i);
@@ -309,7 +302,7 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		: c->complete       ? "complete"
 				    : "complete but for what --allow accepts",
 		end->limit_reached && !report_status(sink) ? " up to the limit" : "",
-		matching, plural(matching), matching == 1 ? "es" : "");
+		matching, pr_plural(matching), matching == 1 ? "es" : "");
 	if (end->related)
 		fprintf(to, " and %" PRIu64 " %s related", end->related,
 			end->related == 1 ? "is" : "are");
@@ -321,7 +314,7 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		fprintf(to, ", of %s%" PRIu64 " in the time range",
 			c->held_at_most ? "at most " : "", c->held_packets);
 	fprintf(to, " (%zu %s%s)\n", c->n_nodes, files ? "file" : "node",
-		plural(c->n_nodes));
+		pr_plural(c->n_nodes));
 	if (c->missing_packets)
 		print_missing(to, c, shown);
 	print_count(to, "pending", c->pending_packets, "packet",

@@ -219,15 +219,13 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 	return 0;
 }
 
-#define ETHERNET 1
-
 /*
  * Link types as in pcap files: Ethernet, 802.11 with radiotap, Linux cooked, raw IP, PPP, 802.11, ATM,
  * loopback, and link types that some filters need: `on eth0` pflog, `vpi 0` SunATM, `fisu`
  * MTP2, `ifindex 1` Linux cooked v2.
  */
 static const uint16_t common[] = {
-	ETHERNET, 127, 113, 101, 9, 105, 100, 0, 117, 123, 140, 276};
+	PR_LINKTYPE_ETHERNET, 127, 113, 101, 9, 105, 100, 0, 117, 123, 140, 276};
 
 int
 question_check(const struct query_args *a, struct pr_error *err)

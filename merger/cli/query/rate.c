@@ -317,7 +317,7 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 			quiet = ((uint64_t)s.first - last.last - 1) / a->step;
 		if (quiet)
 			printf("... %" PRIu64 " step%s without packets\n", quiet,
-				quiet == 1 ? "" : "s");
+				pr_plural(quiet));
 		print_row(a, &s, is_partial(sink, &s), most);
 	}
 	if (r)

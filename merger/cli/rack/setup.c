@@ -28,7 +28,7 @@ enum setup_verdict { SETUP_OK, SETUP_CHANGE, SETUP_UNKNOWN };
 enum setup_fix_kind {
 	SETUP_FIX_NONE, /* only a person can */
 	SETUP_FIX_FILE, /* value into the file of sysfs or procfs at where */
-	SETUP_FIX_OFFLOAD, /* value: command of ETHTOOL_S..., number: what to set */
+	SETUP_FIX_OFFLOAD, /* number: which */
 	SETUP_FIX_RING, /* number: receive descriptors */
 	SETUP_FIX_MTU, /* number: bytes */
 };
@@ -42,7 +42,7 @@ struct setup_finding {
 	char undo[160]; /* the command that takes it back */
 	enum setup_fix_kind fix;
 	char value[64];
-	uint32_t command, number;
+	uint32_t number;
 	bool fixed;
 	char failed[128]; /* why it could not be fixed; or "" */
 };
@@ -106,8 +106,7 @@ setup_read(const struct setup *s, const char *path, char out[LINE])
 		return false;
 	fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	n = fd < 0 ? -1 : read(fd, out, LINE - 1);
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 	errno = saved;
 	if (n < 0)
 		return false;
@@ -150,15 +149,16 @@ read_of(const struct setup *s, const char *name, const char *what, char out[LINE
 /* ---- offloads ---- */
 
 static void
-check_offload(struct setup *s, const char *name, const struct pr_netdev_offload *o)
+check_offload(struct setup *s, const char *name, unsigned i)
 {
-	struct ethtool_value value = {.cmd = o->get};
+	const struct pr_netdev_offload *o = &pr_netdev_offloads[i];
+	int on = pr_netdev_offload_get(name, i);
 	struct setup_finding *f;
 
-	if (pr_netdev_ethtool(name, &value) < 0) {
+	if (on < 0) {
 		setup_add(s, "offloads", name, SETUP_UNKNOWN, "%s: %s", o->name,
 			strerror(errno));
-	} else if (!(o->flag ? value.data & o->flag : value.data)) {
+	} else if (!on) {
 		setup_add(s, "offloads", name, SETUP_OK, "%s is off", o->name);
 	} else {
 		f = setup_add(s, "offloads", name, SETUP_CHANGE,
@@ -171,8 +171,7 @@ check_offload(struct setup *s, const char *name, const struct pr_netdev_offload 
 		PR_PRINT(f->mend, "ethtool -K %s %s off", name, o->name);
 		PR_PRINT(f->undo, "ethtool -K %s %s on", name, o->name);
 		f->fix = SETUP_FIX_OFFLOAD;
-		f->command = o->set;
-		f->number = o->flag ? value.data & ~o->flag : 0;
+		f->number = i;
 	}
 }
 
@@ -404,7 +403,7 @@ setup_check_interface(struct setup *s, const char *name, bool receives)
 		/* what is sent matters on virtual interfaces only, whose peer gets it as it is */
 		for (size_t i = 0; i < PR_NETDEV_OFFLOADS; i++)
 			if (virtual || !pr_netdev_offloads[i].sends)
-				check_offload(s, name, &pr_netdev_offloads[i]);
+				check_offload(s, name, i);
 		check_ring(s, name);
 		check_addresses(s, name);
 	}
@@ -499,8 +498,7 @@ check_speed(struct setup *s, const char *path, bool writing, uint64_t wanted)
 	else
 		setup_add(s, "disk", path, SETUP_OK, "%s %.0f MB/s", what, speed / 1e6);
 	free(piece);
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 }
 
 /* Reads a device, or writes a file in a folder for a moment; wanted: bytes a second, 0: any. */
@@ -692,7 +690,6 @@ check_huge_pages(struct setup *s)
 static int
 fix(const struct setup *s, const struct setup_finding *f)
 {
-	struct ethtool_value offload = {.cmd = f->command, .data = f->number};
 	struct ethtool_ringparam ring = {.cmd = ETHTOOL_GRINGPARAM};
 	struct ifreq mtu = {.ifr_mtu = f->number};
 	size_t len = strlen(f->value);
@@ -701,7 +698,7 @@ fix(const struct setup *s, const struct setup_finding *f)
 
 	switch (f->fix) {
 	case SETUP_FIX_OFFLOAD:
-		return pr_netdev_ethtool(f->where, &offload);
+		return pr_netdev_offload_set(f->where, f->number, false);
 	case SETUP_FIX_RING:
 		if (pr_netdev_ethtool(f->where, &ring) < 0)
 			return -1;

@@ -140,7 +140,7 @@ status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 	if (d) {
 		fprintf(to, "dispatcher %s: %s, epoch %016" PRIx64 ", %zu node%s\n",
 			d->version, d->state, d->epoch, d->n_dispatcher_nodes,
-			d->n_dispatcher_nodes == 1 ? "" : "s");
+			pr_plural(d->n_dispatcher_nodes));
 		print_links(to, d);
 		fputc('\n', to);
 	}
@@ -149,7 +149,7 @@ status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 			status_value(m->values, m->n_values, "running_query_count");
 
 		fprintf(to, "merger %s: %zu node%s, %" PRIu64 " quer%s running\n",
-			m->version, m->n_nodes, m->n_nodes == 1 ? "" : "s", queries,
+			m->version, m->n_nodes, pr_plural(m->n_nodes), queries,
 			queries == 1 ? "y" : "ies");
 		print_nodes(to, m);
 		fputc('\n', to);
@@ -246,23 +246,6 @@ show(const struct status_args *a, const Packrack__Status *m, const Packrack__Sta
 /* ---- asking ---- */
 
 /*
- * Gets the status of the merger or the dispatcher. NULL: no answer; then silent has why, if
- * there should be one.
- */
-static Packrack__Envelope *
-ask(const struct status_args *a, char *endpoint, const struct cli_server *server,
-	struct pr_error *silent)
-{
-	const struct cli_connection c = {.endpoint = endpoint, .key = a->merger.key};
-	Packrack__Envelope *reply = NULL;
-
-	silent->text[0] = 0;
-	if (cli_is_named(endpoint, server) || cli_is_local(server))
-		cli_ask_status(&c, server, &reply, silent);
-	return reply;
-}
-
-/*
  * Loss since the previous check, if its counts are known. The counts of this check are
  * stored for the next.
  */
@@ -325,8 +308,9 @@ ask_and_show(struct status_args *a)
 {
 	const Packrack__Status *merger, *dispatcher;
 	struct pr_error no_merger, no_dispatcher;
-	Packrack__Envelope *m = ask(a, a->merger.endpoint, &cli_merger, &no_merger);
-	Packrack__Envelope *d = ask(a, a->dispatcher, &cli_dispatcher, &no_dispatcher);
+	const struct cli_connection other = {a->dispatcher, a->merger.key};
+	Packrack__Envelope *m = cli_find_status(&a->merger, &cli_merger, &no_merger);
+	Packrack__Envelope *d = cli_find_status(&other, &cli_dispatcher, &no_dispatcher);
 	bool silent = no_merger.text[0] || no_dispatcher.text[0];
 	int status = CLI_FAILED;
 

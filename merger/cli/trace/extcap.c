@@ -56,27 +56,15 @@ print_text(const char *text)
 }
 
 /*
- * The merger's Status. NULL: no answer. Then only the rack as a whole is listed, and the
- * user can name a merger in the dialogue.
+ * Each link of the rack in a line: head, its name, middle, its name, tail. Without an answer only the rack as a
+ * whole is listed, and the user can name a merger in the dialogue.
  */
-static Packrack__Envelope *
-ask_status(const struct extcap_args *a)
-{
-	Packrack__Envelope *reply = NULL;
-	struct pr_error err;
-
-	if (!cli_is_named(a->merger.endpoint, &cli_merger) && !cli_is_local(&cli_merger))
-		return NULL;
-	return cli_ask_status(&a->merger, &cli_merger, &reply, &err) == CLI_OK ? reply
-									       : NULL;
-}
-
-/* Each link of the rack in a line: head, its name, middle, its name, tail. */
 static void
 list_links(
 	const struct extcap_args *a, const char *head, const char *middle, const char *tail)
 {
-	Packrack__Envelope *reply = ask_status(a);
+	struct pr_error err;
+	Packrack__Envelope *reply = cli_find_status(&a->merger, &cli_merger, &err);
 	Packrack__LinkInfo *const *links = reply ? reply->status->links : NULL;
 
 	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
@@ -101,16 +89,16 @@ list_links(
 static int
 list_dlts(const struct extcap_args *a)
 {
-	Packrack__Envelope *reply = ask_status(a);
+	struct pr_error err;
+	Packrack__Envelope *reply = cli_find_status(&a->merger, &cli_merger, &err);
 	char name[PRI_LINKTYPE_TEXT];
-	struct pr_error err = {""};
-	uint16_t *types = NULL, ethernet = 1; /* until we know better */
+	uint16_t *types = NULL;
 	int count = reply ? ask_linktypes(reply->status->links, reply->status->n_links,
 				    &types, &err)
 			  : 0;
 
 	for (int i = 0; i < count || i == 0; i++) {
-		uint16_t type = count > 0 ? types[i] : ethernet;
+		uint16_t type = count > 0 ? types[i] : PR_LINKTYPE_ETHERNET;
 
 		printf("dlt {number=%u}{name=%s}{display=%s}\n", type,
 			pri_linktype_name(type, name, sizeof(name)), name);

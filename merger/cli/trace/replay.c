@@ -125,8 +125,6 @@ struct replay {
 	int64_t slept; /* monotonic ns, end of the last sleep */
 };
 
-#define ETHERNET 1
-
 struct replay_args {
 	struct query_args query;
 	char *out, *pace, *at;
@@ -185,7 +183,7 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 		.time = p->time, .len = p->caplen, .room = (p->caplen + 7) & ~UINT32_C(7)};
 	struct replay_chunk *c;
 
-	if (p->linktype != ETHERNET) {
+	if (p->linktype != PR_LINKTYPE_ETHERNET) {
 		r->other_type++;
 		return 0;
 	}
@@ -472,11 +470,6 @@ report(const struct replay *r, struct pr_error *err)
 
 /* ---- doing it ---- */
 
-static void
-on_signal(PR_UNUSED int number)
-{
-}
-
 /* An interrupt ends the sending at once, also while the answer waits for room. */
 static void *
 watch_signals(void *arg)
@@ -523,7 +516,7 @@ start(struct replay *r, pthread_t *sender, pthread_t *watcher, struct pr_error *
 	sigaddset(&r->signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &r->signals, NULL);
 	/* sigwait does not return for a signal that the shell had set to be ignored */
-	signal(SIGINT, on_signal);
+	signal(SIGINT, SIG_DFL);
 	if (pthread_create(watcher, NULL, watch_signals, r) != 0)
 		return pr_error_set(err, "cannot start watching for signals");
 	if (pthread_create(sender, NULL, send_all, r) == 0)

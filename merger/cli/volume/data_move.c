@@ -79,8 +79,10 @@ struct move {
 /* longer than the merger's own limit, so that its error arrives */
 #define STORE_NS (70 * PR_NS_PER_S)
 
+/* The first len bytes of the batch, or ledgers; neither: all that was sent becomes durable. */
 static int
-send_batch(struct move *m, size_t len, struct pr_error *err)
+send_batch(struct move *m, size_t len, const Packrack__Completeness *ledgers,
+	struct pr_error *err)
 {
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Envelope *reply;
@@ -92,6 +94,10 @@ send_batch(struct move *m, size_t len, struct pr_error *err)
 	c.copies = m->rebuild != NULL;
 	c.links = (Packrack__LinkInfo **)m->links;
 	c.n_links = m->link_count;
+	if (ledgers) {
+		c.ledgers = ledgers->ledgers;
+		c.n_ledgers = ledgers->n_ledgers;
+	}
 	if (cli_ask_command(&m->args->merger, &cli_merger, &c, STORE_NS, &reply, err) !=
 		CLI_OK)
 		return pr_error_prefix(err, "%s", m->args->to);
@@ -118,7 +124,7 @@ send_gathered(struct move *m, struct pr_error *err)
 {
 	size_t len = pr_segment_seal(&m->builder);
 
-	if (len && send_batch(m, len, err) < 0)
+	if (len && send_batch(m, len, NULL, err) < 0)
 		return -1;
 	pr_segment_begin(&m->builder, m->batch, BATCH, PR_SEGMENT_MIXED);
 	return 0;
@@ -151,7 +157,7 @@ flush(struct move *m, struct pr_error *err)
 {
 	if (m->writer.append)
 		return prl_writer_flush(m->writer.append, err);
-	return send_gathered(m, err) < 0 ? -1 : send_batch(m, 0, err);
+	return send_gathered(m, err) < 0 ? -1 : send_batch(m, 0, NULL, err);
 }
 
 /* ---- asking ---- */
@@ -373,9 +379,8 @@ copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct part *part = arg;
 	struct move *m = part->move;
 
-	pace(part->move->rebuild, p);
-	if (part->move->rebuild &&
-		!is_alone(part->move->rebuild, part->move->rebuild->source, p))
+	pace(m->rebuild, p);
+	if (m->rebuild && !is_alone(m->rebuild, m->rebuild->source, p))
 		return 0;
 	if (note(&part->all, p, err) < 0)
 		return -1;
@@ -404,38 +409,21 @@ verify(void *arg, const struct pr_packet *p, PR_UNUSED struct pr_error *err)
 	return 0;
 }
 
-/* Times of the oldest and newest packet of a node; false: it holds none. */
-static bool
-times_of(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest)
-{
-	*oldest = INT64_MAX;
-	*newest = INT64_MIN;
-	for (size_t i = 0; i < node->n_streams; i++) {
-		const Packrack__StreamHeld *s = node->streams[i];
-
-		if (!s->packet_stream || !s->packets)
-			continue;
-		*oldest = s->first_time < *oldest ? s->first_time : *oldest;
-		*newest = s->last_time > *newest ? s->last_time : *newest;
-	}
-	return *oldest <= *newest;
-}
-
 /* Where a part that begins at since may end: at until, or earlier with fewer packets. *packets: in it. */
 static int
 part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 	struct pr_error *err)
 {
-	int64_t low, high;
+	const Packrack__NodeStatus *n = m->stock.nodes[0];
+	int64_t low = since > n->first_time ? since : n->first_time;
+	int64_t high = until < n->last_time ? until : n->last_time;
 	uint64_t count;
 
 	*end = until;
 	if (data_ask_count(of_source(m, since, until), &count, err) < 0)
 		return -1;
-	if (count <= PART || !times_of(m->stock.nodes[0], &low, &high))
+	if (count <= PART)
 		return 0;
-	low = since > low ? since : low;
-	high = until < high ? until : high;
 	while (high - low > 1 && (count > PART || count < PART / 4)) {
 		int64_t middle = low + (high - low) / 2;
 
@@ -549,16 +537,14 @@ data_file_keep(const char *part, const char *path, struct pr_error *err)
 	const char *slash = strrchr(path, '/');
 	int fd = open(part, O_RDONLY | O_CLOEXEC), rc = fd < 0 ? -1 : fsync(fd);
 
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 	if (rc < 0 || link(part, path) < 0)
 		return pr_error_errno(err, "%s", path);
 	unlink(part);
 	PR_PRINT(folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	rc = fd < 0 ? -1 : fsync(fd);
-	if (fd >= 0)
-		close(fd);
+	pr_close(fd);
 	return rc < 0 ? pr_error_errno(err, "%s", folder) : 0;
 }
 
@@ -821,29 +807,19 @@ check_room(const struct move *m, struct pr_error *err)
 static int
 copy_ledgers(struct move *m, struct pr_error *err)
 {
-	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	struct query_args q = data_question(
 		m->args, m->rebuild->nodes, false, PR_TIME_MIN, m->args->until);
 	struct sink sink;
-	Packrack__Envelope *reply;
 	int rc;
 
 	q.nodes.count = m->rebuild->count;
 	q.count = true;
 	sink_init(&sink, &q);
 	rc = ask_all(&sink, err);
-	if (rc == 0) {
-		c.verb = "store";
-		c.node = m->args->to;
-		c.ledgers = sink.end->completeness->ledgers;
-		c.n_ledgers = sink.end->completeness->n_ledgers;
-		rc = cli_ask_command(
-			&m->args->merger, &cli_merger, &c, STORE_NS, &reply, err);
-	}
-	if (rc == CLI_OK)
-		pr_message_free(&reply);
+	if (rc == 0)
+		rc = send_batch(m, 0, sink.end->completeness, err);
 	sink_close(&sink);
-	return rc == CLI_OK ? 0 : -1;
+	return rc;
 }
 
 static int
@@ -851,16 +827,16 @@ rebuild_parts(struct move *m, struct pr_error *err)
 {
 	const struct data_args *a = m->args;
 	struct rebuild *r = m->rebuild;
-	int64_t since = a->since, end, oldest, newest, done;
-	bool any = times_of(m->stock.nodes[0], &oldest, &newest);
+	int64_t oldest = m->stock.nodes[0]->first_time; /* 0: there is no packet */
+	int64_t newest = m->stock.nodes[0]->last_time, since = a->since, end, done;
 
 	if (begin_batches(m, err) < 0)
 		return -1;
 	/* also what an earlier rebuild, which was killed, had sent */
-	if (copy_ledgers(m, err) < 0 || flush(m, err) < 0)
+	if (flush(m, err) < 0 || copy_ledgers(m, err) < 0)
 		return -1;
 	do {
-		done = any && since > oldest ? since - oldest : 0;
+		done = newest && since > oldest ? since - oldest : 0;
 		r->percent = 100.0 * (double)done / (double)(newest - oldest + 1);
 		PR_PRINT(r->text, "(rebuild of %s: %u %%, %" PRIu64 " packets copied)",
 			a->to, r->percent, m->stored);
