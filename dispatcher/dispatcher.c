@@ -5,7 +5,6 @@
 #include <sodium.h>
 
 #include "dispatcher/sender.h"
-#include "proto/base/clock.h"
 #include "proto/base/metrics_server.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"

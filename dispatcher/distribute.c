@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatcher/sender.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 /*

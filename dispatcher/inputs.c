@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/thread.h"
 #include "proto/port/capture.h"

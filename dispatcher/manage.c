@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <sys/resource.h>
 
 #include "dispatcher/sender.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/rpc/rpc.h"

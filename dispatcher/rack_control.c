@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "dispatcher/sender.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 /* ---- to the nodes: frames, commands ---- */

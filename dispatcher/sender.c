@@ -5,9 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <stdio.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/thread.h"
 

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "proto/base/clock.h"
-
 /* ---- sent logs, kept for RESEND ---- */
 
 /*

@@ -9,7 +9,6 @@
 #include "indexer/record_sender.h"
 #include "indexer/summary_announcer.h"
 #include "logger/streamfs/disk.h"
-#include "proto/base/clock.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/privilege.h"
 #include "proto/base/thread.h"

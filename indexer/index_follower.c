@@ -2,7 +2,6 @@
 #include "indexer/index_follower.h"
 
 #include "indexer/index/level2.h"
-#include "proto/base/clock.h"
 
 #define UNSUMMARIZED_MAX (PRI_FOLLOWER_SPANS - 2)
 

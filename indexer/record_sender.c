@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/record_sender.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/runtime_dir.h"
 

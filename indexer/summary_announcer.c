@@ -2,7 +2,6 @@
 #include "indexer/summary_announcer.h"
 
 #include "indexer/query/hello.h"
-#include "proto/base/clock.h"
 
 #define READS_A_TICK 64
 #define TELL_NS PR_NS_PER_S /* between messages without news */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/delete.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-#include "proto/base/clock.h"
 
 #define STEP_BLOCKS 8
 #define STEP_NS (50 * PR_NS_PER_MS)

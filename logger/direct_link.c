@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/direct_link.h"
 
-#include <stdio.h>
-
-#include "proto/base/clock.h"
-
 
 void
 prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *append,

@@ -2,11 +2,9 @@
 #include "logger/import.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <xxhash.h>
 
 #include "logger/direct_link.h"
-#include "proto/base/clock.h"
 #include "proto/port/trace.h"
 
 /* Packets between two looks at the clock. */

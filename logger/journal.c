@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/journal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/clock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/logger.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "logger/import.h"

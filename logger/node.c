@@ -2,7 +2,6 @@
 #include "logger/node.h"
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/wire/rack_key.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include <stdio.h>
-
 #include "logger/record_loop.h"
 #include "logger/node.h"
 #include "proto/base/log.h"

@@ -4,7 +4,6 @@
 #include "logger/volume_writer.h"
 #include "logger/capture.h"
 #include "logger/logger.h"
-#include "proto/base/clock.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics.h"
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/volume_writer.h"
 
-#include <stdio.h>
-
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/wire/segment_inline.h"
 
 enum { LINKS_MAX = 300, DURABLE_POINTS = 1024 };

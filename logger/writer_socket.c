@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/writer_socket.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "logger/delete.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/runtime_dir.h"
 #include "proto/rpc/rpc.h"

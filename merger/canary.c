@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/server.h"
 
-#include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 
 #define PERIOD_NS PR_NS_PER_S

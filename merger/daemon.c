@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "merger/pcap_over_ip.h"

@@ -2,7 +2,6 @@
 #include "merger/fanout.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "merger/remote.h"

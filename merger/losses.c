@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/completeness.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 
 #define LOOKED_AT 8 /* entries at the end of the list: some cycles of several nodes */

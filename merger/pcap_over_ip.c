@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/listener.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "merger/trace_writer.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/tcp.h"
 #include "proto/base/text.h"

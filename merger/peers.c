@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 #define SAY_NS PR_NS_PER_S

@@ -4,7 +4,6 @@
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/admission.h"
 #include "proto/rpc/status.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/trace_writer.h"
 
-#include <stdio.h>
 #include <xxhash.h>
 
 #include "proto/base/array.h"

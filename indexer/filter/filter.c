@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 /*
  * Terms `after @SECONDS` and `before @SECONDS` of a filter; both include that moment. The

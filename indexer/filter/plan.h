@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "indexer/filter/bpf.h"
 #include "indexer/index/index_key.h"

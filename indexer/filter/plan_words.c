@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "indexer/filter/plan.h"
-#include "proto/base/clock.h"
 
 /* ---- keys ---- */
 

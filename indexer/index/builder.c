@@ -2,7 +2,6 @@
 #include "indexer/index/builder.h"
 
 #include "indexer/index/summarize.h"
-#include "proto/base/clock.h"
 
 /*
  * On a slow link a segment spans more time than SLOW_NS, so a batch may span days, which a

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/segment_keys.h"
 
-#include "proto/base/clock.h"
 #include "proto/wire/segment_inline.h"
 
 /* ---- adding keys ---- */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/summarize.h"
 
-#include "proto/base/clock.h"
-
 void
 pri_range_list_free(struct pri_range_list *list)
 {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/answer.h"
 
-#include <stdio.h>
-
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
-#include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 
 /* ---- queries as messages ---- */

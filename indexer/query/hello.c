@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "proto/base/text.h"
-#include "proto/base/clock.h"
 
 #define STRAY_LINK 0xffff
 

@@ -3,7 +3,6 @@
 
 #include <time.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 
 /* Sections: sets of columns, reading records, level 2, level 1, asking a plan, plans, the verdict. */

@@ -2,7 +2,6 @@
 #include "indexer/query/query.h"
 
 #include "indexer/query/run_reader.h"
-#include "proto/base/clock.h"
 
 /*
  * Sections: making, coverage, counting from the index, skipping segments, packets, whole

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 
 enum state { IDLE, QUEUED, RUNNING, DONE };

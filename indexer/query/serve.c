@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "indexer/query/answer.h"
 #include "indexer/query/scans.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/text.h"
 

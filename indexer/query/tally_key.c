@@ -2,7 +2,6 @@
 #include "indexer/query/tally_key.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 
 #include "indexer/index/index_key.h"
 

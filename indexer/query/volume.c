@@ -2,7 +2,6 @@
 #include "indexer/query/volume.h"
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "proto/base/text.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "merger/cli/render.h"
-#include "proto/base/clock.h"
 #include "proto/base/options.h"
 #include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"

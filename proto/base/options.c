@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <ini.h>
-#include <stdio.h>
 #include <strings.h>
 
 #include "proto/base/clock.h"

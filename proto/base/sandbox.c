@@ -8,7 +8,6 @@
 #include <pwd.h>
 #include <sched.h>
 #include <seccomp.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <linux/capability.h>
-#include <stdint.h>
 
 #include "proto/base/text.h"
 

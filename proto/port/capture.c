@@ -4,7 +4,6 @@
 #include <pcap/pcap.h>
 #include <stdlib.h>
 
-#include "proto/base/clock.h"
 #include "proto/port/trace.h"
 
 struct pr_capture {

@@ -8,7 +8,6 @@
 #include <linux/if_xdp.h>
 #include <linux/openat2.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -13,7 +13,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/privilege.h"
 
 /* draft-ietf-opsawg-pcapng */

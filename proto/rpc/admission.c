@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/admission.h"
 
-#include <stdio.h>
 #include <zmq.h>
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/text.h"
 #include "proto/rpc/socket.h"

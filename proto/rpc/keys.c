@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
 #include <zmq.h>

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 
 /*
  * A key directory (mode 0700), as packrack-keys(7) describes it. Keys are CURVE's, in ZeroMQ's Z85 text

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/text.h"
 #include "proto/rpc/admission.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "proto/base/clock.h"
 #include "proto/rpc/connections.h"
 #include "proto/rpc/keys.h"
 

@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 #include "proto/wire/decode.h"
 

@@ -2,7 +2,6 @@
 #include "merger/cli/console/ui.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "proto/base/array.h"
 #include "proto/base/text.h"

@@ -2,7 +2,6 @@
 #include "merger/cli/console/ui.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "proto/base/array.h"
