@@ -47,8 +47,10 @@ struct prl_match_calls {
 	void *arg;
 };
 
-enum { PRL_MATCH_WINDOW_DEFAULT = 128, PRL_MATCH_WINDOW_MIN = 2 };
-enum { PRL_MATCH_WINDOW_MAX = 4096, PRL_MATCH_LINKS_MAX = 256 };
+#define PRL_MATCH_WINDOW_MIN 2
+#define PRL_MATCH_WINDOW_DEFAULT 128
+#define PRL_MATCH_WINDOW_MAX 4096
+#define PRL_MATCH_LINKS_MAX 256
 
 struct prl_match_options {
 	uint64_t epoch;

@@ -181,12 +181,31 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 
 /* draft-ietf-opsawg-pcapng, little-endian */
 #define BLOCK_SECTION 0x0A0D0D0Au
-enum { BLOCK_INTERFACE = 1, BLOCK_STATISTICS = 5, BLOCK_ENHANCED = 6 };
 #define BYTE_ORDER_MAGIC 0x1A2B3C4Du
-enum { OPT_COMMENT = 1, SHB_USERAPPL = 4, IF_NAME = 2, IF_DESCRIPTION = 3, IF_SPEED = 8 };
-enum { IF_TSRESOL = 9, IF_FILTER = 11, IF_TSOFFSET = 14, ISB_STARTTIME = 2 };
-enum { ISB_ENDTIME = 3, ISB_IFRECV = 4, ISB_IFDROP = 5, ISB_FILTERACCEPT = 6 };
-enum { ISB_OSDROP = 7, OPTION_MAX = 65535 };
+enum {
+	BLOCK_INTERFACE = 1,
+	BLOCK_STATISTICS = 5,
+	BLOCK_ENHANCED = 6, /* a packet */
+};
+
+/* Options; each kind of block has its own numbers. */
+enum {
+	OPT_COMMENT = 1, /* of any block */
+	SHB_USERAPPL = 4,
+	IF_NAME = 2,
+	IF_DESCRIPTION = 3,
+	IF_SPEED = 8, /* bits/s */
+	IF_TSRESOL = 9, /* a tick is 10 to the minus this, in seconds */
+	IF_FILTER = 11,
+	IF_TSOFFSET = 14, /* s, added to each time */
+	ISB_STARTTIME = 2,
+	ISB_ENDTIME = 3,
+	ISB_IFRECV = 4, /* packets received */
+	ISB_IFDROP = 5, /* dropped for want of room in the interface */
+	ISB_FILTERACCEPT = 6, /* packets that the filter accepted */
+	ISB_OSDROP = 7, /* dropped by the operating system */
+};
+#define OPTION_MAX 65535 /* bytes */
 
 /*
  * Offset in s of the interface for times before 1970: the whole second at or below the

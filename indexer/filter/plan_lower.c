@@ -190,15 +190,25 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 /* ---- what is sure ---- */
 
 /* What a packet can be if a formula holds for it. */
-enum { TYPE_IP = 1, TYPE_IP6 = 2 };
+enum {
+	TYPE_IP = 1 << 0,
+	TYPE_IP6 = 1 << 1,
+	TYPE_ARP = 1 << 2,
+	TYPE_RARP = 1 << 3,
+	TYPE_OTHER = 1 << 4,
+	PROTO_TCP = 1 << 5,
+	PROTO_UDP = 1 << 6,
+	PROTO_SCTP = 1 << 7,
+	PROTO_ICMP = 1 << 8,
+	PROTO_ICMP6 = 1 << 9,
+	PROTO_OTHER = 1 << 10,
+	UNTAGGED = 1 << 11, /* it may have no VLAN tag */
+};
 #define TYPE_IPS (TYPE_IP | TYPE_IP6)
-enum { TYPE_ARP = 4, TYPE_RARP = 8 };
 #define TYPE_IP4 (TYPE_IP | TYPE_ARP | TYPE_RARP) /* has IPv4 addresses */
-enum { TYPES = 31, PROTO_TCP = 32, PROTO_UDP = 64, PROTO_SCTP = 128 };
+#define TYPES (TYPE_IP4 | TYPE_IP6 | TYPE_OTHER)
 #define PROTO_PORTS (PROTO_TCP | PROTO_UDP | PROTO_SCTP)
-enum { PROTO_ICMP = 256, PROTO_ICMP6 = 512 };
-#define PROTOS (PROTO_PORTS | PROTO_ICMP | PROTO_ICMP6 | 1024)
-#define UNTAGGED 2048 /* it may have no VLAN tag */
+#define PROTOS (PROTO_PORTS | PROTO_ICMP | PROTO_ICMP6 | PROTO_OTHER)
 #define ALL (TYPES | PROTOS | UNTAGGED)
 #define ANY_INSIDE (PROTOS | UNTAGGED)
 #define OVER_IP (TYPE_IPS | UNTAGGED)
@@ -227,7 +237,7 @@ sure_of_key(const struct pri_key *key)
 		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP6, {ANY_INSIDE | TYPE_IP6, TYPES}},
 		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_ARP, {ANY_INSIDE | TYPE_ARP, TYPES}},
 		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_RARP, {ANY_INSIDE | TYPE_RARP, TYPES}},
-		{PRI_KEY_ETHERTYPE, 0x8100, {TYPES | PROTOS, UNTAGGED}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_VLAN, {TYPES | PROTOS, UNTAGGED}},
 		{PRI_KEY_ETHERTYPE, 0x88a8, {TYPES | PROTOS, UNTAGGED}},
 		{PRI_KEY_ETHERTYPE, 0x9100, {TYPES | PROTOS, UNTAGGED}},
 		{PRI_KEY_VLAN, 0, {TYPES | PROTOS, 0}},

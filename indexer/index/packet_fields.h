@@ -11,13 +11,21 @@
  */
 #define PRI_KEYS_DEPTH 8 /* tags and labels that are passed */
 
-enum { PRI_ETHERTYPE_IP = 0x0800, PRI_ETHERTYPE_ARP = 0x0806 };
-enum { PRI_ETHERTYPE_RARP = 0x8035, PRI_ETHERTYPE_IP6 = 0x86dd };
-enum { PRI_ETHERTYPE_MPLS = 0x8847, PRI_ETHERTYPE_PPPOE = 0x8864 };
+enum {
+	PRI_ETHERTYPE_IP = 0x0800,
+	PRI_ETHERTYPE_ARP = 0x0806,
+	PRI_ETHERTYPE_RARP = 0x8035,
+	PRI_ETHERTYPE_VLAN = 0x8100,
+	PRI_ETHERTYPE_IP6 = 0x86dd,
+	PRI_ETHERTYPE_MPLS = 0x8847, /* unicast */
+	PRI_ETHERTYPE_PPPOE = 0x8864, /* sessions */
+};
+
 static inline bool
 pri_is_vlan_tag(uint32_t ethertype)
 {
-	return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
+	return ethertype == PRI_ETHERTYPE_VLAN || ethertype == 0x88a8 ||
+	       ethertype == 0x9100;
 }
 
 /* TCP, UDP, SCTP */

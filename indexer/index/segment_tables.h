@@ -301,8 +301,7 @@ pri_header_layout_fields(
 }
 
 /* Finds a plain packet's layout. Inlined, since this runs for each packet. */
-enum { PRI_PLAIN_TAG = 0x8100, PRI_PLAIN_IP = 0x0800, PRI_PLAIN_IP6 = 0x86dd };
-#define PRI_PLAIN_ICMP 1
+#define PRI_PLAIN_ICMP 1 /* IP protocol */
 
 static inline struct pri_header_layout *
 pri_header_layout_count(struct pri_header_layout *layout, uint32_t len)
@@ -417,14 +416,14 @@ pri_header_layouts_add_plain(
 	id[0] = pr_get_le64(data);
 	id[1] = pr_get_le64(data + 6) >> 16;
 	type = __builtin_bswap16((uint16_t)(id[1] >> 32));
-	if (type == PRI_PLAIN_TAG) {
+	if (type == PRI_ETHERTYPE_VLAN) {
 		id[1] |= (uint64_t)(pr_get_be16(data + 14) & 0xfff) << 48;
 		type = pr_get_be16(data + 16);
 		net = 18;
 	}
-	if (type == PRI_PLAIN_IP)
+	if (type == PRI_ETHERTYPE_IP)
 		layout = pri_header_layouts_plain_ip(k, id, data + net, caplen - net);
-	else if (type == PRI_PLAIN_IP6)
+	else if (type == PRI_ETHERTYPE_IP6)
 		layout = pri_header_layouts_plain_ip6(k, id, data + net, caplen - net);
 	return layout ? pri_header_layout_count(layout, len) : NULL;
 }

@@ -112,8 +112,12 @@ pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
  * Credit bounds what is under way: 40 batches of 256 KiB to a client that merges. The queues are only a second bound.
  * They are longer, as ZeroMQ learns in steps of half a queue what a peer has read.
  */
-enum { QUEUE_MESSAGES = 128, LINGER_MS = 1000, RECONNECT_MS = 100 };
-enum { RECONNECT_MAX_MS = 1000, HEARTBEAT_MS = 5000, HEARTBEAT_TIMEOUT_MS = 15000 };
+#define QUEUE_MESSAGES 128
+#define LINGER_MS 1000 /* what is unsent at the end may take */
+#define RECONNECT_MS 100 /* the first pause; each is longer than the one before */
+#define RECONNECT_MAX_MS 1000
+#define HEARTBEAT_MS 5000
+#define HEARTBEAT_TIMEOUT_MS 15000
 #define HANDSHAKE_MS 5000 /* for a connection to say who it is, before it is closed */
 /* Connections that wait in the kernel: a burst must not keep others out. */
 #define BACKLOG 1024
