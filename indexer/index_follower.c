@@ -396,7 +396,8 @@ look(struct pri_index_follower *f, struct pr_error *err)
 		if (!s)
 			return -1;
 		/* the volume was reset, or what a killed logger had not made durable is gone: sequences are used again */
-		if (info.last_sequence < s->last || (s->last && whole.writers != f->writers)) {
+		if (info.last_sequence < s->last ||
+			(s->last && whole.writers != f->writers)) {
 			sfs_cursor_close(&s->cursor);
 			s->waiting.length = s->unsummarized_count = 0;
 			s->unknown = 0;

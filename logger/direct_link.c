@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/direct_link.h"
 
-
 void
 prl_direct_link_begin(struct prl_direct_link *m, struct prl_volume_writer *append,
 	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen)

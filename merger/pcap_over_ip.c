@@ -24,7 +24,8 @@ struct prm_pcap_over_ip {
 };
 
 #define CREDIT 4 /* batches under way to a reader */
-#define ACCEPTED_MOST 4 /* from one tick to the next, on a port: each begins a query on every node */
+/* From one tick to the next, on a port: each begins a query on every node. */
+#define ACCEPTED_MOST 4
 #define LINKS_NS PR_NS_PER_S /* between two checks for new links */
 
 struct pcap_reader {
