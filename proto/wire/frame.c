@@ -6,8 +6,6 @@
 
 #include <sodium.h>
 
-#include "proto/base/clock.h"
-
 #define MACS (2 * PR_MAC_LEN)
 
 /* ---- bodies ---- */
@@ -375,13 +373,14 @@ void
 pr_observation_lost(struct pr_observation *o, enum pr_unobserved_reason reason,
 	int64_t since, const char *by)
 {
+	struct pr_unobserved *oldest = &o->items[1], *next = &o->items[2];
+
 	pr_observation_again(o, since);
 	if (o->count == PR_UNOBSERVED_MAX) {
-		if (o->items[2].until > o->items[1].until)
-			o->items[1].until = o->items[2].until;
-		if (o->items[2].since < o->items[1].since)
-			o->items[1].since = o->items[2].since;
-		memmove(&o->items[2], &o->items[3], (--o->count - 2) * sizeof o->items[0]);
+		if (oldest->until >= pr_time_minus(since, PR_OBSERVATION_TOLD_NS))
+			pr_time_widen(&next->since, &next->until, oldest->since,
+				oldest->until);
+		memmove(oldest, next, (--o->count - 1) * sizeof *oldest);
 	}
 	o->items[o->count++] = unobserved(reason, since, PR_TIME_MAX, by);
 }

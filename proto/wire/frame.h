@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "proto/base/clock.h"
 #include "proto/base/field_table.h"
 
 /*
@@ -241,10 +242,11 @@ bool pr_unobserved_valid(const struct pr_unobserved *u);
 void pr_observation_begin(struct pr_observation *o, enum pr_unobserved_reason reason,
 	int64_t until, const char *by);
 /*
- * A time without observation begins; one that is still open ends there. If the list is full, the two oldest become
- * one that covers both: what is confirmed becomes less, never more. pr_observation_again ends the open one; false:
- * there is none.
+ * A time without observation begins; one that is still open ends there. If the list is full, the oldest one goes, which
+ * nodes have kept; or, if it ended just now, the two oldest become one that covers both: what is confirmed becomes less,
+ * never more. pr_observation_again ends the open one; false: there is none.
  */
+#define PR_OBSERVATION_TOLD_NS (60 * PR_NS_PER_S)
 void pr_observation_lost(struct pr_observation *o, enum pr_unobserved_reason reason,
 	int64_t since, const char *by);
 bool pr_observation_again(struct pr_observation *o, int64_t until);

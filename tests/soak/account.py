@@ -225,7 +225,7 @@ class Accountant:
         if reason == "before":
             return until <= self.began + 5 * SECOND
         if reason == "unknown":
-            return query.no_wait and until > query.asked - 3 * SECOND or bool(
+            return query.no_wait and until > query.asked - 6 * SECOND or bool(
                 until > query.asked - 3 * SECOND and during(query.asked, query.answered, None, None, 0, 6))
         if reason == "gone":
             return self.inside(since, until, ("kill", "term", "pause", "stop", "rack-carrier", "switch", "cut"), None, 1, 10)

@@ -147,11 +147,31 @@ START_TEST(observation_is_bounded)
 }
 END_TEST
 
+/* Of a link that was stopped twenty times in a day, the list has the last ones, each as long as it was. */
+START_TEST(observation_of_long_ago)
+{
+	struct pr_observation o = {.link = 3};
+
+	pr_observation_begin(&o, PR_UNOBSERVED_BEGIN, 50, "");
+	for (int64_t i = 1; i <= 20; i++) {
+		pr_observation_lost(&o, PR_UNOBSERVED_STOPPED, 3600 * i * PR_NS_PER_S, "ann");
+		ck_assert(pr_observation_again(&o, (3600 * i + 1) * PR_NS_PER_S));
+	}
+	ck_assert_uint_eq(o.count, PR_UNOBSERVED_MAX);
+	ck_assert_int_eq(o.items[0].until, 50);
+	for (int64_t i = 1; i < PR_UNOBSERVED_MAX; i++) {
+		ck_assert_int_eq(o.items[i].since, 3600 * (i + 5) * PR_NS_PER_S);
+		ck_assert_int_eq(o.items[i].until - o.items[i].since, PR_NS_PER_S);
+	}
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
 	tcase_add_test(t, encoder_refuses);
 	tcase_add_test(t, observation_is_bounded);
+	tcase_add_test(t, observation_of_long_ago);
 	tcase_add_test(t, tslog_in_place);
 	tcase_add_test(t, full_mark_fits_an_ethernet_frame);
 }
