@@ -21,7 +21,7 @@ TEST = "test_streamfs_model"
 PREFIX = "SFS"  # of the test's environment variables
 CASES = 10000
 
-# name, file, text, what it becomes, what is wrong then; perhaps the unit test that finds it, as no seed need have it
+# name, file, text, what it becomes, what is wrong then; perhaps the unit test that finds it, or the seed to begin with
 MUTANTS = [
     ("no-sync", "append.c",
      "\t\tsubmit_syncs(sfs, SFS_SYNCING);", "\t\tw->state = SFS_SYNCING;",
@@ -225,9 +225,10 @@ def build(test, name, source, old, new, folder):
 
 def try_mutant(mutant, cases, folder):
     """The first seed, or the unit test, that fails and what it said; None when the mutant lives."""
-    name, source, old, new, _, *unit = mutant
-    program = build(unit[0] if unit else TEST, name, source, old, new, folder)
-    env = dict(os.environ, **{PREFIX + "_SEED": "1", PREFIX + "_CASES": str(cases), PREFIX + "_JOBS": "1"})
+    name, source, old, new, _, where = (*mutant, 1)[:6]
+    unit = where if isinstance(where, str) else None
+    program = build(unit or TEST, name, source, old, new, folder)
+    env = dict(os.environ, **{PREFIX + "_SEED": str(where), PREFIX + "_CASES": str(cases), PREFIX + "_JOBS": "1"})
     done = subprocess.run([program], env=env, capture_output=True, text=True, check=False)
     os.unlink(program)
     if done.returncode == 0:
@@ -249,7 +250,7 @@ def run(mutant, cases, folder):
     seconds = time.monotonic() - start
     if not found:
         return False, f"not ok {mutant[0]}: lives for {cases} cases ({mutant[4]})"
-    where = found[0] if len(mutant) > 5 else f"seed {found[0]}"
+    where = found[0] if ":" in found[0] else f"seed {found[0]}"
     return True, f"ok {mutant[0]}: {where}, {seconds:.1f} s: {found[1][:100]}"
 
 
