@@ -176,8 +176,9 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 UNIT_JOBS ?= 4
 # A path with a comma cannot be an rpath; the tests find programs by PACKRACK_BUILD.
 check-unit: $(UNIT)
-	@printf '%s\n' $(UNIT) | CK_DEFAULT_TIMEOUT=120 tests/tidy xargs -n 1 -P $(UNIT_JOBS) \
-		sh -c 'said=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$said"; exit $$rc'
+	@rm -f $(BUILD)/tests/unit/failed; printf '%s\n' $(UNIT) | CK_DEFAULT_TIMEOUT=120 tests/tidy xargs -n 1 -P $(UNIT_JOBS) \
+		sh -c 'said=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$said"; [ $$rc = 0 ] || echo "$$0" >> $(BUILD)/tests/unit/failed; exit $$rc' || \
+		{ sed 's/^/failed: /' $(BUILD)/tests/unit/failed 2> /dev/null; exit 1; }
 # They wait more than they work, so several run at once.
 SYSTEM := $(sort $(wildcard tests/system/*.t))
 SYSTEM_JOBS ?= 2
