@@ -96,7 +96,7 @@ rack_make(struct world *w, unsigned i)
 		struct t_link *l = &r->link[k];
 
 		*l = (struct t_link){.rack = r, .number = k, .carrier = true};
-		snprintf(l->name, sizeof(l->name), "link%u%u", i, k);
+		snprintf(l->name, sizeof(l->name), "link%u%u", i % 100, k % 100);
 		r->names[k] = l->name;
 	}
 }
