@@ -93,7 +93,7 @@ struct node {
 	bool limited; /* it gave as many packets as were asked for, and may hold more */
 	int64_t watermark;
 	uint64_t corrupt, located; /* records that it cannot read; of these, in losses */
-	bool evicted; /* scratch of suspects_of */
+	bool evicted, wholly; /* scratch of suspects_of; wholly: all of the gap */
 };
 
 /* One of out's, while that is made. */
@@ -1011,7 +1011,7 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 	const Packrack__Loss *gap, uint64_t first, uint64_t *last, struct suspects *s)
 {
 	for (size_t n = 0; n < c->out->n_nodes; n++)
-		c->nodes[n].evicted = false;
+		c->nodes[n].evicted = c->nodes[n].wholly = false;
 	for (size_t i = 0; i < c->walk.count; i++) {
 		const Packrack__Loss *l = c->walk.begun[i];
 
@@ -1037,19 +1037,21 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 		*last = upto < *last ? upto : *last;
 		c->evicted[series->evicted[i]].missed = true;
 		c->nodes[c->evicted[series->evicted[i]].node].evicted = true;
+		c->nodes[c->evicted[series->evicted[i]].node].wholly |=
+			gap->last_time <= e->until;
 	}
 	for (size_t n = 0; n < c->out->n_nodes; n++) {
 		const struct node *node = &c->nodes[n];
 		const char *name = node->answer->node;
-		bool known = suspect_has(s, name);
+		bool known = suspect_has(s, name), vague = s->around && !s->around->count;
 		const char *why = node->evicted                   ? SUSPECT_EVICTED
 				  : node->failed                  ? PRM_MISSING_NO_ANSWER
 				  : node->corrupt > node->located ? PRM_MISSING_CORRUPT
 								  : NULL;
 
-		/* of what it has overwritten it need not have lost any */
-		s->evicted += node->evicted && (!known || (s->around && !s->around->count));
-		if (!known && why)
+		/* of what it has overwritten it need not have lost any; of what came later it may */
+		s->evicted += node->evicted && (!known || (node->wholly && vague));
+		if (why && (!known || (node->evicted && vague && !node->wholly)))
 			suspect_add(s, name, why);
 	}
 	for (size_t i = 0; i < series->told_count; i++) {

@@ -231,6 +231,39 @@ START_TEST(test_killed_before_the_range)
 }
 END_TEST
 
+/*
+ * A node has overwritten its packets up to some time, and was killed soon after that: what it had not written then is not
+ * hidden by what it has overwritten, though nobody knows where in the seqs the one ends and the other begins.
+ */
+START_TEST(test_killed_after_the_overwritten)
+{
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+	struct prm_completeness *c = make(35, INT64_MAX, 0);
+	Packrack__Evicted gone = PACKRACK__EVICTED__INIT;
+	Packrack__Loss killed = loss_of(4, 7, 0, 35, 75);
+	Packrack__Completeness *out;
+
+	killed.reason = (char *)"unsaved";
+	gone.epoch = 7;
+	gone.first_seq = 1;
+	gone.last_seq = 6;
+	gone.until = 40;
+	gone.stream = (char *)"packets.0";
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
+	batch_held(c, 1, 0, 8, 10, 80, 100, NULL, 0);
+	end_with(c, 0, &killed, &l, &gone);
+	end_with(c, 1, NULL, &l, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 4);
+	ck_assert_str_eq(out->missing[0]->node, "a (unsaved), a (overwritten)");
+	ck_assert_uint_eq(out->missing[0]->last_seq, 6);
+	ck_assert_str_eq(out->missing[1]->reason, "unsaved");
+	ck_assert_uint_eq(out->n_evicted, 1);
+	out_free(out);
+}
+END_TEST
+
 /* Bits without the last seq, with all of them, or of more than 64 seqs contradict themselves. */
 START_TEST(test_bad_bits)
 {
@@ -471,6 +504,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_losses_of_several);
 	tcase_add_test(tests, test_losses_with_bits);
 	tcase_add_test(tests, test_killed_before_the_range);
+	tcase_add_test(tests, test_killed_after_the_overwritten);
 	tcase_add_test(tests, test_bad_bits);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);

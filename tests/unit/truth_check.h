@@ -329,9 +329,13 @@ reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
 	/* nobody knows when, as the clock was set */
 	if (w->plan.clock && pr_time_minus(l->last_time, l->first_time) > 60 * PR_NS_PER_S)
 		return true;
-	/* of several ranges that had no node between two MARKs, or while none was heard, only the last is named */
+	/*
+	 * of several ranges that had no node between two MARKs, or while none was heard, only the last is named; and one
+	 * of these may have been deleted
+	 */
 	if (!p->copy[0].node && !p->copy[1].node)
 		return !strcmp(l->reason, PRM_MISSING_DROPPED) ||
+		       strstr(l->node, "(overwritten)") ||
 		       !is_undelivered(w, q, s, p);
 	for (int i = 0; i < 2; i++) {
 		const struct t_copy *c = &p->copy[i];
