@@ -575,7 +575,9 @@ take_undelivered(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	/* the range has grown: what was told is known already */
 	if (loss.first_seq <= s->mark.link.undelivered_last)
 		loss.first_seq = s->mark.link.undelivered_last + 1;
-	if (is->undelivered_first == 0 || loss.first_seq > loss.last_seq)
+	/* of the first MARK of a ledger whose begin was overwritten: nobody knows when */
+	if (is->undelivered_first == 0 || loss.first_seq > loss.last_seq ||
+		(!s->have_mark && ledger->first_record > 1))
 		return 0;
 	loss.count = loss.last_seq - loss.first_seq + 1;
 	return take_loss(ledger, s, &loss);
