@@ -154,7 +154,8 @@ START_TEST(observation_of_long_ago)
 
 	pr_observation_begin(&o, PR_UNOBSERVED_BEGIN, 50, "");
 	for (int64_t i = 1; i <= 20; i++) {
-		pr_observation_lost(&o, PR_UNOBSERVED_STOPPED, 3600 * i * PR_NS_PER_S, "ann");
+		pr_observation_lost(
+			&o, PR_UNOBSERVED_STOPPED, 3600 * i * PR_NS_PER_S, "ann");
 		ck_assert(pr_observation_again(&o, (3600 * i + 1) * PR_NS_PER_S));
 	}
 	ck_assert_uint_eq(o.count, PR_UNOBSERVED_MAX);
