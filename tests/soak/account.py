@@ -296,7 +296,10 @@ class Accountant:
         since = query.since
         if since is None:
             since = min((t for h in have.values() for t in h.values()), default=query.asked)
-        return since, query.asked if query.until is None else query.until
+        until = query.asked if query.until is None else query.until
+        if query.since is None and query.until is None:  # all that was recorded ends where the capture was stopped
+            until = min([until] + [f["begin"] for f in self.timeline.during(until, until, ("stop",))])
+        return since, until
 
     def check_packets(self, query, path, faults):
         """Numbers and times of the answer's packets by link."""
