@@ -1625,20 +1625,23 @@ answers_report(struct prm_completeness *c, Packrack__Completeness *r)
 }
 
 /*
- * Without `since` the range begins at the oldest packet that is stored, where older ones were overwritten. INT64_MIN:
- * nothing was, or nothing is left.
+ * Without `since` the range begins at the oldest packet that is stored, where older ones were overwritten; if none is,
+ * where the overwritten ones end. INT64_MIN: nothing was overwritten.
  */
 static int64_t
 oldest_held(struct prm_completeness *c)
 {
-	int64_t oldest = INT64_MAX;
+	int64_t oldest = INT64_MAX, gone = INT64_MIN;
 
 	for (size_t i = 0; i < c->series_count; i++)
 		if (c->series[i]->first.seq && c->series[i]->first.otime < oldest)
 			oldest = c->series[i]->first.otime;
+	for (size_t i = 0; i < c->out->n_evicted; i++)
+		if (c->out->evicted[i]->until > gone)
+			gone = c->out->evicted[i]->until;
 	if (c->options.since != INT64_MIN)
 		return c->options.since;
-	return c->out->n_evicted && oldest != INT64_MAX ? oldest : INT64_MIN;
+	return gone != INT64_MIN && oldest != INT64_MAX ? oldest : gone;
 }
 
 int

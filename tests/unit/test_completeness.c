@@ -264,6 +264,38 @@ START_TEST(test_killed_after_the_overwritten)
 }
 END_TEST
 
+/* All that was asked for is overwritten: that is said, and no more of the time when it was captured. */
+START_TEST(test_all_overwritten)
+{
+	Packrack__Ledger l = ledger(10, 100, 100, true);
+	struct prm_completeness *c = make(INT64_MIN, 70, 0);
+	Packrack__Evicted gone = PACKRACK__EVICTED__INIT;
+	uint32_t reason = PR_UNOBSERVED_NO_CARRIER;
+	int64_t since = 20, until = 30;
+	char *by = (char *)"";
+	Packrack__Completeness *out;
+
+	l.n_unobserved_reason = l.n_unobserved_since = l.n_unobserved_until =
+		l.n_unobserved_by = 1;
+	l.unobserved_reason = &reason;
+	l.unobserved_since = &since;
+	l.unobserved_until = &until;
+	l.unobserved_by = &by;
+	gone.epoch = 7;
+	gone.first_seq = 1;
+	gone.last_seq = 8;
+	gone.until = 80;
+	gone.stream = (char *)"packets.0";
+	prm_completeness_node(c, "a", NULL);
+	end_with(c, 0, NULL, &l, &gone);
+	out = finish(c);
+	ck_assert(!out->complete);
+	ck_assert_uint_eq(out->n_evicted, 1);
+	ck_assert_uint_eq(out->n_unobserved, 0);
+	out_free(out);
+}
+END_TEST
+
 /* Bits without the last seq, with all of them, or of more than 64 seqs contradict themselves. */
 START_TEST(test_bad_bits)
 {
@@ -505,6 +537,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_losses_with_bits);
 	tcase_add_test(tests, test_killed_before_the_range);
 	tcase_add_test(tests, test_killed_after_the_overwritten);
+	tcase_add_test(tests, test_all_overwritten);
 	tcase_add_test(tests, test_bad_bits);
 	tcase_add_test(tests, test_loss_outside);
 	tcase_add_test(tests, test_edges_bound_what_is_missing);
