@@ -304,7 +304,9 @@ is_undelivered(const struct world *w, const struct t_query *q, const struct t_se
 	bool told = is_calm(w) && !w->logs_get_lost, any = false;
 
 	for (unsigned i = 0; i < w->node_count; i++)
-		told &= w->node[i].overwritten == PR_TIME_MIN;
+		told &= w->node[i].overwritten == PR_TIME_MIN &&
+			!was_deleted_at(
+				w, &w->node[i]); /* nor are losses from before kept */
 	for (size_t i = 0; i < q->out->n_ledgers; i++)
 		any |= q->out->ledgers[i]->epoch == s->epoch &&
 		       q->out->ledgers[i]->link == s->link &&
@@ -335,8 +337,7 @@ reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
 	 */
 	if (!p->copy[0].node && !p->copy[1].node)
 		return !strcmp(l->reason, PRM_MISSING_DROPPED) ||
-		       strstr(l->node, "(overwritten)") ||
-		       !is_undelivered(w, q, s, p);
+		       strstr(l->node, "(overwritten)") || !is_undelivered(w, q, s, p);
 	for (int i = 0; i < 2; i++) {
 		const struct t_copy *c = &p->copy[i];
 		const struct t_node *n = c->node ? &w->node[c->node - 1] : NULL;
