@@ -373,7 +373,8 @@ struct sfs_volume_info {
 	uint64_t bytes; /* of records held */
 	uint32_t utilization; /* most that may be guaranteed, in 1/1000 */
 	uint64_t guaranteed_blocks, guarantee_most; /* blocks: now, and at most */
-	uint64_t generation, writers; /* writers: followed by this reader, one after the other */
+	uint64_t generation,
+		writers; /* writers: followed by this reader, one after the other */
 	bool writer_alive;
 	uint32_t devices, devices_missing, devices_lost;
 	bool zones; /* balanced over a spinning disk's zones */

@@ -378,8 +378,8 @@ pr_observation_lost(struct pr_observation *o, enum pr_unobserved_reason reason,
 	pr_observation_again(o, since);
 	if (o->count == PR_UNOBSERVED_MAX) {
 		if (oldest->until >= pr_time_minus(since, PR_OBSERVATION_TOLD_NS))
-			pr_time_widen(&next->since, &next->until, oldest->since,
-				oldest->until);
+			pr_time_widen(
+				&next->since, &next->until, oldest->since, oldest->until);
 		memmove(oldest, next, (--o->count - 1) * sizeof *oldest);
 	}
 	o->items[o->count++] = unobserved(reason, since, PR_TIME_MAX, by);
