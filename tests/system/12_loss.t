@@ -93,7 +93,7 @@ run_step "all of it" lossy 4 "--seed 16 --rule any:loss=1,reorder=2/64,dup=1,cor
 a_third_lost() {
 	local all=100000
 	trace=$LAB_DIR/long.pcap
-	tests/system/numbered.py make "$trace" $all 8 && "$RACK" down > /dev/null && "$RACK" up -n 3 -- --read "$trace" &&
+	tests/system/numbered.py make "$trace" "$all" 8 && "$RACK" down > /dev/null && "$RACK" up -n 3 -- --read "$trace" &&
 		"$RACK" drain --stored --timeout 60 && "$RACK" kill idx2 && "$RACK" kill log2 || return 1
 	says 3 "  missing: 33" "$BUILD/packrack" export --json -w "$LAB_DIR/out.pcapng" || return 1
 	cp "$LAB_DIR/out" "$LAB_DIR/report.json"

@@ -256,7 +256,7 @@ as_volume() {
 			# shellcheck disable=SC2086 # words
 			"$PACKRACK" ${what%% *} $from ${what#* } > "$LAB_DIR/${from%% *}" || return 1
 		done
-		[ -s "$LAB_DIR/-r" ] && cmp "$LAB_DIR/-r" "$LAB_DIR/--volume" || { echo "$what"; return 1; }
+		{ [ -s "$LAB_DIR/-r" ] && cmp "$LAB_DIR/-r" "$LAB_DIR/--volume"; } || { echo "$what"; return 1; }
 	done
 }
 run_step "and as the volume into which it was imported" as_volume

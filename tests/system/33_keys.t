@@ -104,7 +104,8 @@ run_step "nor is a secret key enrolled" says 1 "SECRET" \
 # A path of 40 characters has the length of a key, and all its characters may be in one.
 path_of_40() {
 	local dir=/tmp/prk$$ key rc=0
-	local path=$dir/$(printf %040d 0)
+	local path
+	path=$dir/$(printf %040d 0)
 	path=${path:0:33}/public
 	mkdir -m 700 "$dir"
 	key=$("$PACKRACK" keys generate --key-dir "${path%/public}" 2> /dev/null)

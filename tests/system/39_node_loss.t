@@ -91,8 +91,8 @@ confirmed() { # as counted, before the end of the epoch
 rebuilt_in_turn() {
 	local n
 	for n in 1 3 2; do
-		((n == 1)) || destroyed $n || return 1
-		replaced $n && poll_until 20 "$PACKRACK" node rebuild "log$n" --until "$until" && poll_until 20 confirmed || return 1
+		((n == 1)) || destroyed "$n" || return 1
+		replaced "$n" && poll_until 20 "$PACKRACK" node rebuild "log$n" --until "$until" && poll_until 20 confirmed || return 1
 	done
 }
 run_step "when all are replaced, its time is still confirmed" rebuilt_in_turn

@@ -30,7 +30,7 @@ exported() { # PROGRAM: all, as it was captured
 	timeout 60 "$1" export -w "$LAB_DIR/answer.pcapng" 2> "$LAB_DIR/said" || rc=$?
 	cat "$LAB_DIR/said"
 	! refused "$rc" || return 0
-	((rc == 0 || rc == 3)) && ! grep -q missing "$LAB_DIR/said" || { echo "exit status $rc"; return 1; }
+	{ ((rc == 0 || rc == 3)) && ! grep -q missing "$LAB_DIR/said"; } || { echo "exit status $rc"; return 1; }
 	"$COMPARE" "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/answer.pcapng"
 }
 
@@ -53,7 +53,7 @@ shown() { # PROGRAM: whatever else asks the merger or the dispatcher
 		# shellcheck disable=SC2086 # words
 		timeout 60 "$1" $what --json > "$LAB_DIR/out" 2> "$LAB_DIR/said" || rc=$?
 		! refused "$rc" || continue
-		((rc == 0 || rc == 3)) && jq -e . "$LAB_DIR/out" > "$LAB_DIR/json" ||
+		{ ((rc == 0 || rc == 3)) && jq -e . "$LAB_DIR/out" > "$LAB_DIR/json"; } ||
 			{ echo "$what: exit status $rc"; cat "$LAB_DIR/said"; return 1; }
 	done
 }
@@ -100,7 +100,7 @@ all_found() { # by both commands: what was played until now
 	for program in "$BUILD/packrack" "$OLD/packrack"; do
 		got=$(timeout 60 "$program" query --count "$OURS" 2> "$LAB_DIR/said")
 		cat "$LAB_DIR/said"
-		((got == PLAYED)) && ! grep -q missing "$LAB_DIR/said" || { echo "$program: $got of $PLAYED"; return 1; }
+		{ ((got == PLAYED)) && ! grep -q missing "$LAB_DIR/said"; } || { echo "$program: $got of $PLAYED"; return 1; }
 	done
 }
 node_is() { # NAME STATE
