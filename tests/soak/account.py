@@ -363,7 +363,7 @@ class Accountant:
             reason = self.other_reason(query, done, link, n, t) or self.pending(query, t)
             if reason is None and excess > 0:
                 reason = "not listed"
-            if reason is None and dropped and self.timeline.during(t, t, ("pause",), ("dispatcher",), 1, 2):
+            if reason is None and dropped and not self.arrays[link].node[n]:
                 dropped -= 1
                 reason = "dropped"
             if reason is None:
