@@ -354,7 +354,8 @@ reason_holds(struct world *w, const struct t_query *q, const struct t_series *s,
 			return false; /* it is there */
 	}
 	/* of a node that was disturbed nobody may know what it was sent: then no other is blamed */
-	return named || (unknown ? !all_sound || !in_range(q, p->time) : !intact);
+	return named ||
+	       (unknown ? !all_sound || (w->plan.alike && !in_range(q, p->time)) : !intact);
 }
 
 /* A packet is missing in the range if it may lie in it, by the MARKs and packets around it. */
