@@ -101,7 +101,7 @@ check_fingerprint(const uint8_t *data, size_t len)
 	uint8_t frame[FRAME_MAX + 8];
 	uint32_t print;
 
-	if (len < PR_ETHER_LEN || len > sizeof frame - 8)
+	if (len < PR_ETHER_LEN || len > FRAME_MAX)
 		return;
 	memcpy(frame, data, len);
 	print = pr_fingerprint(frame, len, 7);
