@@ -1104,7 +1104,9 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 		if (!s.count)
 			suspect_add(&s, "", unstored_reason(c, series, gap));
 		suspects_tell(&s, &part, text, sizeof(text));
-		if (!c->options.partial_scope || s.node[0][0])
+		/* other nodes, which are not asked, may have what a killed one has not lost for certain */
+		if (!c->options.partial_scope ||
+			(s.node[0][0] && !(s.around && !s.around->count)))
 			c->failed_memory |= prm_losses_add(c->out, &part) < 0;
 	}
 }

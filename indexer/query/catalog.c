@@ -684,7 +684,9 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	if (now.link.last_otime == PR_TIME_MIN) {
 		now.link.undelivered_first = s->mark.link.undelivered_first;
 		now.link.undelivered_last = s->mark.link.undelivered_last;
-		s->unsure = s->have_mark || ledger->booted > s->said_until;
+		/* before its first MARK: the epoch's number tells its begin to the second */
+		s->unsure = s->have_mark ||
+			    ledger->booted > pr_time_minus(s->said_until, -PR_NS_PER_S);
 	} else {
 		if (unsaved.first_seq && take_loss(ledger, s, &unsaved) < 0)
 			return -1;
