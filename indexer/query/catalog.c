@@ -664,7 +664,7 @@ pri_series_ledger_unsaved(const struct pri_series_ledger *s, uint64_t last_seq)
 		.last_seq = last_seq,
 		.first_time = pr_time_minus(s->said_until, DURABLE_NS),
 		.last_time = pr_time_minus(s->said_until, -PR_LEDGER_ALIVE_NS),
-		.reason = PR_LOSS_UNSAVED};
+		.reason = s->unsure};
 	struct pri_seq_time below, above;
 
 	pri_series_ledger_points(s, loss.first_time, PR_TIME_MAX, &below, &above);
@@ -685,12 +685,16 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 		now.link.undelivered_first = s->mark.link.undelivered_first;
 		now.link.undelivered_last = s->mark.link.undelivered_last;
 		/* before its first MARK: the epoch's number tells its begin to the second */
-		s->unsure = s->have_mark ||
-			    ledger->booted > pr_time_minus(s->said_until, -PR_NS_PER_S);
+		if (!s->have_mark)
+			s->unsure = ledger->booted > pr_time_minus(s->said_until, -PR_NS_PER_S)
+					    ? PR_LOSS_UNSAVED
+					    : 0;
+		else if (!s->unsure) /* not killed: its line was cut, and nothing came */
+			s->unsure = PR_LOSS_SWITCH;
 	} else {
 		if (unsaved.first_seq && take_loss(ledger, s, &unsaved) < 0)
 			return -1;
-		s->unsure = false;
+		s->unsure = 0;
 		if (mark->said_until > s->said_until)
 			s->said_until = mark->said_until;
 	}
@@ -739,13 +743,14 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 	case PR_LEDGER_LOSS:
 		s = series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
 		rc = s ? take_loss(ledger, s, &entry->u.loss) : -1;
-		if (s)
-			s->unsure |= entry->u.loss.first_seq == 0;
+		if (s && entry->u.loss.first_seq == 0)
+			s->unsure = entry->u.loss.reason;
 		break;
 	case PR_LEDGER_BOOT: /* perhaps it was killed */
 		ledger->booted = entry->u.boot.time;
 		for (size_t i = 0; i < ledger->count; i++)
-			ledger->series[i]->unsure |= !ledger->series[i]->mark.link.ended;
+			if (!ledger->series[i]->mark.link.ended)
+				ledger->series[i]->unsure = PR_LOSS_UNSAVED;
 		return 0;
 	case PR_LEDGER_DELETED:
 		if (take_deleted(ledger, &entry->u.deleted) == 0)

@@ -295,7 +295,8 @@ class Accountant:
     def bounds(self, query, have):
         since = query.since
         if since is None:
-            since = min((t for h in have.values() for t in h.values()), default=query.asked)
+            # links' packets of the same moment may have been received in another order than they were sent
+            since = min((t for h in have.values() for t in h.values()), default=query.asked) + SECOND // 1000
         until = query.asked if query.until is None else query.until
         if query.since is None and query.until is None:  # all that was recorded ends where the capture was stopped
             until = min([until] + [f["begin"] for f in self.timeline.during(until, until, ("stop",))])

@@ -81,7 +81,7 @@ refute_step "other words are seen" 1 planted 's/^Packets taken from the link./Pa
 figures_agree() {
 	"$BUILD/packrack" status --json > "$LAB_DIR/before.json" 2>> "$LAB_DIR/err"
 	for program in dispatcher merger logger indexer; do get "$program" || return 1; done
-	poll_until 2 status_follows agreed="$LAB_DIR/agreed" || { status_follows agreed="$LAB_DIR/agreed" > "$LAB_DIR/differ"; return 1; }
+	poll_until 5 status_follows agreed="$LAB_DIR/agreed" || { status_follows agreed="$LAB_DIR/agreed" > "$LAB_DIR/differ"; return 1; }
 }
 # The figures of loggers come to status by way of the indexers, a little later.
 status_follows() { # [agreed=FILE]

@@ -237,15 +237,21 @@ START_TEST(book_keeps_the_latest)
 }
 END_TEST
 
-/* A node that hears the dispatcher anew was killed: it may have lost what was sent to it around then, and does not know it. */
+/*
+ * A node that hears the dispatcher anew was killed, or its line was cut: it may have lost what was sent to it around
+ * then, and does not know it.
+ */
 START_TEST(killed_between_marks)
 {
 	struct pri_ledger_view view = {0};
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark.epoch = 7};
+	const struct pr_ledger_entry boot = {.type = PR_LEDGER_BOOT};
 	const int64_t s = PR_NS_PER_S;
 	const struct pri_series_ledger *f;
 
 	for (int64_t i = 1; i <= 20; i++) {
+		if (i == 11 && _i)
+			ck_assert_int_eq(pri_ledger_view_take(&view, &boot, &err), 0);
 		e.u.mark.said_until = i * s / 2;
 		e.u.mark.link.last_seq = i == 11 ? 0 : 10 * (uint64_t)i;
 		e.u.mark.link.last_otime = i == 11 ? PR_TIME_MIN : i * s / 2;
@@ -254,7 +260,7 @@ START_TEST(killed_between_marks)
 		ck_assert_uint_eq(f->loss_count, i > 11);
 	}
 	ck_assert_uint_eq(f->losses->count, 0);
-	ck_assert_uint_eq(f->losses->reason, PR_LOSS_UNSAVED);
+	ck_assert_uint_eq(f->losses->reason, _i ? PR_LOSS_UNSAVED : PR_LOSS_SWITCH);
 	ck_assert_uint_eq(f->losses->first_seq, 71); /* a second before the last MARK */
 	ck_assert_uint_eq(f->losses->last_seq, 120);
 	ck_assert_int_eq(f->losses->first_time, 4 * s);
@@ -286,6 +292,27 @@ START_TEST(losses_are_put_together)
 	ck_assert_uint_eq(sum, 202);
 	ck_assert_uint_eq(list[0].first_seq, 1);
 	ck_assert_uint_eq(list[n - 1].last_seq, 1002);
+}
+END_TEST
+
+/* It begins in the second in which the epoch's number says that the epoch began: it has missed nothing. */
+START_TEST(begins_with_the_epoch)
+{
+	struct pri_ledger_view view = {0};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT};
+	const int64_t s = PR_NS_PER_S, begin = 1000 * s;
+	struct pri_series_ledger *f;
+
+	e.u.boot.time = begin + (_i ? 5 * s / 2 : s / 2);
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	e = (struct pr_ledger_entry){.type = PR_LEDGER_MARK,
+		.u.mark = {.epoch = 1000ULL << 32, .link.last_otime = PR_TIME_MIN}};
+	e.u.mark.said_until = begin + 3 * s;
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	f = pri_ledger_view_find(&view, 1000ULL << 32, 0);
+	ck_assert_ptr_nonnull(f);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200).first_seq, _i ? 1 : 0);
+	pri_ledger_view_free(&view);
 }
 END_TEST
 
@@ -414,7 +441,8 @@ fill(TCase *tests)
 	tcase_add_test(tests, stretches_say_what_was_held);
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
-	tcase_add_test(tests, killed_between_marks);
+	tcase_add_loop_test(tests, killed_between_marks, 0, 2);
+	tcase_add_loop_test(tests, begins_with_the_epoch, 0, 2);
 	tcase_add_test(tests, marks_tell_times);
 	tcase_add_test(tests, overwritten_epochs_leave);
 }
