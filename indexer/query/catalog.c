@@ -686,9 +686,10 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 		now.link.undelivered_last = s->mark.link.undelivered_last;
 		/* before its first MARK: the epoch's number tells its begin to the second */
 		if (!s->have_mark)
-			s->unsure = ledger->booted > pr_time_minus(s->said_until, -PR_NS_PER_S)
-					    ? PR_LOSS_UNSAVED
-					    : 0;
+			s->unsure =
+				ledger->booted > pr_time_minus(s->said_until, -PR_NS_PER_S)
+					? PR_LOSS_UNSAVED
+					: 0;
 		else if (!s->unsure) /* not killed: its line was cut, and nothing came */
 			s->unsure = PR_LOSS_SWITCH;
 	} else {
