@@ -244,9 +244,9 @@ pr_keys_generate(const char *dir, struct pr_error *err)
 	if (make_dir(dir, err) < 0)
 		return -1;
 	sodium_mlock(&pair, sizeof(pair));
-	do /* a word with a slash is a path, never a key */
+	do /* as a word a key with a slash would be a path, one with - first an option */
 		made = zmq_curve_keypair(pair.public, pair.secret);
-	while (made == 0 && strchr(pair.public, '/'));
+	while (made == 0 && (strchr(pair.public, '/') || *pair.public == '-'));
 	if (made < 0)
 		pr_error_set(err, "this ZeroMQ was built without CURVE");
 	else if (write_key(dir, "secret", 0600, "secret-key", pair.secret, err) == 0)
