@@ -216,6 +216,9 @@ prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
 		a->link_facts_count += i == a->link_facts_count;
 	}
 	prl_writer_tell(a, e);
+	if (e->type ==
+		PR_LEDGER_BOOT) /* so that who is killed is not taken for new when it is started again */
+		prl_writer_flush(a, NULL);
 }
 
 static void

@@ -684,12 +684,10 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	if (now.link.last_otime == PR_TIME_MIN) {
 		now.link.undelivered_first = s->mark.link.undelivered_first;
 		now.link.undelivered_last = s->mark.link.undelivered_last;
-		/* before its first MARK: the epoch's number tells its begin to the second */
 		if (!s->have_mark)
-			s->unsure =
-				ledger->booted > pr_time_minus(s->said_until, -PR_NS_PER_S)
-					? PR_LOSS_UNSAVED
-					: 0;
+			s->unsure = ledger->was_there && ledger->booted > s->said_until
+					    ? PR_LOSS_UNSAVED
+					    : 0;
 		else if (!s->unsure) /* not killed: its line was cut, and nothing came */
 			s->unsure = PR_LOSS_SWITCH;
 	} else {
@@ -747,7 +745,10 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 		if (s && entry->u.loss.first_seq == 0)
 			s->unsure = entry->u.loss.reason;
 		break;
-	case PR_LEDGER_BOOT: /* perhaps it was killed */
+	case PR_LEDGER_BOOT:
+		if (entry->u.boot.time == ledger->booted) /* said again */
+			return 0;
+		ledger->was_there = ledger->record > 1;
 		ledger->booted = entry->u.boot.time;
 		for (size_t i = 0; i < ledger->count; i++)
 			if (!ledger->series[i]->mark.link.ended)

@@ -183,6 +183,7 @@ struct pri_ledger_view {
 	size_t count;
 	uint64_t record; /* of the ledger: the entries that are taken come from it */
 	int64_t booted; /* when the node was last started */
+	bool was_there; /* before that: perhaps it was killed */
 	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
