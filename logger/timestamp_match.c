@@ -112,9 +112,10 @@ match_loss_entry(struct prl_match *m, struct match_link *link, const struct matc
 }
 
 static void
-bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
+bounds_from_neighbours(
+	const struct prl_match *m, struct match_link *link, struct pr_loss *loss)
 {
-	uint64_t from = link->any ? link->last_ordinal + 1 : 0;
+	uint64_t most, from = link->any ? link->last_ordinal + 1 : 0;
 	const struct match_log *next = NULL;
 
 	/* The next log of the link that has arrived. */
@@ -130,8 +131,11 @@ bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
 	loss->last_time = next->base_time;
 	if (next->first_ordinal > from)
 		loss->count = next->first_ordinal - from;
-	if (loss->count > loss->last_seq - loss->first_seq + 1)
-		loss->count = loss->last_seq - loss->first_seq + 1;
+	/* with several links some of the ordinals are of another: that all seqs were this node's is never certain */
+	most = loss->last_seq - loss->first_seq + 1;
+	most -= m->link_count > 1 && most > 1;
+	if (loss->count > most)
+		loss->count = most;
 }
 
 /*
@@ -154,7 +158,7 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 		loss.last_time = gone->last_time;
 		loss.count = gone->count ? gone->count : loss.last_seq - loss.first_seq + 1;
 	} else {
-		bounds_from_neighbours(link, &loss);
+		bounds_from_neighbours(m, link, &loss);
 	}
 	if (loss.last_seq > link->last_seq)
 		link->last_seq = loss.last_seq;

@@ -196,8 +196,8 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 
 	for (size_t i = 0; i < book->count; i++) {
 		const struct pri_series_ledger *f = book->series[i];
-		const struct pr_loss unsaved =
-			pri_series_ledger_unsaved(f, f->mark.link.last_seq);
+		const struct pr_loss unsaved = pri_series_ledger_unsaved(
+			f, f->mark.link.last_seq, book->writer_gone);
 
 		for (size_t j = 0; pri_query_selects(q, f) && j <= f->loss_count; j++) {
 			const struct pr_loss *l =

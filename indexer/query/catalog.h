@@ -184,6 +184,8 @@ struct pri_ledger_view {
 	uint64_t record; /* of the ledger: the entries that are taken come from it */
 	int64_t booted; /* when the node was last started */
 	bool was_there; /* before that: perhaps it was killed */
+	bool writer_gone; /* the node's logger, which was alive before */
+	int64_t begins; /* said_until of the first MARK that is known; 0: none */
 	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
@@ -219,9 +221,12 @@ int64_t pri_ledger_view_stored_until(
 
 struct pri_series_ledger *pri_ledger_view_find(
 	const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link); /* or NULL */
-/* What a node that is unsure may have lost, up to last_seq, and cannot tell. first_seq 0: nothing. */
+/*
+ * What a node that is unsure, or whose logger has gone, may have lost, up to last_seq, and cannot tell. first_seq 0:
+ * nothing.
+ */
 struct pr_loss pri_series_ledger_unsaved(
-	const struct pri_series_ledger *series, uint64_t last_seq);
+	const struct pri_series_ledger *series, uint64_t last_seq, bool gone);
 /* The packets that may have been dropped within since..until, before they got a seq. */
 struct pri_drop pri_series_ledger_drops(
 	const struct pri_series_ledger *series, int64_t since, int64_t until);

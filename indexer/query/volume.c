@@ -202,6 +202,8 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 		}
 	}
 	v->writers = whole.writers;
+	v->had_writer |= whole.writer_alive;
+	v->ledger.writer_gone = v->had_writer && !whole.writer_alive;
 	return 0;
 }
 

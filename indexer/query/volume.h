@@ -20,6 +20,7 @@ struct pri_volume {
 	struct pri_volume_stream *streams;
 	size_t stream_count;
 	uint64_t writers; /* sfs_volume_info */
+	bool had_writer;
 	bool with_summaries;
 	struct sfs_cursor
 		*cursors[PRI_VOLUME_LISTS]; /* of the ledger, segments, summaries */

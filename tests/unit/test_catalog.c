@@ -245,7 +245,8 @@ START_TEST(killed_between_marks)
 {
 	struct pri_ledger_view view = {0};
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark.epoch = 7};
-	const struct pr_ledger_entry boot = {.type = PR_LEDGER_BOOT, .u.boot.time = 3 * PR_NS_PER_S};
+	const struct pr_ledger_entry boot = {
+		.type = PR_LEDGER_BOOT, .u.boot.time = 3 * PR_NS_PER_S};
 	const int64_t s = PR_NS_PER_S;
 	const struct pri_series_ledger *f;
 
@@ -265,11 +266,13 @@ START_TEST(killed_between_marks)
 	ck_assert_uint_eq(f->losses->last_seq, 120);
 	ck_assert_int_eq(f->losses->first_time, 4 * s);
 	ck_assert_uint_eq(view.missing, 0);
-	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200).first_seq, 0);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200, false).first_seq, 0);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200, true).first_seq,
+		171); /* killed just now */
 	e.type =
 		PR_LEDGER_BOOT; /* until it hears the dispatcher the node is unsure as well */
 	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
-	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200).first_seq, 171);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200, false).first_seq, 171);
 	pri_ledger_view_free(&view);
 }
 END_TEST
@@ -295,6 +298,29 @@ START_TEST(losses_are_put_together)
 }
 END_TEST
 
+/* What was dropped before the oldest MARK that is left: nobody knows when; of an epoch that began later it is known. */
+START_TEST(drops_of_old)
+{
+	struct pri_ledger_view view = {.first_record = 50, .record = 50};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK};
+	const int64_t s = PR_NS_PER_S;
+
+	for (uint64_t i = 0; i < 2; i++) {
+		e.u.mark = (struct pr_ledger_mark){.epoch = (1000 + 100 * i) << 32,
+			.said_until = (int64_t)(1050 + 100 * i) * s};
+		e.u.mark.link.last_otime = e.u.mark.said_until;
+		e.u.mark.link.last_seq = 10;
+		e.u.mark.link.dropped_kernel = 4827;
+		e.u.mark.link.undelivered_first = 3;
+		e.u.mark.link.undelivered_last = 5;
+		ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+		ck_assert_uint_eq(view.series[i]->drop_count, i);
+		ck_assert_uint_eq(view.series[i]->loss_count, i);
+	}
+	pri_ledger_view_free(&view);
+}
+END_TEST
+
 /* A node that begins for the first time has lost nothing before; one that was started before may have been killed. */
 START_TEST(begins_within_the_epoch)
 {
@@ -312,7 +338,7 @@ START_TEST(begins_within_the_epoch)
 	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
 	f = pri_ledger_view_find(&view, 1000ULL << 32, 0);
 	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200).first_seq, _i ? 1 : 0);
+	ck_assert_uint_eq(pri_series_ledger_unsaved(f, 200, false).first_seq, _i ? 1 : 0);
 	pri_ledger_view_free(&view);
 }
 END_TEST
@@ -443,6 +469,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
 	tcase_add_loop_test(tests, killed_between_marks, 0, 2);
+	tcase_add_test(tests, drops_of_old);
 	tcase_add_loop_test(tests, begins_within_the_epoch, 0, 2);
 	tcase_add_test(tests, marks_tell_times);
 	tcase_add_test(tests, overwritten_epochs_leave);

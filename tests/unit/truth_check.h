@@ -693,10 +693,10 @@ may_be_partial(const struct world *w, const struct t_query *q, const struct t_li
 	for (size_t i = 0; i < w->series_count; i++)
 		if (w->series[i].of == l && is_unsaid(w, q, &w->series[i]))
 			return true;
-	/* what was captured before the carrier was looked at */
+	/* what was captured before the carrier was looked at; a thread stands still for up to a third of a second */
 	for (size_t i = 0; i < l->span_count; i++)
 		if (q->since >= l->spans[i].from &&
-			q->since < l->spans[i].from + PR_NS_PER_S / 10)
+			q->since < l->spans[i].from + PR_NS_PER_S / 2)
 			return true;
 	/* the last words of a dispatcher, or before the carrier went, may not have come */
 	for (size_t i = 0; i + l->observed < l->span_count; i++)
