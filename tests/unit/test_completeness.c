@@ -79,6 +79,27 @@ START_TEST(test_loss_explains)
 }
 END_TEST
 
+/* Of one node that is asked alone (--node): holes may be other nodes' packets, unless it has lost them for certain. */
+START_TEST(test_one_node_asked)
+{
+	struct prm_completeness_options o = {.since = INT64_MIN,
+		.until = INT64_MAX,
+		.now = NOW,
+		.partial_scope = _i & 1};
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+	Packrack__Loss loss = loss_of(4, 5, _i & 2 ? 2 : 0, 41, 51);
+	struct prm_completeness *c = prm_completeness_create(&o, NULL);
+	Packrack__Completeness *out;
+
+	prm_completeness_node(c, "a", NULL);
+	batch_held(c, 0, 0, 1, 10, 10, 100, "\xe7\x03", 0); /* not 4, 5 */
+	end_with(c, 0, &loss, &l, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, _i == 1 ? 0 : 2);
+	out_free(out);
+}
+END_TEST
+
 /* Identical frames: 2 of 3..8 are missing, whichever the node called so. */
 START_TEST(test_loss_without_choice)
 {
@@ -531,6 +552,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_whole);
 	tcase_add_test(tests, test_node_gone);
 	tcase_add_test(tests, test_loss_explains);
+	tcase_add_loop_test(tests, test_one_node_asked, 0, 4);
 	tcase_add_test(tests, test_loss_without_choice);
 	tcase_add_test(tests, test_limit);
 	tcase_add_test(tests, test_losses_of_several);
