@@ -323,7 +323,9 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 
 		if (!s->have_mark || !pri_query_selects(q, s))
 			continue;
-		if (s->mark.link.last_otime < spec->since &&
+		/* one that has only begun says nothing of the time before it */
+		if ((s->mark.link.last_seq || s->mark.said_until) &&
+			s->mark.link.last_otime < spec->since &&
 			s->mark.said_until < spec->since) {
 			if (*word & bit)
 				continue;

@@ -176,6 +176,40 @@ START_TEST(points_around_the_range)
 }
 END_TEST
 
+/* Between two epochs the older one says since when nothing is observed, also if the newer has said nothing yet. */
+START_TEST(epochs_around_the_range)
+{
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK};
+	struct pri_volume *view;
+	struct pri_answer *a;
+
+	open_writer(2 << 20);
+	view = open_view();
+	for (uint64_t i = 1; i <= 3; i++) {
+		e.u.mark = (struct pr_ledger_mark){.epoch = (i * 100) << 32};
+		if (i < 3) {
+			e.u.mark.said_until = e.u.mark.link.last_otime =
+				(int64_t)(i * 100 + 50) * S;
+			e.u.mark.link.last_seq = 10;
+		}
+		write_ledger(&e);
+	}
+	flush_directory();
+	refresh(view);
+	query.since = 260 * S;
+	query.until = 270 * S;
+	a = pri_answer_create(view, &query, &err);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(pri_answer_end(a, &err)->n_ledgers, 2);
+	ck_assert_uint_eq(pri_answer_end(a, &err)->ledgers[0]->epoch >> 32, 300);
+	ck_assert_uint_eq(pri_answer_end(a, &err)->ledgers[1]->epoch >> 32, 200);
+	pri_answer_destroy(&a);
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
 /* A range that begins with the oldest packet has no drops of before. */
 START_TEST(drops_before_the_oldest)
 {
@@ -410,6 +444,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, recycled_while_asked);
 	tcase_add_test(tests, deleted_while_asked);
 	tcase_add_test(tests, points_around_the_range);
+	tcase_add_test(tests, epochs_around_the_range);
 	tcase_add_test(tests, drops_before_the_oldest);
 	tcase_add_test(tests, deleted_after_an_epoch);
 	tcase_add_test(tests, killed_while_asked);
