@@ -224,6 +224,8 @@ class Accountant:
         during, link = self.timeline.during, "tap%d" % u["link"]
         if reason == "before":
             return until <= self.began + 5 * SECOND
+        if reason == "unknown" and not u["name"]:  # no link is known yet
+            return query.asked <= self.began + 5 * SECOND
         if reason == "unknown":
             return query.no_wait and until > query.asked - 6 * SECOND or bool(
                 until > query.asked - 3 * SECOND and during(query.asked, query.answered, None, None, 0, 6))
