@@ -36,6 +36,7 @@ struct told {
 	int node;
 	int64_t said_until;
 	uint64_t seq; /* all up to here are stored there, or known to be lost */
+	uint64_t dropped; /* in the range at most, of what was captured up to said_until */
 	bool ended;
 };
 
@@ -831,9 +832,10 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 	if (!series->ledger || PR_ARRAY_GROW(series->told, series->told_count) < 0)
 		return pr_error_set(err, "no memory for %s", what);
 	pr_message_add_numbers(&series->ledger->base, &from->base);
-	series->told[series->told_count++] =
-		(struct told){node, from->said_until > first ? from->said_until : first,
-			from->last_seq, from->ended};
+	series->told[series->told_count++] = (struct told){node,
+		from->said_until > first ? from->said_until : first, from->last_seq,
+		from->dropped_kernel + from->dropped_interface + from->dropped_ring,
+		from->ended};
 	series->in_scope |= !strcmp(c->link, from->name);
 	if (from->below_seq && from->below_otime < c->options.since &&
 		from->below_seq > series->below.seq)
@@ -1646,6 +1648,45 @@ oldest_held(struct prm_completeness *c)
 	return gone != INT64_MIN && oldest != INT64_MAX ? oldest : gone;
 }
 
+/* Has the node overwritten all of the range? Then its ledger may begin later, too, and it has no times of before. */
+static bool
+has_overwritten(const struct prm_completeness *c, const struct series *series, int node)
+{
+	for (size_t i = 0; i < series->evicted_count; i++) {
+		const Packrack__Evicted *e = c->out->evicted[series->evicted[i]];
+
+		if (c->evicted[series->evicted[i]].node == node && !e->midst &&
+			!e->deleted && e->until >= c->options.until)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Packets of the range that were dropped before they got a number. A node counts between which of the MARKs that it has
+ * heard; one that was cut off knows it less well. So the least that a node says which has heard all.
+ */
+static uint64_t
+dropped_of(const struct prm_completeness *c, const struct series *series)
+{
+	uint64_t least = UINT64_MAX;
+	int64_t until = INT64_MIN;
+
+	for (size_t i = 0; i < series->told_count; i++)
+		if (series->told[i].said_until > until)
+			until = series->told[i].said_until;
+	if (until > c->options.until)
+		until = c->options.until;
+	for (size_t i = 0; i < series->told_count; i++) {
+		const struct told *t = &series->told[i];
+
+		if ((t->ended || t->said_until >= until) && t->dropped < least &&
+			!has_overwritten(c, series, t->node))
+			least = t->dropped;
+	}
+	return least < UINT64_MAX ? least : 0;
+}
+
 int
 prm_completeness_finish(
 	struct prm_completeness *c, Packrack__Completeness **out, struct pr_error *err)
@@ -1671,9 +1712,7 @@ prm_completeness_finish(
 		/* drops before packets got a number; only series that reach the range */
 		if (ledger && series->in_scope &&
 			(ledger->last_otime >= c->since || ledger->said_until >= c->since))
-			r->dropped_packets += ledger->dropped_kernel +
-					      ledger->dropped_interface +
-					      ledger->dropped_ring;
+			r->dropped_packets += dropped_of(c, series);
 	}
 	list_unobserved(c);
 	prm_losses_sort(r);

@@ -511,17 +511,8 @@ pri_ledger_view_deletion(const struct pri_ledger_view *ledger, uint16_t link, bo
 /* Older dispatchers count drops a little after they happen. */
 #define DROP_SLACK_NS (200 * PR_NS_PER_MS)
 
-/* Of the first MARK of a series that began before the ledger does now: nobody knows when it happened. */
-static bool
-is_of_old(const struct pri_ledger_view *ledger, const struct pri_series_ledger *s)
-{
-	return !s->have_mark && ledger->first_record > 1 &&
-	       (int64_t)(s->epoch >> 32) * PR_NS_PER_S <= ledger->begins;
-}
-
 static int
-take_drops(const struct pri_ledger_view *ledger, struct pri_series_ledger *s,
-	const struct pr_ledger_mark *mark)
+take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 {
 	const struct pr_mark_link *was = &s->mark.link, *is = &mark->link;
 	int64_t before =
@@ -535,8 +526,7 @@ take_drops(const struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	/* counters only grow; a MARK that was told before counts nothing again */
 	if (is->dropped_kernel < was->dropped_kernel ||
 		is->dropped_interface < was->dropped_interface ||
-		is->dropped_ring < was->dropped_ring ||
-		!(d.kernel + d.interface + d.ring) || is_of_old(ledger, s))
+		is->dropped_ring < was->dropped_ring || !(d.kernel + d.interface + d.ring))
 		return 0;
 	if (last && s->drop_count == PRI_DROPS_MAX) {
 		last->until = d.until;
@@ -585,8 +575,9 @@ take_undelivered(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	/* the range has grown: what was told is known already */
 	if (loss.first_seq <= s->mark.link.undelivered_last)
 		loss.first_seq = s->mark.link.undelivered_last + 1;
+	/* of the first MARK of a ledger whose begin was overwritten: nobody knows when */
 	if (is->undelivered_first == 0 || loss.first_seq > loss.last_seq ||
-		is_of_old(ledger, s))
+		(!s->have_mark && ledger->first_record > 1))
 		return 0;
 	loss.count = loss.last_seq - loss.first_seq + 1;
 	return take_loss(ledger, s, &loss);
@@ -690,8 +681,6 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	const struct pr_loss unsaved =
 		pri_series_ledger_unsaved(s, mark->link.last_seq, false);
 
-	if (ledger->begins == 0)
-		ledger->begins = mark->said_until;
 	/* it tells no more than that the dispatcher is heard anew: what it has of the undelivered has no time */
 	if (now.link.last_otime == PR_TIME_MIN) {
 		now.link.undelivered_first = s->mark.link.undelivered_first;
@@ -709,7 +698,7 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 		if (mark->said_until > s->said_until)
 			s->said_until = mark->said_until;
 	}
-	if (take_drops(ledger, s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
+	if (take_drops(s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
 		take_point(s, &now.link) < 0)
 		return -1;
 	if (!s->have_mark)

@@ -185,7 +185,6 @@ struct pri_ledger_view {
 	int64_t booted; /* when the node was last started */
 	bool was_there; /* before that: perhaps it was killed */
 	bool writer_gone; /* the node's logger, which was alive before */
-	int64_t begins; /* said_until of the first MARK that is known; 0: none */
 	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */

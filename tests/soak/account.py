@@ -390,10 +390,12 @@ class Accountant:
         excused = {n for t, n in lost if self.other_reason(query, query.report["completeness"], link, n, t)}
         # all of them, which shows entries that nothing fills; then those alone that only the list can explain, for which
         # what others have overwritten must not take the room
-        left = self.pour(lost, entries, used, fits, self.reasons)
-        self.pour(left, entries, used, lambda t, n, e: True)
+        # what was sent to no node comes last: `dropped` may explain it
+        lost = [p for p in lost if self.arrays[link].node[p[1]]], [p for p in lost if not self.arrays[link].node[p[1]]]
+        left = [p for part in lost for p in self.pour(part, entries, used, fits, self.reasons)]
+        self.pour(sorted(left), entries, used, lambda t, n, e: True)
         room, wrong, shown = {}, [], {}
-        needy = self.pour([p for p in lost if p[1] not in excused], entries, room, fits)
+        needy = sorted(p for part in lost for p in self.pour([p for p in part if p[1] not in excused], entries, room, fits))
         # an entry that goes on behind the range has room for more than there is
         needy = [(t, n) for t, n in needy if not self.pending(query, t)]
         rest = self.pour(needy, entries, room, lambda t, n, e: wrong.append((t, n, e)) or True)

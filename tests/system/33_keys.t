@@ -199,13 +199,13 @@ flooded() {
 	local at=ipc://$LAB_DIR/open.sock pid hostile rc=0
 	(ulimit -n 1024 && exec "$BUILD/packrack-merger" --config /dev/null --key none --listen "$at") 2> "$LAB_DIR/open.log" &
 	pid=$!
-	poll_until 5 test -S "${at#ipc://}" || return 1
+	poll_until 30 test -S "${at#ipc://}" || return 1
 	mkfifo "$LAB_DIR/flood"
 	"$PYTHON" "$HOSTILE" dealt "$at" --count 1100 --hold > "$LAB_DIR/flood.log" 2>&1 < "$LAB_DIR/flood" &
 	hostile=$!
 	exec 6> "$LAB_DIR/flood"
-	poll_until 10 grep -q "1100 done" "$LAB_DIR/flood.log" || rc=1
-	PACKRACK_KEY=none timeout 10 "$PACKRACK" queries list -m "$at" || rc=1
+	poll_until 30 grep -q "1100 done" "$LAB_DIR/flood.log" || rc=1
+	PACKRACK_KEY=none timeout 30 "$PACKRACK" queries list -m "$at" || rc=1
 	exec 6>&-
 	wait "$hostile" || rc=1
 	kill "$pid" && wait "$pid" || rc=1
@@ -223,7 +223,7 @@ crowded() {
 		> "$LAB_DIR/crowd.log" 2>&1 < "$LAB_DIR/crowd" &
 	pid=$!
 	exec 6> "$LAB_DIR/crowd"
-	poll_until 8 grep -q "max-user-queries" "$LAB_DIR/crowd.log" || rc=1
+	poll_until 30 grep -q "max-user-queries" "$LAB_DIR/crowd.log" || rc=1
 	head_of "$PACKRACK" queries list | grep -c ann | grep -qx 12 || rc=1
 	head_of "$PACKRACK" query --count || rc=1
 	exec 6>&-
@@ -243,9 +243,9 @@ phantoms() {
 	head_of "$PACKRACK" status | grep -c ^log2 | grep -qx 8 || return 1
 	"$PACKRACK" keys revoke log2 --key-dir "$KEYS/head" || return 1
 	no_names() { head_of "$PACKRACK" status | grep -c ^log2 | grep -qx 0; }
-	poll_until 5 no_names || return 1
+	poll_until 30 no_names || return 1
 	"$PACKRACK" keys enroll log2 node "$KEYS/log2/public" --key-dir "$KEYS/head" || return 1
-	poll_until 10 head_of "$PACKRACK" query --count
+	poll_until 30 head_of "$PACKRACK" query --count
 }
 run_step "a node's key has eight names, which go with it" phantoms
 

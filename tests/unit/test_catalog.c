@@ -298,29 +298,6 @@ START_TEST(losses_are_put_together)
 }
 END_TEST
 
-/* What was dropped before the oldest MARK that is left: nobody knows when; of an epoch that began later it is known. */
-START_TEST(drops_of_old)
-{
-	struct pri_ledger_view view = {.first_record = 50, .record = 50};
-	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK};
-	const int64_t s = PR_NS_PER_S;
-
-	for (uint64_t i = 0; i < 2; i++) {
-		e.u.mark = (struct pr_ledger_mark){.epoch = (1000 + 100 * i) << 32,
-			.said_until = (int64_t)(1050 + 100 * i) * s};
-		e.u.mark.link.last_otime = e.u.mark.said_until;
-		e.u.mark.link.last_seq = 10;
-		e.u.mark.link.dropped_kernel = 4827;
-		e.u.mark.link.undelivered_first = 3;
-		e.u.mark.link.undelivered_last = 5;
-		ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
-		ck_assert_uint_eq(view.series[i]->drop_count, i);
-		ck_assert_uint_eq(view.series[i]->loss_count, i);
-	}
-	pri_ledger_view_free(&view);
-}
-END_TEST
-
 /* A node that begins for the first time has lost nothing before; one that was started before may have been killed. */
 START_TEST(begins_within_the_epoch)
 {
@@ -469,7 +446,6 @@ fill(TCase *tests)
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
 	tcase_add_loop_test(tests, killed_between_marks, 0, 2);
-	tcase_add_test(tests, drops_of_old);
 	tcase_add_loop_test(tests, begins_within_the_epoch, 0, 2);
 	tcase_add_test(tests, marks_tell_times);
 	tcase_add_test(tests, overwritten_epochs_leave);

@@ -491,6 +491,56 @@ START_TEST(test_loss_alone)
 }
 END_TEST
 
+/* A node that was cut off knows less well when packets were dropped; one that heard of them too late knows of none. */
+START_TEST(test_drops_of_several)
+{
+	struct prm_completeness *c = make(10, 90, 0);
+	Packrack__Ledger l = ledger(10, 100, 100, false);
+	Packrack__Completeness *out;
+
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
+	prm_completeness_node(c, "c", NULL);
+	batch_held(c, 0, 0, 1, 10, 10, 100, NULL, 0);
+	l.dropped_kernel = 7;
+	end_with(c, 0, NULL, &l, NULL);
+	l.dropped_kernel = _i ? 4 : 0;
+	end_with(c, 1, NULL, &l, NULL);
+	l.said_until = l.last_otime = 80;
+	l.last_seq = 8;
+	l.dropped_kernel = 0;
+	end_with(c, 2, NULL, &l, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->dropped_packets, _i ? 4 : 0);
+	ck_assert_int_eq(out->complete, !_i);
+	out_free(out);
+}
+END_TEST
+
+/* Of a range that all nodes have overwritten it is not said what was dropped: nobody has its times any more. */
+START_TEST(test_drops_of_the_overwritten)
+{
+	struct prm_completeness *c = make(10, 90, 0);
+	Packrack__Ledger l = ledger(100, 1000, 1000, false);
+	Packrack__Evicted gone = PACKRACK__EVICTED__INIT;
+	Packrack__Completeness *out;
+
+	gone.epoch = 7;
+	gone.last_seq = 50;
+	l.dropped_kernel = 7;
+	for (int i = 0; i < 2; i++) {
+		gone.until = i ? _i ? 80 : 200 : 100;
+		prm_completeness_node(c, i ? "b" : "a", NULL);
+		end_with(c, i, NULL, &l, &gone);
+	}
+	out = finish(c);
+	ck_assert_uint_eq(out->dropped_packets, _i ? 7 : 0);
+	ck_assert(!out->complete);
+	ck_assert_uint_gt(out->n_evicted, 0);
+	out_free(out);
+}
+END_TEST
+
 START_TEST(test_drops)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
@@ -568,6 +618,8 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_loss_beyond_ledger);
 	tcase_add_test(tests, test_loss_alone);
 	tcase_add_test(tests, test_drops);
+	tcase_add_loop_test(tests, test_drops_of_the_overwritten, 0, 2);
+	tcase_add_loop_test(tests, test_drops_of_several, 0, 2);
 	tcase_add_test(tests, test_hostile);
 }
 
