@@ -907,12 +907,18 @@ loss_compare(const void *pa, const void *pb)
 
 /* ---- what no loss explains ---- */
 
+/* Heard shortly before, perhaps for the last time. */
+static bool
+is_recent(const struct prm_completeness *c, const struct series *series)
+{
+	return series->ledger && series->ledger->said_until >
+					 pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
+}
+
 static bool
 alive(const struct prm_completeness *c, const struct series *series)
 {
-	return series->ledger && !series->ledger->ended &&
-	       series->ledger->said_until >
-		       pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
+	return is_recent(c, series) && !series->ledger->ended;
 }
 
 /*
@@ -1094,7 +1100,7 @@ unexplained(struct prm_completeness *c, struct series *series, const Packrack__L
 		if (s.evicted && s.evicted == s.count)
 			continue;
 		/* a node that hears the dispatcher has not settled these: pending */
-		if (s.count == s.behind && alive(c, series) &&
+		if (s.count == s.behind && is_recent(c, series) &&
 			part.last_seq > series->settled) {
 			if (part.first_seq > series->settled || several) {
 				c->out->pending_packets += part.count;

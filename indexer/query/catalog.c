@@ -701,7 +701,7 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 	if (take_drops(s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
 		take_point(s, &now.link) < 0)
 		return -1;
-	if (!s->have_mark)
+	if (!s->first_said) /* the first MARKs of an epoch say nothing */
 		s->first_said = now.said_until;
 	s->mark = now;
 	pr_text_clean(s->mark.link.name, "");

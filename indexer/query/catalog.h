@@ -153,7 +153,7 @@ struct pri_series_ledger {
 	struct pr_ledger_link
 		info; /* when have_link; else pri_series_ledger_name looks at the mark */
 	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
-	int64_t first_said; /* of the first MARK that is known */
+	int64_t first_said; /* of the first MARK that is known and says something */
 	struct pri_unobserved_list unobserved;
 	/*
 	 * The seq/otime curve, as MARKs have it, in order: packets up to a point's seq are not newer than its

@@ -681,7 +681,7 @@ is_unsaid(const struct world *w, const struct t_query *q, const struct t_series 
 	}
 	/* it may step back a little */
 	return q->until >= pr_time_minus(said, 20 * PR_NS_PER_MS) && q->since <= end &&
-	       q->until >= s->begun;
+	       q->until >= pr_time_minus(s->begun, PR_NS_PER_S / 10);
 }
 
 /* May the end of the range be unconfirmed, or something near it have been dropped? */

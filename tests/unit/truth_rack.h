@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <poll.h>
+
 #include "tests/unit/truth.h"
 
 /*
@@ -43,6 +45,15 @@ int64_t
 __wrap_pr_now_mono(void)
 {
 	return t_world->now - T_START + 1000 * PR_NS_PER_S;
+}
+
+/* StreamFS waits for a root that a writer may be writing. */
+int
+poll(struct pollfd *fds, nfds_t count, int ms)
+{
+	(void)fds, (void)count;
+	t_world->now += ms * PR_NS_PER_MS;
+	return 0;
 }
 
 uint32_t
@@ -798,7 +809,8 @@ static inline void
 volume_damage(struct t_node *n)
 {
 	struct world *w = n->w;
-	uint64_t sectors = n->disk.size / SIM_SECTOR, first = 2 * T_BLOCK / SIM_SECTOR;
+	uint64_t sectors = n->disk.size / SIM_SECTOR,
+		 first = 2 * SFS_ROOT_BYTES / SIM_SECTOR;
 	struct sfs_repair_result result;
 
 	reader_drop(n);
