@@ -46,7 +46,8 @@ struct prd_reader {
 	struct prd_link *link;
 	struct pr_capture *capture; /* NULL: closed, or the interface is down */
 	int64_t last_stats, idle_since, last_time;
-	int64_t stopped; /* real; when it noticed that it should stop; 0: it runs */
+	int64_t stopped,
+		stopped_mono; /* real; when it noticed that it should stop; 0: it runs */
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
 	uint64_t kernel_before; /* drops of captures that have been closed */
@@ -303,7 +304,7 @@ capture_step(struct prd_reader *r, bool running)
 	} else {
 		capture_done_until(r, before - QUIET_NS);
 		if (r->idle_since == 0)
-			r->idle_since = before;
+			r->idle_since = pr_now_mono();
 	}
 	return n;
 }
@@ -329,8 +330,10 @@ prd_capture_round(struct prd_reader *r)
 		r->last_stats = pr_now_mono();
 		read_drops(r);
 	}
-	if (!running && !r->stopped)
+	if (!running && !r->stopped) {
 		r->stopped = pr_now_real();
+		r->stopped_mono = pr_now_mono();
+	}
 	if (!running)
 		r->carrier.observing = false; /* prd_inputs_stop has noted it */
 	else if (!r->capture) {
@@ -345,13 +348,16 @@ prd_capture_round(struct prd_reader *r)
 			atomic_store(&r->quiet, true);
 		rest = running ? PR_NS_PER_S / 10 : PR_NS_PER_S;
 	} else if (capture_step(r, running) == 0) {
-		if (!running && pr_now_real() - r->idle_since > QUIET_NS)
+		if (!running && pr_now_mono() - r->idle_since > QUIET_NS)
 			capture_close(r);
 		else
 			rest = (running ? 100 : PR_CAPTURE_BLOCK_MS) * PR_NS_PER_MS;
-	} else if (!running && r->last_time > r->stopped) {
-		capture_close(
-			r); /* a busy link is never quiet: all that came before is delivered */
+	} else if (!running &&
+		   (r->last_time > r->stopped ||
+			   (pr_now_real() < r->stopped &&
+				   pr_now_mono() - r->stopped_mono > 10 * QUIET_NS))) {
+		/* a busy link is never quiet: all that came before is delivered; or the clock was set back behind it */
+		capture_close(r);
 	}
 	return rest;
 }
