@@ -390,12 +390,10 @@ class Accountant:
         excused = {n for t, n in lost if self.other_reason(query, query.report["completeness"], link, n, t)}
         # all of them, which shows entries that nothing fills; then those alone that only the list can explain, for which
         # what others have overwritten must not take the room
-        # what was sent to no node comes last: `dropped` may explain it
-        lost = [p for p in lost if self.arrays[link].node[p[1]]], [p for p in lost if not self.arrays[link].node[p[1]]]
-        left = [p for part in lost for p in self.pour(part, entries, used, fits, self.reasons)]
-        self.pour(sorted(left), entries, used, lambda t, n, e: True)
+        left = self.spread(link, lost, entries, used, fits, self.reasons)
+        self.pour(left, entries, used, lambda t, n, e: True)
         room, wrong, shown = {}, [], {}
-        needy = sorted(p for part in lost for p in self.pour([p for p in part if p[1] not in excused], entries, room, fits))
+        needy = self.spread(link, [p for p in lost if p[1] not in excused], entries, room, fits)
         # an entry that goes on behind the range has room for more than there is
         needy = [(t, n) for t, n in needy if not self.pending(query, t)]
         rest = self.pour(needy, entries, room, lambda t, n, e: wrong.append((t, n, e)) or True)
@@ -406,6 +404,12 @@ class Accountant:
             faults.append("WRONG REASON: %d packets of link %d are given as %s, %s: %s" % (
                 len(packets), link, reason, node, self.show({link: packets})))
         return sorted(rest + [p for p in left if p[1] in excused])
+
+    def spread(self, link, lost, entries, used, fits, reasons=None):
+        """What was sent to no node goes to the dispatcher's entries first, all else to the others."""
+        node = self.arrays[link].node
+        own = lambda t, n, e: fits(t, n, e) and (e["reason"] in ("dispatcher", "undelivered")) == (not node[n])
+        return self.pour(self.pour(lost, entries, used, own, reasons), entries, used, fits, reasons)
 
     @staticmethod
     def pending(query, when):
