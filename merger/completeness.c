@@ -846,6 +846,9 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 	/* the MARK by which a node tells that it hears the dispatcher, and nothing else, confirms nothing */
 	if (from->last_seq == 0 && from->last_otime == INT64_MIN)
 		return 0;
+	/* nor does the first one of an epoch */
+	if (from->last_seq == 0 && from->said_until == 0 && !from->ended)
+		return unobserved_add(series, from, err);
 	/* a MARK has the seq of every packet that was captured before its said_until */
 	if (from->said_until > c->options.until && from->last_otime >= c->options.since &&
 		(!series->above.seq || from->last_seq + 1 < series->above.seq))
@@ -1360,6 +1363,8 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 	}
 	if (begin) {
 		all.since = begin->until;
+		if (!series->confirmed)
+			all.until = all.since - 1;
 	} else if (
 		series->first
 			.seq) { /* of an older version, or the ledger's begin was overwritten */
@@ -1670,12 +1675,14 @@ has_overwritten(const struct prm_completeness *c, const struct series *series, i
 
 /*
  * Packets of the range that were dropped before they got a number. A node counts between which of the MARKs that it has
- * heard; one that was cut off knows it less well. So the least that a node says which has heard all.
+ * heard; one that was cut off knows it less well. So the least that a node says which has heard all. But of a range
+ * without a begin each node counts from its own oldest packet on: then the most.
  */
 static uint64_t
 dropped_of(const struct prm_completeness *c, const struct series *series)
 {
-	uint64_t least = UINT64_MAX;
+	bool open = c->options.since == INT64_MIN;
+	uint64_t least = UINT64_MAX, most = 0;
 	int64_t until = INT64_MIN;
 
 	for (size_t i = 0; i < series->told_count; i++)
@@ -1686,11 +1693,12 @@ dropped_of(const struct prm_completeness *c, const struct series *series)
 	for (size_t i = 0; i < series->told_count; i++) {
 		const struct told *t = &series->told[i];
 
+		most = t->dropped > most ? t->dropped : most;
 		if ((t->ended || t->said_until >= until) && t->dropped < least &&
 			!has_overwritten(c, series, t->node))
 			least = t->dropped;
 	}
-	return least < UINT64_MAX ? least : 0;
+	return open ? most : least < UINT64_MAX ? least : 0;
 }
 
 int
