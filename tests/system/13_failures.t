@@ -17,11 +17,12 @@ up() {
 	"$RACK" up "$@"
 }
 
-export_exits() { # STATUS FILE
-	local rc=0
-	"$PACKRACK" export --json -w "$2" > "$LAB_DIR/report.json" 2> "$LAB_DIR/report.txt" || rc=$?
+export_exits() { # STATUS FILE [OPTION...]
+	local want=$1 file=$2 rc=0
+	shift 2
+	"$PACKRACK" export --json -w "$file" "$@" > "$LAB_DIR/report.json" 2> "$LAB_DIR/report.txt" || rc=$?
 	cat "$LAB_DIR/report.txt"
-	((rc == $1)) || { echo "export: status $rc, wanted $1"; return 1; }
+	((rc == want)) || { echo "export: status $rc, wanted $want"; return 1; }
 }
 
 # What the answer calls missing is what it lacks, and the rest is right.
@@ -126,7 +127,8 @@ run_step "without a merger a clean error; with it again whole" merger_killed
 volumes_full() {
 	up -n 2 --size 16M -- --read "$DATA/mix-gateway-hdr96-a.pcap" --read "$DATA/mix-gateway-full-a.pcap" || return 1
 	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
-	export_exits 3 "$LAB_DIR/out.pcapng" || return 1
+	# Not from the oldest packet that is stored: the volumes may have wrapped at the same packet.
+	export_exits 3 "$LAB_DIR/out.pcapng" --since 2024-03-05T09:00:00Z || return 1
 	grep -qi overwritten "$LAB_DIR/report.txt" || { echo "no word of what was overwritten"; return 1; }
 }
 [ ! -f "$DATA/mix-gateway-full-a.pcap" ] || run_step "full volumes: the oldest goes, and the answer says so" volumes_full
