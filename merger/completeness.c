@@ -1049,7 +1049,8 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 		c->evicted[series->evicted[i]].missed = true;
 		c->nodes[c->evicted[series->evicted[i]].node].evicted = true;
 		c->nodes[c->evicted[series->evicted[i]].node].wholly |=
-			gap->last_time <= e->until;
+			gap->last_time <= e->until &&
+			(!e->midst || gap->first_time >= e->since);
 	}
 	for (size_t n = 0; n < c->out->n_nodes; n++) {
 		const struct node *node = &c->nodes[n];

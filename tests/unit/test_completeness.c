@@ -317,6 +317,41 @@ START_TEST(test_all_overwritten)
 }
 END_TEST
 
+/* The same of what was deleted after the node had been started again: it begins later than what was not written. */
+START_TEST(test_killed_before_the_deleted)
+{
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+	struct prm_completeness *c = make(20, INT64_MAX, 0);
+	Packrack__Deleted by = PACKRACK__DELETED__INIT;
+	Packrack__Evicted gone = PACKRACK__EVICTED__INIT;
+	Packrack__Loss killed = loss_of(4, 7, 0, 35, 75);
+	Packrack__Completeness *out;
+
+	killed.reason = (char *)"unsaved";
+	by.by = (char *)"ann";
+	by.until = 110;
+	gone.epoch = 7;
+	gone.first_seq = 4;
+	gone.last_seq = 9;
+	gone.midst = true;
+	gone.since = 78;
+	gone.until = 110;
+	gone.deleted = &by;
+	gone.stream = (char *)"packets.0";
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
+	batch_held(c, 1, 0, 1, 3, 10, 30, NULL, 0);
+	batch_held(c, 1, 0, 10, 10, 100, 100, NULL, 0);
+	end_with(c, 0, &killed, &l, &gone);
+	end_with(c, 1, NULL, &l, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 4);
+	ck_assert_str_eq(out->missing[0]->node, "a (unsaved), a (overwritten)");
+	ck_assert_uint_eq(out->n_evicted, 1);
+	out_free(out);
+}
+END_TEST
+
 /* Bits without the last seq, with all of them, or of more than 64 seqs contradict themselves. */
 START_TEST(test_bad_bits)
 {
@@ -610,6 +645,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_losses_with_bits);
 	tcase_add_test(tests, test_killed_before_the_range);
 	tcase_add_test(tests, test_killed_after_the_overwritten);
+	tcase_add_test(tests, test_killed_before_the_deleted);
 	tcase_add_test(tests, test_all_overwritten);
 	tcase_add_test(tests, test_bad_bits);
 	tcase_add_test(tests, test_loss_outside);
