@@ -1512,15 +1512,9 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		end = other->ledger->last_otime > end ? other->ledger->last_otime : end;
 		heard = other->newest.otime > heard ? other->newest.otime : heard;
 	}
-	/*
-	 * nobody has asked for the time before a link's begin, or behind trace files; but its first packets may be a
-	 * little older than the begin
-	 */
+	/* nobody has asked for the time before a link's begin, or behind trace files */
 	if (c->options.since == INT64_MIN && since < begin)
-		since = !files && until < begin &&
-					until >= pr_time_minus(begin, STEP_BACK_NS)
-				? until
-				: begin;
+		since = begin;
 	if (files && c->options.until == INT64_MAX && until > end)
 		until = end;
 	if (seen.count)

@@ -169,26 +169,6 @@ START_TEST(unobserved_is_named)
 }
 END_TEST
 
-/* The first packets may be a little older than a link's begin: so a range without a begin that ends right there counts. */
-START_TEST(ends_at_the_begin)
-{
-	for (int i = 0; i < 2; i++) {
-		struct prm_completeness *c =
-			make(EVER, NOW - 100 * S - (i ? 20 : 1) * PR_NS_PER_MS, 0);
-		Packrack__Completeness *out;
-
-		prm_completeness_node(c, "a", NULL);
-		take_epochs(c, &cases[0]);
-		out = finish(c);
-		ck_assert_int_eq(out->complete, i);
-		ck_assert_uint_eq(out->n_unobserved, !i);
-		if (!i)
-			ck_assert_str_eq(out->unobserved[0]->reason, PRM_UNOBSERVED_BEFORE);
-		out_free(out);
-	}
-}
-END_TEST
-
 /* Two nodes: one has heard more than the other. */
 START_TEST(newest_mark_counts)
 {
@@ -214,7 +194,6 @@ fill(TCase *tests)
 	tcase_add_loop_test(
 		tests, unobserved_is_named, 0, sizeof(cases) / sizeof(cases[0]));
 	tcase_add_test(tests, newest_mark_counts);
-	tcase_add_test(tests, ends_at_the_begin);
 }
 
 int
