@@ -536,6 +536,11 @@ excuse(struct world *w, struct t_query *q, const struct t_series *s, uint64_t se
 		q->wanted--;
 		return;
 	}
+	/* timestamps step back: what is older than the begin of its capture is of no time that is confirmed */
+	if (q->open && p->time < s->begun) {
+		q->wanted--;
+		return;
+	}
 	if (gone_by_order(w, s, seq) && evicted_says(q, s, seq))
 		return;
 	if (p->otime > p->time + 2 * PR_NS_PER_MS) {
