@@ -20,7 +20,7 @@ else
 say = @:
 endif
 
-PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing zlib libzstd libseccomp
+PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing libmd zlib libzstd libseccomp
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
 # the console's alone
@@ -56,7 +56,7 @@ port_DIR := proto/port
 streamfs_DIR := logger/streamfs
 dispatcher_DIR := dispatcher
 logger_DIR := logger
-indexer_DIR := indexer indexer/index indexer/filter indexer/query
+indexer_DIR := indexer indexer/index indexer/filter indexer/query indexer/flows
 merger_DIR := merger
 cli_DIR := merger/cli $(addprefix merger/cli/,query volume rack trace)
 console_DIR := merger/cli/console

@@ -203,7 +203,7 @@ pass_tags(struct walk *w, size_t type_at, uint16_t type)
 	return type;
 }
 
-void
+size_t
 pri_packet_fields_parse(const struct pri_linktype_layout *l, const uint8_t *data,
 	uint32_t caplen, struct pri_packet_fields *out)
 {
@@ -236,6 +236,7 @@ pri_packet_fields_parse(const struct pri_linktype_layout *l, const uint8_t *data
 		take_ip6(&w);
 	else if (type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP)
 		take_addresses(&w, w.net + 14, w.net + 24, 4);
+	return w.net;
 }
 
 size_t

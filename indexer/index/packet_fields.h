@@ -95,8 +95,9 @@ struct pri_packet_fields {
 #define PRI_FIELDS_REACH 192
 _Static_assert(
 	20 + 8 * PRI_KEYS_DEPTH + 8 + 60 + 4 <= PRI_FIELDS_REACH, "what fields reach");
-void pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uint8_t *data,
-	uint32_t caplen, struct pri_packet_fields *out);
+/* Returns where the network header begins, if the type is known. */
+size_t pri_packet_fields_parse(const struct pri_linktype_layout *layout,
+	const uint8_t *data, uint32_t caplen, struct pri_packet_fields *out);
 /*
  * Number of bytes at the struct's beginning that contain all fields in use, for a hash:
  * deep stacks of tags and labels are rare.

@@ -133,6 +133,7 @@ const char *cli_keys_home(const char *flag, struct pr_error *err);
 int cmd_query(int argc, char **argv);
 int cmd_rate(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_flows(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_setup(int argc, char **argv);
 int cmd_sizing(int argc, char **argv);

@@ -232,9 +232,40 @@ put_reports(void)
 	}
 }
 
+/* Filters of flows, each with a conversation of a few packets in it. */
+static void
+put_flows(void)
+{
+	static const char *const filters[] = {"tcp and bytes > 1M",
+		"state = S0 or not (packets_sent >= 3)",
+		"duration != 10s && src net 10.0.0.0/8", "vlan and payload <= 5k",
+		"less 100", "state > SF", "bytes > ten",
+		"ip6 and state == RSTOS0 and icmp6"};
+
+	for (size_t i = 0; i < COUNT(filters); i++) {
+		uint8_t bytes[2000];
+		size_t len = strlen(filters[i]) + 1;
+		char name[16];
+
+		memcpy(bytes, filters[i], len);
+		for (size_t k = i; k < COUNT(packets) && len + 204 < sizeof bytes;
+			k += 1 + i % 3) {
+			size_t n = packets[k].len < 200 ? packets[k].len : 200;
+			uint8_t head[4] = {0, (uint8_t)k, (uint8_t)i, (uint8_t)n};
+
+			memcpy(bytes + len, head, sizeof head);
+			memcpy(bytes + len + sizeof head, packets[k].bytes, n);
+			len += sizeof head + n;
+		}
+		snprintf(name, sizeof name, "flows-%zu", i);
+		corpus_put("flow", name, bytes, len, END);
+	}
+}
+
 void
 corpus_packets(void)
 {
+	put_flows();
 	put_segments();
 	put_reports();
 	put_packets();

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "indexer/flows/flow_key.h"
+#include "proto/base/clock.h"
+#include "proto/base/error.h"
+
+/*
+ * A flow, or a part of one: sums over the packets of one key. Parts of a slice (one second
+ * of otime) from several nodes, and the slices of a flow, are added by the same rules, in any
+ * order, so what comes out does not depend on which node saw which packet.
+ */
+#define PRI_FLOW_SLICE_NS PR_NS_PER_S
+#define PRI_FLOW_NEVER INT64_MAX
+
+struct pri_flow_side {
+	uint64_t packets, bytes, payload;
+	int64_t first, last; /* otime; of no packet: PRI_FLOW_NEVER, INT64_MIN */
+	uint64_t first_seq, last_seq;
+	int64_t syn, syn_ack, fin, rst; /* otime of the first one, or PRI_FLOW_NEVER */
+	uint8_t flags; /* all, ORed */
+};
+
+struct pri_flow {
+	struct pri_flow_key key;
+	struct pri_flow_side side[2];
+	int64_t last_syn; /* otime of the last SYN without ACK, or INT64_MIN */
+	uint8_t originator; /* the side; set when the flow has ended */
+	uint8_t icmp_type, icmp_code; /* of any packet: they are a part of the key */
+};
+
+void pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key);
+void pri_flow_add_packet(struct pri_flow *flow, const struct pri_flow_packet *packet,
+	int64_t otime, uint64_t seq);
+/* Adds `part`, of the same key. */
+void pri_flow_add(struct pri_flow *flow, const struct pri_flow *part);
+
+static inline int64_t
+pri_flow_first(const struct pri_flow *f)
+{
+	return f->side[0].first < f->side[1].first ? f->side[0].first : f->side[1].first;
+}
+static inline int64_t
+pri_flow_last(const struct pri_flow *f)
+{
+	return f->side[0].last > f->side[1].last ? f->side[0].last : f->side[1].last;
+}
+
+/*
+ * How far a connection came; names and meaning as conn_state of Zeek
+ * (docs.zeek.org, base/protocols/conn/main.zeek).
+ */
+enum pri_flow_state {
+	PRI_FLOW_OTH,
+	PRI_FLOW_S0,
+	PRI_FLOW_S1,
+	PRI_FLOW_SF,
+	PRI_FLOW_REJ,
+	PRI_FLOW_S2,
+	PRI_FLOW_S3,
+	PRI_FLOW_RSTO,
+	PRI_FLOW_RSTR,
+	PRI_FLOW_RSTOS0,
+	PRI_FLOW_RSTRH,
+	PRI_FLOW_SH,
+	PRI_FLOW_SHR,
+	PRI_FLOW_STATES
+};
+/* Of a flow whose originator is set. */
+enum pri_flow_state pri_flow_state(const struct pri_flow *flow);
+const char *pri_flow_state_name(enum pri_flow_state state);
+
+/*
+ * Parts to flows. Parts are taken in the order of their slices; those of one slice in any
+ * order. A flow ends
+ *   - when nothing came for its idle time-out,
+ *   - at the begin of the first slice after its active time-out,
+ *   - where a slice has a SYN after a FIN or RST of the slices before.
+ * One thread.
+ */
+struct pri_flow_limits {
+	int64_t idle_tcp, idle, active; /* ns, idle ones more than a slice; 0: default */
+	int64_t idle_closed; /* of TCP after the first FIN or RST; 0: as idle_tcp */
+	size_t flows; /* at most open at once; 0: default */
+};
+#define PRI_FLOW_IDLE_TCP (60 * PR_NS_PER_S)
+#define PRI_FLOW_IDLE (30 * PR_NS_PER_S)
+#define PRI_FLOW_ACTIVE (900 * PR_NS_PER_S)
+#define PRI_FLOW_MOST 1000000
+
+struct pri_flow_table;
+/* Takes each flow that has ended. 0, or -1 and err, which the caller of the table gets. */
+typedef int (*pri_flow_sink)(void *arg, const struct pri_flow *flow, struct pr_error *err);
+
+struct pri_flow_table *pri_flow_table_create(const struct pri_flow_limits *limits,
+	pri_flow_sink sink, void *arg, struct pr_error *err);
+void pri_flow_table_destroy(struct pri_flow_table **table);
+/* A packet of the slice that is open; it must not be of an earlier one. */
+int pri_flow_table_packet(
+	struct pri_flow_table *table, const struct pr_packet *packet, struct pr_error *err);
+/* A part of the slice that is open, or of a later one: then that is open. */
+int pri_flow_table_part(
+	struct pri_flow_table *table, const struct pri_flow *part, struct pr_error *err);
+/* Nothing comes that is earlier than otime: ends what is idle by then. PRI_FLOW_NEVER: ends all. */
+int pri_flow_table_advance(
+	struct pri_flow_table *table, int64_t otime, struct pr_error *err);
+
+struct pri_flow_figures {
+	uint64_t packets, not_ip, late; /* late: counted as of the open slice */
+	uint64_t flows, open, early; /* ended; now; ended early for want of memory */
+};
+const struct pri_flow_figures *pri_flow_table_figures(const struct pri_flow_table *table);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/flows/flow_filter.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/filter/filter.h"
+#include "indexer/index/packet_fields.h"
+#include "proto/base/array.h"
+#include "proto/base/cursor.h"
+#include "proto/base/units.h"
+
+#define TERMS_MAX 32
+#define TERMS_AT 200 /* in the packet that is tested, behind all headers */
+#define FRAME (TERMS_AT + TERMS_MAX)
+#define LOAD_LENGTH 0x80 /* instruction: BPF_LD | BPF_LEN */
+
+enum attribute {
+	BYTES,
+	PACKETS,
+	PAYLOAD,
+	BYTES_SENT,
+	BYTES_RECV,
+	PACKETS_SENT,
+	PACKETS_RECV,
+	DURATION,
+	STATE
+};
+static const char *const attributes[] = {"bytes", "packets", "payload", "bytes_sent",
+	"bytes_recv", "packets_sent", "packets_recv", "duration", "state"};
+
+/* The longest first where one begins as another does. */
+enum comparison { AT_LEAST, AT_MOST, UNEQUAL, EQUAL_TWICE, EQUAL, MORE, LESS };
+static const char *const comparisons[] = {">=", "<=", "!=", "==", "=", ">", "<"};
+
+struct term {
+	enum attribute attribute;
+	enum comparison comparison;
+	uint64_t value;
+};
+
+struct pri_flow_filter {
+	struct term terms[TERMS_MAX];
+	size_t count;
+	struct pri_bpf *program;
+};
+
+/* ---- attributes in the text ---- */
+
+/* An attribute and a comparison at `p`: returns what is behind them, or NULL. */
+static const char *
+term_begin(const char *p, struct term *out)
+{
+	size_t len = 0;
+
+	while (isalpha((unsigned char)p[len]) || p[len] == '_')
+		len++;
+	for (size_t i = 0; i < PR_COUNT(attributes); i++) {
+		const char *at = p + len;
+
+		if (strlen(attributes[i]) != len || strncmp(p, attributes[i], len) != 0)
+			continue;
+		at += strspn(at, " \t");
+		for (size_t j = 0; j < PR_COUNT(comparisons); j++)
+			if (!strncmp(at, comparisons[j], strlen(comparisons[j]))) {
+				out->attribute = (enum attribute)i;
+				out->comparison = (enum comparison)j;
+				at += strlen(comparisons[j]);
+				return at + strspn(at, " \t");
+			}
+	}
+	return NULL;
+}
+
+static int
+value_parse(struct term *t, const char *text, struct pr_error *err)
+{
+	int64_t duration = 0;
+
+	if (t->attribute == STATE) {
+		if (t->comparison != EQUAL && t->comparison != EQUAL_TWICE &&
+			t->comparison != UNEQUAL)
+			return pr_error_set(err, "state is compared by = or !=");
+		for (t->value = 0; t->value < PRI_FLOW_STATES; t->value++)
+			if (!strcasecmp(pri_flow_state_name((enum pri_flow_state)t->value),
+				    text))
+				return 0;
+		return pr_error_set(err,
+			"state '%s': there are S0, S1, S2, S3, SF, REJ, RSTO, RSTR, "
+			"RSTOS0, RSTRH, SH, SHR and OTH",
+			text);
+	}
+	if (t->attribute == DURATION ? pr_parse_duration(text, &duration) < 0
+				     : pr_parse_count(text, &t->value) < 0)
+		return pr_error_set(err, "%s: '%s' is not a %s", attributes[t->attribute],
+			text,
+			t->attribute == DURATION ? "duration, as in 10s or 5m"
+						 : "number, as in 1500 or 1M");
+	if (t->attribute == DURATION)
+		t->value = (uint64_t)duration;
+	return 0;
+}
+
+/* Writes the text with `ether[N] = 1` in the place of each attribute. */
+static int
+terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_error *err)
+{
+	bool word = false; /* the character before is one of a word */
+	int depth = 0; /* in [], where names are offsets' */
+
+	for (const char *p = text; *p;) {
+		struct term *t = &f->terms[f->count];
+		const char *value = NULL;
+		char buf[64];
+		size_t len;
+
+		if (!word && depth == 0 && f->count < TERMS_MAX)
+			value = term_begin(p, t);
+		word = isalnum((unsigned char)*p) || strchr("_-.:", *p);
+		depth += (*p == '[') - (*p == ']');
+		if (!value) {
+			fputc(*p++, to);
+			continue;
+		}
+		len = strcspn(value, " \t\n()&|");
+		snprintf(buf, sizeof(buf), "%.*s", (int)len, value);
+		if (value_parse(t, buf, err) < 0)
+			return -1;
+		fprintf(to, "(ether[%zu] = 1)", TERMS_AT + f->count++);
+		p = value + len;
+		word = true;
+	}
+	return 0;
+}
+
+struct pri_flow_filter *
+pri_flow_filter_create(const char *text, struct pr_error *err)
+{
+	struct pri_flow_filter *f = calloc(1, sizeof(*f));
+	char *packets = NULL;
+	size_t size;
+	FILE *to = open_memstream(&packets, &size);
+	int rc = -1;
+
+	if (!f || !to)
+		pr_error_set(err, "no memory for the filter");
+	else
+		rc = terms_take(f, text, to, err);
+	if (to && fclose(to) != 0)
+		rc = -1;
+	if (rc == 0) {
+		f->program = pri_filter_compile(PR_LINKTYPE_ETHERNET, packets, err);
+		rc = f->program ? 0 : -1;
+	}
+	for (size_t i = 0; rc == 0 && i < f->program->count; i++)
+		if (f->program->insns[i].code == LOAD_LENGTH)
+			rc = pr_error_set(err,
+				"less, greater and len are tests of a packet: of a flow, "
+				"use bytes, as in bytes > 1M");
+	free(packets);
+	if (rc < 0)
+		pri_flow_filter_destroy(&f);
+	return f;
+}
+
+void
+pri_flow_filter_destroy(struct pri_flow_filter **filter)
+{
+	if (*filter)
+		pri_bpf_destroy(&(*filter)->program);
+	free(*filter);
+	*filter = NULL;
+}
+
+/* ---- a flow ---- */
+
+static uint64_t
+value_of(const struct pri_flow *flow, enum attribute attribute)
+{
+	const struct pri_flow_side *o = &flow->side[flow->originator];
+	const struct pri_flow_side *r = &flow->side[!flow->originator];
+
+	switch (attribute) {
+	case BYTES:
+		return o->bytes + r->bytes;
+	case PACKETS:
+		return o->packets + r->packets;
+	case PAYLOAD:
+		return o->payload + r->payload;
+	case BYTES_SENT:
+		return o->bytes;
+	case BYTES_RECV:
+		return r->bytes;
+	case PACKETS_SENT:
+		return o->packets;
+	case PACKETS_RECV:
+		return r->packets;
+	case DURATION:
+		return (uint64_t)(pri_flow_last(flow) - pri_flow_first(flow));
+	case STATE:
+		return pri_flow_state(flow);
+	}
+	return 0;
+}
+
+static bool
+holds(const struct term *t, uint64_t value)
+{
+	switch (t->comparison) {
+	case AT_LEAST:
+		return value >= t->value;
+	case AT_MOST:
+		return value <= t->value;
+	case UNEQUAL:
+		return value != t->value;
+	case EQUAL:
+	case EQUAL_TWICE:
+		return value == t->value;
+	case MORE:
+		return value > t->value;
+	case LESS:
+		return value < t->value;
+	}
+	return false;
+}
+
+/* The headers of a packet from the flow's originator; returns their end. */
+static size_t
+write_headers(const struct pri_flow *flow, uint8_t *frame)
+{
+	const struct pri_flow_key *k = &flow->key;
+	unsigned o = flow->originator;
+	bool six = k->address_len == 16;
+	size_t at = 12;
+	uint8_t *ip;
+
+	if (k->vlan != PRI_FLOW_UNTAGGED) {
+		pr_put_be16(frame + at, 0x8100);
+		pr_put_be16(frame + at + 2, k->vlan);
+		at += 4;
+	}
+	pr_put_be16(frame + at, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
+	ip = frame + at + 2;
+	ip[0] = six ? 0x60 : 0x45;
+	ip[six ? 6 : 9] = k->protocol;
+	memcpy(ip + (six ? 8 : 12), k->address[o], k->address_len);
+	memcpy(ip + (six ? 24 : 16), k->address[!o], k->address_len);
+	ip += six ? 40 : 20;
+	if (pri_has_ports(k->protocol)) {
+		pr_put_be16(ip, k->port[o]);
+		pr_put_be16(ip + 2, k->port[!o]);
+		ip[12] = 0x50;
+		ip[13] = flow->side[0].flags | flow->side[1].flags;
+	} else {
+		ip[0] = flow->icmp_type;
+		ip[1] = flow->icmp_code;
+	}
+	return (size_t)(ip - frame) + 20;
+}
+
+bool
+pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *flow)
+{
+	uint8_t frame[FRAME] = {0};
+	const struct pr_packet packet = {.linktype = PR_LINKTYPE_ETHERNET,
+		.link = flow->key.link,
+		.caplen = FRAME,
+		.len = FRAME,
+		.time = pri_flow_first(flow),
+		.otime = pri_flow_first(flow),
+		.data = frame};
+
+	write_headers(flow, frame);
+	for (size_t i = 0; i < f->count; i++)
+		frame[TERMS_AT + i] =
+			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
+	return pri_bpf_run(f->program, &packet) != 0;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/flows/flow_key.h"
+
+#include <sha1.h>
+#include <sodium.h>
+#include <string.h>
+
+#include "indexer/index/packet_fields.h"
+#include "proto/base/cursor.h"
+
+#define ICMP 1
+#define TCP 6
+#define UDP 17
+#define ICMP6 58
+#define SCTP 132
+#define IP_HEADER 20
+#define IP6_HEADER 40
+
+/* ---- ICMP: which types answer which (RFC 792, 950, 1256, 4443, 2710, 4861, 4620, 6275) ---- */
+
+struct answer {
+	uint8_t type, answered_by;
+};
+static const struct answer icmp_answers[] = {{0, 8}, {8, 0}, {13, 14}, {14, 13}, {15, 16},
+	{16, 15}, {10, 9}, {9, 10}, {17, 18}, {18, 17}};
+static const struct answer icmp6_answers[] = {{128, 129}, {129, 128}, {133, 134},
+	{134, 133}, {135, 136}, {136, 135}, {130, 131}, {131, 130}, {139, 140}, {140, 139},
+	{144, 145}, {145, 144}};
+
+static bool
+find_answer(uint8_t protocol, uint8_t type, uint16_t *answer)
+{
+	bool v6 = protocol == ICMP6;
+	const struct answer *all = v6 ? icmp6_answers : icmp_answers;
+	size_t count = v6 ? sizeof(icmp6_answers) / sizeof(icmp6_answers[0])
+			  : sizeof(icmp_answers) / sizeof(icmp_answers[0]);
+
+	for (size_t i = 0; i < count; i++)
+		if (all[i].type == type) {
+			*answer = all[i].answered_by;
+			return true;
+		}
+	return false;
+}
+
+/* ---- a packet ---- */
+
+struct parser {
+	const uint8_t *data;
+	size_t len; /* captured */
+	struct pri_flow_packet *out;
+	uint16_t port[2]; /* sender's, receiver's */
+	bool one_way;
+};
+
+static bool
+has(const struct parser *p, size_t at, size_t len)
+{
+	return at <= p->len && p->len - at >= len;
+}
+
+static void
+take_icmp(struct parser *p, size_t at)
+{
+	struct pri_flow_packet *f = p->out;
+
+	if (!has(p, at, 2))
+		return;
+	f->icmp_type = p->data[at];
+	f->icmp_code = p->data[at + 1];
+	p->port[0] = f->icmp_type;
+	p->port[1] = f->icmp_code;
+	p->one_way = !find_answer(f->key.protocol, f->icmp_type, &p->port[1]);
+}
+
+/* Returns the bytes of the transport header. */
+static size_t
+take_transport(struct parser *p, size_t at)
+{
+	struct pri_flow_packet *f = p->out;
+
+	if (pri_has_ports(f->key.protocol) && has(p, at, 4)) {
+		p->port[0] = pr_get_be16(p->data + at);
+		p->port[1] = pr_get_be16(p->data + at + 2);
+	}
+	switch (f->key.protocol) {
+	case TCP:
+		if (has(p, at, 14)) {
+			f->flags = p->data[at + 13];
+			return 4 * (p->data[at + 12] >> 4u);
+		}
+		return 20;
+	case SCTP:
+		return 12;
+	case UDP:
+		return 8;
+	case ICMP:
+	case ICMP6:
+		take_icmp(p, at);
+		return 8;
+	default:
+		return 0;
+	}
+}
+
+static void
+set_key(struct parser *p, const uint8_t *src, const uint8_t *dst)
+{
+	struct pri_flow_key *k = &p->out->key;
+	int order = memcmp(src, dst, k->address_len);
+	bool swap = !p->one_way && (order > 0 || (order == 0 && p->port[0] > p->port[1]));
+
+	memcpy(k->address[swap], src, k->address_len);
+	memcpy(k->address[!swap], dst, k->address_len);
+	k->port[swap] = p->port[0];
+	k->port[!swap] = p->port[1];
+	k->one_way = p->one_way;
+	p->out->side = swap;
+}
+
+/* total: from the IP header on. */
+static void
+set_lengths(struct pri_flow_packet *f, size_t total, size_t headers)
+{
+	f->bytes = (uint32_t)total;
+	f->payload = total > headers ? (uint32_t)(total - headers) : 0;
+}
+
+static bool
+take_ip(struct parser *p, size_t net, size_t wire)
+{
+	struct pri_flow_packet *f = p->out;
+	const uint8_t *ip = p->data + net;
+	size_t header, total;
+
+	if (!has(p, net, IP_HEADER))
+		return false;
+	header = 4 * (ip[0] & 0xfu);
+	total = pr_get_be16(ip + 2);
+	f->key.protocol = ip[9];
+	f->key.address_len = 4;
+	if (!(pr_get_be16(ip + 6) & 0x1fff))
+		header += take_transport(p, net + header);
+	set_lengths(f, total ? total : wire, header);
+	set_key(p, ip + 12, ip + 16);
+	return true;
+}
+
+/* Walks over extension headers; returns the bytes of the headers before the transport's. */
+static size_t
+pass_extensions(struct parser *p, size_t net, uint8_t *protocol, bool *later)
+{
+	size_t at = net + IP6_HEADER;
+
+	*later = false;
+	for (int depth = 0; depth < PRI_KEYS_DEPTH && has(p, at, 8); depth++) {
+		const uint8_t *x = p->data + at;
+
+		if (*protocol == 44)
+			*later = pr_get_be16(x + 2) & 0xfff8;
+		else if (*protocol != 0 && *protocol != 43 && *protocol != 60 &&
+			 *protocol != 51)
+			break;
+		at += *protocol == 44   ? 8u
+		      : *protocol == 51 ? 4 * (x[1] + 2u)
+					: 8 * (x[1] + 1u);
+		*protocol = x[0];
+		if (*later)
+			break;
+	}
+	return at - net;
+}
+
+static bool
+take_ip6(struct parser *p, size_t net, size_t wire)
+{
+	struct pri_flow_packet *f = p->out;
+	const uint8_t *ip = p->data + net;
+	size_t header, total;
+	bool later;
+
+	if (!has(p, net, IP6_HEADER))
+		return false;
+	total = pr_get_be16(ip + 4);
+	f->key.protocol = ip[6];
+	f->key.address_len = 16;
+	header = pass_extensions(p, net, &f->key.protocol, &later);
+	if (!later)
+		header += take_transport(p, net + header);
+	/* none: no payload, or more than the field can say */
+	set_lengths(f, total || wire <= UINT16_MAX + IP6_HEADER ? total + IP6_HEADER : wire,
+		header);
+	set_key(p, ip + 8, ip + 24);
+	return true;
+}
+
+/* ---- below IP ---- */
+
+/* What carries a whole Ethernet frame, or an Ethertype and what it tells, behind some bytes of its own. */
+#define TYPE_VNTAG 0x8926 /* IEEE 802.1Qbh: 6 bytes, the last 2 an Ethertype */
+#define TYPE_PBB 0x88e7 /* IEEE 802.1ah: 4 bytes */
+#define TYPE_FABRIC_PATH 0x8903 /* Cisco FabricPath: 2 bytes */
+#define ETHER 1 /* link types, as in pcap files */
+#define PPP 9
+#define WIFI 105 /* IEEE 802.11 */
+#define WIFI_RADIOTAP 127
+#define ETHER_HEADER 14
+#define FRAMES_MAX 4 /* in one another */
+
+/* Where the Ethertype of an 802.11 data frame is, or 0: it has none, or is encrypted. */
+static size_t
+wifi_type(const uint8_t *data, size_t len, bool radiotap)
+{
+	static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
+	size_t at = 0;
+	unsigned control;
+
+	if (radiotap) {
+		if (len < 4)
+			return 0;
+		at = (size_t)data[2] | (size_t)data[3] << 8;
+	}
+	if (at > len || len - at < 2)
+		return 0;
+	control = data[at] | (unsigned)data[at + 1] << 8;
+	if ((control & 0x0c) != 0x08 || control & 0x4000) /* not data, or encrypted */
+		return 0;
+	at += 24;
+	at += (control & 0x0300) == 0x0300 ? 6 : 0; /* a fourth address */
+	at += control & 0x80 ? 2 : 0; /* quality of service */
+	at += (control & 0x8080) == 0x8080 ? 4 : 0; /* high throughput */
+	return at <= len && len - at >= sizeof(snap) + 2 &&
+			       !memcmp(data + at, snap, sizeof(snap))
+		       ? at + sizeof(snap)
+		       : 0;
+}
+
+/* The frame within one of this type, whose bytes begin at net: where it begins, or 0. */
+static size_t
+inner_frame(uint16_t type, size_t net)
+{
+	switch (type) {
+	case TYPE_VNTAG: /* as if its Ethertype were that of a frame */
+		return net + 6 - ETHER_HEADER;
+	case TYPE_PBB:
+		return net + 4;
+	case TYPE_FABRIC_PATH:
+		return net + 2;
+	default:
+		return 0;
+	}
+}
+
+/* Its Ethertype, and where the network header begins in *net; 0: not known. The VLAN is the outermost. */
+static uint16_t
+find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
+{
+	struct pri_linktype_layout layout = {0};
+	const struct pri_linktype_layout *known =
+		pri_linktype_layout_find(packet->linktype);
+	struct pri_packet_fields fields;
+	size_t at = 0, inner = 0;
+	uint16_t type = 0;
+
+	*vlan = PRI_FLOW_UNTAGGED;
+	if (packet->linktype == WIFI || packet->linktype == WIFI_RADIOTAP) {
+		layout.type_at = 0;
+		layout.net_at = 2;
+		at = wifi_type(
+			packet->data, packet->caplen, packet->linktype == WIFI_RADIOTAP);
+		known = at ? &layout : NULL;
+	}
+	/* PPP may leave out its address and control bytes (RFC 1661, 6.6) */
+	if (packet->linktype == PPP && packet->caplen && packet->data[0] != 0xff) {
+		layout = (struct pri_linktype_layout){.form = PRI_TYPE_PPP, .net_at = 2};
+		known = &layout;
+	}
+	for (int depth = 0; known && depth < FRAMES_MAX; depth++) {
+		*net = at + pri_packet_fields_parse(known, packet->data + at,
+				    (uint32_t)(packet->caplen - at), &fields);
+		if (fields.tag_count && *vlan == PRI_FLOW_UNTAGGED)
+			*vlan = fields.tags[0];
+		type = fields.type_count ? fields.types[fields.type_count - 1] : 0;
+		inner = known->ether ? inner_frame(type, *net) : 0;
+		if (!inner || inner > packet->caplen)
+			break;
+		at = inner;
+		known = pri_linktype_layout_find(ETHER);
+	}
+	return known && *net <= packet->caplen ? type : 0;
+}
+
+bool
+pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *out)
+{
+	struct parser p = {.data = packet->data, .len = packet->caplen, .out = out};
+	size_t net = 0, wire;
+	uint16_t type;
+
+	memset(out, 0, sizeof(*out));
+	type = find_network(packet, &net, &out->key.vlan);
+	out->key.link = packet->link;
+	wire = packet->len > net ? packet->len - net : 0;
+	if (type == PRI_ETHERTYPE_IP)
+		return take_ip(&p, net, wire);
+	return type == PRI_ETHERTYPE_IP6 && take_ip6(&p, net, wire);
+}
+
+/* ---- Community ID ---- */
+
+void
+pri_community_id(
+	const struct pri_flow_key *key, uint16_t seed, char out[PRI_COMMUNITY_ID_MAX])
+{
+	bool ports = pri_has_ports(key->protocol) || key->protocol == ICMP ||
+		     key->protocol == ICMP6;
+	uint8_t digest[SHA1_DIGEST_LENGTH], bytes[2 + 16 + 16 + 2 + 4];
+	size_t len = key->address_len, at = 0;
+	SHA1_CTX sha1;
+
+	pr_put_be16(bytes, seed);
+	memcpy(bytes + 2, key->address[0], len);
+	memcpy(bytes + 2 + len, key->address[1], len);
+	at = 2 + 2 * len;
+	bytes[at++] = key->protocol;
+	bytes[at++] = 0;
+	for (int i = 0; i < 2 && ports; i++, at += 2)
+		pr_put_be16(bytes + at, key->port[i]);
+	SHA1Init(&sha1);
+	SHA1Update(&sha1, bytes, at);
+	SHA1Final(digest, &sha1);
+	memcpy(out, "1:", 2);
+	sodium_bin2base64(out + 2, PRI_COMMUNITY_ID_MAX - 2, digest, sizeof(digest),
+		sodium_base64_VARIANT_ORIGINAL);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/flows/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sodium.h>
+#include <xxhash.h>
+
+#include "indexer/index/packet_fields.h"
+
+static uint64_t hash_seed;
+#define HASH_FUNCTION(key, len, hash)                                                      \
+	((hash) = (unsigned)XXH3_64bits_withSeed(key, len, hash_seed))
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+struct entry {
+	struct pri_flow flow; /* its key is that of the table */
+	struct pri_flow now; /* of the slice that is open; no packets: not in it */
+	UT_hash_handle hh;
+	struct entry *prev,
+		*next; /* of those that wait as it does, in the order of the last slice */
+	struct waiting *in;
+	struct entry *next_now; /* of those in the slice that is open */
+};
+
+/* Flows of one idle time-out, those heard least recently first. */
+struct waiting {
+	struct entry *head;
+	int64_t idle;
+};
+
+enum { WAITING_TCP, WAITING_OTHER, WAITING_CLOSED, WAITING };
+
+struct pri_flow_table {
+	struct pri_flow_limits limits;
+	pri_flow_sink sink;
+	void *arg;
+	struct entry *all, *now;
+	struct waiting waiting[WAITING];
+	int64_t slice; /* number of the one that is open */
+	struct pri_flow_figures figures;
+};
+
+struct pri_flow_table *
+pri_flow_table_create(const struct pri_flow_limits *limits, pri_flow_sink sink, void *arg,
+	struct pr_error *err)
+{
+	struct pri_flow_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return pr_error_null(err, "no memory for flows");
+	if (!hash_seed)
+		randombytes_buf(&hash_seed, sizeof(hash_seed));
+	t->sink = sink;
+	t->arg = arg;
+	t->limits = *limits;
+	t->slice = INT64_MIN;
+	t->waiting[WAITING_TCP].idle =
+		limits->idle_tcp ? limits->idle_tcp : PRI_FLOW_IDLE_TCP;
+	t->waiting[WAITING_OTHER].idle = limits->idle ? limits->idle : PRI_FLOW_IDLE;
+	t->waiting[WAITING_CLOSED].idle =
+		limits->idle_closed ? limits->idle_closed : t->waiting[WAITING_TCP].idle;
+	if (!t->limits.active)
+		t->limits.active = PRI_FLOW_ACTIVE;
+	if (!t->limits.flows)
+		t->limits.flows = PRI_FLOW_MOST;
+	return t;
+}
+
+/* The time of the first FIN or RST, or PRI_FLOW_NEVER. */
+static int64_t
+closed_at(const struct pri_flow *f)
+{
+	int64_t time = PRI_FLOW_NEVER;
+
+	for (int i = 0; i < 2; i++) {
+		time = f->side[i].fin < time ? f->side[i].fin : time;
+		time = f->side[i].rst < time ? f->side[i].rst : time;
+	}
+	return time;
+}
+
+static void
+stop_waiting(struct entry *e)
+{
+	DL_DELETE(e->in->head, e);
+}
+
+/* It has been heard in the slice that is open, so it is the last. */
+static void
+wait_in(struct pri_flow_table *t, struct entry *e)
+{
+	int which = e->flow.key.protocol != 6               ? WAITING_OTHER
+		    : closed_at(&e->flow) == PRI_FLOW_NEVER ? WAITING_TCP
+							    : WAITING_CLOSED;
+
+	e->in = &t->waiting[which];
+	DL_APPEND(e->in->head, e);
+}
+
+static void
+forget(struct pri_flow_table *t, struct entry *e)
+{
+	stop_waiting(e);
+	HASH_DELETE(hh, t->all, e);
+	free(e);
+	t->figures.open--;
+}
+
+void
+pri_flow_table_destroy(struct pri_flow_table **table)
+{
+	struct pri_flow_table *t = *table;
+	struct entry *e, *next;
+
+	*table = NULL;
+	if (!t)
+		return;
+	HASH_ITER(hh, t->all, e, next)
+	forget(t, e);
+	free(t);
+}
+
+/* ---- the end of a flow ---- */
+
+/* Ports above 1023 on which servers wait (iana.org/assignments/service-names-port-numbers). */
+static const uint16_t server_ports[] = {1080, 1194, 1433, 1434, 1521, 1701, 1723, 1812,
+	1813, 1883, 2049, 2055, 2152, 3128, 3260, 3268, 3269, 3306, 3389, 3478, 3544, 4500,
+	4739, 4789, 5060, 5061, 5072, 5222, 5269, 5353, 5355, 5432, 5671, 5672, 5900, 5985,
+	5986, 6081, 6343, 6379, 6443, 6667, 6881, 8000, 8008, 8080, 8443, 8883, 9092, 9200,
+	9418, 11211, 27017};
+
+static int
+compare_ports(const void *a, const void *b)
+{
+	return *(const uint16_t *)a - *(const uint16_t *)b;
+}
+
+static bool
+is_server_port(uint16_t port)
+{
+	return port < 1024 ||
+	       bsearch(&port, server_ports, sizeof(server_ports) / sizeof(server_ports[0]),
+		       sizeof(server_ports[0]), compare_ports);
+}
+
+/*
+ * The sender of the first packet. If that was a SYN+ACK, who got it; if it was no SYN at all and came from a server's
+ * port to none, too: the capture began later than the flow.
+ */
+static uint8_t
+originator(const struct pri_flow *f)
+{
+	const struct pri_flow_side *s = f->side;
+	bool first = s[1].first < s[0].first ||
+		     (s[1].first == s[0].first && s[1].packets &&
+			     (!s[0].packets || s[1].first_seq < s[0].first_seq));
+
+	if (s[first].syn_ack == s[first].first)
+		return !first;
+	if (!pri_has_ports(f->key.protocol) || s[first].syn == s[first].first)
+		return first;
+	return first ^
+	       (is_server_port(f->key.port[first]) && !is_server_port(f->key.port[!first]));
+}
+
+static int
+end_flow(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
+{
+	if (!e->flow.side[0].packets && !e->flow.side[1].packets)
+		return 0;
+	e->flow.originator = originator(&e->flow);
+	t->figures.flows++;
+	return t->sink(t->arg, &e->flow, err);
+}
+
+/* The slice of e is over: its part joins the flow, or begins the next one. */
+static int
+take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
+{
+	struct pri_flow *f = &e->flow, *part = &e->now;
+	int64_t first = pri_flow_first(f), closed = closed_at(f);
+	bool known = f->side[0].packets || f->side[1].packets;
+
+	if (known && (pri_flow_first(part) - pri_flow_last(f) > e->in->idle ||
+			     t->slice * PRI_FLOW_SLICE_NS - first >= t->limits.active ||
+			     (closed != PRI_FLOW_NEVER && part->last_syn > closed))) {
+		if (end_flow(t, e, err) < 0)
+			return -1;
+		pri_flow_begin(f, &part->key);
+	}
+	pri_flow_add(f, part);
+	pri_flow_begin(part, &f->key);
+	stop_waiting(e);
+	wait_in(t, e);
+	return 0;
+}
+
+static int
+close_slice(struct pri_flow_table *t, struct pr_error *err)
+{
+	struct entry *e;
+
+	while ((e = t->now)) {
+		t->now = e->next_now;
+		if (take_slice(t, e, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+end_idle(struct pri_flow_table *t, int64_t before, struct pr_error *err)
+{
+	for (int i = 0; i < WAITING; i++) {
+		struct waiting *w = &t->waiting[i];
+
+		while (w->head &&
+			(before == PRI_FLOW_NEVER ||
+				before - pri_flow_last(&w->head->flow) > w->idle)) {
+			if (end_flow(t, w->head, err) < 0)
+				return -1;
+			forget(t, w->head);
+		}
+	}
+	return 0;
+}
+
+int
+pri_flow_table_advance(struct pri_flow_table *t, int64_t otime, struct pr_error *err)
+{
+	int64_t slice = otime == PRI_FLOW_NEVER ? INT64_MAX : otime / PRI_FLOW_SLICE_NS;
+
+	if (slice <= t->slice)
+		return 0;
+	if (close_slice(t, err) < 0)
+		return -1;
+	t->slice = otime == PRI_FLOW_NEVER ? t->slice : slice;
+	return end_idle(
+		t, otime == PRI_FLOW_NEVER ? otime : slice * PRI_FLOW_SLICE_NS, err);
+}
+
+/* ---- packets and parts ---- */
+
+/* For want of memory the flow that was heard least recently ends. */
+static int
+end_one(struct pri_flow_table *t, struct pr_error *err)
+{
+	struct entry *oldest = NULL;
+
+	if (close_slice(t, err) < 0)
+		return -1;
+	for (int i = 0; i < WAITING; i++) {
+		struct entry *e = t->waiting[i].head;
+
+		if (e &&
+			(!oldest || pri_flow_last(&e->flow) < pri_flow_last(&oldest->flow)))
+			oldest = e;
+	}
+	if (end_flow(t, oldest, err) < 0)
+		return -1;
+	forget(t, oldest);
+	t->figures.early++;
+	return 0;
+}
+
+static struct entry *
+add_entry(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_error *err)
+{
+	struct entry *e;
+
+	if (t->figures.open >= t->limits.flows && end_one(t, err) < 0)
+		return NULL;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return pr_error_null(err, "no memory for a flow");
+	pri_flow_begin(&e->flow, key);
+	pri_flow_begin(&e->now, key);
+	HASH_ADD(hh, t->all, flow.key, sizeof(*key), e);
+	if (!e->hh.tbl) {
+		free(e);
+		return pr_error_null(err, "no memory for a flow");
+	}
+	wait_in(t, e);
+	t->figures.open++;
+	return e;
+}
+
+/* The part of a key in the slice that is open. */
+static struct entry *
+find_entry(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_error *err)
+{
+	struct entry *e;
+
+	HASH_FIND(hh, t->all, key, sizeof(*key), e);
+	if (!e)
+		e = add_entry(t, key, err);
+	if (e && !e->now.side[0].packets && !e->now.side[1].packets) {
+		LL_PREPEND2(t->now, e, next_now);
+	}
+	return e;
+}
+
+static int
+open_slice(struct pri_flow_table *t, int64_t otime, struct pr_error *err)
+{
+	if (otime / PRI_FLOW_SLICE_NS < t->slice)
+		t->figures.late++;
+	return pri_flow_table_advance(t, otime, err);
+}
+
+int
+pri_flow_table_packet(
+	struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
+{
+	struct pri_flow_packet p;
+	struct entry *e;
+
+	t->figures.packets++;
+	if (!pri_flow_packet_parse(packet, &p)) {
+		t->figures.not_ip++;
+		return 0;
+	}
+	if (open_slice(t, packet->otime, err) < 0)
+		return -1;
+	e = find_entry(t, &p.key, err);
+	if (!e)
+		return -1;
+	pri_flow_add_packet(&e->now, &p, packet->otime, packet->seq);
+	return 0;
+}
+
+int
+pri_flow_table_part(
+	struct pri_flow_table *t, const struct pri_flow *part, struct pr_error *err)
+{
+	struct entry *e;
+
+	if (open_slice(t, pri_flow_first(part), err) < 0)
+		return -1;
+	e = find_entry(t, &part->key, err);
+	if (!e)
+		return -1;
+	t->figures.packets += part->side[0].packets + part->side[1].packets;
+	pri_flow_add(&e->now, part);
+	return 0;
+}
+
+const struct pri_flow_figures *
+pri_flow_table_figures(const struct pri_flow_table *t)
+{
+	return &t->figures;
+}

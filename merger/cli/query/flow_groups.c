@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/flow_groups.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/cli/cli.h"
+#include "proto/base/array.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+const char *const flow_measures[] = {
+	"bytes", "packets", "payload", "duration", "flows", NULL};
+
+/* ---- keys ---- */
+
+enum key { SRC, DST, SPORT, DPORT, PROTO, VLAN, LINK, STATE };
+static const char *const keys[] = {
+	"src", "dst", "sport", "dport", "proto", "vlan", "link", "state"};
+#define KEYS_MAX 8
+
+struct by {
+	enum key key;
+	unsigned bits; /* of an address that count */
+	char name[16]; /* as it was given */
+};
+
+/* A value of each key: an address with its length behind it, or a number. */
+union value {
+	uint8_t address[17];
+	uint32_t number;
+	uint64_t aligned[3];
+};
+
+struct group {
+	union value values[KEYS_MAX];
+	uint64_t flows, packets[2], bytes[2], payload[2]; /* sent, received */
+	int64_t duration;
+	UT_hash_handle hh;
+};
+
+struct flow_groups {
+	struct by by[KEYS_MAX];
+	size_t by_count;
+	enum flow_measure of;
+	uint64_t top;
+	struct group *all;
+	struct pri_flow *flows; /* of no keys */
+	size_t flow_count, room;
+};
+
+static int
+key_parse(struct by *by, const char *name, size_t len, struct pr_error *err)
+{
+	const char *slash = memchr(name, '/', len);
+	size_t word = slash ? (size_t)(slash - name) : len;
+	unsigned long bits = 128;
+	char *end = NULL;
+
+	snprintf(by->name, sizeof(by->name), "%.*s", (int)len, name);
+	for (size_t i = 0; i < PR_COUNT(keys); i++) {
+		if (strlen(keys[i]) != word || strncmp(keys[i], name, word) != 0)
+			continue;
+		if (slash)
+			bits = strtoul(slash + 1, &end, 10);
+		if (slash && (i > DST || end != name + len || bits == 0 || bits > 128))
+			break;
+		*by = (struct by){.key = (enum key)i, .bits = (unsigned)bits};
+		snprintf(by->name, sizeof(by->name), "%.*s", (int)len, name);
+		return 0;
+	}
+	return pr_error_set(err,
+		"--by %.*s: there are src, dst, sport, dport, proto, vlan, link and state; "
+		"src/24 and dst/24 for networks",
+		(int)len, name);
+}
+
+struct flow_groups *
+flow_groups_create(const char *by, enum flow_measure of, uint64_t top, struct pr_error *err)
+{
+	struct flow_groups *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return pr_error_null(err, "no memory for sums of flows");
+	g->of = of;
+	g->top = top;
+	while (by) {
+		const char *comma = strchr(by, ',');
+		size_t len = comma ? (size_t)(comma - by) : strlen(by);
+		int rc = g->by_count < KEYS_MAX
+				 ? key_parse(&g->by[g->by_count++], by, len, err)
+				 : pr_error_set(err, "--by: at most %d keys", KEYS_MAX);
+
+		if (rc < 0) {
+			flow_groups_destroy(&g);
+			return NULL;
+		}
+		by = comma ? comma + 1 : NULL;
+	}
+	return g;
+}
+
+void
+flow_groups_destroy(struct flow_groups **groups)
+{
+	struct flow_groups *g = *groups;
+	struct group *e, *next;
+
+	*groups = NULL;
+	if (!g)
+		return;
+	HASH_ITER(hh, g->all, e, next)
+	{
+		HASH_DEL(g->all, e);
+		free(e);
+	}
+	free(g->flows);
+	free(g);
+}
+
+/* ---- sums ---- */
+
+static void
+set_address(union value *v, const uint8_t *address, uint8_t len, unsigned bits)
+{
+	unsigned whole = bits / 8 < len ? bits / 8 : len, rest = bits % 8;
+
+	memcpy(v->address, address, whole);
+	if (whole < len && rest)
+		v->address[whole] = address[whole] & (uint8_t)(0xff00u >> rest);
+	v->address[16] = len;
+}
+
+static void
+set_value(union value *v, const struct by *by, const struct pri_flow *f)
+{
+	const struct pri_flow_key *k = &f->key;
+	unsigned o = f->originator;
+
+	switch (by->key) {
+	case SRC:
+		set_address(v, k->address[o], k->address_len, by->bits);
+		break;
+	case DST:
+		set_address(v, k->address[!o], k->address_len, by->bits);
+		break;
+	case SPORT:
+		v->number = k->port[o];
+		break;
+	case DPORT:
+		v->number = k->port[!o];
+		break;
+	case PROTO:
+		v->number = k->protocol;
+		break;
+	case VLAN:
+		v->number = k->vlan;
+		break;
+	case LINK:
+		v->number = k->link;
+		break;
+	case STATE:
+		v->number = pri_flow_state(f);
+	}
+}
+
+static int64_t
+duration_of(const struct pri_flow *f)
+{
+	return pri_flow_last(f) - pri_flow_first(f);
+}
+
+static int add_flow(
+	struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err);
+
+int
+flow_groups_add(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err)
+{
+	struct group key, *e;
+
+	if (!g->by_count)
+		return add_flow(g, flow, err);
+	memset(key.values, 0, sizeof(key.values));
+	for (size_t i = 0; i < g->by_count; i++)
+		set_value(&key.values[i], &g->by[i], flow);
+	HASH_FIND(hh, g->all, key.values, sizeof(key.values), e);
+	if (!e) {
+		if (HASH_COUNT(g->all) >= FLOW_GROUPS_MAX)
+			return pr_error_set(err,
+				"--by: more than %d rows; name fewer keys, or networks "
+				"(src/24)",
+				FLOW_GROUPS_MAX);
+		e = calloc(1, sizeof(*e));
+		if (!e)
+			return pr_error_set(err, "no memory for sums of flows");
+		memcpy(e->values, key.values, sizeof(key.values));
+		HASH_ADD(hh, g->all, values, sizeof(e->values), e);
+		if (!e->hh.tbl) {
+			free(e);
+			return pr_error_set(err, "no memory for sums of flows");
+		}
+	}
+	e->flows++;
+	for (int i = 0; i < 2; i++) {
+		const struct pri_flow_side *s =
+			&flow->side[i == 0 ? flow->originator : !flow->originator];
+
+		e->packets[i] += s->packets;
+		e->bytes[i] += s->bytes;
+		e->payload[i] += s->payload;
+	}
+	e->duration += duration_of(flow);
+	return 0;
+}
+
+/* ---- the largest ---- */
+
+static uint64_t
+size_of_group(const struct group *e, enum flow_measure of)
+{
+	switch (of) {
+	case FLOW_BY_BYTES:
+		return e->bytes[0] + e->bytes[1];
+	case FLOW_BY_PACKETS:
+		return e->packets[0] + e->packets[1];
+	case FLOW_BY_PAYLOAD:
+		return e->payload[0] + e->payload[1];
+	case FLOW_BY_DURATION:
+		return (uint64_t)e->duration;
+	case FLOW_BY_FLOWS:
+		return e->flows;
+	}
+	return 0;
+}
+
+static uint64_t
+size_of_flow(const struct pri_flow *f, enum flow_measure of)
+{
+	const struct group one = {.flows = 1,
+		.packets = {f->side[0].packets, f->side[1].packets},
+		.bytes = {f->side[0].bytes, f->side[1].bytes},
+		.payload = {f->side[0].payload, f->side[1].payload},
+		.duration = duration_of(f)};
+
+	return size_of_group(&one, of);
+}
+
+static int
+compare_groups(const void *a, const void *b, void *arg)
+{
+	const struct flow_groups *g = arg;
+	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
+	uint64_t p = size_of_group(x, g->of), q = size_of_group(y, g->of);
+
+	return p != q ? (p < q) - (p > q) : memcmp(x->values, y->values, sizeof(x->values));
+}
+
+static int
+compare_flows(const void *a, const void *b, void *arg)
+{
+	const struct flow_groups *g = arg;
+	uint64_t p = size_of_flow(a, g->of), q = size_of_flow(b, g->of);
+	int64_t s = pri_flow_first(a), t = pri_flow_first(b);
+
+	return p != q ? (p < q) - (p > q) : (s > t) - (s < t);
+}
+
+/* Keeps twice the largest that are wanted: then half of them go. */
+static int
+add_flow(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err)
+{
+	if (g->top && g->flow_count >= 2 * g->top) {
+		qsort_r(g->flows, g->flow_count, sizeof(*g->flows), compare_flows, g);
+		g->flow_count = g->top;
+	}
+	if (g->flow_count >= g->room) {
+		size_t room = g->room ? 2 * g->room : 1024;
+		struct pri_flow *more = reallocarray(g->flows, room, sizeof(*more));
+
+		if (!more)
+			return pr_error_set(err, "no memory for %zu flows", room);
+		g->flows = more;
+		g->room = room;
+	}
+	g->flows[g->flow_count++] = *flow;
+	return 0;
+}
+
+/* ---- rows ---- */
+
+static const char *
+value_text(const union value *v, const struct by *by, char buf[80])
+{
+	char address[INET6_ADDRSTRLEN];
+	unsigned len = v->address[16];
+
+	switch (by->key) {
+	case SRC:
+	case DST:
+		inet_ntop(len == 4 ? AF_INET : AF_INET6, v->address, address,
+			sizeof(address));
+		if (by->bits < 8 * len)
+			snprintf(buf, 80, "%s/%u", address, by->bits);
+		else
+			snprintf(buf, 80, "%s", address);
+		return buf;
+	case PROTO:
+		return flow_protocol_name((uint8_t)v->number, buf);
+	case STATE:
+		return pri_flow_state_name((enum pri_flow_state)v->number);
+	case VLAN:
+		if (v->number == PRI_FLOW_UNTAGGED)
+			return "-";
+		break;
+	default:
+		break;
+	}
+	snprintf(buf, 80, "%u", v->number);
+	return buf;
+}
+
+static void
+print_group(const struct flow_groups *g, const struct group *e, enum flow_form form,
+	uint64_t all)
+{
+	uint64_t size = size_of_group(e, g->of);
+	char text[80], time[32];
+
+	if (form == FLOW_TEXT) {
+		printf("%10" PRIu64 " %12" PRIu64 " %16" PRIu64 " %5.1f%% ", e->flows,
+			e->packets[0] + e->packets[1], e->bytes[0] + e->bytes[1],
+			all ? 100.0 * (double)size / (double)all : 0.0);
+		for (size_t i = 0; i < g->by_count; i++)
+			printf(" %s", value_text(&e->values[i], &g->by[i], text));
+		putchar('\n');
+		return;
+	}
+	for (size_t i = 0; i < g->by_count; i++) {
+		const char *value = value_text(&e->values[i], &g->by[i], text);
+
+		if (form == FLOW_CSV)
+			printf("%s,", value);
+		else
+			printf("%s\"%s\": \"%s\"", i ? ", " : "{", g->by[i].name, value);
+	}
+	printf(form == FLOW_CSV ? "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+				  ",%" PRIu64 ",%" PRIu64 ",%s\n"
+				: ", \"flows\": %" PRIu64 ", \"packets_sent\": %" PRIu64
+				  ", \"packets_recv\": %" PRIu64
+				  ", \"bytes_sent\": %" PRIu64 ", \"bytes_recv\": %" PRIu64
+				  ", \"payload_sent\": %" PRIu64
+				  ", \"payload_recv\": %" PRIu64 ", \"duration\": %s}\n",
+		e->flows, e->packets[0], e->packets[1], e->bytes[0], e->bytes[1],
+		e->payload[0], e->payload[1], flow_seconds(e->duration, time));
+}
+
+static void
+print_head(const struct flow_groups *g, enum flow_form form)
+{
+	if (form == FLOW_TEXT)
+		printf("%10s %12s %16s %6s ", "flows", "packets", "bytes", "share");
+	else if (form != FLOW_CSV)
+		return;
+	for (size_t i = 0; i < g->by_count; i++)
+		printf(form == FLOW_TEXT ? " %s" : "%s,", g->by[i].name);
+	puts(form == FLOW_TEXT ? ""
+			       : "flows,packets_sent,packets_recv,bytes_sent,bytes_recv,"
+				 "payload_sent,payload_recv,duration");
+}
+
+static size_t
+print_groups(struct flow_groups *g, enum flow_form form)
+{
+	size_t count = HASH_COUNT(g->all), n = 0;
+	struct group **sorted = calloc(count + 1, sizeof(*sorted));
+	uint64_t all = 0;
+
+	if (!sorted)
+		return 0;
+	for (struct group *e = g->all; e; e = e->hh.next) {
+		sorted[n++] = e;
+		all += size_of_group(e, g->of);
+	}
+	qsort_r(sorted, count, sizeof(struct group *), compare_groups, g);
+	count = g->top && g->top < count ? g->top : count;
+	print_head(g, form);
+	for (size_t i = 0; i < count; i++)
+		print_group(g, sorted[i], form, all);
+	free(sorted);
+	return count;
+}
+
+size_t
+flow_groups_print(struct flow_groups *g, enum flow_form form, const struct networks *inside,
+	uint16_t seed)
+{
+	struct flow_record r;
+	size_t count = g->flow_count;
+
+	if (g->by_count)
+		return print_groups(g, form);
+	qsort_r(g->flows, count, sizeof(*g->flows), compare_flows, g);
+	count = g->top && g->top < count ? g->top : count;
+	flow_head_print(form);
+	for (size_t i = 0; i < count; i++) {
+		flow_record_make(&r, &g->flows[i], inside, seed);
+		flow_record_print(&r, form);
+	}
+	return count;
+}

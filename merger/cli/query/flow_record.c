@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/flow_record.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include "indexer/index/packet_fields.h"
+#include "merger/cli/cli.h"
+
+/* ---- networks of ours ---- */
+
+static int
+network_parse(const char *text, struct network *out, struct pr_error *err)
+{
+	const char *slash = strchr(text, '/');
+	char address[64], *end = NULL;
+	unsigned long prefix;
+
+	snprintf(address, sizeof(address), "%.*s",
+		slash ? (int)(slash - text) : (int)strlen(text), text);
+	*out = (struct network){.len = 4};
+	if (inet_pton(AF_INET, address, out->bytes) != 1) {
+		out->len = 16;
+		if (inet_pton(AF_INET6, address, out->bytes) != 1)
+			return pr_error_set(err,
+				"--inside %s: not a network, as in 10.0.0.0/8 or "
+				"2001:db8::/32",
+				text);
+	}
+	prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
+	if (prefix > 8ul * out->len || (slash && (end == slash + 1 || *end)))
+		return pr_error_set(err, "--inside %s: the prefix has 0 to %u bits", text,
+			8u * out->len);
+	out->prefix = (unsigned)prefix;
+	return 0;
+}
+
+int
+networks_parse(struct networks *n, char *const *texts, size_t count, struct pr_error *err)
+{
+	*n = (struct networks){.all = calloc(count + 1, sizeof(*n->all))};
+	if (!n->all)
+		return pr_error_set(err, "no memory for --inside");
+	for (; n->count < count; n->count++)
+		if (network_parse(texts[n->count], &n->all[n->count], err) < 0)
+			return -1;
+	return 0;
+}
+
+void
+networks_free(struct networks *n)
+{
+	free(n->all);
+}
+
+static bool
+is_inside(const struct networks *all, const uint8_t *address, uint8_t len)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		const struct network *n = &all->all[i];
+		unsigned whole = n->prefix / 8, rest = n->prefix % 8;
+
+		if (n->len == len && !memcmp(n->bytes, address, whole) &&
+			(!rest || !((n->bytes[whole] ^ address[whole]) >> (8 - rest))))
+			return true;
+	}
+	return false;
+}
+
+/* ---- a record ---- */
+
+/* The same for the same flow, wherever it is made. */
+static void
+make_uid(const struct pri_flow *flow, char out[20], uint64_t *id)
+{
+	static const char digits[] =
+		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	struct {
+		struct pri_flow_key key;
+		int32_t unused;
+		int64_t first;
+	} of;
+	unsigned __int128 hash;
+	XXH128_hash_t h;
+	int at = 0;
+
+	memset(&of, 0, sizeof(of));
+	of.key = flow->key;
+	of.first = pri_flow_first(flow);
+	h = XXH3_128bits(&of, sizeof(of));
+	*id = h.low64;
+	hash = (unsigned __int128)h.high64 << 64 | h.low64;
+	out[at++] = 'C';
+	for (; at < 18; hash /= 62)
+		out[at++] = digits[hash % 62];
+	out[at] = 0;
+}
+
+void
+flow_record_make(struct flow_record *r, const struct pri_flow *flow,
+	const struct networks *inside, uint16_t seed)
+{
+	const struct pri_flow_key *k = &flow->key;
+	unsigned o = flow->originator;
+	int family = k->address_len == 4 ? AF_INET : AF_INET6;
+
+	*r = (struct flow_record){.flow = flow,
+		.sent = &flow->side[o],
+		.received = &flow->side[!o],
+		.state = pri_flow_state_name(pri_flow_state(flow)),
+		.sport = k->port[o],
+		.dport = k->port[!o],
+		.first = pri_flow_first(flow),
+		.last = pri_flow_last(flow)};
+	inet_ntop(family, k->address[o], r->src, sizeof(r->src));
+	inet_ntop(family, k->address[!o], r->dst, sizeof(r->dst));
+	pri_community_id(k, seed, r->community_id);
+	make_uid(flow, r->uid, &r->id);
+	if (inside->count) {
+		bool from = is_inside(inside, k->address[o], k->address_len);
+		bool to = is_inside(inside, k->address[!o], k->address_len);
+
+		r->outgoing = from && !to ? "true" : "false";
+	}
+}
+
+const char *
+flow_protocol_name(uint8_t protocol, char buf[8])
+{
+	switch (protocol) {
+	case 1:
+		return "icmp";
+	case 6:
+		return "tcp";
+	case 17:
+		return "udp";
+	case 58:
+		return "icmp6";
+	case 132:
+		return "sctp";
+	default:
+		snprintf(buf, 8, "%u", protocol);
+		return buf;
+	}
+}
+
+/* ---- forms ---- */
+
+static void
+print_text(const struct flow_record *r)
+{
+	char time[PR_TIME_TEXT], name[8];
+	bool six = r->flow->key.address_len == 16;
+	const char *left = six ? "[" : "", *right = six ? "]" : "";
+
+	printf("%s %9.3fs %-5s %s%s%s:%u > %s%s%s:%u %-6s %" PRIu64 "/%" PRIu64
+	       " packets %" PRIu64 "/%" PRIu64 " bytes\n",
+		pr_time_local(r->first, time, sizeof(time)),
+		(double)(r->last - r->first) / PR_NS_PER_S,
+		flow_protocol_name(r->flow->key.protocol, name), left, r->src, right,
+		r->sport, left, r->dst, right, r->dport, r->state, r->sent->packets,
+		r->received->packets, r->sent->bytes, r->received->bytes);
+}
+
+const char *
+flow_seconds(int64_t ns, char buf[32])
+{
+	uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+
+	snprintf(buf, 32, "%s%" PRIu64 ".%09" PRIu64, ns < 0 ? "-" : "", size / PR_NS_PER_S,
+		size % PR_NS_PER_S);
+	return buf;
+}
+
+static void
+print_csv(const struct flow_record *r)
+{
+	const struct pri_flow_key *k = &r->flow->key;
+	char first[32], duration[32], vlan[8] = "";
+
+	if (k->vlan != PRI_FLOW_UNTAGGED)
+		snprintf(vlan, sizeof(vlan), "%u", k->vlan);
+	printf("%s,%s,%s,%s,%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64 ",%" PRIu64
+	       ",%" PRIu64 ",%" PRIu64 ",%u,%u,%s,%u,%s,%s\n",
+		flow_seconds(r->first, first), flow_seconds(r->last - r->first, duration),
+		r->src, r->dst, r->sport, r->dport, k->protocol, r->sent->bytes,
+		r->received->bytes, r->outgoing ? r->outgoing : "", r->state,
+		r->sent->packets, r->received->packets, r->sent->payload,
+		r->received->payload, r->sent->flags, r->received->flags, vlan, k->link,
+		r->community_id, r->uid);
+}
+
+static void
+print_json(const struct flow_record *r)
+{
+	const struct pri_flow_key *k = &r->flow->key;
+	char duration[32];
+
+	printf("{\"tcqtime\": %" PRId64
+	       ", \"duration\": %s, \"src_ip\": \"%s\", \"dst_ip\": "
+	       "\"%s\", \"src_port\": %u, \"dst_port\": %u, \"protocol\": %u, "
+	       "\"bytes_sent\": %" PRIu64 ", \"bytes_recv\": %" PRIu64 ", ",
+		r->first, flow_seconds(r->last - r->first, duration), r->src, r->dst,
+		r->sport, r->dport, k->protocol, r->sent->bytes, r->received->bytes);
+	if (r->outgoing)
+		printf("\"outgoing\": %s, ", r->outgoing);
+	if (k->vlan != PRI_FLOW_UNTAGGED)
+		printf("\"vlan\": %u, ", k->vlan);
+	printf("\"state\": \"%s\", \"packets_sent\": %" PRIu64
+	       ", \"packets_recv\": %" PRIu64 ", \"payload_sent\": %" PRIu64
+	       ", \"payload_recv\": %" PRIu64
+	       ", \"flags_sent\": %u, \"flags_recv\": %u, \"link\": %u, \"last\": %" PRId64
+	       ", \"community_id\": \"%s\", \"uid\": \"%s\"}\n",
+		r->state, r->sent->packets, r->received->packets, r->sent->payload,
+		r->received->payload, r->sent->flags, r->received->flags, k->link, r->last,
+		r->community_id, r->uid);
+}
+
+/* Fields and their order are those of Zeek's conn.log; what needs its analyzers is unset. */
+static void
+print_zeek(const struct flow_record *r)
+{
+	uint8_t protocol = r->flow->key.protocol;
+	bool icmp = protocol == 1 || protocol == 58;
+	const char *name = protocol == 6    ? "tcp"
+			   : protocol == 17 ? "udp"
+			   : icmp           ? "icmp"
+					    : "unknown_transport";
+	bool known = protocol == 6 || protocol == 17 || icmp,
+	     long_enough = r->last > r->first;
+	char first[32], duration[32] = "-", sent[24] = "-", received[24] = "-";
+
+	if (long_enough)
+		flow_seconds(r->last - r->first, duration);
+	if (known) {
+		snprintf(sent, sizeof(sent), "%" PRIu64, r->sent->payload);
+		snprintf(received, sizeof(received), "%" PRIu64, r->received->payload);
+	}
+	printf("%s\t%s\t%s\t%u\t%s\t%u\t%s\t-\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t%" PRIu64
+	       "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t%u\t%s\n",
+		flow_seconds(r->first, first), r->uid, r->src, known ? r->sport : 0, r->dst,
+		known ? r->dport : 0, name, duration, sent, received, r->state,
+		r->sent->packets, r->sent->bytes, r->received->packets, r->received->bytes,
+		protocol, r->community_id);
+}
+
+/* Time as Suricata writes it: microseconds, UTC. */
+static const char *
+eve_time(int64_t ns, char buf[40])
+{
+	int64_t part = ns % PR_NS_PER_S, second = ns / PR_NS_PER_S;
+	time_t t;
+	struct tm tm;
+	size_t len;
+
+	if (part < 0) {
+		part += PR_NS_PER_S;
+		second--;
+	}
+	t = (time_t)second;
+	len = gmtime_r(&t, &tm) ? strftime(buf, 40, "%Y-%m-%dT%H:%M:%S", &tm) : 0;
+	snprintf(buf + len, 40 - len, ".%06u+0000", (unsigned)(part / 1000));
+	return buf;
+}
+
+/* A flow event of Suricata's eve.json (docs.suricata.io, EVE JSON format, event type flow). */
+static void
+print_eve(const struct flow_record *r)
+{
+	const struct pri_flow_key *k = &r->flow->key;
+	char time[40], name[8], upper[8] = "";
+	const char *protocol = flow_protocol_name(k->protocol, name);
+	uint8_t both = r->sent->flags | r->received->flags;
+	bool icmp = k->protocol == 1 || k->protocol == 58;
+	const char *state = "new";
+
+	for (size_t i = 0; i < sizeof(upper) - 1 && protocol[i]; i++)
+		upper[i] = (char)toupper((unsigned char)protocol[i]);
+	if (both & (PRI_FLOW_FIN | PRI_FLOW_RST) && k->protocol == 6)
+		state = "closed";
+	else if (r->received->packets && r->sent->packets)
+		state = "established";
+	printf("{\"timestamp\": \"%s\", ", eve_time(r->last, time));
+	printf("\"flow_id\": %" PRIu64 ", \"event_type\": \"flow\", ", r->id >> 11);
+	if (k->vlan != PRI_FLOW_UNTAGGED)
+		printf("\"vlan\": [%u], ", k->vlan);
+	printf("\"src_ip\": \"%s\", \"dest_ip\": \"%s\", \"proto\": \"%s\", ", r->src,
+		r->dst, k->protocol == 58 ? "IPv6-ICMP" : upper);
+	if (icmp)
+		printf("\"icmp_type\": %u, \"icmp_code\": %u, ", r->flow->icmp_type,
+			r->flow->icmp_code);
+	else if (pri_has_ports(k->protocol))
+		printf("\"src_port\": %u, \"dest_port\": %u, ", r->sport, r->dport);
+	printf("\"flow\": {\"pkts_toserver\": %" PRIu64 ", \"pkts_toclient\": %" PRIu64
+	       ", \"bytes_toserver\": %" PRIu64 ", \"bytes_toclient\": %" PRIu64 ", ",
+		r->sent->packets, r->received->packets, r->sent->bytes, r->received->bytes);
+	printf("\"start\": \"%s\", ", eve_time(r->first, time));
+	printf("\"end\": \"%s\", \"age\": %" PRId64 ", \"state\": \"%s\"}, ",
+		eve_time(r->last, time), (r->last - r->first) / PR_NS_PER_S, state);
+	if (k->protocol == 6)
+		printf("\"tcp\": {\"tcp_flags\": \"%02x\", \"tcp_flags_ts\": \"%02x\", "
+		       "\"tcp_flags_tc\": \"%02x\"}, ",
+			both, r->sent->flags, r->received->flags);
+	printf("\"community_id\": \"%s\"}\n", r->community_id);
+}
+
+const char *const flow_forms[] = {"text", "csv", "json", "zeek", "eve", NULL};
+
+void
+flow_record_print(const struct flow_record *r, enum flow_form form)
+{
+	switch (form) {
+	case FLOW_TEXT:
+		print_text(r);
+		break;
+	case FLOW_CSV:
+		print_csv(r);
+		break;
+	case FLOW_JSON:
+		print_json(r);
+		break;
+	case FLOW_ZEEK:
+		print_zeek(r);
+		break;
+	case FLOW_EVE:
+		print_eve(r);
+		break;
+	case FLOW_FORMS:
+		break;
+	}
+}
+
+void
+flow_head_print(enum flow_form form)
+{
+	if (form == FLOW_CSV)
+		puts("tcqtime,duration,src_ip,dst_ip,src_port,dst_port,protocol,bytes_sent,"
+		     "bytes_recv,outgoing,state,packets_sent,packets_recv,payload_sent,"
+		     "payload_recv,flags_sent,flags_recv,vlan,link,community_id,uid");
+	else if (form == FLOW_ZEEK)
+		puts("#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n"
+		     "#unset_field\t-\n#path\tconn\n"
+		     "#fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\t"
+		     "service\tduration\torig_bytes\tresp_bytes\tconn_state\tlocal_orig\t"
+		     "local_resp\tmissed_bytes\thistory\torig_pkts\torig_ip_bytes\t"
+		     "resp_pkts\tresp_ip_bytes\ttunnel_parents\tip_proto\tcommunity_id\n"
+		     "#types\ttime\tstring\taddr\tport\taddr\tport\tenum\tstring\tinterval"
+		     "\t"
+		     "count\tcount\tstring\tbool\tbool\tcount\tstring\tcount\tcount\tcount"
+		     "\t"
+		     "count\tset[string]\tcount\tstring");
+}

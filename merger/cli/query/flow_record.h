@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdio.h>
+
+#include "indexer/flows/flow.h"
+
+/* Flow records as `packrack flows` prints them: a record of one flow, and its forms. */
+
+/* Networks of --inside, for the attribute `outgoing`. */
+struct networks {
+	struct network {
+		uint8_t bytes[16], len;
+		unsigned prefix;
+	} * all;
+	size_t count;
+};
+/* texts: as in 10.0.0.0/8 or 2001:db8::/32; an address alone is one host. networks_free in any case. */
+int networks_parse(
+	struct networks *n, char *const *texts, size_t count, struct pr_error *err);
+void networks_free(struct networks *n);
+
+/* What all forms print. Borrows the flow. */
+struct flow_record {
+	const struct pri_flow *flow;
+	const struct pri_flow_side *sent, *received;
+	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN];
+	char community_id[PRI_COMMUNITY_ID_MAX], uid[20];
+	const char *state, *outgoing; /* outgoing: NULL: no networks */
+	uint64_t id; /* a hash of key and first time, as uid is */
+	uint16_t sport, dport;
+	int64_t first, last;
+};
+void flow_record_make(struct flow_record *r, const struct pri_flow *flow,
+	const struct networks *inside, uint16_t seed);
+
+enum flow_form { FLOW_TEXT, FLOW_CSV, FLOW_JSON, FLOW_ZEEK, FLOW_EVE, FLOW_FORMS };
+extern const char *const flow_forms[]; /* their names, and NULL */
+void flow_record_print(const struct flow_record *r, enum flow_form form);
+/* What some forms have before the first record. */
+void flow_head_print(enum flow_form form);
+
+/* "tcp"; of a protocol without a common name its number in buf. */
+const char *flow_protocol_name(uint8_t protocol, char buf[8]);
+/* Seconds with nine digits, also before 1970. */
+const char *flow_seconds(int64_t ns, char buf[32]);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <signal.h>
+
+#include "indexer/flows/flow_filter.h"
+#include "merger/cli/query/ask.h"
+#include "merger/cli/query/flow_groups.h"
+
+/*
+ * `packrack flows`: the packets of an answer as flow records. The records are those that one observer of the whole
+ * link makes, since an answer has the packets in order.
+ */
+
+struct flows_args {
+	struct query_args query;
+	struct pri_flow_limits limits;
+	struct pr_string_list inside;
+	uint64_t limit, top, seed;
+	int form, of;
+	char *by;
+	char *filter; /* of flows; the packets are not filtered */
+};
+
+#define PR_VALUES struct flows_args
+
+static const struct pr_option options[] = {
+	QUERY_RANGE_OPTIONS(query.),
+	PR_OPT_ENUM(form, "format", 0, "FORMAT", flow_forms,
+		"text, csv, json (an object a line), zeek (as its conn.log) or eve (as "
+		"Suricata's eve.json)"),
+	PR_OPT_STRING(by, "by", 0, "KEYS",
+		"sums of flows that are equal in KEYS, separated by commas: src, dst, "
+		"sport, "
+		"dport, proto, vlan, link, state; src/24 and dst/24 for networks"),
+	PR_OPT_UINT(
+		top, "top", 0, "N", 0, 0, "the N largest flows or sums, the largest first"),
+	PR_OPT_ENUM(of, "of", 0, "WHAT", flow_measures,
+		"largest by bytes, packets, payload, duration or flows"),
+	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most N flows (0: all)"),
+	PR_OPT_DURATION(limits.idle_tcp, "idle-tcp", 0, "DURATION", PR_NS_PER_S + 1, 0,
+		"a TCP flow ends after this time without a packet", .def = "60s"),
+	PR_OPT_DURATION(limits.idle, "idle", 0, "DURATION", PR_NS_PER_S + 1, 0,
+		"another one after this time", .def = "30s"),
+	PR_OPT_DURATION(limits.idle_closed, "idle-closed", 0, "DURATION", PR_NS_PER_S + 1,
+		0, "a TCP flow after its first FIN or RST (default: as --idle-tcp)"),
+	PR_OPT_DURATION(limits.active, "active", 0, "DURATION", PR_NS_PER_S, 0,
+		"a flow that lasts longer is given in parts", .def = "15m"),
+	PR_OPT_LIST(inside, "inside", 0, "NETWORK",
+		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
+	PR_OPT_UINT(seed, "community-seed", 0, "N", 0, 65535, "the seed of Community IDs",
+		.def = "0"),
+	CLI_KEY_OPTION(query.merger.key),
+};
+
+static const char footer[] =
+	"FILTER is a filter as tcpdump takes it, as far as it applies to flows, where "
+	"`src` is who began\nthe flow; and attributes: bytes, packets, payload, "
+	"bytes_sent, bytes_recv, packets_sent,\npackets_recv, duration, state. All times "
+	"are those of the capture.\n\n"
+	"  packrack flows --since \"10m ago\" tcp port 443 and bytes \\> 1M\n"
+	"  packrack flows --since \"1h ago\" --by src,dport --top 20 --of flows 'state = "
+	"S0'\n"
+	"  packrack flows -r trace.pcap --format zeek\n"
+	"  packrack flows --since today 'state = S0 and dst port 22' --format csv";
+
+static const struct pr_cmdline program = {.name = "packrack flows",
+	.summary = "Shows the flows of a time range: who talked to whom, how much, and how "
+		   "it ended.",
+	.usage = "[options] [FILTER...]",
+	PR_OPTIONS(options),
+	.footer = footer};
+
+struct flows {
+	const struct flows_args *args;
+	struct pri_flow_filter *filter;
+	struct pri_flow_table *table;
+	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
+	struct networks inside;
+	uint64_t found, printed;
+};
+
+static int
+on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
+{
+	struct flows *f = arg;
+	struct flow_record r;
+
+	if (!pri_flow_filter_match(f->filter, flow))
+		return 0;
+	f->found++;
+	if (f->groups)
+		return flow_groups_add(f->groups, flow, err);
+	if (f->args->limit && f->printed >= f->args->limit)
+		return 0;
+	flow_record_make(&r, flow, &f->inside, (uint16_t)f->args->seed);
+	if (f->printed++ == 0)
+		flow_head_print((enum flow_form)f->args->form);
+	flow_record_print(&r, (enum flow_form)f->args->form);
+	return ferror(stdout) ? pr_error_set(err, "cannot write the flows") : 0;
+}
+
+static int
+on_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct flows *f = arg;
+
+	return pri_flow_table_packet(f->table, p, err);
+}
+
+static void
+print_sums(const struct flows *f)
+{
+	const struct pri_flow_figures *s = pri_flow_table_figures(f->table);
+
+	fprintf(stderr, "%" PRIu64 " of %" PRIu64 " flow%s match; %" PRIu64 " packet%s",
+		f->found, s->flows, pr_plural(s->flows), s->packets, pr_plural(s->packets));
+	if (s->not_ip)
+		fprintf(stderr, ", %" PRIu64 " of them not IP", s->not_ip);
+	if (s->early)
+		fprintf(stderr, "; %" PRIu64 " flow%s ended early for want of room",
+			s->early, pr_plural(s->early));
+	fputc('\n', stderr);
+}
+
+/* What is open ends with the range. */
+static int
+finish(struct flows *f, struct pr_error *err)
+{
+	if (pri_flow_table_advance(f->table, PRI_FLOW_NEVER, err) < 0)
+		return CLI_FAILED;
+	if (!f->groups && !f->printed)
+		flow_head_print((enum flow_form)f->args->form);
+	if (f->groups)
+		f->printed = flow_groups_print(f->groups, (enum flow_form)f->args->form,
+			&f->inside, (uint16_t)f->args->seed);
+	if (fflush(stdout) != 0) {
+		pr_error_set(err, "cannot write the flows");
+		return CLI_FAILED;
+	}
+	return CLI_OK;
+}
+
+static int
+answer(struct flows *f, struct pr_error *err)
+{
+	struct sink sink;
+	int status;
+
+	sink_init(&sink, &f->args->query);
+	sink.take = on_packet;
+	sink.take_arg = f;
+	status = ask_query(&sink, err);
+	progress_end(&sink.progress);
+	if (status == CLI_OK)
+		status = finish(f, err);
+	if (status == CLI_OK) {
+		print_sums(f);
+		report_text(stderr, &sink);
+		status = report_status(&sink);
+	}
+	sink_close(&sink);
+	return status;
+}
+
+/* -1: bad usage */
+static int
+prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
+	struct pr_error *err)
+{
+	if (query_args_take(&a->query, call->count, call->operands, err) < 0)
+		return -1;
+	a->filter = a->query.filter;
+	a->query.filter = strdup("");
+	if (!a->query.filter)
+		return pr_error_set(err, "no memory for the filter");
+	if (a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV && a->form != FLOW_JSON)
+		return pr_error_set(err, "--by: sums are given as text, csv or json");
+	if (a->of == FLOW_BY_FLOWS && !a->by)
+		return pr_error_set(err, "--of flows: counts those of each key of --by");
+	f->filter = pri_flow_filter_create(a->filter, err);
+	if (!f->filter ||
+		networks_parse(&f->inside, a->inside.items, a->inside.count, err) < 0)
+		return -1;
+	if (a->by || a->top) {
+		f->groups =
+			flow_groups_create(a->by, (enum flow_measure)a->of, a->top, err);
+		if (!f->groups)
+			return -1;
+	}
+	f->table = pri_flow_table_create(&a->limits, on_flow, f, err);
+	return f->table ? 0 : -1;
+}
+
+static int
+run(const struct cli_call *call, struct pr_error *err)
+{
+	struct flows_args *a = call->values;
+	struct flows f = {.args = a};
+	int status = CLI_USAGE;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (prepare(&f, a, call, err) == 0)
+		status = answer(&f, err);
+	pri_flow_table_destroy(&f.table);
+	flow_groups_destroy(&f.groups);
+	pri_flow_filter_destroy(&f.filter);
+	networks_free(&f.inside);
+	free(a->filter);
+	free(a->query.filter);
+	return status;
+}
+
+int
+cmd_flows(int argc, char **argv)
+{
+	struct flows_args a = {.query = QUERY_ARGS(program.name)};
+
+	return cli_run(&program, &a, -1, argc, argv, run);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets and filters of flows. Covers indexer/flows/flow_key.c indexer/flows/flow_filter.c indexer/flows/flow.c
+ * indexer/flows/flow_table.c
+ * Options -max_len=2048
+ *
+ * The input is a filter up to a zero byte, and packets: link type, step of time, length, bytes.
+ */
+#include <string.h>
+
+#include "indexer/flows/flow_filter.h"
+#include "tests/fuzz/fuzz.h"
+
+static uint64_t packets;
+
+static int
+on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
+{
+	char id[PRI_COMMUNITY_ID_MAX];
+
+	(void)err;
+	MUST(flow->side[0].packets + flow->side[1].packets > 0);
+	MUST(pri_flow_first(flow) <= pri_flow_last(flow));
+	MUST(pri_flow_state(flow) < PRI_FLOW_STATES);
+	packets += flow->side[0].packets + flow->side[1].packets;
+	pri_community_id(&flow->key, 0, id);
+	MUST(strlen(id) == 30);
+	if (arg)
+		pri_flow_filter_match(arg, flow);
+	return 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint16_t linktypes[] = {1, 9, 12, 105, 113, 127, 276, 0};
+	const uint8_t *end = memchr(data, 0, size < 200 ? size : 200);
+	const struct pri_flow_limits limits = {.flows = 4, .idle_closed = 5 * PR_NS_PER_S};
+	struct pri_flow_filter *filter = NULL;
+	struct pri_flow_table *table;
+	struct pr_error err;
+	int64_t time = 0;
+	size_t at;
+
+	if (!end)
+		return 0;
+	at = (size_t)(end - data) + 1;
+	filter = pri_flow_filter_create((const char *)data, &err);
+	table = pri_flow_table_create(&limits, on_flow, filter, &err);
+	MUST(table);
+	packets = 0;
+	for (uint64_t seq = 1; at + 4 <= size; seq++) {
+		size_t len = data[at + 3];
+		struct pr_packet p = {.linktype = linktypes[data[at] & 7],
+			.link = data[at] >> 7,
+			.seq = seq};
+
+		if (len > size - at - 4)
+			len = size - at - 4;
+		time += (int64_t)data[at + 1] * 300 * PR_NS_PER_MS;
+		p.time = p.otime = time;
+		p.caplen = (uint32_t)len;
+		p.len = (uint32_t)len + data[at + 2];
+		p.data = data + at + 4;
+		MUST(pri_flow_table_packet(table, &p, &err) == 0);
+		at += 4 + len;
+	}
+	MUST(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err) == 0);
+	MUST(pri_flow_table_figures(table)->open == 0);
+	MUST(packets + pri_flow_table_figures(table)->not_ip ==
+		pri_flow_table_figures(table)->packets);
+	pri_flow_table_destroy(&table);
+	pri_flow_filter_destroy(&filter);
+	return 0;
+}

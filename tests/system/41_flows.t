@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Flow records equal those of Zeek, nfdump and the Community ID's specification; over nodes they are those of the trace
+# itself, in each way of spreading, and say so when something is missing; sums add up.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands nfpcapd nfdump capinfos python3 jq
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_data
+new_lab
+export PACKRACK=$BUILD/packrack
+PEERS=tests/system/flow_peers.py
+FULL=$DATA/mix-gateway-full-a.pcap
+CUT=$DATA/mix-gateway-hdr96-a.pcap
+
+# ---- peers ----
+
+run_step "Community IDs are those of the specification" "$PEERS" community-id "$DATA/community-id"
+run_step "records are those of Zeek's conn.log" "$PEERS" zeek "$DATA/zeek"
+as_nfdump() {
+	local traces
+	mapfile -t traces < <(find "$DATA" -name 'my-pcaps__snmp_usm.pcap' -o -name 'packets__ip_frag_source.pcapng' -o -name 'pcaps__TCP_SYN_SCAN.pcap')
+	((${#traces[@]} == 3)) || return 1
+	"$PEERS" nfdump "$FULL" "$CUT" "$DATA/mta-1year-hdr96-a.pcap" "${traces[@]}"
+}
+run_step "flows are nfdump's" as_nfdump
+
+# ---- sums and forms ----
+
+sums_add_up() { # FILTER
+	"$PACKRACK" flows -r "$CUT" --format csv "$1" > "$LAB_DIR/all.csv" 2> "$LAB_DIR/all.txt" &&
+		"$PACKRACK" flows -r "$CUT" --format json --by src/16,proto,state "$1" > "$LAB_DIR/by.json" 2> "$LAB_DIR/by.txt" ||
+		return 1
+	python3 - "$LAB_DIR" <<- 'END'
+		import collections, csv, ipaddress, json, sys
+		names = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"}
+		want = collections.defaultdict(lambda: [0] * 5)
+		for r in csv.DictReader(open(sys.argv[1] + "/all.csv")):
+		    p = int(r["protocol"])
+		    src = ipaddress.ip_network(r["src_ip"] + "/16", False)
+		    k = want[str(src), names.get(p, str(p)), r["state"]]
+		    for i, n in enumerate([1] + [int(r[x]) for x in ("packets_sent", "packets_recv", "bytes_sent", "bytes_recv")]):
+		        k[i] += n
+		rows = [json.loads(line) for line in open(sys.argv[1] + "/by.json")]
+		have = {(r["src/16"], r["proto"], r["state"]): [r[x] for x in ("flows", "packets_sent", "packets_recv", "bytes_sent", "bytes_recv")] for r in rows}
+		sizes = [r["bytes_sent"] + r["bytes_recv"] for r in rows]
+		print(len(have), "rows", set(have) ^ set(want))
+		sys.exit(not (have == dict(want) and sizes == sorted(sizes, reverse=True) and len(have) > 10))
+	END
+}
+run_step "sums by keys are the flows' own" sums_add_up ""
+run_step "with a filter, too" sums_add_up "tcp and packets > 3 or udp port 53"
+
+largest() {
+	"$PACKRACK" flows -r "$CUT" --format csv 2> /dev/null | tail -n +2 | awk -F, '{ print $8 + $9 }' | sort -rn | head -n 7 > "$LAB_DIR/want"
+	"$PACKRACK" flows -r "$CUT" --format csv --top 7 2> /dev/null | tail -n +2 | awk -F, '{ print $8 + $9 }' | diff "$LAB_DIR/want" -
+}
+run_step "the largest come first" largest
+all_packets() { # flows + what is not IP = the packets
+	"$PACKRACK" flows -r "$CUT" --format csv 2> "$LAB_DIR/said" |
+		awk -F, 'NR > 1 { n += $12 + $13 } END { print n }' > "$LAB_DIR/flows"
+	local packets not_ip
+	read -r packets not_ip < <(sed -n 's/.*; \([0-9]*\) packets, \([0-9]*\) of them not IP/\1 \2/p' "$LAB_DIR/said")
+	(($(cat "$LAB_DIR/flows") + not_ip == packets && packets == $(tcpdump -r "$CUT" --count 2> /dev/null | awk '{ print $1 + 0 }')))
+}
+run_step "each packet is in a flow, or is not IP" all_packets
+forms() {
+	local all
+	all=$("$PACKRACK" flows -r "$CUT" 2> /dev/null | wc -l)
+	[ "$("$PACKRACK" flows -r "$CUT" --format json 2> /dev/null | jq -es 'length')" = "$all" ] &&
+		[ "$("$PACKRACK" flows -r "$CUT" --format eve 2> /dev/null | jq -es '[.[] | select(.event_type == "flow" and .flow.start <= .flow.end and .community_id)] | length')" = "$all" ] &&
+		[ "$("$PACKRACK" flows -r "$CUT" --format zeek 2> /dev/null | grep -vc '^#')" = "$all" ]
+}
+run_step "all forms have all flows" forms
+outgoing() {
+	"$PACKRACK" flows -r "$CUT" --inside 10.0.0.0/8 --inside 192.168.0.0/16 --format json 2> /dev/null |
+		jq -es 'map(select(.outgoing)) | length > 0 and all((.src_ip | test("^(10\\.|192\\.168\\.)")) and (.dst_ip | test("^(10\\.|192\\.168\\.)") | not))'
+}
+run_step "who is inside" outgoing
+
+# ---- what is wrong is said in a line ----
+
+run_step "a filter of packets' lengths" says 2 'use bytes' "$PACKRACK" flows -r "$CUT" 'greater 100'
+run_step "a state that there is not" says 2 "state 'XX'" "$PACKRACK" flows -r "$CUT" 'state = XX'
+run_step "a key that there is not" says 2 'there are src' "$PACKRACK" flows -r "$CUT" --by src,foo
+run_step "a network that is none" says 2 'not a network' "$PACKRACK" flows -r "$CUT" --inside 10.0.0/8
+run_step "sums in a form of records" says 2 'text, csv or json' "$PACKRACK" flows -r "$CUT" --by src --format zeek
+run_step "an idle time-out of less than a slice" says 2 'idle' "$PACKRACK" flows -r "$CUT" --idle 500ms
+
+# ---- over nodes ----
+
+records() { # OPTION...: sorted, as the trace file and the rack tell them alike
+	"$PACKRACK" flows --format csv "$@" 2> "$LAB_DIR/said" | sort
+}
+records -r "$FULL" > "$LAB_DIR/want.csv"
+over_nodes() { # NODES MODE
+	"$RACK" down > /dev/null
+	"$RACK" up -n "$1" --size 96M -- --read "$FULL" --spread "$2" || return 1
+	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	poll_until 30 same_records
+}
+same_records() {
+	records | diff "$LAB_DIR/want.csv" - > "$LAB_DIR/diff" && grep -q '^complete' "$LAB_DIR/said" ||
+		{ head -n 4 "$LAB_DIR/diff"; cat "$LAB_DIR/said"; return 1; }
+}
+run_step "one node has the records of the trace" over_nodes 1 round-robin
+run_step "three nodes, in turn" over_nodes 3 round-robin
+run_step "three nodes, by flow" over_nodes 3 flow
+a_node_is_gone() {
+	"$RACK" kill idx2 || return 1
+	local rc=0
+	records > "$LAB_DIR/part.csv"
+	"$PACKRACK" flows --format csv > /dev/null 2> "$LAB_DIR/said" || rc=$?
+	((rc == 3)) && grep '^partial' "$LAB_DIR/said" && grep 'log2' "$LAB_DIR/said" &&
+		(($(wc -l < "$LAB_DIR/part.csv") < $(wc -l < "$LAB_DIR/want.csv")))
+}
+run_step "without a node it says what is missing" a_node_is_gone
+
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flow records: keys, states, ends; and that they are the same whichever node got which packet. */
+#include <stdio.h>
+#include <string.h>
+
+#include "indexer/flows/flow_filter.h"
+#include "proto/base/cursor.h"
+#include "tests/unit/unit.h"
+
+#define S PR_NS_PER_S
+#define MS PR_NS_PER_MS
+#define FRAME 128
+
+static struct pr_error err;
+
+/* ---- packets ---- */
+
+struct end {
+	uint8_t host;
+	uint16_t port;
+};
+
+/* An IPv4 packet over Ethernet, with a payload that is not captured. -> bytes captured */
+static uint32_t
+put_ip(uint8_t *frame, uint8_t protocol, struct end from, struct end to, uint8_t flags,
+	uint16_t payload)
+{
+	uint8_t *ip = frame + 14;
+	uint16_t header = protocol == 6 ? 40 : 28;
+
+	memset(frame, 0, FRAME);
+	pr_put_be16(frame + 12, 0x0800);
+	ip[0] = 0x45;
+	pr_put_be16(ip + 2, header + payload);
+	ip[9] = protocol;
+	ip[12] = ip[16] = 10;
+	ip[15] = from.host;
+	ip[19] = to.host;
+	pr_put_be16(ip + 20, from.port);
+	pr_put_be16(ip + 22, to.port);
+	ip[32] = 0x50;
+	ip[33] = flags;
+	return 14 + header;
+}
+
+static struct pr_packet
+packet_of(const uint8_t *frame, uint32_t len, int64_t time, uint64_t seq)
+{
+	return (struct pr_packet){.time = time,
+		.otime = time,
+		.seq = seq,
+		.linktype = 1,
+		.caplen = len,
+		.len = len,
+		.data = frame};
+}
+
+/* ---- records ---- */
+
+#define RECORDS 512
+struct records {
+	struct pri_flow all[RECORDS];
+	size_t count;
+};
+
+static int
+on_flow(void *arg, const struct pri_flow *flow, struct pr_error *e)
+{
+	struct records *r = arg;
+
+	(void)e;
+	ck_assert_uint_lt(r->count, RECORDS);
+	r->all[r->count++] = *flow;
+	return 0;
+}
+
+static int
+compare_flows(const void *pa, const void *pb)
+{
+	const struct pri_flow *a = pa, *b = pb;
+	int key = memcmp(&a->key, &b->key, sizeof(a->key));
+
+	return key ? key
+		   : (pri_flow_first(a) > pri_flow_first(b)) -
+			       (pri_flow_first(a) < pri_flow_first(b));
+}
+
+/* ---- states and ends ---- */
+
+#define FIN PRI_FLOW_FIN
+#define SYN PRI_FLOW_SYN
+#define RST PRI_FLOW_RST
+#define ACK PRI_FLOW_ACK
+
+/* Packets of a connection of 1:4000 and 2:80: who sends ('>' is 1), its flags, and when (ms). */
+static const struct talk {
+	const char *name;
+	struct said {
+		char who;
+		uint8_t flags;
+		uint16_t payload;
+		int64_t at;
+	} said[12];
+	const char
+		*expected; /* of each record: state, packets sent and received, who began */
+} talks[] = {
+	{"whole",
+		{{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', ACK, 0, 2},
+			{'>', ACK, 9, 3}, {'<', FIN | ACK, 0, 4}, {'>', FIN | ACK, 0, 5},
+			{'<', ACK, 0, 6}},
+		"SF 4 3 1;"},
+	{"no answer", {{'>', SYN, 0, 0}, {'>', SYN, 0, 1000}, {'>', SYN, 0, 3000}},
+		"S0 3 0 1;"},
+	{"refused", {{'>', SYN, 0, 0}, {'<', RST | ACK, 0, 1}}, "REJ 1 1 1;"},
+	{"open", {{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', ACK, 0, 2}}, "S1 2 1 1;"},
+	{"its receiver left",
+		{{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', ACK, 0, 2},
+			{'<', FIN | ACK, 0, 3}},
+		"S3 2 2 1;"},
+	{"who began left",
+		{{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', FIN | ACK, 0, 2}},
+		"S2 2 1 1;"},
+	{"reset by who began", {{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', RST, 0, 2}},
+		"RSTO 2 1 1;"},
+	{"reset by its receiver",
+		{{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', ACK, 5, 2},
+			{'<', RST, 0, 3}},
+		"RSTR 2 2 1;"},
+	{"a SYN and a RST of one end", {{'>', SYN, 0, 0}, {'>', RST, 0, 2}},
+		"RSTOS0 2 0 1;"},
+	{"a SYN and a FIN of one end", {{'>', SYN, 0, 0}, {'>', FIN, 0, 2}}, "SH 2 0 1;"},
+	{"begins with the SYN+ACK", {{'<', SYN | ACK, 0, 0}, {'<', RST, 0, 5}},
+		"RSTRH 0 2 1;"},
+	{"in the midst, the server first", {{'<', ACK, 100, 0}, {'>', ACK, 0, 1}},
+		"OTH 1 1 1;"},
+	{"silent for longer than 60 s",
+		{{'>', ACK, 1, 0}, {'<', ACK, 1, 500}, {'>', ACK, 1, 60600}},
+		"OTH 1 1 1;OTH 1 0 1;"},
+	{"silent for less", {{'>', ACK, 1, 0}, {'<', ACK, 1, 500}, {'>', ACK, 1, 60400}},
+		"OTH 2 1 1;"},
+	{"the same ports again after the end",
+		{{'>', SYN, 0, 0}, {'<', RST | ACK, 0, 1}, {'>', SYN, 0, 1500},
+			{'<', RST | ACK, 0, 1501}},
+		"REJ 1 1 1;REJ 1 1 1;"},
+	{"again within the same second",
+		{{'>', SYN, 0, 0}, {'<', RST | ACK, 0, 1}, {'>', SYN, 0, 400},
+			{'<', RST | ACK, 0, 401}},
+		"REJ 2 2 1;"},
+};
+
+static void
+run_talk(const struct talk *t, const struct pri_flow_limits *limits, struct records *out)
+{
+	struct pri_flow_table *table = pri_flow_table_create(limits, on_flow, out, &err);
+	const struct end ends[2] = {{1, 4000}, {2, 80}};
+	uint8_t frame[FRAME];
+
+	ck_assert_ptr_nonnull(table);
+	out->count = 0;
+	for (size_t i = 0; i < 12 && t->said[i].who; i++) {
+		const struct said *s = &t->said[i];
+		bool back = s->who == '<';
+		uint32_t len =
+			put_ip(frame, 6, ends[back], ends[!back], s->flags, s->payload);
+		struct pr_packet p = packet_of(frame, len, 100 * S + s->at * MS, i + 1);
+
+		ck_assert_int_eq(pri_flow_table_packet(table, &p, &err), 0);
+	}
+	ck_assert_int_eq(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err), 0);
+	ck_assert_uint_eq(pri_flow_table_figures(table)->open, 0);
+	ck_assert_uint_eq(pri_flow_table_figures(table)->flows, out->count);
+	pri_flow_table_destroy(&table);
+}
+
+START_TEST(states_and_ends)
+{
+	const struct talk *t = &talks[_i];
+	const struct pri_flow_limits limits = {.flows = 0};
+	struct records out;
+	char text[200] = "";
+
+	run_talk(t, &limits, &out);
+	for (size_t i = 0; i < out.count; i++) {
+		const struct pri_flow *f = &out.all[i];
+		unsigned o = f->originator;
+
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s %d %d %u;",
+			pri_flow_state_name(pri_flow_state(f)), (int)f->side[o].packets,
+			(int)f->side[!o].packets, f->key.address[o][3]);
+	}
+	ck_assert_msg(!strcmp(text, t->expected), "%s: %s, expected %s", t->name, text,
+		t->expected);
+}
+END_TEST
+
+START_TEST(limits_are_kept)
+{
+	static const struct talk longer = {"",
+		{{'>', ACK, 1, 0}, {'<', ACK, 1, 30000}, {'>', ACK, 1, 59000},
+			{'<', ACK, 1, 61000}},
+		""};
+	static const struct talk closed = {"", {{'>', FIN, 0, 0}, {'<', ACK, 0, 7000}}, ""};
+	struct pri_flow_limits limits = {.active = 60 * S};
+	struct records out;
+
+	run_talk(&longer, &limits, &out);
+	ck_assert_uint_eq(out.count, 2); /* given in two parts, cut at a second */
+	ck_assert_uint_eq(out.all[0].side[0].packets + out.all[0].side[1].packets, 3);
+	limits = (struct pri_flow_limits){.idle_closed = 5 * S};
+	run_talk(&closed, &limits, &out);
+	ck_assert_uint_eq(out.count, 2);
+	limits.idle_closed = 0;
+	run_talk(&closed, &limits, &out);
+	ck_assert_uint_eq(out.count, 1);
+}
+END_TEST
+
+/* With room for three the one that was heard least recently ends; no packet is lost. */
+START_TEST(room_is_short)
+{
+	const struct pri_flow_limits limits = {.flows = 3};
+	struct records out = {.count = 0};
+	struct pri_flow_table *table = pri_flow_table_create(&limits, on_flow, &out, &err);
+	uint8_t frame[FRAME];
+	uint64_t packets = 0;
+
+	for (uint16_t i = 0; i < 60; i++) {
+		uint32_t len = put_ip(
+			frame, 17, (struct end){1, i % 5}, (struct end){2, 53}, 0, 10);
+		struct pr_packet p = packet_of(frame, len, 10 * S + i * 100 * MS, i + 1);
+
+		ck_assert_int_eq(pri_flow_table_packet(table, &p, &err), 0);
+		ck_assert_uint_le(pri_flow_table_figures(table)->open, 3);
+	}
+	ck_assert_int_eq(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err), 0);
+	for (size_t i = 0; i < out.count; i++)
+		packets += out.all[i].side[0].packets + out.all[i].side[1].packets;
+	ck_assert_uint_eq(packets, 60);
+	ck_assert_uint_gt(pri_flow_table_figures(table)->early, 0);
+	pri_flow_table_destroy(&table);
+}
+END_TEST
+
+/* ---- one observer and several nodes ---- */
+
+static uint64_t rng;
+
+static uint32_t
+below(uint32_t n)
+{
+	rng = rng * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(rng >> 33) % n;
+}
+
+#define NODES 5
+#define PARTS 1024
+struct node {
+	struct pri_flow parts[PARTS];
+	size_t count;
+};
+
+static void
+node_take(struct node *n, const struct pr_packet *packet)
+{
+	struct pri_flow_packet p;
+	size_t i = 0;
+
+	unit_must(pri_flow_packet_parse(packet, &p));
+	while (i < n->count && memcmp(&n->parts[i].key, &p.key, sizeof(p.key)) != 0)
+		i++;
+	if (i == n->count) {
+		unit_must(n->count < PARTS);
+		pri_flow_begin(&n->parts[n->count++], &p.key);
+	}
+	pri_flow_add_packet(&n->parts[i], &p, packet->otime, packet->seq);
+}
+
+/* The slice is over: the parts of all nodes go to the owner, in any order. */
+static void
+send_parts(struct node *nodes, struct pri_flow_table *owner)
+{
+	static struct pri_flow all[NODES * PARTS];
+	size_t count = 0;
+
+	for (int i = 0; i < NODES; i++) {
+		memcpy(all + count, nodes[i].parts, nodes[i].count * sizeof(*all));
+		count += nodes[i].count;
+		nodes[i].count = 0;
+	}
+	for (; count; count--) {
+		size_t i = below((uint32_t)count);
+
+		unit_must(pri_flow_table_part(owner, &all[i], &err) == 0);
+		all[i] = all[count - 1];
+	}
+}
+
+static void
+random_packet(uint8_t *frame, uint32_t *len)
+{
+	static const uint8_t flags[] = {ACK, ACK, ACK, SYN, SYN | ACK, FIN | ACK, RST};
+	struct end a = {(uint8_t)(1 + below(3)), (uint16_t)(1000 + below(2))};
+	struct end b = {(uint8_t)(4 + below(2)), (uint16_t)(below(2) ? 80 : 5000)};
+	bool back = below(2);
+
+	*len = put_ip(frame, below(4) ? 6 : 17, back ? b : a, back ? a : b, flags[below(7)],
+		(uint16_t)below(1000));
+}
+
+/* How packets are spread: in turn, by chance, by connection; all to one. */
+static unsigned
+node_of(int mode, unsigned nodes, uint64_t seq, const uint8_t *frame)
+{
+	switch (mode) {
+	case 0:
+		return seq % nodes;
+	case 1:
+		return below(nodes);
+	case 2:
+		return (frame[29] + frame[33] + frame[35] + frame[37]) % nodes;
+	default:
+		return 0;
+	}
+}
+
+static void
+one_case(uint64_t seed)
+{
+	static struct node nodes[NODES];
+	static struct records whole, parts;
+	const struct pri_flow_limits limits = {.idle_tcp = 6 * S,
+		.idle = 3 * S,
+		.active = 12 * S,
+		.idle_closed = seed % 2 ? 2 * S : 0};
+	struct pri_flow_table *one = pri_flow_table_create(&limits, on_flow, &whole, &err);
+	struct pri_flow_table *owner =
+		pri_flow_table_create(&limits, on_flow, &parts, &err);
+	int64_t time = 1000 * S;
+	unsigned count = 1 + seed % NODES;
+	uint8_t frame[FRAME];
+	uint32_t len;
+
+	rng = seed * 0x9e3779b97f4a7c15u;
+	whole.count = parts.count = 0;
+	for (uint64_t seq = 1; seq <= 120; seq++) {
+		int64_t before = time;
+		struct pr_packet p;
+
+		time += below(8) ? below(300) * MS : below(8000) * MS;
+		if (time / S != before / S) {
+			send_parts(nodes, owner);
+			unit_must(pri_flow_table_advance(owner, time, &err) == 0);
+		}
+		random_packet(frame, &len);
+		p = packet_of(frame, len, time, seq);
+		unit_must(pri_flow_table_packet(one, &p, &err) == 0);
+		node_take(&nodes[node_of((int)(seed / NODES % 4), count, seq, frame)], &p);
+	}
+	send_parts(nodes, owner);
+	unit_must(pri_flow_table_advance(one, PRI_FLOW_NEVER, &err) == 0);
+	unit_must(pri_flow_table_advance(owner, PRI_FLOW_NEVER, &err) == 0);
+	qsort(whole.all, whole.count, sizeof(*whole.all), compare_flows);
+	qsort(parts.all, parts.count, sizeof(*parts.all), compare_flows);
+	unit_must(whole.count == parts.count && whole.count > 0);
+	for (size_t i = 0; i < whole.count; i++) {
+		const struct pri_flow *a = &whole.all[i], *b = &parts.all[i];
+
+		unit_must(!memcmp(&a->key, &b->key, sizeof(a->key)) &&
+			  a->originator == b->originator);
+		for (int k = 0; k < 2; k++)
+			unit_must(a->side[k].packets == b->side[k].packets &&
+				  a->side[k].bytes == b->side[k].bytes &&
+				  a->side[k].payload == b->side[k].payload &&
+				  a->side[k].first == b->side[k].first &&
+				  a->side[k].last == b->side[k].last &&
+				  a->side[k].first_seq == b->side[k].first_seq &&
+				  a->side[k].last_seq == b->side[k].last_seq &&
+				  a->side[k].syn == b->side[k].syn &&
+				  a->side[k].fin == b->side[k].fin &&
+				  a->side[k].rst == b->side[k].rst &&
+				  a->side[k].flags == b->side[k].flags);
+		unit_must(pri_flow_state(a) == pri_flow_state(b));
+	}
+	pri_flow_table_destroy(&one);
+	pri_flow_table_destroy(&owner);
+}
+
+START_TEST(the_same_for_all_nodes)
+{
+	for (uint64_t seed = 1; seed <= 2000; seed++)
+		one_case(seed);
+}
+END_TEST
+
+/* ---- keys ---- */
+
+/* The ID of RSVP between 10.1.12.1 and 10.1.12.2, from the specification's baselines. */
+START_TEST(community_id_of_no_ports)
+{
+	struct pri_flow_key k = {.protocol = 46, .address_len = 4};
+	char id[PRI_COMMUNITY_ID_MAX];
+
+	memcpy(k.address[0], "\x0a\x01\x0c\x01", 4);
+	memcpy(k.address[1], "\x0a\x01\x0c\x02", 4);
+	pri_community_id(&k, 0, id);
+	ck_assert_str_eq(id, "1:KHlLkgoJW7ifUTyTSgyVfkFHzKw=");
+	pri_community_id(&k, 1, id);
+	ck_assert_str_eq(id, "1:rYir8gphR31noO9iDRQmF/BteEI=");
+}
+END_TEST
+
+/* What lies before the Ethertype of IPv4. VLAN: of the outermost tag. */
+static const struct below_ip {
+	const char *name, *bytes;
+	size_t len;
+	uint16_t linktype, vlan;
+} lower[] = {
+#define WIFI M "\1\2\3\4\5\10\0\0" /* three addresses, a number */
+#define M "\1\2\3\4\5\6\1\2\3\4\5\7"
+	{"Ethernet", M "\x08\x00", 14, 1, PRI_FLOW_UNTAGGED},
+	{"802.1Q", M "\x81\x00\x20\x05\x08\x00", 18, 1, 5},
+	{"802.1ad", M "\x88\xa8\x00\x07\x81\x00\x00\x05\x08\x00", 22, 1, 7},
+	{"MPLS", M "\x88\x47\x00\x01\x01\x40", 18, 1, PRI_FLOW_UNTAGGED},
+	{"PPPoE", M "\x88\x64\x11\x00\x00\x01\x00\x20\x00\x21", 22, 1, PRI_FLOW_UNTAGGED},
+	{"VN-Tag", M "\x89\x26\x00\x00\x00\x33\x81\x00\x00\x09\x08\x00", 24, 1, 9},
+	{"PBB", M "\x81\x00\x00\x03\x88\xe7\x00\x00\x00\x01" M "\x08\x00", 36, 1, 3},
+	{"FabricPath", M "\x89\x03\x00\x01" M "\x08\x00", 30, 1, PRI_FLOW_UNTAGGED},
+	{"802.11", "\x08\x01\0\0" WIFI "\xaa\xaa\x03\0\0\0\x08\x00", 32, 105,
+		PRI_FLOW_UNTAGGED},
+	{"802.11 with QoS, radiotap",
+		"\0\0\x08\0\0\0\0\0\x88\x01\0\0" WIFI "\0\0\xaa\xaa\x03\0\0\0\x08\x00", 42,
+		127, PRI_FLOW_UNTAGGED},
+	{"PPP", "\xff\x03\x00\x21", 4, 9, PRI_FLOW_UNTAGGED},
+	{"PPP without address", "\x00\x21", 2, 9, PRI_FLOW_UNTAGGED},
+	{"raw IP", "", 0, 101, PRI_FLOW_UNTAGGED},
+};
+
+START_TEST(below_ip)
+{
+	const struct below_ip *b = &lower[_i];
+	uint8_t frame[FRAME], bytes[2 * FRAME];
+	struct pri_flow_packet out;
+	struct pr_packet p;
+	uint32_t len =
+		put_ip(frame, 6, (struct end){2, 4000}, (struct end){1, 80}, SYN, 0) - 14;
+
+	memcpy(bytes, b->bytes, b->len);
+	memcpy(bytes + b->len, frame + 14, len);
+	p = packet_of(bytes, (uint32_t)b->len + len, S, 1);
+	p.linktype = b->linktype;
+	ck_assert_msg(pri_flow_packet_parse(&p, &out), "%s", b->name);
+	ck_assert_uint_eq(out.key.port[0], 80);
+	ck_assert_uint_eq(out.key.port[1], 4000);
+	ck_assert_uint_eq(out.side, 1);
+	ck_assert_uint_eq(out.key.vlan, b->vlan);
+	ck_assert_uint_eq(out.flags, SYN);
+	ck_assert_uint_eq(out.bytes, 40);
+	for (p.caplen = 0; p.caplen < b->len + 20; p.caplen++)
+		ck_assert_msg(!pri_flow_packet_parse(&p, &out), "%s, %u bytes", b->name,
+			p.caplen);
+	for (; p.caplen < b->len + len; p.caplen++)
+		ck_assert(pri_flow_packet_parse(&p, &out));
+}
+END_TEST
+
+START_TEST(lengths)
+{
+	uint8_t frame[FRAME];
+	struct pri_flow_packet out;
+	uint32_t len =
+		put_ip(frame, 6, (struct end){2, 4000}, (struct end){1, 80}, ACK, 1000);
+	struct pr_packet p = packet_of(frame, len, S, 1);
+
+	p.len = 1054;
+	ck_assert(pri_flow_packet_parse(&p, &out));
+	ck_assert_uint_eq(out.bytes, 1040);
+	ck_assert_uint_eq(out.payload, 1000);
+	pr_put_be16(frame + 16, 0); /* left to the card: as long as the packet was */
+	p.len = 5054;
+	ck_assert(pri_flow_packet_parse(&p, &out));
+	ck_assert_uint_eq(out.bytes, 5040);
+	ck_assert_uint_eq(out.payload, 5000);
+	pr_put_be16(frame + 20, 100); /* a later fragment: its bytes are no ports */
+	ck_assert(pri_flow_packet_parse(&p, &out));
+	ck_assert_uint_eq(out.key.port[0] | out.key.port[1], 0);
+}
+END_TEST
+
+/* ---- filters ---- */
+
+static const struct filtered {
+	const char *text;
+	int expected; /* of the flow below: 1 matches; -1: refused */
+} filters[] = {
+	{"", 1},
+	{"tcp", 1},
+	{"udp", 0},
+	{"src host 10.0.0.1", 1}, /* who began */
+	{"dst host 10.0.0.1", 0},
+	{"host 10.0.0.2 and dst port 80", 1},
+	{"bytes > 299", 1},
+	{"bytes > 1M", 0},
+	{"bytes_sent = 140 and bytes_recv = 160", 1},
+	{"packets >= 5 && packets_sent<=3", 1},
+	{"not (state = SF) or duration > 1h", 0},
+	{"state == sf", 1},
+	{"state != S0 and payload = 100", 1},
+	{"duration >= 6ms and duration < 7ms", 1},
+	{"tcp[tcpflags] & tcp-syn != 0", 1},
+	{"vlan", 0},
+	{"bytes", -1},
+	{"bytes > ten", -1},
+	{"state > S0", -1},
+	{"state = S9", -1},
+	{"greater 100", -1},
+	{"len > 5", -1},
+	{"host 10.0.0.1 and", -1},
+};
+
+START_TEST(filters_match)
+{
+	const struct filtered *f = &filters[_i];
+	static const struct talk whole = {"",
+		{{'>', SYN, 0, 0}, {'<', SYN | ACK, 0, 1}, {'>', ACK, 20, 3},
+			{'<', FIN | ACK, 80, 4}, {'>', FIN | ACK, 0, 6}},
+		""};
+	const struct pri_flow_limits limits = {.flows = 0};
+	struct pri_flow_filter *filter = pri_flow_filter_create(f->text, &err);
+	struct records out;
+
+	ck_assert_msg(!filter == (f->expected < 0), "%s: %s", f->text, err.text);
+	run_talk(&whole, &limits, &out);
+	ck_assert_uint_eq(out.count, 1);
+	if (filter)
+		ck_assert_msg(pri_flow_filter_match(filter, &out.all[0]) == f->expected,
+			"%s", f->text);
+	pri_flow_filter_destroy(&filter);
+}
+END_TEST
+
+static void
+fill(TCase *tests)
+{
+	tcase_add_loop_test(tests, states_and_ends, 0, sizeof(talks) / sizeof(talks[0]));
+	tcase_add_test(tests, limits_are_kept);
+	tcase_add_test(tests, room_is_short);
+	tcase_add_test(tests, the_same_for_all_nodes);
+	tcase_add_test(tests, community_id_of_no_ports);
+	tcase_add_loop_test(tests, below_ip, 0, sizeof(lower) / sizeof(lower[0]));
+	tcase_add_test(tests, lengths);
+	tcase_add_loop_test(tests, filters_match, 0, sizeof(filters) / sizeof(filters[0]));
+}
+
+int
+main(void)
+{
+	return unit_run("flows", fill);
+}
