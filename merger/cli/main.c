@@ -31,6 +31,8 @@ static const struct cli_command commands[] = {
 		.run = cmd_top},
 	{"flows", "show the flows of a time range: who talked to whom, how much",
 		.run = cmd_flows},
+	{"sql", "answer SQL over the flows, packets and losses of a time range",
+		.run = cmd_sql},
 	{"status", "show what the rack is doing, and what it lost", .run = cmd_status},
 	{"console", "show the rack live on a terminal, and operate it", .run = cmd_console},
 	{"import", "store trace files in a volume", .run = cmd_import},

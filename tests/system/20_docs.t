@@ -93,7 +93,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows status console import volume queries data \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql status console import volume queries data \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
@@ -105,6 +105,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack rate" command_agrees rate rate Asking Output Keys
 	run_step "packrack top" command_agrees top top Asking Output Keys
 	run_step "packrack flows" command_agrees flows flows Asking Keys
+	run_step "packrack sql" command_agrees sql sql Asking Keys
 	run_step "packrack status" command_agrees status status Output Keys
 	run_step "packrack setup" command_agrees setup setup Output
 	run_step "packrack sizing" command_agrees sizing sizing Output

@@ -101,8 +101,11 @@ over_nodes() { # NODES MODE
 	poll_until 30 same_records
 }
 same_records() {
-	records | diff "$LAB_DIR/want.csv" - > "$LAB_DIR/diff" && grep -q '^complete' "$LAB_DIR/said" ||
-		{ head -n 4 "$LAB_DIR/diff"; cat "$LAB_DIR/said"; return 1; }
+	if ! records | diff "$LAB_DIR/want.csv" - > "$LAB_DIR/diff" || ! grep -q '^complete' "$LAB_DIR/said"; then
+		head -n 4 "$LAB_DIR/diff"
+		cat "$LAB_DIR/said"
+		return 1
+	fi
 }
 run_step "one node has the records of the trace" over_nodes 1 round-robin
 run_step "three nodes, in turn" over_nodes 3 round-robin

@@ -101,13 +101,20 @@ make_uid(const struct pri_flow *flow, char out[20], uint64_t *id)
 	out[at] = 0;
 }
 
+const char *
+flow_address(const struct pri_flow_key *key, unsigned side, char buf[INET6_ADDRSTRLEN])
+{
+	inet_ntop(key->address_len == 4 ? AF_INET : AF_INET6, key->address[side], buf,
+		INET6_ADDRSTRLEN);
+	return buf;
+}
+
 void
 flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	const struct networks *inside, uint16_t seed)
 {
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
-	int family = k->address_len == 4 ? AF_INET : AF_INET6;
 
 	*r = (struct flow_record){.flow = flow,
 		.sent = &flow->side[o],
@@ -117,8 +124,8 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 		.dport = k->port[!o],
 		.first = pri_flow_first(flow),
 		.last = pri_flow_last(flow)};
-	inet_ntop(family, k->address[o], r->src, sizeof(r->src));
-	inet_ntop(family, k->address[!o], r->dst, sizeof(r->dst));
+	flow_address(k, o, r->src);
+	flow_address(k, !o, r->dst);
 	pri_community_id(k, seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
 	if (inside->count) {

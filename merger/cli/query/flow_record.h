@@ -41,6 +41,9 @@ void flow_record_print(const struct flow_record *r, enum flow_form form);
 /* What some forms have before the first record. */
 void flow_head_print(enum flow_form form);
 
+/* The address of a side. */
+const char *flow_address(
+	const struct pri_flow_key *key, unsigned side, char buf[INET6_ADDRSTRLEN]);
 /* "tcp"; of a protocol without a common name its number in buf. */
 const char *flow_protocol_name(uint8_t protocol, char buf[8]);
 /* Seconds with nine digits, also before 1970. */

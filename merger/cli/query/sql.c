@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "indexer/flows/flow.h"
+#include "indexer/index/packet_fields.h"
+#include "merger/cli/query/ask.h"
+#include "merger/cli/query/flow_record.h"
+#include "merger/cli/query/sql_engine.h"
+
+/*
+ * `packrack sql`: an answer as tables, and statements over them. Packets come as for `packrack query`; of the tables only
+ * those are filled that the statement names. Columns are in the man page.
+ */
+
+struct sql_args {
+	struct query_args query;
+	struct pri_flow_limits limits;
+	struct pr_string_list inside;
+	int form;
+	char *packets; /* a filter */
+};
+
+#define PR_VALUES struct sql_args
+
+static const char *const forms[] = {"text", "csv", "json", NULL};
+
+static const struct pr_option options[] = {
+	QUERY_RANGE_OPTIONS(query.),
+	PR_OPT_STRING(packets, "filter", 0, "FILTER",
+		"tables are made of the packets that match, as tcpdump takes it"),
+	PR_OPT_ENUM(
+		form, "format", 0, "FORMAT", forms, "text, csv or json (an object a line)"),
+	PR_OPT_DURATION(limits.idle_tcp, "idle-tcp", 0, "DURATION", PR_NS_PER_S + 1, 0,
+		"a TCP flow ends after this time without a packet", .def = "60s"),
+	PR_OPT_DURATION(limits.idle, "idle", 0, "DURATION", PR_NS_PER_S + 1, 0,
+		"another one after this time", .def = "30s"),
+	PR_OPT_DURATION(limits.active, "active", 0, "DURATION", PR_NS_PER_S, 0,
+		"a flow that lasts longer is given in parts", .def = "15m"),
+	PR_OPT_LIST(inside, "inside", 0, "NETWORK",
+		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
+	PR_OPT_FLAG(query.explain, "explain", 0,
+		"print what was searched and what was skipped"),
+	CLI_KEY_OPTION(query.merger.key),
+};
+
+static const char footer[] =
+	"Tables: flows, packets (their headers), rate (by link and second), losses, nodes. "
+	"Without STATEMENT\n"
+	"statements are read from standard input, each up to a semicolon, over all "
+	"tables.\n"
+	"prefix(ADDRESS, BITS) is a network's text, within(ADDRESS, NETWORK) a test. The "
+	"SQL is DuckDB's.\n\n"
+	"  packrack sql --since \"1h ago\" \"select src_ip, sum(bytes_sent) s from flows "
+	"group by 1 order by 2 desc limit 10\"\n"
+	"  packrack sql -r trace.pcap \"select prefix(dst_ip, 24) net, count(*) from flows "
+	"where state = 'S0' group by all\"\n"
+	"  packrack sql --since today --format csv \"select * from losses\"";
+
+static const struct pr_cmdline program = {.name = "packrack sql",
+	.summary = "Answers SQL over the flows, packets, rates and losses of a time range.",
+	.usage = "[options] [STATEMENT]",
+	PR_OPTIONS(options),
+	.footer = footer};
+
+/* ---- tables ---- */
+
+static const struct sql_column flow_columns[] = {{"tcqtime", SQL_TIME},
+	{"duration", SQL_DOUBLE}, {"src_ip", SQL_TEXT}, {"dst_ip", SQL_TEXT},
+	{"src_port", SQL_U16}, {"dst_port", SQL_U16}, {"protocol", SQL_U8},
+	{"bytes_sent", SQL_U64}, {"bytes_recv", SQL_U64}, {"outgoing", SQL_BOOL},
+	{"state", SQL_TEXT}, {"packets_sent", SQL_U64}, {"packets_recv", SQL_U64},
+	{"payload_sent", SQL_U64}, {"payload_recv", SQL_U64}, {"flags_sent", SQL_U8},
+	{"flags_recv", SQL_U8}, {"vlan", SQL_U16}, {"link", SQL_U16}, {"last", SQL_TIME},
+	{"community_id", SQL_TEXT}, {"uid", SQL_TEXT}};
+static const struct sql_column packet_columns[] = {{"time", SQL_TIME}, {"link", SQL_U16},
+	{"seq", SQL_U64}, {"length", SQL_U32}, {"captured", SQL_U32}, {"vlan", SQL_U16},
+	{"src_ip", SQL_TEXT}, {"dst_ip", SQL_TEXT}, {"src_port", SQL_U16},
+	{"dst_port", SQL_U16}, {"protocol", SQL_U8}, {"flags", SQL_U8}, {"bytes", SQL_U32},
+	{"payload", SQL_U32}};
+static const struct sql_column rate_columns[] = {
+	{"time", SQL_TIME}, {"link", SQL_U16}, {"packets", SQL_U64}, {"bytes", SQL_U64}};
+static const struct sql_column loss_columns[] = {{"link", SQL_U16}, {"reason", SQL_TEXT},
+	{"node", SQL_TEXT}, {"packets", SQL_U64}, {"first_seq", SQL_U64},
+	{"last_seq", SQL_U64}, {"first_time", SQL_TIME}, {"last_time", SQL_TIME}};
+static const struct sql_column node_columns[] = {{"node", SQL_TEXT}, {"answered", SQL_BOOL},
+	{"matched", SQL_U64}, {"why", SQL_TEXT}, {"error", SQL_TEXT}};
+
+enum table { FLOWS, PACKETS, RATE, LOSSES, NODES, TABLES };
+static const struct {
+	const char *name;
+	const struct sql_column *columns;
+	size_t count;
+} tables[TABLES] = {
+#define TABLE(name, columns)                                                               \
+	{                                                                                  \
+		name, columns, PR_COUNT(columns)                                           \
+	}
+	[FLOWS] = TABLE("flows", flow_columns),
+	[PACKETS] = TABLE("packets", packet_columns),
+	[RATE] = TABLE("rate", rate_columns),
+	[LOSSES] = TABLE("losses", loss_columns),
+	[NODES] = TABLE("nodes", node_columns)};
+
+/* Of one link in the second that is under way. */
+struct second {
+	int64_t number;
+	uint64_t packets, bytes;
+	uint16_t link;
+};
+
+struct sql {
+	const struct sql_args *args;
+	struct sql_engine *engine;
+	struct sql_table *table[TABLES]; /* NULL: no statement names it */
+	struct pri_flow_table *flows;
+	struct networks inside;
+	struct second *seconds;
+	size_t second_count;
+};
+
+static int
+on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
+{
+	struct sql *s = arg;
+	struct sql_table *t = s->table[FLOWS];
+	struct flow_record r;
+
+	flow_record_make(&r, flow, &s->inside, 0);
+	sql_put(t, (uint64_t)r.first);
+	sql_put_double(t, (double)(r.last - r.first) / PR_NS_PER_S);
+	sql_put_text(t, r.src);
+	sql_put_text(t, r.dst);
+	sql_put(t, r.sport);
+	sql_put(t, r.dport);
+	sql_put(t, flow->key.protocol);
+	sql_put(t, r.sent->bytes);
+	sql_put(t, r.received->bytes);
+	if (r.outgoing)
+		sql_put(t, r.outgoing[0] == 't');
+	else
+		sql_put_null(t);
+	sql_put_text(t, r.state);
+	sql_put(t, r.sent->packets);
+	sql_put(t, r.received->packets);
+	sql_put(t, r.sent->payload);
+	sql_put(t, r.received->payload);
+	sql_put(t, r.sent->flags);
+	sql_put(t, r.received->flags);
+	if (flow->key.vlan != PRI_FLOW_UNTAGGED)
+		sql_put(t, flow->key.vlan);
+	else
+		sql_put_null(t);
+	sql_put(t, flow->key.link);
+	sql_put(t, (uint64_t)r.last);
+	sql_put_text(t, r.community_id);
+	sql_put_text(t, r.uid);
+	return sql_row_end(t, err);
+}
+
+static int
+put_packet(struct sql_table *t, const struct pr_packet *p, struct pr_error *err)
+{
+	struct pri_flow_packet f;
+	bool ip = pri_flow_packet_parse(p, &f);
+	unsigned from = f.side;
+	char text[INET6_ADDRSTRLEN];
+
+	sql_put(t, (uint64_t)p->time);
+	sql_put(t, p->link);
+	sql_put(t, p->seq);
+	sql_put(t, p->len);
+	sql_put(t, p->caplen);
+	if (f.key.vlan != PRI_FLOW_UNTAGGED)
+		sql_put(t, f.key.vlan);
+	else
+		sql_put_null(t);
+	for (unsigned i = 0; i < 2 && ip; i++)
+		sql_put_text(t, flow_address(&f.key, i ^ from, text));
+	for (unsigned i = 0; i < 2 && ip; i++)
+		sql_put(t, f.key.port[i ^ from]);
+	if (ip) {
+		sql_put(t, f.key.protocol);
+		sql_put(t, f.flags);
+		sql_put(t, f.bytes);
+		sql_put(t, f.payload);
+	}
+	for (unsigned i = 0; i < 8 && !ip; i++)
+		sql_put_null(t);
+	return sql_row_end(t, err);
+}
+
+static int
+put_second(struct sql_table *t, const struct second *s, struct pr_error *err)
+{
+	if (s->packets == 0)
+		return 0;
+	sql_put(t, (uint64_t)(s->number * PR_NS_PER_S));
+	sql_put(t, s->link);
+	sql_put(t, s->packets);
+	sql_put(t, s->bytes);
+	return sql_row_end(t, err);
+}
+
+static int
+count_packet(struct sql *s, const struct pr_packet *p, struct pr_error *err)
+{
+	struct second *of = NULL;
+
+	for (size_t i = 0; i < s->second_count && !of; i++)
+		of = s->seconds[i].link == p->link ? &s->seconds[i] : NULL;
+	if (!of) {
+		if (PR_ARRAY_GROW(s->seconds, s->second_count) < 0)
+			return pr_error_set(err, "no memory for rates");
+		of = &s->seconds[s->second_count++];
+		*of = (struct second){.link = p->link, .number = INT64_MIN};
+	}
+	if (of->number != p->otime / PR_NS_PER_S) {
+		if (put_second(s->table[RATE], of, err) < 0)
+			return -1;
+		*of = (struct second){.link = p->link, .number = p->otime / PR_NS_PER_S};
+	}
+	of->packets++;
+	of->bytes += p->len;
+	return 0;
+}
+
+static int
+on_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct sql *s = arg;
+
+	if (s->table[FLOWS] && pri_flow_table_packet(s->flows, p, err) < 0)
+		return -1;
+	if (s->table[PACKETS] && put_packet(s->table[PACKETS], p, err) < 0)
+		return -1;
+	return s->table[RATE] ? count_packet(s, p, err) : 0;
+}
+
+static int
+put_losses(struct sql_table *t, const Packrack__Completeness *c, struct pr_error *err)
+{
+	for (size_t i = 0; i < c->n_missing + c->n_missing_classes; i++) {
+		const Packrack__Loss *l = report_missing(c, i);
+
+		sql_put(t, l->link);
+		sql_put_text(t, l->reason);
+		sql_put_text(t, l->node);
+		sql_put(t, l->count);
+		sql_put(t, l->first_seq);
+		sql_put(t, l->last_seq);
+		sql_put(t, (uint64_t)l->first_time);
+		sql_put(t, (uint64_t)l->last_time);
+		if (sql_row_end(t, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+put_nodes(struct sql_table *t, const Packrack__Completeness *c, struct pr_error *err)
+{
+	for (size_t i = 0; i < c->n_nodes; i++) {
+		const Packrack__NodeAnswer *n = c->nodes[i];
+
+		sql_put_text(t, n->node);
+		sql_put(t, n->answered);
+		sql_put(t, n->matched);
+		sql_put_text(t, n->why);
+		sql_put_text(t, n->error);
+		if (sql_row_end(t, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* All packets have come: what is left to be put. */
+static int
+finish_tables(struct sql *s, const struct sink *sink, struct pr_error *err)
+{
+	const Packrack__Completeness *c = sink->end->completeness;
+	int rc = 0;
+
+	if (s->table[FLOWS])
+		rc = pri_flow_table_advance(s->flows, PRI_FLOW_NEVER, err);
+	for (size_t i = 0; i < s->second_count && rc == 0; i++)
+		rc = put_second(s->table[RATE], &s->seconds[i], err);
+	if (s->table[LOSSES] && c && rc == 0)
+		rc = put_losses(s->table[LOSSES], c, err);
+	if (s->table[NODES] && c && rc == 0)
+		rc = put_nodes(s->table[NODES], c, err);
+	for (int i = 0; i < TABLES && rc == 0; i++)
+		rc = sql_table_finish(&s->table[i], err);
+	return rc;
+}
+
+/* ---- statements ---- */
+
+/* Reads up to a semicolon at the end of a line. NULL: no more. */
+static char *
+statement_read(bool prompt)
+{
+	char *text = NULL, *line = NULL;
+	size_t size = 0, room = 0;
+	FILE *to = open_memstream(&text, &size);
+	bool any = false, end = false;
+	ssize_t len;
+
+	while (to && !end) {
+		if (prompt)
+			fputs(any ? "  -> " : "sql> ", stderr);
+		len = getline(&line, &room, stdin);
+		if (len < 0)
+			break;
+		any |= line[strspn(line, " \t\n")] != 0;
+		fputs(line, to);
+		while (len && strchr(" \t\n", line[len - 1]))
+			len--;
+		end = len && line[len - 1] == ';';
+	}
+	free(line);
+	if (to)
+		fclose(to);
+	if (!any) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* A mistake ends only its statement. */
+static int
+run_input(struct sql *s)
+{
+	bool prompt = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+	int status = CLI_OK;
+	struct pr_error err;
+	char *statement;
+
+	while ((statement = statement_read(prompt))) {
+		if (sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout,
+			    &err) < 0) {
+			fprintf(stderr, "%s: %s\n", program.name, err.text);
+			status = CLI_FAILED;
+		}
+		fflush(stdout);
+		free(statement);
+	}
+	return status;
+}
+
+static int
+answer(struct sql *s, const char *statement, struct pr_error *err)
+{
+	struct sink sink;
+	int status;
+
+	sink_init(&sink, &s->args->query);
+	sink.take = on_packet;
+	sink.take_arg = s;
+	status = ask_query(&sink, err);
+	progress_end(&sink.progress);
+	if (status == CLI_OK && finish_tables(s, &sink, err) < 0)
+		status = CLI_FAILED;
+	if (status == CLI_OK && !statement)
+		status = run_input(s);
+	else if (status == CLI_OK && sql_execute(s->engine, statement,
+					     (enum sql_form)s->args->form, stdout, err) < 0)
+		status = CLI_FAILED;
+	if (status == CLI_OK && fflush(stdout) != 0) {
+		pr_error_set(err, "cannot write the rows");
+		status = CLI_FAILED;
+	}
+	if (status == CLI_OK) {
+		report_text(stderr, &sink);
+		if (s->args->query.explain)
+			explain_text(stderr, &sink);
+		status = report_status(&sink);
+	}
+	sink_close(&sink);
+	return status;
+}
+
+/* CLI_OK, ..USAGE, or ..FAILED: no engine, or no memory */
+static int
+prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_error *err)
+{
+	if (query_args_take(&a->query, 0, NULL, err) < 0 ||
+		networks_parse(&s->inside, a->inside.items, a->inside.count, err) < 0)
+		return CLI_USAGE;
+	if (a->packets) {
+		free(a->query.filter);
+		a->query.filter = strdup(a->packets);
+		if (!a->query.filter) {
+			pr_error_set(err, "no memory for the filter");
+			return CLI_FAILED;
+		}
+		if (question_check(&a->query, err) < 0)
+			return CLI_USAGE;
+	}
+	s->engine = sql_open(err);
+	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
+	for (int i = 0; i < TABLES && s->flows; i++) {
+		s->table[i] = sql_table_create(
+			s->engine, tables[i].name, tables[i].columns, tables[i].count, err);
+		if (!s->table[i])
+			return CLI_FAILED;
+		if (statement && !sql_names(s->engine, statement, tables[i].name) &&
+			sql_table_finish(&s->table[i], err) < 0)
+			return CLI_FAILED;
+	}
+	if (s->flows && statement && sql_check(s->engine, statement, err) < 0)
+		return CLI_USAGE;
+	return s->flows ? CLI_OK : CLI_FAILED;
+}
+
+static int
+run(const struct cli_call *call, struct pr_error *err)
+{
+	struct sql_args *a = call->values;
+	struct sql s = {.args = a};
+	const char *statement = call->count ? call->operands[0] : NULL;
+	struct pr_error later;
+	int status = CLI_USAGE;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (call->count > 1)
+		pr_error_set(err, "one STATEMENT: put it in quotes");
+	else
+		status = prepare(&s, a, statement, err);
+	if (status == CLI_OK)
+		status = answer(&s, statement, err);
+	for (int i = 0; i < TABLES; i++)
+		sql_table_finish(&s.table[i], &later);
+	pri_flow_table_destroy(&s.flows);
+	if (s.engine)
+		sql_close(&s.engine);
+	networks_free(&s.inside);
+	free(s.seconds);
+	free(a->query.filter);
+	return status;
+}
+
+int
+cmd_sql(int argc, char **argv)
+{
+	struct sql_args a = {.query = QUERY_ARGS(program.name)};
+
+	return cli_run(&program, &a, -1, argc, argv, run);
+}

@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/sql_engine.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/array.h"
+
+/* ---- the library ---- */
+
+/* A result, as the C API has it; only `internal` is used, by the library. */
+struct result {
+	uint64_t columns, rows, changed;
+	void *column;
+	char *error;
+	void *internal;
+};
+
+typedef void *handle;
+
+/* X(what it returns, name behind duckdb_, parameters) */
+#define FUNCTIONS(X)                                                                       \
+	X(int, create_config, (handle * config))                                           \
+	X(int, set_config, (handle config, const char *name, const char *value))           \
+	X(void, destroy_config, (handle * config))                                         \
+	X(int, open_ext,                                                                   \
+		(const char *path, handle *database, handle config, char **error))         \
+	X(void, close, (handle * database))                                                \
+	X(int, connect, (handle database, handle * connection))                            \
+	X(void, disconnect, (handle * connection))                                         \
+	X(void, free, (void *memory))                                                      \
+	X(int, query, (handle connection, const char *text, struct result *out))           \
+	X(void, destroy_result, (struct result * result))                                  \
+	X(const char *, result_error, (struct result * result))                            \
+	X(uint64_t, column_count, (struct result * result))                                \
+	X(uint64_t, row_count, (struct result * result))                                   \
+	X(const char *, column_name, (struct result * result, uint64_t column))            \
+	X(char *, value_varchar, (struct result * result, uint64_t column, uint64_t row))  \
+	X(int, prepare, (handle connection, const char *text, handle *statement))          \
+	X(const char *, prepare_error, (handle statement))                                 \
+	X(int, prepared_statement_column_type, (handle statement, uint64_t column))        \
+	X(void, destroy_prepare, (handle * statement))                                     \
+	X(handle, get_table_names, (handle connection, const char *text, bool qualified))  \
+	X(uint64_t, get_list_size, (handle list))                                          \
+	X(handle, get_list_child, (handle list, uint64_t index))                           \
+	X(char *, get_varchar, (handle value))                                             \
+	X(void, destroy_value, (handle * value))                                           \
+	X(int, appender_create,                                                            \
+		(handle connection, const char *schema, const char *table,                 \
+			handle *appender))                                                 \
+	X(const char *, appender_error, (handle appender))                                 \
+	X(int, appender_close, (handle appender))                                          \
+	X(int, appender_destroy, (handle * appender))                                      \
+	X(int, append_data_chunk, (handle appender, handle chunk))                         \
+	X(handle, create_logical_type, (int type))                                         \
+	X(void, destroy_logical_type, (handle * type))                                     \
+	X(handle, create_data_chunk, (handle * types, uint64_t count))                     \
+	X(void, destroy_data_chunk, (handle * chunk))                                      \
+	X(void, data_chunk_reset, (handle chunk))                                          \
+	X(handle, data_chunk_get_vector, (handle chunk, uint64_t column))                  \
+	X(uint64_t, data_chunk_get_size, (handle chunk))                                   \
+	X(void, data_chunk_set_size, (handle chunk, uint64_t size))                        \
+	X(uint64_t, vector_size, (void))                                                   \
+	X(void *, vector_get_data, (handle vector))                                        \
+	X(uint64_t *, vector_get_validity, (handle vector))                                \
+	X(void, vector_ensure_validity_writable, (handle vector))                          \
+	X(void, validity_set_row_invalid, (uint64_t * validity, uint64_t row))             \
+	X(bool, validity_row_is_valid, (uint64_t * validity, uint64_t row))                \
+	X(void, vector_assign_string_element_len,                                          \
+		(handle vector, uint64_t row, const char *text, uint64_t len))             \
+	X(handle, create_scalar_function, (void))                                          \
+	X(void, destroy_scalar_function, (handle * function))                              \
+	X(void, scalar_function_set_name, (handle function, const char *name))             \
+	X(void, scalar_function_add_parameter, (handle function, handle type))             \
+	X(void, scalar_function_set_return_type, (handle function, handle type))           \
+	X(void, scalar_function_set_function,                                              \
+		(handle function, void (*call)(handle info, handle in, handle out)))       \
+	X(void, scalar_function_set_error, (handle info, const char *text))                \
+	X(int, register_scalar_function, (handle connection, handle function))
+
+#define DECLARE(type, name, parameters) static type(*duckdb_##name) parameters;
+FUNCTIONS(DECLARE)
+
+static const struct {
+	const char *name;
+	void *at;
+} functions[] = {
+#define ROW(type, name, parameters) {"duckdb_" #name, (void *)&duckdb_##name},
+	FUNCTIONS(ROW)};
+
+struct sql_engine {
+	handle database, connection;
+};
+
+/* The library stays loaded until the program ends. */
+static int
+library_load(struct pr_error *err)
+{
+	const char *const named = getenv("PACKRACK_DUCKDB");
+	const char *const places[] = {
+		"libduckdb.so", "/usr/local/lib/packrack/libduckdb.so"};
+	void *library = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+
+	for (size_t i = 0; i < PR_COUNT(places) && !named && !library; i++)
+		library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return pr_error_set(err, "SQL needs DuckDB, and there is no libduckdb.so: "
+					 "scripts/install-deps --sql installs "
+					 "it, or PACKRACK_DUCKDB names the file");
+	for (size_t i = 0; i < PR_COUNT(functions); i++) {
+		void *function = dlsym(library, functions[i].name);
+
+		if (!function)
+			return pr_error_set(err,
+				"libduckdb.so has no %s: version 1.3 or later is needed",
+				functions[i].name);
+		memcpy(functions[i].at, &function, sizeof(function));
+	}
+	return 0;
+}
+
+/* ---- functions of addresses ---- */
+
+/* A text in a vector: up to 12 bytes lie in it. */
+struct text {
+	uint32_t len;
+	char prefix[4];
+	union {
+		char rest[8];
+		const char *far;
+	} u;
+};
+
+/* Copies the text of a row; "" if it is NULL or longer than an address is. */
+static void
+text_at(handle vector, uint64_t row, char out[64])
+{
+	const struct text *t = (const struct text *)duckdb_vector_get_data(vector) + row;
+	uint64_t *validity = duckdb_vector_get_validity(vector);
+
+	out[0] = 0;
+	if ((validity && !duckdb_validity_row_is_valid(validity, row)) || t->len > 60)
+		return;
+	if (t->len > 12) {
+		memcpy(out, t->u.far, t->len);
+	} else {
+		memcpy(out, t->prefix, 4);
+		memcpy(out + 4, t->u.rest, 8);
+	}
+	out[t->len] = 0;
+}
+
+static unsigned
+address_parse(const char *text, uint8_t out[16])
+{
+	if (inet_pton(AF_INET, text, out) == 1)
+		return 4;
+	return inet_pton(AF_INET6, text, out) == 1 ? 16 : 0;
+}
+
+static void
+mask(uint8_t *address, unsigned len, unsigned bits)
+{
+	for (unsigned i = 0; i < len; i++, bits -= bits < 8 ? bits : 8)
+		if (bits < 8)
+			address[i] &= (uint8_t)(0xff00u >> bits);
+}
+
+/* NULL where the arguments are no address, or no network. */
+static void
+set_null(handle out, uint64_t row)
+{
+	duckdb_vector_ensure_validity_writable(out);
+	duckdb_validity_set_row_invalid(duckdb_vector_get_validity(out), row);
+}
+
+/* prefix('10.1.2.3', 16) is '10.1.0.0/16'. */
+static void
+call_prefix(handle info, handle in, handle out)
+{
+	handle addresses = duckdb_data_chunk_get_vector(in, 0);
+	handle second = duckdb_data_chunk_get_vector(in, 1);
+	const int32_t *bits = duckdb_vector_get_data(second);
+	uint64_t *validity = duckdb_vector_get_validity(second);
+
+	(void)info;
+	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(in); i < n; i++) {
+		char text[80], host[INET6_ADDRSTRLEN];
+		uint8_t address[16];
+		unsigned len;
+
+		text_at(addresses, i, text);
+		len = address_parse(text, address);
+		if (!len || (validity && !duckdb_validity_row_is_valid(validity, i)) ||
+			bits[i] < 0) {
+			set_null(out, i);
+			continue;
+		}
+		if ((unsigned)bits[i] < 8 * len)
+			mask(address, len, (unsigned)bits[i]);
+		inet_ntop(len == 4 ? AF_INET : AF_INET6, address, host, sizeof(host));
+		snprintf(text, sizeof(text), "%s/%u", host,
+			(unsigned)bits[i] < 8 * len ? (unsigned)bits[i] : 8 * len);
+		duckdb_vector_assign_string_element_len(out, i, text, strlen(text));
+	}
+}
+
+/* within('10.1.2.3', '10.0.0.0/8') is true. */
+static void
+call_within(handle info, handle in, handle out)
+{
+	handle addresses = duckdb_data_chunk_get_vector(in, 0);
+	handle networks = duckdb_data_chunk_get_vector(in, 1);
+	bool *is = duckdb_vector_get_data(out);
+
+	(void)info;
+	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(in); i < n; i++) {
+		char text[64], *slash, *end = NULL;
+		uint8_t address[16], network[16];
+		unsigned len, of;
+		unsigned long bits;
+
+		text_at(addresses, i, text);
+		len = address_parse(text, address);
+		text_at(networks, i, text);
+		slash = strchr(text, '/');
+		if (slash)
+			*slash = 0;
+		of = address_parse(text, network);
+		bits = slash ? strtoul(slash + 1, &end, 10) : 8ul * of;
+		if (!len || !of || bits > 8ul * of ||
+			(slash && (end == slash + 1 || *end))) {
+			set_null(out, i);
+			continue;
+		}
+		mask(network, of, (unsigned)bits);
+		if (len == of)
+			mask(address, len, (unsigned)bits);
+		is[i] = len == of && !memcmp(address, network, len);
+	}
+}
+
+static int
+function_add(struct sql_engine *e, const char *name, enum sql_type second,
+	enum sql_type returns, void (*call)(handle info, handle in, handle out))
+{
+	handle function = duckdb_create_scalar_function();
+	handle text = duckdb_create_logical_type(SQL_TEXT);
+	handle other = duckdb_create_logical_type((int)second);
+	handle result = duckdb_create_logical_type((int)returns);
+	int rc;
+
+	duckdb_scalar_function_set_name(function, name);
+	duckdb_scalar_function_add_parameter(function, text);
+	duckdb_scalar_function_add_parameter(function, other);
+	duckdb_scalar_function_set_return_type(function, result);
+	duckdb_scalar_function_set_function(function, call);
+	rc = duckdb_register_scalar_function(e->connection, function);
+	duckdb_destroy_logical_type(&text);
+	duckdb_destroy_logical_type(&other);
+	duckdb_destroy_logical_type(&result);
+	duckdb_destroy_scalar_function(&function);
+	return rc;
+}
+
+/* ---- the database ---- */
+
+#define SQL_I32 4
+
+/* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
+static const char *const settings[][2] = {{"enable_external_access", "false"},
+	{"autoload_known_extensions", "false"}, {"autoinstall_known_extensions", "false"},
+	{"allow_community_extensions", "false"}, {"lock_configuration", "true"}};
+
+static int
+database_open(struct sql_engine *e, struct pr_error *err)
+{
+	handle config = NULL;
+	char *error = NULL;
+	int rc = duckdb_create_config(&config);
+
+	for (size_t i = 0; i < PR_COUNT(settings) && rc == 0; i++)
+		rc = duckdb_set_config(config, settings[i][0], settings[i][1]);
+	if (rc == 0)
+		rc = duckdb_open_ext(NULL, &e->database, config, &error);
+	duckdb_destroy_config(&config);
+	if (rc == 0)
+		rc = duckdb_connect(e->database, &e->connection);
+	if (rc == 0)
+		rc = function_add(
+			e, "prefix", (enum sql_type)SQL_I32, SQL_TEXT, call_prefix);
+	if (rc == 0)
+		rc = function_add(e, "within", SQL_TEXT, SQL_BOOL, call_within);
+	if (rc != 0)
+		pr_error_set(err, "DuckDB does not start: %s",
+			error ? error : "it does not say why");
+	if (error)
+		duckdb_free(error);
+	return rc == 0 ? 0 : -1;
+}
+
+struct sql_engine *
+sql_open(struct pr_error *err)
+{
+	struct sql_engine *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return pr_error_null(err, "no memory for SQL");
+	if (library_load(err) < 0 || database_open(e, err) < 0)
+		sql_close(&e);
+	return e;
+}
+
+void
+sql_close(struct sql_engine **engine)
+{
+	struct sql_engine *e = *engine;
+
+	*engine = NULL;
+	if (e && e->connection)
+		duckdb_disconnect(&e->connection);
+	if (e && e->database)
+		duckdb_close(&e->database);
+	free(e);
+}
+
+/* ---- tables ---- */
+
+struct sql_table {
+	const struct sql_column *columns;
+	size_t count, at; /* at: the column that is put next */
+	uint64_t rows, room; /* of the chunk */
+	handle appender, chunk, *vectors;
+	void **data; /* of each column in the chunk */
+};
+
+static const char *
+type_name(enum sql_type type)
+{
+	switch (type) {
+	case SQL_BOOL:
+		return "BOOLEAN";
+	case SQL_U8:
+		return "UTINYINT";
+	case SQL_U16:
+		return "USMALLINT";
+	case SQL_U32:
+		return "UINTEGER";
+	case SQL_U64:
+		return "UBIGINT";
+	case SQL_DOUBLE:
+		return "DOUBLE";
+	case SQL_TEXT:
+		return "VARCHAR";
+	case SQL_TIME:
+		return "TIMESTAMP_NS";
+	}
+	return "";
+}
+
+/* The chunk is empty: its vectors may have moved. */
+static void
+chunk_begin(struct sql_table *t)
+{
+	t->rows = 0;
+	for (size_t i = 0; i < t->count; i++) {
+		t->vectors[i] = duckdb_data_chunk_get_vector(t->chunk, i);
+		t->data[i] = duckdb_vector_get_data(t->vectors[i]);
+	}
+}
+
+static void
+table_free(struct sql_table *t)
+{
+	if (t->chunk)
+		duckdb_destroy_data_chunk(&t->chunk);
+	if (t->appender)
+		duckdb_appender_destroy(&t->appender);
+	free(t->vectors);
+	free(t->data);
+	free(t);
+}
+
+static int
+table_make(
+	struct sql_engine *e, struct sql_table *t, const char *name, struct pr_error *err)
+{
+	handle types[64];
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+	int rc;
+
+	if (!to)
+		return pr_error_set(err, "no memory for table %s", name);
+	fprintf(to, "CREATE TABLE %s (", name);
+	for (size_t i = 0; i < t->count; i++)
+		fprintf(to, "%s%s %s", i ? ", " : "", t->columns[i].name,
+			type_name(t->columns[i].type));
+	fputc(')', to);
+	rc = fclose(to) != 0 ? -1 : sql_execute(e, text, SQL_AS_TEXT, NULL, err);
+	free(text);
+	if (rc == 0 && duckdb_appender_create(e->connection, NULL, name, &t->appender) != 0)
+		rc = pr_error_set(err, "DuckDB: no rows can be added to table %s", name);
+	if (rc < 0)
+		return -1;
+	for (size_t i = 0; i < t->count; i++)
+		types[i] = duckdb_create_logical_type((int)t->columns[i].type);
+	t->chunk = duckdb_create_data_chunk(types, t->count);
+	for (size_t i = 0; i < t->count; i++)
+		duckdb_destroy_logical_type(&types[i]);
+	t->room = duckdb_vector_size();
+	chunk_begin(t);
+	return 0;
+}
+
+struct sql_table *
+sql_table_create(struct sql_engine *e, const char *name, const struct sql_column *columns,
+	size_t count, struct pr_error *err)
+{
+	struct sql_table *t = calloc(1, sizeof(*t));
+
+	if (t) {
+		t->columns = columns;
+		t->count = count;
+		t->vectors = calloc(count, sizeof(*t->vectors));
+		t->data = calloc(count, sizeof(*t->data));
+	}
+	if (!t || !t->vectors || !t->data)
+		pr_error_set(err, "no memory for table %s", name);
+	else if (table_make(e, t, name, err) == 0)
+		return t;
+	if (t)
+		table_free(t);
+	return NULL;
+}
+
+void
+sql_put(struct sql_table *t, uint64_t value)
+{
+	void *data = t->data[t->at];
+
+	switch (t->columns[t->at++].type) {
+	case SQL_BOOL:
+	case SQL_U8:
+		((uint8_t *)data)[t->rows] = (uint8_t)value;
+		break;
+	case SQL_U16:
+		((uint16_t *)data)[t->rows] = (uint16_t)value;
+		break;
+	case SQL_U32:
+		((uint32_t *)data)[t->rows] = (uint32_t)value;
+		break;
+	default:
+		((uint64_t *)data)[t->rows] = value;
+	}
+}
+
+void
+sql_put_double(struct sql_table *t, double value)
+{
+	((double *)t->data[t->at++])[t->rows] = value;
+}
+
+void
+sql_put_text(struct sql_table *t, const char *text)
+{
+	duckdb_vector_assign_string_element_len(
+		t->vectors[t->at++], t->rows, text, strlen(text));
+}
+
+void
+sql_put_null(struct sql_table *t)
+{
+	set_null(t->vectors[t->at++], t->rows);
+}
+
+static int
+chunk_append(struct sql_table *t, struct pr_error *err)
+{
+	const char *why;
+
+	if (t->rows == 0)
+		return 0;
+	duckdb_data_chunk_set_size(t->chunk, t->rows);
+	if (duckdb_append_data_chunk(t->appender, t->chunk) != 0) {
+		why = duckdb_appender_error(t->appender);
+		return pr_error_set(err, "DuckDB takes no more rows: %s", why ? why : "");
+	}
+	duckdb_data_chunk_reset(t->chunk);
+	chunk_begin(t);
+	return 0;
+}
+
+int
+sql_row_end(struct sql_table *t, struct pr_error *err)
+{
+	t->at = 0;
+	return ++t->rows == t->room ? chunk_append(t, err) : 0;
+}
+
+int
+sql_table_finish(struct sql_table **table, struct pr_error *err)
+{
+	struct sql_table *t = *table;
+	int rc;
+
+	*table = NULL;
+	if (!t)
+		return 0;
+	rc = chunk_append(t, err);
+	if (rc == 0 && duckdb_appender_close(t->appender) != 0)
+		rc = pr_error_set(err, "DuckDB takes no more rows: %s",
+			duckdb_appender_error(t->appender));
+	table_free(t);
+	return rc;
+}
+
+/* ---- statements ---- */
+
+bool
+sql_names(struct sql_engine *e, const char *statement, const char *table)
+{
+	handle names = duckdb_get_table_names(e->connection, statement, false);
+	bool found = !names;
+
+	for (uint64_t i = 0; names && i < duckdb_get_list_size(names) && !found; i++) {
+		handle value = duckdb_get_list_child(names, i);
+		char *name = value ? duckdb_get_varchar(value) : NULL;
+
+		found = name && !strcasecmp(name, table);
+		duckdb_free(name);
+		duckdb_destroy_value(&value);
+	}
+	if (names)
+		duckdb_destroy_value(&names);
+	return found;
+}
+
+#define NUMBERS_FROM 2 /* types: TINYINT ... DOUBLE, and HUGEINT */
+#define NUMBERS_TO 11
+#define NUMBER_HUGE 16
+
+/* DuckDB's messages have several lines: the first says what is wrong. */
+static int
+say_error(const char *text, struct pr_error *err)
+{
+	size_t len = text ? strcspn(text, "\n") : 0;
+
+	return pr_error_set(err, "SQL: %.*s", len ? (int)len : 7, len ? text : "failed");
+}
+
+static bool
+is_number(int type)
+{
+	return (type >= NUMBERS_FROM && type <= NUMBERS_TO) || type == NUMBER_HUGE ||
+	       type == 19;
+}
+
+/* JSON has no infinity; a text is quoted. */
+static void
+print_json_value(const char *text, bool number, FILE *to)
+{
+	if (number && strspn(text, "-+.0123456789eE") == strlen(text)) {
+		fputs(text, to);
+		return;
+	}
+	fputc('"', to);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < 0x20 || c == '"' || c == '\\')
+			fprintf(to, "\\u%04x", c);
+		else
+			fputc(c, to);
+	}
+	fputc('"', to);
+}
+
+static void
+print_csv_value(const char *text, FILE *to)
+{
+	if (!text[strcspn(text, ",\"\n\r")]) {
+		fputs(text, to);
+		return;
+	}
+	fputc('"', to);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', to);
+		fputc(*text, to);
+	}
+	fputc('"', to);
+}
+
+struct answer {
+	struct result *result;
+	const bool *number;
+	uint64_t columns, rows;
+	int *width; /* of a text table */
+	FILE *to;
+};
+
+static void
+print_cell(const struct answer *a, enum sql_form form, uint64_t column, const char *text)
+{
+	const char *name = duckdb_column_name(a->result, column);
+
+	switch (form) {
+	case SQL_AS_TEXT:
+		fprintf(a->to, a->number[column] ? "%s%*s" : "%s%-*s", column ? "  " : "",
+			column + 1 < a->columns || a->number[column] ? a->width[column] : 0,
+			text ? text : "");
+		break;
+	case SQL_AS_CSV:
+		if (column)
+			fputc(',', a->to);
+		print_csv_value(text ? text : "", a->to);
+		break;
+	case SQL_AS_JSON:
+		fputs(column ? ", " : "{", a->to);
+		print_json_value(name, false, a->to);
+		fputs(": ", a->to);
+		if (text)
+			print_json_value(text, a->number[column], a->to);
+		else
+			fputs("null", a->to);
+	}
+}
+
+static void
+find_widths(const struct answer *a)
+{
+	for (uint64_t c = 0; c < a->columns; c++) {
+		a->width[c] = (int)strlen(duckdb_column_name(a->result, c));
+		for (uint64_t r = 0; r < a->rows; r++) {
+			char *text = duckdb_value_varchar(a->result, c, r);
+
+			if (text && (int)strlen(text) > a->width[c])
+				a->width[c] = (int)strlen(text);
+			duckdb_free(text);
+		}
+	}
+}
+
+static void
+print_rows(const struct answer *a, enum sql_form form)
+{
+	if (form == SQL_AS_TEXT)
+		find_widths(a);
+	for (uint64_t c = 0; c < a->columns && form != SQL_AS_JSON; c++)
+		print_cell(a, form, c, duckdb_column_name(a->result, c));
+	if (form != SQL_AS_JSON)
+		fputc('\n', a->to);
+	for (uint64_t r = 0; r < a->rows; r++) {
+		for (uint64_t c = 0; c < a->columns; c++) {
+			char *text = duckdb_value_varchar(a->result, c, r);
+
+			print_cell(a, form, c, text);
+			duckdb_free(text);
+		}
+		fputs(form == SQL_AS_JSON ? "}\n" : "\n", a->to);
+	}
+}
+
+/*
+ * The statement with all columns as text, as DuckDB shows them, which its C API does not do for lists and the like. What
+ * is no query (EXPLAIN, PRAGMA) is left as it is. Free it; NULL: no memory.
+ */
+static char *
+as_text(struct sql_engine *e, const char *statement)
+{
+	size_t len = strlen(statement);
+	handle prepared = NULL;
+	char *text;
+
+	while (len && strchr("; \t\n", statement[len - 1]))
+		len--;
+	if (asprintf(&text, "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM (%.*s\n)", (int)len,
+		    statement) < 0)
+		return NULL;
+	if (duckdb_prepare(e->connection, text, &prepared) != 0) {
+		free(text);
+		text = strdup(statement);
+	}
+	duckdb_destroy_prepare(&prepared);
+	return text;
+}
+
+/* prepared: the statement itself, whose columns have their types. */
+static int
+print_result(struct result *result, handle prepared, enum sql_form form, FILE *to,
+	struct pr_error *err)
+{
+	uint64_t columns = duckdb_column_count(result);
+	bool *number = calloc(columns + 1, sizeof(*number));
+	struct answer a = {.result = result,
+		.to = to,
+		.columns = columns,
+		.number = number,
+		.rows = duckdb_row_count(result),
+		.width = calloc(columns + 1, sizeof(*a.width))};
+
+	for (uint64_t c = 0; number && c < columns; c++)
+		number[c] = is_number(duckdb_prepared_statement_column_type(prepared, c));
+	if (number && a.width)
+		print_rows(&a, form);
+	else
+		pr_error_set(err, "no memory for the answer");
+	free(number);
+	free(a.width);
+	return number && a.width ? 0 : -1;
+}
+
+int
+sql_check(struct sql_engine *e, const char *statement, struct pr_error *err)
+{
+	handle prepared = NULL;
+	int rc = duckdb_prepare(e->connection, statement, &prepared);
+
+	if (rc != 0)
+		say_error(duckdb_prepare_error(prepared), err);
+	duckdb_destroy_prepare(&prepared);
+	return rc != 0 ? -1 : 0;
+}
+
+int
+sql_execute(struct sql_engine *e, const char *statement, enum sql_form form, FILE *to,
+	struct pr_error *err)
+{
+	struct result result = {.internal = NULL};
+	handle prepared = NULL;
+	char *text = NULL;
+	int rc = -1;
+
+	if (duckdb_prepare(e->connection, statement, &prepared) != 0)
+		say_error(duckdb_prepare_error(prepared), err);
+	else if (!(text = to ? as_text(e, statement) : strdup(statement)))
+		pr_error_set(err, "no memory for the statement");
+	else if (duckdb_query(e->connection, text, &result) != 0)
+		say_error(duckdb_result_error(&result), err);
+	else
+		rc = to ? print_result(&result, prepared, form, to, err) : 0;
+	duckdb_destroy_result(&result);
+	duckdb_destroy_prepare(&prepared);
+	free(text);
+	return rc;
+}

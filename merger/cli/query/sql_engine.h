@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/base/error.h"
+
+/*
+ * DuckDB, which executes SQL, by its C API (duckdb.org/docs/api/c). The library is loaded when SQL is asked for; nothing
+ * else needs it. Its database is in memory; it may open no file, no address and no extension. One thread.
+ */
+struct sql_engine;
+
+/* NULL: err tells how to get the library. */
+struct sql_engine *sql_open(struct pr_error *err);
+void sql_close(struct sql_engine **engine);
+
+/* ---- tables ---- */
+
+/* Numbers of types are DuckDB's own. */
+enum sql_type {
+	SQL_BOOL = 1,
+	SQL_U8 = 6,
+	SQL_U16 = 7,
+	SQL_U32 = 8,
+	SQL_U64 = 9,
+	SQL_DOUBLE = 11,
+	SQL_TEXT = 17,
+	SQL_TIME = 22, /* ns since 1970, UTC */
+};
+struct sql_column {
+	const char *name;
+	enum sql_type type;
+};
+
+struct sql_table;
+/* Makes it; columns must outlive it. */
+struct sql_table *sql_table_create(struct sql_engine *engine, const char *name,
+	const struct sql_column *columns, size_t count, struct pr_error *err);
+/*
+ * A row: each column in turn, then sql_row_end. Whole numbers, truth and times by sql_put; what is put too often or not
+ * at all is a fault of the caller's.
+ */
+void sql_put(struct sql_table *table, uint64_t value);
+void sql_put_double(struct sql_table *table, double value);
+void sql_put_text(struct sql_table *table, const char *text);
+void sql_put_null(struct sql_table *table);
+int sql_row_end(struct sql_table *table, struct pr_error *err);
+/* All rows are there: statements see them. */
+int sql_table_finish(struct sql_table **table, struct pr_error *err);
+
+/* ---- statements ---- */
+
+/* Does the statement name the table? True, too, if it cannot be read: then executing it says why. */
+bool sql_names(struct sql_engine *engine, const char *statement, const char *table);
+
+enum sql_form { SQL_AS_TEXT, SQL_AS_CSV, SQL_AS_JSON };
+/* Can it be executed? -1: err has DuckDB's message. */
+int sql_check(struct sql_engine *engine, const char *statement, struct pr_error *err);
+/* Executes one statement and prints its rows: a table, CSV with a head, or an object a line. -1: err has DuckDB's message. */
+int sql_execute(struct sql_engine *engine, const char *statement, enum sql_form form,
+	FILE *to, struct pr_error *err);

@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# SQL over a trace and over a rack: rows are those of packrack flows, tcpdump and the completeness report; a statement
+# reaches no file, no address, no extension; what is missing is said. Without DuckDB one line tells how to get it.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands python3 jq tcpdump
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_data
+new_lab
+PACKRACK=$BUILD/packrack
+CUT=$DATA/mix-gateway-hdr96-a.pcap
+
+run_step "without DuckDB a line says how to get it" says 1 'install-deps --sql' \
+	env PACKRACK_DUCKDB=/nonexistent "$PACKRACK" sql -r "$CUT" 'select 1'
+if ! "$PACKRACK" sql -r "$CUT" 'select 1' > /dev/null 2>&1; then
+	echo "# no DuckDB here (scripts/install-deps --sql): SQL itself is not tested"
+	done_testing
+	exit
+fi
+
+sql() { # STATEMENT OPTION...: CSV, without its head
+	"$PACKRACK" sql --format csv "${@:2}" "$1" 2> "$LAB_DIR/said" | tail -n +2
+}
+
+# ---- rows ----
+
+as_flows() {
+	sql "select tcqtime::varchar, src_ip, dst_ip, src_port, dst_port, protocol, bytes_sent, bytes_recv, state, packets_sent,
+		packets_recv, uid from flows order by uid" -r "$CUT" | cut -d, -f2- > "$LAB_DIR/sql.csv"
+	"$PACKRACK" flows -r "$CUT" --format csv 2> /dev/null | tail -n +2 |
+		awk -F, -v OFS=, '{ print $3, $4, $5, $6, $7, $8, $9, $11, $12, $13, $21 }' | LC_ALL=C sort -t, -k11 > "$LAB_DIR/flows.csv"
+	diff "$LAB_DIR/sql.csv" "$LAB_DIR/flows.csv" | head -n 5
+	cmp "$LAB_DIR/sql.csv" "$LAB_DIR/flows.csv"
+}
+run_step "flows are those of packrack flows, in the order that was asked for" as_flows
+as_tcpdump() {
+	local all tls
+	all=$(tcpdump -r "$CUT" --count 2> /dev/null | awk '{ print $1 + 0 }')
+	tls=$(tcpdump -r "$CUT" --count 'ip and tcp port 443 and ip[6:2] & 0x1fff = 0' 2> /dev/null | awk '{ print $1 + 0 }')
+	[ "$(sql 'select count(*) from packets' -r "$CUT")" = "$all" ] &&
+		[ "$(sql "select count(*) from packets where protocol = 6 and 443 in (src_port, dst_port) and src_ip like '%.%' and vlan is null" -r "$CUT")" -ge "$tls" ] &&
+		[ "$(sql 'select sum(packets) from rate' -r "$CUT")" = "$all" ] &&
+		[ "$(sql 'select count(*) from packets' -r "$CUT" --filter 'udp port 53')" = "$(tcpdump -r "$CUT" --count 'udp port 53' 2> /dev/null | awk '{ print $1 + 0 }')" ]
+}
+run_step "packets and rates are the trace's" as_tcpdump
+as_rate() {
+	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/cut.vol" --create 64M > /dev/null 2>&1 || return 1
+	sql "select epoch_ns(time), packets, bytes from rate order by 1" --volume "$LAB_DIR/cut.vol" > "$LAB_DIR/rate.csv"
+	"$PACKRACK" rate --volume "$LAB_DIR/cut.vol" --json 2> /dev/null |
+		jq -r '.series[] | select(.packets > 0) | [.since, .packets, .bytes] | @csv' > "$LAB_DIR/want.csv" || return 1
+	[ -s "$LAB_DIR/want.csv" ] && diff "$LAB_DIR/want.csv" "$LAB_DIR/rate.csv"
+}
+run_step "of a volume, too" as_rate
+addresses() {
+	"$PACKRACK" sql -r "$CUT" --format json "select src_ip a, prefix(src_ip, 11) p, prefix(src_ip, 128) h, within(src_ip, '10.0.0.0/9') t,
+		within(src_ip, 'fe80::/10') s, within(src_ip, '10.0.0.0/40') n from flows" 2> /dev/null | python3 -c '
+import ipaddress, json, sys
+rows = [json.loads(line) for line in sys.stdin]
+for r in rows:
+    a = ipaddress.ip_address(r["a"])
+    assert r["p"] == str(ipaddress.ip_network(r["a"] + "/11", False)), r
+    assert r["h"] == str(ipaddress.ip_network(r["a"])), r
+    assert r["t"] == str(a.version == 4 and a in ipaddress.ip_network("10.0.0.0/9")).lower(), r
+    assert r["s"] == str(a.version == 6 and a in ipaddress.ip_network("fe80::/10")).lower(), r
+    assert r["n"] is None, r
+print(len(rows))
+sys.exit(len(rows) < 100)'
+}
+run_step "prefix and within" addresses
+statements_of_input() {
+	printf 'select count(*) n\nfrom flows;\nselect nope;\nselect sum(packets) from losses;\n' |
+		"$PACKRACK" sql -r "$CUT" --format csv > "$LAB_DIR/out" 2> "$LAB_DIR/err"
+	(($? == 1)) && [ "$(wc -l < "$LAB_DIR/out")" = 4 ] && grep -q 'nope' "$LAB_DIR/err"
+}
+run_step "statements of standard input; a mistake ends only its own" statements_of_input
+
+# ---- what a statement may not do ----
+
+refused() { # each is refused with one line, and nothing has been made
+	local statement rc
+	while read -r statement; do
+		rc=0
+		"$PACKRACK" sql -r "$CUT" "$statement" > "$LAB_DIR/out" 2> "$LAB_DIR/err" || rc=$?
+		if ((rc != 1 && rc != 2)) || (($(wc -l < "$LAB_DIR/err") != 1)) || [ -s "$LAB_DIR/out" ]; then
+			echo "$statement: status $rc"
+			cat "$LAB_DIR/out" "$LAB_DIR/err"
+			return 1
+		fi
+	done <<- END
+		select * from read_csv('/etc/passwd')
+		select * from read_text('/etc/passwd')
+		select * from '/etc/passwd'
+		select * from glob('/*')
+		copy (select 1) to '$LAB_DIR/stolen'
+		copy flows from '/etc/passwd'
+		export database '$LAB_DIR/stolen'
+		attach '$LAB_DIR/stolen'
+		install httpfs
+		load '$LAB_DIR/stolen.duckdb_extension'
+		set enable_external_access = true
+		set temp_directory = '$LAB_DIR/stolen'
+		select getenv('HOME')
+		select 1; select 2
+		selct 1
+		select * from nosuch
+	END
+	[ ! -e "$LAB_DIR/stolen" ]
+}
+run_step "no file, no address, no extension" refused
+run_step "a filter that is wrong" says 2 'illegal port' "$PACKRACK" sql -r "$CUT" --filter 'port 99999' 'select 1'
+run_step "two statements" says 2 'one STATEMENT' "$PACKRACK" sql -r "$CUT" select 1
+
+# ---- over nodes ----
+
+on_the_rack() {
+	"$RACK" up -n 3 --size 96M -- --read "$CUT" || return 1
+	"$RACK" drain --stored --timeout 60 || return 1
+	poll_until 30 same_rows
+}
+same_rows() {
+	sql "select src_ip, count(*), sum(bytes_sent + bytes_recv) from flows group by 1 order by 1" > "$LAB_DIR/rack.csv"
+	sql "select src_ip, count(*), sum(bytes_sent + bytes_recv) from flows group by 1 order by 1" -r "$CUT" > "$LAB_DIR/file.csv"
+	cmp "$LAB_DIR/rack.csv" "$LAB_DIR/file.csv" && [ "$(sql 'select count(*) from nodes where answered')" = 3 ]
+}
+run_step "three nodes have the rows of the trace" on_the_rack
+what_is_missing() {
+	local rc=0 all
+	"$RACK" kill idx2 || return 1
+	all=$(tcpdump -r "$CUT" --count 2> /dev/null | awk '{ print $1 + 0 }')
+	"$PACKRACK" sql --format csv "select (select sum(packets) from losses) + (select count(*) from packets),
+		(select string_agg(node) from nodes where not answered)" > "$LAB_DIR/out" 2> "$LAB_DIR/said" || rc=$?
+	cat "$LAB_DIR/out" "$LAB_DIR/said"
+	((rc == 3)) && [ "$(tail -n 1 "$LAB_DIR/out")" = "$all,log2" ]
+}
+run_step "without a node: packets and losses are all that there were" what_is_missing
+
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing
