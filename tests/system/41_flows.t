@@ -79,7 +79,29 @@ outgoing() {
 }
 run_step "who is inside" outgoing
 
+# ---- packets of flows ----
+
+packets_of_flows() { # FILTER OPTION...: as many as the flows have, and the flows are in them again
+	local want
+	"$PACKRACK" flows -r "$CUT" --format csv "${@:2}" "$1" 2> /dev/null | cut -d, -f3-13,20 | LC_ALL=C sort > "$LAB_DIR/of.csv"
+	"$PACKRACK" flows -r "$CUT" "${@:2}" --packets -w "$LAB_DIR/of.pcapng" "$1" > "$LAB_DIR/said" 2>&1 || { cat "$LAB_DIR/said"; return 1; }
+	want=$(awk -F, '{ n += $10 + $11 } END { print n }' "$LAB_DIR/of.csv")
+	((want > 10 && $(tcpdump -r "$LAB_DIR/of.pcapng" --count 2> /dev/null | awk '{ print $1 + 0 }') == want)) || return 1
+	"$PACKRACK" flows -r "$LAB_DIR/of.pcapng" --format csv 2> /dev/null | cut -d, -f3-13,20 | LC_ALL=C sort | diff "$LAB_DIR/of.csv" - | head -n 5
+	((PIPESTATUS[3] == 0))
+}
+run_step "packets of flows" packets_of_flows 'tcp and state = S0 or duration > 100s'
+run_step "of the largest" packets_of_flows tcp --top 3
+flows_of_standard_output() {
+	[ "$("$PACKRACK" flows -r "$CUT" --top 3 --packets -w - tcp 2> /dev/null | tcpdump -r - --count 2> /dev/null | awk '{ print $1 + 0 }')" = \
+		"$(tcpdump -r "$LAB_DIR/of.pcapng" --count 2> /dev/null | awk '{ print $1 + 0 }')" ]
+}
+run_step "to standard output" flows_of_standard_output
+
 # ---- what is wrong is said in a line ----
+
+run_step "-w without --packets" says 2 'the one does not go' "$PACKRACK" flows -r "$CUT" -w "$LAB_DIR/x.pcapng"
+run_step "packets of sums" says 2 'not of sums' "$PACKRACK" flows -r "$CUT" --by src --packets -w "$LAB_DIR/x.pcapng"
 
 run_step "a filter of packets' lengths" says 2 'use bytes' "$PACKRACK" flows -r "$CUT" 'greater 100'
 run_step "a state that there is not" says 2 "state 'XX'" "$PACKRACK" flows -r "$CUT" 'state = XX'
@@ -110,6 +132,12 @@ same_records() {
 run_step "one node has the records of the trace" over_nodes 1 round-robin
 run_step "three nodes, in turn" over_nodes 3 round-robin
 run_step "three nodes, by flow" over_nodes 3 flow
+packets_of_the_rack() {
+	"$PACKRACK" flows --top 5 --packets -w "$LAB_DIR/rack.pcapng" tcp || return 1
+	"$PACKRACK" flows -r "$FULL" --top 5 --packets -w "$LAB_DIR/file.pcapng" tcp || return 1
+	"$COMPARE" "$LAB_DIR/file.pcapng" "$LAB_DIR/rack.pcapng"
+}
+run_step "packets of the largest" packets_of_the_rack
 a_node_is_gone() {
 	"$RACK" kill idx2 || return 1
 	local rc=0

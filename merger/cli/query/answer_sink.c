@@ -338,6 +338,8 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 {
 	char line[PACKET_LINE];
 
+	if (s->wanted && !s->wanted(s->wanted_arg, p))
+		return 0;
 	s->packets++;
 	s->last_time = p->time;
 	s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;

@@ -23,6 +23,9 @@ struct sink {
 	/* If set (after sink_init): takes the packets; no file is opened. */
 	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);
 	void *take_arg;
+	/* If set (after sink_init): of other packets nothing is known here. */
+	bool (*wanted)(void *arg, const struct pr_packet *p);
+	void *wanted_arg;
 	bool to_stdout, opened, regular, terminal;
 	uint64_t packets, unsure, related, truncated;
 	int64_t last_time;

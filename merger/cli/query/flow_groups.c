@@ -393,20 +393,29 @@ print_groups(struct flow_groups *g, enum flow_form form)
 	return count;
 }
 
+const struct pri_flow *
+flow_groups_flows(struct flow_groups *g, size_t *count)
+{
+	if (g->flow_count)
+		qsort_r(g->flows, g->flow_count, sizeof(*g->flows), compare_flows, g);
+	*count = g->top && g->top < g->flow_count ? g->top : g->flow_count;
+	return g->flows;
+}
+
 size_t
 flow_groups_print(struct flow_groups *g, enum flow_form form, const struct networks *inside,
 	uint16_t seed)
 {
+	const struct pri_flow *flows;
 	struct flow_record r;
-	size_t count = g->flow_count;
+	size_t count;
 
 	if (g->by_count)
 		return print_groups(g, form);
-	qsort_r(g->flows, count, sizeof(*g->flows), compare_flows, g);
-	count = g->top && g->top < count ? g->top : count;
+	flows = flow_groups_flows(g, &count);
 	flow_head_print(form);
 	for (size_t i = 0; i < count; i++) {
-		flow_record_make(&r, &g->flows[i], inside, seed);
+		flow_record_make(&r, &flows[i], inside, seed);
 		flow_record_print(&r, form);
 	}
 	return count;

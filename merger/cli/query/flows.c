@@ -6,6 +6,9 @@
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/flow_groups.h"
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 /*
  * `packrack flows`: the packets of an answer as flow records. The records are those that one observer of the whole
  * link makes, since an answer has the packets in order.
@@ -17,6 +20,7 @@ struct flows_args {
 	struct pr_string_list inside;
 	uint64_t limit, top, seed;
 	int form, of;
+	bool packets;
 	char *by;
 	char *filter; /* of flows; the packets are not filtered */
 };
@@ -45,6 +49,10 @@ static const struct pr_option options[] = {
 		0, "a TCP flow after its first FIN or RST (default: as --idle-tcp)"),
 	PR_OPT_DURATION(limits.active, "active", 0, "DURATION", PR_NS_PER_S, 0,
 		"a flow that lasts longer is given in parts", .def = "15m"),
+	PR_OPT_FLAG(packets, "packets", 0,
+		"with -w: the packets of the flows, instead of the flows"),
+	PR_OPT_STRING(query.write, "write", 'w', "FILE",
+		"write a trace (pcapng); -: to standard output"),
 	PR_OPT_LIST(inside, "inside", 0, "NETWORK",
 		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
 	PR_OPT_UINT(seed, "community-seed", 0, "N", 0, 65535, "the seed of Community IDs",
@@ -60,6 +68,7 @@ static const char footer[] =
 	"  packrack flows --since \"10m ago\" tcp port 443 and bytes \\> 1M\n"
 	"  packrack flows --since \"1h ago\" --by src,dport --top 20 --of flows 'state = "
 	"S0'\n"
+	"  packrack flows --since \"1h ago\" --top 1 --packets -w largest.pcapng\n"
 	"  packrack flows -r trace.pcap --format zeek\n"
 	"  packrack flows --since today 'state = S0 and dst port 22' --format csv";
 
@@ -70,14 +79,69 @@ static const struct pr_cmdline program = {.name = "packrack flows",
 	PR_OPTIONS(options),
 	.footer = footer};
 
+/* The times of a key's flows that were found, in order. */
+struct chosen {
+	struct pri_flow_key key;
+	struct span {
+		int64_t first, last;
+	} * spans;
+	size_t count;
+	UT_hash_handle hh;
+};
+#define CHOSEN_MAX 1000000 /* flows */
+
 struct flows {
 	const struct flows_args *args;
+	struct chosen *chosen; /* with --packets */
 	struct pri_flow_filter *filter;
 	struct pri_flow_table *table;
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
 	struct networks inside;
 	uint64_t found, printed;
 };
+
+static int
+choose(struct flows *f, const struct pri_flow *flow, struct pr_error *err)
+{
+	struct chosen *c;
+
+	if (f->printed++ >= CHOSEN_MAX)
+		return pr_error_set(err,
+			"--packets: more than %d flows; a filter or --top chooses some",
+			CHOSEN_MAX);
+	HASH_FIND(hh, f->chosen, &flow->key, sizeof(flow->key), c);
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return pr_error_set(err, "no memory for the flows");
+		c->key = flow->key;
+		HASH_ADD(hh, f->chosen, key, sizeof(c->key), c);
+		if (!c->hh.tbl) {
+			free(c);
+			return pr_error_set(err, "no memory for the flows");
+		}
+	}
+	if (PR_ARRAY_GROW(c->spans, c->count) < 0)
+		return pr_error_set(err, "no memory for the flows");
+	c->spans[c->count++] = (struct span){pri_flow_first(flow), pri_flow_last(flow)};
+	return 0;
+}
+
+/* A packet of a flow that was chosen. */
+static bool
+is_wanted(void *arg, const struct pr_packet *p)
+{
+	struct flows *f = arg;
+	struct pri_flow_packet packet;
+	struct chosen *c = NULL;
+
+	if (pri_flow_packet_parse(p, &packet))
+		HASH_FIND(hh, f->chosen, &packet.key, sizeof(packet.key), c);
+	for (size_t i = 0; c && i < c->count; i++)
+		if (p->otime >= c->spans[i].first && p->otime <= c->spans[i].last)
+			return true;
+	return false;
+}
 
 static int
 on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
@@ -92,6 +156,8 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 		return flow_groups_add(f->groups, flow, err);
 	if (f->args->limit && f->printed >= f->args->limit)
 		return 0;
+	if (f->args->packets)
+		return choose(f, flow, err);
 	flow_record_make(&r, flow, &f->inside, (uint16_t)f->args->seed);
 	if (f->printed++ == 0)
 		flow_head_print((enum flow_form)f->args->form);
@@ -126,8 +192,19 @@ print_sums(const struct flows *f)
 static int
 finish(struct flows *f, struct pr_error *err)
 {
+	const struct pri_flow *flows = NULL;
+	size_t count = 0;
+
 	if (pri_flow_table_advance(f->table, PRI_FLOW_NEVER, err) < 0)
 		return CLI_FAILED;
+	if (f->args->packets) {
+		if (f->groups)
+			flows = flow_groups_flows(f->groups, &count);
+		for (size_t i = 0; i < count; i++)
+			if (choose(f, &flows[i], err) < 0)
+				return CLI_FAILED;
+		return CLI_OK;
+	}
 	if (!f->groups && !f->printed)
 		flow_head_print((enum flow_form)f->args->form);
 	if (f->groups)
@@ -138,6 +215,31 @@ finish(struct flows *f, struct pr_error *err)
 		return CLI_FAILED;
 	}
 	return CLI_OK;
+}
+
+/* Asks again, for the packets of the flows that were found. */
+static int
+write_packets(struct flows *f, struct pr_error *err)
+{
+	struct sink sink;
+	int status;
+
+	sink_init(&sink, &f->args->query);
+	sink.wanted = is_wanted;
+	sink.wanted_arg = f;
+	status = ask_query(&sink, err);
+	progress_end(&sink.progress);
+	if (status == CLI_OK && sink_finish(&sink, err) < 0)
+		status = CLI_FAILED;
+	if (status == CLI_OK) {
+		fprintf(stderr, "%" PRIu64 " packet%s of %" PRIu64 " flow%s written\n",
+			sink.packets, pr_plural(sink.packets), f->printed,
+			pr_plural(f->printed));
+		report_text(stderr, &sink);
+		status = report_status(&sink);
+	}
+	sink_close(&sink);
+	return status == ASK_CLOSED ? CLI_OK : status;
 }
 
 static int
@@ -153,6 +255,11 @@ answer(struct flows *f, struct pr_error *err)
 	progress_end(&sink.progress);
 	if (status == CLI_OK)
 		status = finish(f, err);
+	if (status == CLI_OK && f->args->packets) {
+		sink_close(&sink);
+		print_sums(f);
+		return write_packets(f, err);
+	}
 	if (status == CLI_OK) {
 		print_sums(f);
 		report_text(stderr, &sink);
@@ -175,6 +282,12 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 		return pr_error_set(err, "no memory for the filter");
 	if (a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV && a->form != FLOW_JSON)
 		return pr_error_set(err, "--by: sums are given as text, csv or json");
+	if (a->packets != (a->query.write != NULL))
+		return pr_error_set(
+			err, "--packets -w FILE: the one does not go without the other");
+	if (a->packets && a->by)
+		return pr_error_set(err,
+			"--packets: of flows, not of sums (--by); a filter chooses them");
 	if (a->of == FLOW_BY_FLOWS && !a->by)
 		return pr_error_set(err, "--of flows: counts those of each key of --by");
 	f->filter = pri_flow_filter_create(a->filter, err);
@@ -201,6 +314,12 @@ run(const struct cli_call *call, struct pr_error *err)
 	signal(SIGPIPE, SIG_IGN);
 	if (prepare(&f, a, call, err) == 0)
 		status = answer(&f, err);
+	for (struct chosen *c = f.chosen, *next; c; c = next) {
+		next = c->hh.next;
+		HASH_DEL(f.chosen, c);
+		free(c->spans);
+		free(c);
+	}
 	pri_flow_table_destroy(&f.table);
 	flow_groups_destroy(&f.groups);
 	pri_flow_filter_destroy(&f.filter);
