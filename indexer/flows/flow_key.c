@@ -263,6 +263,12 @@ find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 	uint16_t type = 0;
 
 	*vlan = PRI_FLOW_UNTAGGED;
+	if (packet->linktype == ETHER && packet->caplen >= ETHER_HEADER) { /* nearly all */
+		type = pr_get_be16(packet->data + ETHER_HEADER - 2);
+		*net = ETHER_HEADER;
+		if (type == PRI_ETHERTYPE_IP || type == PRI_ETHERTYPE_IP6)
+			return type;
+	}
 	if (packet->linktype == WIFI || packet->linktype == WIFI_RADIOTAP) {
 		layout.type_at = 0;
 		layout.net_at = 2;
