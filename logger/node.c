@@ -225,12 +225,51 @@ give_back(struct prl_node *n, const struct prl_match_frame *f)
 		free(f->data);
 }
 
+/*
+ * A reader of the volume takes what the ledger declares for stored or lost. So a MARK waits for its
+ * logs; while one waits, only the newest of those that follow is kept.
+ */
+static void
+settle_marks(struct prl_node *n, struct link_info *info)
+{
+	for (;;) {
+		if (!info->has_waiting) {
+			if (!info->has_latest)
+				return;
+			info->waiting = info->latest;
+			info->has_waiting = true;
+			info->has_latest = false;
+		}
+		/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
+		if (!info->told) {
+			struct pr_ledger_mark mark = info->waiting;
+
+			info->told = true;
+			mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
+			mark.link.last_otime = PR_TIME_MIN;
+			mark.link.undelivered_first = mark.link.undelivered_last = 0;
+			mark.link.ended = mark.stopping = 0;
+			prl_writer_put_mark(n->c.append, &mark);
+			prl_writer_flush(n->c.append, NULL); /* should it be killed */
+		}
+		if (!prl_match_flush_losses(
+			    n->s.match, info->link, info->waiting.link.last_log))
+			return;
+		prl_writer_put_mark(n->c.append, &info->waiting);
+		info->has_waiting = false;
+	}
+}
+
 static void
 on_loss(void *arg, const struct pr_loss *loss)
 {
 	const struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
 	struct prl_node *n = arg;
+	struct link_info *info = link_info(n, loss->link);
 
+	/* of a log that is gone readers take what the next MARK declares: not one that waits since before it */
+	if (loss->first_seq == 0 && info)
+		settle_marks(n, info);
 	prl_writer_tell(n->c.append, &e);
 }
 
@@ -281,41 +320,6 @@ on_resend(void *arg, const struct pr_resend *resend)
 
 	prl_node_send(n, &f, PR_FRAME_RESEND, n->peer);
 	n->stats.resends++;
-}
-
-/*
- * A reader of the volume takes what the ledger declares for stored or lost. So a MARK waits for its
- * logs; while one waits, only the newest of those that follow is kept.
- */
-static void
-settle_marks(struct prl_node *n, struct link_info *info)
-{
-	for (;;) {
-		if (!info->has_waiting) {
-			if (!info->has_latest)
-				return;
-			info->waiting = info->latest;
-			info->has_waiting = true;
-			info->has_latest = false;
-		}
-		/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
-		if (!info->told) {
-			struct pr_ledger_mark mark = info->waiting;
-
-			info->told = true;
-			mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
-			mark.link.last_otime = PR_TIME_MIN;
-			mark.link.undelivered_first = mark.link.undelivered_last = 0;
-			mark.link.ended = mark.stopping = 0;
-			prl_writer_put_mark(n->c.append, &mark);
-			prl_writer_flush(n->c.append, NULL); /* should it be killed */
-		}
-		if (!prl_match_flush_losses(
-			    n->s.match, info->link, info->waiting.link.last_log))
-			return;
-		prl_writer_put_mark(n->c.append, &info->waiting);
-		info->has_waiting = false;
-	}
 }
 
 static void

@@ -449,6 +449,10 @@ world_free(void *model)
 	free(w);
 }
 
+/* Seeds by which longer runs found faults: tried first. What a seed does changes with the model. */
+static const uint64_t found[] = {630868, 658378, 853023, 986587, 1153498, 1187306, 1202735,
+	1224156, 1288585, 1363776};
+
 int
 main(void)
 {
@@ -457,7 +461,9 @@ main(void)
 		.cases = CASES,
 		.make = world_make,
 		.run = run_case,
-		.free = world_free};
+		.free = world_free,
+		.found = found,
+		.found_count = sizeof(found) / sizeof(*found)};
 
 	return seeds_main(&seeds);
 }
