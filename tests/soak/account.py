@@ -406,10 +406,23 @@ class Accountant:
         return sorted(rest + [p for p in left if p[1] in excused])
 
     def spread(self, link, lost, entries, used, fits, reasons=None):
-        """What was sent to no node goes to the dispatcher's entries first, all else to the others."""
+        """What was sent to no node goes to the dispatcher's entries first, all else to the others; or each to the entry
+        that ends first. Is there a place for all by one of the two, all have one."""
         node = self.arrays[link].node
         own = lambda t, n, e: fits(t, n, e) and (e["reason"] in ("dispatcher", "undelivered")) == (not node[n])
-        return self.pour(self.pour(lost, entries, used, own, reasons), entries, used, fits, reasons)
+        tried = []
+        for first in (own, None):
+            counts, room = {}, dict(used)
+            left = self.pour(lost, entries, room, first, counts) if first else lost
+            left = self.pour(left, entries, room, fits, counts)
+            tried.append((len(left), left, room, counts))
+            if not left:
+                break
+        _, left, room, counts = min(tried, key=operator.itemgetter(0))
+        used.update(room)
+        for reason, count in counts.items() if reasons is not None else ():
+            reasons[reason] = reasons.get(reason, 0) + count
+        return left
 
     @staticmethod
     def pending(query, when):
