@@ -403,8 +403,8 @@ flow_groups_flows(struct flow_groups *g, size_t *count)
 }
 
 size_t
-flow_groups_print(struct flow_groups *g, enum flow_form form, const struct networks *inside,
-	uint16_t seed)
+flow_groups_print(
+	struct flow_groups *g, enum flow_form form, const struct flow_context *context)
 {
 	const struct pri_flow *flows;
 	struct flow_record r;
@@ -415,7 +415,7 @@ flow_groups_print(struct flow_groups *g, enum flow_form form, const struct netwo
 	flows = flow_groups_flows(g, &count);
 	flow_head_print(form);
 	for (size_t i = 0; i < count; i++) {
-		flow_record_make(&r, &flows[i], inside, seed);
+		flow_record_make(&r, &flows[i], context);
 		flow_record_print(&r, form);
 	}
 	return count;

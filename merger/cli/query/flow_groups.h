@@ -32,5 +32,5 @@ int flow_groups_add(
 /* The flows themselves, the largest first, as many as are printed. Without keys only. */
 const struct pri_flow *flow_groups_flows(struct flow_groups *g, size_t *count);
 /* Prints all, the largest first; what are equal in the order of their keys. Returns the number of rows. */
-size_t flow_groups_print(struct flow_groups *g, enum flow_form form,
-	const struct networks *inside, uint16_t seed);
+size_t flow_groups_print(
+	struct flow_groups *g, enum flow_form form, const struct flow_context *context);

@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "indexer/index/packet_fields.h"
-#include "merger/cli/cli.h"
+#include "merger/cli/query/ask.h"
 
 /* ---- networks of ours ---- */
 
@@ -72,6 +72,108 @@ is_inside(const struct networks *all, const uint8_t *address, uint8_t len)
 	return false;
 }
 
+/* ---- what is missing ---- */
+
+static int
+compare_losses(const void *pa, const void *pb)
+{
+	const struct flow_loss *a = pa, *b = pb;
+
+	if (a->link != b->link)
+		return a->link < b->link ? -1 : 1;
+	return (a->time > b->time) - (a->time < b->time);
+}
+
+/* In order, with the sums of each link. */
+static void
+losses_sum(struct flow_loss *all, size_t count)
+{
+	qsort(all, count, sizeof(*all), compare_losses);
+	for (size_t i = 1; i < count; i++)
+		if (all[i].link == all[i - 1].link)
+			all[i].sum += all[i - 1].sum;
+}
+
+int
+flow_losses_take(
+	struct flow_losses *l, const Packrack__Completeness *c, struct pr_error *err)
+{
+	size_t count = c->n_missing + c->n_missing_classes;
+
+	*l = (struct flow_losses){.begins = calloc(count + 1, sizeof(*l->begins)),
+		.ends = calloc(count + 1, sizeof(*l->ends))};
+	if (!l->begins || !l->ends)
+		return pr_error_set(err, "no memory for the list of what is missing");
+	for (size_t i = 0; i < count; i++) {
+		const Packrack__Loss *of = report_missing(c, i);
+		uint16_t link = (uint16_t)of->link;
+
+		l->begins[i] = (struct flow_loss){link, of->first_time, of->count};
+		l->ends[i] = (struct flow_loss){link, of->last_time, of->count};
+	}
+	l->count = count;
+	losses_sum(l->begins, count);
+	losses_sum(l->ends, count);
+	return 0;
+}
+
+int
+flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_error *err)
+{
+	struct query_args count = *args;
+	struct sink sink;
+	int status;
+
+	count.count = true;
+	count.quiet = true;
+	count.explain = false;
+	count.write = NULL;
+	count.filter = (char *)"";
+	sink_init(&sink, &count);
+	status = ask_query(&sink, err);
+	progress_end(&sink.progress);
+	if (status == CLI_OK && sink.end->completeness &&
+		flow_losses_take(l, sink.end->completeness, err) < 0)
+		status = CLI_FAILED;
+	sink_close(&sink);
+	return status;
+}
+
+void
+flow_losses_free(struct flow_losses *l)
+{
+	free(l->begins);
+	free(l->ends);
+}
+
+/* The sum of the link's entries before a time. */
+static uint64_t
+sum_before(const struct flow_loss *all, size_t count, uint16_t link, int64_t time)
+{
+	const struct flow_loss at = {.link = link, .time = time};
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_losses(&all[middle], &at) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && all[low - 1].link == link ? all[low - 1].sum : 0;
+}
+
+uint64_t
+flow_losses_between(const struct flow_losses *l, uint16_t link, int64_t first, int64_t last)
+{
+	if (!l->count)
+		return 0;
+	/* those that begin until `last`, without those that end before `first` */
+	return sum_before(l->begins, l->count, link, last < INT64_MAX ? last + 1 : last) -
+	       sum_before(l->ends, l->count, link, first);
+}
+
 /* ---- a record ---- */
 
 /* The same for the same flow, wherever it is made. */
@@ -111,7 +213,7 @@ flow_address(const struct pri_flow_key *key, unsigned side, char buf[INET6_ADDRS
 
 void
 flow_record_make(struct flow_record *r, const struct pri_flow *flow,
-	const struct networks *inside, uint16_t seed)
+	const struct flow_context *context)
 {
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
@@ -126,11 +228,12 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 		.last = pri_flow_last(flow)};
 	flow_address(k, o, r->src);
 	flow_address(k, !o, r->dst);
-	pri_community_id(k, seed, r->community_id);
+	pri_community_id(k, context->seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
-	if (inside->count) {
-		bool from = is_inside(inside, k->address[o], k->address_len);
-		bool to = is_inside(inside, k->address[!o], k->address_len);
+	r->missing = flow_losses_between(&context->losses, k->link, r->first, r->last);
+	if (context->inside.count) {
+		bool from = is_inside(&context->inside, k->address[o], k->address_len);
+		bool to = is_inside(&context->inside, k->address[!o], k->address_len);
 
 		r->outgoing = from && !to ? "true" : "false";
 	}
@@ -166,12 +269,15 @@ print_text(const struct flow_record *r)
 	const char *left = six ? "[" : "", *right = six ? "]" : "";
 
 	printf("%s %9.3fs %-5s %s%s%s:%u > %s%s%s:%u %-6s %" PRIu64 "/%" PRIu64
-	       " packets %" PRIu64 "/%" PRIu64 " bytes\n",
+	       " packets %" PRIu64 "/%" PRIu64 " bytes",
 		pr_time_local(r->first, time, sizeof(time)),
 		(double)(r->last - r->first) / PR_NS_PER_S,
 		flow_protocol_name(r->flow->key.protocol, name), left, r->src, right,
 		r->sport, left, r->dst, right, r->dport, r->state, r->sent->packets,
 		r->received->packets, r->sent->bytes, r->received->bytes);
+	if (r->missing)
+		printf(", at most %" PRIu64 " missing", r->missing);
+	putchar('\n');
 }
 
 const char *
@@ -193,13 +299,13 @@ print_csv(const struct flow_record *r)
 	if (k->vlan != PRI_FLOW_UNTAGGED)
 		snprintf(vlan, sizeof(vlan), "%u", k->vlan);
 	printf("%s,%s,%s,%s,%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64 ",%" PRIu64
-	       ",%" PRIu64 ",%" PRIu64 ",%u,%u,%s,%u,%s,%s\n",
+	       ",%" PRIu64 ",%" PRIu64 ",%u,%u,%s,%u,%s,%s,%" PRIu64 "\n",
 		flow_seconds(r->first, first), flow_seconds(r->last - r->first, duration),
 		r->src, r->dst, r->sport, r->dport, k->protocol, r->sent->bytes,
 		r->received->bytes, r->outgoing ? r->outgoing : "", r->state,
 		r->sent->packets, r->received->packets, r->sent->payload,
 		r->received->payload, r->sent->flags, r->received->flags, vlan, k->link,
-		r->community_id, r->uid);
+		r->community_id, r->uid, r->missing);
 }
 
 static void
@@ -222,10 +328,10 @@ print_json(const struct flow_record *r)
 	       ", \"packets_recv\": %" PRIu64 ", \"payload_sent\": %" PRIu64
 	       ", \"payload_recv\": %" PRIu64
 	       ", \"flags_sent\": %u, \"flags_recv\": %u, \"link\": %u, \"last\": %" PRId64
-	       ", \"community_id\": \"%s\", \"uid\": \"%s\"}\n",
+	       ", \"community_id\": \"%s\", \"uid\": \"%s\", \"missing\": %" PRIu64 "}\n",
 		r->state, r->sent->packets, r->received->packets, r->sent->payload,
 		r->received->payload, r->sent->flags, r->received->flags, k->link, r->last,
-		r->community_id, r->uid);
+		r->community_id, r->uid, r->missing);
 }
 
 /* Fields and their order are those of Zeek's conn.log; what needs its analyzers is unset. */
@@ -348,7 +454,8 @@ flow_head_print(enum flow_form form)
 	if (form == FLOW_CSV)
 		puts("tcqtime,duration,src_ip,dst_ip,src_port,dst_port,protocol,bytes_sent,"
 		     "bytes_recv,outgoing,state,packets_sent,packets_recv,payload_sent,"
-		     "payload_recv,flags_sent,flags_recv,vlan,link,community_id,uid");
+		     "payload_recv,flags_sent,flags_recv,vlan,link,community_id,uid,"
+		     "missing");
 	else if (form == FLOW_ZEEK)
 		puts("#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n"
 		     "#unset_field\t-\n#path\tconn\n"

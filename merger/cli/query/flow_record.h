@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "indexer/flows/flow.h"
+#include "proto/rpc/packrack.pb-c.h"
 
 /* Flow records as `packrack flows` prints them: a record of one flow, and its forms. */
 
@@ -21,6 +22,30 @@ int networks_parse(
 	struct networks *n, char *const *texts, size_t count, struct pr_error *err);
 void networks_free(struct networks *n);
 
+/* What an answer lacks, by link and time: how much of a record is not known. */
+struct flow_losses {
+	struct flow_loss {
+		uint16_t link;
+		int64_t time;
+		uint64_t sum; /* packets of all entries of the link up to here */
+	} * begins, *ends; /* of the same entries, in order of first and of last times */
+	size_t count;
+};
+/* -1: no memory. flow_losses_free in any case. */
+int flow_losses_take(
+	struct flow_losses *l, const Packrack__Completeness *c, struct pr_error *err);
+/*
+ * Asks first what is missing in the range, which nodes know without reading packets: so records can be printed as
+ * flows end. CLI_OK, or the exit status.
+ */
+struct query_args;
+int flow_losses_ask(
+	struct flow_losses *l, const struct query_args *args, struct pr_error *err);
+void flow_losses_free(struct flow_losses *l);
+/* Packets of the link that are missing at some time between first and last: at most so many are the flow's. */
+uint64_t flow_losses_between(
+	const struct flow_losses *l, uint16_t link, int64_t first, int64_t last);
+
 /* What all forms print. Borrows the flow. */
 struct flow_record {
 	const struct pri_flow *flow;
@@ -29,11 +54,18 @@ struct flow_record {
 	char community_id[PRI_COMMUNITY_ID_MAX], uid[20];
 	const char *state, *outgoing; /* outgoing: NULL: no networks */
 	uint64_t id; /* a hash of key and first time, as uid is */
+	uint64_t missing; /* packets of the link while it lasted */
 	uint16_t sport, dport;
 	int64_t first, last;
 };
+/* What records are made with; all 0: no networks, nothing missing. */
+struct flow_context {
+	struct networks inside;
+	struct flow_losses losses;
+	uint16_t seed; /* of Community IDs */
+};
 void flow_record_make(struct flow_record *r, const struct pri_flow *flow,
-	const struct networks *inside, uint16_t seed);
+	const struct flow_context *context);
 
 enum flow_form { FLOW_TEXT, FLOW_CSV, FLOW_JSON, FLOW_ZEEK, FLOW_EVE, FLOW_FORMS };
 extern const char *const flow_forms[]; /* their names, and NULL */

@@ -96,7 +96,7 @@ struct flows {
 	struct pri_flow_filter *filter;
 	struct pri_flow_table *table;
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
-	struct networks inside;
+	struct flow_context context;
 	uint64_t found, printed;
 };
 
@@ -158,7 +158,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 		return 0;
 	if (f->args->packets)
 		return choose(f, flow, err);
-	flow_record_make(&r, flow, &f->inside, (uint16_t)f->args->seed);
+	flow_record_make(&r, flow, &f->context);
 	if (f->printed++ == 0)
 		flow_head_print((enum flow_form)f->args->form);
 	flow_record_print(&r, (enum flow_form)f->args->form);
@@ -208,8 +208,8 @@ finish(struct flows *f, struct pr_error *err)
 	if (!f->groups && !f->printed)
 		flow_head_print((enum flow_form)f->args->form);
 	if (f->groups)
-		f->printed = flow_groups_print(f->groups, (enum flow_form)f->args->form,
-			&f->inside, (uint16_t)f->args->seed);
+		f->printed = flow_groups_print(
+			f->groups, (enum flow_form)f->args->form, &f->context);
 	if (fflush(stdout) != 0) {
 		pr_error_set(err, "cannot write the flows");
 		return CLI_FAILED;
@@ -245,13 +245,18 @@ write_packets(struct flows *f, struct pr_error *err)
 static int
 answer(struct flows *f, struct pr_error *err)
 {
+	const struct flows_args *a = f->args;
 	struct sink sink;
-	int status;
+	int status = CLI_OK;
 
-	sink_init(&sink, &f->args->query);
+	f->context.seed = (uint16_t)a->seed;
+	if (!a->query.files.count && !a->by && !a->packets)
+		status = flow_losses_ask(&f->context.losses, &a->query, err);
+	sink_init(&sink, &a->query);
 	sink.take = on_packet;
 	sink.take_arg = f;
-	status = ask_query(&sink, err);
+	if (status == CLI_OK)
+		status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	if (status == CLI_OK)
 		status = finish(f, err);
@@ -291,8 +296,8 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	if (a->of == FLOW_BY_FLOWS && !a->by)
 		return pr_error_set(err, "--of flows: counts those of each key of --by");
 	f->filter = pri_flow_filter_create(a->filter, err);
-	if (!f->filter ||
-		networks_parse(&f->inside, a->inside.items, a->inside.count, err) < 0)
+	if (!f->filter || networks_parse(&f->context.inside, a->inside.items,
+				  a->inside.count, err) < 0)
 		return -1;
 	if (a->by || a->top) {
 		f->groups =
@@ -323,7 +328,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	pri_flow_table_destroy(&f.table);
 	flow_groups_destroy(&f.groups);
 	pri_flow_filter_destroy(&f.filter);
-	networks_free(&f.inside);
+	networks_free(&f.context.inside);
+	flow_losses_free(&f.context.losses);
 	free(a->filter);
 	free(a->query.filter);
 	return status;

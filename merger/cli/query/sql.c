@@ -73,7 +73,7 @@ static const struct sql_column flow_columns[] = {{"tcqtime", SQL_TIME},
 	{"state", SQL_TEXT}, {"packets_sent", SQL_U64}, {"packets_recv", SQL_U64},
 	{"payload_sent", SQL_U64}, {"payload_recv", SQL_U64}, {"flags_sent", SQL_U8},
 	{"flags_recv", SQL_U8}, {"vlan", SQL_U16}, {"link", SQL_U16}, {"last", SQL_TIME},
-	{"community_id", SQL_TEXT}, {"uid", SQL_TEXT}};
+	{"community_id", SQL_TEXT}, {"uid", SQL_TEXT}, {"missing", SQL_U64}};
 static const struct sql_column packet_columns[] = {{"time", SQL_TIME}, {"link", SQL_U16},
 	{"seq", SQL_U64}, {"length", SQL_U32}, {"captured", SQL_U32}, {"vlan", SQL_U16},
 	{"src_ip", SQL_TEXT}, {"dst_ip", SQL_TEXT}, {"src_port", SQL_U16},
@@ -115,7 +115,7 @@ struct sql {
 	struct sql_engine *engine;
 	struct sql_table *table[TABLES]; /* NULL: no statement names it */
 	struct pri_flow_table *flows;
-	struct networks inside;
+	struct flow_context context;
 	struct second *seconds;
 	size_t second_count;
 };
@@ -127,7 +127,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	struct sql_table *t = s->table[FLOWS];
 	struct flow_record r;
 
-	flow_record_make(&r, flow, &s->inside, 0);
+	flow_record_make(&r, flow, &s->context);
 	sql_put(t, (uint64_t)r.first);
 	sql_put_double(t, (double)(r.last - r.first) / PR_NS_PER_S);
 	sql_put_text(t, r.src);
@@ -156,6 +156,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	sql_put(t, (uint64_t)r.last);
 	sql_put_text(t, r.community_id);
 	sql_put_text(t, r.uid);
+	sql_put(t, r.missing);
 	return sql_row_end(t, err);
 }
 
@@ -354,12 +355,15 @@ static int
 answer(struct sql *s, const char *statement, struct pr_error *err)
 {
 	struct sink sink;
-	int status;
+	int status = CLI_OK;
 
+	if (s->table[FLOWS] && !s->args->query.files.count)
+		status = flow_losses_ask(&s->context.losses, &s->args->query, err);
 	sink_init(&sink, &s->args->query);
 	sink.take = on_packet;
 	sink.take_arg = s;
-	status = ask_query(&sink, err);
+	if (status == CLI_OK)
+		status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	if (status == CLI_OK && finish_tables(s, &sink, err) < 0)
 		status = CLI_FAILED;
@@ -387,7 +391,8 @@ static int
 prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_error *err)
 {
 	if (query_args_take(&a->query, 0, NULL, err) < 0 ||
-		networks_parse(&s->inside, a->inside.items, a->inside.count, err) < 0)
+		networks_parse(&s->context.inside, a->inside.items, a->inside.count, err) <
+			0)
 		return CLI_USAGE;
 	if (a->packets) {
 		free(a->query.filter);
@@ -436,7 +441,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	pri_flow_table_destroy(&s.flows);
 	if (s.engine)
 		sql_close(&s.engine);
-	networks_free(&s.inside);
+	networks_free(&s.context.inside);
+	flow_losses_free(&s.context.losses);
 	free(s.seconds);
 	free(a->query.filter);
 	return status;
