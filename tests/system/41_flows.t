@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands nfpcapd nfdump capinfos python3 jq
+need_commands nfpcapd nfcapd nfdump capinfos python3 jq
 need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 need_data
 new_lab
@@ -25,6 +25,8 @@ as_nfdump() {
 	"$PEERS" nfdump "$FULL" "$CUT" "$DATA/mta-1year-hdr96-a.pcap" "${traces[@]}"
 }
 run_step "flows are nfdump's" as_nfdump
+
+run_step "nfcapd takes them by IPFIX" "$PEERS" ipfix "$CUT"
 
 # ---- sums and forms ----
 

@@ -4,6 +4,7 @@
 
 usage: tests/system/flow_peers.py zeek DIR             conn.log beside each trace, at Zeek's time-outs
        tests/system/flow_peers.py community-id DIR     the baselines of its specification
+       tests/system/flow_peers.py ipfix FILE           its flows by IPFIX to nfcapd, on loopback
        tests/system/flow_peers.py nfdump FILE...       nfpcapd and nfdump, at time-outs longer than the traces
 PACKRACK: the program. Prints what differs, each kind once, and a line of sums. Exit 1: something differs that has no
 reason in this file.
@@ -16,9 +17,12 @@ import glob
 import ipaddress
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 PACKRACK = os.environ.get("PACKRACK", "build/packrack")
 
@@ -241,9 +245,64 @@ def nfdump(traces):
     return not unknown and keys - differ > 0.9 * keys
 
 
+# ---- IPFIX ----
+
+def collect(messages, where):
+    """nfcapd takes the messages; its flows, as nfdump prints them."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    nfcapd = subprocess.Popen(["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", where, "-t", "86400", "-B", "4000000"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with open("/proc/net/udp", encoding="ascii") as f:  # until it listens
+            for _ in range(1000):
+                if f":{port:04X} 00000000:0000" in f.read():
+                    break
+                time.sleep(0.01)
+                f.seek(0)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            at = 0
+            while at < len(messages):
+                size = struct.unpack_from(">H", messages, at + 2)[0]
+                s.sendto(messages[at:at + size], ("127.0.0.1", port))
+                at += size
+                time.sleep(0.001)  # its socket's buffer holds a part of them
+        time.sleep(0.5)
+    finally:
+        nfcapd.terminate()
+        nfcapd.wait(20)
+    text = subprocess.run(["nfdump", "-R", where, "-q", "-N", "-6", "-o", "fmt:%ts,%te,%pr,%sa,%sp,%da,%dp,%pkt,%byt,%opkt,%obyt"],
+                          env=dict(os.environ, TZ="UTC"), capture_output=True, text=True, check=False).stdout
+    return [[w.strip() for w in line.split(",")] for line in text.splitlines() if line.count(",") >= 10]
+
+
+def ipfix(trace):
+    wanted, got = collections.Counter(), collections.Counter()
+    for row in csv.DictReader(flows(trace, "--format", "csv").splitlines()):
+        ports = (row["src_port"], row["dst_port"]) if row["protocol"] in ("6", "17") else (0, 0)
+        first, duration = (int(row[k].replace(".", "")) for k in ("tcqtime", "duration"))
+        wanted[int(row["protocol"]), ipaddress.ip_address(row["src_ip"]), int(ports[0]), ipaddress.ip_address(row["dst_ip"]),
+               int(ports[1]), int(row["packets_sent"]), int(row["bytes_sent"]), int(row["packets_recv"]), int(row["bytes_recv"]),
+               first // 1000000, (first + duration) // 1000000] += 1
+    messages = subprocess.run([PACKRACK, "flows", "-r", trace, "--format", "ipfix"], capture_output=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as where:
+        for w in collect(messages, where):
+            ports = (w[4], w[6]) if w[2] in ("6", "17") else (0, 0)
+            first, last = (round(datetime.datetime.fromisoformat(t + "+00:00").timestamp() * 1000) for t in w[:2])
+            got[int(w[2]), ipaddress.ip_address(w[3]), int(ports[0]), ipaddress.ip_address(w[5]), int(ports[1]),
+                *(int(n) for n in w[7:11]), first, last] += 1
+    for kind, cases in (("not at nfcapd", wanted - got), ("only at nfcapd", got - wanted)):
+        for case in list(cases)[:3]:
+            print(kind, case)
+    print(f"ipfix: {(wanted & got).total()} of {wanted.total()} flows equal, in {len(messages)} bytes")
+    return wanted == got and wanted.total() > 100
+
+
 def main():
     kind, args = sys.argv[1], sys.argv[2:]
-    good = {"zeek": lambda: zeek(args[0]), "community-id": lambda: community_id(args[0]), "nfdump": lambda: nfdump(args)}[kind]()
+    good = {"zeek": lambda: zeek(args[0]), "community-id": lambda: community_id(args[0]), "nfdump": lambda: nfdump(args),
+            "ipfix": lambda: ipfix(args[0])}[kind]()
     return 0 if good else 1
 
 

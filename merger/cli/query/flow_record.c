@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/flow_record.h"
+#include "merger/cli/query/flow_ipfix.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -230,6 +230,7 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	flow_address(k, !o, r->dst);
 	pri_community_id(k, context->seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
+	r->ipfix = context->ipfix;
 	r->missing = flow_losses_between(&context->losses, k->link, r->first, r->last);
 	if (context->inside.count) {
 		bool from = is_inside(&context->inside, k->address[o], k->address_len);
@@ -422,7 +423,7 @@ print_eve(const struct flow_record *r)
 	printf("\"community_id\": \"%s\"}\n", r->community_id);
 }
 
-const char *const flow_forms[] = {"text", "csv", "json", "zeek", "eve", NULL};
+const char *const flow_forms[] = {"text", "csv", "json", "zeek", "eve", "ipfix", NULL};
 
 void
 flow_record_print(const struct flow_record *r, enum flow_form form)
@@ -442,6 +443,9 @@ flow_record_print(const struct flow_record *r, enum flow_form form)
 		break;
 	case FLOW_EVE:
 		print_eve(r);
+		break;
+	case FLOW_IPFIX:
+		flow_ipfix_add(r->ipfix, r);
 		break;
 	case FLOW_FORMS:
 		break;

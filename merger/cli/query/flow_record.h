@@ -46,6 +46,7 @@ void flow_losses_free(struct flow_losses *l);
 uint64_t flow_losses_between(
 	const struct flow_losses *l, uint16_t link, int64_t first, int64_t last);
 
+struct flow_ipfix;
 /* What all forms print. Borrows the flow. */
 struct flow_record {
 	const struct pri_flow *flow;
@@ -55,6 +56,7 @@ struct flow_record {
 	const char *state, *outgoing; /* outgoing: NULL: no networks */
 	uint64_t id; /* a hash of key and first time, as uid is */
 	uint64_t missing; /* packets of the link while it lasted */
+	struct flow_ipfix *ipfix;
 	uint16_t sport, dport;
 	int64_t first, last;
 };
@@ -63,11 +65,20 @@ struct flow_context {
 	struct networks inside;
 	struct flow_losses losses;
 	uint16_t seed; /* of Community IDs */
+	struct flow_ipfix *ipfix; /* for FLOW_IPFIX */
 };
 void flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	const struct flow_context *context);
 
-enum flow_form { FLOW_TEXT, FLOW_CSV, FLOW_JSON, FLOW_ZEEK, FLOW_EVE, FLOW_FORMS };
+enum flow_form {
+	FLOW_TEXT,
+	FLOW_CSV,
+	FLOW_JSON,
+	FLOW_ZEEK,
+	FLOW_EVE,
+	FLOW_IPFIX,
+	FLOW_FORMS
+};
 extern const char *const flow_forms[]; /* their names, and NULL */
 void flow_record_print(const struct flow_record *r, enum flow_form form);
 /* What some forms have before the first record. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "indexer/flows/flow_filter.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/flow_groups.h"
+#include "merger/cli/query/flow_ipfix.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -30,8 +32,8 @@ struct flows_args {
 static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(query.),
 	PR_OPT_ENUM(form, "format", 0, "FORMAT", flow_forms,
-		"text, csv, json (an object a line), zeek (as its conn.log) or eve (as "
-		"Suricata's eve.json)"),
+		"text, csv, json (an object a line), zeek (as its conn.log), eve (as "
+		"Suricata's eve.json) or ipfix (RFC 5655, to a file)"),
 	PR_OPT_STRING(by, "by", 0, "KEYS",
 		"sums of flows that are equal in KEYS, separated by commas: src, dst, "
 		"sport, "
@@ -97,6 +99,7 @@ struct flows {
 	struct pri_flow_table *table;
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
 	struct flow_context context;
+	struct flow_ipfix ipfix;
 	uint64_t found, printed;
 };
 
@@ -210,6 +213,8 @@ finish(struct flows *f, struct pr_error *err)
 	if (f->groups)
 		f->printed = flow_groups_print(
 			f->groups, (enum flow_form)f->args->form, &f->context);
+	if (f->args->form == FLOW_IPFIX)
+		flow_ipfix_finish(&f->ipfix);
 	if (fflush(stdout) != 0) {
 		pr_error_set(err, "cannot write the flows");
 		return CLI_FAILED;
@@ -250,6 +255,8 @@ answer(struct flows *f, struct pr_error *err)
 	int status = CLI_OK;
 
 	f->context.seed = (uint16_t)a->seed;
+	f->context.ipfix = &f->ipfix;
+	f->ipfix.to = stdout;
 	if (!a->query.files.count && !a->by && !a->packets)
 		status = flow_losses_ask(&f->context.losses, &a->query, err);
 	sink_init(&sink, &a->query);
@@ -287,6 +294,9 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 		return pr_error_set(err, "no memory for the filter");
 	if (a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV && a->form != FLOW_JSON)
 		return pr_error_set(err, "--by: sums are given as text, csv or json");
+	if (a->form == FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO))
+		return pr_error_set(
+			err, "--format ipfix is not for a terminal: > FILE takes it");
 	if (a->packets != (a->query.write != NULL))
 		return pr_error_set(
 			err, "--packets -w FILE: the one does not go without the other");
