@@ -118,9 +118,9 @@ records() { # OPTION...: sorted, as the trace file and the rack tell them alike
 	"$PACKRACK" flows --format csv "$@" 2> "$LAB_DIR/said" | sort
 }
 records -r "$FULL" > "$LAB_DIR/want.csv"
-over_nodes() { # NODES MODE
+over_nodes() { # NODES MODE OPTION...
 	"$RACK" down > /dev/null
-	"$RACK" up -n "$1" --size 96M -- --read "$FULL" --spread "$2" || return 1
+	"$RACK" up -n "$1" --size 96M -- --read "$FULL" --spread "$2" "${@:3}" || return 1
 	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	poll_until 30 same_records
 }
@@ -133,6 +133,13 @@ same_records() {
 }
 run_step "one node has the records of the trace" over_nodes 1 round-robin
 run_step "three nodes, by flow" over_nodes 3 flow
+run_step "five nodes, weighted" over_nodes 5 weighted
+run_step "three nodes, each packet at two" over_nodes 3 round-robin --copies 2
+one_of_two_is_gone() {
+	"$RACK" kill idx2 && "$RACK" kill log2 || return 1
+	poll_until 30 same_records
+}
+run_step "one of them is lost: the records are whole" one_of_two_is_gone
 run_step "three nodes, in turn" over_nodes 3 round-robin
 packets_of_the_rack() {
 	"$PACKRACK" flows --top 5 --packets -w "$LAB_DIR/rack.pcapng" tcp || return 1
@@ -147,6 +154,13 @@ a_node_is_gone() {
 	"$PACKRACK" flows --format csv > /dev/null 2> "$LAB_DIR/said" || rc=$?
 	((rc == 3)) && grep '^partial' "$LAB_DIR/said" && grep 'log2' "$LAB_DIR/said" &&
 		(($(wc -l < "$LAB_DIR/part.csv") < $(wc -l < "$LAB_DIR/want.csv"))) || return 1
+	# Flows, what is not IP, and what is missing are all that there was.
+	local flows not_ip missing
+	flows=$(awk -F, '$12 ~ /^[0-9]+$/ { n += $12 + $13 } END { print n }' "$LAB_DIR/part.csv")
+	not_ip=$(sed -n 's/.*, \([0-9]*\) of them not IP/\1/p' "$LAB_DIR/said")
+	missing=$(sed -n 's/.*missing: \([0-9]*\) packets.*/\1/p' "$LAB_DIR/said")
+	echo "$flows + $not_ip + $missing"
+	((flows + not_ip + missing == $(tcpdump -r "$FULL" --count 2> /dev/null | awk '{ print $1 + 0 }'))) || return 1
 	# Each record says what it may lack: no less than what it has less than in the whole trace.
 	records -r "$FULL" --active 1000d --idle-tcp 20m --idle 20m | sed 1d > "$LAB_DIR/long.csv"
 	records --active 1000d --idle-tcp 20m --idle 20m > "$LAB_DIR/part.csv"
