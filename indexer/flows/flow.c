@@ -25,12 +25,13 @@ take_earlier(int64_t *to, int64_t time)
 }
 
 static void
-take_ends(struct pri_flow_side *s, int64_t first, uint64_t first_seq, int64_t last,
-	uint64_t last_seq)
+take_ends(struct pri_flow_side *s, int64_t first, uint64_t first_seq, uint8_t icmp_code,
+	int64_t last, uint64_t last_seq)
 {
 	if (first < s->first || (first == s->first && first_seq < s->first_seq)) {
 		s->first = first;
 		s->first_seq = first_seq;
+		s->icmp_code = icmp_code;
 	}
 	if (last > s->last || (last == s->last && last_seq > s->last_seq)) {
 		s->last = last;
@@ -48,9 +49,7 @@ pri_flow_add_packet(
 	s->bytes += p->bytes;
 	s->payload += p->payload;
 	s->flags |= p->flags;
-	take_ends(s, otime, seq, otime, seq);
-	flow->icmp_type = p->icmp_type;
-	flow->icmp_code = p->icmp_code;
+	take_ends(s, otime, seq, p->icmp_code, otime, seq);
 	if (!(p->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
 		return;
 	if (p->flags & PRI_FLOW_SYN)
@@ -77,7 +76,7 @@ pri_flow_add(struct pri_flow *flow, const struct pri_flow *part)
 		s->bytes += p->bytes;
 		s->payload += p->payload;
 		s->flags |= p->flags;
-		take_ends(s, p->first, p->first_seq, p->last, p->last_seq);
+		take_ends(s, p->first, p->first_seq, p->icmp_code, p->last, p->last_seq);
 		take_earlier(&s->syn, p->syn);
 		take_earlier(&s->syn_ack, p->syn_ack);
 		take_earlier(&s->fin, p->fin);
@@ -85,8 +84,16 @@ pri_flow_add(struct pri_flow *flow, const struct pri_flow *part)
 	}
 	if (part->last_syn > flow->last_syn)
 		flow->last_syn = part->last_syn;
-	flow->icmp_type = part->icmp_type;
-	flow->icmp_code = part->icmp_code;
+}
+
+void
+pri_flow_icmp(const struct pri_flow *flow, uint8_t *type, uint8_t *code)
+{
+	const struct pri_flow_key *k = &flow->key;
+	bool icmp = k->protocol == 1 || k->protocol == 58;
+
+	*type = icmp ? (uint8_t)k->port[flow->originator] : 0;
+	*code = icmp ? flow->side[flow->originator].icmp_code : 0;
 }
 
 /* ---- how far it came ---- */

@@ -19,6 +19,7 @@ struct pri_flow_side {
 	uint64_t first_seq, last_seq;
 	int64_t syn, syn_ack, fin, rst; /* otime of the first one, or PRI_FLOW_NEVER */
 	uint8_t flags; /* all, ORed */
+	uint8_t icmp_code; /* of the first packet */
 };
 
 struct pri_flow {
@@ -26,12 +27,13 @@ struct pri_flow {
 	struct pri_flow_side side[2];
 	int64_t last_syn; /* otime of the last SYN without ACK, or INT64_MIN */
 	uint8_t originator; /* the side; set when the flow has ended */
-	uint8_t icmp_type, icmp_code; /* of any packet: they are a part of the key */
 };
 
 void pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key);
 void pri_flow_add_packet(struct pri_flow *flow, const struct pri_flow_packet *packet,
 	int64_t otime, uint64_t seq);
+/* Of ICMP: of the first packet of who began; else 0. */
+void pri_flow_icmp(const struct pri_flow *flow, uint8_t *type, uint8_t *code);
 /* Adds `part`, of the same key. */
 void pri_flow_add(struct pri_flow *flow, const struct pri_flow *part);
 

@@ -111,11 +111,17 @@ terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_erro
 	int depth = 0; /* in [], where names are offsets' */
 
 	for (const char *p = text; *p;) {
-		struct term *t = &f->terms[f->count];
+		struct term *t = &f->terms[f->count], last;
 		const char *value = NULL;
 		char buf[64];
 		size_t len;
 
+		if (!word && depth == 0 && f->count == TERMS_MAX && term_begin(p, &last))
+			return pr_error_set(err, "at most %d attributes", TERMS_MAX);
+		/* it moves the place from which bytes count; no flow has it */
+		if (!word && depth == 0 && !strncmp(p, "pppoes", 6))
+			return pr_error_set(err, "pppoes: a flow does not say what carried "
+						 "it; filter packets by it");
 		if (!word && depth == 0 && f->count < TERMS_MAX)
 			value = term_begin(p, t);
 		word = isalnum((unsigned char)*p) || strchr("_-.:", *p);
@@ -125,6 +131,9 @@ terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_erro
 			continue;
 		}
 		len = strcspn(value, " \t\n()&|");
+		if (len >= sizeof(buf))
+			return pr_error_set(
+				err, "%s: its value is too long", attributes[t->attribute]);
 		snprintf(buf, sizeof(buf), "%.*s", (int)len, value);
 		if (value_parse(t, buf, err) < 0)
 			return -1;
@@ -254,8 +263,7 @@ write_headers(const struct pri_flow *flow, uint8_t *frame)
 		ip[12] = 0x50;
 		ip[13] = flow->side[0].flags | flow->side[1].flags;
 	} else {
-		ip[0] = flow->icmp_type;
-		ip[1] = flow->icmp_code;
+		pri_flow_icmp(flow, &ip[0], &ip[1]);
 	}
 	return (size_t)(ip - frame) + 20;
 }

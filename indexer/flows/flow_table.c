@@ -184,8 +184,9 @@ take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 	int64_t first = pri_flow_first(f), closed = closed_at(f);
 	bool known = f->side[0].packets || f->side[1].packets;
 
-	if (known && (pri_flow_first(part) - pri_flow_last(f) > e->in->idle ||
-			     t->slice * PRI_FLOW_SLICE_NS - first >= t->limits.active ||
+	if (known && (pr_time_minus(pri_flow_first(part), pri_flow_last(f)) > e->in->idle ||
+			     pr_time_minus(t->slice * PRI_FLOW_SLICE_NS, first) >=
+				     t->limits.active ||
 			     (closed != PRI_FLOW_NEVER && part->last_syn > closed))) {
 		if (end_flow(t, e, err) < 0)
 			return -1;
@@ -219,7 +220,8 @@ end_idle(struct pri_flow_table *t, int64_t before, struct pr_error *err)
 
 		while (w->head &&
 			(before == PRI_FLOW_NEVER ||
-				before - pri_flow_last(&w->head->flow) > w->idle)) {
+				pr_time_minus(before, pri_flow_last(&w->head->flow)) >
+					w->idle)) {
 			if (end_flow(t, w->head, err) < 0)
 				return -1;
 			forget(t, w->head);

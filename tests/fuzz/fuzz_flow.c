@@ -57,7 +57,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (len > size - at - 4)
 			len = size - at - 4;
-		time += (int64_t)data[at + 1] * 300 * PR_NS_PER_MS;
+		/* mostly on, a little back, or to the ends of time */
+		time = pr_time_minus(time, (data[at + 1] & 0x40 ? 1 : -1) *
+						   (int64_t)(data[at + 1] & 0x3f) * 300 *
+						   PR_NS_PER_MS);
+		if (data[at + 1] >= 0xfe)
+			time = data[at + 1] == 0xff ? INT64_MAX - 1 : INT64_MIN + 1;
 		p.time = p.otime = time;
 		p.caplen = (uint32_t)len;
 		p.len = (uint32_t)len + data[at + 2];

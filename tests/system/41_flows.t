@@ -112,6 +112,29 @@ run_step "a network that is none" says 2 'not a network' "$PACKRACK" flows -r "$
 run_step "sums in a form of records" says 2 'text, csv or json' "$PACKRACK" flows -r "$CUT" --by src --format zeek
 run_step "an idle time-out of less than a slice" says 2 'idle' "$PACKRACK" flows -r "$CUT" --idle 500ms
 
+run_step "a limit of sums" says 2 'top limits' "$PACKRACK" flows -r "$CUT" --by src --limit 3
+run_step "the largest of nothing" says 2 'by what' "$PACKRACK" flows -r "$CUT" --of packets
+run_step "a pipe cannot be read twice" says 2 'read twice' "$PACKRACK" flows -r - --packets -w "$LAB_DIR/x.pcapng"
+run_step "a key that is there twice" says 2 'twice' "$PACKRACK" flows -r "$CUT" --by src,src
+run_step "more attributes than there is room for" says 2 'at most 32' "$PACKRACK" flows -r "$CUT" \
+	"$(printf 'bytes > %d or ' {1..32}) bytes > 33"
+any_number() { # of the largest: more than can be
+	[ "$("$PACKRACK" flows -r "$CUT" --top 9223372036854775808 --format json 2> /dev/null | wc -l)" = \
+		"$("$PACKRACK" flows -r "$CUT" --format json 2> /dev/null | wc -l)" ]
+}
+run_step "as many of the largest as there are" any_number
+pings() { # a ping that was answered is an echo request
+	local all
+	all=$("$PACKRACK" flows -r "$CUT" --format eve 'icmp[icmptype] = 8' 2> /dev/null | jq -s 'map(select(.icmp_type == 8)) | length')
+	((all >= 20)) && [ "$("$PACKRACK" flows -r "$CUT" --format json 'icmp' 2> /dev/null | jq -s 'map(select(.src_port == 8)) | length')" = "$all" ]
+}
+run_step "pings with and without an answer" pings
+a_reader_goes() {
+	"$PACKRACK" flows -r "$CUT" --format json 2> "$LAB_DIR/err" | head -n 1
+	((PIPESTATUS[0] == 0))
+}
+run_step "a reader that goes" a_reader_goes
+
 # ---- over nodes ----
 
 records() { # OPTION...: sorted, as the trace file and the rack tell them alike

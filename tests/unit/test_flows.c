@@ -486,6 +486,69 @@ START_TEST(lengths)
 }
 END_TEST
 
+/* A ping and its answer: who began has sent the type 8, in whichever order parts come. */
+START_TEST(icmp_of_who_began)
+{
+	for (int order = 0; order < 2; order++) {
+		const struct pri_flow_limits limits = {.flows = 0};
+		struct records out = {.count = 0};
+		struct pri_flow_table *table =
+			pri_flow_table_create(&limits, on_flow, &out, &err);
+		struct pri_flow_filter *echo =
+			pri_flow_filter_create("icmp[icmptype] = icmp-echo", &err);
+		struct pri_flow parts[2];
+		uint8_t type = 99, code = 99;
+
+		for (int i = 0; i < 2; i++) {
+			uint8_t frame[FRAME];
+			uint32_t len =
+				put_ip(frame, 1, (struct end){i ? 2 : 1, i ? 0 : 0x0800},
+					(struct end){i ? 1 : 2, 7}, 0, 20);
+			struct pr_packet p = packet_of(frame, len, S + i * MS, i + 1);
+			struct pri_flow_packet f;
+
+			ck_assert(pri_flow_packet_parse(&p, &f));
+			pri_flow_begin(&parts[i], &f.key);
+			pri_flow_add_packet(&parts[i], &f, p.otime, p.seq);
+		}
+		ck_assert_ptr_nonnull(echo);
+		for (int i = 0; i < 2; i++)
+			ck_assert_int_eq(
+				pri_flow_table_part(table, &parts[i ^ order], &err), 0);
+		ck_assert_int_eq(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err), 0);
+		ck_assert_uint_eq(out.count, 1);
+		pri_flow_icmp(&out.all[0], &type, &code);
+		ck_assert_uint_eq(type, 8);
+		ck_assert_uint_eq(code, 0);
+		ck_assert(pri_flow_filter_match(echo, &out.all[0]));
+		pri_flow_filter_destroy(&echo);
+		pri_flow_table_destroy(&table);
+	}
+}
+END_TEST
+
+/* Times that lie further apart than a number can say. */
+START_TEST(times_at_the_ends)
+{
+	const struct pri_flow_limits limits = {.flows = 0};
+	struct records out = {.count = 0};
+	struct pri_flow_table *table = pri_flow_table_create(&limits, on_flow, &out, &err);
+	const int64_t times[] = {INT64_MIN + 1, 0, INT64_MAX - 1};
+	uint8_t frame[FRAME];
+
+	for (int i = 0; i < 3; i++) {
+		uint32_t len =
+			put_ip(frame, 17, (struct end){1, 5}, (struct end){2, 53}, 0, 10);
+		struct pr_packet p = packet_of(frame, len, times[i], (uint64_t)i + 1);
+
+		ck_assert_int_eq(pri_flow_table_packet(table, &p, &err), 0);
+	}
+	ck_assert_int_eq(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err), 0);
+	ck_assert_uint_eq(out.count, 3);
+	pri_flow_table_destroy(&table);
+}
+END_TEST
+
 /* ---- filters ---- */
 
 static const struct filtered {
@@ -515,6 +578,9 @@ static const struct filtered {
 	{"greater 100", -1},
 	{"len > 5", -1},
 	{"host 10.0.0.1 and", -1},
+	{"not pppoes and packets > 0", -1}, /* it would move where attributes stand */
+	{"bytes > 0000000000000000000000000000000000000000000000000000000000000000000001",
+		-1},
 };
 
 START_TEST(filters_match)
@@ -548,6 +614,8 @@ fill(TCase *tests)
 	tcase_add_test(tests, community_id_of_no_ports);
 	tcase_add_loop_test(tests, below_ip, 0, sizeof(lower) / sizeof(lower[0]));
 	tcase_add_test(tests, lengths);
+	tcase_add_test(tests, icmp_of_who_began);
+	tcase_add_test(tests, times_at_the_ends);
 	tcase_add_loop_test(tests, filters_match, 0, sizeof(filters) / sizeof(filters[0]));
 }
 

@@ -64,7 +64,7 @@ key_parse(struct by *by, const char *name, size_t len, struct pr_error *err)
 	for (size_t i = 0; i < PR_COUNT(keys); i++) {
 		if (strlen(keys[i]) != word || strncmp(keys[i], name, word) != 0)
 			continue;
-		if (slash)
+		if (slash && slash[1] >= '1' && slash[1] <= '9')
 			bits = strtoul(slash + 1, &end, 10);
 		if (slash && (i > DST || end != name + len || bits == 0 || bits > 128))
 			break;
@@ -94,6 +94,10 @@ flow_groups_create(const char *by, enum flow_measure of, uint64_t top, struct pr
 				 ? key_parse(&g->by[g->by_count++], by, len, err)
 				 : pr_error_set(err, "--by: at most %d keys", KEYS_MAX);
 
+		for (size_t i = 0; rc == 0 && i + 1 < g->by_count; i++)
+			if (!strcmp(g->by[i].name, g->by[g->by_count - 1].name))
+				rc = pr_error_set(
+					err, "--by: %s is there twice", g->by[i].name);
 		if (rc < 0) {
 			flow_groups_destroy(&g);
 			return NULL;
@@ -254,8 +258,16 @@ compare_groups(const void *a, const void *b, void *arg)
 	const struct flow_groups *g = arg;
 	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
 	uint64_t p = size_of_group(x, g->of), q = size_of_group(y, g->of);
+	int order = p != q ? (p < q) - (p > q) : 0;
 
-	return p != q ? (p < q) - (p > q) : memcmp(x->values, y->values, sizeof(x->values));
+	for (size_t i = 0; i < g->by_count && !order; i++) {
+		const union value *v = &x->values[i], *w = &y->values[i];
+
+		order = g->by[i].key <= DST
+				? memcmp(v->address, w->address, sizeof(v->address))
+				: (v->number > w->number) - (v->number < w->number);
+	}
+	return order;
 }
 
 static int
@@ -272,7 +284,7 @@ compare_flows(const void *a, const void *b, void *arg)
 static int
 add_flow(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err)
 {
-	if (g->top && g->flow_count >= 2 * g->top) {
+	if (g->top && g->flow_count / 2 >= g->top) {
 		qsort_r(g->flows, g->flow_count, sizeof(*g->flows), compare_flows, g);
 		g->flow_count = g->top;
 	}
@@ -379,7 +391,7 @@ print_groups(struct flow_groups *g, enum flow_form form)
 	uint64_t all = 0;
 
 	if (!sorted)
-		return 0;
+		return SIZE_MAX;
 	for (struct group *e = g->all; e; e = e->hh.next) {
 		sorted[n++] = e;
 		all += size_of_group(e, g->of);

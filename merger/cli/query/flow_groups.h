@@ -31,6 +31,6 @@ int flow_groups_add(
 	struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err);
 /* The flows themselves, the largest first, as many as are printed. Without keys only. */
 const struct pri_flow *flow_groups_flows(struct flow_groups *g, size_t *count);
-/* Prints all, the largest first; what are equal in the order of their keys. Returns the number of rows. */
+/* Prints all, the largest first; what are equal in the order of their keys. Returns the number of rows; SIZE_MAX: no memory. */
 size_t flow_groups_print(
 	struct flow_groups *g, enum flow_form form, const struct flow_context *context);

@@ -166,7 +166,8 @@ put_record(struct flow_ipfix *x, const struct flow_record *r)
 	put16(x, k->vlan == PRI_FLOW_UNTAGGED ? 0 : k->vlan);
 	pr_put_be32(x->bytes + x->len, k->link);
 	x->len += 4;
-	put16(x, (uint16_t)(r->flow->icmp_type << 8 | r->flow->icmp_code));
+	pri_flow_icmp(r->flow, &x->bytes[x->len], &x->bytes[x->len + 1]);
+	x->len += 2;
 	x->here++;
 }
 

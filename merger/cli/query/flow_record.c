@@ -109,9 +109,12 @@ flow_losses_take(
 		uint16_t link = (uint16_t)of->link;
 
 		l->begins[i] = (struct flow_loss){link, of->first_time, of->count};
-		l->ends[i] = (struct flow_loss){link, of->last_time, of->count};
+		l->ends[i] = (struct flow_loss){link,
+			of->last_time > of->first_time ? of->last_time : of->first_time,
+			of->count};
 	}
 	l->count = count;
+	l->untold = report_untold(c) + c->pending_packets + c->dropped_packets;
 	losses_sum(l->begins, count);
 	losses_sum(l->ends, count);
 	return 0;
@@ -132,6 +135,10 @@ flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_
 	sink_init(&sink, &count);
 	status = ask_query(&sink, err);
 	progress_end(&sink.progress);
+	if (status == CLI_OK && sink.end->cancelled) {
+		pr_error_set(err, "interrupted");
+		status = CLI_FAILED;
+	}
 	if (status == CLI_OK && sink.end->completeness &&
 		flow_losses_take(l, sink.end->completeness, err) < 0)
 		status = CLI_FAILED;
@@ -168,10 +175,10 @@ uint64_t
 flow_losses_between(const struct flow_losses *l, uint16_t link, int64_t first, int64_t last)
 {
 	if (!l->count)
-		return 0;
+		return l->untold;
 	/* those that begin until `last`, without those that end before `first` */
 	return sum_before(l->begins, l->count, link, last < INT64_MAX ? last + 1 : last) -
-	       sum_before(l->ends, l->count, link, first);
+	       sum_before(l->ends, l->count, link, first) + l->untold;
 }
 
 /* ---- a record ---- */
@@ -389,7 +396,7 @@ print_eve(const struct flow_record *r)
 	const struct pri_flow_key *k = &r->flow->key;
 	char time[40], name[8], upper[8] = "";
 	const char *protocol = flow_protocol_name(k->protocol, name);
-	uint8_t both = r->sent->flags | r->received->flags;
+	uint8_t both = r->sent->flags | r->received->flags, type, code;
 	bool icmp = k->protocol == 1 || k->protocol == 58;
 	const char *state = "new";
 
@@ -405,9 +412,9 @@ print_eve(const struct flow_record *r)
 		printf("\"vlan\": [%u], ", k->vlan);
 	printf("\"src_ip\": \"%s\", \"dest_ip\": \"%s\", \"proto\": \"%s\", ", r->src,
 		r->dst, k->protocol == 58 ? "IPv6-ICMP" : upper);
+	pri_flow_icmp(r->flow, &type, &code);
 	if (icmp)
-		printf("\"icmp_type\": %u, \"icmp_code\": %u, ", r->flow->icmp_type,
-			r->flow->icmp_code);
+		printf("\"icmp_type\": %u, \"icmp_code\": %u, ", type, code);
 	else if (pri_has_ports(k->protocol))
 		printf("\"src_port\": %u, \"dest_port\": %u, ", r->sport, r->dport);
 	printf("\"flow\": {\"pkts_toserver\": %" PRIu64 ", \"pkts_toclient\": %" PRIu64

@@ -30,13 +30,14 @@ struct flow_losses {
 		uint64_t sum; /* packets of all entries of the link up to here */
 	} * begins, *ends; /* of the same entries, in order of first and of last times */
 	size_t count;
+	uint64_t untold; /* of no known time: they may be any flow's */
 };
 /* -1: no memory. flow_losses_free in any case. */
 int flow_losses_take(
 	struct flow_losses *l, const Packrack__Completeness *c, struct pr_error *err);
 /*
- * Asks first what is missing in the range, which nodes know without reading packets: so records can be printed as
- * flows end. CLI_OK, or the exit status.
+ * Asks first what is missing in the range, so that records can be printed as flows end: the nodes read it twice. CLI_OK,
+ * or the exit status.
  */
 struct query_args;
 int flow_losses_ask(

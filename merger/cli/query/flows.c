@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "indexer/flows/flow_filter.h"
@@ -81,7 +83,7 @@ static const struct pr_cmdline program = {.name = "packrack flows",
 	PR_OPTIONS(options),
 	.footer = footer};
 
-/* The times of a key's flows that were found, in order. */
+/* The times of a key's flows that were chosen; in order once all are. */
 struct chosen {
 	struct pri_flow_key key;
 	struct span {
@@ -100,6 +102,7 @@ struct flows {
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
 	struct flow_context context;
 	struct flow_ipfix ipfix;
+	bool closed; /* nobody reads standard output any more */
 	uint64_t found, printed;
 };
 
@@ -130,6 +133,14 @@ choose(struct flows *f, const struct pri_flow *flow, struct pr_error *err)
 	return 0;
 }
 
+static int
+compare_spans(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return (x->first > y->first) - (x->first < y->first);
+}
+
 /* A packet of a flow that was chosen. */
 static bool
 is_wanted(void *arg, const struct pr_packet *p)
@@ -137,13 +148,14 @@ is_wanted(void *arg, const struct pr_packet *p)
 	struct flows *f = arg;
 	struct pri_flow_packet packet;
 	struct chosen *c = NULL;
+	size_t low = 0, high = 0;
 
 	if (pri_flow_packet_parse(p, &packet))
 		HASH_FIND(hh, f->chosen, &packet.key, sizeof(packet.key), c);
-	for (size_t i = 0; c && i < c->count; i++)
-		if (p->otime >= c->spans[i].first && p->otime <= c->spans[i].last)
-			return true;
-	return false;
+	if (c)
+		high = c->count;
+	PR_ARRAY_SEARCH(low, high, c->spans[mid].first <= p->otime);
+	return low > 0 && p->otime <= c->spans[low - 1].last;
 }
 
 static int
@@ -165,7 +177,10 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	if (f->printed++ == 0)
 		flow_head_print((enum flow_form)f->args->form);
 	flow_record_print(&r, (enum flow_form)f->args->form);
-	return ferror(stdout) ? pr_error_set(err, "cannot write the flows") : 0;
+	if (!ferror(stdout))
+		return 0;
+	f->closed = errno == EPIPE; /* as with tcpdump | head */
+	return pr_error_set(err, "cannot write the flows");
 }
 
 static int
@@ -206,6 +221,8 @@ finish(struct flows *f, struct pr_error *err)
 		for (size_t i = 0; i < count; i++)
 			if (choose(f, &flows[i], err) < 0)
 				return CLI_FAILED;
+		for (struct chosen *c = f->chosen; c; c = c->hh.next)
+			qsort(c->spans, c->count, sizeof(*c->spans), compare_spans);
 		return CLI_OK;
 	}
 	if (!f->groups && !f->printed)
@@ -215,16 +232,21 @@ finish(struct flows *f, struct pr_error *err)
 			f->groups, (enum flow_form)f->args->form, &f->context);
 	if (f->args->form == FLOW_IPFIX)
 		flow_ipfix_finish(&f->ipfix);
-	if (fflush(stdout) != 0) {
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		f->closed = f->closed || errno == EPIPE;
 		pr_error_set(err, "cannot write the flows");
+		return CLI_FAILED;
+	}
+	if (f->printed == SIZE_MAX) {
+		pr_error_set(err, "no memory for the sums");
 		return CLI_FAILED;
 	}
 	return CLI_OK;
 }
 
-/* Asks again, for the packets of the flows that were found. */
+/* Asks again, for the packets of the flows that were found. chosen: the status of the answer that had them. */
 static int
-write_packets(struct flows *f, struct pr_error *err)
+write_packets(struct flows *f, int chosen, struct pr_error *err)
 {
 	struct sink sink;
 	int status;
@@ -240,8 +262,11 @@ write_packets(struct flows *f, struct pr_error *err)
 		fprintf(stderr, "%" PRIu64 " packet%s of %" PRIu64 " flow%s written\n",
 			sink.packets, pr_plural(sink.packets), f->printed,
 			pr_plural(f->printed));
+		if (chosen != CLI_OK)
+			fputs("the flows were chosen from an answer that was partial\n",
+				stderr);
 		report_text(stderr, &sink);
-		status = report_status(&sink);
+		status = report_status(&sink) == CLI_OK ? chosen : CLI_PARTIAL;
 	}
 	sink_close(&sink);
 	return status == ASK_CLOSED ? CLI_OK : status;
@@ -267,10 +292,15 @@ answer(struct flows *f, struct pr_error *err)
 	progress_end(&sink.progress);
 	if (status == CLI_OK)
 		status = finish(f, err);
+	if (status == CLI_FAILED && f->closed) {
+		sink_close(&sink);
+		return CLI_OK;
+	}
 	if (status == CLI_OK && f->args->packets) {
+		status = report_status(&sink);
 		sink_close(&sink);
 		print_sums(f);
-		return write_packets(f, err);
+		return write_packets(f, status, err);
 	}
 	if (status == CLI_OK) {
 		print_sums(f);
@@ -286,6 +316,8 @@ static int
 prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	struct pr_error *err)
 {
+	struct stat file;
+
 	if (query_args_take(&a->query, call->count, call->operands, err) < 0)
 		return -1;
 	a->filter = a->query.filter;
@@ -303,6 +335,18 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	if (a->packets && a->by)
 		return pr_error_set(err,
 			"--packets: of flows, not of sums (--by); a filter chooses them");
+	for (size_t i = 0; a->packets && i < a->query.files.count; i++)
+		if (!strcmp(a->query.files.items[i], "-") ||
+			(stat(a->query.files.items[i], &file) == 0 &&
+				!S_ISREG(file.st_mode)))
+			return pr_error_set(err,
+				"--packets: %s is read twice, which a pipe cannot be",
+				a->query.files.items[i]);
+	if (a->limit && (a->top || a->by))
+		return pr_error_set(err, "--limit: of flows in the order of their ends; "
+					 "--top limits the largest");
+	if (a->of && !a->top && !a->by)
+		return pr_error_set(err, "--of: by what --top or --by finds the largest");
 	if (a->of == FLOW_BY_FLOWS && !a->by)
 		return pr_error_set(err, "--of flows: counts those of each key of --by");
 	f->filter = pri_flow_filter_create(a->filter, err);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -314,11 +315,14 @@ statement_read(bool prompt)
 		len = getline(&line, &room, stdin);
 		if (len < 0)
 			break;
-		any |= line[strspn(line, " \t\n")] != 0;
+		if (!any && !line[strspn(line, " \t\r\n;")])
+			continue; /* nothing, or the semicolon of nothing */
+		any = true;
 		fputs(line, to);
-		while (len && strchr(" \t\n", line[len - 1]))
+		while (len && strchr(" \t\r\n", line[len - 1]))
 			len--;
-		end = len && line[len - 1] == ';';
+		end = len && line[len - 1] == ';' &&
+		      strncmp(line + strspn(line, " \t"), "--", 2) != 0;
 	}
 	free(line);
 	if (to)
@@ -352,6 +356,20 @@ run_input(struct sql *s)
 }
 
 static int
+run_statement(struct sql *s, const char *statement, struct pr_error *err)
+{
+	if (sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout, err) <
+		0)
+		return CLI_FAILED;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return CLI_OK;
+	if (errno == EPIPE) /* as with tcpdump | head */
+		return CLI_OK;
+	pr_error_set(err, "cannot write the rows");
+	return CLI_FAILED;
+}
+
+static int
 answer(struct sql *s, const char *statement, struct pr_error *err)
 {
 	struct sink sink;
@@ -365,22 +383,19 @@ answer(struct sql *s, const char *statement, struct pr_error *err)
 	if (status == CLI_OK)
 		status = ask_query(&sink, err);
 	progress_end(&sink.progress);
+	/* the query's handlers end a query; now they would end nothing */
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 	if (status == CLI_OK && finish_tables(s, &sink, err) < 0)
 		status = CLI_FAILED;
-	if (status == CLI_OK && !statement)
-		status = run_input(s);
-	else if (status == CLI_OK && sql_execute(s->engine, statement,
-					     (enum sql_form)s->args->form, stdout, err) < 0)
-		status = CLI_FAILED;
-	if (status == CLI_OK && fflush(stdout) != 0) {
-		pr_error_set(err, "cannot write the rows");
-		status = CLI_FAILED;
-	}
 	if (status == CLI_OK) {
-		report_text(stderr, &sink);
-		if (s->args->query.explain)
+		int said = statement ? run_statement(s, statement, err) : run_input(s);
+
+		if (said == CLI_OK || !statement) /* others' rows were printed */
+			report_text(stderr, &sink);
+		if (said == CLI_OK && s->args->query.explain)
 			explain_text(stderr, &sink);
-		status = report_status(&sink);
+		status = said != CLI_OK ? said : report_status(&sink);
 	}
 	sink_close(&sink);
 	return status;
@@ -390,20 +405,12 @@ answer(struct sql *s, const char *statement, struct pr_error *err)
 static int
 prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_error *err)
 {
-	if (query_args_take(&a->query, 0, NULL, err) < 0 ||
+	if (query_args_take(&a->query, a->packets != NULL, &a->packets, err) < 0 ||
 		networks_parse(&s->context.inside, a->inside.items, a->inside.count, err) <
 			0)
 		return CLI_USAGE;
-	if (a->packets) {
-		free(a->query.filter);
-		a->query.filter = strdup(a->packets);
-		if (!a->query.filter) {
-			pr_error_set(err, "no memory for the filter");
-			return CLI_FAILED;
-		}
-		if (question_check(&a->query, err) < 0)
-			return CLI_USAGE;
-	}
+	if (question_check(&a->query, err) < 0)
+		return CLI_USAGE;
 	s->engine = sql_open(err);
 	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
 	for (int i = 0; i < TABLES && s->flows; i++) {

@@ -99,13 +99,19 @@ struct sql_engine {
 static int
 library_load(struct pr_error *err)
 {
-	const char *const named = getenv("PACKRACK_DUCKDB");
+	const char *const set = getenv("PACKRACK_DUCKDB"),
+			  *named = set && *set ? set : NULL;
 	const char *const places[] = {
 		"libduckdb.so", "/usr/local/lib/packrack/libduckdb.so"};
 	void *library = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
 
 	for (size_t i = 0; i < PR_COUNT(places) && !named && !library; i++)
 		library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
+	if (!library && named)
+		return pr_error_set(err,
+			"SQL needs DuckDB (scripts/install-deps --sql); PACKRACK_DUCKDB "
+			"does not load: %s",
+			dlerror());
 	if (!library)
 		return pr_error_set(err, "SQL needs DuckDB, and there is no libduckdb.so: "
 					 "scripts/install-deps --sql installs "
@@ -271,9 +277,10 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 #define SQL_I32 4
 
 /* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
-static const char *const settings[][2] = {{"enable_external_access", "false"},
-	{"autoload_known_extensions", "false"}, {"autoinstall_known_extensions", "false"},
-	{"allow_community_extensions", "false"}, {"lock_configuration", "true"}};
+static const char *const settings[][2] = {{"temp_directory", ""},
+	{"enable_external_access", "false"}, {"autoload_known_extensions", "false"},
+	{"autoinstall_known_extensions", "false"}, {"allow_community_extensions", "false"},
+	{"lock_configuration", "true"}};
 
 static int
 database_open(struct sql_engine *e, struct pr_error *err)
@@ -543,6 +550,8 @@ sql_names(struct sql_engine *e, const char *statement, const char *table)
 #define NUMBERS_FROM 2 /* types: TINYINT ... DOUBLE, and HUGEINT */
 #define NUMBERS_TO 11
 #define NUMBER_HUGE 16
+#define NUMBER_DECIMAL 19
+#define NUMBER_UHUGE 32
 
 /* DuckDB's messages have several lines: the first says what is wrong. */
 static int
@@ -560,11 +569,12 @@ is_number(int type)
 	       type == 19;
 }
 
-/* JSON has no infinity; a text is quoted. */
+/* bare: a number or a truth. JSON has no infinity: a text. */
 static void
-print_json_value(const char *text, bool number, FILE *to)
+print_json_value(const char *text, bool bare, FILE *to)
 {
-	if (number && strspn(text, "-+.0123456789eE") == strlen(text)) {
+	if (bare && (strspn(text, "-+.0123456789eE") == strlen(text) ||
+			    !strcmp(text, "true") || !strcmp(text, "false"))) {
 		fputs(text, to);
 		return;
 	}
@@ -598,7 +608,7 @@ print_csv_value(const char *text, FILE *to)
 
 struct answer {
 	struct result *result;
-	const bool *number;
+	const bool *number, *truth; /* by column */
 	uint64_t columns, rows;
 	int *width; /* of a text table */
 	FILE *to;
@@ -625,7 +635,8 @@ print_cell(const struct answer *a, enum sql_form form, uint64_t column, const ch
 		print_json_value(name, false, a->to);
 		fputs(": ", a->to);
 		if (text)
-			print_json_value(text, a->number[column], a->to);
+			print_json_value(
+				text, a->number[column] || a->truth[column], a->to);
 		else
 			fputs("null", a->to);
 	}
@@ -677,7 +688,7 @@ as_text(struct sql_engine *e, const char *statement)
 	handle prepared = NULL;
 	char *text;
 
-	while (len && strchr("; \t\n", statement[len - 1]))
+	while (len && strchr("; \t\r\n", statement[len - 1]))
 		len--;
 	if (asprintf(&text, "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM (%.*s\n)", (int)len,
 		    statement) < 0)
@@ -696,16 +707,21 @@ print_result(struct result *result, handle prepared, enum sql_form form, FILE *t
 	struct pr_error *err)
 {
 	uint64_t columns = duckdb_column_count(result);
-	bool *number = calloc(columns + 1, sizeof(*number));
+	bool *number = calloc(columns + 1, 2 * sizeof(*number));
 	struct answer a = {.result = result,
 		.to = to,
 		.columns = columns,
 		.number = number,
+		.truth = number ? number + columns : NULL,
 		.rows = duckdb_row_count(result),
 		.width = calloc(columns + 1, sizeof(*a.width))};
 
-	for (uint64_t c = 0; number && c < columns; c++)
-		number[c] = is_number(duckdb_prepared_statement_column_type(prepared, c));
+	for (uint64_t c = 0; number && c < columns; c++) {
+		int type = duckdb_prepared_statement_column_type(prepared, c);
+
+		number[c] = is_number(type);
+		number[columns + c] = type == SQL_BOOL;
+	}
 	if (number && a.width)
 		print_rows(&a, form);
 	else
