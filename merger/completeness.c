@@ -1413,8 +1413,9 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 	}
 	time_add(c, seen, (struct time){at, all.until, NULL, "", series});
 	/* a time that is still open explains what lies behind the last MARK, too */
-	if (unseen->count == own || unseen->items[unseen->count - 1].until != INT64_MAX)
-		time_add(c, unseen, tail);
+	if (unseen->count > own && unseen->items[unseen->count - 1].until == INT64_MAX)
+		tail.until = pr_time_minus(unseen->items[unseen->count - 1].since, 1);
+	time_add(c, unseen, tail);
 	return all.since;
 }
 

@@ -78,7 +78,7 @@ static const struct observed {
 			{-1, false, "a", {{BEGAN, EVER, 6, ""}}}},
 		"a 9 7 no_carrier ;"},
 	{20, 1, true, {{9, false, "a", {{BEGAN, EVER, 100, ""}, {CARRIER, 7, STILL, ""}}}},
-		"a 9 8 unknown ;a 7 1 no_carrier ;"},
+		"a 9 8 gone ;a 7 1 no_carrier ;"},
 	/* before the first capture: only where somebody asks for it */
 	{200, 1, true, {{-1, false, "a", {{BEGAN, EVER, 100, ""}}}}, "a 200 101 before ;"},
 	{EVER, 1, true, {{-1, false, "a", {{BEGAN, EVER, 100, ""}}}}, ""},
