@@ -15,9 +15,15 @@ static uint64_t hash_seed;
 #include <uthash.h>
 #include <utlist.h>
 
+/* Of the slice that is open. Few flows are in it: these take turns. */
+struct part {
+	struct pri_flow flow;
+	struct part *next; /* of those that are free */
+};
+
 struct entry {
 	struct pri_flow flow; /* its key is that of the table */
-	struct pri_flow now; /* of the slice that is open; no packets: not in it */
+	struct part *now; /* NULL: not in the slice that is open */
 	UT_hash_handle hh;
 	struct entry *prev,
 		*next; /* of those that wait as it does, in the order of the last slice */
@@ -38,6 +44,7 @@ struct pri_flow_table {
 	pri_flow_sink sink;
 	void *arg;
 	struct entry *all, *now;
+	struct part *free;
 	struct waiting waiting[WAITING];
 	int64_t slice; /* number of the one that is open */
 	struct pri_flow_figures figures;
@@ -105,6 +112,7 @@ forget(struct pri_flow_table *t, struct entry *e)
 {
 	stop_waiting(e);
 	HASH_DELETE(hh, t->all, e);
+	free(e->now);
 	free(e);
 	t->figures.open--;
 }
@@ -120,6 +128,10 @@ pri_flow_table_destroy(struct pri_flow_table **table)
 		return;
 	HASH_ITER(hh, t->all, e, next)
 	forget(t, e);
+	for (struct part *p = t->free; p; p = t->free) {
+		t->free = p->next;
+		free(p);
+	}
 	free(t);
 }
 
@@ -180,7 +192,7 @@ end_flow(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 static int
 take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 {
-	struct pri_flow *f = &e->flow, *part = &e->now;
+	struct pri_flow *f = &e->flow, *part = &e->now->flow;
 	int64_t first = pri_flow_first(f), closed = closed_at(f);
 	bool known = f->side[0].packets || f->side[1].packets;
 
@@ -193,7 +205,9 @@ take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 		pri_flow_begin(f, &part->key);
 	}
 	pri_flow_add(f, part);
-	pri_flow_begin(part, &f->key);
+	e->now->next = t->free;
+	t->free = e->now;
+	e->now = NULL;
 	stop_waiting(e);
 	wait_in(t, e);
 	return 0;
@@ -279,7 +293,6 @@ add_entry(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_er
 	if (!e)
 		return pr_error_null(err, "no memory for a flow");
 	pri_flow_begin(&e->flow, key);
-	pri_flow_begin(&e->now, key);
 	HASH_ADD(hh, t->all, flow.key, sizeof(*key), e);
 	if (!e->hh.tbl) {
 		free(e);
@@ -290,19 +303,29 @@ add_entry(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_er
 	return e;
 }
 
-/* The part of a key in the slice that is open. */
-static struct entry *
-find_entry(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_error *err)
+/* The part of a key in the slice that is open. NULL: no memory, or the sink's error. */
+static struct pri_flow *
+find_part(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_error *err)
 {
 	struct entry *e;
+	struct part *p;
 
 	HASH_FIND(hh, t->all, key, sizeof(*key), e);
 	if (!e)
 		e = add_entry(t, key, err);
-	if (e && !e->now.side[0].packets && !e->now.side[1].packets) {
-		LL_PREPEND2(t->now, e, next_now);
-	}
-	return e;
+	if (!e || e->now)
+		return e ? &e->now->flow : NULL;
+	p = t->free;
+	if (p)
+		t->free = p->next;
+	else
+		p = malloc(sizeof(*p));
+	if (!p)
+		return pr_error_null(err, "no memory for a flow");
+	pri_flow_begin(&p->flow, key);
+	e->now = p;
+	LL_PREPEND2(t->now, e, next_now);
+	return &p->flow;
 }
 
 static int
@@ -318,7 +341,7 @@ pri_flow_table_packet(
 	struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
 {
 	struct pri_flow_packet p;
-	struct entry *e;
+	struct pri_flow *now;
 
 	t->figures.packets++;
 	if (!pri_flow_packet_parse(packet, &p)) {
@@ -327,10 +350,10 @@ pri_flow_table_packet(
 	}
 	if (open_slice(t, packet->otime, err) < 0)
 		return -1;
-	e = find_entry(t, &p.key, err);
-	if (!e)
+	now = find_part(t, &p.key, err);
+	if (!now)
 		return -1;
-	pri_flow_add_packet(&e->now, &p, packet->otime, packet->seq);
+	pri_flow_add_packet(now, &p, packet->otime, packet->seq);
 	return 0;
 }
 
@@ -338,15 +361,15 @@ int
 pri_flow_table_part(
 	struct pri_flow_table *t, const struct pri_flow *part, struct pr_error *err)
 {
-	struct entry *e;
+	struct pri_flow *now;
 
 	if (open_slice(t, pri_flow_first(part), err) < 0)
 		return -1;
-	e = find_entry(t, &part->key, err);
-	if (!e)
+	now = find_part(t, &part->key, err);
+	if (!now)
 		return -1;
 	t->figures.packets += part->side[0].packets + part->side[1].packets;
-	pri_flow_add(&e->now, part);
+	pri_flow_add(now, part);
 	return 0;
 }
 
