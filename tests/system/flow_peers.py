@@ -255,28 +255,41 @@ def nfdump(traces):
 
 # ---- IPFIX ----
 
+def waiting(port):
+    """Bytes that wait in the socket of the port; None: nobody listens."""
+    with open("/proc/net/udp", encoding="ascii") as f:
+        for line in f:
+            words = line.split()
+            if words[1].endswith(f":{port:04X}"):
+                return int(words[4].split(":")[1], 16)
+    return None
+
+
+def wait_until(holds, what):
+    for _ in range(4000):
+        if holds():
+            return
+        time.sleep(0.005)
+    sys.exit(f"nfcapd {what}")
+
+
 def collect(messages, where):
     """nfcapd takes the messages; its flows, as nfdump prints them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    nfcapd = subprocess.Popen(["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", where, "-t", "86400", "-B", "4000000"],
+    nfcapd = subprocess.Popen(["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", where, "-t", "86400"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        with open("/proc/net/udp", encoding="ascii") as f:  # until it listens
-            for _ in range(1000):
-                if f":{port:04X} 00000000:0000" in f.read():
-                    break
-                time.sleep(0.01)
-                f.seek(0)
+        wait_until(lambda: waiting(port) is not None, "does not listen")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             at = 0
             while at < len(messages):
                 size = struct.unpack_from(">H", messages, at + 2)[0]
+                wait_until(lambda: waiting(port) < 50000, "takes nothing")  # its socket has room for some
                 s.sendto(messages[at:at + size], ("127.0.0.1", port))
                 at += size
-                time.sleep(0.001)  # its socket's buffer holds a part of them
-        time.sleep(0.5)
+        wait_until(lambda: waiting(port) == 0, "has not taken all")
     finally:
         nfcapd.terminate()
         nfcapd.wait(20)
