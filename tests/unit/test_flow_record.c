@@ -94,6 +94,7 @@ one_case(uint64_t seed)
 	struct flow_losses l;
 	uint64_t listed = 0;
 
+	memset(losses, 0, sizeof(losses));
 	rng = seed;
 	c.missing = all;
 	c.n_missing = below(LOSSES);
