@@ -315,7 +315,7 @@ class Accountant:
         before = 0
         # in the first seconds of an epoch a merger does not know its links' names yet
         young = query.asked < self.began + 5 * SECOND or self.timeline.during(
-            query.asked, query.answered, ("kill", "term"), ("dispatcher",), 0, 5)
+            query.asked, query.answered, ("kill", "term"), ("dispatcher", query.merger), 0, 5)
         for which, when, wire, data in packets:
             got = traffic.read_number(data)
             if not got:
