@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <sodium.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -477,6 +478,8 @@ change(const char *dir, const struct pr_enrolled_key *added, const char *without
 		rc = rewrite(e, added, without, err);
 	pr_enrolled_close(&e);
 	pr_close(lock);
+	if (rc == 0) /* then every daemon that reads the file knows */
+		nanosleep(&(struct timespec){.tv_nsec = PR_ENROLLED_LOOK_NS}, NULL);
 	return rc;
 }
 
