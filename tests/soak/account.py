@@ -387,7 +387,10 @@ class Accountant:
     def assign(self, query, link, lost, entries, used, faults, excess):
         """Gives each lost packet an entry of the list whose time has it and whose reason fits; returns the rest."""
         fits = lambda t, n, e: self.fits(query, link, n, t, e)
-        excused = {n for t, n in lost if self.other_reason(query, query.report["completeness"], link, n, t)}
+        done, node = query.report["completeness"], self.arrays[link].node
+        # what was dropped before it was sent is counted, and not on the list
+        excused = {n for t, n in lost if (done["dropped_packets"] and not node[n]) or
+                   self.other_reason(query, done, link, n, t)}
         # all of them, which shows entries that nothing fills; then those alone that only the list can explain, for which
         # what others have overwritten must not take the room
         left = self.spread(link, lost, entries, used, fits, self.reasons)
