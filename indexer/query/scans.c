@@ -26,7 +26,9 @@ struct pri_scan {
 };
 
 #define OWN_STEPS 1000000 /* of filters, in the query's own thread */
+#define OWN_PACKETS 2000 /* filters that let fewer be tested in these steps are long */
 #define WAIT_NS PR_NS_PER_MS
+#define PAUSE_NS (20 * PR_NS_PER_MS)
 
 struct pri_scans {
 	const struct pri_bpf_set *programs;
@@ -41,9 +43,11 @@ static struct {
 	pthread_cond_t work, done;
 	struct pri_scan *head, **tail;
 	pthread_t threads[PRI_SCANS_THREADS_MAX];
-	unsigned count, users;
+	atomic_uint count;
+	unsigned users;
 	int nice;
 	bool stop;
+	atomic_llong paused; /* until this time long filters rest */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	.starting = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
@@ -54,6 +58,29 @@ void
 pri_scans_setup(int nice)
 {
 	pool.nice = nice;
+}
+
+void
+pri_scans_pause(int64_t now)
+{
+	if (now - pool.paused >= PAUSE_NS)
+		pool.paused = now + PAUSE_NS;
+}
+
+static bool
+is_long(const struct pri_bpf_set *programs)
+{
+	return pri_bpf_set_packets(programs, OWN_STEPS) < OWN_PACKETS;
+}
+
+static void
+pause_thread(void)
+{
+	int64_t rest = atomic_load(&pool.paused) - pr_now_mono();
+	struct timespec t = {0, rest};
+
+	if (rest > 0 && rest <= PAUSE_NS)
+		nanosleep(&t, NULL);
 }
 
 /* ---- a segment ---- */
@@ -77,6 +104,7 @@ judge(struct pri_scan *s, size_t length, uint32_t most)
 	const struct pr_segment_header *h = &reader.header;
 	struct pri_matches *m = &s->matches;
 	struct pr_packet p = {0};
+	bool rests = most == UINT32_MAX && is_long(s->programs);
 	size_t bytes;
 	int rc;
 
@@ -105,6 +133,8 @@ judge(struct pri_scan *s, size_t length, uint32_t most)
 		 */
 		m->sound = m->sound && p.otime >= last && p.otime <= h->last_otime &&
 			   p.time >= h->min_time && p.time <= h->max_time;
+		if (rests)
+			pause_thread();
 		if (pri_bpf_set_match(s->programs, &p)) {
 			m->bits[m->judged / 8] |= 1u << m->judged % 8;
 			if (m->count < PRI_PLACES_MAX)
@@ -248,6 +278,17 @@ pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	return s;
 }
 
+/*
+ * Under the lock. Long filters are the threads' work alone: in the query's own thread, which
+ * does not give way as they do, they would delay all other queries.
+ */
+static bool
+waits(const struct pri_scan *s)
+{
+	return s->state == RUNNING ||
+	       (s->state == QUEUED && pool.count > 0 && is_long(s->programs));
+}
+
 bool
 pri_scan_ready(struct pri_scan *s)
 {
@@ -259,9 +300,9 @@ pri_scan_ready(struct pri_scan *s)
 	until.tv_sec += until.tv_nsec / PR_NS_PER_S;
 	until.tv_nsec %= PR_NS_PER_S;
 	pthread_mutex_lock(&pool.lock);
-	if (s->state == RUNNING)
+	if (waits(s))
 		pthread_cond_timedwait(&pool.done, &pool.lock, &until);
-	ready = s->state != RUNNING;
+	ready = !waits(s);
 	pthread_mutex_unlock(&pool.lock);
 	return ready;
 }

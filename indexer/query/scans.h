@@ -10,7 +10,7 @@
  * results in its own order. The process has a few of these threads for all its queries.
  * They start with the first segment begun, and end with the last query that began one. If
  * no worker has begun a segment when the query needs it, the query's own thread reads it
- * and filters as many packets as take a moment. A query has at most PRI_SCANS_AHEAD segments begun.
+ * and filters as many packets as take a moment, unless the filters are long. A query has at most PRI_SCANS_AHEAD segments begun.
  */
 #define PRI_SCANS_AHEAD 8 /* of a query: 256 KiB each, as a rule */
 #define PRI_SCANS_THREADS_MAX 8
@@ -20,6 +20,12 @@
  * value, for a process that runs beside a capture.
  */
 void pri_scans_setup(int nice);
+
+/*
+ * Lets the threads' long filters rest for 20 ms, of 40 at most: what is asked now is answered
+ * first. now: pr_now_mono.
+ */
+void pri_scans_pause(int64_t now);
 
 struct pri_scans; /* of a query: one thread */
 

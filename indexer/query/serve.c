@@ -308,6 +308,15 @@ on_turn(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 
 /* ---- messages ---- */
 
+static bool
+asks_already(const struct pri_serve *s, const char *user)
+{
+	for (const struct job *job = s->jobs; job; job = job->next)
+		if (!job->done && !strcmp(job->user, user))
+			return true;
+	return false;
+}
+
 static void
 on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
@@ -338,6 +347,8 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 	}
 	made.active = pr_now_mono();
 	made.came = pr_now_real();
+	if (!asks_already(s, made.user))
+		pri_scans_pause(made.active);
 	*at = job;
 	*job = made;
 	s->queries++;
