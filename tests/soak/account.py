@@ -395,6 +395,11 @@ class Accountant:
         # what others have overwritten must not take the room
         left = self.spread(link, lost, entries, used, fits, self.reasons)
         self.pour(left, entries, used, lambda t, n, e: True)
+        # or by their times alone, where that fills more: before other nodes are asked, one's loss is given for theirs
+        by_time = {}
+        self.pour(lost, entries, by_time, lambda t, n, e: True)
+        if sum(by_time.values()) > sum(used.get(id(e), 0) for e in entries):
+            used.update(by_time)
         room, wrong, shown = {}, [], {}
         needy = self.spread(link, [p for p in lost if p[1] not in excused], entries, room, fits)
         # an entry that goes on behind the range has room for more than there is
