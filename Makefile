@@ -117,7 +117,12 @@ $(BUILD)/python/packrack/packrack_pb2.py: proto/rpc/packrack.proto
 $(BUILD)/python/%.py: merger/python/%.py
 	$(Q)mkdir -p $(@D) && cp $< $@
 
-all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
+# The watches as they are installed: the program, and its examples where it looks for them.
+WATCH := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*))
+$(WATCH): $(BUILD)/%: merger/watch/%
+	$(Q)mkdir -p $(@D) && cp -p $< $@
+
+all: $(WATCH) $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
 
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)

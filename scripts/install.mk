@@ -30,7 +30,8 @@ install: install-programs install-system install-lab install-streamfs install-py
 	$(Q)ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
 
 install-programs: all
-	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console),$(PREFIX)/bin)
+	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-watch),$(PREFIX)/bin)
+	$(call put,644,$(wildcard $(BUILD)/watch.d/*.watch),$(SHAREDIR)/watch.d)
 	$(call put,755,$(addprefix $(BUILD)/,$(SBIN_PROGRAMS)),$(PREFIX)/sbin)
 	$(Q)install -d $(call into,$(EXTCAPDIR)) && ln -sfn $(PREFIX)/bin/packrack $(call into,$(EXTCAPDIR))/packrack-extcap
 	$(Q)install -d $(call into,$(PREFIX)/share/bash-completion/completions)
@@ -42,7 +43,7 @@ install-programs: all
 install-system:
 	$(Q)install -d $(call into,$(UNITDIR))
 	$(Q)for unit in scripts/systemd/*.service; do \
-		sed 's|/usr/sbin/|$(PREFIX)/sbin/|' $$unit > $(call into,$(UNITDIR))/$${unit##*/} || exit; done
+		sed 's|/usr/\(s*bin\)/|$(PREFIX)/\1/|' $$unit > $(call into,$(UNITDIR))/$${unit##*/} || exit; done
 	$(Q)install -D -m 644 scripts/systemd/packrack.sysusers $(call into,$(PREFIX)/lib/sysusers.d/packrack.conf)
 	$(Q)install -D -m 644 scripts/systemd/packrack.tmpfiles $(call into,$(PREFIX)/lib/tmpfiles.d/packrack.conf)
 	$(Q)install -D -m 640 scripts/packrack.conf $(call into,$(SYSCONFDIR)/packrack/packrack.conf.example)

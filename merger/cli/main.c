@@ -4,21 +4,32 @@
 
 #include "merger/cli/cli.h"
 
-/*
- * The console is a separate program, so that other commands do not load curses. Returns
- * only if it cannot be started.
- */
+/* A program of its own: `packrack NAME` is packrack-NAME. Returns only if it cannot be started. */
 static int
-cmd_console(PR_UNUSED int argc, char **argv)
+become(const char *program, char **argv)
 {
 	struct pr_error err;
-	char *path = cli_program_beside("packrack-console");
+	char *path = cli_program_beside(program);
 
 	if (path)
 		execv(path, argv);
-	pr_error_errno(&err, "cannot start %s", path ? path : "packrack-console");
+	pr_error_errno(&err, "cannot start %s", path ? path : program);
 	free(path);
-	return cli_fail("packrack console", CLI_FAILED, &err);
+	return cli_fail("packrack", CLI_FAILED, &err);
+}
+
+/* so that other commands do not load curses */
+static int
+cmd_console(PR_UNUSED int argc, char **argv)
+{
+	return become("packrack-console", argv);
+}
+
+/* of Python */
+static int
+cmd_watch(PR_UNUSED int argc, char **argv)
+{
+	return become("packrack-watch", argv);
 }
 
 static const struct cli_command commands[] = {
@@ -33,6 +44,8 @@ static const struct cli_command commands[] = {
 		.run = cmd_flows},
 	{"sql", "answer SQL over the flows, packets and losses of a time range",
 		.run = cmd_sql},
+	{"watch", "run analyses all the time: of now, compared with the past",
+		.run = cmd_watch},
 	{"status", "show what the rack is doing, and what it lost", .run = cmd_status},
 	{"console", "show the rack live on a terminal, and operate it", .run = cmd_console},
 	{"import", "store trace files in a volume", .run = cmd_import},

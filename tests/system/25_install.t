@@ -39,6 +39,10 @@ pages_there() {
 	done
 }
 run_step "with all man pages" pages_there
+finds_watches() {
+	[ "$("$ROOT/usr/bin/packrack" watch list --watches /nonexistent | grep -c ' example ')" = 8 ]
+}
+run_step "watches, and the program finds them" finds_watches
 run_step "dashboard and alert rules" test -s "$ROOT/usr/share/doc/packrack/examples/grafana/alerts.yaml"
 starts_what_is_there() { # UNIT
 	local program
@@ -49,7 +53,7 @@ sandboxed() { # UNIT: exposure under 3.0 of 10
 	systemd-analyze security --offline=true --threshold=30 "$1" | tail -n 1
 	return "${PIPESTATUS[0]}"
 }
-for unit in dispatcher logger indexer merger; do
+for unit in dispatcher logger indexer merger watch; do
 	file=$ROOT/usr/lib/systemd/system/packrack-$unit.service
 	run_step "the unit of the $unit starts what is there" starts_what_is_there "$file"
 	if command -v systemd-analyze > /dev/null; then

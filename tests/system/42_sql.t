@@ -76,6 +76,12 @@ statements_of_input() {
 }
 run_step "statements of standard input; a mistake ends only its own" statements_of_input
 
+one_of_input() { # longer than an argument may be
+	[ "$({ printf 'select count(*) n, (select length(%c' "'"; head -c 300000 /dev/zero | tr '\0' x; printf '%c)) l from flows\n' "'"; } |
+		"$PACKRACK" sql -r "$CUT" --format json - 2> /dev/null)" = "{\"n\": $("$PACKRACK" flows -r "$CUT" 2> /dev/null | wc -l), \"l\": 300000}" ] &&
+		says 2 'no statement on standard input' "$PACKRACK" sql -r "$CUT" -
+}
+run_step "one long statement of standard input" one_of_input
 with_carriage_returns() {
 	[ "$(printf ';\r\nselect 1 a;\r\n-- a comment;\nselect 2 a;\r\n' | "$PACKRACK" sql -r "$CUT" --format json 2> "$LAB_DIR/err" | tr -d '\n')" = '{"a": 1}{"a": 2}' ]
 }

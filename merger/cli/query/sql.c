@@ -50,7 +50,8 @@ static const char footer[] =
 	"Tables: flows, packets (their headers), rate (by link and second), losses, nodes. "
 	"Without STATEMENT\n"
 	"statements are read from standard input, each up to a semicolon, over all "
-	"tables.\n"
+	"tables; - is one statement\n"
+	"from there.\n"
 	"prefix(ADDRESS, BITS) is a network's text, within(ADDRESS, NETWORK) a test. The "
 	"SQL is DuckDB's.\n\n"
 	"  packrack sql --since \"1h ago\" \"select src_ip, sum(bytes_sent) s from flows "
@@ -334,6 +335,20 @@ statement_read(bool prompt)
 	return text;
 }
 
+/* All of standard input, as one statement. */
+static char *
+statement_of_input(struct pr_error *err)
+{
+	char *text = NULL;
+	size_t room = 0;
+
+	if (getdelim(&text, &room, '\0', stdin) < 0) {
+		free(text);
+		return pr_error_null(err, "no statement on standard input");
+	}
+	return text;
+}
+
 /* A mistake ends only its statement. */
 static int
 run_input(struct sql *s)
@@ -433,16 +448,18 @@ run(const struct cli_call *call, struct pr_error *err)
 	struct sql_args *a = call->values;
 	struct sql s = {.args = a};
 	const char *statement = call->count ? call->operands[0] : NULL;
+	bool of_input = statement && !strcmp(statement, "-");
+	char *input = of_input ? statement_of_input(err) : NULL;
 	struct pr_error later;
 	int status = CLI_USAGE;
 
 	signal(SIGPIPE, SIG_IGN);
 	if (call->count > 1)
 		pr_error_set(err, "one STATEMENT: put it in quotes");
-	else
-		status = prepare(&s, a, statement, err);
+	else if (input || !of_input)
+		status = prepare(&s, a, input ? input : statement, err);
 	if (status == CLI_OK)
-		status = answer(&s, statement, err);
+		status = answer(&s, input ? input : statement, err);
 	for (int i = 0; i < TABLES; i++)
 		sql_table_finish(&s.table[i], &later);
 	pri_flow_table_destroy(&s.flows);
@@ -452,6 +469,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	flow_losses_free(&s.context.losses);
 	free(s.seconds);
 	free(a->query.filter);
+	free(input);
 	return status;
 }
 

@@ -1,0 +1,229 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Watches: the shipped analyses report what the flows say, computed without SQL; faulty files are told in a line; on a rack
+# each window is reported once, also past a kill of the daemon, and says what it lacks.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands python3 jq
+need_programs packrack packrack-watch packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_data
+new_lab
+PACKRACK=$BUILD/packrack
+CUT=$DATA/mix-gateway-hdr96-a.pcap
+export PACKRACK_WATCHES=$LAB_DIR/watch.d PACKRACK_WATCH_STATE=$LAB_DIR/state
+mkdir "$LAB_DIR/watch.d" "$LAB_DIR/short"
+
+run_step "without DuckDB a line says how to get it" says 1 'install-deps --sql' \
+	env PACKRACK_DUCKDB=/nonexistent "$PACKRACK" watch test matrix -r "$CUT" --since 2024-03-06T09:02:00Z
+if ! "$PACKRACK" sql -r "$CUT" 'select 1' > /dev/null 2>&1; then
+	echo "# no DuckDB here (scripts/install-deps --sql): watches are not tested"
+	done_testing
+	exit
+fi
+
+# ---- the shipped ones ----
+
+all_are_sound() {
+	local name
+	[ "$("$PACKRACK" watch list | grep -c ' example ')" = 8 ] || return 1
+	for name in "$BUILD"/watch.d/*.watch; do
+		"$PACKRACK" watch show "$(basename "$name" .watch)" > "$LAB_DIR/out" || return 1
+		grep -q '^-- rule' "$LAB_DIR/out" || return 1
+	done
+}
+run_step "the shipped ones' statements can be executed" all_are_sound
+
+# with a history that a trace of minutes has
+for name in elephants mice portscans anomaly dispersion entropy; do
+	sed -E 's/^back = .*/back = 80s/; s/^every = .*/every = 1s/; s/^threshold = .*/threshold = 0.1/; s/^k = 100/k = 20/' \
+		"$BUILD/watch.d/$name.watch" > "$LAB_DIR/short/$name.watch"
+done
+sed -i 's/^back = .*/back = 60s 40s/; s/^length = .*/length = 20s/' "$LAB_DIR/short/elephants.watch"
+BEGIN=$(date -d 2024-03-06T09:02:00Z +%s)
+for name in elephants mice portscans anomaly:{cosine,jaccard,jensen_shannon,l1} dispersion entropy flow-sizes matrix; do
+	run_step "$name, as computed without SQL" tests/system/watch_oracle.py "$PACKRACK" "$CUT" "$BEGIN" $((BEGIN + 120)) 20 "$name" "$LAB_DIR/short"
+done
+forms() { # text, JSON and a page have the same rows
+	test_matrix() { "$PACKRACK" watch test matrix -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 60)) --set k=7 --format "$1"; }
+	[ "$(test_matrix json | jq '.rows | length')" = 7 ] && (($(test_matrix text | wc -l) == 10)) &&
+		test_matrix html > "$LAB_DIR/page.html" && [ "$(grep -o '<tr>' "$LAB_DIR/page.html" | wc -l)" = 8 ] &&
+		grep -q '<svg' "$LAB_DIR/page.html" && ! grep -qE 'src=|href=|@import' "$LAB_DIR/page.html"
+}
+run_step "as text, JSON and a page" forms
+
+# ---- watch files ----
+
+watch_file() { # NAME TEXT: with \n
+	printf '%b' "$2" > "$LAB_DIR/watch.d/$1.watch"
+}
+COUNT='[watch]\nwindow = 1s\n[live]\nsql = select count(*) as n from packets\n[rule]\nsql = select n from live\n'
+faulty() { # each has one line, which names the file, and what is wrong
+	local text said
+	while IFS='|' read -r text said; do
+		watch_file faulty "$text"
+		says 1 "$said" "$PACKRACK" watch show faulty > "$LAB_DIR/said" 2>&1 || { echo "$text"; cat "$LAB_DIR/said"; return 1; }
+	done <<- 'END'
+		window = 1s|no section headers
+		[watch]\nwindow = 1x|1x
+		[watch]\nslide = 1s|[watch] window
+		[watch]\nwindow = 1s\nslide = 2s|slide is longer
+		[watch]\nwindow = 1s\nwindom = 1s|no "windom"
+		[wotch]\nwindow = 1s|no section [wotch]
+		[watch]\nwindow = 1s\n[rule]\nsql = select 1|[live] has no sql
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a|either sql or python
+		[watch]\nwindow = 1s\n[live]\nsql = select :k as a\n[rule]\nsql = select 1|no parameter :k
+		[watch]\nwindow = 1s\n[live]\nsql = selct 1 as a\n[rule]\nsql = select 1|[live] sql: packrack sql: SQL: Parser Error
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\nsql = select b from live|[rule] sql: packrack sql: SQL: Binder Error
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nsql = select 1 as a\n[rule]\nsql = select 1|[history] has no back
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\npython = nosuch.py|nosuch.py
+		[watch]\nwindow = 1s\n[live]\nsql = select * from read_text('/etc/passwd')\n[rule]\nsql = select 1|disabled
+		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number
+	END
+	"$PACKRACK" watch list | grep -q 'faulty .*"many"' || return 1
+	rm "$LAB_DIR/watch.d/faulty.watch"
+}
+run_step "a faulty file is told in a line" faulty
+run_step "no such parameter" says 1 'no parameter "kk"' "$PACKRACK" watch test matrix --set kk=1 -r "$CUT" --since @"$BEGIN"
+run_step "no such watch" says 1 'no watch "nosuch"' "$PACKRACK" watch show nosuch
+run_step "no whole window" says 1 'no whole window' "$PACKRACK" watch test matrix -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 59))
+of_python() { # quotes and nothing at all arrive as they are
+	watch_file python "[watch]\nwindow = 20s\n[parameters]\nleast = 3\n[live]\nsql = select src_ip, count(distinct dst_port) as ports,
+ 'it''s' as quoted, null as nothing from flows group by src_ip\n[rule]\npython = ports.py\n"
+	cat > "$LAB_DIR/watch.d/ports.py" <<- 'END'
+		def report(live, history, past, parameters, begin, end):
+		    assert all(row["quoted"] == "it's" and row["nothing"] is None for row in live)
+		    return [{"src_ip": row["src_ip"], "ports": row["ports"]} for row in live if row["ports"] >= int(parameters["least"])]
+	END
+	"$PACKRACK" watch test python -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 20)) --format json > "$LAB_DIR/out" || return 1
+	"$PACKRACK" sql -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 19)).999999999 --active 1d --format csv \
+		"select src_ip, count(distinct dst_port) n from flows group by 1 having n >= 3 order by 1" 2> /dev/null | tail -n +2 > "$LAB_DIR/want"
+	jq -r '.rows[] | "\(.src_ip),\(.ports)"' "$LAB_DIR/out" | LC_ALL=C sort > "$LAB_DIR/got"
+	[ -s "$LAB_DIR/want" ] && LC_ALL=C sort "$LAB_DIR/want" | cmp - "$LAB_DIR/got" || return 1
+	printf 'def report(**more):\n    raise ValueError("its own")\n' > "$LAB_DIR/watch.d/ports.py"
+	says 1 'ValueError: its own' "$PACKRACK" watch test python -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 20)) || return 1
+	rm "$LAB_DIR"/watch.d/python.watch "$LAB_DIR/watch.d/ports.py"
+}
+run_step "a rule in Python" of_python
+long_relations() { # longer than an argument of a program may be
+	watch_file long "[watch]\nwindow = 20s\nkeep = 9\n[live]\nsql = select uid, repeat(uid, 100) as words from flows\n[rule]\nsql = select (select count(*) from live) as n,
+ (select count(*) from past) as before, (select sum(length(words)) from past) as letters\n"
+	"$PACKRACK" watch test long -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 60)) --format json > "$LAB_DIR/out" || return 1
+	rm "$LAB_DIR/watch.d/long.watch"
+	jq -se '(.[0].rows[0].n > 100) and (.[2].rows[0].before == .[0].rows[0].n + .[1].rows[0].n) and (.[2].rows[0].letters > 200000)' "$LAB_DIR/out"
+}
+run_step "relations of any length" long_relations
+
+# ---- on a rack ----
+
+run_step "no watch is there" says 1 'no watch to run' "$PACKRACK" watch run
+reports() { # JQ-FILTER: over all reports of the watch `count`
+	jq -s "$1" "$PACKRACK_WATCH_STATE/count.jsonl" 2> /dev/null
+}
+has_reports() { # NUMBER
+	(($(reports length) >= $1))
+}
+start_watch() {
+	"$PACKRACK" watch run > "$LAB_DIR/watch.out" 2>> "$LAB_DIR/watch.err" &
+	WATCH=$!
+	echo $WATCH >> "$LAB_DIR/pids/watch"
+}
+runs() {
+	watch_file count "${COUNT}[report]\ncommand = cat >> '$PACKRACK_WATCH_STATE/told'\n"
+	"$RACK" up -n 3 --size 96M > "$LAB_DIR/up" 2>&1 || { cat "$LAB_DIR/up"; return 1; }
+	tests/system/numbered.py make "$LAB_DIR/numbered.pcap" 1000 > /dev/null || return 1
+	"$RACK" play "$LAB_DIR/numbered.pcap" --pps=1000 --loop=1000000 --quiet > /dev/null 2>&1 &
+	PLAYER=$!
+	start_watch
+	poll_until 30 has_reports 4
+}
+# In the shell of the test, which ends them.
+PLAYER='' WATCH=''
+runs > "$LAB_DIR/out" 2>&1 && rc=0 || rc=$?
+result "$rc" "a report a second" "$LAB_DIR/out"
+run_step "two at once" says 1 'another packrack watch runs' "$PACKRACK" watch run
+again() {
+	local before
+	kill -9 "$WATCH"
+	poll_until 10 ended || return 1
+	before=$(reports length)
+	# what a kill leaves of a line
+	printf '{"watch": "count", "beg' >> "$PACKRACK_WATCH_STATE/count.jsonl"
+	start_watch
+	poll_until 30 has_reports $((before + 4))
+}
+ended() {
+	! kill -0 "$WATCH" 2> /dev/null
+}
+again > "$LAB_DIR/out" 2>&1 && rc=0 || rc=$?
+result "$rc" "it goes on after kill -9" "$LAB_DIR/out"
+rests() {
+	local before
+	"$PACKRACK" watch pause count || return 1
+	before=$(reports length)
+	"$PACKRACK" watch list | grep -q '^count *paused' || return 1
+	poll_until 10 has_skipped_time || return 1
+	"$PACKRACK" watch resume count
+	poll_until 20 has_reports $((before + 3)) && (($(reports '[.[] | select(.skipped)] | length') == 1))
+}
+has_skipped_time() { # no report for three windows
+	(($(date +%s) - $(reports '.[-1].end') / 1000000000 >= 3))
+}
+run_step "a pause is told as windows that were skipped" rests
+reads_again() {
+	watch_file count "${COUNT/select n from live/select n, 1 as changed from live}"
+	poll_until 20 has_changed
+}
+has_changed() {
+	[ "$(reports '.[-1].rows[0].changed')" = 1 ]
+}
+run_step "a file that changes is read again" reads_again
+no_gaps() {
+	reports '[.[:-1], .[1:]] | transpose | map(.[0].end == .[1].begin) | all' | grep -q true
+}
+each_window_once() { # and its count is that of a query for the same time
+	local begin end n
+	kill -TERM "$WATCH"
+	poll_until 10 ended || return 1
+	"$RACK" drain --timeout 30 > /dev/null 2>&1
+	reports '[.[] | select(.skipped | not)] | map([.begin, .end]) | (map(.[1]) | unique | length) == length' | grep -q true || return 1
+	no_gaps || { reports 'map([.begin, .end])'; return 1; }
+	while read -r begin end n; do
+		[ "$("$PACKRACK" query --count --since "@${begin:0:10}" --until "@$((${end:0:10} - 1)).999999999" 2> /dev/null)" = "$n" ] ||
+			{ echo "$begin to $end: $n"; return 1; }
+	done < <(reports '.[] | select(.complete) | "\(.begin) \(.end) \(.rows[0].n)"' -r | tr -d '"')
+	(($(reports '[.[] | select(.complete)] | length') >= 6)) && [ -s "$PACKRACK_WATCH_STATE/told" ] && [ -s "$PACKRACK_WATCH_STATE/count.html" ]
+}
+run_step "each window is reported once, with the packets of a query" each_window_once
+without_a_node() {
+	"$RACK" kill idx2 || return 1
+	start_watch
+	poll_until 40 is_partial || return 1
+	"$PACKRACK" watch report count > "$LAB_DIR/out"
+	(($? == 3)) && grep -q PARTIAL "$LAB_DIR/out" && grep -q log2 "$LAB_DIR/out"
+}
+is_partial() {
+	[ "$(reports '.[-1] | (.complete == false) and (.live.said | test("log2"))')" = true ]
+}
+without_a_node > "$LAB_DIR/out" 2>&1 && rc=0 || rc=$?
+result "$rc" "without a node a report is partial, and says why" "$LAB_DIR/out"
+without_the_merger() { # no window is lost
+	local before
+	"$RACK" kill merger || return 1
+	poll_until 20 grep -q 'packrack watch: packrack sql' "$LAB_DIR/watch.err" || return 1
+	before=$(reports length)
+	"$RACK" restart merger > /dev/null || return 1
+	poll_until 40 has_reports $((before + 4)) || return 1
+	no_gaps
+}
+without_the_merger > "$LAB_DIR/out" 2>&1 && rc=0 || rc=$?
+result "$rc" "without a merger it waits, and no window is lost" "$LAB_DIR/out"
+stops() {
+	kill -TERM "$WATCH"
+	poll_until 10 ended
+}
+run_step "a signal ends it" stops
+kill "$PLAYER" 2> /dev/null
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing
