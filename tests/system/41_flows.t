@@ -170,6 +170,15 @@ packets_of_the_rack() {
 	"$COMPARE" "$LAB_DIR/file.pcapng" "$LAB_DIR/rack.pcapng"
 }
 run_step "packets of the largest" packets_of_the_rack
+followed() { # from the begin of what is stored to its end: the same records, and what is missing is not said
+	timeout 60 "$PACKRACK" flows --follow --since 2024-03-05T09:00:00Z --until 2024-03-05T09:05:00Z --format csv 2> "$LAB_DIR/said" |
+		sort > "$LAB_DIR/follow.csv"
+	[ "$(wc -l < "$LAB_DIR/follow.csv")" -gt 1000 ] && cut -d, -f1-21 "$LAB_DIR/want.csv" | diff - <(cut -d, -f1-21 "$LAB_DIR/follow.csv") | head -n 4 &&
+		[ "$(sed 1d "$LAB_DIR/want.csv" | wc -l)" = "$(grep -c ',$' "$LAB_DIR/follow.csv")" ] &&
+		"$PACKRACK" flows --follow --since 2024-03-05T09:00:00Z --until 2024-03-05T09:01:00Z --format json 2> /dev/null |
+		jq -se 'length > 100 and all(has("missing") | not)' > /dev/null
+}
+run_step "followed: the records are the same" followed
 a_node_is_gone() {
 	"$RACK" kill idx2 || return 1
 	local rc=0
@@ -209,6 +218,19 @@ a_node_is_gone() {
 	END
 }
 run_step "without a node it says what is missing" a_node_is_gone
+
+live() { # flows of a link that goes on: one has ended after its time-out
+	"$RACK" down > /dev/null
+	"$RACK" up -n 3 --size 96M || return 1
+	"$RACK" play "$FULL" --pps=3000 --loop=100000 --quiet > /dev/null 2>&1 &
+	local player=$! rc=0
+	timeout 60 "$PACKRACK" flows --follow --idle 1100ms --idle-tcp 1100ms --limit 20 --format json > "$LAB_DIR/out" 2> "$LAB_DIR/said" || rc=$?
+	kill "$player"
+	cat "$LAB_DIR/said"
+	((rc == 0)) && jq -se 'length == 20 and all(.last <= now * 1e9)' "$LAB_DIR/out"
+}
+run_step "followed while they happen" live
+run_step "sums want an end" says 2 'a range that has ended' "$PACKRACK" flows --follow --top 3
 
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"

@@ -239,6 +239,8 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	make_uid(flow, r->uid, &r->id);
 	r->ipfix = context->ipfix;
 	r->missing = flow_losses_between(&context->losses, k->link, r->first, r->last);
+	if (!context->live)
+		PR_PRINT(r->missing_text, "%" PRIu64, r->missing);
 	if (context->inside.count) {
 		bool from = is_inside(&context->inside, k->address[o], k->address_len);
 		bool to = is_inside(&context->inside, k->address[!o], k->address_len);
@@ -307,13 +309,13 @@ print_csv(const struct flow_record *r)
 	if (k->vlan != PRI_FLOW_UNTAGGED)
 		snprintf(vlan, sizeof(vlan), "%u", k->vlan);
 	printf("%s,%s,%s,%s,%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64 ",%" PRIu64
-	       ",%" PRIu64 ",%" PRIu64 ",%u,%u,%s,%u,%s,%s,%" PRIu64 "\n",
+	       ",%" PRIu64 ",%" PRIu64 ",%u,%u,%s,%u,%s,%s,%s\n",
 		flow_seconds(r->first, first), flow_seconds(r->last - r->first, duration),
 		r->src, r->dst, r->sport, r->dport, k->protocol, r->sent->bytes,
 		r->received->bytes, r->outgoing ? r->outgoing : "", r->state,
 		r->sent->packets, r->received->packets, r->sent->payload,
 		r->received->payload, r->sent->flags, r->received->flags, vlan, k->link,
-		r->community_id, r->uid, r->missing);
+		r->community_id, r->uid, r->missing_text);
 }
 
 static void
@@ -336,10 +338,11 @@ print_json(const struct flow_record *r)
 	       ", \"packets_recv\": %" PRIu64 ", \"payload_sent\": %" PRIu64
 	       ", \"payload_recv\": %" PRIu64
 	       ", \"flags_sent\": %u, \"flags_recv\": %u, \"link\": %u, \"last\": %" PRId64
-	       ", \"community_id\": \"%s\", \"uid\": \"%s\", \"missing\": %" PRIu64 "}\n",
+	       ", \"community_id\": \"%s\", \"uid\": \"%s\"%s%s}\n",
 		r->state, r->sent->packets, r->received->packets, r->sent->payload,
 		r->received->payload, r->sent->flags, r->received->flags, k->link, r->last,
-		r->community_id, r->uid, r->missing);
+		r->community_id, r->uid, *r->missing_text ? ", \"missing\": " : "",
+		r->missing_text);
 }
 
 /* Fields and their order are those of Zeek's conn.log; what needs its analyzers is unset. */

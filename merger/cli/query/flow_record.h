@@ -57,6 +57,7 @@ struct flow_record {
 	const char *state, *outgoing; /* outgoing: NULL: no networks */
 	uint64_t id; /* a hash of key and first time, as uid is */
 	uint64_t missing; /* packets of the link while it lasted */
+	char missing_text[21]; /* "": nobody knows yet */
 	struct flow_ipfix *ipfix;
 	uint16_t sport, dport;
 	int64_t first, last;
@@ -67,6 +68,7 @@ struct flow_context {
 	struct flow_losses losses;
 	uint16_t seed; /* of Community IDs */
 	struct flow_ipfix *ipfix; /* for FLOW_IPFIX */
+	bool live; /* what is missing is not known yet */
 };
 void flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	const struct flow_context *context);

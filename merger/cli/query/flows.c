@@ -45,6 +45,9 @@ static const struct pr_option options[] = {
 	PR_OPT_ENUM(of, "of", 0, "WHAT", flow_measures,
 		"largest by bytes, packets, payload, duration or flows"),
 	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most N flows (0: all)"),
+	PR_OPT_FLAG(query.follow, "follow", 'f',
+		"continue with new flows as they end, from --since or from now, until "
+		"interrupted or --until"),
 	PR_OPT_DURATION(limits.idle_tcp, "idle-tcp", 0, "DURATION", PR_NS_PER_S + 1, 0,
 		"a TCP flow ends after this time without a packet", .def = "60s"),
 	PR_OPT_DURATION(limits.idle, "idle", 0, "DURATION", PR_NS_PER_S + 1, 0,
@@ -74,6 +77,8 @@ static const char footer[] =
 	"S0'\n"
 	"  packrack flows --since \"1h ago\" --top 1 --packets -w largest.pcapng\n"
 	"  packrack flows -r trace.pcap --format zeek\n"
+	"  packrack flows --follow --format json | clickhouse-client --query \"insert into "
+	"flows format JSONEachRow\"\n"
 	"  packrack flows --since today 'state = S0 and dst port 22' --format csv";
 
 static const struct pr_cmdline program = {.name = "packrack flows",
@@ -177,6 +182,10 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	if (f->printed++ == 0)
 		flow_head_print((enum flow_form)f->args->form);
 	flow_record_print(&r, (enum flow_form)f->args->form);
+	if (f->args->query.follow && f->printed == f->args->limit) {
+		f->closed = true;
+		return pr_error_set(err, "that is all that --limit wants");
+	}
 	if (!ferror(stdout))
 		return 0;
 	f->closed = errno == EPIPE; /* as with tcpdump | head */
@@ -282,7 +291,10 @@ answer(struct flows *f, struct pr_error *err)
 	f->context.seed = (uint16_t)a->seed;
 	f->context.ipfix = &f->ipfix;
 	f->ipfix.to = stdout;
-	if (!a->query.files.count && !a->by && !a->packets)
+	f->context.live = a->query.follow;
+	if (a->query.follow)
+		setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!a->query.follow && !a->query.files.count && !a->by && !a->packets)
 		status = flow_losses_ask(&f->context.losses, &a->query, err);
 	sink_init(&sink, &a->query);
 	sink.take = on_packet;
@@ -326,6 +338,9 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 		return pr_error_set(err, "no memory for the filter");
 	if (a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV && a->form != FLOW_JSON)
 		return pr_error_set(err, "--by: sums are given as text, csv or json");
+	if (a->query.follow && (a->by || a->top || a->packets))
+		return pr_error_set(err, "--follow: flows as they end; --by, --top and "
+					 "--packets want a range that has ended");
 	if (a->form == FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO))
 		return pr_error_set(
 			err, "--format ipfix is not for a terminal: > FILE takes it");
