@@ -176,8 +176,8 @@ class Accountant:
         if reason == "unsaved":
             return where in homes and bool(during(when, when, ("kill", "term"), (where,), 20, 5) or
                                            (where != home and during(when, FOREVER, ("kill", "term"), (where,))))
-        if reason == "no_answer":
-            return where in homes and self.excused(query, where)
+        if reason == "no_answer":  # also of what the rack interface lost without its carrier, as of "switch"
+            return (where in homes or (not node and bool(at_switch))) and self.excused(query, where)
         if reason == "dispatcher":
             return not came and bool(dispatcher_dies or at_switch or during(when, when, NODE_HARM, None, 1, 5))
         if reason == "undelivered":
