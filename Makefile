@@ -117,12 +117,15 @@ $(BUILD)/python/packrack/packrack_pb2.py: proto/rpc/packrack.proto
 $(BUILD)/python/%.py: merger/python/%.py
 	$(Q)mkdir -p $(@D) && cp $< $@
 
-# The watches as they are installed: the program, and its examples where it looks for them.
-WATCH := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*))
-$(WATCH): $(BUILD)/%: merger/watch/%
+# Programs of Python, and what lies beside them: as they are installed.
+SCRIPTS := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*)) \
+	$(BUILD)/packrack-web $(BUILD)/page.html
+$(filter-out $(BUILD)/packrack-web %.html,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
+	$(Q)mkdir -p $(@D) && cp -p $< $@
+$(BUILD)/packrack-web $(BUILD)/page.html: $(BUILD)/%: merger/web/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
 
-all: $(WATCH) $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
+all: $(SCRIPTS) $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
 
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)

@@ -32,6 +32,12 @@ cmd_watch(PR_UNUSED int argc, char **argv)
 	return become("packrack-watch", argv);
 }
 
+static int
+cmd_web(PR_UNUSED int argc, char **argv)
+{
+	return become("packrack-web", argv);
+}
+
 static const struct cli_command commands[] = {
 	{"query", "show or save the packets that a filter and a time range select",
 		.run = cmd_query},
@@ -46,6 +52,8 @@ static const struct cli_command commands[] = {
 		.run = cmd_sql},
 	{"watch", "run analyses all the time: of now, compared with the past",
 		.run = cmd_watch},
+	{"web", "serve a page that shows the traffic, to this machine's browser",
+		.run = cmd_web},
 	{"status", "show what the rack is doing, and what it lost", .run = cmd_status},
 	{"console", "show the rack live on a terminal, and operate it", .run = cmd_console},
 	{"import", "store trace files in a volume", .run = cmd_import},

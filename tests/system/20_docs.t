@@ -57,6 +57,11 @@ watch_agrees() {
 		diff <("$BUILD/packrack" watch --help | sed -nE 's/^    ([a-z]+) .*/\1/p' | sort) <(printf '%s\n' list show test run pause resume report | sort)
 }
 
+web_agrees() {
+	diff <("$BUILD/packrack" web --help | grep -oE -- '--[a-z-]+' | grep -vx -- --help | sort -u) \
+		<(grep -oE 'Fl -[a-z-]+' merger/web/packrack-web.1 | sed 's/^Fl /-/' | sort -u)
+}
+
 # Each command that `packrack --help` lists has been looked at below.
 commands_listed() { # COMMAND...
 	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p' | sort) \
@@ -84,7 +89,7 @@ formatted() { # PAGE: what man says of it
 	[ -z "$said" ] || { echo "$said"; return 1; }
 }
 
-for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] merger/watch/*.1 proto/*.[57] scripts/*.[78] logger/streamfs/*.3; do
+for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] merger/watch/*.1 merger/web/*.1 proto/*.[57] scripts/*.[78] logger/streamfs/*.3; do
 	[ -f "$page" ] || continue
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
@@ -104,7 +109,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows sql watch status console import volume queries data \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql watch web status console import volume queries data \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
@@ -118,6 +123,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack flows" command_agrees flows flows Asking Keys
 	run_step "packrack sql" command_agrees sql sql Asking Keys
 	run_step "packrack watch" watch_agrees
+	run_step "packrack web" web_agrees
 	run_step "packrack status" command_agrees status status Output Keys
 	run_step "packrack setup" command_agrees setup setup Output
 	run_step "packrack sizing" command_agrees sizing sizing Output

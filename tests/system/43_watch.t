@@ -79,11 +79,51 @@ faulty() { # each has one line, which names the file, and what is wrong
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\npython = nosuch.py|nosuch.py
 		[watch]\nwindow = 1s\n[live]\nsql = select * from read_text('/etc/passwd')\n[rule]\nsql = select 1|disabled
 		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1s\nsql = select 1 as a\n[rule]\nsql = select 1|is not before the window
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nevery = 1m\nsql = select a from live\n[rule]\nsql = select 1|its sql names live
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1\n[report]\nsyslog = true|syslog: yes or no
+		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number
 	END
+	ln -s /nonexistent "$LAB_DIR/watch.d/dangling.watch"
+	"$PACKRACK" watch list | grep -q 'dangling *faulty' || return 1
+	rm "$LAB_DIR/watch.d/dangling.watch"
 	"$PACKRACK" watch list | grep -q 'faulty .*"many"' || return 1
 	rm "$LAB_DIR/watch.d/faulty.watch"
 }
 run_step "a faulty file is told in a line" faulty
+told_in_a_line() { # TEXT OPTION...: of a test
+	says 1 "$1" "$PACKRACK" watch test matrix -r "$CUT" "${@:2}" && (($(wc -l < "$LAB_DIR/err") == 1))
+}
+run_step "a time before all" told_in_a_line 'is no time' --since 0001-01-01
+run_step "an empty value" told_in_a_line 'a value, in UTF-8' --since @"$BEGIN" --set window=
+run_step "no UTF-8" told_in_a_line 'a value, in UTF-8' --since @"$BEGIN" --set k=$'\xff'
+run_step "no duration" told_in_a_line 'is no duration' --since @"$BEGIN" --set window="$(printf '9%.0s' {1..400})d"
+comments_and_capitals() {
+	watch_file odd "[watch]\nwindow = 20s\n[live]\nsql = -- a count\n /* of\n flows */ with f as (select * from flows) select count(*) as n from f
+[rule]\nsql = /* x */ -- y\n with recursive r as (select N from LIVE) select n from R\n"
+	[ "$("$PACKRACK" watch test odd -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 20)) --format json | jq '.rows[0].n > 100')" = true ] || return 1
+	rm "$LAB_DIR/watch.d/odd.watch"
+}
+run_step "comments, WITH, capitals" comments_and_capitals
+its_question_ends() { # with it, when it is killed
+	watch_file slow "[watch]\nwindow = 20s\n[live]\nsql = select count(*) as n from range(20000000000) t(i) where i % 7 = 3\n[rule]\nsql = select n from live\n"
+	"$PACKRACK" watch test slow -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 20)) > /dev/null 2>&1 &
+	local watch=$! question
+	# of its process group, the one that counts; the first tries the statements on an empty trace and ends
+	poll_until 20 asks "$watch" || { kill -9 "$watch"; return 1; }
+	question=$(pgrep -P "$watch")
+	kill -9 "$watch"
+	rm "$LAB_DIR/watch.d/slow.watch"
+	poll_until 10 has_ended "$question" || { kill -9 "$question"; return 1; }
+}
+asks() { # it has counted for a while
+	local question
+	question=$(pgrep -P "$1") && (($(awk '{ print $14 + $15 }' "/proc/$question/stat") > 100))
+}
+has_ended() {
+	! kill -0 "$1" 2> /dev/null
+}
+run_step "its question ends with it" its_question_ends
 run_step "no such parameter" says 1 'no parameter "kk"' "$PACKRACK" watch test matrix --set kk=1 -r "$CUT" --since @"$BEGIN"
 run_step "no such watch" says 1 'no watch "nosuch"' "$PACKRACK" watch show nosuch
 run_step "no whole window" says 1 'no whole window' "$PACKRACK" watch test matrix -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 59))
@@ -164,7 +204,7 @@ rests() {
 	"$PACKRACK" watch list | grep -q '^count *paused' || return 1
 	poll_until 10 has_skipped_time || return 1
 	"$PACKRACK" watch resume count
-	poll_until 20 has_reports $((before + 3)) && (($(reports '[.[] | select(.skipped)] | length') == 1))
+	poll_until 20 has_reports $((before + 3)) && (($(reports '[.[] | select(.skipped // "" | test("paused"))] | length') == 1))
 }
 has_skipped_time() { # no report for three windows
 	(($(date +%s) - $(reports '.[-1].end') / 1000000000 >= 3))
@@ -181,6 +221,27 @@ run_step "a file that changes is read again" reads_again
 no_gaps() {
 	reports '[.[:-1], .[1:]] | transpose | map(.[0].end == .[1].begin) | all' | grep -q true
 }
+goes_and_comes() {
+	local before
+	mv "$LAB_DIR/watch.d/count.watch" "$LAB_DIR/count.away"
+	before=$(reports length)
+	poll_until 10 has_skipped_time || return 1
+	mv "$LAB_DIR/count.away" "$LAB_DIR/watch.d/count.watch"
+	poll_until 20 has_reports $((before + 3)) && (($(reports '[.[] | select(.skipped // "" | test("file was gone"))] | length') == 1))
+}
+run_step "a file that goes and comes back" goes_and_comes
+faulty_while_it_runs() { # no report is made of it, and afterwards the windows are made up
+	local before
+	cp "$LAB_DIR/watch.d/count.watch" "$LAB_DIR/count.good"
+	watch_file count "${COUNT/select count/selct count}"
+	poll_until 20 grep -q 'count.watch: \[live\] sql' "$LAB_DIR/watch.err" || return 1
+	before=$(reports length)
+	poll_until 10 has_skipped_time && (($(reports length) == before)) || return 1
+	mkdir "$PACKRACK_WATCH_STATE/count.html.new" # and a page that cannot be made ends nothing
+	cp "$LAB_DIR/count.good" "$LAB_DIR/watch.d/count.watch"
+	poll_until 20 has_reports $((before + 5)) && grep -q 'its page was not made' "$LAB_DIR/watch.err" && rmdir "$PACKRACK_WATCH_STATE/count.html.new"
+}
+run_step "a file that becomes faulty, and a page that cannot be made" faulty_while_it_runs
 each_window_once() { # and its count is that of a query for the same time
 	local begin end n
 	kill -TERM "$WATCH"
