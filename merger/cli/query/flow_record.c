@@ -14,7 +14,7 @@
 
 /* ---- networks of ours ---- */
 
-static int
+int
 network_parse(const char *text, struct network *out, struct pr_error *err)
 {
 	const char *slash = strchr(text, '/');
@@ -28,14 +28,15 @@ network_parse(const char *text, struct network *out, struct pr_error *err)
 		out->len = 16;
 		if (inet_pton(AF_INET6, address, out->bytes) != 1)
 			return pr_error_set(err,
-				"--inside %s: not a network, as in 10.0.0.0/8 or "
+				"%s: not a network, as in 10.0.0.0/8 or "
 				"2001:db8::/32",
 				text);
 	}
 	prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
-	if (prefix > 8ul * out->len || (slash && (end == slash + 1 || *end)))
-		return pr_error_set(err, "--inside %s: the prefix has 0 to %u bits", text,
-			8u * out->len);
+	if (prefix > 8ul * out->len ||
+		(slash && (slash[1] < '0' || slash[1] > '9' || *end)))
+		return pr_error_set(
+			err, "%s: the prefix has 0 to %u bits", text, 8u * out->len);
 	out->prefix = (unsigned)prefix;
 	return 0;
 }
@@ -48,7 +49,7 @@ networks_parse(struct networks *n, char *const *texts, size_t count, struct pr_e
 		return pr_error_set(err, "no memory for --inside");
 	for (; n->count < count; n->count++)
 		if (network_parse(texts[n->count], &n->all[n->count], err) < 0)
-			return -1;
+			return pr_error_prefix(err, "--inside");
 	return 0;
 }
 
@@ -58,17 +59,21 @@ networks_free(struct networks *n)
 	free(n->all);
 }
 
+bool
+network_has(const struct network *n, const uint8_t *address, unsigned len)
+{
+	unsigned whole = n->prefix / 8, rest = n->prefix % 8;
+
+	return n->len == len && !memcmp(n->bytes, address, whole) &&
+	       (!rest || !((n->bytes[whole] ^ address[whole]) >> (8 - rest)));
+}
+
 static bool
 is_inside(const struct networks *all, const uint8_t *address, uint8_t len)
 {
-	for (size_t i = 0; i < all->count; i++) {
-		const struct network *n = &all->all[i];
-		unsigned whole = n->prefix / 8, rest = n->prefix % 8;
-
-		if (n->len == len && !memcmp(n->bytes, address, whole) &&
-			(!rest || !((n->bytes[whole] ^ address[whole]) >> (8 - rest))))
+	for (size_t i = 0; i < all->count; i++)
+		if (network_has(&all->all[i], address, len))
 			return true;
-	}
 	return false;
 }
 

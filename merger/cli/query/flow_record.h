@@ -9,15 +9,20 @@
 
 /* Flow records as `packrack flows` prints them: a record of one flow, and its forms. */
 
+struct network {
+	uint8_t bytes[16], len; /* 4 or 16 */
+	unsigned prefix;
+};
+/* As in 10.0.0.0/8 or 2001:db8::/32; an address alone is one host. */
+int network_parse(const char *text, struct network *out, struct pr_error *err);
+bool network_has(const struct network *n, const uint8_t *address, unsigned len);
+
 /* Networks of --inside, for the attribute `outgoing`. */
 struct networks {
-	struct network {
-		uint8_t bytes[16], len;
-		unsigned prefix;
-	} * all;
+	struct network *all;
 	size_t count;
 };
-/* texts: as in 10.0.0.0/8 or 2001:db8::/32; an address alone is one host. networks_free in any case. */
+/* networks_free in any case. */
 int networks_parse(
 	struct networks *n, char *const *texts, size_t count, struct pr_error *err);
 void networks_free(struct networks *n);

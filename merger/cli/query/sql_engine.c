@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "merger/cli/query/flow_record.h"
 #include "proto/base/array.h"
 
 /* ---- the library ---- */
@@ -224,28 +225,19 @@ call_within(handle info, handle in, handle out)
 
 	(void)info;
 	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(in); i < n; i++) {
-		char text[64], *slash, *end = NULL;
-		uint8_t address[16], network[16];
-		unsigned len, of;
-		unsigned long bits;
+		struct network network;
+		struct pr_error err;
+		uint8_t address[16];
+		char text[64];
+		unsigned len;
 
 		text_at(addresses, i, text);
 		len = address_parse(text, address);
 		text_at(networks, i, text);
-		slash = strchr(text, '/');
-		if (slash)
-			*slash = 0;
-		of = address_parse(text, network);
-		bits = slash ? strtoul(slash + 1, &end, 10) : 8ul * of;
-		if (!len || !of || bits > 8ul * of ||
-			(slash && (end == slash + 1 || *end))) {
+		if (!len || network_parse(text, &network, &err) < 0)
 			set_null(out, i);
-			continue;
-		}
-		mask(network, of, (unsigned)bits);
-		if (len == of)
-			mask(address, len, (unsigned)bits);
-		is[i] = len == of && !memcmp(address, network, len);
+		else
+			is[i] = network_has(&network, address, len);
 	}
 }
 
