@@ -77,7 +77,10 @@ def settled(b):
 
 
 def matched(b):
-    return int(b.js("return document.getElementById('range').textContent").split("; ")[1].split()[0])
+    """Packets, when the page has all of its answers; 0: it has none."""
+    settled(b)
+    text = b.js("return document.getElementById('range').textContent")
+    return int(text.split("; ")[1].split()[0]) if text else 0
 
 
 def same(what, got, want):
@@ -96,11 +99,11 @@ def main():
             same("packets of all times", matched(b), 130930)
             same("bars", b.js("return document.querySelectorAll('svg .bar').length") > 200, True)
             b.drag(".links svg", 0.25, 0.5)
-            b.until(lambda: "since=" in b.js("return location.hash") and matched(b) < 130930)
+            b.until(lambda: "since=" in b.js("return location.hash") and 0 < matched(b) < 130930)
             some = b.until(lambda: settled(b) and matched(b))
             same("a range, dragged", 10000 < some < 100000, True)
             b.press(".links svg", KEYS["right"])
-            b.until(lambda: matched(b) != some)
+            b.until(lambda: matched(b) not in (0, some))
             same("the key moved it, and the time line keeps the focus", b.until(
                 lambda: settled(b) and b.js("return document.activeElement.tagName") == "svg"), True)
             b.press(".links svg", KEYS["escape"])
@@ -112,7 +115,7 @@ def main():
             same("protocols of the flows", b.js("return [...new Set([...document.querySelectorAll('#flows tbody tr td:nth-child(7)')].map(e => e.textContent))].join()"), "udp")
             before = matched(b)
             b.press("#talkers tbody tr", KEYS["enter"])
-            b.until(lambda: matched(b) < before and b.js("return document.getElementById('filter').value").startswith("(udp port 53) and host "))
+            b.until(lambda: 0 < matched(b) < before and b.js("return document.getElementById('filter').value").startswith("(udp port 53) and host "))
             settled(b)
             b.js("document.getElementById('filter').value = ''")
             b.press("#filter", "portt 53" + KEYS["enter"])

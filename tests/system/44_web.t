@@ -17,15 +17,15 @@ serve() { # OPTION...
 	WEB=$!
 	echo $WEB >> "$LAB_DIR/pids/web"
 	poll_until 20 grep -q token= "$LAB_DIR/address" || return 1
-	SITE=$(sed 's/?.*//' "$LAB_DIR/address")
-	[ "$(curl -s -o /dev/null -w '%{http_code}' -c "$LAB_DIR/jar" "$(cat "$LAB_DIR/address")")" = 303 ]
+	SITE=$(sed 's/#.*//' "$LAB_DIR/address")
+	TOKEN="X-Packrack-Token: $(sed 's/.*token=//' "$LAB_DIR/address")"
 }
 get() { # PATH NAME=VALUE...
 	local words=()
 	for word in "${@:2}"; do
 		words+=(--data-urlencode "$word")
 	done
-	curl -sG -m 60 -b "$LAB_DIR/jar" "$SITE$1" "${words[@]}"
+	curl -sG -m 60 -H "$TOKEN" "$SITE$1" "${words[@]}"
 }
 refused() { # STATUS TEXT CURL-WORD...
 	local got
@@ -39,15 +39,16 @@ result "$rc" "it prints its address" "$LAB_DIR/out"
 
 # ---- who may ask ----
 
-run_step "not without the token" refused 403 'it has a token' "$SITE"
-run_step "not with another" refused 403 'it has a token' "$SITE?token=x" -b "packrack-${SITE//[^0-9]/}=x"
-run_step "not by another name, as another site's page would" refused 403 'this is not example.org' -b "$LAB_DIR/jar" -H 'Host: example.org' "$SITE"
+run_step "no data without the token" refused 403 'it has a token' "${SITE}api/rate"
+run_step "nor with another" refused 403 'it has a token' "${SITE}api/flows?token=x" -H "X-Packrack-Token: x"
+run_step "no packets without a ticket" refused 403 'it has a token' "${SITE}packets.pcapng?ticket=x"
+run_step "not by another name, as another site's page would" refused 403 'this is not example.org' -H "$TOKEN" -H 'Host: example.org' "$SITE"
 run_step "on loopback only" says 1 'ssh -L' "$PACKRACK" web --listen 0.0.0.0:0
 run_step "no port" says 1 'a port from 0' "$PACKRACK" web --listen 127.0.0.1:http
 run_step "no address" says 1 'an address and a port' "$PACKRACK" web --listen example.org:80
 run_step "a port that is taken" says 1 'Address already in use' "$PACKRACK" web --listen "$(sed 's|http://||; s|/$||' <<< "$SITE")"
 the_page() { # asks nobody else, and may not
-	curl -s -D "$LAB_DIR/head" -b "$LAB_DIR/jar" "$SITE" > "$LAB_DIR/page" && grep -qi "^content-security-policy: default-src 'none'" "$LAB_DIR/head" &&
+	curl -s -D "$LAB_DIR/head" "$SITE" > "$LAB_DIR/page" && grep -qi "^content-security-policy: default-src 'none'" "$LAB_DIR/head" &&
 		grep -qi '^x-frame-options: deny' "$LAB_DIR/head" && ! grep -oE '(src|href)="?(https?:)?//' "$LAB_DIR/page" &&
 		[ "$(sed -n "s/.*script-src 'nonce-\([^']*\)'.*/\1/p" "$LAB_DIR/head")" = "$(sed -n 's/.*<script nonce="\([^"]*\)".*/\1/p' "$LAB_DIR/page")" ]
 }
@@ -60,34 +61,34 @@ TIMES=(--since 2024-03-06T09:02:00Z --until 2024-03-06T09:02:59.999999999Z)
 as_counted() {
 	local filter
 	for filter in '' 'udp port 53' 'tcp and not port 443' '- 1 = 0 or icmp'; do
-		[ "$(get api/count "${RANGE[@]}" filter="$filter" | jq .matched)" = "$("$PACKRACK" query --count --volume "$VOLUME" "${TIMES[@]}" -- "$filter" 2> /dev/null)" ] ||
+		[ "$(get api/rate "${RANGE[@]}" filter="$filter" | jq .packets)" = "$("$PACKRACK" query --count --volume "$VOLUME" "${TIMES[@]}" -- "$filter" 2> /dev/null)" ] ||
 			{ echo "$filter"; return 1; }
 	done
-	get api/count "${RANGE[@]}" | jq -e '.complete and .links == [[0, "mix-gateway-hdr96-a.pcap"]] and .missing == [] and .unobserved == []'
+	get api/rate "${RANGE[@]}" | jq -e '.complete and .links == [[0, "mix-gateway-hdr96-a.pcap"]] and .missing == [] and .unobserved == []'
 }
 run_step "counts" as_counted
 as_rates() {
-	get api/rate "${RANGE[@]}" | jq -c '.series[] | .[:3]' > "$LAB_DIR/got"
+	get api/rate "${RANGE[@]}" | jq -c '.series[] | [(.[0] | tonumber), .[1], .[2]]' > "$LAB_DIR/got"
 	"$PACKRACK" rate --volume "$VOLUME" "${TIMES[@]}" --json 2> /dev/null | jq -c '.series[] | [.since, .packets, .bytes]' | cmp - "$LAB_DIR/got" || return 1
 	[ "$(get api/rate link=0 | jq '[.series[][1]] | add')" = 130930 ] && [ "$(get api/rate link=0 filter='udp port 53' since=1709715600000000000 until=1709715899999999999 |
 		jq '[.series[][1]] | add')" = "$("$PACKRACK" query --count --volume "$VOLUME" udp port 53 2> /dev/null)" ]
 }
 run_step "rates" as_rates
 as_flows() {
-	get api/flows "${RANGE[@]}" filter='tcp' | jq -c '.rows[]' > "$LAB_DIR/got"
+	get api/flows "${RANGE[@]}" filter='tcp' | jq -c '.rows[] | with_entries(if .key == "tcqtime" or .key == "last" then .value |= tonumber else . end)' > "$LAB_DIR/got"
 	"$PACKRACK" flows --volume "$VOLUME" "${TIMES[@]}" --top 25 --format json tcp 2> /dev/null | jq -c . | cmp - "$LAB_DIR/got" || return 1
-	get api/flows "${RANGE[@]}" by=src,dst,dport | jq -c '.rows[]' > "$LAB_DIR/got"
+	get api/flows "${RANGE[@]}" by=src,dst,dport | jq -c '.rows[] | with_entries(if .key == "tcqtime" or .key == "last" then .value |= tonumber else . end)' > "$LAB_DIR/got"
 	"$PACKRACK" flows --volume "$VOLUME" "${TIMES[@]}" --top 25 --by src,dst,dport --format json 2> /dev/null | jq -c . | cmp - "$LAB_DIR/got" && [ -s "$LAB_DIR/got" ]
 }
 run_step "flows" as_flows
 as_saved() {
-	get packets.pcapng "${RANGE[@]}" filter='udp port 53' > "$LAB_DIR/got.pcapng"
+	get packets.pcapng "ticket=$(get api/ticket | jq -r .ticket)" "${RANGE[@]}" filter='udp port 53' > "$LAB_DIR/got.pcapng"
 	"$PACKRACK" query --volume "$VOLUME" "${TIMES[@]}" -w "$LAB_DIR/want.pcapng" udp port 53 2> /dev/null
 	"$COMPARE" "$LAB_DIR/want.pcapng" "$LAB_DIR/got.pcapng" && [ -s "$LAB_DIR/got.pcapng" ]
 }
 run_step "packets" as_saved
 outside() { # what was not observed is drawn: it is in the answer
-	get api/count since=1709715000000000000 until=1709715779999999999 | jq -e '(.complete | not) and .unobserved[0].link == 0 and (.said | test("^partial"))'
+	get api/rate since=1709715000000000000 until=1709715779999999999 | jq -e '(.complete | not) and .unobserved[0].link == 0 and (.said | test("^partial"))'
 }
 run_step "and what was not observed" outside
 
@@ -96,41 +97,70 @@ run_step "and what was not observed" outside
 hostile() { # one line each, status 400 or 404; nothing is written
 	local query
 	while read -r query; do
-		refused "${query%% *}" '' -b "$LAB_DIR/jar" "$SITE${query#* }" || { echo "$query"; return 1; }
+		refused "${query%% *}" '' -H "$TOKEN" "$SITE${query#* }" || { echo "$query"; return 1; }
 	done <<- END
-		400 api/count?filter=portt+80
-		400 api/count?filter=--write=$LAB_DIR/stolen
-		400 api/count?filter=-w+$LAB_DIR/stolen
-		400 api/count?since=yesterday
-		400 api/count?since=-1
-		400 api/count?since=99999999999999999999
+		400 api/rate?filter=portt+80
+		400 api/rate?filter=--write=$LAB_DIR/stolen
+		400 api/rate?filter=-w+$LAB_DIR/stolen
+		400 api/rate?since=yesterday
+		400 api/rate?since=-1
+		400 api/rate?since=99999999999999999999
 		400 api/rate?link=--help
 		400 api/rate?link=nosuch
 		400 api/flows?by=nosuch
 		400 api/flows?by=--write=$LAB_DIR/stolen
-		400 api/count?a=1&b=1&c=1&d=1&e=1&f=1&g=1&h=1&i=1&j=1&k=1
-		400 api/count?filter=%ff%fe
-		400 api/count?filter=a%00b
-		400 packets.pcapng?filter=portt
+		400 api/rate?a=1&b=1&c=1&d=1&e=1&f=1&g=1&h=1&i=1&j=1&k=1
+		400 api/rate?filter=%ff%fe
+		400 api/rate?filter=a%00b
+		404 packets.pcapng?filter=portt
+		404 api/count
+		400 api/rate?since=abc&until=def
 		404 etc/passwd
 		404 ../../../../etc/passwd
 		404 page.html
 	END
-	[ ! -e "$LAB_DIR/stolen" ] && [ "$(get api/count | jq .matched)" = 130930 ]
+	[ ! -e "$LAB_DIR/stolen" ] && [ "$(get api/rate | jq .packets)" = 130930 ]
 }
 run_step "each gets one line" hostile
 many_at_once() { # all are answered, four at a time
-	seq 40 | xargs -P 40 -I{} curl -s -m 60 -b "$LAB_DIR/jar" "${SITE}api/count?filter=udp" | jq -s 'map(.matched) | (length == 40) and (unique | length == 1)' | grep -q true
+	seq 40 | xargs -P 40 -I{} curl -s -m 100 -o "$LAB_DIR/many.{}" -H "$TOKEN" "${SITE}api/rate?filter=udp"
+	jq -s 'map(.packets) | (length == 40) and (unique | length == 1)' "$LAB_DIR"/many.* | grep -q true
 }
 run_step "forty at once" many_at_once
 goes_away() { # who asks leaves in the midst: the command that reads for it ends
-	timeout -s KILL 0.2 curl -s -b "$LAB_DIR/jar" "${SITE}packets.pcapng" --limit-rate 1000 > /dev/null
+	timeout -s KILL 0.2 curl -s -H "$TOKEN" "${SITE}packets.pcapng?ticket=$(get api/ticket | jq -r .ticket)" --limit-rate 1000 > /dev/null
 	poll_until 20 nothing_runs
 }
 nothing_runs() {
 	! pgrep -P "$WEB" > /dev/null
 }
 run_step "who leaves takes the work along" goes_away
+a_ticket_is_for_once() {
+	local ticket
+	ticket=$(get api/ticket | jq -r .ticket)
+	refused 400 'syntax error' "${SITE}packets.pcapng?filter=portt&ticket=$ticket" && refused 403 'it has a token' "${SITE}packets.pcapng?ticket=$ticket"
+}
+run_step "a ticket is for one download" a_ticket_is_for_once
+oddities() { # half requests, odd ones, silent ones, resets: all without the token
+	python3 - "$SITE" <<- 'END' || return 1
+		import socket, struct, sys
+		host, port = sys.argv[1].split("/")[2].split(":")
+		held = [socket.create_connection((host, int(port))) for _ in range(40)]
+		for text in (b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"HEAD / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n", b"\0" * 70000,
+		             b"GET /api/rate HTTP/1.1\r\nHost: localhost\r\nX-Packrack-Token: \xff\r\n\r\n"):
+		    s = socket.create_connection((host, int(port)))
+		    s.sendall(text)
+		    s.settimeout(10)
+		    try:
+		        s.recv(100)
+		    except OSError:
+		        pass
+		    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+		    s.close()
+	END
+	[ "$(get api/rate | jq .packets)" = 130930 ]
+}
+run_step "odd and silent clients" oddities
 stops() {
 	kill -TERM "$WEB"
 	poll_until 10 ended
@@ -139,5 +169,9 @@ ended() {
 	! kill -0 "$WEB" 2> /dev/null
 }
 run_step "a signal ends it" stops
-run_step "it said nothing else" test ! -s "$LAB_DIR/web.err"
+silent() {
+	cat "$LAB_DIR/web.err"
+	[ ! -s "$LAB_DIR/web.err" ]
+}
+run_step "it said nothing else" silent
 done_testing
