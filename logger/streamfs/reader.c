@@ -471,8 +471,9 @@ read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
 	int rc = fetch_record(sfs, handle, at, h, err);
-	if (rc == SFS_EXPIRED && !sfs->writer && !sfs->live && sfs_writer_alive(sfs)) {
-		/* a writer has started since: take its table */
+	bool moved = rc == SFS_EXPIRED && !sfs->live && sfs_writer_alive(sfs);
+	if (!sfs->writer && (moved || rc == SFS_CORRUPT)) {
+		/* a writer may have started since, and deleted the record: take its table */
 		if (sfs_refresh(sfs, err) == SFS_OK)
 			rc = fetch_record(sfs, handle, at, h, err);
 	}

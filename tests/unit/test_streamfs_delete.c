@@ -343,6 +343,36 @@ START_TEST(test_only_a_writer)
 }
 END_TEST
 
+/*
+ * A reader that has read the table when nobody wrote. Without another look at it, what a
+ * writer deletes then, and leaves behind, would be damage to it.
+ */
+START_TEST(test_reader_from_before)
+{
+	struct sfs *w = open_volume(true);
+	int a = sfs_stream_open(w, "a", 0, 0, &err);
+	struct sfs_handle h[12];
+
+	for (unsigned n = 0; n < 12; n++)
+		h[n] = append(w, a, n);
+	sfs_close(&w);
+	for (int alive = 0; alive < 2; alive++) {
+		unsigned gone = 3 + 2 * alive;
+		struct sfs *r = open_volume(false);
+		ck_assert_int_eq(read_one(r, &h[gone]), SFS_OK);
+		w = open_volume(true);
+		take_out(w, a, 10 * gone, 10 * gone + 5);
+		if (!alive)
+			sfs_close(&w);
+		ck_assert_int_eq(read_one(r, &h[gone]), SFS_DELETED);
+		ck_assert_int_eq(read_one(r, &h[gone - 1]), SFS_OK);
+		if (alive)
+			sfs_close(&w);
+		sfs_close(&r);
+	}
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
@@ -355,6 +385,7 @@ fill(TCase *t)
 	tcase_add_test(t, test_too_many);
 	tcase_add_test(t, test_beside_damage);
 	tcase_add_test(t, test_only_a_writer);
+	tcase_add_test(t, test_reader_from_before);
 }
 
 int
