@@ -58,7 +58,7 @@ dispatcher_DIR := dispatcher
 logger_DIR := logger
 indexer_DIR := indexer indexer/index indexer/filter indexer/query indexer/flows
 merger_DIR := merger
-cli_DIR := merger/cli $(addprefix merger/cli/,query volume rack trace)
+cli_DIR := merger/cli $(addprefix merger/cli/,query volume flows rack trace)
 console_DIR := merger/cli/console
 MODULES := base wire rpc port streamfs dispatcher logger indexer merger cli console
 

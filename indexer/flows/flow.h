@@ -107,6 +107,16 @@ int pri_flow_table_part(
 int pri_flow_table_advance(
 	struct pri_flow_table *table, int64_t otime, struct pr_error *err);
 
+/*
+ * What a table has to remember when all before the open slice has been taken: calls `take`
+ * with each flow that is open, without its part of that slice. Given in the same order to an
+ * empty table (pri_flow_table_restore, which copies), it goes on from there. -1: as take.
+ */
+int pri_flow_table_open_flows(
+	struct pri_flow_table *table, pri_flow_sink take, void *arg, struct pr_error *err);
+int pri_flow_table_restore(
+	struct pri_flow_table *table, const struct pri_flow *flow, struct pr_error *err);
+
 struct pri_flow_figures {
 	uint64_t packets, not_ip, late; /* late: counted as of the open slice */
 	uint64_t flows, open, early; /* ended; now; ended early for want of memory */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
+#include "indexer/flows/flow_frame.h"
 #include "indexer/index/packet_fields.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
@@ -45,6 +46,7 @@ struct pri_flow_filter {
 	struct term terms[TERMS_MAX];
 	size_t count;
 	struct pri_bpf *program;
+	char *text; /* with a test of a byte in the place of each attribute */
 };
 
 /* ---- attributes in the text ---- */
@@ -168,7 +170,10 @@ pri_flow_filter_create(const char *text, struct pr_error *err)
 			rc = pr_error_set(err,
 				"less, greater and len are tests of a packet: of a flow, "
 				"use bytes, as in bytes > 1M");
-	free(packets);
+	if (f)
+		f->text = packets;
+	else
+		free(packets);
 	if (rc < 0)
 		pri_flow_filter_destroy(&f);
 	return f;
@@ -177,8 +182,10 @@ pri_flow_filter_create(const char *text, struct pr_error *err)
 void
 pri_flow_filter_destroy(struct pri_flow_filter **filter)
 {
-	if (*filter)
+	if (*filter) {
 		pri_bpf_destroy(&(*filter)->program);
+		free((*filter)->text);
+	}
 	free(*filter);
 	*filter = NULL;
 }
@@ -235,39 +242,6 @@ holds(const struct term *t, uint64_t value)
 	return false;
 }
 
-/* The headers of a packet from the flow's originator; returns their end. */
-static size_t
-write_headers(const struct pri_flow *flow, uint8_t *frame)
-{
-	const struct pri_flow_key *k = &flow->key;
-	unsigned o = flow->originator;
-	bool six = k->address_len == 16;
-	size_t at = 12;
-	uint8_t *ip;
-
-	if (k->vlan != PRI_FLOW_UNTAGGED) {
-		pr_put_be16(frame + at, 0x8100);
-		pr_put_be16(frame + at + 2, k->vlan);
-		at += 4;
-	}
-	pr_put_be16(frame + at, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	ip = frame + at + 2;
-	ip[0] = six ? 0x60 : 0x45;
-	ip[six ? 6 : 9] = k->protocol;
-	memcpy(ip + (six ? 8 : 12), k->address[o], k->address_len);
-	memcpy(ip + (six ? 24 : 16), k->address[!o], k->address_len);
-	ip += six ? 40 : 20;
-	if (pri_has_ports(k->protocol)) {
-		pr_put_be16(ip, k->port[o]);
-		pr_put_be16(ip + 2, k->port[!o]);
-		ip[12] = 0x50;
-		ip[13] = flow->side[0].flags | flow->side[1].flags;
-	} else {
-		pri_flow_icmp(flow, &ip[0], &ip[1]);
-	}
-	return (size_t)(ip - frame) + 20;
-}
-
 bool
 pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *flow)
 {
@@ -280,9 +254,46 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 		.otime = pri_flow_first(flow),
 		.data = frame};
 
-	write_headers(flow, frame);
+	pri_flow_frame_headers(flow, frame);
 	for (size_t i = 0; i < f->count; i++)
 		frame[TERMS_AT + i] =
 			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
 	return pri_bpf_run(f->program, &packet) != 0;
+}
+
+/* ---- of stored records ---- */
+
+/* With more attributes, or where the time counts, all records are looked at. */
+#define RELAXED_MAX 3
+#define TRUE_TEST "(ether[000] = 0)" /* as long as the attributes' tests */
+#define FALSE_TEST "(ether[000] = 1)"
+
+char *
+pri_flow_filter_relaxed(const struct pri_flow_filter *f)
+{
+	char *text = NULL, *end;
+	size_t size, len = sizeof(TRUE_TEST) - 1;
+	FILE *to;
+
+	if (f->count > RELAXED_MAX || strstr(f->text, "after") || strstr(f->text, "before"))
+		return strdup("");
+	if (!f->count)
+		return strdup(f->text);
+	if (strstr(f->text, "ether[") < strstr(f->text, "(ether[2")) /* one of the user's */
+		return strdup("");
+	to = open_memstream(&text, &size);
+	for (unsigned truth = 0; to && truth < 1u << f->count; truth++) {
+		char *copy = strdup(f->text), test[32];
+
+		for (size_t i = 0; copy && i < f->count; i++) {
+			snprintf(test, sizeof(test), "(ether[%zu] = 1)", TERMS_AT + i);
+			end = strstr(copy, test);
+			memcpy(end, truth >> i & 1 ? TRUE_TEST : FALSE_TEST, len);
+		}
+		fprintf(to, "%s(%s)", truth ? " or " : "", copy ? copy : "");
+		free(copy);
+	}
+	if (to)
+		fclose(to);
+	return text;
 }

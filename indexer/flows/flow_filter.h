@@ -20,3 +20,9 @@ struct pri_flow_filter *pri_flow_filter_create(const char *text, struct pr_error
 void pri_flow_filter_destroy(struct pri_flow_filter **filter);
 bool pri_flow_filter_match(
 	const struct pri_flow_filter *filter, const struct pri_flow *flow);
+
+/*
+ * A filter of packets that matches the frames (flow_frame.h) of all flows that the filter
+ * matches, and perhaps others: attributes are taken as true and as false. To be freed; NULL: no memory.
+ */
+char *pri_flow_filter_relaxed(const struct pri_flow_filter *filter);

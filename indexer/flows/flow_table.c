@@ -373,6 +373,38 @@ pri_flow_table_part(
 	return 0;
 }
 
+/* ---- an end, and going on ---- */
+
+int
+pri_flow_table_open_flows(
+	struct pri_flow_table *t, pri_flow_sink take, void *arg, struct pr_error *err)
+{
+	for (int i = 0; i < WAITING; i++)
+		for (struct entry *e = t->waiting[i].head; e; e = e->next)
+			if ((e->flow.side[0].packets || e->flow.side[1].packets) &&
+				take(arg, &e->flow, err) < 0)
+				return -1;
+	return 0;
+}
+
+int
+pri_flow_table_restore(
+	struct pri_flow_table *t, const struct pri_flow *flow, struct pr_error *err)
+{
+	struct entry *e;
+
+	HASH_FIND(hh, t->all, &flow->key, sizeof(flow->key), e);
+	if (e)
+		return pr_error_set(err, "a flow is open twice");
+	e = add_entry(t, &flow->key, err);
+	if (!e)
+		return -1;
+	stop_waiting(e);
+	e->flow = *flow;
+	wait_in(t, e);
+	return 0;
+}
+
 const struct pri_flow_figures *
 pri_flow_table_figures(const struct pri_flow_table *t)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "merger/cli/query/flow_record.h"
+#include "merger/cli/flows/flow_record.h"
 #include "tests/unit/unit.h"
 
 static struct pr_error err;

@@ -317,7 +317,7 @@ data_delete_run(struct data_deletion *d, struct pr_error *err)
 	d->order.by = pw ? pw->pw_name : "unknown"; /* if no key gives a name */
 	progress_begin(&d->progress);
 	if (volume)
-		rc = volume_writer_open(&w, d->name, false, err);
+		rc = volume_writer_open(&w, d->name, false, true, err);
 	while (rc == 0 && step.more) {
 		rc = volume ? prl_delete_step(w.sfs, w.append, &d->order, &step, err)
 			    : node_step(d, &step, err);

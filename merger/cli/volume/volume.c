@@ -657,7 +657,7 @@ volume_index(void *values, struct pr_error *err)
 	struct inline_index index = {.path = c->volume};
 	struct pri_follower_stats f = {0};
 	struct volume_writer writer;
-	int rc = volume_writer_open(&writer, c->volume, true, err);
+	int rc = volume_writer_open(&writer, c->volume, true, true, err);
 
 	if (rc == 0)
 		rc = inline_index_step(&index, writer.append, true, err);
@@ -687,9 +687,9 @@ volume_index(void *values, struct pr_error *err)
 
 int
 volume_writer_open(struct volume_writer *out, const char *volume, bool lazy_directory,
-	struct pr_error *err)
+	bool keep, struct pr_error *err)
 {
-	struct sfs_open_options writing = {.writer = true, .keep = true};
+	struct sfs_open_options writing = {.writer = true, .keep = keep};
 	struct prl_writer_options o = {.lazy_directory = lazy_directory};
 	struct volume_paths paths;
 

@@ -6,16 +6,18 @@
 #include "merger/cli/cli.h"
 
 /*
- * A volume of this machine (PATH[,PATH]), opened to store packets, or to delete some; overwrites nothing.
- * Close it in any case.
+ * A volume of this machine (PATH[,PATH]), opened to store packets, or to delete some. Close it in any case.
  */
 struct volume_writer {
 	struct sfs *sfs;
 	struct prl_volume_writer *append;
 };
-/* lazy_directory: the directory may be written late (prl_writer_options). -1: err. */
+/*
+ * lazy_directory: the directory may be written late (prl_writer_options). keep: overwrites
+ * nothing. -1: err.
+ */
 int volume_writer_open(struct volume_writer *out, const char *volume, bool lazy_directory,
-	struct pr_error *err);
+	bool keep, struct pr_error *err);
 void volume_writer_close(struct volume_writer *w);
 
 /*

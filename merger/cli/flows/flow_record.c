@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/flow_ipfix.h"
+#include "merger/cli/flows/flow_ipfix.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -243,7 +243,9 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	pri_community_id(k, context->seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
 	r->ipfix = context->ipfix;
-	r->missing = flow_losses_between(&context->losses, k->link, r->first, r->last);
+	r->missing = context->kept ? context->missing
+				   : flow_losses_between(&context->losses, k->link,
+					     r->first, r->last);
 	if (!context->live)
 		PR_PRINT(r->missing_text, "%" PRIu64, r->missing);
 	if (context->inside.count) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/sql_engine.h"
+#include "merger/cli/flows/sql_engine.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/query/flow_record.h"
+#include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
 
 /* ---- the library ---- */

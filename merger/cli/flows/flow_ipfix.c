@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/flow_ipfix.h"
+#include "merger/cli/flows/flow_ipfix.h"
 
 #include <string.h>
 #include <time.h>

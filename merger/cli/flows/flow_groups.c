@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/flow_groups.h"
+#include "merger/cli/flows/flow_groups.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

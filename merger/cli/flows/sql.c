@@ -6,9 +6,10 @@
 
 #include "indexer/flows/flow.h"
 #include "indexer/index/packet_fields.h"
+#include "merger/cli/flows/flow_keep.h"
+#include "merger/cli/flows/flow_record.h"
+#include "merger/cli/flows/sql_engine.h"
 #include "merger/cli/query/ask.h"
-#include "merger/cli/query/flow_record.h"
-#include "merger/cli/query/sql_engine.h"
 
 /*
  * `packrack sql`: an answer as tables, and statements over them. Packets come as for `packrack query`; of the tables only
@@ -21,6 +22,7 @@ struct sql_args {
 	struct pr_string_list inside;
 	int form;
 	char *packets; /* a filter */
+	char *kept; /* a volume that keeps flows */
 };
 
 #define PR_VALUES struct sql_args
@@ -31,6 +33,9 @@ static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(query.),
 	PR_OPT_STRING(packets, "filter", 0, "FILTER",
 		"tables are made of the packets that match, as tcpdump takes it"),
+	PR_OPT_STRING(kept, "kept", 0, "VOLUME",
+		"flows are those that this volume keeps (packrack flows --keep); there are "
+		"no other tables"),
 	PR_OPT_ENUM(
 		form, "format", 0, "FORMAT", forms, "text, csv or json (an object a line)"),
 	PR_OPT_DURATION(limits.idle_tcp, "idle-tcp", 0, "DURATION", PR_NS_PER_S + 1, 0,
@@ -385,6 +390,39 @@ run_statement(struct sql *s, const char *statement, struct pr_error *err)
 }
 
 static int
+on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+{
+	struct sql *s = arg;
+
+	s->context.missing = missing;
+	return on_flow(s, flow, err);
+}
+
+/* Of a volume that keeps flows. */
+static int
+answer_kept(struct sql *s, const char *statement, struct pr_error *err)
+{
+	const struct query_args *q = &s->args->query;
+	int status = CLI_OK, said;
+
+	s->context.kept = true;
+	if (s->table[FLOWS])
+		status = flow_kept_read(s->args->kept, q, "", on_kept, s, err);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	if (status == CLI_OK || status == CLI_PARTIAL) {
+		said = sql_table_finish(&s->table[FLOWS], err) < 0 ? CLI_FAILED
+		       : statement ? run_statement(s, statement, err)
+				   : run_input(s);
+		if (said != CLI_OK)
+			return said;
+		said = flow_kept_report(s->args->kept, q, err);
+		status = said == CLI_OK ? status : said;
+	}
+	return status;
+}
+
+static int
 answer(struct sql *s, const char *statement, struct pr_error *err)
 {
 	struct sink sink;
@@ -424,11 +462,15 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 		networks_parse(&s->context.inside, a->inside.items, a->inside.count, err) <
 			0)
 		return CLI_USAGE;
+	if (a->kept && a->packets)
+		pr_error_set(err, "--kept: --filter is of packets; WHERE is of flows");
+	if (a->kept && (a->packets || flow_kept_alone(&a->query, err) < 0))
+		return CLI_USAGE;
 	if (question_check(&a->query, err) < 0)
 		return CLI_USAGE;
 	s->engine = sql_open(err);
 	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
-	for (int i = 0; i < TABLES && s->flows; i++) {
+	for (int i = 0; i < (a->kept ? FLOWS + 1 : TABLES) && s->flows; i++) {
 		s->table[i] = sql_table_create(
 			s->engine, tables[i].name, tables[i].columns, tables[i].count, err);
 		if (!s->table[i])
@@ -459,7 +501,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	else if (input || !of_input)
 		status = prepare(&s, a, input ? input : statement, err);
 	if (status == CLI_OK)
-		status = answer(&s, input ? input : statement, err);
+		status = a->kept ? answer_kept(&s, input ? input : statement, err)
+				 : answer(&s, input ? input : statement, err);
 	for (int i = 0; i < TABLES; i++)
 		sql_table_finish(&s.table[i], &later);
 	pri_flow_table_destroy(&s.flows);

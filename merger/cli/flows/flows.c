@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "indexer/flows/flow_filter.h"
+#include "merger/cli/flows/flow_groups.h"
+#include "merger/cli/flows/flow_ipfix.h"
+#include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/query/ask.h"
-#include "merger/cli/query/flow_groups.h"
-#include "merger/cli/query/flow_ipfix.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -25,7 +26,8 @@ struct flows_args {
 	uint64_t limit, top, seed;
 	int form, of;
 	bool packets;
-	char *by;
+	char *by, *keep, *kept;
+	int64_t every;
 	char *filter; /* of flows; the packets are not filtered */
 };
 
@@ -60,6 +62,14 @@ static const struct pr_option options[] = {
 		"with -w: the packets of the flows, instead of the flows"),
 	PR_OPT_STRING(query.write, "write", 'w', "FILE",
 		"write a trace (pcapng); -: to standard output"),
+	PR_OPT_STRING(keep, "keep", 0, "VOLUME",
+		"store the flows in this volume of their own instead of printing them; "
+		"with --follow go on where it ends, until interrupted"),
+	PR_OPT_DURATION(every, "every", 0, "DURATION", PR_NS_PER_S, 3600 * PR_NS_PER_S,
+		"with --keep --follow: the time between two times at which flows are "
+		"durable",
+		.def = "10s"),
+	PR_OPT_STRING(kept, "kept", 0, "VOLUME", "ask the flows that this volume keeps"),
 	PR_OPT_LIST(inside, "inside", 0, "NETWORK",
 		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
 	PR_OPT_UINT(seed, "community-seed", 0, "N", 0, 65535, "the seed of Community IDs",
@@ -253,6 +263,41 @@ finish(struct flows *f, struct pr_error *err)
 	return CLI_OK;
 }
 
+static int
+on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+{
+	struct flows *f = arg;
+
+	f->context.missing = missing;
+	return on_flow(f, flow, err);
+}
+
+/* The answer of a volume that keeps flows. */
+static int
+answer_kept(struct flows *f, struct pr_error *err)
+{
+	char *relaxed = pri_flow_filter_relaxed(f->filter);
+	int status = CLI_FAILED, said;
+
+	f->context.kept = true;
+	if (relaxed)
+		status = flow_kept_read(
+			f->args->kept, &f->args->query, relaxed, on_kept, f, err);
+	else
+		pr_error_set(err, "no memory for the filter");
+	free(relaxed);
+	if (status == CLI_FAILED || status == CLI_USAGE)
+		return f->closed ? CLI_OK : status;
+	if (finish(f, err) != CLI_OK)
+		return f->closed ? CLI_OK : CLI_FAILED;
+	fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found, pr_plural(f->found),
+		f->found == 1 ? "es" : "");
+	if (status == CLI_PARTIAL)
+		fprintf(stderr, "  some records cannot be read\n");
+	said = flow_kept_report(f->args->kept, &f->args->query, err);
+	return said == CLI_OK ? status : said;
+}
+
 /* Asks again, for the packets of the flows that were found. chosen: the status of the answer that had them. */
 static int
 write_packets(struct flows *f, int chosen, struct pr_error *err)
@@ -291,6 +336,8 @@ answer(struct flows *f, struct pr_error *err)
 	f->context.seed = (uint16_t)a->seed;
 	f->context.ipfix = &f->ipfix;
 	f->ipfix.to = stdout;
+	if (a->kept)
+		return answer_kept(f, err);
 	f->context.live = a->query.follow;
 	if (a->query.follow)
 		setvbuf(stdout, NULL, _IOLBF, 0);
@@ -321,6 +368,24 @@ answer(struct flows *f, struct pr_error *err)
 	}
 	sink_close(&sink);
 	return status;
+}
+
+/* -1: bad usage */
+static int
+check_kept(struct flows_args *a, struct pr_error *err)
+{
+	const struct query_args *q = &a->query;
+
+	if (a->keep && (a->kept || a->by || a->top || a->limit || a->packets || a->form))
+		return pr_error_set(
+			err, "--keep: stores flows; --kept shows and counts them");
+	if (a->kept && a->packets)
+		return pr_error_set(err, "--kept: there are no packets; ask the rack");
+	if (a->kept && flow_kept_alone(q, err) < 0)
+		return -1;
+	if (a->keep && q->follow && (q->volumes.count || q->files.count))
+		return pr_error_set(err, "--keep --follow: of a rack");
+	return 0;
 }
 
 /* -1: bad usage */
@@ -386,8 +451,11 @@ run(const struct cli_call *call, struct pr_error *err)
 	int status = CLI_USAGE;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (prepare(&f, a, call, err) == 0)
-		status = answer(&f, err);
+	if (check_kept(a, err) == 0 && prepare(&f, a, call, err) == 0)
+		status = a->keep ? flow_keep_run(&(struct flow_keep_order){a->keep,
+						 &a->query, &a->limits, f.filter, a->every},
+					 err)
+				 : answer(&f, err);
 	for (struct chosen *c = f.chosen, *next; c; c = next) {
 		next = c->hh.next;
 		HASH_DEL(f.chosen, c);

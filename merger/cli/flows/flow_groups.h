@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "merger/cli/query/flow_record.h"
+#include "merger/cli/flows/flow_record.h"
 
 /*
  * What `packrack flows --by` and `--top` need: sums of flows that are equal in the keys of --by, or the flows

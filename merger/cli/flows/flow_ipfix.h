@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "merger/cli/query/flow_record.h"
+#include "merger/cli/flows/flow_record.h"
 
 /*
  * Flow records as IPFIX messages (RFC 7011), one behind the other as in an IPFIX file (RFC 5655). A record has both

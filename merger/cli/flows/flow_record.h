@@ -74,6 +74,8 @@ struct flow_context {
 	uint16_t seed; /* of Community IDs */
 	struct flow_ipfix *ipfix; /* for FLOW_IPFIX */
 	bool live; /* what is missing is not known yet */
+	bool kept; /* the record says what is missing: */
+	uint64_t missing;
 };
 void flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	const struct flow_context *context);
