@@ -1412,9 +1412,16 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 		at = behind(gap->until) > at ? behind(gap->until) : at;
 	}
 	time_add(c, seen, (struct time){at, all.until, NULL, "", series});
-	/* a time that is still open explains what lies behind the last MARK, too */
-	if (unseen->count > own && unseen->items[unseen->count - 1].until == INT64_MAX)
-		tail.until = pr_time_minus(unseen->items[unseen->count - 1].since, 1);
+	/* a time that is still open goes on behind the last MARK, unless who said so has gone */
+	if (unseen->count > own && unseen->items[unseen->count - 1].until == INT64_MAX) {
+		struct time *last = &unseen->items[unseen->count - 1];
+
+		if (!strcmp(tail.reason, PRM_UNOBSERVED_GONE) && last->since <= all.until &&
+			!strcmp(last->reason, PRM_UNOBSERVED_NO_CARRIER))
+			last->until = all.until;
+		else
+			tail.until = pr_time_minus(last->since, 1);
+	}
 	time_add(c, unseen, tail);
 	return all.since;
 }

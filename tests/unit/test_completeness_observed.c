@@ -76,7 +76,9 @@ static const struct observed {
 	{20, 1, true,
 		{{8, false, "a", {{BEGAN, EVER, 100, ""}, {CARRIER, 9, STILL, ""}}},
 			{-1, false, "a", {{BEGAN, EVER, 6, ""}}}},
-		"a 9 7 no_carrier ;"},
+		"a 9 9 no_carrier ;a 8 7 gone ;"},
+	{20, STILL, true, {{8, false, "a", {{BEGAN, EVER, 100, ""}, {CARRIER, 9, STILL, ""}}}},
+		"a 9 9 no_carrier ;a 8 0 gone ;"},
 	{20, 1, true, {{9, false, "a", {{BEGAN, EVER, 100, ""}, {CARRIER, 7, STILL, ""}}}},
 		"a 9 8 gone ;a 7 1 no_carrier ;"},
 	/* before the first capture: only where somebody asks for it */

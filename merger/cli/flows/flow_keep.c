@@ -144,6 +144,22 @@ on_frame(void *arg, const struct pr_packet *p, struct pr_error *err)
 	return r->take(r->arg, &flow, missing, err);
 }
 
+/* What of the records is no more. */
+static int
+say_lacks(const struct sink *sink)
+{
+	const Packrack__Completeness *c = sink->end->completeness;
+	uint64_t lost = sink->end->corrupt_records + (c ? c->missing_packets : 0);
+	char time[PR_TIME_TEXT];
+
+	for (size_t i = 0; c && i < c->n_evicted; i++)
+		fprintf(stderr, "  overwritten or deleted: flows that ended by %s\n",
+			pr_time_format(c->evicted[i]->until, time, sizeof(time)));
+	if (lost)
+		fprintf(stderr, "  lost: %" PRIu64 " records of flows\n", lost);
+	return lost || (c && c->n_evicted) ? CLI_PARTIAL : CLI_OK;
+}
+
 /* The frames stored at since..until. */
 static int
 read_frames(const char *volume, const struct query_args *args, const char *filter,
@@ -173,10 +189,8 @@ read_frames(const char *volume, const struct query_args *args, const char *filte
 			volume);
 		status = CLI_FAILED;
 	}
-	if (status == CLI_OK && (sink.end->corrupt_records ||
-					(sink.end->completeness &&
-						sink.end->completeness->missing_packets)))
-		status = CLI_PARTIAL;
+	if (status == CLI_OK && r->range)
+		status = say_lacks(&sink);
 	sink_close(&sink);
 	return status;
 }

@@ -198,6 +198,8 @@ keep_on(struct run *r, struct pr_error *err)
 		until = at + every;
 		if (pr_now_real() - at > 2 * CATCH_UP * every)
 			until = at + CATCH_UP * every;
+		if (until > q->until)
+			until = whole_slice(q->until) + PRI_FLOW_SLICE_NS;
 		if (!await(until))
 			break;
 		status = take_window(r, at, until, false, err);

@@ -292,8 +292,6 @@ answer_kept(struct flows *f, struct pr_error *err)
 		return f->closed ? CLI_OK : CLI_FAILED;
 	fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found, pr_plural(f->found),
 		f->found == 1 ? "es" : "");
-	if (status == CLI_PARTIAL)
-		fprintf(stderr, "  some records cannot be read\n");
 	said = flow_kept_report(f->args->kept, &f->args->query, err);
 	return said == CLI_OK ? status : said;
 }

@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Flows that are kept in a volume of their own: they equal those that the packets give, each once however often the
+# keeper is killed, and they are there when the packets are not.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands jq tcpdump
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_data
+new_lab
+export PACKRACK=$BUILD/packrack
+FULL=$DATA/mix-gateway-full-a.pcap
+CUT=$DATA/mix-gateway-hdr96-a.pcap
+V=$LAB_DIR/flows
+
+kept() { # OPTION...: as text on standard output, its words in said
+	"$PACKRACK" flows --kept "$V" --format csv "$@" 2> "$LAB_DIR/said"
+}
+
+# ---- of a trace ----
+
+of_a_trace() {
+	"$PACKRACK" volume create "$V" --size 64M && says 0 'flows kept' "$PACKRACK" flows -r "$CUT" --keep "$V"
+}
+run_step "flows of a trace are kept" of_a_trace
+same() { # OPTION...: as if the packets were asked
+	"$PACKRACK" flows -r "$CUT" "$@" > "$LAB_DIR/want" 2> /dev/null &&
+		"$PACKRACK" flows --kept "$V" "$@" > "$LAB_DIR/have" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
+	[ -s "$LAB_DIR/want" ] && cmp "$LAB_DIR/want" "$LAB_DIR/have"
+}
+for form in text csv json zeek eve ipfix; do
+	run_step "the same as $form" same --format "$form"
+done
+run_step "the same sums" same --by src/16,dport --top 20
+for filter in tcp 'tcp port 80' 'icmp' 'state = S0' 'bytes > 10k and tcp' 'not state = SF and port 443' \
+	'udp and packets > 5 and duration > 1s or ip6' 'bytes > 1k and packets > 2 and payload > 100 and duration > 1s or port 53' \
+	'not (bytes > 100)' 'net 10.0.0.0/8 and tcp[tcpflags] & tcp-rst != 0'; do
+	run_step "the same of $filter" same --format csv "$filter"
+done
+accounted() {
+	local all not_ip
+	all=$(tcpdump -r "$CUT" --count 2> /dev/null | awk '{ print $1 + 0 }')
+	kept | awk -F, 'NR > 1 { n += $12 + $13 } END { print n }' > "$LAB_DIR/in_flows"
+	not_ip=$(sed -n "s/^kept of .*: $all packets, \([0-9]*\) of them not IP; 0 missing$/\1/p" "$LAB_DIR/said")
+	cat "$LAB_DIR/said"
+	(($(cat "$LAB_DIR/in_flows") + not_ip == all))
+}
+run_step "each packet is in a flow, or is not IP" accounted
+range() { # those that were active in it
+	kept > "$LAB_DIR/all"
+	kept --since 2024-03-06T09:01:00Z --until 2024-03-06T09:01:10Z > "$LAB_DIR/range" || return 1
+	awk -F, 'NR == 1 || ($1 <= 1709715670 && $1 + $2 >= 1709715660)' "$LAB_DIR/all" | diff - "$LAB_DIR/range" > "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && (($(wc -l < "$LAB_DIR/range") > 10))
+}
+run_step "a range has what was active in it" range
+pruned() { # a needle reads the index, not the records
+	local host
+	host=$(kept --limit 1 2> /dev/null | tail -n 1 | cut -d, -f3)
+	"$PACKRACK" query --volume "$V" --count --json "host $host" 2> /dev/null | jq -e '.matched > 0'
+}
+run_step "records are packets to other commands" pruned
+not_all() { # of a time without any
+	says 3 'nothing was kept' "$PACKRACK" flows --kept "$V" --until 2020-01-01 &&
+		says 3 'not kept: 2024-03-06T09:04' "$PACKRACK" flows --kept "$V" --since 2024-03-06T09:04:00Z --until 2024-03-06T10:00:00Z
+}
+run_step "what was not kept is said" not_all
+with_sql() {
+	[ -z "$(ldconfig -p | grep libduckdb)" ] && [ ! -e /usr/local/lib/packrack/libduckdb.so ] && return 0
+	local statement='select * from flows order by uid'
+	"$PACKRACK" sql -r "$CUT" --format csv "$statement" > "$LAB_DIR/want" 2> /dev/null &&
+		"$PACKRACK" sql --kept "$V" --format csv "$statement" > "$LAB_DIR/have" 2> "$LAB_DIR/said" && cmp "$LAB_DIR/want" "$LAB_DIR/have" &&
+		says 2 'packets does not exist' "$PACKRACK" sql --kept "$V" 'select * from packets'
+}
+run_step "the same in SQL" with_sql
+
+# ---- mistakes ----
+
+run_step "a volume that keeps none" says 1 'keeps no flows: packrack flows --keep' bash -c "
+	'$PACKRACK' volume create '$LAB_DIR/other' --size 64M && '$PACKRACK' flows --kept '$LAB_DIR/other'"
+run_step "a volume that is none" says 1 'No such file' "$PACKRACK" flows --kept "$LAB_DIR/none"
+run_step "nor to keep in" says 1 'No such file' "$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/none"
+run_step "kept flows of a rack" says 2 'of that volume alone' "$PACKRACK" flows --kept "$V" -r "$CUT"
+run_step "their packets" says 2 'there are no packets' "$PACKRACK" flows --kept "$V" --packets -w "$LAB_DIR/x"
+run_step "kept and shown" says 2 'stores flows' "$PACKRACK" flows -r "$CUT" --keep "$V" --top 3
+run_step "followed files" says 2 'of a rack' "$PACKRACK" flows -r "$CUT" --keep "$V" --follow
+of_packets() { # a volume of a network's packets is none of flows
+	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/other" > /dev/null && says 0 'kept' "$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/other" &&
+		says 1 'that are no flow records' "$PACKRACK" flows --kept "$LAB_DIR/other"
+}
+run_step "among packets of a network" of_packets
+
+# ---- of a rack ----
+
+FROM=2024-03-05T09:00:00Z UNTIL=2024-03-05T09:12:00Z # the trace's five minutes, and the time-outs
+"$PACKRACK" flows -r "$FULL" --format csv 2> /dev/null | LC_ALL=C sort > "$LAB_DIR/want.csv"
+keep_on() { # OPTION...
+	"$PACKRACK" flows --follow --since "$FROM" --until "$UNTIL" --every 1s --keep "$V" "$@" 2>> "$LAB_DIR/keeper"
+}
+killed() { # often, at any moment: all there once
+	"$RACK" up -n 3 --size 96M -- --read "$FULL" && "$RACK" drain --stored --timeout 60 || return 1
+	"$PACKRACK" volume create "$V" --force --size 64M || return 1
+	local n pid rounds=0
+	for n in 0.05 0.1 0.2 0.3 0.4 0.5 0.25 0.35 0.15 0.6; do
+		keep_on &
+		pid=$!
+		sleep "$n"
+		kill -KILL "$pid" && rounds=$((rounds + 1))
+		wait "$pid"
+	done
+	((rounds > 5)) && keep_on || { cat "$LAB_DIR/keeper"; return 1; }
+	kept | LC_ALL=C sort | diff "$LAB_DIR/want.csv" - > "$LAB_DIR/diff"
+	head -n 5 "$LAB_DIR/diff"
+	cat "$LAB_DIR/said"
+	[ ! -s "$LAB_DIR/diff" ] && grep -q "$(tcpdump -r "$FULL" --count 2> /dev/null | awk '{ print $1 + 0 }') packets, .* 0 missing" "$LAB_DIR/said"
+}
+run_step "killed at any moment, all flows are kept once" killed
+again() { # there is nothing to do, and a range of it is refused
+	keep_on && kept | LC_ALL=C sort | cmp "$LAB_DIR/want.csv" - &&
+		says 1 'are kept already' "$PACKRACK" flows --since "$FROM" --until "$UNTIL" --keep "$V"
+}
+run_step "nothing is kept twice" again
+outlive() {
+	"$PACKRACK" data delete --node log1 --yes && "$PACKRACK" data delete --node log2 --yes && "$PACKRACK" data delete --node log3 --yes || return 1
+	kept | LC_ALL=C sort | cmp "$LAB_DIR/want.csv" -
+}
+run_step "the packets are deleted, the flows are there" outlive
+
+# ---- live ----
+
+live() { # a node is lost meanwhile: what is missing is told
+	"$RACK" down > /dev/null
+	"$RACK" up -n 3 --size 96M || return 1
+	"$PACKRACK" volume create "$V" --force --size 64M || return 1
+	"$RACK" play "$FULL" --pps=2000 --loop=100000 --quiet > /dev/null 2>&1 &
+	local player=$! keeper rc=0
+	"$PACKRACK" flows --follow --every 1s --idle 2s --idle-tcp 2s --keep "$V" 2> "$LAB_DIR/keeper" &
+	keeper=$!
+	poll_until 30 windows 3 || rc=1
+	"$RACK" kill idx2 && "$RACK" kill log2
+	poll_until 30 told || rc=1
+	kill "$player"
+	kill -TERM "$keeper"
+	wait "$keeper" || rc=1
+	cat "$LAB_DIR/keeper" | tail -n 5
+	return "$rc"
+}
+windows() { # COUNT
+	(($("$PACKRACK" volume streams "$V" --json | jq '.streams[] | select(.name == "flow.windows") | .records // .last_sequence') >= $1))
+}
+told() {
+	kept > "$LAB_DIR/out"
+	(($? == 3)) && grep 'made of answers that were partial' "$LAB_DIR/said" && (($(wc -l < "$LAB_DIR/out") > 100))
+}
+run_step "live: a lost node is told" live
+
+# ---- full ----
+
+wraps() { # the oldest go, and that is said
+	local n
+	"$PACKRACK" volume create "$V" --force --size 16M --block-size 64K || return 1
+	for n in $(seq 40); do
+		"$PACKRACK" flows -r "$CUT" --keep "$V" 2> /dev/null || return 1
+	done
+	says 3 'overwritten or deleted: flows that ended by' "$PACKRACK" flows --kept "$V" --limit 1
+}
+run_step "a full volume overwrites its oldest flows, and says so" wraps
+
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing
