@@ -214,7 +214,7 @@ value_of(const struct pri_flow *flow, enum attribute attribute)
 	case PACKETS_RECV:
 		return r->packets;
 	case DURATION:
-		return (uint64_t)(pri_flow_last(flow) - pri_flow_first(flow));
+		return (uint64_t)pri_flow_last(flow) - (uint64_t)pri_flow_first(flow);
 	case STATE:
 		return pri_flow_state(flow);
 	}

@@ -69,8 +69,8 @@ finish_headers(const struct pri_flow_key *k, uint8_t *frame, size_t len)
 	ip[six ? 7 : 8] = 64;
 	pr_put_be16(ip + (six ? 4 : 2), (uint16_t)(len - at - (six ? 40 : 0)));
 	if (k->protocol == 17)
-		pr_put_be16(ip + (six ? 40 : 20) + 4,
-			(uint16_t)(len - at - (six ? 40 : 20)));
+		pr_put_be16(
+			ip + (six ? 40 : 20) + 4, (uint16_t)(len - at - (six ? 40 : 20)));
 }
 
 static bool
@@ -197,7 +197,8 @@ pri_flow_frame_write(
 }
 
 bool
-pri_flow_frame_read(const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing)
+pri_flow_frame_read(
+	const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing)
 {
 	struct pri_flow_key key;
 	size_t at = ip_at(data, len), body;

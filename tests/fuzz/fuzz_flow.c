@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Packets and filters of flows. Covers indexer/flows/flow_key.c indexer/flows/flow_filter.c indexer/flows/flow.c
- * indexer/flows/flow_table.c
+ * indexer/flows/flow_table.c indexer/flows/flow_frame.c
  * Options -max_len=2048
  *
  * The input is a filter up to a zero byte, and packets: link type, step of time, length, bytes.
@@ -9,9 +9,36 @@
 #include <string.h>
 
 #include "indexer/flows/flow_filter.h"
+#include "indexer/flows/flow_frame.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint64_t packets;
+
+/* A record is the same when it was kept. */
+static void
+frame_again(const struct pri_flow *flow)
+{
+	uint8_t frame[PRI_FLOW_FRAME_MAX], again[PRI_FLOW_FRAME_MAX];
+	size_t len = pri_flow_frame_write(flow, packets, frame);
+	struct pri_flow kept;
+	uint64_t missing;
+
+	MUST(pri_flow_frame_read(frame, len, &kept, &missing) && missing == packets);
+	MUST(pri_flow_frame_write(&kept, missing, again) == len &&
+		!memcmp(frame, again, len));
+}
+
+/* Any bytes: what is read as a record is written as the same. */
+static void
+frame_of(const uint8_t *data, size_t len)
+{
+	struct pri_flow flow;
+	uint64_t missing;
+
+	if (pri_flow_frame_read(data, len, &flow, &missing))
+		MUST(pri_flow_frame_write(
+			     &flow, missing, (uint8_t[PRI_FLOW_FRAME_MAX]){0}) > 0);
+}
 
 static int
 on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
@@ -27,6 +54,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	MUST(strlen(id) == 30);
 	if (arg)
 		pri_flow_filter_match(arg, flow);
+	frame_again(flow);
 	return 0;
 }
 
@@ -68,6 +96,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p.len = (uint32_t)len + data[at + 2];
 		p.data = data + at + 4;
 		MUST(pri_flow_table_packet(table, &p, &err) == 0);
+		frame_of(p.data, len);
 		at += 4 + len;
 	}
 	MUST(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err) == 0);

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "indexer/filter/filter.h"
 #include "indexer/flows/flow_filter.h"
+#include "indexer/flows/flow_frame.h"
 #include "proto/base/cursor.h"
 #include "tests/unit/unit.h"
 
@@ -295,6 +297,41 @@ send_parts(struct node *nodes, struct pri_flow_table *owner)
 	}
 }
 
+/* As its frame has it. */
+static struct pri_flow
+framed(const struct pri_flow *flow)
+{
+	uint8_t frame[PRI_FLOW_FRAME_MAX], again[PRI_FLOW_FRAME_MAX];
+	size_t len = pri_flow_frame_write(flow, 7, frame);
+	struct pri_flow out;
+	uint64_t missing;
+
+	unit_must(pri_flow_frame_read(frame, len, &out, &missing) && missing == 7);
+	unit_must(
+		pri_flow_frame_write(&out, 7, again) == len && !memcmp(frame, again, len));
+	return out;
+}
+
+/* The owner ends; another goes on with what was open at that time. */
+static void
+restart(struct pri_flow_table **owner, const struct pri_flow_limits *limits, int64_t time,
+	struct records *out)
+{
+	static struct records open;
+
+	open.count = 0;
+	unit_must(pri_flow_table_open_flows(*owner, on_flow, &open, &err) == 0);
+	pri_flow_table_destroy(owner);
+	*owner = pri_flow_table_create(limits, on_flow, out, &err);
+	unit_must(pri_flow_table_advance(*owner, time, &err) == 0);
+	for (size_t i = 0; i < open.count; i++) {
+		struct pri_flow flow = framed(&open.all[i]);
+
+		unit_must(pri_flow_table_restore(*owner, &flow, &err) == 0);
+	}
+	unit_must(!open.count || pri_flow_table_restore(*owner, &open.all[0], &err) < 0);
+}
+
 static void
 random_packet(uint8_t *frame, uint32_t *len)
 {
@@ -321,6 +358,27 @@ node_of(int mode, unsigned nodes, uint64_t seq, const uint8_t *frame)
 	default:
 		return 0;
 	}
+}
+
+/* Of random packets. */
+static void
+some_flows(uint64_t seed, struct records *out)
+{
+	const struct pri_flow_limits limits = {.flows = 0};
+	struct pri_flow_table *t = pri_flow_table_create(&limits, on_flow, out, &err);
+	uint8_t frame[FRAME];
+	uint32_t len;
+
+	rng = seed;
+	for (uint64_t seq = 1; seq <= 40; seq++) {
+		struct pr_packet p;
+
+		random_packet(frame, &len);
+		p = packet_of(frame, len, (int64_t)seq * 300 * MS, seq);
+		unit_must(pri_flow_table_packet(t, &p, &err) == 0);
+	}
+	unit_must(pri_flow_table_advance(t, PRI_FLOW_NEVER, &err) == 0);
+	pri_flow_table_destroy(&t);
 }
 
 static void
@@ -350,6 +408,8 @@ one_case(uint64_t seed)
 		if (time / S != before / S) {
 			send_parts(nodes, owner);
 			unit_must(pri_flow_table_advance(owner, time, &err) == 0);
+			if (seed % 3 == 0 && below(4) == 0)
+				restart(&owner, &limits, time, &parts);
 		}
 		random_packet(frame, &len);
 		p = packet_of(frame, len, time, seq);
@@ -363,7 +423,8 @@ one_case(uint64_t seed)
 	qsort(parts.all, parts.count, sizeof(*parts.all), compare_flows);
 	unit_must(whole.count == parts.count && whole.count > 0);
 	for (size_t i = 0; i < whole.count; i++) {
-		const struct pri_flow *a = &whole.all[i], *b = &parts.all[i];
+		const struct pri_flow stored = framed(&parts.all[i]);
+		const struct pri_flow *a = &whole.all[i], *b = &stored;
 
 		unit_must(!memcmp(&a->key, &b->key, sizeof(a->key)) &&
 			  a->originator == b->originator);
@@ -389,6 +450,100 @@ START_TEST(the_same_for_all_nodes)
 {
 	for (uint64_t seed = 1; seed <= 2000; seed++)
 		one_case(seed);
+}
+END_TEST
+
+/* ---- frames ---- */
+
+static void
+hex(const uint8_t *bytes, size_t len, char *out)
+{
+	for (size_t i = 0; i < len; i++)
+		sprintf(out + 2 * i, "%02x", bytes[i]);
+}
+
+/* An IPv6 flow with a VLAN, and an ICMP flow of one way: volumes keep these bytes. */
+START_TEST(frames_are_golden)
+{
+	static const char *const expected[] = {
+		"0000000000000000000000008100006486dd600000000041064000000000000000000000"
+		"0000000000020000000000000000000000000000000100501f9000000000000000005013"
+		"00000000000050464c0100e40b5402000000010201e807000000000003dc0be40a130301"
+		"81a8d6b907075a010081a8d6b90700",
+		"000000000000000000000000080045000058000000004001000000000001000000020503"
+		"00000000000000000000000000000000000050464c0100e40b540200000002ac02050101"
+		"e80703dc0be40a13030181a8d6b907075a010081a8d6b907000000000000"};
+	uint8_t frame[PRI_FLOW_FRAME_MAX];
+	char text[2 * PRI_FLOW_FRAME_MAX + 1];
+	struct pri_flow flow, back;
+	uint64_t missing;
+	size_t len;
+
+	for (int i = 0; i < 2; i++) {
+		struct pri_flow_key key = {.protocol = i ? 1 : 6,
+			.address_len = i ? 4 : 16,
+			.vlan = i ? PRI_FLOW_UNTAGGED : 100,
+			.link = i ? 300 : 2,
+			.port = {i ? 5 : 8080, i ? 1 : 80},
+			.one_way = i};
+		struct pri_flow_side *s = flow.side;
+
+		key.address[0][i ? 3 : 15] = 1;
+		key.address[1][i ? 3 : 15] = 2;
+		pri_flow_begin(&flow, &key);
+		flow.originator = !i;
+		s[!i] = (struct pri_flow_side){3, 1500, 1380, 10 * S, 12 * S, 7, 90, 10 * S,
+			PRI_FLOW_NEVER, 12 * S, PRI_FLOW_NEVER, FIN | SYN | ACK, 3};
+		flow.last_syn = 10 * S;
+		len = pri_flow_frame_write(&flow, 1000, frame);
+		hex(frame, len, text);
+		ck_assert_str_eq(text, expected[i]);
+		ck_assert(pri_flow_frame_read(frame, len, &back, &missing));
+		ck_assert_uint_eq(missing, 1000);
+		ck_assert_mem_eq(&back.key, &key, sizeof(key));
+		/* shorter or longer it is none, nor of another version */
+		for (size_t n = 0; n < len; n++)
+			ck_assert(!pri_flow_frame_read(frame, n, &back, &missing));
+		ck_assert(!pri_flow_frame_read(frame, len + 1, &back, &missing));
+		frame[(i ? 54 : 78) + 3]++;
+		ck_assert(!pri_flow_frame_read(frame, len, &back, &missing));
+	}
+}
+END_TEST
+
+/* The relaxed filter of packets matches the frames of all flows that the filter matches. */
+START_TEST(relaxed_filters)
+{
+	static const char *const texts[] = {"tcp", "bytes > 100", "not bytes > 100 and udp",
+		"state = S0 or port 80", "bytes > 1 and packets > 2 and not duration > 1s",
+		"bytes > 1 and packets > 2 and payload > 1 and port 80",
+		"not (host 10.0.0.1)", "ether[6] = 0 and bytes > 10"};
+	uint8_t frame[PRI_FLOW_FRAME_MAX];
+	static struct records out;
+
+	out.count = 0;
+	for (uint64_t seed = 1; seed <= 20; seed++)
+		some_flows(seed, &out);
+	for (size_t t = 0; t < sizeof(texts) / sizeof(*texts); t++) {
+		struct pri_flow_filter *f = pri_flow_filter_create(texts[t], &err);
+		char *relaxed = pri_flow_filter_relaxed(f);
+		struct pri_bpf *program =
+			pri_filter_compile(PR_LINKTYPE_ETHERNET, relaxed, &err);
+
+		ck_assert_msg(program != NULL, "%s: %s", relaxed, err.text);
+		for (size_t i = 0; i < out.count; i++) {
+			uint32_t len =
+				(uint32_t)pri_flow_frame_write(&out.all[i], 0, frame);
+			struct pr_packet p = packet_of(frame, len, 0, 1);
+
+			ck_assert_msg(!pri_flow_filter_match(f, &out.all[i]) ||
+					      pri_bpf_run(program, &p),
+				"%s: %s", texts[t], relaxed);
+		}
+		pri_bpf_destroy(&program);
+		free(relaxed);
+		pri_flow_filter_destroy(&f);
+	}
 }
 END_TEST
 
@@ -611,6 +766,8 @@ fill(TCase *tests)
 	tcase_add_test(tests, limits_are_kept);
 	tcase_add_test(tests, room_is_short);
 	tcase_add_test(tests, the_same_for_all_nodes);
+	tcase_add_test(tests, frames_are_golden);
+	tcase_add_test(tests, relaxed_filters);
 	tcase_add_test(tests, community_id_of_no_ports);
 	tcase_add_loop_test(tests, below_ip, 0, sizeof(lower) / sizeof(lower[0]));
 	tcase_add_test(tests, lengths);

@@ -174,7 +174,7 @@ set_value(union value *v, const struct by *by, const struct pri_flow *f)
 static int64_t
 duration_of(const struct pri_flow *f)
 {
-	return pri_flow_last(f) - pri_flow_first(f);
+	return (uint64_t)pri_flow_last(f) - (uint64_t)pri_flow_first(f);
 }
 
 static int add_flow(

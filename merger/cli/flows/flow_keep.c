@@ -254,8 +254,7 @@ say_gap(int64_t from, int64_t until)
 }
 
 int
-flow_kept_report(
-	const char *volume, const struct query_args *args, struct pr_error *err)
+flow_kept_report(const char *volume, const struct query_args *args, struct pr_error *err)
 {
 	int64_t at = args->since, last = PR_TIME_MIN, first = PR_TIME_MAX;
 	uint64_t packets = 0, not_ip = 0, missing = 0, partial = 0;
@@ -393,7 +392,8 @@ look(struct flow_keeper *k, struct pr_error *err)
 	if (rc < 0 || !k->last.number)
 		return rc;
 	args.quiet = true;
-	return read_frames(k->volume, &args, "", k->last.until, PR_TIME_MAX, &r, err) == CLI_FAILED
+	return read_frames(k->volume, &args, "", k->last.until, PR_TIME_MAX, &r, err) ==
+			       CLI_FAILED
 		       ? -1
 		       : 0;
 }
@@ -583,8 +583,8 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	struct sfs_trimmed trimmed;
 	int64_t before = k->last.until;
 
-	window->number = k->windows.count ? k->windows.all[k->windows.count - 1].number + 1
-					  : 1;
+	window->number =
+		k->windows.count ? k->windows.all[k->windows.count - 1].number + 1 : 1;
 	window->records = k->records;
 	window->goes_on = table != NULL;
 	k->last = *window;
@@ -610,7 +610,8 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 		return -1;
 	k->records = 0;
 	forget_stored(k);
-	if (window->number > 1 && sfs_trim(sfs, k->open_id, before, 0, &trimmed, err) != SFS_OK)
+	if (window->number > 1 &&
+		sfs_trim(sfs, k->open_id, before, 0, &trimmed, err) != SFS_OK)
 		return -1;
 	return 0;
 }

@@ -75,8 +75,7 @@ account(const struct sink *sink, struct flow_window *w)
 
 	w->complete = report_status(sink) == CLI_OK;
 	if (c)
-		w->missing =
-			c->missing_packets + c->pending_packets + c->dropped_packets;
+		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;
 	if (!w->complete)
 		report_text(stderr, sink);
 }
@@ -119,8 +118,8 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	}
 	if (status == CLI_OK && !last && until > r->now)
 		r->now = until;
-	if (status == CLI_OK && pri_flow_table_advance(r->table,
-					last ? PRI_FLOW_NEVER : until, err) < 0)
+	if (status == CLI_OK &&
+		pri_flow_table_advance(r->table, last ? PRI_FLOW_NEVER : until, err) < 0)
 		status = CLI_FAILED;
 	if (status == CLI_OK) {
 		account(&sink, &w);
@@ -128,8 +127,8 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 		w.until = until == PR_TIME_MAX ? r->now + 1 : until;
 		w.packets = figures->packets - before.packets;
 		w.not_ip = figures->not_ip - before.not_ip;
-		if (w.since < w.until && flow_keeper_commit(r->keeper, &w,
-						 last ? NULL : r->table, err) < 0)
+		if (w.since < w.until &&
+			flow_keeper_commit(r->keeper, &w, last ? NULL : r->table, err) < 0)
 			status = CLI_FAILED;
 		else if (!w.complete)
 			status = CLI_PARTIAL;
@@ -156,8 +155,8 @@ keep_range(struct run *r, struct pr_error *err)
 			pr_time_format(other.until, until, sizeof(until)));
 		return CLI_FAILED;
 	}
-	status = take_window(r, q->since,
-		q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
+	status = take_window(
+		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status == CLI_OK || status == CLI_PARTIAL)
 		fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->stored,
 			pr_plural(r->stored));

@@ -244,8 +244,8 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	make_uid(flow, r->uid, &r->id);
 	r->ipfix = context->ipfix;
 	r->missing = context->kept ? context->missing
-				   : flow_losses_between(&context->losses, k->link,
-					     r->first, r->last);
+				   : flow_losses_between(
+					     &context->losses, k->link, r->first, r->last);
 	if (!context->live)
 		PR_PRINT(r->missing_text, "%" PRIu64, r->missing);
 	if (context->inside.count) {
@@ -288,7 +288,7 @@ print_text(const struct flow_record *r)
 	printf("%s %9.3fs %-5s %s%s%s:%u > %s%s%s:%u %-6s %" PRIu64 "/%" PRIu64
 	       " packets %" PRIu64 "/%" PRIu64 " bytes",
 		pr_time_local(r->first, time, sizeof(time)),
-		(double)(r->last - r->first) / PR_NS_PER_S,
+		(double)pr_time_minus(r->last, r->first) / PR_NS_PER_S,
 		flow_protocol_name(r->flow->key.protocol, name), left, r->src, right,
 		r->sport, left, r->dst, right, r->dport, r->state, r->sent->packets,
 		r->received->packets, r->sent->bytes, r->received->bytes);
@@ -317,12 +317,13 @@ print_csv(const struct flow_record *r)
 		snprintf(vlan, sizeof(vlan), "%u", k->vlan);
 	printf("%s,%s,%s,%s,%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64 ",%" PRIu64
 	       ",%" PRIu64 ",%" PRIu64 ",%u,%u,%s,%u,%s,%s,%s\n",
-		flow_seconds(r->first, first), flow_seconds(r->last - r->first, duration),
-		r->src, r->dst, r->sport, r->dport, k->protocol, r->sent->bytes,
-		r->received->bytes, r->outgoing ? r->outgoing : "", r->state,
-		r->sent->packets, r->received->packets, r->sent->payload,
-		r->received->payload, r->sent->flags, r->received->flags, vlan, k->link,
-		r->community_id, r->uid, r->missing_text);
+		flow_seconds(r->first, first),
+		flow_seconds(pr_time_minus(r->last, r->first), duration), r->src, r->dst,
+		r->sport, r->dport, k->protocol, r->sent->bytes, r->received->bytes,
+		r->outgoing ? r->outgoing : "", r->state, r->sent->packets,
+		r->received->packets, r->sent->payload, r->received->payload,
+		r->sent->flags, r->received->flags, vlan, k->link, r->community_id, r->uid,
+		r->missing_text);
 }
 
 static void
@@ -335,8 +336,9 @@ print_json(const struct flow_record *r)
 	       ", \"duration\": %s, \"src_ip\": \"%s\", \"dst_ip\": "
 	       "\"%s\", \"src_port\": %u, \"dst_port\": %u, \"protocol\": %u, "
 	       "\"bytes_sent\": %" PRIu64 ", \"bytes_recv\": %" PRIu64 ", ",
-		r->first, flow_seconds(r->last - r->first, duration), r->src, r->dst,
-		r->sport, r->dport, k->protocol, r->sent->bytes, r->received->bytes);
+		r->first, flow_seconds(pr_time_minus(r->last, r->first), duration), r->src,
+		r->dst, r->sport, r->dport, k->protocol, r->sent->bytes,
+		r->received->bytes);
 	if (r->outgoing)
 		printf("\"outgoing\": %s, ", r->outgoing);
 	if (k->vlan != PRI_FLOW_UNTAGGED)
@@ -367,7 +369,7 @@ print_zeek(const struct flow_record *r)
 	char first[32], duration[32] = "-", sent[24] = "-", received[24] = "-";
 
 	if (long_enough)
-		flow_seconds(r->last - r->first, duration);
+		flow_seconds(pr_time_minus(r->last, r->first), duration);
 	if (known) {
 		snprintf(sent, sizeof(sent), "%" PRIu64, r->sent->payload);
 		snprintf(received, sizeof(received), "%" PRIu64, r->received->payload);
@@ -432,7 +434,8 @@ print_eve(const struct flow_record *r)
 		r->sent->packets, r->received->packets, r->sent->bytes, r->received->bytes);
 	printf("\"start\": \"%s\", ", eve_time(r->first, time));
 	printf("\"end\": \"%s\", \"age\": %" PRId64 ", \"state\": \"%s\"}, ",
-		eve_time(r->last, time), (r->last - r->first) / PR_NS_PER_S, state);
+		eve_time(r->last, time), pr_time_minus(r->last, r->first) / PR_NS_PER_S,
+		state);
 	if (k->protocol == 6)
 		printf("\"tcp\": {\"tcp_flags\": \"%02x\", \"tcp_flags_ts\": \"%02x\", "
 		       "\"tcp_flags_tc\": \"%02x\"}, ",

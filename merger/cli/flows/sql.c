@@ -136,7 +136,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 
 	flow_record_make(&r, flow, &s->context);
 	sql_put(t, (uint64_t)r.first);
-	sql_put_double(t, (double)(r.last - r.first) / PR_NS_PER_S);
+	sql_put_double(t, (double)pr_time_minus(r.last, r.first) / PR_NS_PER_S);
 	sql_put_text(t, r.src);
 	sql_put_text(t, r.dst);
 	sql_put(t, r.sport);

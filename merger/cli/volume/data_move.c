@@ -477,7 +477,8 @@ move_parts(struct move *m, struct pr_error *err)
 	int64_t since = a->since, end;
 
 	if (begin_batches(m, err) < 0 ||
-		(!a->to && volume_writer_open(&m->writer, a->to_volume, false, true, err) < 0))
+		(!a->to &&
+			volume_writer_open(&m->writer, a->to_volume, false, true, err) < 0))
 		return -1;
 	for (size_t i = 0; !a->to && i < m->link_count; i++) {
 		const Packrack__LinkInfo *from = m->links[i];
