@@ -26,6 +26,7 @@ struct pri_flow {
 	struct pri_flow_key key;
 	struct pri_flow_side side[2];
 	int64_t last_syn; /* otime of the last SYN without ACK, or INT64_MIN */
+	uint32_t sampling; /* counts were multiplied by it, as an exporter said; 0: not */
 	uint8_t originator; /* the side; set when the flow has ended */
 };
 

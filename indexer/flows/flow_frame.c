@@ -190,6 +190,7 @@ pri_flow_frame_write(
 	}
 	put_time(&w, flow->last_syn, INT64_MIN, first);
 	put(&w, missing);
+	put(&w, flow->sampling);
 	for (int i = 0; i < 2; i++)
 		put_side(&w, &flow->side[i], first);
 	finish_headers(k, out, (size_t)(w.at - out));
@@ -201,6 +202,7 @@ pri_flow_frame_read(
 	const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing)
 {
 	struct pri_flow_key key;
+	uint64_t sampling;
 	size_t at = ip_at(data, len), body;
 	struct pr_cursor c;
 	const uint8_t *begin;
@@ -227,8 +229,12 @@ pri_flow_frame_read(
 		return false;
 	pri_flow_begin(out, &key);
 	out->originator = bits & SIDE_1_BEGAN;
-	return take_time(&c, &out->last_syn, INT64_MIN, first) &&
-	       pr_load_varint(&c, missing) && take_side(&c, &out->side[0], first) &&
-	       take_side(&c, &out->side[1], first) && pr_cursor_left(&c) == 0 &&
-	       pri_flow_first(out) == first && pri_flow_last(out) >= first;
+	if (!take_time(&c, &out->last_syn, INT64_MIN, first) ||
+		!pr_load_varint(&c, missing) || !pr_load_varint(&c, &sampling) ||
+		sampling > UINT32_MAX)
+		return false;
+	out->sampling = (uint32_t)sampling;
+	return take_side(&c, &out->side[0], first) && take_side(&c, &out->side[1], first) &&
+	       pr_cursor_left(&c) == 0 && pri_flow_first(out) == first &&
+	       pri_flow_last(out) >= first;
 }

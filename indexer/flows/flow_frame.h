@@ -11,7 +11,7 @@
  *
  *   "PFL" version u8 (1)
  *   first i64 of the flow; u8: 1 side 1 began it, 2 one_way; link; protocol without ports:
- *   port of side 0, of side 1; time of the last SYN; missing
+ *   port of side 0, of side 1; time of the last SYN; missing; sampling
  *   of each side: packets; bytes; payload; u8 flags; u8 ICMP code; of packets: time of the
  *   first, of the last, seq of the first, seq of the last, times of the first SYN, SYN+ACK,
  *   FIN, RST

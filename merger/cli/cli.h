@@ -135,6 +135,7 @@ int cmd_rate(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
+int cmd_collect(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_setup(int argc, char **argv);
 int cmd_sizing(int argc, char **argv);

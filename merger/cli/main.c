@@ -50,6 +50,8 @@ static const struct cli_command commands[] = {
 		.run = cmd_flows},
 	{"sql", "answer SQL over the flows, packets and losses of a time range",
 		.run = cmd_sql},
+	{"collect", "store flow records that routers send (NetFlow, IPFIX)",
+		.run = cmd_collect},
 	{"watch", "run analyses all the time: of now, compared with the past",
 		.run = cmd_watch},
 	{"web", "serve a page that shows the traffic, to this machine's browser",

@@ -262,10 +262,55 @@ put_flows(void)
 	}
 }
 
+/* Messages of exporters: a template with its data, of versions 9 and 10, and one of version 5. */
+static void
+put_exports(void)
+{
+	static const uint8_t elements[] = {8, 12, 7, 11, 4, 6, 2, 1, 22, 21, 34, 152};
+	uint8_t bytes[600];
+
+	for (unsigned version = 5; version <= 10; version += version == 9 ? 1 : 4) {
+		size_t len = version == 5 ? 24 + 48 : version == 9 ? 20 : 16, set;
+
+		memset(bytes, 0, sizeof bytes);
+		bytes[3 + 1] = (uint8_t)version;
+		bytes[3 + 3] = 1;
+		for (size_t i = 24; i < len; i++)
+			bytes[3 + i] = (uint8_t)(i * 7);
+		set = 3 + len;
+		if (version > 5) {
+			bytes[set + 1] = version == 9 ? 0 : 2;
+			bytes[set + 3] = 8 + 4 * sizeof elements;
+			bytes[set + 4] = 1;
+			bytes[set + 7] = sizeof elements;
+			for (size_t i = 0; i < sizeof elements; i++) {
+				bytes[set + 8 + 4 * i + 1] = elements[i];
+				bytes[set + 8 + 4 * i + 3] = 4;
+			}
+			set += 8 + 4 * sizeof elements;
+			bytes[set] = 1;
+			bytes[set + 3] = 4 + 2 * 4 * sizeof elements;
+			for (size_t i = 4; i < 4 + 2 * 4 * sizeof elements; i++)
+				bytes[set + i] = (uint8_t)(i * 5);
+			set += 4 + 2 * 4 * sizeof elements;
+		}
+		bytes[2] = (uint8_t)(set - 3);
+		bytes[1] = (uint8_t)((set - 3) >> 8);
+		if (version == 10)
+			bytes[3 + 3] = bytes[2], bytes[3 + 2] = bytes[1];
+		corpus_put("export",
+			version == 5   ? "version-5"
+			: version == 9 ? "version-9"
+				       : "ipfix",
+			bytes, set, END);
+	}
+}
+
 void
 corpus_packets(void)
 {
 	put_flows();
+	put_exports();
 	put_segments();
 	put_reports();
 	put_packets();

@@ -109,7 +109,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows sql watch web status console import volume queries data \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect watch web status console import volume queries data \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys

@@ -56,11 +56,12 @@ START_TEST(networks_of_ours)
 {
 	const struct network_case *n = &networks[_i];
 	char *text = (char *)(uintptr_t)n->text;
+	const struct pr_string_list texts = {.items = &text, .count = 1};
 	struct flow_context c = {.seed = 0};
 	const char *far = n->in && strchr(n->in, ':') ? "ff02::1" : "224.0.0.1";
 
-	ck_assert_msg(
-		(networks_parse(&c.inside, &text, 1, &err) == 0) == n->good, "%s", n->text);
+	ck_assert_msg((networks_parse(&c.inside, "--inside", &texts, &err) == 0) == n->good,
+		"%s", n->text);
 	if (n->good) {
 		if (strcmp(n->text, "0.0.0.0/0") != 0)
 			ck_assert_str_eq(outgoing(&c, n->in, far), "true");

@@ -22,7 +22,7 @@ static const char windows_stream[] = "flow.windows", open_stream[] = "flow.open"
 /* ---- entries of windows ---- */
 
 /* "PFW" version u8; u32 flags; then all numbers of struct flow_window as u64. */
-enum { WINDOW_BYTES = 8 + 9 * 8, COMPLETE = 1, GOES_ON = 2 };
+enum { WINDOW_BYTES = 8 + 9 * 8, COMPLETE = 1, GOES_ON = 2, COLLECTED = 4 };
 static const uint8_t window_magic[4] = {'P', 'F', 'W', 1};
 
 static void
@@ -32,7 +32,8 @@ window_write(const struct flow_window *w, uint8_t out[WINDOW_BYTES])
 		w->packets, w->not_ip, w->missing, w->records, (uint64_t)w->reach, w->open};
 
 	memcpy(out, window_magic, 4);
-	pr_put_le32(out + 4, (w->complete ? COMPLETE : 0) | (w->goes_on ? GOES_ON : 0));
+	pr_put_le32(out + 4, (w->complete ? COMPLETE : 0) | (w->goes_on ? GOES_ON : 0) |
+				     (w->collected ? COLLECTED : 0));
 	for (size_t i = 0; i < PR_COUNT(numbers); i++)
 		pr_put_le64(out + 8 + i * 8, numbers[i]);
 }
@@ -48,7 +49,8 @@ window_read(const uint8_t *p, size_t len, struct flow_window *w)
 		n[i] = pr_get_le64(p + 8 + i * 8);
 	*w = (struct flow_window){n[0], (int64_t)n[1], (int64_t)n[2], n[3], n[4], n[5],
 		n[6], (int64_t)n[7], n[8], .complete = pr_get_le32(p + 4) & COMPLETE,
-		.goes_on = (pr_get_le32(p + 4) & GOES_ON) != 0};
+		.goes_on = (pr_get_le32(p + 4) & GOES_ON) != 0,
+		.collected = (pr_get_le32(p + 4) & COLLECTED) != 0};
 	return w->since <= w->until && w->reach >= 0;
 }
 
@@ -214,16 +216,19 @@ flow_kept_read(const char *volume, const struct query_args *args, const char *re
 {
 	struct reading r = {.range = args, .take = take, .arg = arg};
 	struct flow_windows w;
-	int64_t reach = 0, until;
+	int64_t reach = 0, back = 0;
 	int status = CLI_FAILED;
 
 	if (flow_windows_read(&w, volume, err) == 0) {
-		for (size_t i = 0; i < w.count; i++)
+		for (size_t i = 0; i < w.count; i++) {
 			if (w.all[i].reach > reach)
 				reach = w.all[i].reach;
-		until = args->until > PR_TIME_MAX - reach ? PR_TIME_MAX
-							  : args->until + reach;
-		status = read_frames(volume, args, relaxed, args->since, until, &r, err);
+			if (w.all[i].collected && w.all[i].reach > back)
+				back = w.all[i].reach; /* exporters' clocks may be ahead */
+		}
+		status =
+			read_frames(volume, args, relaxed, pr_time_minus(args->since, back),
+				pr_time_minus(args->until, -reach), &r, err);
 		if (status == CLI_OK && w.damaged)
 			status = CLI_PARTIAL;
 	}
@@ -257,7 +262,7 @@ int
 flow_kept_report(const char *volume, const struct query_args *args, struct pr_error *err)
 {
 	int64_t at = args->since, last = PR_TIME_MIN, first = PR_TIME_MAX;
-	uint64_t packets = 0, not_ip = 0, missing = 0, partial = 0;
+	uint64_t packets = 0, not_ip = 0, missing = 0, partial = 0, lost = 0;
 	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
 	struct flow_windows w;
 	int status = CLI_OK;
@@ -280,8 +285,8 @@ flow_kept_report(const char *volume, const struct query_args *args, struct pr_er
 		last = at;
 		packets += of->packets;
 		not_ip += of->not_ip;
-		missing += of->missing;
-		partial += !of->complete;
+		*(of->collected ? &lost : &missing) += of->missing;
+		partial += !of->complete && !of->collected;
 	}
 	if (last == PR_TIME_MIN) {
 		fputs("nothing was kept of this time\n", stderr);
@@ -297,13 +302,18 @@ flow_kept_report(const char *volume, const struct query_args *args, struct pr_er
 			pr_time_format(last, until, sizeof(until)), packets,
 			pr_plural(packets), not_ip, missing);
 	}
+	if (lost)
+		fprintf(stderr,
+			"  lost on the way from exporters: %" PRIu64
+			" records (version 9: messages)\n",
+			lost);
 	if (partial)
 		fprintf(stderr,
 			"  %" PRIu64 " window%s made of answers that were partial\n",
 			partial, pr_plural(partial));
 	if (w.damaged)
 		fprintf(stderr, "  %" PRIu64 " damaged entries of windows\n", w.damaged);
-	status = partial || missing || w.damaged ? CLI_PARTIAL : status;
+	status = partial || missing || lost || w.damaged ? CLI_PARTIAL : status;
 	flow_windows_free(&w);
 	return status;
 }
@@ -571,6 +581,81 @@ flow_keeper_resume(struct flow_keeper *k, struct pri_flow_table *table,
 	return 1;
 }
 
+/* ---- what its maker has to know ---- */
+
+/* In the number of a record of flow.open: it has no flows. */
+#define STATE_BIT (UINT64_C(1) << 63)
+
+static uint64_t
+next_number(const struct flow_keeper *k)
+{
+	return k->windows.count ? k->windows.all[k->windows.count - 1].number + 1 : 1;
+}
+
+int
+flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t size,
+	size_t count, struct pr_error *err)
+{
+	for (size_t at = 0; at < count;) {
+		size_t n = (k->room_size - 8) / size;
+
+		n = n < count - at ? n : count - at;
+		pr_put_le64(k->room, next_number(k) | STATE_BIT);
+		memcpy(k->room + 8, (const uint8_t *)items + at * size, n * size);
+		if (sfs_append(k->writer.sfs, k->open_id, time, time, k->room, 8 + n * size,
+			    NULL, err) != SFS_OK)
+			return -1;
+		at += n;
+	}
+	return 0;
+}
+
+struct state {
+	uint64_t number;
+	size_t size;
+	int (*take)(void *arg, const void *item, struct pr_error *err);
+	void *arg;
+};
+
+static int
+take_state(void *arg, const struct sfs_record *r, struct pr_error *err)
+{
+	struct state *s = arg;
+
+	if (r->length < 8 || (r->length - 8) % s->size ||
+		pr_get_le64(r->body) != (s->number | STATE_BIT))
+		return 0;
+	for (size_t at = 8; at < r->length; at += s->size)
+		if (s->take(s->arg, r->body + at, err) < 0)
+			return -1;
+	return 0;
+}
+
+int
+flow_state_each(const char *volume, size_t size,
+	int (*take)(void *arg, const void *item, struct pr_error *err), void *arg,
+	struct pr_error *err)
+{
+	struct state s = {.size = size, .take = take, .arg = arg};
+	struct flow_windows w = {0};
+	struct pri_volume *view = ask_volume_open(volume, 0, err);
+	uint64_t damaged = 0;
+	int rc = -1;
+
+	if (view)
+		rc = each_record(view->sfs, windows_stream, take_window, &w, &damaged, err);
+	for (size_t i = 0; i < w.count; i++)
+		if (w.all[i].collected)
+			s.number = w.all[i].number;
+	if (rc == 0 && s.number)
+		rc = each_record(view->sfs, open_stream, take_state, &s, &damaged, err);
+	if (rc == 0 && damaged)
+		rc = pr_error_set(err, "%s: %" PRIu64 " damaged entries", volume, damaged);
+	pri_volume_close(&view);
+	flow_windows_free(&w);
+	return rc;
+}
+
 /* ---- the end of a window ---- */
 
 int
@@ -583,8 +668,7 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	struct sfs_trimmed trimmed;
 	int64_t before = k->last.until;
 
-	window->number =
-		k->windows.count ? k->windows.all[k->windows.count - 1].number + 1 : 1;
+	window->number = next_number(k);
 	window->records = k->records;
 	window->goes_on = table != NULL;
 	k->last = *window;

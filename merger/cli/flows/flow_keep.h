@@ -17,10 +17,11 @@ struct flow_window {
 	uint64_t number; /* of all in the volume, from 1 */
 	int64_t since, until;
 	uint64_t packets, not_ip, missing, records;
-	int64_t reach; /* ns: what is active at a time is stored until so much later */
+	int64_t reach; /* ns: what is active at a time is stored until so much later (collected: or before) */
 	uint64_t open; /* flows in "flow.open"; 0 also if the range ended them */
 	bool complete; /* of the answer that it was made of; if not, missing may be too small */
 	bool goes_on; /* the next window begins where it ends, with the open flows */
+	bool collected; /* records of exporters: packets are theirs, missing are messages or records */
 };
 
 struct flow_keeper;
@@ -39,6 +40,15 @@ bool flow_keeper_has(const struct flow_keeper *keeper, int64_t since, int64_t un
 /* A record, which ended at `now` (not before the one before). 1: stored; 0: it was already; -1: err. */
 int flow_keeper_put(struct flow_keeper *keeper, const struct pri_flow *flow,
 	uint64_t missing, int64_t now, struct pr_error *err);
+/*
+ * What who makes the records has to know when it goes on: items of `size` bytes, which are in force once the window that
+ * follows is committed. flow_state_each gives those of the last window. -1: err
+ */
+int flow_keeper_state(struct flow_keeper *keeper, int64_t time, const void *items,
+	size_t size, size_t count, struct pr_error *err);
+int flow_state_each(const char *volume, size_t size,
+	int (*take)(void *arg, const void *item, struct pr_error *err), void *arg,
+	struct pr_error *err);
 /* Makes the window durable. Sets number, records and open. table: whose open flows are kept; NULL: none. */
 int flow_keeper_commit(struct flow_keeper *keeper, struct flow_window *window,
 	struct pri_flow_table *table, struct pr_error *err);

@@ -42,14 +42,15 @@ network_parse(const char *text, struct network *out, struct pr_error *err)
 }
 
 int
-networks_parse(struct networks *n, char *const *texts, size_t count, struct pr_error *err)
+networks_parse(struct networks *n, const char *option, const struct pr_string_list *texts,
+	struct pr_error *err)
 {
-	*n = (struct networks){.all = calloc(count + 1, sizeof(*n->all))};
+	*n = (struct networks){.all = calloc(texts->count + 1, sizeof(*n->all))};
 	if (!n->all)
-		return pr_error_set(err, "no memory for --inside");
-	for (; n->count < count; n->count++)
-		if (network_parse(texts[n->count], &n->all[n->count], err) < 0)
-			return pr_error_prefix(err, "--inside");
+		return pr_error_set(err, "no memory for %s", option);
+	for (; n->count < texts->count; n->count++)
+		if (network_parse(texts->items[n->count], &n->all[n->count], err) < 0)
+			return pr_error_prefix(err, "%s", option);
 	return 0;
 }
 
@@ -343,6 +344,8 @@ print_json(const struct flow_record *r)
 		printf("\"outgoing\": %s, ", r->outgoing);
 	if (k->vlan != PRI_FLOW_UNTAGGED)
 		printf("\"vlan\": %u, ", k->vlan);
+	if (r->flow->sampling)
+		printf("\"sampling\": %u, ", r->flow->sampling);
 	printf("\"state\": \"%s\", \"packets_sent\": %" PRIu64
 	       ", \"packets_recv\": %" PRIu64 ", \"payload_sent\": %" PRIu64
 	       ", \"payload_recv\": %" PRIu64

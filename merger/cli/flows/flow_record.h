@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "indexer/flows/flow.h"
+#include "proto/base/options.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /* Flow records as `packrack flows` prints them: a record of one flow, and its forms. */
@@ -23,8 +24,8 @@ struct networks {
 	size_t count;
 };
 /* networks_free in any case. */
-int networks_parse(
-	struct networks *n, char *const *texts, size_t count, struct pr_error *err);
+int networks_parse(struct networks *n, const char *option,
+	const struct pr_string_list *texts, struct pr_error *err);
 void networks_free(struct networks *n);
 
 /* What an answer lacks, by link and time: how much of a record is not known. */

@@ -428,8 +428,8 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	if (a->of == FLOW_BY_FLOWS && !a->by)
 		return pr_error_set(err, "--of flows: counts those of each key of --by");
 	f->filter = pri_flow_filter_create(a->filter, err);
-	if (!f->filter || networks_parse(&f->context.inside, a->inside.items,
-				  a->inside.count, err) < 0)
+	if (!f->filter ||
+		networks_parse(&f->context.inside, "--inside", &a->inside, err) < 0)
 		return -1;
 	if (a->by || a->top) {
 		f->groups =

@@ -80,7 +80,8 @@ static const struct sql_column flow_columns[] = {{"tcqtime", SQL_TIME},
 	{"state", SQL_TEXT}, {"packets_sent", SQL_U64}, {"packets_recv", SQL_U64},
 	{"payload_sent", SQL_U64}, {"payload_recv", SQL_U64}, {"flags_sent", SQL_U8},
 	{"flags_recv", SQL_U8}, {"vlan", SQL_U16}, {"link", SQL_U16}, {"last", SQL_TIME},
-	{"community_id", SQL_TEXT}, {"uid", SQL_TEXT}, {"missing", SQL_U64}};
+	{"community_id", SQL_TEXT}, {"uid", SQL_TEXT}, {"missing", SQL_U64},
+	{"sampling", SQL_U32}};
 static const struct sql_column packet_columns[] = {{"time", SQL_TIME}, {"link", SQL_U16},
 	{"seq", SQL_U64}, {"length", SQL_U32}, {"captured", SQL_U32}, {"vlan", SQL_U16},
 	{"src_ip", SQL_TEXT}, {"dst_ip", SQL_TEXT}, {"src_port", SQL_U16},
@@ -164,6 +165,10 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	sql_put_text(t, r.community_id);
 	sql_put_text(t, r.uid);
 	sql_put(t, r.missing);
+	if (flow->sampling)
+		sql_put(t, flow->sampling);
+	else
+		sql_put_null(t);
 	return sql_row_end(t, err);
 }
 
@@ -459,8 +464,7 @@ static int
 prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_error *err)
 {
 	if (query_args_take(&a->query, a->packets != NULL, &a->packets, err) < 0 ||
-		networks_parse(&s->context.inside, a->inside.items, a->inside.count, err) <
-			0)
+		networks_parse(&s->context.inside, "--inside", &a->inside, err) < 0)
 		return CLI_USAGE;
 	if (a->kept && a->packets)
 		pr_error_set(err, "--kept: --filter is of packets; WHERE is of flows");

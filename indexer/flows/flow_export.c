@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/flows/flow_export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/index/packet_fields.h"
+#include "proto/base/array.h"
+#include "proto/base/cursor.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Elements of both: iana.org/assignments/ipfix; RFC 3954, section 8. */
+enum element {
+	OCTETS = 1,
+	PACKETS = 2,
+	PROTOCOL = 4,
+	TCP_FLAGS = 6,
+	SRC_PORT = 7,
+	SRC_IPV4 = 8,
+	DST_PORT = 11,
+	DST_IPV4 = 12,
+	LAST_UPTIME = 21,
+	FIRST_UPTIME = 22,
+	OUT_OCTETS = 23,
+	OUT_PACKETS = 24,
+	SRC_IPV6 = 27,
+	DST_IPV6 = 28,
+	ICMP_IPV4 = 32,
+	SAMPLING_INTERVAL = 34,
+	SAMPLER_INTERVAL = 50,
+	SRC_VLAN = 58,
+	OCTETS_TOTAL = 85,
+	PACKETS_TOTAL = 86,
+	ICMP_IPV6 = 139,
+	START_S = 150,
+	END_S = 151,
+	START_MS = 152,
+	END_MS = 153,
+	START_US = 154,
+	END_US = 155,
+	START_NS = 156,
+	END_NS = 157,
+	INIT_MS = 160,
+	DOT1Q_VLAN = 243,
+	SAMPLED_PACKETS = 305,
+	SKIPPED_PACKETS = 306,
+};
+#define REVERSE_PEN 29305
+#define NTP_EPOCH 2208988800u /* 1970, in seconds since 1900 */
+#define VARIABLE 65535
+#define LATE_MAX 1000 /* messages or records behind: reordered, not a restart */
+
+struct field {
+	uint16_t id, len;
+	uint32_t pen;
+};
+
+struct template
+{
+	uint16_t id, fields, scopes; /* scopes: first fields of options */
+	size_t shortest; /* bytes of a record */
+	bool options;
+	UT_hash_handle hh;
+	struct field field[];
+};
+
+struct exporter {
+	struct pri_exporter public; /* its id is the key */
+	struct template *templates;
+	UT_hash_handle hh;
+};
+
+struct pri_exporters {
+	pri_flow_sink sink;
+	void *arg;
+	struct exporter *all; /* in the order in which they came */
+	size_t count, templates;
+	uint64_t refused;
+};
+
+struct pri_exporters *
+pri_exporters_create(pri_flow_sink sink, void *arg, struct pr_error *err)
+{
+	struct pri_exporters *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return pr_error_null(err, "no memory for exporters");
+	e->sink = sink;
+	e->arg = arg;
+	return e;
+}
+
+static void
+template_forget(struct pri_exporters *e, struct exporter *of, struct template *t)
+{
+	HASH_DEL(of->templates, t);
+	free(t);
+	e->templates--;
+}
+
+static void
+exporter_forget(struct pri_exporters *e, struct exporter *of)
+{
+	struct template *t, *next;
+
+	HASH_ITER(hh, of->templates, t, next)
+	template_forget(e, of, t);
+	HASH_DEL(e->all, of);
+	free(of);
+	e->count--;
+}
+
+void
+pri_exporters_destroy(struct pri_exporters **exporters)
+{
+	struct pri_exporters *e = *exporters;
+	struct exporter *of, *next;
+
+	*exporters = NULL;
+	if (!e)
+		return;
+	HASH_ITER(hh, e->all, of, next)
+	exporter_forget(e, of);
+	free(e);
+}
+
+const struct pri_exporter *
+pri_exporters_get(const struct pri_exporters *e, size_t i)
+{
+	const struct exporter *of = e->all;
+
+	for (; of && i > 0; i--)
+		of = of->hh.next;
+	return of ? &of->public : NULL;
+}
+
+uint64_t
+pri_exporters_refused(const struct pri_exporters *e)
+{
+	return e->refused;
+}
+
+static struct exporter *
+exporter_add(struct pri_exporters *e, const struct pri_exporter *as)
+{
+	struct exporter *of = calloc(1, sizeof(*of));
+
+	if (!of)
+		return NULL;
+	of->public = *as;
+	HASH_ADD(hh, e->all, public.id, sizeof(of->public.id), of);
+	if (!of->hh.tbl) {
+		free(of);
+		return NULL;
+	}
+	e->count++;
+	return of;
+}
+
+int
+pri_exporters_restore(
+	struct pri_exporters *e, const struct pri_exporter *exporter, struct pr_error *err)
+{
+	struct exporter *of;
+
+	HASH_FIND(hh, e->all, &exporter->id, sizeof(exporter->id), of);
+	if (of || e->count >= PRI_EXPORTERS_MAX)
+		return pr_error_set(
+			err, of ? "an exporter is there twice" : "too many exporters");
+	return exporter_add(e, exporter) ? 0
+					 : pr_error_set(err, "no memory for an exporter");
+}
+
+/* ---- sequence numbers ---- */
+
+/* The message begins with number `at`, and `count` are in it. */
+static void
+follow_sequence(struct pri_exporter *x, uint32_t at, uint32_t count, bool certain)
+{
+	int32_t ahead = (int32_t)(at - x->next_sequence);
+
+	if (x->sequence_known && ahead < 0 && ahead >= -LATE_MAX) {
+		/* counted as lost when the one behind it came */
+		x->late += count;
+		x->lost -= count < x->lost ? count : x->lost;
+		return;
+	}
+	if (x->sequence_known && ahead > 0 && ahead < INT32_MAX / 4)
+		x->lost += (uint32_t)ahead;
+	else if (x->sequence_known && ahead != 0)
+		x->restarts++;
+	x->next_sequence = at + count;
+	x->sequence_known = certain;
+}
+
+/* ---- a record ---- */
+
+struct record {
+	uint8_t address[2][16], address_len; /* 0: none */
+	uint16_t port[2], vlan, icmp;
+	bool has_icmp;
+	uint8_t protocol, flags[2];
+	uint64_t bytes[2], packets[2];
+	int64_t first, last, init; /* ns since 1970; 0: not told. init: of the uptime */
+	uint64_t up_first, up_last; /* ms */
+	bool has_up, out; /* out: packets[1] are those that left */
+	uint32_t sampling;
+	uint64_t sampled, skipped; /* packets, in turn */
+};
+
+/* The key and the side of the sender are those that a packet of the record would have. */
+static bool
+key_of(const struct record *r, uint16_t link, struct pri_flow_packet *out)
+{
+	uint8_t frame[14 + 40 + 20] = {0}, *ip = frame + 14;
+	bool six = r->address_len == 16;
+	size_t header = six ? 40 : 20;
+	struct pr_packet p = {.linktype = PR_LINKTYPE_ETHERNET,
+		.link = link,
+		.caplen = (uint32_t)(14 + header + 20),
+		.len = (uint32_t)(14 + header + 20),
+		.data = frame};
+
+	pr_put_be16(frame + 12, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
+	ip[0] = six ? 0x60 : 0x45;
+	pr_put_be16(ip + (six ? 4 : 2), (uint16_t)(six ? 20 : 40));
+	ip[six ? 6 : 9] = r->protocol;
+	memcpy(ip + (six ? 8 : 12), r->address[0], r->address_len);
+	memcpy(ip + (six ? 24 : 16), r->address[1], r->address_len);
+	if (pri_has_ports(r->protocol)) {
+		pr_put_be16(ip + header, r->port[0]);
+		pr_put_be16(ip + header + 2, r->port[1]);
+		ip[header + 12] = 0x50;
+	} else if (r->protocol == 1 || r->protocol == 58) {
+		/* without an element of its own it is in the port of the receiver */
+		pr_put_be16(ip + header, r->has_icmp ? r->icmp : r->port[1]);
+	}
+	if (!pri_flow_packet_parse(&p, out))
+		return false;
+	out->key.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED;
+	return true;
+}
+
+static uint64_t
+times(uint64_t count, uint32_t sampling)
+{
+	uint64_t out;
+
+	return sampling > 1 && !__builtin_mul_overflow(count, sampling, &out) ? out : count;
+}
+
+/* When it began and ended, as well as the record tells; now: it does not. */
+static void
+settle_times(struct record *r, int64_t now)
+{
+	if (!r->first && r->has_up && r->init) {
+		r->first = r->init + (int64_t)(r->up_first & UINT32_MAX) * PR_NS_PER_MS;
+		r->last = r->init + (int64_t)(r->up_last & UINT32_MAX) * PR_NS_PER_MS;
+	}
+	if (!r->last)
+		r->last = r->first ? r->first : now;
+	if (!r->first || r->first > r->last)
+		r->first = r->last;
+}
+
+static int
+put_record(struct pri_exporters *e, struct pri_exporter *x, struct record *r, int64_t now,
+	struct pr_error *err)
+{
+	uint32_t sampling = r->sampling ? r->sampling : x->sampling;
+	struct pri_flow_packet p;
+	struct pri_flow flow;
+
+	if (!r->address_len || !key_of(r, x->link, &p)) {
+		x->bad++;
+		return 0;
+	}
+	settle_times(r, now);
+	pri_flow_begin(&flow, &p.key);
+	flow.originator = p.side;
+	flow.sampling = sampling > 1 ? sampling : 0;
+	for (int i = 0; i < 2; i++) {
+		struct pri_flow_side *s = &flow.side[p.side ^ i];
+
+		if (!r->packets[i] && (i == 1 || r->packets[1]))
+			continue;
+		s->packets = times(r->packets[i] ? r->packets[i] : 1, sampling);
+		s->bytes = times(r->bytes[i], sampling);
+		s->flags = r->flags[i];
+		s->icmp_code = p.icmp_code;
+		s->first = r->first;
+		s->last = r->last;
+		if (r->protocol != 6)
+			continue;
+		/* flags tell that they came, not when */
+		if (s->flags & PRI_FLOW_SYN) {
+			if (i == 0 || !(s->flags & PRI_FLOW_ACK))
+				s->syn = r->first;
+			else
+				s->syn_ack = r->first;
+		}
+		if (s->flags & PRI_FLOW_FIN)
+			s->fin = r->last;
+		if (s->flags & PRI_FLOW_RST)
+			s->rst = r->last;
+	}
+	x->flows++;
+	return e->sink(e->arg, &flow, err);
+}
+
+/* ---- version 5 (24 bytes, then 48 of each record) ---- */
+
+enum { V5_HEADER = 24, V5_RECORD = 48, V5_MOST = 30 };
+
+static int
+take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t len,
+	int64_t now, struct pr_error *err)
+{
+	struct pri_exporter *x = &of->public;
+	unsigned count = len >= V5_HEADER ? pr_get_be16(d + 2) : 0;
+	int64_t sent, init;
+	int rc = 0;
+
+	if (!count || count > V5_MOST || len < V5_HEADER + (size_t)count * V5_RECORD) {
+		x->bad++;
+		return 0;
+	}
+	sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
+	       pr_get_be32(d + 12) % PR_NS_PER_S;
+	init = sent - (int64_t)pr_get_be32(d + 4) * PR_NS_PER_MS;
+	if (pr_get_be16(d + 22) >> 14)
+		x->sampling = pr_get_be16(d + 22) & 0x3fff;
+	follow_sequence(x, pr_get_be32(d + 16), count, true);
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		const uint8_t *p = d + V5_HEADER + (size_t)i * V5_RECORD;
+		struct record r = {.address_len = 4,
+			.packets = {pr_get_be32(p + 16)},
+			.bytes = {pr_get_be32(p + 20)},
+			.init = init,
+			.has_up = true,
+			.up_first = pr_get_be32(p + 24),
+			.up_last = pr_get_be32(p + 28),
+			.port = {pr_get_be16(p + 32), pr_get_be16(p + 34)},
+			.flags = {p[37]},
+			.protocol = p[38]};
+
+		memcpy(r.address[0], p, 4);
+		memcpy(r.address[1], p + 4, 4);
+		rc = put_record(e, x, &r, now, err);
+	}
+	return rc;
+}
+
+/* ---- templates ---- */
+
+struct message {
+	struct pri_exporters *e;
+	struct exporter *of;
+	int64_t now,
+		init; /* init: ns since 1970 at which the exporter's uptime is 0; 0: not told */
+	uint32_t records; /* of data */
+	bool certain; /* records are all that it has */
+	bool v9;
+};
+
+/* Reads fields of a template; false: it breaks off. */
+static bool
+load_fields(struct pr_cursor *c, struct template *t, bool v9)
+{
+	for (unsigned i = 0; i < t->fields; i++) {
+		struct field *f = &t->field[i];
+
+		if (!pr_load_be16(c, &f->id) || !pr_load_be16(c, &f->len))
+			return false;
+		f->pen = 0;
+		if (!v9 && (f->id & 0x8000)) {
+			f->id &= 0x7fff;
+			if (!pr_load_be32(c, &f->pen))
+				return false;
+		}
+		t->shortest += !v9 && f->len == VARIABLE ? 1 : f->len;
+	}
+	return true;
+}
+
+static int
+keep_template(struct message *m, struct template *t, struct pr_error *err)
+{
+	struct template *old;
+
+	HASH_FIND(hh, m->of->templates, &t->id, sizeof(t->id), old);
+	if (old)
+		template_forget(m->e, m->of, old);
+	/* a record takes a byte at least, or a set would have them without end */
+	if (!t->fields || !t->shortest || m->e->templates >= PRI_EXPORT_TEMPLATES_MAX) {
+		m->of->public.bad += t->fields != 0;
+		free(t);
+		return 0;
+	}
+	HASH_ADD(hh, m->of->templates, id, sizeof(t->id), t);
+	if (!t->hh.tbl) {
+		free(t);
+		return pr_error_set(err, "no memory for a template");
+	}
+	m->e->templates++;
+	return 0;
+}
+
+/* A set of templates, or of options templates. 1: it breaks its format */
+static int
+take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_error *err)
+{
+	while (pr_cursor_left(&c) >= 4) {
+		uint16_t id, fields, scopes = 0, scope_len;
+		struct template *t;
+		int rc = 1;
+
+		if (!pr_load_be16(&c, &id) || !pr_load_be16(&c, &fields))
+			return 1;
+		if (m->v9 && id == 0)
+			return 0; /* the rest fills up to a word */
+		if (options && m->v9) { /* bytes of scopes, and of others */
+			scope_len = fields;
+			if (!pr_load_be16(&c, &fields))
+				return 1;
+			scopes = scope_len / 4;
+			fields = (uint16_t)(scopes + fields / 4);
+		} else if (options && fields && !pr_load_be16(&c, &scopes)) {
+			return 1;
+		}
+		if (id < 256 || fields > PRI_EXPORT_FIELDS_MAX || scopes > fields)
+			return 1;
+		t = calloc(1, sizeof(*t) + fields * sizeof(t->field[0]));
+		if (!t)
+			return pr_error_set(err, "no memory for a template");
+		t->id = id;
+		t->fields = fields;
+		t->options = options;
+		t->scopes = scopes;
+		if (load_fields(&c, t, m->v9))
+			rc = keep_template(m, t, err);
+		else
+			free(t);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- data ---- */
+
+static uint64_t
+number(const uint8_t *p, size_t len)
+{
+	uint64_t v = 0;
+
+	for (size_t i = len > 8 ? len - 8 : 0; i < len; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+/* From seconds and 2^-32 seconds since 1900. */
+static int64_t
+ntp_ns(uint64_t v)
+{
+	return ((int64_t)(v >> 32) - NTP_EPOCH) * PR_NS_PER_S +
+	       (int64_t)(((v & UINT32_MAX) * PR_NS_PER_S + UINT32_MAX) >> 32);
+}
+
+/* ms; 0: none, or beyond the year 2200 */
+static int64_t
+ms_ns(uint64_t v)
+{
+	return v < (uint64_t)(INT64_MAX / PR_NS_PER_MS * 4 / 5) ? (int64_t)v * PR_NS_PER_MS
+								: 0;
+}
+
+static void
+take_address(struct record *r, int side, const uint8_t *p, size_t len, uint8_t want)
+{
+	/* of both families, the one that says something */
+	if (len != want ||
+		(r->address_len && number(p, len) == 0 && r->address_len != want))
+		return;
+	r->address_len = want;
+	memcpy(r->address[side], p, want);
+}
+
+/* What there is of each direction. True: taken. */
+static bool
+take_count(struct record *r, unsigned id, uint64_t v, bool reverse)
+{
+	switch (id) {
+	case OCTETS:
+	case OCTETS_TOTAL:
+		r->bytes[reverse] = v;
+		break;
+	case PACKETS:
+	case PACKETS_TOTAL:
+		r->packets[reverse] = v;
+		break;
+	case OUT_OCTETS:
+		r->bytes[1] = v;
+		break;
+	case OUT_PACKETS:
+		r->packets[1] = v;
+		r->out = true;
+		break;
+	case TCP_FLAGS:
+		r->flags[reverse] = (uint8_t)v;
+		break;
+	default:
+		return reverse;
+	}
+	return true;
+}
+
+static void
+take_element(struct record *r, unsigned id, const uint8_t *p, size_t len, bool reverse)
+{
+	uint64_t v = number(p, len);
+
+	if (take_count(r, id, v, reverse))
+		return;
+	switch (id) {
+	case PROTOCOL:
+		r->protocol = (uint8_t)v;
+		break;
+	case SRC_PORT:
+	case DST_PORT:
+		r->port[id == DST_PORT] = (uint16_t)v;
+		break;
+	case SRC_IPV4:
+	case DST_IPV4:
+		take_address(r, id == DST_IPV4, p, len, 4);
+		break;
+	case SRC_IPV6:
+	case DST_IPV6:
+		take_address(r, id == DST_IPV6, p, len, 16);
+		break;
+	case ICMP_IPV4:
+	case ICMP_IPV6:
+		r->has_icmp = r->has_icmp || v;
+		r->icmp = v ? (uint16_t)v : r->icmp;
+		break;
+	case SRC_VLAN:
+	case DOT1Q_VLAN:
+		r->vlan = (uint16_t)v;
+		break;
+	case SAMPLING_INTERVAL:
+	case SAMPLER_INTERVAL:
+		r->sampling = (uint32_t)v;
+		break;
+	case SAMPLED_PACKETS:
+		r->sampled = v;
+		break;
+	case SKIPPED_PACKETS:
+		r->skipped = v;
+		break;
+	case FIRST_UPTIME:
+	case LAST_UPTIME:
+		r->has_up = true;
+		*(id == FIRST_UPTIME ? &r->up_first : &r->up_last) = v;
+		break;
+	case START_S:
+	case END_S:
+		*(id == START_S ? &r->first : &r->last) = ms_ns(v * 1000);
+		break;
+	case START_MS:
+	case END_MS:
+		*(id == START_MS ? &r->first : &r->last) = ms_ns(v);
+		break;
+	case START_US:
+	case START_NS:
+		r->first = ntp_ns(v);
+		break;
+	case END_US:
+	case END_NS:
+		r->last = ntp_ns(v);
+		break;
+	case INIT_MS:
+		r->init = ms_ns(v);
+		break;
+	default:
+		break;
+	}
+}
+
+/* One record. 1: it breaks off */
+static int
+take_record(struct message *m, const struct template *t, struct pr_cursor *c,
+	struct pr_error *err)
+{
+	struct record r = {.init = m->init};
+	const uint8_t *p;
+
+	for (unsigned i = 0; i < t->fields; i++) {
+		const struct field *f = &t->field[i];
+		bool reverse = f->pen == REVERSE_PEN;
+		uint16_t len = f->len;
+		uint8_t shorter;
+
+		if (!m->v9 && len == VARIABLE) {
+			if (!pr_load_u8(c, &shorter) ||
+				(shorter == 255 && !pr_load_be16(c, &len)))
+				return 1;
+			len = shorter == 255 ? len : shorter;
+		}
+		if (!pr_load_bytes(c, &p, len))
+			return 1;
+		if ((f->pen == 0 || reverse) && len)
+			take_element(&r, f->id, p, len, reverse);
+	}
+	m->records++;
+	if (r.sampled && r.sampled < UINT16_MAX && r.skipped < UINT32_MAX / 2)
+		r.sampling = (uint32_t)((r.sampled + r.skipped) / r.sampled);
+	if (r.out && !r.packets[0]) { /* counted only where they left the router */
+		r.packets[0] = r.packets[1];
+		r.bytes[0] = r.bytes[1];
+		r.packets[1] = 0;
+	}
+	if (!t->options)
+		return put_record(m->e, &m->of->public, &r, m->now, err);
+	if (r.sampling)
+		m->of->public.sampling = r.sampling;
+	return 0;
+}
+
+static int
+take_data(struct message *m, uint16_t id, struct pr_cursor c, struct pr_error *err)
+{
+	struct template *t;
+	int rc = 0;
+
+	HASH_FIND(hh, m->of->templates, &id, sizeof(id), t);
+	if (!t) {
+		m->of->public.no_template++;
+		m->certain = false;
+		return 0;
+	}
+	while (rc == 0 && pr_cursor_left(&c) >= t->shortest)
+		rc = take_record(m, t, &c, err);
+	return rc;
+}
+
+/* Version 9: sets 0, 1; IPFIX: 2, 3. */
+static int
+take_sets(struct message *m, struct pr_cursor c, struct pr_error *err)
+{
+	unsigned first = m->v9 ? 0 : 2;
+	int rc = 0;
+
+	while (rc == 0 && pr_cursor_left(&c) >= 4) {
+		const uint8_t *body;
+		uint16_t id, len;
+
+		if (!pr_load_be16(&c, &id) || !pr_load_be16(&c, &len) || len < 4 ||
+			!pr_load_bytes(&c, &body, len - 4u))
+			rc = 1;
+		else if (id == first || id == first + 1)
+			rc = take_templates(
+				m, pr_cursor_make(body, len - 4u), id != first, err);
+		else if (id >= 256)
+			rc = take_data(m, id, pr_cursor_make(body, len - 4u), err);
+	}
+	if (rc > 0) {
+		m->of->public.bad++;
+		m->certain = false;
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+enum { V9_HEADER = 20, IPFIX_HEADER = 16 };
+
+static int
+take_v9(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
+{
+	m->v9 = true;
+	m->init = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S -
+		  (int64_t)pr_get_be32(d + 4) * PR_NS_PER_MS;
+	follow_sequence(&m->of->public, pr_get_be32(d + 12), 1, true);
+	return take_sets(m, pr_cursor_make(d + V9_HEADER, len - V9_HEADER), err);
+}
+
+static int
+take_ipfix(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
+{
+	size_t said = pr_get_be16(d + 2);
+
+	if (said < IPFIX_HEADER || said > len) {
+		m->of->public.bad++;
+		return 0;
+	}
+	if (take_sets(m, pr_cursor_make(d + IPFIX_HEADER, said - IPFIX_HEADER), err) < 0)
+		return -1;
+	follow_sequence(&m->of->public, pr_get_be32(d + 8), m->records, m->certain);
+	return 0;
+}
+
+/* Forgets the one without a flow that was heard least recently: anybody can send junk. Its link is free. */
+static bool
+make_room(struct pri_exporters *e, uint16_t *link)
+{
+	struct exporter *oldest = NULL;
+
+	for (struct exporter *of = e->all; of; of = of->hh.next)
+		if (!of->public.flows &&
+			(!oldest || of->public.heard < oldest->public.heard))
+			oldest = of;
+	if (!oldest)
+		return false;
+	*link = oldest->public.link;
+	exporter_forget(e, oldest);
+	return true;
+}
+
+int
+pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
+	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+{
+	static const uint8_t shortest[] = {[5] = 4, [9] = V9_HEADER, [10] = IPFIX_HEADER};
+	unsigned version = len >= 2 ? pr_get_be16(data) : 0;
+	struct pri_exporter as = {.id = *id};
+	struct exporter *of;
+
+	if (version >= PR_COUNT(shortest) || !shortest[version] ||
+		len < shortest[version]) {
+		e->refused++;
+		return 0;
+	}
+	as.id.version = (uint8_t)version;
+	memset(as.id.unused, 0, sizeof(as.id.unused));
+	as.id.domain = version == 5 && len >= V5_HEADER ? pr_get_be16(data + 20)
+		       : version == 9                   ? pr_get_be32(data + 16)
+		       : version == 10                  ? pr_get_be32(data + 12)
+							: 0;
+	HASH_FIND(hh, e->all, &as.id, sizeof(as.id), of);
+	as.link = (uint16_t)e->count;
+	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, &as.link)) {
+		e->refused++;
+		return 0;
+	}
+	if (!of)
+		of = exporter_add(e, &as);
+	if (!of)
+		return pr_error_set(err, "no memory for an exporter");
+	of->public.messages++;
+	of->public.heard = now;
+	if (version == 5)
+		return take_v5(e, of, data, len, now, err);
+	struct message m = {.e = e, .of = of, .now = now, .certain = true};
+	return version == 9 ? take_v9(&m, data, len, err) : take_ipfix(&m, data, len, err);
+}

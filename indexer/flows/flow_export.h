@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "indexer/flows/flow.h"
+
+/*
+ * Flow records that others export: NetFlow version 5, version 9 (RFC 3954) and IPFIX (RFC 7011, with both directions
+ * of RFC 5103). Templates, sampling and sequence numbers are each exporter's own; an exporter is an address and the
+ * observation domain (source id) that it names. No I/O, one thread. Any bytes may come; what is kept of them is bounded:
+ */
+#define PRI_EXPORTERS_MAX 1024
+#define PRI_EXPORT_TEMPLATES_MAX 16384 /* of all exporters */
+#define PRI_EXPORT_FIELDS_MAX 128 /* of a template */
+
+struct pri_exporter_id {
+	uint8_t address[16], address_len; /* 4 or 16 */
+	uint8_t version; /* 5, 9, 10 */
+	uint8_t unused[2];
+	uint32_t domain;
+};
+_Static_assert(sizeof(struct pri_exporter_id) == 24, "no padding: it is hashed as bytes");
+
+struct pri_exporter {
+	struct pri_exporter_id id;
+	uint16_t
+		link; /* of its flows: 0, 1, ... in the order in which exporters were heard */
+	bool sequence_known;
+	uint32_t next_sequence;
+	uint32_t sampling; /* one packet of so many was looked at; 0: it did not say */
+	int64_t heard; /* ns since 1970 */
+	uint64_t messages, flows;
+	/* By its sequence numbers: messages of version 9, records of the others. late: came after others. */
+	uint64_t lost, late, restarts;
+	uint64_t no_template; /* sets */
+	uint64_t bad; /* messages that break their format, and records without addresses */
+};
+
+struct pri_exporters;
+struct pri_exporters *pri_exporters_create(
+	pri_flow_sink sink, void *arg, struct pr_error *err);
+void pri_exporters_destroy(struct pri_exporters **exporters);
+/*
+ * A message that came at `now` (ns since 1970) from id.address; the rest of id is set from it. Counts of sampled packets
+ * are multiplied, and the flow says so (pri_flow.sampling). 0: also if it was bad, which is counted; -1: as the sink, or
+ * no memory.
+ */
+int pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
+	const uint8_t *data, size_t len, int64_t now, struct pr_error *err);
+/* i: 0, 1, ...; NULL: no more. Valid until the next call that takes. */
+const struct pri_exporter *pri_exporters_get(const struct pri_exporters *e, size_t i);
+/* One that was known before: goes on with its numbers. -1: err */
+int pri_exporters_restore(
+	struct pri_exporters *e, const struct pri_exporter *exporter, struct pr_error *err);
+/*
+ * Messages of no version that is known, or of more exporters than there is room for. Those that have sent no flow make
+ * room for others.
+ */
+uint64_t pri_exporters_refused(const struct pri_exporters *e);

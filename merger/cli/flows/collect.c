@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "indexer/flows/flow_export.h"
+#include "merger/cli/cli.h"
+#include "merger/cli/flows/flow_keep.h"
+#include "merger/cli/flows/flow_record.h"
+#include "proto/base/array.h"
+#include "proto/base/cursor.h"
+
+/*
+ * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX over UDP), into a volume that
+ * keeps flows.
+ */
+
+struct collect_args {
+	struct pr_string_list listen, from;
+	char *keep;
+	int64_t every;
+	bool exporters, json, keyvalue;
+};
+
+#define PR_VALUES struct collect_args
+
+static const struct pr_option options[] = {
+	PR_OPT_LIST(listen, "listen", 'l', "[ADDRESS:]PORT",
+		"take NetFlow (5, 9) and IPFIX at this UDP port; [ADDRESS]:PORT of IPv6"),
+	PR_OPT_LIST(from, "from", 0, "NETWORK",
+		"only of exporters in this network, as in 192.0.2.0/24"),
+	PR_OPT_STRING(
+		keep, "keep", 0, "VOLUME", "store the flows in this volume of their own"),
+	PR_OPT_DURATION(every, "every", 0, "DURATION", PR_NS_PER_S, 3600 * PR_NS_PER_S,
+		"the time between two times at which flows are durable", .def = "1s"),
+	PR_OPT_FLAG(exporters, "exporters", 0,
+		"show the exporters of the volume, and what was lost of each"),
+	CLI_FORM_OPTIONS()};
+
+static const struct pr_cmdline program = {.name = "packrack collect",
+	.summary = "Stores flow records that exporters send: NetFlow version 5 and 9, and "
+		   "IPFIX.",
+	.usage = "--keep VOLUME --listen [ADDRESS:]PORT... | --keep VOLUME --exporters",
+	PR_OPTIONS(options),
+	.footer = "  packrack volume create flows.vol --size 16G\n"
+		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "
+		  "--keep flows.vol\n"
+		  "  packrack flows --kept flows.vol --since \"1h ago\" --by src --top 10"};
+
+enum { SOCKETS_MAX = 16, BATCH = 64, DATAGRAM = 65536, RECEIVE_BUFFER = 32 << 20 };
+
+struct collect {
+	const struct collect_args *args;
+	struct networks from;
+	struct flow_keeper *keeper;
+	struct pri_exporters *exporters;
+	struct pollfd sockets[SOCKETS_MAX];
+	uint32_t overflows[SOCKETS_MAX]; /* of each socket, by the kernel's count */
+	size_t count;
+	uint8_t (*datagrams)[DATAGRAM];
+	struct flow_window window;
+	uint64_t lost, foreign, dropped; /* lost: of all exporters, until the last window */
+	int64_t now;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void
+on_signal(PR_UNUSED int number)
+{
+	stopped = 1;
+}
+
+/* ---- sockets ---- */
+
+static int
+socket_open(struct collect *c, const char *text, struct pr_error *err)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_DGRAM,
+		.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
+	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
+	int rc, fd, size = RECEIVE_BUFFER, yes = 1, no = 0;
+	struct addrinfo *at = NULL;
+	char host[64] = "::";
+
+	if (colon)
+		snprintf(host, sizeof(host), "%.*s",
+			(int)(colon - text) - 2 * (*text == '['), text + (*text == '['));
+	rc = getaddrinfo(host, port, &hints, &at);
+	if (rc != 0 || c->count == SOCKETS_MAX)
+		return pr_error_set(err, "--listen %s: %s", text,
+			rc ? "not a port, or a numeric address and a port, as in "
+			     "192.0.2.1:2055"
+			   : "16 at most");
+	fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && at->ai_family == AF_INET6) /* 2055 alone: of both families */
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, colon ? &yes : &no, sizeof(yes));
+	if (fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
+		pr_error_errno(err, "--listen %s", text);
+		freeaddrinfo(at);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	freeaddrinfo(at);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof(yes));
+	c->sockets[c->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	return 0;
+}
+
+/* The sender; false: not of --from. */
+static bool
+sender(const struct collect *c, const struct sockaddr_storage *from,
+	struct pri_exporter_id *id)
+{
+	const struct sockaddr_in6 *six = (const void *)from;
+	const struct sockaddr_in *four = (const void *)from;
+
+	*id = (struct pri_exporter_id){.address_len = 4};
+	if (from->ss_family == AF_INET) {
+		memcpy(id->address, &four->sin_addr, 4);
+	} else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
+		memcpy(id->address, six->sin6_addr.s6_addr + 12, 4);
+	} else {
+		memcpy(id->address, &six->sin6_addr, 16);
+		id->address_len = 16;
+	}
+	for (size_t i = 0; i < c->from.count; i++)
+		if (network_has(&c->from.all[i], id->address, id->address_len))
+			return true;
+	return c->from.count == 0;
+}
+
+static void
+count_overflows(struct collect *c, size_t socket, struct msghdr *m)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		uint32_t now;
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SO_RXQ_OVFL)
+			continue;
+		memcpy(&now, CMSG_DATA(h), sizeof(now));
+		c->dropped += now - c->overflows[socket];
+		c->overflows[socket] = now;
+	}
+}
+
+/* What has come to one socket, up to a batch. */
+static int
+receive(struct collect *c, size_t socket, struct pr_error *err)
+{
+	struct sockaddr_storage from[BATCH];
+	struct mmsghdr messages[BATCH];
+	struct iovec bytes[BATCH];
+	char control[BATCH][CMSG_SPACE(sizeof(uint32_t))];
+	int got, rc = 0;
+
+	memset(messages, 0, sizeof(messages));
+	for (int i = 0; i < BATCH; i++) {
+		bytes[i] = (struct iovec){c->datagrams[i], DATAGRAM};
+		messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
+			.msg_namelen = sizeof(from[i]),
+			.msg_iov = &bytes[i],
+			.msg_iovlen = 1,
+			.msg_control = control[i],
+			.msg_controllen = sizeof(control[i])};
+	}
+	got = recvmmsg(c->sockets[socket].fd, messages, BATCH, MSG_DONTWAIT, NULL);
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED
+			       ? 0
+			       : pr_error_errno(err, "cannot receive");
+	for (int i = 0; i < got && rc == 0; i++) {
+		struct pri_exporter_id id;
+
+		count_overflows(c, socket, &messages[i].msg_hdr);
+		if (sender(c, &from[i], &id))
+			rc = pri_exporters_take(c->exporters, &id, c->datagrams[i],
+				messages[i].msg_len, c->now, err);
+		else
+			c->foreign++;
+	}
+	return rc;
+}
+
+static int
+on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
+{
+	struct collect *c = arg;
+
+	/* how far from its arrival a flow's times are, for those who ask for a range */
+	if (pr_time_minus(c->now, pri_flow_first(flow)) > c->window.reach)
+		c->window.reach = pr_time_minus(c->now, pri_flow_first(flow));
+	if (pr_time_minus(pri_flow_last(flow), c->now) > c->window.reach)
+		c->window.reach = pr_time_minus(pri_flow_last(flow), c->now);
+	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	return flow_keeper_put(c->keeper, flow, 0, c->now, err) < 0 ? -1 : 0;
+}
+
+/* ---- windows ---- */
+
+static int
+commit(struct collect *c, int64_t until, struct pr_error *err)
+{
+	struct pri_exporter all[PRI_EXPORTERS_MAX];
+	const struct pri_exporter *x;
+	uint64_t lost = 0;
+	size_t count = 0;
+
+	memset(all, 0, sizeof(all));
+	while ((x = pri_exporters_get(c->exporters, count))) {
+		all[count++] = *x;
+		lost += x->lost;
+	}
+	c->window.until = until;
+	c->window.missing = lost > c->lost ? lost - c->lost : 0;
+	c->window.complete = c->window.missing == 0;
+	c->window.collected = true;
+	if (flow_keeper_state(c->keeper, until, all, sizeof(all[0]), count, err) < 0 ||
+		flow_keeper_commit(c->keeper, &c->window, NULL, err) < 0)
+		return -1;
+	if (c->window.missing)
+		fprintf(stderr,
+			"%s: %" PRIu64 " records or messages of exporters are lost: "
+			"packrack collect --exporters shows whose\n",
+			program.name, c->window.missing);
+	if (c->dropped)
+		fprintf(stderr,
+			"%s: %" PRIu64 " datagrams dropped by the kernel: sysctl "
+			"net.core.rmem_max bounds the buffer\n",
+			program.name, c->dropped);
+	if (c->foreign)
+		fprintf(stderr, "%s: %" PRIu64 " datagrams from elsewhere than --from\n",
+			program.name, c->foreign);
+	c->lost = lost;
+	c->dropped = c->foreign = 0;
+	c->window = (struct flow_window){.since = until, .reach = c->window.reach};
+	return 0;
+}
+
+static int
+serve(struct collect *c, struct pr_error *err)
+{
+	int64_t due = pr_now_real() + c->args->every;
+
+	c->now = pr_now_real();
+	c->window.since = c->now;
+	while (!stopped) {
+		int64_t left = due - pr_now_real();
+
+		if (left <= 0 || left > c->args->every) { /* or the clock was set */
+			c->now = pr_now_real() > c->now ? pr_now_real() : c->now + 1;
+			if (commit(c, c->now, err) < 0)
+				return CLI_FAILED;
+			due = pr_now_real() + c->args->every;
+			continue;
+		}
+		if (poll(c->sockets, c->count, (int)(left / PR_NS_PER_MS) + 1) < 0 &&
+			errno != EINTR) {
+			pr_error_errno(err, "cannot wait");
+			return CLI_FAILED;
+		}
+		c->now = pr_now_real() > c->now ? pr_now_real() : c->now;
+		for (size_t i = 0; i < c->count; i++)
+			if (c->sockets[i].revents && receive(c, i, err) < 0)
+				return CLI_FAILED;
+	}
+	return commit(c, c->now + 1, err) < 0 ? CLI_FAILED : CLI_OK;
+}
+
+/* ---- exporters ---- */
+
+static int
+on_known(void *arg, const void *item, struct pr_error *err)
+{
+	struct collect *c = arg;
+	struct pri_exporter x;
+
+	memcpy(&x, item, sizeof(x));
+	if (x.id.address_len != 4 && x.id.address_len != 16)
+		return pr_error_set(err, "an exporter is damaged");
+	c->lost += x.lost;
+	return pri_exporters_restore(c->exporters, &x, err);
+}
+
+static void
+show(const struct collect *c)
+{
+	struct render *r = cli_render(c->args->json, c->args->keyvalue, "exporters");
+	const struct pri_exporter *x;
+	char address[INET6_ADDRSTRLEN], time[PR_TIME_TEXT];
+
+	if (!r)
+		printf("%-24s %7s %10s %5s %8s %12s %12s %8s %6s %5s  %s\n", "exporter",
+			"version", "domain", "link", "sampling", "messages", "flows",
+			"lost", "late", "bad", "last heard");
+	for (size_t i = 0; (x = pri_exporters_get(c->exporters, i)); i++) {
+		inet_ntop(x->id.address_len == 4 ? AF_INET : AF_INET6, x->id.address,
+			address, sizeof(address));
+		if (!r) {
+			printf("%-24s %7u %10u %5u %8u %12" PRIu64 " %12" PRIu64
+			       " %8" PRIu64 " %6" PRIu64 " %5" PRIu64 "  %s\n",
+				address, x->id.version, x->id.domain, x->link, x->sampling,
+				x->messages, x->flows, x->lost, x->late,
+				x->bad + x->no_template,
+				pr_time_format(x->heard, time, sizeof(time)));
+			continue;
+		}
+		render_object(r, NULL);
+		render_string(r, "address", address);
+		RENDER_UINTS(r, {"version", x->id.version}, {"domain", x->id.domain},
+			{"link", x->link}, {"sampling", x->sampling},
+			{"messages", x->messages}, {"flows", x->flows}, {"lost", x->lost},
+			{"late", x->late}, {"restarts", x->restarts},
+			{"without_template", x->no_template}, {"bad", x->bad});
+		render_time(r, "last_heard", x->heard);
+		render_close(r);
+	}
+	if (r)
+		render_end(&r);
+}
+
+/* ---- the command ---- */
+
+static int
+collect(struct collect *c, struct pr_error *err)
+{
+	const struct collect_args *a = c->args;
+
+	c->exporters = pri_exporters_create(on_record, c, err);
+	if (!c->exporters ||
+		flow_state_each(a->keep, sizeof(struct pri_exporter), on_known, c, err) < 0)
+		return CLI_FAILED;
+	if (a->exporters) {
+		show(c);
+		return CLI_OK;
+	}
+	for (size_t i = 0; i < a->listen.count; i++)
+		if (socket_open(c, a->listen.items[i], err) < 0)
+			return CLI_FAILED;
+	c->datagrams = malloc(BATCH * sizeof(*c->datagrams));
+	if (!c->datagrams) {
+		pr_error_set(err, "no memory for datagrams");
+		return CLI_FAILED;
+	}
+	c->keeper = flow_keeper_open(a->keep, err);
+	return c->keeper ? serve(c, err) : CLI_FAILED;
+}
+
+static int
+run(const struct cli_call *call, struct pr_error *err)
+{
+	struct collect_args *a = call->values;
+	struct collect c = {.args = a};
+	int status = CLI_USAGE;
+
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	if (!a->keep)
+		pr_error_set(err, "no volume given: use --keep VOLUME");
+	else if (!a->exporters == !a->listen.count)
+		pr_error_set(err, "--listen [ADDRESS:]PORT, or --exporters");
+	else if (networks_parse(&c.from, "--from", &a->from, err) == 0)
+		status = collect(&c, err);
+	flow_keeper_close(&c.keeper);
+	pri_exporters_destroy(&c.exporters);
+	for (size_t i = 0; i < c.count; i++)
+		close(c.sockets[i].fd);
+	networks_free(&c.from);
+	free(c.datagrams);
+	return status;
+}
+
+int
+cmd_collect(int argc, char **argv)
+{
+	struct collect_args a = {0};
+
+	return cli_run(&program, &a, 0, argc, argv, run);
+}

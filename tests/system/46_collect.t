@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Flow records that exporters send: those of nfdump's and packrack's own exporter are stored as they were, what is lost
+# on the way is told, and nothing that comes does harm.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands nfpcapd nfdump nfreplay jq python3
+need_programs packrack
+need_data
+new_lab
+PACKRACK=$BUILD/packrack
+CUT=$DATA/mix-gateway-hdr96-a.pcap
+FULL=$DATA/mix-gateway-full-a.pcap
+V=$LAB_DIR/flows
+PORT=$((20000 + RANDOM % 10000))
+COLLECTOR=
+
+fresh() {
+	"$PACKRACK" volume create "$V" --force --size 64M > /dev/null
+}
+listening() {
+	ss -Hlun "sport = :$PORT" | grep -q .
+}
+begin() { # OPTION...
+	"$PACKRACK" collect --listen "127.0.0.1:$PORT" --keep "$V" "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/words" &
+	COLLECTOR=$!
+	poll_until 10 listening
+}
+end() {
+	kill -TERM "$COLLECTOR" && wait "$COLLECTOR"
+}
+trap '[ -z "$COLLECTOR" ] || kill "$COLLECTOR" 2> /dev/null; end_labs' EXIT
+exporter() { # JQ: of the first one
+	"$PACKRACK" collect --keep "$V" --exporters --json | jq -e ".exporters[0] | $1"
+}
+arrived() { # NAME COUNT: of all exporters
+	(($("$PACKRACK" collect --keep "$V" --exporters --json | jq "[.exporters[].$1] | add // 0") >= $2))
+}
+send() { # FILE [SKIP]: messages of an IPFIX file, without each SKIP-th; SKIP -1: in another order
+	python3 - "$PORT" "$@" <<- 'END'
+		import socket, struct, sys, time
+		s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+		data, skip, at, messages = open(sys.argv[2], "rb").read(), int((sys.argv + ["0"])[3]), 0, []
+		while at < len(data):
+		    n = struct.unpack(">H", data[at + 2:at + 4])[0]
+		    messages.append(data[at:at + n])
+		    at += n
+		if skip < 0:
+		    messages[1:] = [m for pair in zip(messages[2::2], messages[1::2]) for m in pair]
+		for i, m in enumerate(messages):
+		    if skip <= 0 or i % skip != skip - 1:
+		        s.sendto(m, ("127.0.0.1", int(sys.argv[1])))
+		    if i % 20 == 19:
+		        time.sleep(0.005)
+	END
+}
+columns() { # what IPFIX has of a flow, from csv
+	cut -d, -f1-9,12-13,16-18,20 | LC_ALL=C sort
+}
+
+# ---- as they were ----
+
+"$PACKRACK" flows -r "$CUT" --format ipfix > "$LAB_DIR/ipfix" 2> /dev/null
+"$PACKRACK" flows -r "$CUT" --format csv 2> /dev/null | columns > "$LAB_DIR/want"
+ALL=$(($(wc -l < "$LAB_DIR/want") - 1))
+own_ipfix() {
+	fresh && begin && send "$LAB_DIR/ipfix" && poll_until 20 arrived flows "$ALL" && end || return 1
+	"$PACKRACK" flows --kept "$V" --format csv 2> "$LAB_DIR/said" | columns | diff "$LAB_DIR/want" - > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && exporter '.version == 10 and .lost == 0 and .bad == 0 and .address == "127.0.0.1"'
+}
+run_step "packrack's own IPFIX comes back as it was" own_ipfix
+mkdir "$LAB_DIR/nf"
+nfpcapd -r "$FULL" -w "$LAB_DIR/nf" -e 3600,1200 -t 86400 > /dev/null 2>&1
+NF=$(find "$LAB_DIR/nf" -name 'nfcapd.2*' | head -n 1)
+of_nfdump() { # FILTER: begin and end in ms, addresses, ports, packets, bytes
+	TZ=UTC nfdump -r "$NF" -q -N -6 -o 'fmt:%ts,%te,%sa,%da,%sp,%dp,%pr,%pkt,%byt' "$1" | tr -d ' ' | grep -E ',(6|17),[0-9]*,[0-9]*$' | LC_ALL=C sort
+}
+kept_as_nfdump() {
+	"$PACKRACK" flows --kept "$V" --format csv 'tcp or udp' 2> "$LAB_DIR/said" | python3 -c '
+import csv, datetime, sys
+def when(ns):
+    return datetime.datetime.utcfromtimestamp(ns // 10 ** 9).strftime("%Y-%m-%d%H:%M:%S") + ".%03d" % (ns // 10 ** 6 % 1000)
+def number(text):
+    return int(text.replace(".", ""))
+for r in csv.DictReader(sys.stdin):
+    b = number(r["tcqtime"])
+    print(",".join((when(b), when(b + number(r["duration"])), r["src_ip"], r["dst_ip"], r["src_port"], r["dst_port"], r["protocol"],
+                    r["packets_sent"], r["bytes_sent"])))' | LC_ALL=C sort
+}
+netflow() { # VERSION FILTER
+	local n
+	fresh && begin || return 1
+	n=$(nfdump -r "$NF" -q -N -6 -o 'fmt:%pr' "$2" | grep -c .)
+	TZ=UTC nfreplay -r "$NF" -H 127.0.0.1 -p "$PORT" -v "$1" -d 200 "$2" > /dev/null 2>&1
+	poll_until 20 arrived flows "$((n - 4))" || { exporter .; return 1; }
+	end || return 1
+	of_nfdump "$2" > "$LAB_DIR/theirs"
+	kept_as_nfdump > "$LAB_DIR/ours"
+	diff "$LAB_DIR/theirs" "$LAB_DIR/ours" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && (($(wc -l < "$LAB_DIR/ours") > 2000)) && exporter ".version == $1 and .lost == 0 and .bad == 0"
+}
+run_step "NetFlow 5 as nfdump has it" netflow 5 ipv4
+run_step "NetFlow 9 as nfdump has it" netflow 9 any
+
+# ---- what is lost ----
+
+lossy() { # each seventh message is lost; their records are counted exactly
+	fresh && begin && send "$LAB_DIR/ipfix" 7 && poll_until 20 arrived messages 295 && end || return 1
+	"$PACKRACK" flows --kept "$V" --format csv > "$LAB_DIR/out" 2> "$LAB_DIR/said"
+	(($? == 3)) && grep 'lost on the way from exporters' "$LAB_DIR/said" && grep 'records or messages of exporters are lost' "$LAB_DIR/words" || return 1
+	exporter ".flows + .lost >= $ALL - 60 and .flows + .lost <= $ALL and .lost > 400 and .flows == $(($(wc -l < "$LAB_DIR/out") - 1))"
+}
+run_step "what is lost on the way is told" lossy
+late() {
+	fresh && begin && send "$LAB_DIR/ipfix" -1 && poll_until 20 arrived flows $((ALL - 60)) && end && exporter '.lost == 0 and .late > 1000'
+}
+run_step "what comes late is not lost" late
+restarted() { # of a collector that was ended, and one that was killed, the numbers go on
+	fresh && begin && send "$LAB_DIR/ipfix" && poll_until 20 arrived flows "$ALL" && end && exporter '.link == 0 and .lost == 0' || return 1
+	begin && kill -KILL "$COLLECTOR"
+	wait "$COLLECTOR"
+	begin && send "$LAB_DIR/ipfix" && poll_until 20 arrived flows $((2 * ALL)) && end &&
+		exporter ".link == 0 and .restarts == 1 and .flows == 2 * $ALL and .messages == 690"
+}
+run_step "killed, it goes on with its exporters" restarted
+elsewhere() {
+	fresh && begin --from 192.0.2.0/24 && send "$LAB_DIR/ipfix" && poll_until 10 grep -q 'from elsewhere than --from' "$LAB_DIR/words" && end &&
+		[ "$("$PACKRACK" collect --keep "$V" --exporters --json | jq '.exporters | length')" = 0 ]
+}
+run_step "only those of --from" elsewhere
+junk() { # any bytes: counted; what is good is stored
+	fresh && begin || return 1
+	python3 - "$PORT" <<- 'END'
+		import random, socket, sys
+		random.seed(7)
+		s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+		for i in range(3000):
+		    head = random.choice((b"", b"\0\x05\0\x1e", b"\0\x09\0\x02", b"\0\x0a\0\x80", b"\0\x0a"))
+		    s.sendto(head + random.randbytes(random.choice((0, 3, 16, 60, 400, 9000))), ("127.0.0.1", int(sys.argv[1])))
+	END
+	send "$LAB_DIR/ipfix"
+	poll_until 20 arrived flows "$ALL" && end && "$PACKRACK" volume check "$V" > /dev/null &&
+		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e '(.exporters | length) > 1 and ([.exporters[].bad] | add) > 100'
+}
+run_step "junk does no harm" junk
+
+# ---- mistakes ----
+
+run_step "nothing to listen to" says 2 'or --exporters' "$PACKRACK" collect --keep "$V"
+run_step "nowhere to keep" says 2 'use --keep VOLUME' "$PACKRACK" collect --listen 2055
+run_step "no port" says 1 'not a port' "$PACKRACK" collect --listen here --keep "$V"
+run_step "an address of somebody else" says 1 'Cannot assign' "$PACKRACK" collect --listen 192.0.2.77:2055 --keep "$V"
+run_step "a volume that is not there" says 1 'No such file' "$PACKRACK" collect --listen "127.0.0.1:$PORT" --keep "$LAB_DIR/none"
+run_step "no network" says 2 'not a network' "$PACKRACK" collect --listen "$PORT" --from here --keep "$V"
+done_testing
