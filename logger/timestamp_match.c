@@ -240,27 +240,24 @@ match_links_give_up(struct prl_match *m)
 	match_links_give(m);
 }
 
+/*
+ * Ordinals in no log: with one link, and no log missing, their log is gone. With several links
+ * another link's log may still be on its way, so these ordinals are passed hold_ns after they
+ * were heard of; any: at once.
+ */
 static void
-match_base_move(struct prl_match *m, int64_t now)
+match_base_move(struct prl_match *m, int64_t now, bool any)
 {
-	/*
-	 * Ordinals in no log: with one link, and no log missing, their log is gone. With
-	 * several links another link's log may still be on its way, so these ordinals are
-	 * passed after hold_ns.
-	 */
-	bool may_pass =
-		(!m->several && m->missing == 0) || now - m->base_since >= m->o.hold_ns;
-	uint64_t from = m->settled_below;
-
+	any |= !m->several && m->missing == 0;
 	while (m->settled_below < m->end) {
-		uint8_t state = slot_at(m, m->settled_below)->state;
+		const struct match_entry *s = slot_at(m, m->settled_below);
 
-		if (state != SLOT_SETTLED && !(state == SLOT_UNKNOWN && may_pass))
+		if (s->state != SLOT_SETTLED &&
+			!(s->state == SLOT_UNKNOWN &&
+				(any || now - s->came >= m->o.hold_ns)))
 			break;
 		m->settled_below++;
 	}
-	if (m->settled_below != from || m->settled_below == m->end)
-		m->base_since = now;
 }
 
 static bool
@@ -399,8 +396,7 @@ slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 		/* The gap is too wide to wait for: gives up all that is still open. */
 		match_lose_until(m, m->end);
 		match_links_give_up(m);
-		m->base_since = now - m->o.hold_ns;
-		match_base_move(m, now);
+		match_base_move(m, now, true);
 	}
 	if (last - m->settled_below > t->mask && m->settled_below == m->end &&
 		first > m->end) {
@@ -408,7 +404,8 @@ slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 			m->indexed_below = first;
 	}
 	for (; m->end <= last && last - m->settled_below <= t->mask; m->end++)
-		*slot_at(m, m->end) = (struct match_entry){.state = SLOT_UNKNOWN};
+		*slot_at(m, m->end) =
+			(struct match_entry){.state = SLOT_UNKNOWN, .came = now};
 	return last < m->end;
 }
 
@@ -478,7 +475,7 @@ prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
 		m->stats.logs_bad++;
 		return -1;
 	}
-	match_started(m, now);
+	m->heard = now;
 	m->stats.logs++;
 	m->several |= (r.header.flags & PR_TSLOG_INTERLEAVED) || m->link_count > 1;
 	if (r.header.number < link->out ||
@@ -623,7 +620,7 @@ prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_
 		prl_match_drop_oldest(m);
 	h = held_at(m, m->held_top++);
 	*h = (struct match_frame){.f = *frame, .came = now, .state = HELD_QUEUED};
-	match_started(m, now);
+	m->heard = now;
 	m->stats.frames++;
 }
 
@@ -632,7 +629,7 @@ prl_match_run(struct prl_match *m, int64_t now)
 {
 	match_drain(m, 0);
 	match_links_give(m);
-	match_base_move(m, now);
+	match_base_move(m, now, false);
 }
 
 bool
@@ -678,7 +675,7 @@ prl_match_tick(struct prl_match *m, int64_t now)
 	match_expire(m, now);
 	match_links_ask(m, now);
 	match_links_give(m);
-	match_base_move(m, now);
+	match_base_move(m, now, false);
 	match_age_parked(m, now, 0);
 	/* The last logs are gone, and none follows: their entries will never be known. */
 	if (m->sent_below > m->end && now - m->sent_below_since >= m->o.hold_ns &&

@@ -101,7 +101,7 @@ enum slot_state {
 struct match_entry {
 	struct match_hook hook; /* in the entry table, while hashed */
 	struct pr_entry e;
-	int64_t came; /* when its log came */
+	int64_t came; /* when its log came, or another that has a higher ordinal */
 	uint64_t frame; /* arrival number of its frame; valid if framed */
 	uint32_t step; /* to the next entry of the same log; 0: the last */
 	uint16_t link; /* index in links */
@@ -187,7 +187,6 @@ struct prl_match {
 	uint64_t first_waiting; /* none below is waiting */
 	uint64_t matched_above; /* matched with ordinals above first_waiting */
 	uint64_t waiting;
-	int64_t base_since; /* when settled_below last moved */
 	int64_t heard; /* when a frame or log came last */
 	struct match_table entries; /* struct match_entry, ring by ordinal */
 
@@ -227,15 +226,6 @@ static inline struct match_frame *
 held_at(const struct prl_match *m, uint64_t arrival)
 {
 	return (struct match_frame *)(void *)m->frames.items + (arrival & m->frames.mask);
-}
-
-/* Waiting begins with the first frame or log, not with the clock's zero. */
-static inline void
-match_started(struct prl_match *m, int64_t now)
-{
-	if (m->base_since == 0)
-		m->base_since = now;
-	m->heard = now;
 }
 
 /* timestamp_align.c */

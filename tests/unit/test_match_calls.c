@@ -172,6 +172,35 @@ START_TEST(test_slow_log_of_another_link)
 }
 END_TEST
 
+/* Ordinals of no log are passed each at its own time: the log of others may be on its way. */
+START_TEST(test_passed_one_by_one)
+{
+	struct given g = {0};
+	uint8_t data[60] = {1};
+	struct prl_match_frame f = {.data = data, .len = sizeof(data)};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
+	int64_t now = PR_NS_PER_S;
+
+	for (f.fingerprint = 20; f.fingerprint < 22; f.fingerprint++)
+		prl_match_frame(m, &f, now);
+	take_log(m, 1, 1, 20, now); /* 1 and 3; of 0 and 2 nobody knows */
+	prl_match_tick(m, now += o.hold_ns - o.grace_ns);
+	for (f.fingerprint = 30; f.fingerprint < 32; f.fingerprint++)
+		prl_match_frame(m, &f, now);
+	take_log(m, 2, 5, 30, now); /* 5 and 7; the log of 4 and 6 is on its way */
+	prl_match_tick(m, now += o.grace_ns);
+	for (f.fingerprint = 40; f.fingerprint < 42; f.fingerprint++)
+		prl_match_frame(m, &f, now);
+	take_log(m, 0, 4, 40, now);
+	prl_match_run(m, now);
+	ck_assert_uint_eq(g.packets, 6);
+	ck_assert_uint_eq(g.lost, 0);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
+}
+END_TEST
+
 /* No log came for long: that of the frame is asked for when the next one has come. */
 START_TEST(test_frame_waits_for_an_old_log)
 {
@@ -302,6 +331,7 @@ fill(TCase *tcase)
 {
 	tcase_add_test(tcase, test_given_with_its_losses);
 	tcase_add_test(tcase, test_last_log_gone);
+	tcase_add_test(tcase, test_passed_one_by_one);
 	tcase_add_test(tcase, test_frame_waits_for_an_old_log);
 	tcase_add_test(tcase, test_slow_log_of_another_link);
 	tcase_add_test(tcase, test_stopped_and_begun_again);

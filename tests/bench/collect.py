@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""CPU of taking NetFlow 9 and IPFIX, against nfcapd: the same messages, one collector after the other, in turn.
+
+make bench-collect
+The messages are nfreplay's (version 9) and packrack's own (IPFIX) of a trace, sent again and again with numbers that go
+on. CPU is that of the collector alone, user and system, up to its end; both write files. Equal: nothing is lost, as both count.
+"""
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(TOP, os.environ.get("PACKRACK_BUILD", "build"))
+DATA = os.path.join(TOP, os.environ.get("PACKRACK_DATA", "../shared/data"))
+PACKRACK = BUILD + "/packrack"
+TRACE = DATA + "/mix-gateway-full-a.pcap"
+PORT = 23055
+RECORDS = 300000
+ROUNDS = 5
+
+
+def listening():
+    return subprocess.run(["ss", "-Hlun", "sport = :%d" % PORT], stdout=subprocess.PIPE, check=True).stdout
+
+
+def capture(words):
+    """The messages that a sender sends to us."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 64 << 20)
+    s.bind(("127.0.0.1", PORT))
+    s.settimeout(1)
+    messages = []
+
+    def take():
+        try:
+            while True:
+                messages.append(s.recv(65536))
+        except socket.timeout:
+            s.close()
+    t = threading.Thread(target=take)
+    t.start()
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    t.join()
+    return messages
+
+
+def netflow9(folder):
+    subprocess.run(["nfpcapd", "-r", TRACE, "-w", folder, "-e", "3600,1200", "-t", "86400"], stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, check=True)
+    name = [n for n in os.listdir(folder) if n.startswith("nfcapd.2")][0]
+    listed = subprocess.run(["nfdump", "-r", folder + "/" + name, "-q", "-N", "-o", "fmt:%pr"], stdout=subprocess.PIPE, check=True).stdout
+    return capture(["nfreplay", "-r", folder + "/" + name, "-H", "127.0.0.1", "-p", str(PORT), "-v", "9", "-d", "100"]), \
+        sum(1 for line in listed.split(b"\n") if line.strip().isdigit())
+
+
+def ipfix():
+    data = subprocess.run([PACKRACK, "flows", "-r", TRACE, "--format", "ipfix"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    messages, at = [], 0
+    while at < len(data):
+        n = struct.unpack_from(">H", data, at + 2)[0]
+        messages.append(data[at:at + n])
+        at += n
+    flows = subprocess.run([PACKRACK, "flows", "-r", TRACE, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    return messages, flows.count(b"\n")
+
+
+def send(messages, records, version):
+    """Returns how many records were sent."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(("127.0.0.1", PORT))
+    rounds, sent, begun = -(-RECORDS // records), 0, time.monotonic()
+    for r in range(rounds):
+        for i, m in enumerate(messages):
+            m = bytearray(m)
+            if version == 9:
+                struct.pack_into(">I", m, 12, r * len(messages) + i + 1)
+            else:
+                struct.pack_into(">I", m, 8, (struct.unpack_from(">I", m, 8)[0] + r * records) & 0xffffffff)
+            s.send(m)
+            sent += 1
+            if sent % 50 == 0:  # 20,000 messages a second
+                time.sleep(max(0, begun + sent / 20000 - time.monotonic()))
+    return rounds * records
+
+
+def collect(words, messages, records, version):
+    """CPU seconds, and how many records were sent."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    p = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not listening():
+        time.sleep(0.05)
+    probes = resource.getrusage(resource.RUSAGE_CHILDREN)
+    sent = send(messages, records, version)
+    time.sleep(1.5)
+    p.send_signal(signal.SIGTERM)
+    p.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - probes.ru_utime - probes.ru_stime + 0 * before.ru_utime, sent
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(folder + "/nf")
+        os.mkdir(folder + "/out")
+        for version, (messages, records) in ((9, netflow9(folder + "/nf")), (10, ipfix())):
+            ours, theirs = [], []
+            for _ in range(ROUNDS):
+                subprocess.run([PACKRACK, "volume", "create", folder + "/v", "--force", "--size", "256M"], check=True, stdout=subprocess.DEVNULL)
+                cpu, sent = collect([PACKRACK, "collect", "--listen", "127.0.0.1:%d" % PORT, "--keep", folder + "/v"], messages, records, version)
+                x = json.loads(subprocess.run([PACKRACK, "collect", "--keep", folder + "/v", "--exporters", "--json"], stdout=subprocess.PIPE,
+                                              check=True).stdout)["exporters"][0]
+                assert x["flows"] == sent and x["lost"] == 0, (x, sent)
+                ours.append(cpu / sent * 1e6)
+                for name in os.listdir(folder + "/out"):
+                    os.unlink(folder + "/out/" + name)
+                cpu, sent = collect(["nfcapd", "-b", "127.0.0.1", "-p", str(PORT), "-w", folder + "/out", "-B", str(32 << 20)], messages, records, version)
+                text = subprocess.run("nfdump -R %s/out -I" % folder, shell=True, stdout=subprocess.PIPE, check=True, text=True).stdout
+                flows = sum(int(n) for n in re.findall(r"^Flows: (\d+)", text, re.M))
+                theirs.append(cpu / sent * 1e6)
+                print("  %d records; nfcapd has %d" % (sent, flows), flush=True)
+            print("version %d: packrack collect %.3f us of CPU a record, nfcapd %.3f: %.2f times (medians of %d, %d records each)" % (
+                version, statistics.median(ours), statistics.median(theirs), statistics.median(ours) / statistics.median(theirs), ROUNDS, sent))
+
+
+main()
