@@ -263,8 +263,8 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 
 /* ---- of stored records ---- */
 
-/* With more attributes, or where the time counts, all records are looked at. */
-#define RELAXED_MAX 3
+/* With more attributes, or where bytes or the time count, all records are looked at. */
+#define RELAXED_MAX 2
 #define TRUE_TEST "(ether[000] = 0)" /* as long as the attributes' tests */
 #define FALSE_TEST "(ether[000] = 1)"
 
@@ -272,15 +272,17 @@ char *
 pri_flow_filter_relaxed(const struct pri_flow_filter *f)
 {
 	char *text = NULL, *end;
-	size_t size, len = sizeof(TRUE_TEST) - 1;
+	size_t size, tests = 0, len = sizeof(TRUE_TEST) - 1;
 	FILE *to;
 
-	if (f->count > RELAXED_MAX || strstr(f->text, "after") || strstr(f->text, "before"))
+	for (const char *p = f->text; (p = strchr(p, '[')); p++)
+		tests++;
+	/* tests of bytes: those of a frame are not all those of the packet that is matched */
+	if (tests > f->count || f->count > RELAXED_MAX || strstr(f->text, "after") ||
+		strstr(f->text, "before"))
 		return strdup("");
 	if (!f->count)
 		return strdup(f->text);
-	if (strstr(f->text, "ether[") < strstr(f->text, "(ether[2")) /* one of the user's */
-		return strdup("");
 	to = open_memstream(&text, &size);
 	for (unsigned truth = 0; to && truth < 1u << f->count; truth++) {
 		char *copy = strdup(f->text), test[32];

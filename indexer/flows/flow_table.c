@@ -381,9 +381,11 @@ pri_flow_table_open_flows(
 {
 	for (int i = 0; i < WAITING; i++)
 		for (struct entry *e = t->waiting[i].head; e; e = e->next)
-			if ((e->flow.side[0].packets || e->flow.side[1].packets) &&
-				take(arg, &e->flow, err) < 0)
-				return -1;
+			if (e->flow.side[0].packets || e->flow.side[1].packets) {
+				e->flow.originator = originator(&e->flow);
+				if (take(arg, &e->flow, err) < 0)
+					return -1;
+			}
 	return 0;
 }
 

@@ -122,7 +122,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack top" command_agrees top top Asking Output Keys
 	run_step "packrack flows" command_agrees flows flows Asking Keys
 	run_step "packrack sql" command_agrees sql sql Asking Keys
-	run_step "packrack collect" command_agrees collect collect
+	run_step "packrack collect" command_agrees collect collect Output
 	run_step "packrack watch" watch_agrees
 	run_step "packrack web" web_agrees
 	run_step "packrack status" command_agrees status status Output Keys

@@ -85,10 +85,28 @@ run_step "their packets" says 2 'there are no packets' "$PACKRACK" flows --kept 
 run_step "kept and shown" says 2 'stores flows' "$PACKRACK" flows -r "$CUT" --keep "$V" --top 3
 run_step "followed files" says 2 'of a rack' "$PACKRACK" flows -r "$CUT" --keep "$V" --follow
 of_packets() { # a volume of a network's packets is none of flows
-	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/other" > /dev/null && says 0 'kept' "$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/other" &&
-		says 1 'that are no flow records' "$PACKRACK" flows --kept "$LAB_DIR/other"
+	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/other" > /dev/null && says 1 'give flows a volume of their own' \
+		"$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/other"
 }
 run_step "among packets of a network" of_packets
+bytes() { # tests of bytes read all records
+	local filter
+	for filter in 'ip[8] < 10' 'ip[2:2] < 100' 'not ip[8] = 64 and bytes > 10' 'tcp[20] = 0 or udp[4:2] = 0'; do
+		same --format csv "$filter" || { echo "$filter"; return 1; }
+	done
+}
+run_step "tests of bytes" bytes
+quiet_times() { # flows that ended before hours without a packet are where they were
+	local trace=$DATA/mta-1year-hdr96-a.pcap second want have
+	"$PACKRACK" volume create "$LAB_DIR/year" --size 64M > /dev/null && "$PACKRACK" flows -r "$trace" --keep "$LAB_DIR/year" 2> /dev/null || return 1
+	"$PACKRACK" flows -r "$trace" --format csv 2> /dev/null | sed 1d > "$LAB_DIR/all"
+	while read -r second; do
+		want=$(awk -F, -v a="$second" '$1 < a + 1 && $1 + $2 >= a' "$LAB_DIR/all" | wc -l)
+		have=$("$PACKRACK" flows --kept "$LAB_DIR/year" --since "@$second" --until "@$second.999999999" --format json 2> /dev/null | wc -l)
+		((have == want)) || { echo "$second: $have of $want"; return 1; }
+	done < <(awk -F, 'NR % 97 == 1 { print int($1) }' "$LAB_DIR/all")
+}
+run_step "ranges in a trace of a year" quiet_times
 
 # ---- of a rack ----
 
@@ -107,7 +125,7 @@ killed() { # often, at any moment: all there once
 		wait "$pid"
 	done
 	((rounds > 3)) || return 1
-	"${KEEP_ON[@]}" 2> "$LAB_DIR/keeper" || { cat "$LAB_DIR/keeper"; return 1; }
+	"${KEEP_ON[@]}" 2> "$LAB_DIR/keeper"
 	kept | LC_ALL=C sort | diff "$LAB_DIR/want.csv" - > "$LAB_DIR/diff"
 	head -n 5 "$LAB_DIR/diff"
 	cat "$LAB_DIR/said"
@@ -115,11 +133,41 @@ killed() { # often, at any moment: all there once
 }
 run_step "killed at any moment, all flows are kept once" killed
 again() { # there is nothing to do, and a range of it is refused
-	"${KEEP_ON[@]}" 2> /dev/null && kept | LC_ALL=C sort | cmp "$LAB_DIR/want.csv" - &&
+	"${KEEP_ON[@]}" 2> /dev/null
+	kept | LC_ALL=C sort | cmp "$LAB_DIR/want.csv" - &&
 		says 1 'are kept already' "$PACKRACK" flows --since "$FROM" --until "$UNTIL" --keep "$V"
 }
 run_step "nothing is kept twice" again
-outlive() {
+first_window() { # killed in its first, and then with shorter ones; and behind a range that is there
+	local pid n
+	"$PACKRACK" volume create "$V" --force --size 64M > /dev/null || return 1
+	for n in 0.05 0.1 0.15; do
+		"$PACKRACK" flows --follow --since "$FROM" --until "$UNTIL" --every 1h --keep "$V" 2> /dev/null &
+		pid=$!
+		sleep "$n"
+		kill -KILL "$pid"
+		wait "$pid"
+	done
+	"$PACKRACK" flows --since 2024-03-05T09:08:00Z --until 2024-03-05T09:08:59Z --keep "$V" 2> /dev/null
+	"${KEEP_ON[@]}" 2> "$LAB_DIR/keeper"
+	kept | LC_ALL=C sort | diff "$LAB_DIR/want.csv" - > "$LAB_DIR/diff"
+	head -n 5 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && ! grep -q 'not kept' "$LAB_DIR/said"
+}
+run_step "killed in its first window, and beside a range" first_window
+in_the_midst() { # flows that are open when a window ends are told as they are then
+	"$PACKRACK" volume create "$V" --force --size 64M > /dev/null || return 1
+	"$PACKRACK" flows --follow --since "$FROM" --until 2024-03-05T09:01:59Z --every 1s --keep "$V" 2> /dev/null
+	"$PACKRACK" flows --since "$FROM" --until 2024-03-05T09:01:59.999999999Z --format csv 2> /dev/null | LC_ALL=C sort > "$LAB_DIR/want"
+	kept | LC_ALL=C sort | diff "$LAB_DIR/want" - > "$LAB_DIR/diff"
+	head -n 5 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] || return 1
+	"$PACKRACK" flows --since "$FROM" --until 2024-03-05T09:01:59.999999999Z --format csv 'tcp and bytes > 1k' 2> /dev/null | LC_ALL=C sort > "$LAB_DIR/want"
+	kept 'tcp and bytes > 1k' | LC_ALL=C sort | cmp "$LAB_DIR/want" -
+}
+run_step "flows that go on" in_the_midst
+outlive() { # the rest is kept first
+	"${KEEP_ON[@]}" 2> /dev/null
 	"$PACKRACK" data delete --node log1 --yes && "$PACKRACK" data delete --node log2 --yes && "$PACKRACK" data delete --node log3 --yes || return 1
 	kept | LC_ALL=C sort | cmp "$LAB_DIR/want.csv" -
 }
@@ -161,7 +209,7 @@ wraps() { # the oldest go, and that is said
 	for n in $(seq 40); do
 		"$PACKRACK" flows -r "$CUT" --keep "$V" 2> /dev/null || return 1
 	done
-	says 3 'overwritten or deleted: flows that ended by' "$PACKRACK" flows --kept "$V" --limit 1
+	says 3 "overwritten or deleted: flows that ended by" "$PACKRACK" flows --kept "$V" --since 2024-03-06T09:00:00Z --limit 1
 }
 run_step "a full volume overwrites its oldest flows, and says so" wraps
 

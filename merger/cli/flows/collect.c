@@ -196,13 +196,11 @@ on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct collect *c = arg;
 
-	/* how far from its arrival a flow's times are, for those who ask for a range */
-	if (pr_time_minus(c->now, pri_flow_first(flow)) > c->window.reach)
-		c->window.reach = pr_time_minus(c->now, pri_flow_first(flow));
+	/* ahead of its arrival; the keeper sees to the others */
 	if (pr_time_minus(pri_flow_last(flow), c->now) > c->window.reach)
 		c->window.reach = pr_time_minus(pri_flow_last(flow), c->now);
 	c->window.packets += flow->side[0].packets + flow->side[1].packets;
-	return flow_keeper_put(c->keeper, flow, 0, c->now, err) < 0 ? -1 : 0;
+	return flow_keeper_put(c->keeper, flow, 0, c->now, err);
 }
 
 /* ---- windows ---- */
@@ -223,7 +221,6 @@ commit(struct collect *c, int64_t until, struct pr_error *err)
 	c->window.until = until;
 	c->window.missing = lost > c->lost ? lost - c->lost : 0;
 	c->window.complete = c->window.missing == 0;
-	c->window.collected = true;
 	if (flow_keeper_state(c->keeper, until, all, sizeof(all[0]), count, err) < 0 ||
 		flow_keeper_commit(c->keeper, &c->window, NULL, err) < 0)
 		return -1;
@@ -351,7 +348,7 @@ collect(struct collect *c, struct pr_error *err)
 		pr_error_set(err, "no memory for datagrams");
 		return CLI_FAILED;
 	}
-	c->keeper = flow_keeper_open(a->keep, err);
+	c->keeper = flow_keeper_open(a->keep, true, err);
 	return c->keeper ? serve(c, err) : CLI_FAILED;
 }
 

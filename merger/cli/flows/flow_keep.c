@@ -3,56 +3,69 @@
 
 #include <inttypes.h>
 
+#include <sodium.h>
+
+#include "indexer/flows/flow_filter.h"
 #include "indexer/flows/flow_frame.h"
 #include "indexer/query/volume.h"
 #include "logger/direct_link.h"
+#include "merger/cli/flows/flow_record.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/volume/volume.h"
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #define LINK_NAME "flows"
-static const char windows_stream[] = "flow.windows", open_stream[] = "flow.open";
-/* Of weeks of windows; an entry takes some 150 bytes. */
-#define WINDOWS_GUARANTEE (1024 * 1024)
-#define TICK_NS (10 * PR_NS_PER_MS)
+static const char windows_stream[] = "flow.windows", open_stream[] = "flow.open",
+		  packets_stream[] = "packets.0";
 #define BATCH 256 /* records between two looks at the clock */
+#define INDEX_NS (60 * PR_NS_PER_S) /* what is younger has no index */
 
 /* ---- entries of windows ---- */
 
 /* "PFW" version u8; u32 flags; then all numbers of struct flow_window as u64. */
-enum { WINDOW_BYTES = 8 + 9 * 8, COMPLETE = 1, GOES_ON = 2, COLLECTED = 4 };
+enum { NUMBERS = 12, WINDOW_BYTES = 8 + NUMBERS * 8 };
+enum { COMPLETE = 1, GOES_ON = 2, COLLECTED = 4, FILTERED = 8 };
 static const uint8_t window_magic[4] = {'P', 'F', 'W', 1};
 
 static void
 window_write(const struct flow_window *w, uint8_t out[WINDOW_BYTES])
 {
-	const uint64_t numbers[] = {w->number, (uint64_t)w->since, (uint64_t)w->until,
-		w->packets, w->not_ip, w->missing, w->records, (uint64_t)w->reach, w->open};
+	const uint64_t numbers[NUMBERS] = {w->number, (uint64_t)w->since,
+		(uint64_t)w->until, w->packets, w->not_ip, w->missing, w->records,
+		(uint64_t)w->reach, w->open, w->epoch, w->seq, w->tag};
 
 	memcpy(out, window_magic, 4);
 	pr_put_le32(out + 4, (w->complete ? COMPLETE : 0) | (w->goes_on ? GOES_ON : 0) |
-				     (w->collected ? COLLECTED : 0));
-	for (size_t i = 0; i < PR_COUNT(numbers); i++)
+				     (w->collected ? COLLECTED : 0) |
+				     (w->filtered ? FILTERED : 0));
+	for (size_t i = 0; i < NUMBERS; i++)
 		pr_put_le64(out + 8 + i * 8, numbers[i]);
 }
 
 static bool
 window_read(const uint8_t *p, size_t len, struct flow_window *w)
 {
-	uint64_t n[9];
+	uint64_t n[NUMBERS];
+	uint32_t flags;
 
 	if (len != WINDOW_BYTES || memcmp(p, window_magic, 4) != 0)
 		return false;
-	for (size_t i = 0; i < PR_COUNT(n); i++)
+	flags = pr_get_le32(p + 4);
+	for (size_t i = 0; i < NUMBERS; i++)
 		n[i] = pr_get_le64(p + 8 + i * 8);
 	*w = (struct flow_window){n[0], (int64_t)n[1], (int64_t)n[2], n[3], n[4], n[5],
-		n[6], (int64_t)n[7], n[8], .complete = pr_get_le32(p + 4) & COMPLETE,
-		.goes_on = (pr_get_le32(p + 4) & GOES_ON) != 0,
-		.collected = (pr_get_le32(p + 4) & COLLECTED) != 0};
+		n[6], (int64_t)n[7], n[8], n[9], n[10], n[11],
+		.complete = (flags & COMPLETE) != 0, .goes_on = (flags & GOES_ON) != 0,
+		.collected = (flags & COLLECTED) != 0, .filtered = (flags & FILTERED) != 0};
 	return w->since <= w->until && w->reach >= 0;
 }
+
+/* The windows of a volume, in order of number. */
+struct windows {
+	struct flow_window *all;
+	size_t count;
+	uint64_t damaged; /* entries */
+	int64_t evicted_until; /* of records; PR_TIME_MIN: none */
+};
 
 /* Each record of a stream. take: -1 ends. -1: err; damaged ones are counted. */
 static int
@@ -84,7 +97,7 @@ each_record(struct sfs *sfs, const char *stream,
 static int
 take_window(void *arg, const struct sfs_record *r, struct pr_error *err)
 {
-	struct flow_windows *w = arg;
+	struct windows *w = arg;
 
 	if (PR_ARRAY_GROW(w->all, w->count) < 0)
 		return pr_error_set(err, "no memory for windows");
@@ -95,39 +108,120 @@ take_window(void *arg, const struct sfs_record *r, struct pr_error *err)
 	return 0;
 }
 
-int
-flow_windows_read(struct flow_windows *w, const char *volume, struct pr_error *err)
+/* windows_free in any case */
+static int
+windows_read(struct windows *w, struct sfs *sfs, struct pr_error *err)
 {
-	struct pri_volume *view = ask_volume_open(volume, 0, err);
-	int rc = -1;
+	int id = sfs_stream_find(sfs, packets_stream);
+	struct sfs_stream_info packets;
 
-	*w = (struct flow_windows){0};
-	if (view)
-		rc = each_record(
-			view->sfs, windows_stream, take_window, w, &w->damaged, err);
-	if (rc == 0 && !w->count && !w->damaged)
-		rc = pr_error_set(err,
-			"%s keeps no flows: packrack flows --keep %s stores them there",
-			volume, volume);
-	pri_volume_close(&view);
-	return rc;
+	*w = (struct windows){.evicted_until = PR_TIME_MIN};
+	if (id >= 0 && sfs_stream_info(sfs, id, &packets, NULL) == SFS_OK)
+		w->evicted_until = packets.evicted_until;
+	return each_record(sfs, windows_stream, take_window, w, &w->damaged, err);
 }
 
-void
-flow_windows_free(struct flow_windows *w)
+static void
+windows_free(struct windows *w)
 {
 	free(w->all);
+}
+
+/* The last window that goes on, or NULL. */
+static const struct flow_window *
+last_open(const struct windows *w)
+{
+	for (size_t i = w->count; i > 0; i--)
+		if (w->all[i - 1].goes_on)
+			return &w->all[i - 1];
+	return NULL;
+}
+
+/* ---- records of flow.open ---- */
+
+/* u64 tag of the window; u8 kind; 7 bytes of zero */
+enum { OPEN_HEADER = 16 };
+enum open_kind { OPEN_FLOWS, OPEN_STATE };
+#define OPEN_LEFT_OUT 0x8000 /* in a flow's length: the filter does not match it now */
+
+static bool
+is_open_record(const struct sfs_record *r, uint64_t tag, enum open_kind kind)
+{
+	return r->length >= OPEN_HEADER && pr_get_le64(r->body) == tag &&
+	       r->body[8] == kind;
+}
+
+struct open_flows {
+	uint64_t tag, found;
+	/* to here, or into the array */
+	struct pri_flow_table *table;
+	struct open_flow {
+		struct pri_flow flow;
+		uint64_t missing;
+	} * all;
+	size_t count;
+};
+
+static int
+take_open(void *arg, const struct sfs_record *r, struct pr_error *err)
+{
+	struct open_flows *to = arg;
+	struct pr_cursor c = pr_cursor_make(r->body, r->length);
+	const uint8_t *frame;
+	struct open_flow of;
+	uint16_t len;
+
+	if (!is_open_record(r, to->tag, OPEN_FLOWS) ||
+		!pr_load_bytes(&c, &frame, OPEN_HEADER))
+		return 0;
+	while (pr_load_le16(&c, &len)) {
+		bool left_out = (len & OPEN_LEFT_OUT) != 0;
+
+		if (!pr_load_bytes(&c, &frame, len & (OPEN_LEFT_OUT - 1)) ||
+			!pri_flow_frame_read(
+				frame, len & (OPEN_LEFT_OUT - 1), &of.flow, &of.missing))
+			return 0; /* it is not found */
+		to->found++;
+		if (to->table && pri_flow_table_restore(to->table, &of.flow, err) < 0)
+			return -1;
+		if (to->table || left_out)
+			continue;
+		if (PR_ARRAY_GROW(to->all, to->count) < 0)
+			return pr_error_set(err, "no memory for open flows");
+		to->all[to->count++] = of;
+	}
+	return 0;
 }
 
 /* ---- reading records ---- */
 
 struct reading {
 	const struct query_args *range;
+	const struct windows *windows;
 	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
 		struct pr_error *err);
 	void *arg;
 	uint64_t others; /* packets that are no records */
 };
+
+/* Is it of a window that was finished? */
+static bool
+is_covered(const struct windows *w, const struct pr_packet *p)
+{
+	for (size_t i = w->count; i > 0; i--)
+		if (w->all[i - 1].epoch == p->epoch)
+			return p->seq <= w->all[i - 1].seq;
+	return false;
+}
+
+static int
+take_in_range(struct reading *r, const struct pri_flow *flow, uint64_t missing,
+	struct pr_error *err)
+{
+	if (pri_flow_first(flow) > r->range->until || pri_flow_last(flow) < r->range->since)
+		return 0;
+	return r->take(r->arg, flow, missing, err);
+}
 
 static int
 on_frame(void *arg, const struct pr_packet *p, struct pr_error *err)
@@ -136,14 +230,12 @@ on_frame(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct pri_flow flow;
 	uint64_t missing;
 
-	if (!pri_flow_frame_read(p->data, p->caplen, &flow, &missing)) {
-		r->others++;
+	if (!is_covered(r->windows, p))
 		return 0;
-	}
-	if (r->range && (pri_flow_first(&flow) > r->range->until ||
-				pri_flow_last(&flow) < r->range->since))
-		return 0;
-	return r->take(r->arg, &flow, missing, err);
+	if (pri_flow_frame_read(p->data, p->caplen, &flow, &missing))
+		return take_in_range(r, &flow, missing, err);
+	r->others++;
+	return 0;
 }
 
 /* What of the records is no more. */
@@ -152,11 +244,15 @@ say_lacks(const struct sink *sink)
 {
 	const Packrack__Completeness *c = sink->end->completeness;
 	uint64_t lost = sink->end->corrupt_records + (c ? c->missing_packets : 0);
+	int64_t until = PR_TIME_MIN;
 	char time[PR_TIME_TEXT];
 
 	for (size_t i = 0; c && i < c->n_evicted; i++)
+		if (c->evicted[i]->until > until)
+			until = c->evicted[i]->until;
+	if (until > PR_TIME_MIN)
 		fprintf(stderr, "  overwritten or deleted: flows that ended by %s\n",
-			pr_time_format(c->evicted[i]->until, time, sizeof(time)));
+			pr_time_format(until, time, sizeof(time)));
 	if (lost)
 		fprintf(stderr, "  lost: %" PRIu64 " records of flows\n", lost);
 	return lost || (c && c->n_evicted) ? CLI_PARTIAL : CLI_OK;
@@ -171,6 +267,7 @@ read_frames(const char *volume, const struct query_args *args, const char *filte
 	struct query_args a = {.volumes = {.items = &path, .count = 1},
 		.since = since,
 		.until = until,
+		.link = (char *)LINK_NAME,
 		.filter = (char *)filter,
 		.quiet = args->quiet,
 		.no_wait = true, /* what is kept is told by the windows */
@@ -191,7 +288,7 @@ read_frames(const char *volume, const struct query_args *args, const char *filte
 			volume);
 		status = CLI_FAILED;
 	}
-	if (status == CLI_OK && r->range)
+	if (status == CLI_OK)
 		status = say_lacks(&sink);
 	sink_close(&sink);
 	return status;
@@ -208,18 +305,56 @@ flow_kept_alone(const struct query_args *q, struct pr_error *err)
 		"--link, --follow and --merger");
 }
 
+/* All that there is to know before records are read: windows, and flows that are open at the end of the last. */
+static int
+begin_reading(const char *volume, struct windows *w, struct open_flows *open,
+	struct pr_error *err)
+{
+	struct pri_volume *view = ask_volume_open(volume, 0, err);
+	const struct flow_window *last = NULL;
+	uint64_t damaged = 0;
+	int rc = view ? 0 : -1;
+
+	*w = (struct windows){0};
+	*open = (struct open_flows){0};
+	/* a keeper that runs may end a window meanwhile, and what was open before it goes */
+	for (int tries = 0; rc == 0 && tries < 3; tries++) {
+		windows_free(w);
+		free(open->all);
+		rc = windows_read(w, view->sfs, err);
+		last = last_open(w);
+		*open = (struct open_flows){.tag = last ? last->tag : 0};
+		if (rc == 0 && last)
+			rc = each_record(
+				view->sfs, open_stream, take_open, open, &damaged, err);
+		if (!last || open->found == last->open)
+			break;
+		rc = rc == 0 && sfs_refresh(view->sfs, err) != SFS_OK ? -1 : rc;
+	}
+	if (rc == 0 && !w->count && !w->damaged)
+		rc = pr_error_set(err,
+			"%s keeps no flows: packrack flows --keep %s stores them there",
+			volume, volume);
+	pri_volume_close(&view);
+	if (rc == 0 && last && open->found < last->open)
+		fprintf(stderr, "  lost: %" PRIu64 " flows that were open\n",
+			last->open - open->found);
+	return rc;
+}
+
 int
 flow_kept_read(const char *volume, const struct query_args *args, const char *relaxed,
 	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
 		struct pr_error *err),
 	void *arg, struct pr_error *err)
 {
-	struct reading r = {.range = args, .take = take, .arg = arg};
-	struct flow_windows w;
+	struct windows w;
+	struct reading r = {.range = args, .windows = &w, .take = take, .arg = arg};
+	struct open_flows open;
 	int64_t reach = 0, back = 0;
 	int status = CLI_FAILED;
 
-	if (flow_windows_read(&w, volume, err) == 0) {
+	if (begin_reading(volume, &w, &open, err) == 0) {
 		for (size_t i = 0; i < w.count; i++) {
 			if (w.all[i].reach > reach)
 				reach = w.all[i].reach;
@@ -229,10 +364,16 @@ flow_kept_read(const char *volume, const struct query_args *args, const char *re
 		status =
 			read_frames(volume, args, relaxed, pr_time_minus(args->since, back),
 				pr_time_minus(args->until, -reach), &r, err);
-		if (status == CLI_OK && w.damaged)
+		for (size_t i = 0; i < open.count && status != CLI_FAILED; i++)
+			if (take_in_range(&r, &open.all[i].flow, open.all[i].missing, err) <
+				0)
+				status = CLI_FAILED;
+		if (status == CLI_OK &&
+			(w.damaged || (last_open(&w) && open.found < last_open(&w)->open)))
 			status = CLI_PARTIAL;
 	}
-	flow_windows_free(&w);
+	windows_free(&w);
+	free(open.all);
 	return status;
 }
 
@@ -258,187 +399,202 @@ say_gap(int64_t from, int64_t until)
 	return CLI_PARTIAL;
 }
 
-int
-flow_kept_report(const char *volume, const struct query_args *args, struct pr_error *err)
+struct sums {
+	uint64_t packets, not_ip, missing, partial, lost, filtered;
+	int64_t first, last;
+	int status;
+};
+
+/* Adds windows of the range, and says what lies between them. */
+static void
+add_windows(struct sums *s, const struct windows *w, const struct query_args *args)
 {
-	int64_t at = args->since, last = PR_TIME_MIN, first = PR_TIME_MAX;
-	uint64_t packets = 0, not_ip = 0, missing = 0, partial = 0, lost = 0;
-	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
-	struct flow_windows w;
-	int status = CLI_OK;
+	/* without a begin it is that of what was not overwritten yet */
+	int64_t at = args->since;
+	int64_t from = at > PR_TIME_MIN ? at : w->evicted_until;
 
-	if (flow_windows_read(&w, volume, err) < 0) {
-		flow_windows_free(&w);
-		return CLI_FAILED;
-	}
-	if (w.count)
-		qsort(w.all, w.count, sizeof(*w.all), compare_windows);
-	for (size_t i = 0; i < w.count; i++) {
-		const struct flow_window *of = &w.all[i];
+	for (size_t i = 0; i < w->count; i++) {
+		const struct flow_window *of = &w->all[i];
 
-		if (of->until <= args->since || of->since > args->until)
+		if (of->until <= from || of->since > args->until)
 			continue;
-		first = of->since < first ? of->since : first;
+		s->first = of->since < s->first ? of->since : s->first;
 		if (say_gap(at, of->since) != CLI_OK)
-			status = CLI_PARTIAL;
+			s->status = CLI_PARTIAL;
 		at = of->until > at ? of->until : at;
-		last = at;
-		packets += of->packets;
-		not_ip += of->not_ip;
-		*(of->collected ? &lost : &missing) += of->missing;
-		partial += !of->complete && !of->collected;
+		s->last = at;
+		s->packets += of->packets;
+		s->not_ip += of->not_ip;
+		*(of->collected ? &s->lost : &s->missing) += of->missing;
+		s->partial += !of->complete && !of->collected;
+		s->filtered += of->filtered;
 	}
-	if (last == PR_TIME_MIN) {
-		fputs("nothing was kept of this time\n", stderr);
-		status = CLI_PARTIAL;
-	} else {
-		if (say_gap(at, args->until < PR_TIME_MAX ? args->until : PR_TIME_MAX) !=
-			CLI_OK)
-			status = CLI_PARTIAL;
-		fprintf(stderr,
-			"kept of %s to %s: %" PRIu64 " packet%s, %" PRIu64 " of them not "
-			"IP; %" PRIu64 " missing\n",
-			pr_time_format(first, since, sizeof(since)),
-			pr_time_format(last, until, sizeof(until)), packets,
-			pr_plural(packets), not_ip, missing);
-	}
-	if (lost)
+	if (s->last != PR_TIME_MIN && say_gap(at, args->until) != CLI_OK)
+		s->status = CLI_PARTIAL;
+}
+
+static void
+say_sums(const struct sums *s)
+{
+	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
+
+	fprintf(stderr,
+		"kept of %s to %s: %" PRIu64 " packet%s, %" PRIu64
+		" of them not IP; %" PRIu64 " missing\n",
+		pr_time_format(s->first, since, sizeof(since)),
+		pr_time_format(s->last, until, sizeof(until)), s->packets,
+		pr_plural(s->packets), s->not_ip, s->missing);
+	if (s->lost)
 		fprintf(stderr,
 			"  lost on the way from exporters: %" PRIu64
 			" records (version 9: messages)\n",
-			lost);
-	if (partial)
+			s->lost);
+	if (s->partial)
 		fprintf(stderr,
 			"  %" PRIu64 " window%s made of answers that were partial\n",
-			partial, pr_plural(partial));
+			s->partial, pr_plural(s->partial));
+	if (s->filtered)
+		fputs("  only flows that a filter, a link or a node chose were kept\n",
+			stderr);
+}
+
+int
+flow_kept_report(const char *volume, const struct query_args *args, struct pr_error *err)
+{
+	struct sums s = {.first = PR_TIME_MAX, .last = PR_TIME_MIN, .status = CLI_OK};
+	struct pri_volume *view = ask_volume_open(volume, 0, err);
+	struct windows w = {0};
+
+	if (!view || windows_read(&w, view->sfs, err) < 0) {
+		pri_volume_close(&view);
+		windows_free(&w);
+		return CLI_FAILED;
+	}
+	pri_volume_close(&view);
+	if (w.count)
+		qsort(w.all, w.count, sizeof(*w.all), compare_windows);
+	add_windows(&s, &w, args);
+	if (s.last == PR_TIME_MIN) {
+		fputs("nothing was kept of this time\n", stderr);
+		s.status = CLI_PARTIAL;
+	} else {
+		say_sums(&s);
+	}
 	if (w.damaged)
 		fprintf(stderr, "  %" PRIu64 " damaged entries of windows\n", w.damaged);
-	status = partial || missing || lost || w.damaged ? CLI_PARTIAL : status;
-	flow_windows_free(&w);
-	return status;
+	if (s.partial || s.missing || s.lost || w.damaged)
+		s.status = CLI_PARTIAL;
+	windows_free(&w);
+	return s.status;
 }
 
 /* ---- keeping ---- */
-
-/* A record of a window that was not finished. */
-struct stored {
-	struct {
-		struct pri_flow_key key;
-		uint32_t unused;
-		int64_t first;
-	} id;
-	UT_hash_handle hh;
-};
 
 struct flow_keeper {
 	char *volume;
 	struct volume_writer writer;
 	struct prl_direct_link link;
 	struct inline_index index;
-	struct flow_windows windows;
+	struct windows windows; /* those that follow on each other as one */
 	struct flow_window last; /* that goes on; number 0: none */
-	struct stored *stored;
 	int windows_id, open_id;
+	uint64_t number; /* of the last window */
+	uint64_t epoch, tag; /* tag: of the next window */
 	uint64_t records; /* of this window */
+	int64_t reach, indexed; /* indexed: when */
 	uint8_t *room; /* for a record of flow.open */
 	size_t room_size, room_used;
 	uint64_t open;
+	bool collected;
 };
 
-static void
-id_of(struct stored *s, const struct pri_flow *flow)
-{
-	memset(&s->id, 0, sizeof(s->id));
-	s->id.key = flow->key;
-	s->id.first = pri_flow_first(flow);
-}
-
+/* Windows that follow on each other are one. */
 static int
-note_stored(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+note_window(struct windows *w, const struct flow_window *next, struct pr_error *err)
 {
-	struct flow_keeper *k = arg;
-	struct stored *s = calloc(1, sizeof(*s)), *old;
+	struct flow_window *last = w->count ? &w->all[w->count - 1] : NULL;
 
-	(void)missing;
-	if (!s)
-		return pr_error_set(err, "no memory for records");
-	id_of(s, flow);
-	HASH_FIND(hh, k->stored, &s->id, sizeof(s->id), old);
-	if (!old)
-		HASH_ADD(hh, k->stored, id, sizeof(s->id), s);
-	if (old || !s->hh.tbl)
-		free(s);
-	return 0;
-}
-
-static void
-forget_stored(struct flow_keeper *k)
-{
-	struct stored *s, *next;
-
-	HASH_ITER(hh, k->stored, s, next)
-	{
-		HASH_DEL(k->stored, s);
-		free(s);
+	if (last && last->until == next->since) {
+		last->until = next->until;
+		return 0;
 	}
+	if (PR_ARRAY_GROW(w->all, w->count) < 0)
+		return pr_error_set(err, "no memory for windows");
+	w->all[w->count++] = *next;
+	return 0;
 }
 
 /* Reads what there is, before the volume is written. */
 static int
 look(struct flow_keeper *k, struct pr_error *err)
 {
-	struct query_args args = QUERY_ARGS("packrack flows");
 	struct pri_volume *view = ask_volume_open(k->volume, 0, err);
-	struct reading r = {.take = note_stored, .arg = k};
-	int rc = -1;
+	struct windows w = {0};
+	int rc = view ? windows_read(&w, view->sfs, err) : -1;
 
-	if (view)
-		rc = each_record(view->sfs, windows_stream, take_window, &k->windows,
-			&k->windows.damaged, err);
+	for (size_t i = 0; i < w.count && rc == 0; i++) {
+		if (w.all[i].collected != k->collected)
+			rc = pr_error_set(err,
+				"%s has flows %s: give these a volume of their own",
+				k->volume,
+				k->collected ? "made of packets (packrack flows --keep)"
+					     : "of exporters (packrack collect)");
+		else
+			rc = note_window(&k->windows, &w.all[i], err);
+		if (w.all[i].goes_on)
+			k->last = w.all[i];
+		k->number = w.all[i].number;
+	}
+	windows_free(&w);
 	pri_volume_close(&view);
-	for (size_t i = 0; i < k->windows.count; i++)
-		if (k->windows.all[i].goes_on)
-			k->last = k->windows.all[i];
-	if (rc < 0 || !k->last.number)
-		return rc;
-	args.quiet = true;
-	return read_frames(k->volume, &args, "", k->last.until, PR_TIME_MAX, &r, err) ==
-			       CLI_FAILED
-		       ? -1
-		       : 0;
+	return rc;
 }
 
 static int
 begin_writing(struct flow_keeper *k, struct pr_error *err)
 {
+	struct sfs_volume_info volume;
+	uint64_t guarantee;
 	struct sfs *sfs;
 	int link;
 
 	if (volume_writer_open(&k->writer, k->volume, true, false, err) < 0)
 		return -1;
 	sfs = k->writer.sfs;
-	k->windows_id = sfs_stream_open(sfs, windows_stream, WINDOWS_GUARANTEE, 0, err);
-	k->open_id = sfs_stream_open(sfs, open_stream, 0, 0, err);
 	link = prl_direct_link_link_number(sfs, LINK_NAME, 0, err);
-	if (k->windows_id < 0 || k->open_id < 0 || link < 0)
+	if (link < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
+		return -1;
+	if (link > 0)
+		return pr_error_set(err,
+			"%s holds packets: give flows a volume of their own (packrack "
+			"volume create)",
+			k->volume);
+	guarantee = volume.blocks / 16 * volume.block_size;
+	k->windows_id = sfs_stream_open(sfs, windows_stream, guarantee, 0, err);
+	k->open_id = sfs_stream_open(sfs, open_stream, guarantee, 0, err);
+	if (k->windows_id < 0 || k->open_id < 0)
 		return -1;
 	k->room_size = sfs_record_max(sfs);
 	k->room = malloc(k->room_size);
 	if (!k->room)
 		return pr_error_set(err, "no memory for flows");
-	prl_direct_link_begin(&k->link, k->writer.append, pr_epoch_make(pr_now_real()),
-		(uint16_t)link, LINK_NAME, PR_LINKTYPE_ETHERNET, PRI_FLOW_FRAME_MAX);
+	randombytes_buf(&k->tag, sizeof(k->tag));
+	k->epoch = pr_epoch_make(pr_now_real());
+	prl_direct_link_begin(&k->link, k->writer.append, k->epoch, 0, LINK_NAME,
+		PR_LINKTYPE_ETHERNET, PRI_FLOW_FRAME_MAX);
 	k->index.path = k->volume;
 	return 0;
 }
 
 struct flow_keeper *
-flow_keeper_open(const char *volume, struct pr_error *err)
+flow_keeper_open(const char *volume, bool collected, struct pr_error *err)
 {
 	struct flow_keeper *k = calloc(1, sizeof(*k));
 
-	if (k)
+	if (k) {
+		k->collected = collected;
 		k->volume = strdup(volume);
+	}
 	if (!k || !k->volume)
 		pr_error_set(err, "no memory for a keeper of flows");
 	else if (look(k, err) == 0 && begin_writing(k, err) == 0)
@@ -457,8 +613,7 @@ flow_keeper_close(struct flow_keeper **keeper)
 		return;
 	inline_index_close(&k->index);
 	volume_writer_close(&k->writer);
-	forget_stored(k);
-	flow_windows_free(&k->windows);
+	windows_free(&k->windows);
 	free(k->room);
 	free(k->volume);
 	free(k);
@@ -481,17 +636,11 @@ flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t mis
 	int64_t now, struct pr_error *err)
 {
 	uint8_t frame[PRI_FLOW_FRAME_MAX];
-	struct stored id, *old = NULL;
-	uint32_t len;
+	uint32_t len = (uint32_t)pri_flow_frame_write(flow, missing, frame);
+	int64_t reach = pr_time_minus(now, pri_flow_first(flow));
 
 	k->records++;
-	if (k->stored) {
-		id_of(&id, flow);
-		HASH_FIND(hh, k->stored, &id.id, sizeof(id.id), old);
-	}
-	if (old)
-		return 0;
-	len = (uint32_t)pri_flow_frame_write(flow, missing, frame);
+	k->reach = reach > k->reach ? reach : k->reach;
 	prl_direct_link_packet(&k->link, now, frame, len, len);
 	if (k->link.packets % BATCH == 0)
 		prl_writer_tick(k->writer.append, pr_now_mono());
@@ -500,63 +649,51 @@ flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t mis
 			prl_writer_suspend_reason(k->writer.append)
 				? prl_writer_suspend_reason(k->writer.append)
 				: "does not take a record");
-	return 1;
+	return 0;
 }
 
 /* ---- the open flows ---- */
 
 static int
-store_open(struct flow_keeper *k, int64_t time, struct pr_error *err)
+store_open(struct flow_keeper *k, enum open_kind kind, int64_t time, struct pr_error *err)
 {
-	if (k->room_used > 8 && sfs_append(k->writer.sfs, k->open_id, time, time, k->room,
-					k->room_used, NULL, err) != SFS_OK)
+	pr_put_le64(k->room, k->tag);
+	pr_put_le64(k->room + 8, kind);
+	if (k->room_used > OPEN_HEADER &&
+		sfs_append(k->writer.sfs, k->open_id, time, time, k->room, k->room_used,
+			NULL, err) != SFS_OK)
 		return -1;
-	k->room_used = 8; /* behind the number */
+	k->room_used = OPEN_HEADER;
 	return 0;
 }
 
-/* A record of flow.open: u64 number of the window, then u16 length and frame of each flow. */
-static int
-add_open(void *arg, const struct pri_flow *flow, struct pr_error *err)
-{
-	struct flow_keeper *k = arg;
-	uint8_t frame[PRI_FLOW_FRAME_MAX];
-	size_t len = pri_flow_frame_write(flow, 0, frame);
-
-	if (k->room_used + 2 + len > k->room_size && store_open(k, k->last.until, err) < 0)
-		return -1;
-	pr_put_le16(k->room + k->room_used, (uint16_t)len);
-	memcpy(k->room + k->room_used + 2, frame, len);
-	k->room_used += 2 + len;
-	k->open++;
-	return 0;
-}
-
-struct restoring {
-	uint64_t number, found;
-	struct pri_flow_table *table;
+struct storing {
+	struct flow_keeper *keeper;
+	const struct flow_keep_open *open;
+	int64_t time;
 };
 
 static int
-take_open(void *arg, const struct sfs_record *r, struct pr_error *err)
+add_open(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
-	struct restoring *to = arg;
-	struct pr_cursor c = pr_cursor_make(r->body, r->length);
-	const uint8_t *frame;
-	struct pri_flow flow;
-	uint64_t number, missing;
-	uint16_t len;
+	const struct storing *to = arg;
+	struct flow_keeper *k = to->keeper;
+	uint8_t frame[PRI_FLOW_FRAME_MAX];
+	size_t len = pri_flow_frame_write(flow,
+		flow_losses_between(to->open->losses, flow->key.link, pri_flow_first(flow),
+			pri_flow_last(flow)),
+		frame);
 
-	if (!pr_load_le64(&c, &number) || number != to->number)
-		return 0;
-	while (pr_load_le16(&c, &len)) {
-		if (!pr_load_bytes(&c, &frame, len) ||
-			!pri_flow_frame_read(frame, len, &flow, &missing))
-			return pr_error_set(err, "an open flow is damaged");
-		if (pri_flow_table_restore(to->table, &flow, err) < 0)
-			return -1;
-		to->found++;
-	}
+	if (k->room_used + 2 + len > k->room_size &&
+		store_open(k, OPEN_FLOWS, to->time, err) < 0)
+		return -1;
+	pr_put_le16(k->room + k->room_used,
+		(uint16_t)(len | (pri_flow_filter_match(to->open->filter, flow)
+						 ? 0
+						 : OPEN_LEFT_OUT)));
+	memcpy(k->room + k->room_used + 2, frame, len);
+	k->room_used += 2 + len;
+	k->open++;
 	return 0;
 }
 
@@ -564,46 +701,40 @@ int
 flow_keeper_resume(struct flow_keeper *k, struct pri_flow_table *table,
 	struct flow_window *last, struct pr_error *err)
 {
-	struct restoring to = {.number = k->last.number, .table = table};
+	struct open_flows found = {.tag = k->last.tag};
 	uint64_t damaged = 0;
+	int rc = 0;
 
 	if (!k->last.number)
 		return 0;
 	*last = k->last;
-	if (pri_flow_table_advance(table, k->last.until, err) < 0 ||
-		each_record(k->writer.sfs, open_stream, take_open, &to, &damaged, err) < 0)
-		return -1;
-	if (to.found != k->last.open)
-		return pr_error_set(err,
-			"%s: %" PRIu64 " of %" PRIu64 " flows that were open are there "
-			"(packrack volume check says more)",
-			k->volume, to.found, k->last.open);
-	return 1;
+	/* all of them, or none */
+	if (each_record(k->writer.sfs, open_stream, take_open, &found, &damaged, err) < 0)
+		rc = -1;
+	last->complete = rc == 0 && found.found == k->last.open;
+	free(found.all);
+	found = (struct open_flows){.tag = k->last.tag, .table = table};
+	if (rc == 0 &&
+		(pri_flow_table_advance(table, k->last.until, err) < 0 ||
+			(last->complete && each_record(k->writer.sfs, open_stream,
+						   take_open, &found, &damaged, err) < 0)))
+		rc = -1;
+	return rc < 0 ? -1 : 1;
 }
 
 /* ---- what its maker has to know ---- */
-
-/* In the number of a record of flow.open: it has no flows. */
-#define STATE_BIT (UINT64_C(1) << 63)
-
-static uint64_t
-next_number(const struct flow_keeper *k)
-{
-	return k->windows.count ? k->windows.all[k->windows.count - 1].number + 1 : 1;
-}
 
 int
 flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t size,
 	size_t count, struct pr_error *err)
 {
 	for (size_t at = 0; at < count;) {
-		size_t n = (k->room_size - 8) / size;
+		size_t n = (k->room_size - OPEN_HEADER) / size;
 
 		n = n < count - at ? n : count - at;
-		pr_put_le64(k->room, next_number(k) | STATE_BIT);
-		memcpy(k->room + 8, (const uint8_t *)items + at * size, n * size);
-		if (sfs_append(k->writer.sfs, k->open_id, time, time, k->room, 8 + n * size,
-			    NULL, err) != SFS_OK)
+		memcpy(k->room + OPEN_HEADER, (const uint8_t *)items + at * size, n * size);
+		k->room_used = OPEN_HEADER + n * size;
+		if (store_open(k, OPEN_STATE, time, err) < 0)
 			return -1;
 		at += n;
 	}
@@ -611,7 +742,7 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 }
 
 struct state {
-	uint64_t number;
+	uint64_t tag;
 	size_t size;
 	int (*take)(void *arg, const void *item, struct pr_error *err);
 	void *arg;
@@ -622,10 +753,9 @@ take_state(void *arg, const struct sfs_record *r, struct pr_error *err)
 {
 	struct state *s = arg;
 
-	if (r->length < 8 || (r->length - 8) % s->size ||
-		pr_get_le64(r->body) != (s->number | STATE_BIT))
+	if (!is_open_record(r, s->tag, OPEN_STATE) || (r->length - OPEN_HEADER) % s->size)
 		return 0;
-	for (size_t at = 8; at < r->length; at += s->size)
+	for (size_t at = OPEN_HEADER; at < r->length; at += s->size)
 		if (s->take(s->arg, r->body + at, err) < 0)
 			return -1;
 	return 0;
@@ -637,65 +767,82 @@ flow_state_each(const char *volume, size_t size,
 	struct pr_error *err)
 {
 	struct state s = {.size = size, .take = take, .arg = arg};
-	struct flow_windows w = {0};
+	struct windows w = {0};
 	struct pri_volume *view = ask_volume_open(volume, 0, err);
 	uint64_t damaged = 0;
-	int rc = -1;
+	int rc = view ? windows_read(&w, view->sfs, err) : -1;
 
-	if (view)
-		rc = each_record(view->sfs, windows_stream, take_window, &w, &damaged, err);
-	for (size_t i = 0; i < w.count; i++)
-		if (w.all[i].collected)
-			s.number = w.all[i].number;
-	if (rc == 0 && s.number)
+	if (rc == 0 && w.count) {
+		s.tag = w.all[w.count - 1].tag;
 		rc = each_record(view->sfs, open_stream, take_state, &s, &damaged, err);
+	}
 	if (rc == 0 && damaged)
 		rc = pr_error_set(err, "%s: %" PRIu64 " damaged entries", volume, damaged);
 	pri_volume_close(&view);
-	flow_windows_free(&w);
+	windows_free(&w);
 	return rc;
 }
 
 /* ---- the end of a window ---- */
 
-int
-flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
-	struct pri_flow_table *table, struct pr_error *err)
+/* All that it is made of. */
+static int
+store_window(struct flow_keeper *k, struct flow_window *w,
+	const struct flow_keep_open *open, struct pr_error *err)
 {
 	struct prl_direct_link *m = &k->link;
-	struct sfs *sfs = k->writer.sfs;
-	uint8_t entry[WINDOW_BYTES];
-	struct sfs_trimmed trimmed;
-	int64_t before = k->last.until;
+	struct storing to = {k, open, w->until};
 
-	window->number = next_number(k);
-	window->records = k->records;
-	window->goes_on = table != NULL;
-	k->last = *window;
 	k->open = 0;
-	k->room_used = 8;
-	pr_put_le64(k->room, window->number);
+	k->room_used = OPEN_HEADER;
 	pr_observation_begin(&m->observation, PR_UNOBSERVED_FILE,
 		m->packets ? m->earliest : PR_TIME_MAX, "");
 	prl_direct_link_say(m, pr_now_real(), false);
-	if ((table && (pri_flow_table_open_flows(table, add_open, k, err) < 0 ||
-			      store_open(k, window->until, err) < 0)) ||
-		prl_writer_flush(k->writer.append, err) != 0)
+	if (open && (pri_flow_table_open_flows(open->table, add_open, &to, err) < 0 ||
+			    store_open(k, OPEN_FLOWS, w->until, err) < 0))
 		return -1;
-	window->open = k->last.open = k->open;
+	return prl_writer_flush(k->writer.append, err) != 0 ? -1 : 0;
+}
+
+int
+flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
+	const struct flow_keep_open *open, struct pr_error *err)
+{
+	struct sfs *sfs = k->writer.sfs;
+	uint8_t entry[WINDOW_BYTES];
+	struct sfs_trimmed trimmed;
+	bool due = pr_now_mono() - k->indexed >= INDEX_NS || !(open || k->collected);
+
+	if (store_window(k, window, open, err) < 0)
+		return -1;
+	window->number = ++k->number;
+	window->records = k->records;
+	window->reach = k->reach > window->reach ? k->reach : window->reach;
+	window->open = k->open;
+	window->epoch = k->epoch;
+	window->seq = k->link.mark.link.last_seq;
+	window->tag = k->tag;
+	window->goes_on = open != NULL;
+	window->collected = k->collected;
 	window_write(window, entry);
-	if (PR_ARRAY_GROW(k->windows.all, k->windows.count) < 0)
-		return pr_error_set(err, "no memory for windows");
-	k->windows.all[k->windows.count++] = *window;
 	if (sfs_append(sfs, k->windows_id, window->since, window->until, entry,
 		    sizeof(entry), NULL, err) != SFS_OK ||
-		inline_index_step(&k->index, k->writer.append, !table, err) < 0 ||
-		prl_writer_flush(k->writer.append, err) != 0)
+		prl_writer_flush(k->writer.append, err) != 0 ||
+		note_window(&k->windows, window, err) < 0)
 		return -1;
 	k->records = 0;
-	forget_stored(k);
-	if (window->number > 1 &&
-		sfs_trim(sfs, k->open_id, before, 0, &trimmed, err) != SFS_OK)
+	k->reach = 0;
+	randombytes_buf(&k->tag, sizeof(k->tag));
+	if (due && (inline_index_step(
+			    &k->index, k->writer.append, !open && !k->collected, err) < 0 ||
+			   prl_writer_flush(k->writer.append, err) != 0))
 		return -1;
+	k->indexed = due ? pr_now_mono() : k->indexed;
+	/* a range leaves what a keeper that goes on has there */
+	if ((open || k->collected) && k->last.number &&
+		sfs_trim(sfs, k->open_id, k->last.until, 0, &trimmed, err) != SFS_OK)
+		return -1;
+	if (open || k->collected)
+		k->last = *window;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 
 #include "indexer/flows/flow_filter.h"
 #include "merger/cli/flows/flow_keep.h"
@@ -11,6 +12,9 @@
 /* Where the keeper is far behind, it takes so many windows as one. */
 #define CATCH_UP 6
 #define WAIT_MS 100
+/* With nodes that do not answer: so many windows, and so long. */
+#define PATIENT_WINDOWS 3
+#define PATIENCE (10 * PR_NS_PER_S)
 
 static volatile sig_atomic_t stopped;
 
@@ -26,23 +30,22 @@ struct run {
 	struct pri_flow_table *table;
 	struct flow_losses losses;
 	int64_t first, now; /* otime, of the packets taken so far; first: of this window */
-	uint64_t stored;
+	uint64_t kept, stored; /* kept: in windows that are durable; stored: in this one */
+	bool partial;
 };
 
 static int
 on_ended(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct run *r = arg;
-	int rc;
 
 	if (!pri_flow_filter_match(r->order->filter, flow))
 		return 0;
-	rc = flow_keeper_put(r->keeper, flow,
+	r->stored++;
+	return flow_keeper_put(r->keeper, flow,
 		flow_losses_between(&r->losses, flow->key.link, pri_flow_first(flow),
 			pri_flow_last(flow)),
 		r->now, err);
-	r->stored += rc > 0;
-	return rc < 0 ? -1 : 0;
 }
 
 static int
@@ -69,25 +72,81 @@ reach_of(const struct flow_keep_order *o)
 
 /* What the answer says of the window. */
 static void
-account(const struct sink *sink, struct flow_window *w)
+account(const struct run *r, const struct sink *sink, struct flow_window *w)
 {
 	const Packrack__Completeness *c = sink->end->completeness;
+	const struct query_args *q = r->order->query;
 
-	w->complete = report_status(sink) == CLI_OK;
+	w->complete = !c || c->complete;
+	w->filtered = r->order->filtered || q->link || q->nodes.count;
 	if (c)
 		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;
 	if (!w->complete)
 		report_text(stderr, sink);
 }
 
-/* Flows that end in since..until - 1. last: all end. CLI_OK, CLI_PARTIAL, or CLI_FAILED. */
+static void
+catch_signals(void)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+}
+
+/*
+ * What is missing while flows last that end now. A node that does not answer may come back: with query.follow it is waited
+ * for.
+ */
+static int
+ask_losses(
+	struct run *r, const struct query_args *window, int64_t back, struct pr_error *err)
+{
+	int64_t patience = PATIENT_WINDOWS * r->order->every;
+	struct query_args a = *window;
+	int status = CLI_OK;
+
+	patience = patience > PATIENCE ? patience : PATIENCE;
+	if (a.since != PR_TIME_MIN)
+		a.since = pr_time_minus(a.since, back);
+	do {
+		flow_losses_free(&r->losses);
+		r->losses = (struct flow_losses){0};
+		status = flow_losses_ask(&r->losses, &a, err);
+		catch_signals();
+		if (status == CLI_FAILED && !strcmp(err->text, "interrupted"))
+			stopped = 1;
+	} while (status == CLI_OK && !stopped && r->order->query->follow &&
+		 r->losses.unanswered && pr_now_real() - window->until < patience &&
+		 poll(NULL, 0, 10 * WAIT_MS) == 0);
+	return stopped ? CLI_OK : status;
+}
+
+/* The packets of the window are in the table: its records become durable. */
+static int
+end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool last,
+	struct pr_error *err)
+{
+	const struct flow_keep_open open = {r->table, r->order->filter, &r->losses};
+
+	account(r, sink, w);
+	if (w->since >= w->until)
+		return CLI_OK;
+	if (flow_keeper_commit(r->keeper, w, last ? NULL : &open, err) < 0)
+		return CLI_FAILED;
+	r->kept += r->stored;
+	r->stored = 0;
+	r->partial |= !w->complete;
+	return CLI_OK;
+}
+
+/* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was stopped; else the exit status. */
 static int
 take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_error *err)
 {
 	const struct pri_flow_figures *figures = pri_flow_table_figures(r->table);
 	const struct pri_flow_figures before = *figures;
-	struct query_args packets = *r->order->query, losses;
-	struct flow_window w = {.reach = reach_of(r->order)};
+	struct query_args packets = *r->order->query;
+	bool files = packets.files.count > 0;
+	struct flow_window w = {.reach = 0};
 	int status = CLI_OK;
 	struct sink sink;
 
@@ -95,22 +154,18 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	packets.until = until == PR_TIME_MAX ? until : until - 1;
 	packets.follow = false;
 	packets.quiet |= r->order->query->follow;
-	losses = packets;
-	if (since != PR_TIME_MIN) /* of records that began before */
-		losses.since = since - w.reach;
 	r->first = PR_TIME_MAX;
-	flow_losses_free(&r->losses);
-	r->losses = (struct flow_losses){0};
-	if (!packets.files.count)
-		status = flow_losses_ask(&r->losses, &losses, err);
+	if (!files)
+		status = ask_losses(r, &packets, reach_of(r->order), err);
+	if (stopped)
+		return CLI_OK;
 	sink_init(&sink, &packets);
 	sink.take = on_packet;
 	sink.take_arg = r;
 	if (status == CLI_OK)
 		status = ask_query(&sink, err);
 	progress_end(&sink.progress);
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	catch_signals();
 	if (status == CLI_OK && (sink.end->cancelled || stopped)) {
 		stopped = 1;
 		sink_close(&sink);
@@ -122,16 +177,16 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 		pri_flow_table_advance(r->table, last ? PRI_FLOW_NEVER : until, err) < 0)
 		status = CLI_FAILED;
 	if (status == CLI_OK) {
-		account(&sink, &w);
-		w.since = since == PR_TIME_MIN ? r->first : since;
-		w.until = until == PR_TIME_MAX ? r->now + 1 : until;
+		w.since = since == PR_TIME_MIN || (files && since < r->first) ? r->first
+									      : since;
+		w.until = until;
+		if (until == PR_TIME_MAX || (files && until > r->now))
+			w.until = r->now == PR_TIME_MIN ? r->now : r->now + 1;
+		else if (last && until > pr_now_real())
+			w.until = pr_now_real();
 		w.packets = figures->packets - before.packets;
 		w.not_ip = figures->not_ip - before.not_ip;
-		if (w.since < w.until &&
-			flow_keeper_commit(r->keeper, &w, last ? NULL : r->table, err) < 0)
-			status = CLI_FAILED;
-		else if (!w.complete)
-			status = CLI_PARTIAL;
+		status = end_window(r, &sink, &w, last, err);
 	}
 	sink_close(&sink);
 	return status;
@@ -157,10 +212,14 @@ keep_range(struct run *r, struct pr_error *err)
 	}
 	status = take_window(
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
-	if (status == CLI_OK || status == CLI_PARTIAL)
-		fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->stored,
-			pr_plural(r->stored));
-	return stopped ? CLI_PARTIAL : status;
+	if (status != CLI_OK)
+		return status;
+	if (stopped) {
+		pr_error_set(err, "interrupted: nothing was kept");
+		return CLI_FAILED;
+	}
+	fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->kept, pr_plural(r->kept));
+	return r->partial ? CLI_PARTIAL : CLI_OK;
 }
 
 /* Waits until that time is over. False: stopped. */
@@ -178,34 +237,67 @@ whole_slice(int64_t time)
 	return time - time % PRI_FLOW_SLICE_NS;
 }
 
+/* The next window at `at` or later that is not there yet; until: the longest one. */
+static bool
+next_window(const struct run *r, int64_t *at, int64_t *until)
+{
+	const struct flow_keep_order *o = r->order;
+	struct flow_window other;
+
+	if (pr_now_real() - *at > 2 * CATCH_UP * o->every)
+		*until = *at + CATCH_UP * o->every;
+	else
+		*until = *at + o->every;
+	if (*until > o->query->until)
+		*until = whole_slice(o->query->until) + PRI_FLOW_SLICE_NS;
+	if (!flow_keeper_has(r->keeper, *at, *until, &other))
+		return true;
+	if (whole_slice(other.since) > *at) {
+		*until = whole_slice(other.since);
+		return true;
+	}
+	*at = whole_slice(other.until - 1) + PRI_FLOW_SLICE_NS;
+	return false;
+}
+
 /* Window by window, until it is stopped. */
 static int
 keep_on(struct run *r, struct pr_error *err)
 {
 	const struct query_args *q = r->order->query;
-	int64_t every = r->order->every, until = 0;
-	int64_t at = whole_slice(q->since == PR_TIME_MIN ? pr_now_real() : q->since);
+	int64_t until, at = whole_slice(q->since == PR_TIME_MIN ? pr_now_real() : q->since);
+	char time[PR_TIME_TEXT];
 	struct flow_window last;
-	int status = CLI_OK, rc;
+	int rc, status;
 
 	rc = flow_keeper_resume(r->keeper, r->table, &last, err);
 	if (rc < 0)
 		return CLI_FAILED;
 	if (rc > 0)
 		at = r->now = last.until;
-	for (; !stopped && at <= q->until && until <= q->until; at = until) {
-		until = at + every;
-		if (pr_now_real() - at > 2 * CATCH_UP * every)
-			until = at + CATCH_UP * every;
-		if (until > q->until)
-			until = whole_slice(q->until) + PRI_FLOW_SLICE_NS;
-		if (!await(until))
+	if (rc > 0 && !last.complete) {
+		fprintf(stderr, "%s: the %" PRIu64 " flows that were open at %s are lost\n",
+			r->order->volume, last.open,
+			pr_time_format(at, time, sizeof(time)));
+		r->partial = true;
+	}
+	if (at > pr_now_real() + 2 * r->order->every)
+		fprintf(stderr,
+			"%s: flows are kept up to %s already, which is in the future: "
+			"waiting until then\n",
+			r->order->volume, pr_time_format(at, time, sizeof(time)));
+	for (; !stopped && at <= q->until; at = until) {
+		while (!next_window(r, &at, &until))
+			;
+		if (at > q->until || !await(until))
 			break;
 		status = take_window(r, at, until, false, err);
-		if (status == CLI_FAILED || status == CLI_USAGE)
+		if (status != CLI_OK)
 			return status;
+		if (stopped)
+			break;
 	}
-	return CLI_OK;
+	return r->partial && !stopped ? CLI_PARTIAL : CLI_OK;
 }
 
 int
@@ -214,9 +306,8 @@ flow_keep_run(const struct flow_keep_order *order, struct pr_error *err)
 	struct run r = {.order = order, .now = PR_TIME_MIN};
 	int status = CLI_FAILED;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	r.keeper = flow_keeper_open(order->volume, err);
+	r.keeper = flow_keeper_open(order->volume, false, err);
+	catch_signals();
 	if (r.keeper)
 		r.table = pri_flow_table_create(order->limits, on_ended, &r, err);
 	if (r.table)

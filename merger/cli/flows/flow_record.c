@@ -121,6 +121,9 @@ flow_losses_take(
 	}
 	l->count = count;
 	l->untold = report_untold(c) + c->pending_packets + c->dropped_packets;
+	l->unanswered = c->pending_packets > 0;
+	for (size_t i = 0; i < c->n_nodes; i++)
+		l->unanswered |= !c->nodes[i]->answered && !c->nodes[i]->left_out;
 	losses_sum(l->begins, count);
 	losses_sum(l->ends, count);
 	return 0;

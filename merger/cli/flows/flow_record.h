@@ -37,6 +37,7 @@ struct flow_losses {
 	} * begins, *ends; /* of the same entries, in order of first and of last times */
 	size_t count;
 	uint64_t untold; /* of no known time: they may be any flow's */
+	bool unanswered; /* a node did not answer, or does not know all yet */
 };
 /* -1: no memory. flow_losses_free in any case. */
 int flow_losses_take(

@@ -450,9 +450,9 @@ run(const struct cli_call *call, struct pr_error *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	if (check_kept(a, err) == 0 && prepare(&f, a, call, err) == 0)
-		status = a->keep ? flow_keep_run(
-					   &(struct flow_keep_order){a->keep, &a->query,
-						   &a->limits, f.filter, a->every},
+		status = a->keep ? flow_keep_run(&(struct flow_keep_order){a->keep,
+							 &a->query, &a->limits, f.filter,
+							 a->every, a->filter[0] != 0},
 					   err)
 				 : answer(&f, err);
 	for (struct chosen *c = f.chosen, *next; c; c = next) {
