@@ -73,6 +73,29 @@ with_sql() {
 		says 2 'packets does not exist' "$PACKRACK" sql --kept "$V" 'select * from packets'
 }
 run_step "the same in SQL" with_sql
+watched() { # the past of a watch is asked of it
+	! ldconfig -p | grep -q libduckdb && [ ! -e /usr/local/lib/packrack/libduckdb.so ] && return 0
+	cat > "$LAB_DIR/kept.watch" <<- END
+		[watch]
+		window = 10s
+		[live]
+		sql = select count(*) n from flows
+		[history]
+		kept = $V
+		back = 120s
+		length = 60s
+		sql = select count(*) n, sum(bytes_sent) b from flows
+		[rule]
+		sql = select live.n, history.n past, history.b from live, history
+	END
+	"$PACKRACK" watch test "$LAB_DIR/kept.watch" -r "$CUT" --since 2024-03-06T09:03:00Z --until 2024-03-06T09:03:10Z --format json > "$LAB_DIR/out" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
+	"$PACKRACK" sql --kept "$V" --format json --since 2024-03-06T09:01:10Z --until 2024-03-06T09:02:09.999999999Z \
+		'select count(*) n, sum(bytes_sent) b from flows' 2> /dev/null > "$LAB_DIR/want"
+	cat "$LAB_DIR/want"
+	jq -c '.rows[0] | {n: .past, b}' "$LAB_DIR/out"
+	[ "$(jq -c '{n, b}' "$LAB_DIR/want")" = "$(jq -c '.rows[0] | {n: .past, b}' "$LAB_DIR/out")" ] && jq -e '.n > 10' "$LAB_DIR/want"
+}
+run_step "the past of a watch" watched
 
 # ---- mistakes ----
 
