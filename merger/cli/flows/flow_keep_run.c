@@ -70,6 +70,18 @@ reach_of(const struct flow_keep_order *o)
 	return l->active + idle + CATCH_UP * o->every + 2 * PRI_FLOW_SLICE_NS;
 }
 
+static int64_t
+whole_slice(int64_t time)
+{
+	return time - time % PRI_FLOW_SLICE_NS;
+}
+
+static int64_t
+slice_above(int64_t time)
+{
+	return whole_slice(time) == time ? time : whole_slice(time) + PRI_FLOW_SLICE_NS;
+}
+
 /* What the answer says of the window. */
 static void
 account(const struct run *r, const struct sink *sink, struct flow_window *w)
@@ -173,8 +185,10 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	}
 	if (status == CLI_OK && !last && until > r->now)
 		r->now = until;
+	/* a range that is there already may begin within a slice: it ends here */
 	if (status == CLI_OK &&
-		pri_flow_table_advance(r->table, last ? PRI_FLOW_NEVER : until, err) < 0)
+		pri_flow_table_advance(
+			r->table, last ? PRI_FLOW_NEVER : slice_above(until), err) < 0)
 		status = CLI_FAILED;
 	if (status == CLI_OK) {
 		w.since = since == PR_TIME_MIN || (files && since < r->first) ? r->first
@@ -231,12 +245,6 @@ await(int64_t time)
 	return !stopped;
 }
 
-static int64_t
-whole_slice(int64_t time)
-{
-	return time - time % PRI_FLOW_SLICE_NS;
-}
-
 /* The next window at `at` or later that is not there yet; until: the longest one. */
 static bool
 next_window(const struct run *r, int64_t *at, int64_t *until)
@@ -252,11 +260,11 @@ next_window(const struct run *r, int64_t *at, int64_t *until)
 		*until = whole_slice(o->query->until) + PRI_FLOW_SLICE_NS;
 	if (!flow_keeper_has(r->keeper, *at, *until, &other))
 		return true;
-	if (whole_slice(other.since) > *at) {
-		*until = whole_slice(other.since);
+	if (other.since > *at) {
+		*until = other.since;
 		return true;
 	}
-	*at = whole_slice(other.until - 1) + PRI_FLOW_SLICE_NS;
+	*at = other.until;
 	return false;
 }
 
