@@ -30,6 +30,7 @@ enum element {
 	ICMP_IPV4 = 32,
 	SAMPLING_INTERVAL = 34,
 	SAMPLER_INTERVAL = 50,
+	SAMPLER_ID = 48,
 	SRC_VLAN = 58,
 	OCTETS_TOTAL = 85,
 	PACKETS_TOTAL = 86,
@@ -42,15 +43,27 @@ enum element {
 	END_US = 155,
 	START_NS = 156,
 	END_NS = 157,
+	START_DELTA_US = 158, /* before the message was sent */
+	END_DELTA_US = 159,
 	INIT_MS = 160,
+	DURATION_MS = 161,
+	ICMP_TYPE_IPV4 = 176,
+	ICMP_CODE_IPV4 = 177,
+	ICMP_TYPE_IPV6 = 178,
+	ICMP_CODE_IPV6 = 179,
+	INITIATOR_OCTETS = 231,
+	RESPONDER_OCTETS = 232,
 	DOT1Q_VLAN = 243,
+	INITIATOR_PACKETS = 298,
+	RESPONDER_PACKETS = 299,
+	SELECTOR_ID = 302,
 	SAMPLED_PACKETS = 305,
 	SKIPPED_PACKETS = 306,
 };
 #define REVERSE_PEN 29305
 #define NTP_EPOCH 2208988800u /* 1970, in seconds since 1900 */
 #define VARIABLE 65535
-#define LATE_MAX 1000 /* messages or records behind: reordered, not a restart */
+#define QUIET (3600 * PR_NS_PER_S) /* who was not heard for so long makes room */
 
 struct field {
 	uint16_t id, len;
@@ -175,24 +188,78 @@ pri_exporters_restore(
 
 /* ---- sequence numbers ---- */
 
+/* Notes that numbers from..to - 1 have not come; the oldest gap goes. */
+static void
+gap_note(struct pri_exporter *x, uint32_t from, uint32_t to)
+{
+	memmove(x->gaps + 1, x->gaps, sizeof(x->gaps) - sizeof(x->gaps[0]));
+	x->gaps[0].from = from;
+	x->gaps[0].to = to;
+}
+
+static void
+gap_add(struct pri_exporter *x, uint32_t from, uint32_t to)
+{
+	gap_note(x, from, to);
+	x->lost += to - from;
+}
+
+/* Numbers at..at + count - 1 come late: true if they were noted as a gap, which becomes smaller. */
+static bool
+gap_fill(struct pri_exporter *x, uint32_t at, uint32_t count)
+{
+	for (size_t i = 0; i < PRI_EXPORT_GAPS_MAX; i++) {
+		uint32_t from = x->gaps[i].from, to = x->gaps[i].to;
+
+		if (at - from >= to - from || count > to - at)
+			continue;
+		x->gaps[i].from = at + count;
+		if (at != from)
+			gap_note(x, from, at);
+		x->lost -= count;
+		return true;
+	}
+	return false;
+}
+
+static void
+sequence_begin(struct pri_exporter *x, uint32_t next)
+{
+	x->next_sequence = next;
+	x->sequence_known = true;
+	x->behind_known = false;
+	memset(x->gaps, 0, sizeof(x->gaps));
+}
+
 /* The message begins with number `at`, and `count` are in it. */
 static void
-follow_sequence(struct pri_exporter *x, uint32_t at, uint32_t count, bool certain)
+follow_sequence(struct pri_exporter *x, uint32_t at, uint32_t count)
 {
 	int32_t ahead = (int32_t)(at - x->next_sequence);
 
-	if (x->sequence_known && ahead < 0 && ahead >= -LATE_MAX) {
-		/* counted as lost when the one behind it came */
+	if (!x->sequence_known) {
+		sequence_begin(x, at + count);
+	} else if (ahead >= 0 && ahead < INT32_MAX / 4) {
+		if (ahead > 0)
+			gap_add(x, x->next_sequence, at);
+		x->next_sequence = at + count;
+		x->behind_known = false;
+	} else if (ahead < 0 && gap_fill(x, at, count)) {
 		x->late += count;
-		x->lost -= count < x->lost ? count : x->lost;
-		return;
-	}
-	if (x->sequence_known && ahead > 0 && ahead < INT32_MAX / 4)
-		x->lost += (uint32_t)ahead;
-	else if (x->sequence_known && ahead != 0)
+	} else if (ahead < -INT32_MAX / 4 || ahead > 0 ||
+		   (x->behind_known && (int32_t)(at - x->behind) >= 0)) {
+		/* far off; or one behind the other, where nothing is late: it has begun anew */
+		uint32_t from = x->behind_known && ahead < 0 ? x->behind : at;
+
 		x->restarts++;
-	x->next_sequence = at + count;
-	x->sequence_known = certain;
+		sequence_begin(x, at + count);
+		if (at != from && at - from < INT32_MAX / 4)
+			gap_add(x, from, at);
+	} else {
+		x->late += count; /* or sent twice */
+		x->behind = at + count;
+		x->behind_known = true;
+	}
 }
 
 /* ---- a record ---- */
@@ -203,19 +270,26 @@ struct record {
 	bool has_icmp;
 	uint8_t protocol, flags[2];
 	uint64_t bytes[2], packets[2];
-	int64_t first, last, init; /* ns since 1970; 0: not told. init: of the uptime */
-	uint64_t up_first, up_last; /* ms */
+	int64_t first[2], last[2]; /* of each direction, ns since 1970; 0: not told */
+	int64_t init; /* ns since 1970 of the uptime's 0; 0: not told */
+	int64_t sent; /* of the message, with `uptime` (ms); 0: it has no uptime */
+	uint32_t uptime, up_first, up_last; /* ms */
+	int64_t duration;
 	bool has_up, out; /* out: packets[1] are those that left */
-	uint32_t sampling;
+	uint32_t sampling, sampler;
+	bool has_sampler;
 	uint64_t sampled, skipped; /* packets, in turn */
 };
+
+#define NOTHING_INSIDE 59 /* IPv6: no next header; IPv4 knows nothing of it */
 
 /* The key and the side of the sender are those that a packet of the record would have. */
 static bool
 key_of(const struct record *r, uint16_t link, struct pri_flow_packet *out)
 {
 	uint8_t frame[14 + 40 + 20] = {0}, *ip = frame + 14;
-	bool six = r->address_len == 16;
+	bool six = r->address_len == 16, ports = pri_has_ports(r->protocol);
+	bool icmp = r->protocol == (six ? 58 : 1);
 	size_t header = six ? 40 : 20;
 	struct pr_packet p = {.linktype = PR_LINKTYPE_ETHERNET,
 		.link = link,
@@ -226,19 +300,21 @@ key_of(const struct record *r, uint16_t link, struct pri_flow_packet *out)
 	pr_put_be16(frame + 12, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
 	ip[0] = six ? 0x60 : 0x45;
 	pr_put_be16(ip + (six ? 4 : 2), (uint16_t)(six ? 20 : 40));
-	ip[six ? 6 : 9] = r->protocol;
+	/* what only looks like headers of IPv6 is not gone through */
+	ip[six ? 6 : 9] = ports || icmp ? r->protocol : NOTHING_INSIDE;
 	memcpy(ip + (six ? 8 : 12), r->address[0], r->address_len);
 	memcpy(ip + (six ? 24 : 16), r->address[1], r->address_len);
-	if (pri_has_ports(r->protocol)) {
+	if (ports) {
 		pr_put_be16(ip + header, r->port[0]);
 		pr_put_be16(ip + header + 2, r->port[1]);
 		ip[header + 12] = 0x50;
-	} else if (r->protocol == 1 || r->protocol == 58) {
+	} else if (icmp) {
 		/* without an element of its own it is in the port of the receiver */
 		pr_put_be16(ip + header, r->has_icmp ? r->icmp : r->port[1]);
 	}
 	if (!pri_flow_packet_parse(&p, out))
 		return false;
+	out->key.protocol = r->protocol;
 	out->key.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED;
 	return true;
 }
@@ -251,25 +327,53 @@ times(uint64_t count, uint32_t sampling)
 	return sampling > 1 && !__builtin_mul_overflow(count, sampling, &out) ? out : count;
 }
 
+/* The exporter's uptime turns over each 49.7 days: it is told by the message's own. */
+static int64_t
+uptime_ns(const struct record *r, uint32_t up)
+{
+	if (r->sent)
+		return r->sent + (int64_t)(int32_t)(up - r->uptime) * PR_NS_PER_MS;
+	return r->init + (int64_t)up * PR_NS_PER_MS;
+}
+
 /* When it began and ended, as well as the record tells; now: it does not. */
 static void
 settle_times(struct record *r, int64_t now)
 {
-	if (!r->first && r->has_up && r->init) {
-		r->first = r->init + (int64_t)(r->up_first & UINT32_MAX) * PR_NS_PER_MS;
-		r->last = r->init + (int64_t)(r->up_last & UINT32_MAX) * PR_NS_PER_MS;
+	if (!r->first[0] && r->has_up && (r->sent || r->init)) {
+		r->first[0] = uptime_ns(r, r->up_first);
+		r->last[0] = uptime_ns(r, r->up_last);
 	}
-	if (!r->last)
-		r->last = r->first ? r->first : now;
-	if (!r->first || r->first > r->last)
-		r->first = r->last;
+	if (r->duration && r->first[0] && !r->last[0])
+		r->last[0] = r->first[0] + r->duration;
+	if (r->duration && r->last[0] && !r->first[0])
+		r->first[0] = r->last[0] - r->duration;
+	for (int i = 0; i < 2; i++) {
+		if (!r->last[i])
+			r->last[i] = r->first[i] ? r->first[i] : i ? r->last[0] : now;
+		if (!r->first[i] || r->first[i] > r->last[i])
+			r->first[i] = i && !r->first[i] && r->first[0] <= r->last[i]
+					      ? r->first[0]
+					      : r->last[i];
+	}
+}
+
+static uint32_t
+sampling_of(const struct pri_exporter *x, const struct record *r)
+{
+	if (r->sampling)
+		return r->sampling;
+	for (size_t i = 0; r->has_sampler && i < PRI_EXPORT_SAMPLERS_MAX; i++)
+		if (x->samplers[i].rate && x->samplers[i].id == r->sampler)
+			return x->samplers[i].rate;
+	return r->has_sampler && (!r->sampler || x->samplers[0].rate) ? 0 : x->sampling;
 }
 
 static int
 put_record(struct pri_exporters *e, struct pri_exporter *x, struct record *r, int64_t now,
 	struct pr_error *err)
 {
-	uint32_t sampling = r->sampling ? r->sampling : x->sampling;
+	uint32_t sampling = sampling_of(x, r);
 	struct pri_flow_packet p;
 	struct pri_flow flow;
 
@@ -284,27 +388,28 @@ put_record(struct pri_exporters *e, struct pri_exporter *x, struct record *r, in
 	for (int i = 0; i < 2; i++) {
 		struct pri_flow_side *s = &flow.side[p.side ^ i];
 
-		if (!r->packets[i] && (i == 1 || r->packets[1]))
+		if (!r->packets[i] && !r->bytes[i] &&
+			(i == 1 || r->packets[1] || r->bytes[1]))
 			continue;
 		s->packets = times(r->packets[i] ? r->packets[i] : 1, sampling);
 		s->bytes = times(r->bytes[i], sampling);
 		s->flags = r->flags[i];
 		s->icmp_code = p.icmp_code;
-		s->first = r->first;
-		s->last = r->last;
+		s->first = r->first[i];
+		s->last = r->last[i];
 		if (r->protocol != 6)
 			continue;
 		/* flags tell that they came, not when */
 		if (s->flags & PRI_FLOW_SYN) {
 			if (i == 0 || !(s->flags & PRI_FLOW_ACK))
-				s->syn = r->first;
+				s->syn = s->first;
 			else
-				s->syn_ack = r->first;
+				s->syn_ack = s->first;
 		}
 		if (s->flags & PRI_FLOW_FIN)
-			s->fin = r->last;
+			s->fin = s->last;
 		if (s->flags & PRI_FLOW_RST)
-			s->rst = r->last;
+			s->rst = s->last;
 	}
 	x->flows++;
 	return e->sink(e->arg, &flow, err);
@@ -320,7 +425,7 @@ take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t l
 {
 	struct pri_exporter *x = &of->public;
 	unsigned count = len >= V5_HEADER ? pr_get_be16(d + 2) : 0;
-	int64_t sent, init;
+	int64_t sent;
 	int rc = 0;
 
 	if (!count || count > V5_MOST || len < V5_HEADER + (size_t)count * V5_RECORD) {
@@ -329,16 +434,16 @@ take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t l
 	}
 	sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
 	       pr_get_be32(d + 12) % PR_NS_PER_S;
-	init = sent - (int64_t)pr_get_be32(d + 4) * PR_NS_PER_MS;
 	if (pr_get_be16(d + 22) >> 14)
 		x->sampling = pr_get_be16(d + 22) & 0x3fff;
-	follow_sequence(x, pr_get_be32(d + 16), count, true);
+	follow_sequence(x, pr_get_be32(d + 16), count);
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		const uint8_t *p = d + V5_HEADER + (size_t)i * V5_RECORD;
 		struct record r = {.address_len = 4,
 			.packets = {pr_get_be32(p + 16)},
 			.bytes = {pr_get_be32(p + 20)},
-			.init = init,
+			.sent = sent,
+			.uptime = pr_get_be32(d + 4),
 			.has_up = true,
 			.up_first = pr_get_be32(p + 24),
 			.up_last = pr_get_be32(p + 28),
@@ -358,10 +463,9 @@ take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t l
 struct message {
 	struct pri_exporters *e;
 	struct exporter *of;
-	int64_t now,
-		init; /* init: ns since 1970 at which the exporter's uptime is 0; 0: not told */
+	int64_t now, sent; /* sent: as it says, ns since 1970 */
+	uint32_t uptime; /* ms, of version 9 */
 	uint32_t records; /* of data */
-	bool certain; /* records are all that it has */
 	bool v9;
 };
 
@@ -394,7 +498,8 @@ keep_template(struct message *m, struct template *t, struct pr_error *err)
 	if (old)
 		template_forget(m->e, m->of, old);
 	/* a record takes a byte at least, or a set would have them without end */
-	if (!t->fields || !t->shortest || m->e->templates >= PRI_EXPORT_TEMPLATES_MAX) {
+	if (!t->fields || !t->shortest || m->e->templates >= PRI_EXPORT_TEMPLATES_MAX ||
+		HASH_COUNT(m->of->templates) >= PRI_EXPORT_OWN_TEMPLATES_MAX) {
 		m->of->public.bad += t->fields != 0;
 		free(t);
 		return 0;
@@ -488,6 +593,43 @@ take_address(struct record *r, int side, const uint8_t *p, size_t len, uint8_t w
 	memcpy(r->address[side], p, want);
 }
 
+/* v: as the element has it; side: of the direction */
+static void
+take_time(struct record *r, unsigned id, uint64_t v, int side)
+{
+	switch (id) {
+	case FIRST_UPTIME:
+	case LAST_UPTIME:
+		r->has_up = true;
+		*(id == FIRST_UPTIME ? &r->up_first : &r->up_last) = (uint32_t)v;
+		break;
+	case START_S:
+	case END_S:
+		*(id == START_S ? &r->first[side] : &r->last[side]) = ms_ns(v * 1000);
+		break;
+	case START_MS:
+	case END_MS:
+		*(id == START_MS ? &r->first[side] : &r->last[side]) = ms_ns(v);
+		break;
+	case START_US:
+	case START_NS:
+		r->first[side] = v ? ntp_ns(v) : 0;
+		break;
+	case END_US:
+	case END_NS:
+		r->last[side] = v ? ntp_ns(v) : 0;
+		break;
+	case INIT_MS:
+		r->init = ms_ns(v);
+		break;
+	case DURATION_MS:
+		r->duration = ms_ns(v);
+		break;
+	default:
+		break;
+	}
+}
+
 /* What there is of each direction. True: taken. */
 static bool
 take_count(struct record *r, unsigned id, uint64_t v, bool reverse)
@@ -501,17 +643,29 @@ take_count(struct record *r, unsigned id, uint64_t v, bool reverse)
 	case PACKETS_TOTAL:
 		r->packets[reverse] = v;
 		break;
-	case OUT_OCTETS:
-		r->bytes[1] = v;
+	case INITIATOR_OCTETS:
+	case RESPONDER_OCTETS:
+		r->bytes[id == RESPONDER_OCTETS] = v;
+		break;
+	case INITIATOR_PACKETS:
+	case RESPONDER_PACKETS:
+		r->packets[id == RESPONDER_PACKETS] = v;
+		break;
+	case OUT_OCTETS: /* of IPFIX: the same packets once more, as they left */
+		if (r->sent)
+			r->bytes[1] = v;
 		break;
 	case OUT_PACKETS:
-		r->packets[1] = v;
-		r->out = true;
+		if (r->sent)
+			r->packets[1] = v;
+		r->out = r->sent != 0;
 		break;
 	case TCP_FLAGS:
 		r->flags[reverse] = (uint8_t)v;
 		break;
 	default:
+		if (reverse)
+			take_time(r, id, v, 1);
 		return reverse;
 	}
 	return true;
@@ -545,6 +699,21 @@ take_element(struct record *r, unsigned id, const uint8_t *p, size_t len, bool r
 		r->has_icmp = r->has_icmp || v;
 		r->icmp = v ? (uint16_t)v : r->icmp;
 		break;
+	case ICMP_TYPE_IPV4:
+	case ICMP_TYPE_IPV6:
+		r->has_icmp = true;
+		r->icmp = (uint16_t)((r->icmp & 0xff) | v << 8);
+		break;
+	case ICMP_CODE_IPV4:
+	case ICMP_CODE_IPV6:
+		r->has_icmp = true;
+		r->icmp = (uint16_t)((r->icmp & 0xff00) | (v & 0xff));
+		break;
+	case SAMPLER_ID:
+	case SELECTOR_ID:
+		r->has_sampler = true;
+		r->sampler = (uint32_t)v;
+		break;
 	case SRC_VLAN:
 	case DOT1Q_VLAN:
 		r->vlan = (uint16_t)v;
@@ -559,33 +728,30 @@ take_element(struct record *r, unsigned id, const uint8_t *p, size_t len, bool r
 	case SKIPPED_PACKETS:
 		r->skipped = v;
 		break;
-	case FIRST_UPTIME:
-	case LAST_UPTIME:
-		r->has_up = true;
-		*(id == FIRST_UPTIME ? &r->up_first : &r->up_last) = v;
-		break;
-	case START_S:
-	case END_S:
-		*(id == START_S ? &r->first : &r->last) = ms_ns(v * 1000);
-		break;
-	case START_MS:
-	case END_MS:
-		*(id == START_MS ? &r->first : &r->last) = ms_ns(v);
-		break;
-	case START_US:
-	case START_NS:
-		r->first = ntp_ns(v);
-		break;
-	case END_US:
-	case END_NS:
-		r->last = ntp_ns(v);
-		break;
-	case INIT_MS:
-		r->init = ms_ns(v);
-		break;
 	default:
-		break;
+		take_time(r, id, v, 0);
 	}
+}
+
+/* What an exporter says of itself. */
+static void
+take_options(struct pri_exporter *x, const struct record *r)
+{
+	size_t i = 0;
+
+	if (r->init)
+		x->init = r->init;
+	if (!r->sampling)
+		return;
+	if (!r->has_sampler) {
+		x->sampling = r->sampling;
+		return;
+	}
+	while (i < PRI_EXPORT_SAMPLERS_MAX - 1 && x->samplers[i].rate &&
+		x->samplers[i].id != r->sampler)
+		i++;
+	x->samplers[i].id = r->sampler;
+	x->samplers[i].rate = r->sampling;
 }
 
 /* One record. 1: it breaks off */
@@ -593,7 +759,9 @@ static int
 take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 	struct pr_error *err)
 {
-	struct record r = {.init = m->init};
+	struct record r = {.init = m->of->public.init,
+		.sent = m->v9 ? m->sent : 0,
+		.uptime = m->uptime};
 	const uint8_t *p;
 
 	for (unsigned i = 0; i < t->fields; i++) {
@@ -610,22 +778,27 @@ take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 		}
 		if (!pr_load_bytes(c, &p, len))
 			return 1;
-		if ((f->pen == 0 || reverse) && len)
+		if ((f->pen != 0 && !reverse) || !len)
+			continue;
+		if (f->id == START_DELTA_US || f->id == END_DELTA_US)
+			*(f->id == START_DELTA_US ? &r.first[reverse] : &r.last[reverse]) =
+				m->sent - (int64_t)(number(p, len) & UINT32_MAX) * 1000;
+		else
 			take_element(&r, f->id, p, len, reverse);
 	}
 	m->records++;
 	if (r.sampled && r.sampled < UINT16_MAX && r.skipped < UINT32_MAX / 2)
 		r.sampling = (uint32_t)((r.sampled + r.skipped) / r.sampled);
+	if (t->options) {
+		take_options(&m->of->public, &r);
+		return 0;
+	}
 	if (r.out && !r.packets[0]) { /* counted only where they left the router */
 		r.packets[0] = r.packets[1];
 		r.bytes[0] = r.bytes[1];
 		r.packets[1] = 0;
 	}
-	if (!t->options)
-		return put_record(m->e, &m->of->public, &r, m->now, err);
-	if (r.sampling)
-		m->of->public.sampling = r.sampling;
-	return 0;
+	return put_record(m->e, &m->of->public, &r, m->now, err);
 }
 
 static int
@@ -637,7 +810,6 @@ take_data(struct message *m, uint16_t id, struct pr_cursor c, struct pr_error *e
 	HASH_FIND(hh, m->of->templates, &id, sizeof(id), t);
 	if (!t) {
 		m->of->public.no_template++;
-		m->certain = false;
 		return 0;
 	}
 	while (rc == 0 && pr_cursor_left(&c) >= t->shortest)
@@ -665,10 +837,7 @@ take_sets(struct message *m, struct pr_cursor c, struct pr_error *err)
 		else if (id >= 256)
 			rc = take_data(m, id, pr_cursor_make(body, len - 4u), err);
 	}
-	if (rc > 0) {
-		m->of->public.bad++;
-		m->certain = false;
-	}
+	m->of->public.bad += rc > 0;
 	return rc < 0 ? -1 : 0;
 }
 
@@ -678,9 +847,9 @@ static int
 take_v9(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
 {
 	m->v9 = true;
-	m->init = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S -
-		  (int64_t)pr_get_be32(d + 4) * PR_NS_PER_MS;
-	follow_sequence(&m->of->public, pr_get_be32(d + 12), 1, true);
+	m->uptime = pr_get_be32(d + 4);
+	m->sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S;
+	follow_sequence(&m->of->public, pr_get_be32(d + 12), 1);
 	return take_sets(m, pr_cursor_make(d + V9_HEADER, len - V9_HEADER), err);
 }
 
@@ -689,25 +858,32 @@ take_ipfix(struct message *m, const uint8_t *d, size_t len, struct pr_error *err
 {
 	size_t said = pr_get_be16(d + 2);
 
+	m->sent = (int64_t)pr_get_be32(d + 4) * PR_NS_PER_S;
 	if (said < IPFIX_HEADER || said > len) {
 		m->of->public.bad++;
 		return 0;
 	}
 	if (take_sets(m, pr_cursor_make(d + IPFIX_HEADER, said - IPFIX_HEADER), err) < 0)
 		return -1;
-	follow_sequence(&m->of->public, pr_get_be32(d + 8), m->records, m->certain);
+	/* of records without a template, the next number says how many there were */
+	follow_sequence(&m->of->public, pr_get_be32(d + 8), m->records);
 	return 0;
 }
 
-/* Forgets the one without a flow that was heard least recently: anybody can send junk. Its link is free. */
+/*
+ * Forgets the one that was heard least recently, of those without a flow (anybody can send junk), else of those that
+ * are quiet. Its link is free.
+ */
 static bool
-make_room(struct pri_exporters *e, uint16_t *link)
+make_room(struct pri_exporters *e, int64_t now, uint16_t *link)
 {
 	struct exporter *oldest = NULL;
 
 	for (struct exporter *of = e->all; of; of = of->hh.next)
-		if (!of->public.flows &&
-			(!oldest || of->public.heard < oldest->public.heard))
+		if ((!of->public.flows || now - of->public.heard > QUIET) &&
+			(!oldest || !of->public.flows > !oldest->public.flows ||
+				(!of->public.flows == !oldest->public.flows &&
+					of->public.heard < oldest->public.heard)))
 			oldest = of;
 	if (!oldest)
 		return false;
@@ -717,7 +893,7 @@ make_room(struct pri_exporters *e, uint16_t *link)
 }
 
 int
-pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
+pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id, uint16_t port,
 	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
 {
 	static const uint8_t shortest[] = {[5] = 4, [9] = V9_HEADER, [10] = IPFIX_HEADER};
@@ -738,7 +914,7 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
 							: 0;
 	HASH_FIND(hh, e->all, &as.id, sizeof(as.id), of);
 	as.link = (uint16_t)e->count;
-	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, &as.link)) {
+	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, now, &as.link)) {
 		e->refused++;
 		return 0;
 	}
@@ -746,10 +922,15 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
 		of = exporter_add(e, &as);
 	if (!of)
 		return pr_error_set(err, "no memory for an exporter");
+	if (of->public.port != port && of->public.messages) {
+		of->public.restarts++;
+		of->public.sequence_known = false;
+	}
+	of->public.port = port;
 	of->public.messages++;
 	of->public.heard = now;
 	if (version == 5)
 		return take_v5(e, of, data, len, now, err);
-	struct message m = {.e = e, .of = of, .now = now, .certain = true};
+	struct message m = {.e = e, .of = of, .now = now};
 	return version == 9 ? take_v9(&m, data, len, err) : take_ipfix(&m, data, len, err);
 }

@@ -9,7 +9,10 @@
  * observation domain (source id) that it names. No I/O, one thread. Any bytes may come; what is kept of them is bounded:
  */
 #define PRI_EXPORTERS_MAX 1024
-#define PRI_EXPORT_TEMPLATES_MAX 16384 /* of all exporters */
+#define PRI_EXPORT_TEMPLATES_MAX 65536 /* of all exporters */
+#define PRI_EXPORT_OWN_TEMPLATES_MAX 256 /* of one */
+#define PRI_EXPORT_SAMPLERS_MAX 16 /* of one */
+#define PRI_EXPORT_GAPS_MAX 16 /* in its numbers: what is late is looked for in these */
 #define PRI_EXPORT_FIELDS_MAX 128 /* of a template */
 
 struct pri_exporter_id {
@@ -24,12 +27,22 @@ struct pri_exporter {
 	struct pri_exporter_id id;
 	uint16_t
 		link; /* of its flows: 0, 1, ... in the order in which exporters were heard */
-	bool sequence_known;
+	uint16_t port; /* that it sends from; another one has numbers of its own */
+	bool sequence_known, behind_known;
 	uint32_t next_sequence;
+	uint32_t
+		behind; /* the number that follows a message that was neither next nor late */
+	struct {
+		uint32_t from, to;
+	} gaps[PRI_EXPORT_GAPS_MAX]; /* from == to: none */
 	uint32_t sampling; /* one packet of so many was looked at; 0: it did not say */
+	struct {
+		uint32_t id, rate;
+	} samplers[PRI_EXPORT_SAMPLERS_MAX]; /* rate 0: none */
 	int64_t heard; /* ns since 1970 */
+	int64_t init; /* at which its uptime was 0, as options said; 0: they did not */
 	uint64_t messages, flows;
-	/* By its sequence numbers: messages of version 9, records of the others. late: came after others. */
+	/* By its sequence numbers: messages of version 9, records of the others. late: came after others, or twice. */
 	uint64_t lost, late, restarts;
 	uint64_t no_template; /* sets */
 	uint64_t bad; /* messages that break their format, and records without addresses */
@@ -40,19 +53,19 @@ struct pri_exporters *pri_exporters_create(
 	pri_flow_sink sink, void *arg, struct pr_error *err);
 void pri_exporters_destroy(struct pri_exporters **exporters);
 /*
- * A message that came at `now` (ns since 1970) from id.address; the rest of id is set from it. Counts of sampled packets
+ * A message that came at `now` (ns since 1970) from id.address and its port; the rest of id is set from it. Counts of sampled packets
  * are multiplied, and the flow says so (pri_flow.sampling). 0: also if it was bad, which is counted; -1: as the sink, or
  * no memory.
  */
 int pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
-	const uint8_t *data, size_t len, int64_t now, struct pr_error *err);
+	uint16_t port, const uint8_t *data, size_t len, int64_t now, struct pr_error *err);
 /* i: 0, 1, ...; NULL: no more. Valid until the next call that takes. */
 const struct pri_exporter *pri_exporters_get(const struct pri_exporters *e, size_t i);
 /* One that was known before: goes on with its numbers. -1: err */
 int pri_exporters_restore(
 	struct pri_exporters *e, const struct pri_exporter *exporter, struct pr_error *err);
 /*
- * Messages of no version that is known, or of more exporters than there is room for. Those that have sent no flow make
- * room for others.
+ * Messages of no version that is known, or of more exporters than there is room for. Those that have sent no flow, or
+ * nothing for an hour, make room for others.
  */
 uint64_t pri_exporters_refused(const struct pri_exporters *e);

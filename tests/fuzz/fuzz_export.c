@@ -44,8 +44,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		at += 3;
 		len = len < size - at ? len : size - at;
-		MUST(pri_exporters_take(
-			     e, &id, data + at, len, 1700000000 * PR_NS_PER_S, &err) == 0);
+		MUST(pri_exporters_take(e, &id, data[at - 3] >> 7, data + at, len,
+			     1700000000 * PR_NS_PER_S, &err) == 0);
 		at += len;
 	}
 	for (size_t i = 0; (x = pri_exporters_get(e, i)); i++)

@@ -221,7 +221,7 @@ windows() { # COUNT
 }
 told() {
 	kept > "$LAB_DIR/out"
-	(($? == 3)) && grep 'made of answers that were partial' "$LAB_DIR/said" && (($(wc -l < "$LAB_DIR/out") > 100))
+	(($? == 3)) && grep 'not complete when they were kept' "$LAB_DIR/said" && (($(wc -l < "$LAB_DIR/out") > 100))
 }
 run_step "live: a lost node is told" live
 

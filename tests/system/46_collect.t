@@ -23,7 +23,7 @@ listening() {
 	ss -Hlun "sport = :$PORT" | grep -q .
 }
 begin() { # OPTION...
-	"$PACKRACK" collect --listen "127.0.0.1:$PORT" --keep "$V" "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/words" &
+	"$PACKRACK" collect --listen "127.0.0.1:$PORT" --every 1s --keep "$V" "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/words" &
 	COLLECTOR=$!
 	poll_until 10 listening
 }
@@ -151,7 +151,9 @@ run_step "junk does no harm" junk
 
 run_step "nothing to listen to" says 2 'or --exporters' "$PACKRACK" collect --keep "$V"
 run_step "nowhere to keep" says 2 'use --keep VOLUME' "$PACKRACK" collect --listen 2055
-run_step "no port" says 1 'not a port' "$PACKRACK" collect --listen here --keep "$V"
+for place in here 97537 '[::1:2055' ::1:2055 0 2055x; do
+	run_step "no place: $place" says 1 'not a port' "$PACKRACK" collect --listen "$place" --keep "$V"
+done
 run_step "an address of somebody else" says 1 'Cannot assign' "$PACKRACK" collect --listen 192.0.2.77:2055 --keep "$V"
 run_step "a volume that is not there" says 1 'No such file' "$PACKRACK" collect --listen "127.0.0.1:$PORT" --keep "$LAB_DIR/none"
 run_step "no network" says 2 'not a network' "$PACKRACK" collect --listen "$PORT" --from here --keep "$V"

@@ -114,7 +114,7 @@ send(void)
 {
 	if (bytes[1] == 10)
 		pr_put_be16(bytes + 2, (uint16_t)len);
-	unit_must(pri_exporters_take(exporters, &here, bytes, len, NOW, &err) == 0);
+	unit_must(pri_exporters_take(exporters, &here, 9995, bytes, len, NOW, &err) == 0);
 }
 
 /* id, length, ... , 0 */
@@ -340,7 +340,12 @@ static const struct sequence {
 	{{{10, 2}, {14, 2}, {12, 2}, {16, 1}}, 0, 2, 0},
 	{{{10, 2}, {18, 2}, {12, 2}, {20, 1}}, 4, 2, 0},
 	/* begun anew, and over the end of 32 bits */
-	{{{4000000, 2}, {0, 1}, {1, 1}}, 0, 0, 1},
+	{{{4000000, 2}, {0, 1}, {1, 1}}, 0, 1, 1},
+	{{{1000, 2}, {0, 1}, {5, 1}, {6, 1}}, 4, 1, 1},
+	/* twice: neither lost nor found again */
+	{{{10, 2}, {14, 2}, {14, 2}, {16, 1}}, 2, 2, 0},
+	/* of a gap, the middle, and then both ends */
+	{{{10, 1}, {20, 1}, {14, 2}, {11, 3}, {16, 4}, {21, 1}}, 0, 9, 0},
 	{{{UINT32_MAX, 2}, {1, 1}, {4, 1}}, 2, 0, 0},
 };
 
@@ -365,7 +370,7 @@ START_TEST(numbers_tell_losses)
 }
 END_TEST
 
-/* Where a template is missing nobody knows how many records there were: nothing is said to be lost. */
+/* Where a template is missing the next number tells how many records there were: they are lost. */
 START_TEST(unknown_records)
 {
 	ipfix_begin(10);
@@ -376,10 +381,10 @@ START_TEST(unknown_records)
 	ipfix_begin(20);
 	template(2, 256, 0, plain);
 	send();
-	ck_assert_uint_eq(exporter()->lost, 0);
+	ck_assert_uint_eq(exporter()->lost, 10);
 	ipfix_begin(22);
 	send();
-	ck_assert_uint_eq(exporter()->lost, 2);
+	ck_assert_uint_eq(exporter()->lost, 12);
 }
 END_TEST
 
@@ -445,7 +450,8 @@ START_TEST(too_many)
 		ck_assert(link < PRI_EXPORTERS_MAX && !links[link]);
 		links[link] = true;
 	}
-	unit_must(pri_exporters_take(exporters, &here, junk, sizeof(junk), NOW, &err) == 0);
+	unit_must(pri_exporters_take(
+			  exporters, &here, 9995, junk, sizeof(junk), NOW, &err) == 0);
 	ck_assert_uint_eq(pri_exporters_refused(exporters), 6);
 	/* known before: its numbers go on, and its link is its own */
 	x = *pri_exporters_get(exporters, 3);

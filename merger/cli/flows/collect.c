@@ -37,7 +37,7 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(
 		keep, "keep", 0, "VOLUME", "store the flows in this volume of their own"),
 	PR_OPT_DURATION(every, "every", 0, "DURATION", PR_NS_PER_S, 3600 * PR_NS_PER_S,
-		"the time between two times at which flows are durable", .def = "1s"),
+		"the time between two times at which flows are durable", .def = "10s"),
 	PR_OPT_FLAG(exporters, "exporters", 0,
 		"show the exporters of the volume, and what was lost of each"),
 	CLI_FORM_OPTIONS()};
@@ -52,6 +52,7 @@ static const struct pr_cmdline program = {.name = "packrack collect",
 		  "--keep flows.vol\n"
 		  "  packrack flows --kept flows.vol --since \"1h ago\" --by src --top 10"};
 
+#define IDLE_NS (60 * PR_NS_PER_S) /* windows without a flow are put together for so long */
 enum { SOCKETS_MAX = 16, BATCH = 64, DATAGRAM = 65536, RECEIVE_BUFFER = 32 << 20 };
 
 struct collect {
@@ -64,7 +65,12 @@ struct collect {
 	size_t count;
 	uint8_t (*datagrams)[DATAGRAM];
 	struct flow_window window;
-	uint64_t lost, foreign, dropped; /* lost: of all exporters, until the last window */
+	uint64_t lost
+		[PRI_EXPORTERS_MAX]; /* of each exporter until the last window, by its link */
+	uint64_t unread,
+		unread_before; /* sets without a template, bad and refused messages */
+	uint64_t messages, messages_before;
+	uint64_t foreign, dropped;
 	int64_t now;
 };
 
@@ -78,37 +84,78 @@ on_signal(PR_UNUSED int number)
 
 /* ---- sockets ---- */
 
+/* "PORT", "ADDRESS:PORT" or "[ADDRESS]:PORT". host: room for an address. */
+static bool
+place_parse(const char *text, char host[64], const char **port)
+{
+	const char *colon = strrchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : 0;
+	char *end;
+	unsigned long number;
+
+	*port = colon ? colon + 1 : text;
+	number = strtoul(*port, &end, 10);
+	if (**port < '0' || **port > '9' || *end || number < 1 || number > 65535)
+		return false;
+	if (!colon)
+		return snprintf(host, 64, "::") > 0;
+	if (*text == '[') {
+		if (len < 2 || text[len - 1] != ']')
+			return false;
+		text++;
+		len -= 2;
+	} else if (memchr(text, ':', len)) {
+		return false;
+	}
+	return len > 0 && len < 64 && snprintf(host, 64, "%.*s", (int)len, text) > 0;
+}
+
+/* errno tells why not. -1 */
 static int
-socket_open(struct collect *c, const char *text, struct pr_error *err)
+socket_bind(const char *host, const char *port, bool both)
 {
 	const struct addrinfo hints = {.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_DGRAM,
 		.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
-	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
-	int rc, fd, size = RECEIVE_BUFFER, yes = 1, no = 0;
-	struct addrinfo *at = NULL;
-	char host[64] = "::";
+	int fd, only = !both;
+	struct addrinfo *at;
 
-	if (colon)
-		snprintf(host, sizeof(host), "%.*s",
-			(int)(colon - text) - 2 * (*text == '['), text + (*text == '['));
-	rc = getaddrinfo(host, port, &hints, &at);
-	if (rc != 0 || c->count == SOCKETS_MAX)
-		return pr_error_set(err, "--listen %s: %s", text,
-			rc ? "not a port, or a numeric address and a port, as in "
-			     "192.0.2.1:2055"
-			   : "16 at most");
-	fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && at->ai_family == AF_INET6) /* 2055 alone: of both families */
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, colon ? &yes : &no, sizeof(yes));
-	if (fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
-		pr_error_errno(err, "--listen %s", text);
-		freeaddrinfo(at);
-		if (fd >= 0)
-			close(fd);
+	errno = EINVAL;
+	if (getaddrinfo(host, port, &hints, &at) != 0)
 		return -1;
+	fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && at->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
+	if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
+		int why = errno;
+
+		close(fd);
+		fd = -1;
+		errno = why;
 	}
 	freeaddrinfo(at);
+	return fd;
+}
+
+static int
+socket_open(struct collect *c, const char *text, struct pr_error *err)
+{
+	int fd, size = RECEIVE_BUFFER, yes = 1;
+	const char *port;
+	char host[64];
+
+	if (!place_parse(text, host, &port))
+		return pr_error_set(err,
+			"--listen %s: not a port, or a numeric address and a port, as in "
+			"192.0.2.1:2055 or [2001:db8::1]:2055",
+			text);
+	if (c->count == SOCKETS_MAX)
+		return pr_error_set(err, "--listen %s: 16 at most", text);
+	fd = socket_bind(host, port, port == text); /* PORT alone: of both families */
+	if (fd < 0 && port == text)
+		fd = socket_bind("0.0.0.0", port, false);
+	if (fd < 0)
+		return pr_error_errno(err, "--listen %s", text);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof(yes));
@@ -119,12 +166,13 @@ socket_open(struct collect *c, const char *text, struct pr_error *err)
 /* The sender; false: not of --from. */
 static bool
 sender(const struct collect *c, const struct sockaddr_storage *from,
-	struct pri_exporter_id *id)
+	struct pri_exporter_id *id, uint16_t *port)
 {
 	const struct sockaddr_in6 *six = (const void *)from;
 	const struct sockaddr_in *four = (const void *)from;
 
 	*id = (struct pri_exporter_id){.address_len = 4};
+	*port = ntohs(four->sin_port); /* at the same place in both */
 	if (from->ss_family == AF_INET) {
 		memcpy(id->address, &four->sin_addr, 4);
 	} else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
@@ -153,7 +201,7 @@ count_overflows(struct collect *c, size_t socket, struct msghdr *m)
 	}
 }
 
-/* What has come to one socket, up to a batch. */
+/* What has come to one socket, up to a batch: how many messages; -1: err */
 static int
 receive(struct collect *c, size_t socket, struct pr_error *err)
 {
@@ -178,17 +226,19 @@ receive(struct collect *c, size_t socket, struct pr_error *err)
 		return errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED
 			       ? 0
 			       : pr_error_errno(err, "cannot receive");
+	c->messages += (uint64_t)got;
 	for (int i = 0; i < got && rc == 0; i++) {
 		struct pri_exporter_id id;
+		uint16_t port;
 
 		count_overflows(c, socket, &messages[i].msg_hdr);
-		if (sender(c, &from[i], &id))
-			rc = pri_exporters_take(c->exporters, &id, c->datagrams[i],
+		if (sender(c, &from[i], &id, &port))
+			rc = pri_exporters_take(c->exporters, &id, port, c->datagrams[i],
 				messages[i].msg_len, c->now, err);
 		else
 			c->foreign++;
 	}
-	return rc;
+	return rc < 0 ? -1 : got;
 }
 
 static int
@@ -205,41 +255,86 @@ on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
 
 /* ---- windows ---- */
 
+/* Fills in what was lost of whom since the last window. Returns how many exporters there are. */
+static size_t
+account(struct collect *c, struct pri_exporter all[PRI_EXPORTERS_MAX])
+{
+	const struct pri_exporter *x;
+	size_t count = 0;
+
+	c->unread = pri_exporters_refused(c->exporters);
+	memset(all, 0, PRI_EXPORTERS_MAX * sizeof(*all));
+	while ((x = pri_exporters_get(c->exporters, count))) {
+		uint64_t *before = &c->lost[x->link];
+
+		all[count++] = *x;
+		c->unread += x->no_template + x->bad;
+		c->window.missing += x->lost > *before ? x->lost - *before : 0;
+		*before = x->lost;
+	}
+	c->window.complete =
+		c->window.missing == 0 && c->unread == c->unread_before && !c->dropped;
+	return count;
+}
+
+static void
+say_lost(struct collect *c)
+{
+	const struct {
+		uint64_t count;
+		const char *what;
+	} says[] = {{c->window.missing,
+			    "records or messages of exporters are lost: packrack collect "
+			    "--exporters shows whose"},
+		{c->unread - c->unread_before,
+			"sets or messages cannot be read: their template has not come yet, "
+			"they break their format, or there are too many exporters"},
+		{c->dropped,
+			"datagrams dropped by the kernel: sysctl net.core.rmem_max bounds "
+			"the buffer"},
+		{c->foreign, "datagrams from elsewhere than --from"}};
+
+	for (size_t i = 0; i < PR_COUNT(says); i++)
+		if (says[i].count)
+			fprintf(stderr, "%s: %" PRIu64 " %s\n", program.name, says[i].count,
+				says[i].what);
+}
+
 static int
 commit(struct collect *c, int64_t until, struct pr_error *err)
 {
 	struct pri_exporter all[PRI_EXPORTERS_MAX];
-	const struct pri_exporter *x;
-	uint64_t lost = 0;
-	size_t count = 0;
+	size_t count = account(c, all);
 
-	memset(all, 0, sizeof(all));
-	while ((x = pri_exporters_get(c->exporters, count))) {
-		all[count++] = *x;
-		lost += x->lost;
-	}
 	c->window.until = until;
-	c->window.missing = lost > c->lost ? lost - c->lost : 0;
-	c->window.complete = c->window.missing == 0;
 	if (flow_keeper_state(c->keeper, until, all, sizeof(all[0]), count, err) < 0 ||
 		flow_keeper_commit(c->keeper, &c->window, NULL, err) < 0)
 		return -1;
-	if (c->window.missing)
-		fprintf(stderr,
-			"%s: %" PRIu64 " records or messages of exporters are lost: "
-			"packrack collect --exporters shows whose\n",
-			program.name, c->window.missing);
-	if (c->dropped)
-		fprintf(stderr,
-			"%s: %" PRIu64 " datagrams dropped by the kernel: sysctl "
-			"net.core.rmem_max bounds the buffer\n",
-			program.name, c->dropped);
-	if (c->foreign)
-		fprintf(stderr, "%s: %" PRIu64 " datagrams from elsewhere than --from\n",
-			program.name, c->foreign);
-	c->lost = lost;
+	say_lost(c);
+	c->unread_before = c->unread;
+	c->messages_before = c->messages;
 	c->dropped = c->foreign = 0;
 	c->window = (struct flow_window){.since = until, .reach = c->window.reach};
+	return 0;
+}
+
+/* What has come until now; for a second at most. */
+static int
+drain(struct collect *c, struct pr_error *err)
+{
+	int64_t end = pr_now_mono() + PR_NS_PER_S;
+	int got = 1;
+
+	while (got > 0 && pr_now_mono() < end) {
+		got = 0;
+		for (size_t i = 0; i < c->count; i++) {
+			int now = receive(c, i, err);
+
+			if (now < 0)
+				return -1;
+			got += now;
+		}
+	}
 	return 0;
 }
 
@@ -255,9 +350,11 @@ serve(struct collect *c, struct pr_error *err)
 
 		if (left <= 0 || left > c->args->every) { /* or the clock was set */
 			c->now = pr_now_real() > c->now ? pr_now_real() : c->now + 1;
-			if (commit(c, c->now, err) < 0)
-				return CLI_FAILED;
 			due = pr_now_real() + c->args->every;
+			if ((c->messages != c->messages_before ||
+				    c->now - c->window.since >= IDLE_NS) &&
+				commit(c, c->now, err) < 0)
+				return CLI_FAILED;
 			continue;
 		}
 		if (poll(c->sockets, c->count, (int)(left / PR_NS_PER_MS) + 1) < 0 &&
@@ -270,7 +367,8 @@ serve(struct collect *c, struct pr_error *err)
 			if (c->sockets[i].revents && receive(c, i, err) < 0)
 				return CLI_FAILED;
 	}
-	return commit(c, c->now + 1, err) < 0 ? CLI_FAILED : CLI_OK;
+	c->now++;
+	return drain(c, err) < 0 || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
 }
 
 /* ---- exporters ---- */
@@ -282,9 +380,11 @@ on_known(void *arg, const void *item, struct pr_error *err)
 	struct pri_exporter x;
 
 	memcpy(&x, item, sizeof(x));
-	if (x.id.address_len != 4 && x.id.address_len != 16)
+	if ((x.id.address_len != 4 && x.id.address_len != 16) ||
+		x.link >= PRI_EXPORTERS_MAX)
 		return pr_error_set(err, "an exporter is damaged");
-	c->lost += x.lost;
+	c->lost[x.link] = x.lost;
+	c->unread_before += x.no_template + x.bad;
 	return pri_exporters_restore(c->exporters, &x, err);
 }
 

@@ -63,6 +63,10 @@ window_read(const uint8_t *p, size_t len, struct flow_window *w)
 struct windows {
 	struct flow_window *all;
 	size_t count;
+	struct epoch_end {
+		uint64_t epoch, seq; /* the last record that counts */
+	} * epochs;
+	size_t epoch_count;
 	uint64_t damaged; /* entries */
 	int64_t evicted_until; /* of records; PR_TIME_MIN: none */
 };
@@ -101,10 +105,17 @@ take_window(void *arg, const struct sfs_record *r, struct pr_error *err)
 
 	if (PR_ARRAY_GROW(w->all, w->count) < 0)
 		return pr_error_set(err, "no memory for windows");
-	if (window_read(r->body, r->length, &w->all[w->count]))
-		w->count++;
-	else
+	if (!window_read(r->body, r->length, &w->all[w->count])) {
 		w->damaged++;
+		return 0;
+	}
+	if (!w->epoch_count ||
+		w->epochs[w->epoch_count - 1].epoch != w->all[w->count].epoch) {
+		if (PR_ARRAY_GROW(w->epochs, w->epoch_count) < 0)
+			return pr_error_set(err, "no memory for windows");
+		w->epochs[w->epoch_count++].epoch = w->all[w->count].epoch;
+	}
+	w->epochs[w->epoch_count - 1].seq = w->all[w->count++].seq;
 	return 0;
 }
 
@@ -125,6 +136,7 @@ static void
 windows_free(struct windows *w)
 {
 	free(w->all);
+	free(w->epochs);
 }
 
 /* The last window that goes on, or NULL. */
@@ -202,15 +214,24 @@ struct reading {
 		struct pr_error *err);
 	void *arg;
 	uint64_t others; /* packets that are no records */
+	size_t last_epoch; /* index in windows.epochs */
 };
 
-/* Is it of a window that was finished? */
+/* Is it of a window that was finished? Records of one epoch come one behind the other. */
 static bool
-is_covered(const struct windows *w, const struct pr_packet *p)
+is_covered(struct reading *r, const struct pr_packet *p)
 {
-	for (size_t i = w->count; i > 0; i--)
-		if (w->all[i - 1].epoch == p->epoch)
-			return p->seq <= w->all[i - 1].seq;
+	const struct windows *w = r->windows;
+
+	for (size_t i = 0; i < w->epoch_count; i++) {
+		const struct epoch_end *e =
+			&w->epochs[(r->last_epoch + i) % w->epoch_count];
+
+		if (e->epoch == p->epoch) {
+			r->last_epoch = (size_t)(e - w->epochs);
+			return p->seq <= e->seq;
+		}
+	}
 	return false;
 }
 
@@ -230,7 +251,7 @@ on_frame(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct pri_flow flow;
 	uint64_t missing;
 
-	if (!is_covered(r->windows, p))
+	if (!is_covered(r, p))
 		return 0;
 	if (pri_flow_frame_read(p->data, p->caplen, &flow, &missing))
 		return take_in_range(r, &flow, missing, err);
@@ -410,13 +431,19 @@ static void
 add_windows(struct sums *s, const struct windows *w, const struct query_args *args)
 {
 	/* without a begin it is that of what was not overwritten yet */
-	int64_t at = args->since;
-	int64_t from = at > PR_TIME_MIN ? at : w->evicted_until;
+	int64_t at = args->since, reach = 0;
+	int64_t from = at > PR_TIME_MIN ? at : w->evicted_until, to;
 
+	/* flows of exporters come some time after, or before, they were; so does what is lost of them */
+	for (size_t i = 0; i < w->count; i++)
+		if (w->all[i].collected && w->all[i].reach > reach)
+			reach = w->all[i].reach;
+	from = at > PR_TIME_MIN ? pr_time_minus(from, reach) : from;
+	to = pr_time_minus(args->until, -reach);
 	for (size_t i = 0; i < w->count; i++) {
 		const struct flow_window *of = &w->all[i];
 
-		if (of->until <= from || of->since > args->until)
+		if (of->until <= from || of->since > to)
 			continue;
 		s->first = of->since < s->first ? of->since : s->first;
 		if (say_gap(at, of->since) != CLI_OK)
@@ -426,7 +453,7 @@ add_windows(struct sums *s, const struct windows *w, const struct query_args *ar
 		s->packets += of->packets;
 		s->not_ip += of->not_ip;
 		*(of->collected ? &s->lost : &s->missing) += of->missing;
-		s->partial += !of->complete && !of->collected;
+		s->partial += !of->complete;
 		s->filtered += of->filtered;
 	}
 	if (s->last != PR_TIME_MIN && say_gap(at, args->until) != CLI_OK)
@@ -450,8 +477,7 @@ say_sums(const struct sums *s)
 			" records (version 9: messages)\n",
 			s->lost);
 	if (s->partial)
-		fprintf(stderr,
-			"  %" PRIu64 " window%s made of answers that were partial\n",
+		fprintf(stderr, "  %" PRIu64 " window%s not complete when they were kept\n",
 			s->partial, pr_plural(s->partial));
 	if (s->filtered)
 		fputs("  only flows that a filter, a link or a node chose were kept\n",
@@ -776,8 +802,9 @@ flow_state_each(const char *volume, size_t size,
 		s.tag = w.all[w.count - 1].tag;
 		rc = each_record(view->sfs, open_stream, take_state, &s, &damaged, err);
 	}
-	if (rc == 0 && damaged)
-		rc = pr_error_set(err, "%s: %" PRIu64 " damaged entries", volume, damaged);
+	if (rc == 0 && damaged) /* of those that count, or of older ones */
+		fprintf(stderr, "%s: %" PRIu64 " damaged entries are left out\n", volume,
+			damaged);
 	pri_volume_close(&view);
 	windows_free(&w);
 	return rc;

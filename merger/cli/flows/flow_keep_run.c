@@ -12,6 +12,7 @@
 /* Where the keeper is far behind, it takes so many windows as one. */
 #define CATCH_UP 6
 #define WAIT_MS 100
+#define IDLE_NS (60 * PR_NS_PER_S)
 /* With nodes that do not answer: so many windows, and so long. */
 #define PATIENT_WINDOWS 3
 #define PATIENCE (10 * PR_NS_PER_S)
@@ -31,6 +32,7 @@ struct run {
 	struct flow_losses losses;
 	int64_t first, now; /* otime, of the packets taken so far; first: of this window */
 	uint64_t kept, stored; /* kept: in windows that are durable; stored: in this one */
+	int64_t idle_since; /* of windows without anything, which are put together; PR_TIME_MIN: none */
 	bool partial;
 };
 
@@ -142,6 +144,14 @@ end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool l
 	account(r, sink, w);
 	if (w->since >= w->until)
 		return CLI_OK;
+	if (r->idle_since != PR_TIME_MIN)
+		w->since = r->idle_since;
+	r->idle_since = PR_TIME_MIN;
+	if (!last && w->complete && !r->stored && !w->packets && !w->missing &&
+		w->until - w->since < IDLE_NS) {
+		r->idle_since = w->since;
+		return CLI_OK;
+	}
 	if (flow_keeper_commit(r->keeper, w, last ? NULL : &open, err) < 0)
 		return CLI_FAILED;
 	r->kept += r->stored;
@@ -311,7 +321,7 @@ keep_on(struct run *r, struct pr_error *err)
 int
 flow_keep_run(const struct flow_keep_order *order, struct pr_error *err)
 {
-	struct run r = {.order = order, .now = PR_TIME_MIN};
+	struct run r = {.order = order, .now = PR_TIME_MIN, .idle_since = PR_TIME_MIN};
 	int status = CLI_FAILED;
 
 	r.keeper = flow_keeper_open(order->volume, false, err);
