@@ -19,7 +19,7 @@ DATA = os.path.join(TOP, os.environ.get("PACKRACK_DATA", "../shared/data"))
 PACKRACK = BUILD + "/packrack"
 TRACE = DATA + "/mix-gateway-hdr96-a.pcap"
 BEGIN, SECONDS = 1709715600, 300  # of the trace
-WINDOWS = [1, 3, 10, 30, 100]
+WINDOWS = [1, 3, 10, 30, 50]
 ANALYSES = ["elephants", "mice", "portscans", "anomaly", "dispersion"]
 MOST_WINDOWS = 30  # a row takes no longer than that
 
@@ -42,8 +42,9 @@ def main():
         for name in ANALYSES:
             row = []
             for window in WINDOWS:
-                count = min(MOST_WINDOWS, 200 // window)
-                since, until = BEGIN + 100, BEGIN + 100 + count * window
+                count = min(MOST_WINDOWS, 150 // window)
+                since = -(-(BEGIN + 100) // window) * window  # where windows begin
+                until = since + count * window
                 begun = time.monotonic()
                 reports = [json.loads(line) for line in run("watch", "test", "%s/%s.watch" % (folder, name), "--volume", volume, "--set",
                                                             "window=%ds" % window, "--since", "@%d" % since, "--until", "@%d" % until,
