@@ -34,6 +34,9 @@ struct mark_row {
 	struct pr_ledger_mark mark;
 	int64_t written; /* monotonic */
 	bool pending;
+	/* When that record of the link's stream is durable, so is all up to seq; 0: nothing is waited for. */
+	uint64_t awaited_seq, awaited_record;
+	uint64_t durable_seq; /* as the ledger has it */
 };
 
 struct prl_volume_writer {
@@ -333,12 +336,20 @@ out_new(struct prl_volume_writer *a, uint16_t link)
 }
 
 static inline struct link_segment *
-out_of(struct prl_volume_writer *a, uint16_t link)
+link_find(const struct prl_volume_writer *a, uint16_t link)
 {
 	for (size_t i = 0; i < a->out_count; i++)
 		if (a->outs[i]->link == link)
 			return a->outs[i];
-	return out_new(a, link);
+	return NULL;
+}
+
+static inline struct link_segment *
+out_of(struct prl_volume_writer *a, uint16_t link)
+{
+	struct link_segment *o = link_find(a, link);
+
+	return o ? o : out_new(a, link);
 }
 
 static int
@@ -463,6 +474,33 @@ prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p)
 	return 0;
 }
 
+/* What the MARK declares was just given to the volume. */
+static void
+durable_await(struct prl_volume_writer *a, struct mark_row *row)
+{
+	const struct link_segment *o = link_find(a, row->mark.link.link);
+
+	if (row->awaited_seq || row->mark.link.last_seq <= row->durable_seq || a->suspended)
+		return;
+	row->awaited_seq = row->mark.link.last_seq;
+	row->awaited_record = o ? sfs_appended(a->sfs, o->stream) : 0;
+}
+
+static void
+durable_tell(struct prl_volume_writer *a, struct mark_row *row)
+{
+	const struct link_segment *o = link_find(a, row->mark.link.link);
+	struct pr_ledger_entry e = {.type = PR_LEDGER_DURABLE,
+		.u.durable = {row->mark.epoch, row->awaited_seq, row->mark.link.link}};
+
+	if (!row->awaited_seq ||
+		(o && sfs_durable(a->sfs, o->stream) < row->awaited_record))
+		return;
+	row->durable_seq = row->awaited_seq;
+	row->awaited_seq = 0;
+	prl_writer_tell(a, &e);
+}
+
 static void
 durable_move(struct prl_volume_writer *a)
 {
@@ -481,6 +519,8 @@ durable_move(struct prl_volume_writer *a)
 		packets += o->durable;
 	}
 	pr_counter_set(&a->counters.packets_durable, packets);
+	for (size_t i = 0; i < a->mark_count; i++)
+		durable_tell(a, &a->marks[i]);
 }
 
 /* Seals what is older than `age` (0: all), and writes the journals. -1: the volume refuses. */
@@ -606,6 +646,8 @@ prl_writer_reset(struct prl_volume_writer *a, struct pr_error *err)
 		o->point_count = 0;
 		o->lost.count = 0;
 	}
+	for (size_t i = 0; i < a->mark_count; i++)
+		a->marks[i].awaited_seq = 0;
 	if (sfs_reset(a->sfs, err) != SFS_OK)
 		return -1;
 	for (size_t i = 0; i < a->link_facts_count; i++)
@@ -669,8 +711,10 @@ prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mark *ma
 		return;
 	row->mark = *mark;
 	row->pending = !fresh; /* only its time is new */
-	if (fresh)
+	if (fresh) {
 		row->written = now;
+		durable_await(a, row);
+	}
 }
 
 const char *

@@ -652,7 +652,8 @@ take_unobserved(struct pri_series_ledger *s, const struct pr_unobserved *u)
 
 /*
  * A node that was killed cannot tell what it lost: the packets that it had not made durable, and those that it was sent
- * until the dispatcher took it for gone. A MARK is durable up to this much earlier than the packets before it.
+ * until the dispatcher took it for gone. Older versions do not say what was durable: a MARK is so up to this much
+ * earlier than the packets before it. (Where node or dispatcher had paused, much more of otime passes in that time.)
  */
 #define DURABLE_NS PR_NS_PER_S
 
@@ -666,8 +667,15 @@ pri_series_ledger_unsaved(const struct pri_series_ledger *s, uint64_t last_seq, 
 		.last_time = pr_time_minus(s->said_until, -PR_LEDGER_ALIVE_NS),
 		.reason = s->unsure ? s->unsure : PR_LOSS_UNSAVED};
 	struct pri_seq_time below, above;
+	size_t low = 0, high = s->point_count;
 
 	pri_series_ledger_points(s, loss.first_time, PR_TIME_MAX, &below, &above);
+	if (s->durable) {
+		PR_ARRAY_SEARCH(low, high, s->points[mid].seq <= s->durable);
+		below.seq = s->durable;
+		if (low > 0)
+			loss.first_time = s->points[low - 1].otime;
+	}
 	if ((s->unsure || (gone && !s->mark.link.ended)) && below.seq < last_seq)
 		loss.first_seq = below.seq + 1;
 	return loss;
@@ -745,6 +753,12 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 		rc = s ? take_loss(ledger, s, &entry->u.loss) : -1;
 		if (s && entry->u.loss.first_seq == 0)
 			s->unsure = PR_LOSS_UNSAVED;
+		break;
+	case PR_LEDGER_DURABLE:
+		s = series_find_or_add(
+			ledger, entry->u.durable.epoch, entry->u.durable.link);
+		if (s && entry->u.durable.seq > s->durable)
+			s->durable = entry->u.durable.seq;
 		break;
 	case PR_LEDGER_BOOT:
 		if (entry->u.boot.time == ledger->booted) /* said again */

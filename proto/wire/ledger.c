@@ -34,6 +34,9 @@ static const struct pr_field import_items[] = {
 static const struct pr_field unobserved_items[] = {
 	PR_INTS(pr_ledger_unobserved, epoch, link)};
 
+static const struct pr_field durable_items[] = {
+	PR_INTS(pr_ledger_durable, epoch, seq, link)};
+
 static bool
 valid(const struct pr_ledger_entry *e)
 {
@@ -60,7 +63,8 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_DELETED] = PR_FIELD_TABLE(deleted_items),
 	[PR_LEDGER_PORT] = PR_FIELD_TABLE(port_items),
 	[PR_LEDGER_IMPORT] = PR_FIELD_TABLE(import_items),
-	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items)};
+	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items),
+	[PR_LEDGER_DURABLE] = PR_FIELD_TABLE(durable_items)};
 
 /* count 0: unknown. Version 1 of a loss is one without bits. */
 static struct pr_field_table

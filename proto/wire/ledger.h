@@ -18,6 +18,7 @@
  *   PORT       epoch u64, link u16, speed u64 (not 0)
  *   IMPORT     epoch u64, link u16, size u64, packets u64, fingerprint u64, file name
  *   UNOBSERVED epoch u64, link u16, then a time of the link as in frame.h; of one (reason, since) the latest counts
+ *   DURABLE    epoch u64, seq u64, link u16
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
@@ -30,6 +31,7 @@ enum pr_ledger_type {
 	PR_LEDGER_PORT = 8, /* speed of the interface of (epoch, link) */
 	PR_LEDGER_IMPORT = 10, /* (epoch, link) was imported from this trace file */
 	PR_LEDGER_UNOBSERVED = 9, /* a time at which (epoch, link) was not observed */
+	PR_LEDGER_DURABLE = 11, /* what came of (epoch, link) up to seq survives a kill */
 };
 
 enum pr_loss_reason {
@@ -134,6 +136,12 @@ struct pr_ledger_unobserved {
 	struct pr_unobserved time;
 };
 
+/* Said once all that a MARK with this last seq declares is on the disk. Older versions say nothing. */
+struct pr_ledger_durable {
+	uint64_t epoch, seq;
+	uint16_t link;
+};
+
 struct pr_ledger_entry {
 	uint8_t type;
 	union {
@@ -145,6 +153,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_port port;
 		struct pr_ledger_import import;
 		struct pr_ledger_unobserved unobserved;
+		struct pr_ledger_durable durable;
 	} u;
 };
 

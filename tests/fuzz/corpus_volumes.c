@@ -75,6 +75,7 @@ put_ledger(void)
 		{.type = PR_LEDGER_LINK, .u.link = {7, 1, 1, 65535, "tap0"}},
 		{.type = PR_LEDGER_PORT, .u.port = {7, 1, 1000000000}},
 		{.type = PR_LEDGER_IMPORT, .u.import = {7, 1, 4096, 12, 34, "a.pcap"}},
+		{.type = PR_LEDGER_DURABLE, .u.durable = {7, 12, 1}},
 	};
 	static const uint8_t unknown[] = {99, 1, 3, 0, 1, 2, 3};
 	uint8_t all[2048];

@@ -277,6 +277,41 @@ START_TEST(killed_between_marks)
 }
 END_TEST
 
+/*
+ * Dispatcher or node had paused: several seconds of otime pass within some ms. What the ledger says of what was durable
+ * counts, not the time of the last MARK.
+ */
+START_TEST(killed_after_a_pause)
+{
+	struct pri_ledger_view view = {0};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark.epoch = 7};
+	const struct pr_ledger_entry durable = {
+		.type = PR_LEDGER_DURABLE, .u.durable = {7, _i ? 40 : 55, 0}};
+	const struct pr_ledger_entry boot = {
+		.type = PR_LEDGER_BOOT, .u.boot.time = 30 * PR_NS_PER_S};
+	const int64_t s = PR_NS_PER_S;
+	const struct pri_series_ledger *f;
+
+	for (int64_t i = 1; i <= 20; i++) {
+		e.u.mark.said_until = e.u.mark.link.last_otime = i * s;
+		e.u.mark.link.last_seq = 10 * (uint64_t)i;
+		ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+		if (i == 7) /* then nothing becomes durable any more */
+			ck_assert_int_eq(pri_ledger_view_take(&view, &durable, &err), 0);
+	}
+	ck_assert_int_eq(pri_ledger_view_take(&view, &boot, &err), 0);
+	e.u.mark.said_until = e.u.mark.link.last_otime = 31 * s;
+	e.u.mark.link.last_seq = 310;
+	ck_assert_int_eq(pri_ledger_view_take(&view, &e, &err), 0);
+	f = pri_ledger_view_find(&view, 7, 0);
+	ck_assert_uint_eq(f->loss_count, 1);
+	ck_assert_uint_eq(f->losses->first_seq, _i ? 41 : 56);
+	ck_assert_int_eq(f->losses->first_time, _i ? 4 * s : 5 * s);
+	ck_assert_uint_eq(f->losses->last_seq, 310);
+	pri_ledger_view_free(&view);
+}
+END_TEST
+
 START_TEST(losses_are_put_together)
 {
 	struct pr_loss list[101];
@@ -448,6 +483,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
 	tcase_add_loop_test(tests, killed_between_marks, 0, 2);
+	tcase_add_loop_test(tests, killed_after_a_pause, 0, 2);
 	tcase_add_loop_test(tests, begins_within_the_epoch, 0, 2);
 	tcase_add_test(tests, marks_tell_times);
 	tcase_add_test(tests, overwritten_epochs_leave);

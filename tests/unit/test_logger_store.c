@@ -68,6 +68,7 @@ struct seen {
 	struct pr_ledger_link link;
 	struct pr_ledger_port port;
 	struct pr_loss loss;
+	struct pr_ledger_durable durable;
 	uint64_t directory_packets;
 };
 
@@ -119,6 +120,8 @@ see_ledger(void *arg, const struct sfs_record *record)
 		} else if (e.type == PR_LEDGER_LOSS) {
 			seen->loss = e.u.loss;
 			seen->losses++;
+		} else if (e.type == PR_LEDGER_DURABLE) {
+			seen->durable = e.u.durable;
 		} else if (e.type == PR_LEDGER_PORT) {
 			seen->port = e.u.port;
 		}
@@ -321,6 +324,47 @@ write_trace(const char *name, unsigned packets, size_t cut)
 	fclose(f);
 }
 
+/* The ledger says that the packets of a MARK are durable when they are, and not before. */
+START_TEST(test_durable_is_told)
+{
+	struct sfs *sfs = volume_make();
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+	uint8_t bytes[60] = {0};
+	struct pr_packet p = {.epoch = 9,
+		.link = 2,
+		.linktype = 1,
+		.data = bytes,
+		.len = sizeof(bytes),
+		.caplen = sizeof(bytes),
+		.time = 50,
+		.otime = 50};
+	struct pr_ledger_mark mark = {.epoch = 9, .link.link = 2};
+	int64_t deadline = pr_now_mono() + 20 * PR_NS_PER_S;
+	struct seen seen = {0};
+
+	ck_assert_ptr_nonnull(a);
+	for (p.seq = 1; p.seq <= 4; p.seq++)
+		ck_assert_int_eq(prl_writer_put_packet(a, &p), 0);
+	mark.link.last_seq = 7; /* the others are another node's */
+	prl_writer_put_mark(a, &mark);
+	while (seen.durable.seq == 0 && pr_now_mono() < deadline) {
+		int stream = sfs_stream_find(sfs, "packets.2");
+		bool durable = sfs_durable(sfs, stream) == sfs_appended(sfs, stream);
+
+		seen = (struct seen){0};
+		each(sfs, "ledger", see_ledger, &seen);
+		ck_assert(durable || seen.durable.seq == 0);
+		prl_writer_tick(a, pr_now_mono());
+	}
+	ck_assert_uint_eq(seen.durable.seq, 7);
+	ck_assert_uint_eq(seen.durable.epoch, 9);
+	ck_assert_uint_eq(seen.durable.link, 2);
+	prl_writer_destroy(&a);
+	volume_end(sfs);
+}
+END_TEST
+
 /* A reset deletes what says whose packets come next: it is said again, of each link the newest. */
 START_TEST(test_reset_tells_again)
 {
@@ -400,6 +444,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_append);
 	tcase_add_test(tcase, test_canary_goes);
 	tcase_add_test(tcase, test_append_too_long);
+	tcase_add_test(tcase, test_durable_is_told);
 	tcase_add_test(tcase, test_reset_tells_again);
 	tcase_add_test(tcase, test_import);
 }

@@ -91,6 +91,13 @@ static const uint8_t golden_unobserved[] = {
 	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, /* until: still */
 	0x03, 'a', 'n', 'n',                            /* by */
 };
+
+static const uint8_t golden_durable[] = {
+	0x0b, 0x01, 0x12, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, /* epoch */
+	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* seq */
+	0x02, 0x00,                                     /* link */
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -102,8 +109,8 @@ static const struct {
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
 	GOLDEN(golden_link), GOLDEN(golden_deleted), GOLDEN(golden_port),
-	GOLDEN(golden_import), GOLDEN(golden_unobserved)};
-#define GOLDENS 8
+	GOLDEN(golden_import), GOLDEN(golden_unobserved), GOLDEN(golden_durable)};
+#define GOLDENS 9
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int
