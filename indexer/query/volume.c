@@ -59,6 +59,26 @@ pri_volume_open(
 	return v;
 }
 
+/* Into which what is read of the ledger goes. */
+static struct pri_ledger_view *
+ledger_read(struct pri_volume *v)
+{
+	return v->ledger_again ? &v->ledger_anew : &v->ledger;
+}
+
+/* All of the ledger has been read. Answers had the old one until now: half of a ledger would hide what is lost. */
+static void
+ledger_exchange(struct pri_volume *v)
+{
+	if (!v->ledger_again)
+		return;
+	v->ledger_anew.writer_gone = v->ledger.writer_gone;
+	pri_ledger_view_free(&v->ledger);
+	v->ledger = v->ledger_anew;
+	v->ledger_anew = (struct pri_ledger_view){0};
+	v->ledger_again = false;
+}
+
 static void
 close_cursors(struct pri_volume *v)
 {
@@ -77,6 +97,7 @@ pri_volume_close(struct pri_volume **volume)
 	sfs_close(&v->sfs);
 	pri_catalog_free(&v->catalog);
 	pri_ledger_view_free(&v->ledger);
+	pri_ledger_view_free(&v->ledger_anew);
 	pri_index_map_free(&v->index_map);
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
@@ -189,14 +210,17 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 		if (s->data) {
 			update_data(v, s, whole.writers != v->writers);
 		} else if (!strcmp(info.name, STREAM_LEDGER)) {
+			struct pri_ledger_view *l = ledger_read(v);
+
 			/* the volume was reset, a logger killed, or entries were overwritten before they were read */
-			if (info.last_sequence < v->ledger.record ||
-				whole.writers != v->writers ||
-				(v->ledger.record &&
-					info.first_sequence > v->ledger.record + 1)) {
-				pri_ledger_view_free(&v->ledger);
+			if (info.last_sequence < l->record || whole.writers != v->writers ||
+				(l->record && info.first_sequence > l->record + 1)) {
+				pri_ledger_view_free(&v->ledger_anew);
+				v->ledger_again = true;
 				close_cursors(v);
 			}
+			pri_ledger_view_expire(&v->ledger_anew, &v->catalog,
+				info.first_sequence, info.evicted_until);
 			pri_ledger_view_expire(&v->ledger, &v->catalog, info.first_sequence,
 				info.evicted_until);
 		}
@@ -457,9 +481,9 @@ take_ledger(struct pri_volume *v, const struct sfs_record *record, struct pr_err
 	struct pr_ledger_entry entry;
 	int rc;
 
-	v->ledger.record = record->sequence;
+	ledger_read(v)->record = record->sequence;
 	while ((rc = pr_ledger_load(&c, &entry)) == 1)
-		if (pri_ledger_view_take(&v->ledger, &entry, err) < 0)
+		if (pri_ledger_view_take(ledger_read(v), &entry, err) < 0)
 			return -1;
 	v->corrupt += rc < 0;
 	return 0;
@@ -595,9 +619,13 @@ pri_volume_refresh(struct pri_volume *v, bool all, int64_t deadline, struct pr_e
 		return -1;
 	/* The ledger first: what it declares was stored before it. */
 	for (int i = 0; i < lists; i++) {
-		rc = follow(v, i, deadline, err);
-		if (rc == 0 && i == 0)
-			rc = update_streams(v, err);
+		do {
+			rc = follow(v, i, deadline, err);
+			if (rc == 0 && i == 0) {
+				ledger_exchange(v);
+				rc = update_streams(v, err);
+			}
+		} while (rc == 0 && i == 0 && v->ledger_again);
 		if (rc != 0)
 			return rc;
 	}

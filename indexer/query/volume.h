@@ -15,6 +15,9 @@ struct pri_volume {
 	struct sfs *sfs;
 	struct pri_catalog catalog;
 	struct pri_ledger_view ledger;
+	/* Read from the begin again, since a logger began; takes the place of ledger once it is as new. */
+	struct pri_ledger_view ledger_anew;
+	bool ledger_again; /* ledger_anew is being read */
 	struct pri_index_map index_map;
 	/* inside of volume.c */
 	struct pri_volume_stream *streams;

@@ -344,6 +344,42 @@ START_TEST(killed_while_asked)
 }
 END_TEST
 
+/* A logger begins: the ledger is read again, little by little. Until all of it is read, answers have the one before. */
+START_TEST(ledger_read_again)
+{
+	struct pr_ledger_entry loss = {.type = PR_LEDGER_LOSS};
+	const struct sfs_open_options open = {.writer = true, .shm_bytes = 4 << 20};
+	const char *paths[] = {path};
+	struct pri_volume *view;
+	unsigned calls = 0;
+	int rc;
+
+	open_writer(16 << 20);
+	for (uint64_t i = 0; i < 50; i++) {
+		loss.u.loss = pr_loss_of(1, 0, 1 + 10 * i, 100 * S, PR_LOSS_SWITCH, false);
+		write_ledger(&loss);
+	}
+	write_epoch(1, 100 * S, 1000, 100);
+	view = open_view();
+	refresh(view);
+	ck_assert_uint_eq(view->ledger.missing, 50);
+	sfs_close(&w.sfs);
+	w.sfs = sfs_open(paths, 1, &open, &err);
+	ck_assert_ptr_nonnull(w.sfs);
+	loss.u.loss = pr_loss_of(1, 0, 999, 101 * S, PR_LOSS_SWITCH, false);
+	write_ledger(&loss);
+	do {
+		rc = pri_volume_refresh(view, false, pr_now_mono() - 1, &err);
+		ck_assert_int_ge(rc, 0);
+		ck_assert_uint_ge(view->ledger.missing, 50);
+	} while (++calls < 1000 && (rc == 1 || view->ledger.missing < 51));
+	ck_assert_uint_gt(calls, 50);
+	ck_assert_uint_eq(view->ledger.missing, 51);
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
 /* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
 /* A stream of which nothing is left has no oldest record: what an answer still looks for was deleted, too. */
 START_TEST(deleted_while_asked)
@@ -447,6 +483,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, epochs_around_the_range);
 	tcase_add_test(tests, drops_before_the_oldest);
 	tcase_add_test(tests, deleted_after_an_epoch);
+	tcase_add_test(tests, ledger_read_again);
 	tcase_add_test(tests, killed_while_asked);
 	tcase_add_test(tests, corrupt_is_skipped);
 }
