@@ -57,6 +57,8 @@ struct link_info {
 /* One admission by one dispatcher; match NULL: none. */
 struct session {
 	struct prl_match *match;
+	struct prl_silence_clock clock; /* match's */
+	int64_t silence_most; /* ns */
 	uint64_t epoch;
 	struct link_info *links;
 	size_t link_count;
@@ -392,6 +394,12 @@ prl_node_session_end(struct prl_node *n)
 	n->stop_asked = n->stopped = false;
 }
 
+static int64_t
+match_now(struct prl_node *n, int64_t now, bool heard)
+{
+	return prl_silence_clock_now(&n->s.clock, now, heard, n->s.silence_most);
+}
+
 static void
 data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
@@ -410,7 +418,7 @@ data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 	/* Received before the receiver knew of this epoch. */
 	if (rec->epoch != n->s.epoch)
 		f.fingerprint = pr_fingerprint(rec->data, rec->caplen, n->s.epoch);
-	prl_match_frame(n->s.match, &f, now);
+	prl_match_frame(n->s.match, &f, match_now(n, now, true));
 }
 
 static void
@@ -434,6 +442,7 @@ session_begin(struct prl_node *n, const struct pr_frame *f)
 	memcpy(n->peer, f->src, PR_MAC_LEN);
 	n->peer_nonce = f->header.sender_nonce;
 	n->s.epoch = match.epoch;
+	n->s.silence_most = 2 * match.hold_ns;
 	n->s.stored_before = pr_counter_get(&counters->packets_stored);
 	n->s.bytes_before = pr_counter_get(&counters->bytes_stored);
 	n->s.durable_before = pr_counter_get(&counters->packets_durable);
@@ -526,7 +535,7 @@ on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 		n->stopped = false;
 	n->s.links_told = mark->link_count;
 	n->s.stopping = mark->stopping;
-	prl_match_note_sent_below(n->s.match, mark->next_ordinal, now);
+	prl_match_note_sent_below(n->s.match, mark->next_ordinal, match_now(n, now, true));
 	for (uint16_t i = 0; i < mark->count; i++) {
 		const struct pr_mark_link *m = &mark->links[i];
 		struct link_info *info = link_info(n, m->link);
@@ -548,7 +557,7 @@ on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 			info->latest = line;
 			info->has_latest = true;
 		}
-		prl_match_mark(n->s.match, m->link, m->last_log, now);
+		prl_match_mark(n->s.match, m->link, m->last_log, match_now(n, now, true));
 		settle_marks(n, info);
 	}
 }
@@ -556,14 +565,15 @@ on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 static void
 on_tslog(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (prl_match_tslog(n->s.match, f->body.raw.data, f->body.raw.len, now))
+	if (prl_match_tslog(
+		    n->s.match, f->body.raw.data, f->body.raw.len, match_now(n, now, true)))
 		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
 }
 
 static void
 on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	prl_match_gone(n->s.match, &f->body.gone, now);
+	prl_match_gone(n->s.match, &f->body.gone, match_now(n, now, true));
 }
 
 static void
@@ -735,7 +745,7 @@ prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now
 static void
 session_tick(struct prl_node *n, int64_t now)
 {
-	prl_match_tick(n->s.match, now);
+	prl_match_tick(n->s.match, match_now(n, now, false));
 	settle_all_marks(n);
 }
 
@@ -776,7 +786,7 @@ prl_node_run(struct prl_node *n, bool full, int64_t now)
 			pr_ring_release(n->c.ring);
 		return;
 	}
-	prl_match_run(n->s.match, now);
+	prl_match_run(n->s.match, match_now(n, now, false));
 	release(n, full);
 	stop_try(n, now);
 	if (n->s.settled_cost - n->s.reported_cost >= n->c.ann.buffer_size / 4)

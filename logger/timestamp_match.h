@@ -73,6 +73,31 @@ struct prl_match_stats {
 	uint64_t pending_frames, pending_entries;
 };
 
+/*
+ * The matcher's clock stands still while the dispatcher is silent (a MARK comes every 100 ms), for `most` ns at most: its
+ * line is perhaps down, and what frames and entries wait for comes, or is asked for, when it is back. The dispatcher keeps
+ * its logs for three match timeouts. Zeroed is ready. One thread.
+ */
+struct prl_silence_clock {
+	int64_t heard, left_out;
+};
+
+#define PRL_SILENT_NS (500 * PR_NS_PER_MS)
+
+/* now: of prl_stall_clock. heard: something of the dispatcher came. */
+static inline int64_t
+prl_silence_clock_now(struct prl_silence_clock *c, int64_t now, bool heard, int64_t most)
+{
+	int64_t silent = c->heard ? now - c->heard - PRL_SILENT_NS : 0;
+
+	silent = silent < 0 ? 0 : silent < most ? silent : most;
+	if (!heard)
+		return now - c->left_out - silent;
+	c->left_out += silent;
+	c->heard = now;
+	return now - c->left_out;
+}
+
 struct prl_match *prl_match_create(const struct prl_match_options *options,
 	const struct prl_match_calls *calls, struct pr_error *err);
 /* Frames still held are not given back: call prl_match_finish first. */

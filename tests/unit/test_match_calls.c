@@ -279,6 +279,35 @@ START_TEST(test_own_stall_is_no_loss)
 }
 END_TEST
 
+/*
+ * The rack interface has no carrier for longer than a frame waits: the log that was lost with it comes when it is back.
+ * Not for ever: of a dispatcher that is gone the frame is a stray in the end. _i: it comes back.
+ */
+START_TEST(test_silence_is_no_loss)
+{
+	struct given g = {0};
+	uint8_t data[60] = {1};
+	struct prl_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct prl_silence_clock clock = {0};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
+	int64_t mono = PR_NS_PER_S, most = 2 * o.hold_ns, over = mono + o.hold_ns;
+
+	if (!_i)
+		over += most + PR_NS_PER_S;
+	prl_match_frame(m, &f, prl_silence_clock_now(&clock, mono, true, most));
+	take_log(m, 1, 1, 20, prl_silence_clock_now(&clock, mono, true, most));
+	for (mono += PR_NS_PER_S; mono < over + PR_NS_PER_S / 5; mono += o.hold_ns / 200)
+		prl_match_tick(m, prl_silence_clock_now(&clock, mono, false, most));
+	ck_assert_uint_eq(g.leftovers, _i ? 0 : 1);
+	take_log(m, 0, 0, f.fingerprint, prl_silence_clock_now(&clock, mono, true, most));
+	prl_match_run(m, prl_silence_clock_now(&clock, mono, false, most));
+	ck_assert_uint_eq(g.packets, _i);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
+}
+END_TEST
+
 /* Well-formed logs whose numbers and ordinals are absurd. */
 static void
 sim_logs_with_numbers(struct sim *s)
@@ -336,6 +365,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_slow_log_of_another_link);
 	tcase_add_test(tcase, test_stopped_and_begun_again);
 	tcase_add_test(tcase, test_own_stall_is_no_loss);
+	tcase_add_loop_test(tcase, test_silence_is_no_loss, 0, 2);
 	tcase_add_test(tcase, test_hostile_logs);
 }
 
