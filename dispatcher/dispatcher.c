@@ -334,8 +334,6 @@ drop_privileges(const struct prd_options *o, struct pr_error *err)
 static int
 set_up(struct dispatcher *d, struct pr_error *err)
 {
-	int status;
-
 	if (sodium_init() < 0)
 		return pr_error_as(PRD_EXIT_FAILED, err, "libsodium does not start");
 	if (pr_rack_key_read(d->options.keys, &d->key, err) < 0)
@@ -349,7 +347,7 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;
-	status = prd_inputs_open(&d->inputs, &d->options, err);
+	int status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
 		return status;
 	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || pr_sandbox_locked(err) < 0 ||

@@ -216,11 +216,10 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 	unsigned links = s->inputs->all_links;
 	int64_t said = PR_TIME_MAX, oldest;
 	struct pr_frame frame;
-	uint16_t generation;
 
 	if (!node->logs)
 		return;
-	generation = send_observations(s, node);
+	uint16_t generation = send_observations(s, node);
 	/* MARK declares last_seq: all packets up to it must be in timestamp logs that have been sent */
 	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
 	/*
@@ -320,7 +319,6 @@ open_socket(struct prd_receiver *r, int ifindex, struct pr_error *err)
 static void
 on_bytes(struct prd_receiver *r, size_t len)
 {
-	struct prd_event *event;
 	struct pr_frame frame;
 	enum pr_frame_result result =
 		pr_frame_decode(r->buf, len, r->o->ethertype, r->key, &frame);
@@ -348,7 +346,7 @@ on_bytes(struct prd_receiver *r, size_t len)
 		return;
 	}
 	pr_count(&r->counters->received[type], 1);
-	event = pr_ring_reserve(r->events, sizeof *event);
+	struct prd_event *event = pr_ring_reserve(r->events, sizeof *event);
 	if (!event) {
 		pr_count(&r->counters->dropped, 1);
 		return;

@@ -186,7 +186,6 @@ static void
 stop_if_all_have(struct prd_sender *s)
 {
 	char text[256];
-	bool ok;
 
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		const struct prd_node *node = s->nodes.list[i];
@@ -196,7 +195,7 @@ stop_if_all_have(struct prd_sender *s)
 				s->now - s->state_since <= STOP_SUSPENDED))
 			return;
 	}
-	ok = stored_all(s, text, sizeof text);
+	bool ok = stored_all(s, text, sizeof text);
 	state_set(s, PRD_STATE_STOPPED);
 	if (ok)
 		pr_log_info("%s", text);
@@ -402,13 +401,12 @@ static void
 on_frame(struct prd_sender *s, const struct pr_frame *f)
 {
 	enum prd_ann_result admitted;
-	struct prd_node *node;
 
 	if (f->header.type == PR_FRAME_ANN) {
 		on_ann(s, f);
 		return;
 	}
-	node = prd_nodes_accept_frame(&s->nodes, f, s->now, &admitted);
+	struct prd_node *node = prd_nodes_accept_frame(&s->nodes, f, s->now, &admitted);
 	if (!node)
 		return;
 	if (admitted != PRD_ANN_KNOWN) {
@@ -565,12 +563,11 @@ take_packets(struct prd_sender *s)
 	const struct prd_link *links = s->inputs->links;
 	bool live = s->inputs->live;
 	int64_t until[PRD_LINKS_MAX], last;
-	unsigned taken;
 
 	/* captured_until of each link is read before its ring, so that all up to it has been taken */
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
 		until[i] = live ? atomic_load(&links[i].captured_until) : pr_now_real();
-	taken = prd_tx_batch(s);
+	unsigned taken = prd_tx_batch(s);
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
 		if (s->unplaced[i])
 			continue;
@@ -592,11 +589,10 @@ prd_sender_round(struct prd_sender *s)
 {
 	bool at_end = prd_inputs_at_end(s->inputs);
 	bool quiet = prd_inputs_quiet(s->inputs);
-	unsigned taken;
 
 	s->now = pr_now_mono();
 	handle_events(s);
-	taken = takes_packets(s) ? take_packets(s) : 0;
+	unsigned taken = takes_packets(s) ? take_packets(s) : 0;
 	/* a capture that is stopped has nothing that is not said */
 	for (unsigned i = 0; s->state == PRD_STATE_STOPPED && i < s->inputs->ring_count;
 		i++)

@@ -356,7 +356,6 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	Packrack__Envelope env;
 	const char *text = news->text;
 	struct pri_volume_stats figures;
-	int rc;
 
 	if (!m)
 		return -1;
@@ -373,7 +372,7 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	fill_gone(m, o->volume);
 	env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_COVERAGE, &m->coverage);
 	*bytes = packrack__envelope__get_packed_size(&env);
-	rc = pr_rpc_send(rpc, NULL, &env, NULL);
+	int rc = pr_rpc_send(rpc, NULL, &env, NULL);
 	free(m);
 	return rc;
 }

@@ -125,14 +125,12 @@ read_kernel_counters(struct prl_capture *c)
 int
 prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg)
 {
-	int result;
-
 	if (atomic_load(&c->failed))
 		return 0;
 	c->call = call;
 	c->call_arg = arg;
 	c->taken = c->taken_bytes = 0;
-	result = pr_capture_take(c->port, most, take_direct, c, &c->why);
+	int result = pr_capture_take(c->port, most, take_direct, c, &c->why);
 	if (result < 0)
 		atomic_store(&c->failed, true);
 	pr_count(&c->counters.frames_received, c->taken);

@@ -149,10 +149,9 @@ static uint64_t
 room_left(struct sfs *sfs)
 {
 	struct sfs_volume_info v = {0};
-	uint64_t kept;
 
 	sfs_info(sfs, &v, NULL);
-	kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
+	uint64_t kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
 	return v.blocks_free > kept ? (v.blocks_free - kept) * v.block_size : 0;
 }
 
@@ -162,14 +161,13 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	const struct prl_writer_options append = {.lazy_directory = true};
 	const char *name = im->options->name ? im->options->name : basename(im->path);
 	struct prl_import_stats *stats = im->stats;
-	const struct pr_trace_info *info;
 	int link = im->options->link;
 
 	im->trace = pr_trace_open(im->path, err);
 	if (!im->trace)
 		return -1;
 	pr_trace_on_idle(im->trace, on_idle, im);
-	info = pr_trace_info(im->trace);
+	const struct pr_trace_info *info = pr_trace_info(im->trace);
 	stats->size = info->size;
 	im->rereadable = info->size && strcmp(im->path, "-") != 0;
 	stats->linktype = info->linktype;

@@ -26,12 +26,11 @@ static uint64_t
 guarantee(struct sfs *sfs, unsigned share)
 {
 	struct sfs_volume_info info;
-	uint64_t least, size;
 
 	if (sfs_info(sfs, &info, NULL))
 		return 0;
-	size = info.blocks * info.block_size;
-	least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
+	uint64_t size = info.blocks * info.block_size;
+	uint64_t least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
 	if (size / share >= least)
 		return size / share;
 	return least <= size / 8 ? least : 0;

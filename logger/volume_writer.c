@@ -574,8 +574,6 @@ mark_write(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 int
 prl_writer_flush(struct prl_volume_writer *a, struct pr_error *err)
 {
-	bool failed;
-
 	if (a->suspended)
 		sfs_flush(a->sfs, &a->why); /* makes room, or fails again below */
 	a->suspended = false;
@@ -584,7 +582,7 @@ prl_writer_flush(struct prl_volume_writer *a, struct pr_error *err)
 			mark_write(a, &a->marks[i].mark);
 		a->marks[i].pending = false;
 	}
-	failed = write_all(a, pr_now_mono(), 0) < 0;
+	bool failed = write_all(a, pr_now_mono(), 0) < 0;
 	if (!failed && sfs_flush(a->sfs, &a->why) != SFS_OK) {
 		prl_writer_suspend(a, &a->why);
 		failed = true;

@@ -291,7 +291,6 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 	static const char what[] = "what it holds";
 	struct range range = {h->first, h->last, h->first_otime, h->last_otime, NULL};
 	uint64_t span = h->last - h->first;
-	struct series *series;
 
 	if (h->first < 1 || h->last < h->first || h->last == UINT64_MAX ||
 		h->link > UINT16_MAX || h->first_otime > h->last_otime)
@@ -299,7 +298,7 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 	if (h->bits.len && h->bits.len != span / 8 + 1)
 		return pr_error_set(err, "it reported %llu seqs with %zu bytes of bits",
 			(unsigned long long)span + 1, h->bits.len);
-	series = series_of(c, h->epoch, h->link, what, err);
+	struct series *series = series_of(c, h->epoch, h->link, what, err);
 	if (!series)
 		return -1;
 	if (edge) {
@@ -662,8 +661,6 @@ int
 prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Batch *batch,
 	struct pr_error *err)
 {
-	int64_t watermark;
-
 	for (size_t i = 0; i < batch->n_edge; i++)
 		if (held_add(c, batch->edge[i], true, err) < 0)
 			return -1;
@@ -674,7 +671,7 @@ prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Bat
 		c->nodes[node].watermark = batch->frontier;
 	if (c->bytes <= c->options.sweep_bytes)
 		return 0;
-	watermark = watermark_of_all(c);
+	int64_t watermark = watermark_of_all(c);
 	for (size_t i = 0; i < c->series_count; i++)
 		judge_before(c, c->series[i], watermark);
 	return 0;
@@ -693,14 +690,13 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	static const char what[] = "its losses";
 	Packrack__Loss loss = *from;
 	uint64_t span = loss.last_seq - loss.first_seq;
-	struct series *series;
 
 	if (loss.first_seq < 1 || loss.last_seq < loss.first_seq ||
 		loss.last_seq == UINT64_MAX || from->link > UINT16_MAX ||
 		loss.count > span + 1 ||
 		(loss.bits && (span > 63 || loss.bits >> span != 1 || !~loss.bits)))
 		return pr_error_set(err, "it reported an invalid loss");
-	series = series_of(c, loss.epoch, loss.link, what, err);
+	struct series *series = series_of(c, loss.epoch, loss.link, what, err);
 	if (!series)
 		return -1;
 	series->in_scope = true; /* reported, so the query asks for it */
@@ -727,7 +723,6 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	static const char what[] = "its evictions";
 	Packrack__Completeness *out = c->out;
 	Packrack__Evicted named = *from;
-	struct series *series;
 
 	if (out->n_evicted >= EVICTED_MAX)
 		return pr_error_set(err, "it reported too many evictions");
@@ -740,7 +735,7 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	/* older versions name no epoch of what was deleted from the middle of a stream: it explains nothing */
 	if (!from->epoch)
 		return 0;
-	series = series_of(c, from->epoch, from->link, what, err);
+	struct series *series = series_of(c, from->epoch, from->link, what, err);
 	if (!series || PR_ARRAY_GROW(series->evicted, series->evicted_count) < 0)
 		return -1;
 	series->evicted[series->evicted_count++] = out->n_evicted - 1;
@@ -815,7 +810,6 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 {
 	static const char what[] = "its ledgers";
 	Packrack__Completeness *out = c->out;
-	struct series *series;
 	int64_t first = (int64_t)(from->epoch >> 32) * INT64_C(1000000000);
 
 	if (from->link > UINT16_MAX)
@@ -823,7 +817,7 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 			err, "it reported link %u, which is not a link number", from->link);
 	if (from->last_seq == UINT64_MAX)
 		return pr_error_set(err, "it reported an impossible number of packets");
-	series = series_of(c, from->epoch, from->link, what, err);
+	struct series *series = series_of(c, from->epoch, from->link, what, err);
 	if (!series)
 		return -1;
 	if (!series->ledger && PR_ARRAY_GROW(out->ledgers, out->n_ledgers) == 0 &&
@@ -1215,12 +1209,11 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 {
 	uint64_t upto = gap->last_seq, length = gap->count / gap->ranges;
 	Packrack__Loss range = *gap;
-	const Packrack__Loss *l;
 
 	c->ranges_taken_apart += gap->ranges;
 	range.step = 0;
 	if (gap->ranges > 1 && (!gap->step || c->ranges_taken_apart > TAKEN_APART_MAX)) {
-		l = covering(c, series, gap->first_seq, &upto);
+		const Packrack__Loss *l = covering(c, series, gap->first_seq, &upto);
 		if (!l && upto < gap->last_seq)
 			l = covering(c, series, upto + 1, &upto);
 		explain_part(c, series, &range, l);
@@ -1503,19 +1496,17 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 {
 	const struct series *series = c->series[first];
 	struct times seen = {NULL, 0}, unseen = {NULL, 0};
-	const struct time *last;
 	int64_t begin = INT64_MAX, end = INT64_MIN, heard = INT64_MIN, asked, at;
 	bool files = true;
 
 	for (size_t i = first; i < c->series_count; i++) {
 		const struct series *other = c->series[i];
-		const struct unobserved *b;
 
 		if (!other->ledger || !other->in_scope || !same_link(series, other))
 			continue;
 		at = series_times(c, other, &seen, &unseen);
 		begin = at < begin ? at : begin;
-		b = begin_of(other);
+		const struct unobserved *b = begin_of(other);
 		files &= b && b->reason == PR_UNOBSERVED_FILE;
 		end = other->ledger->last_otime > end ? other->ledger->last_otime : end;
 		heard = other->newest.otime > heard ? other->newest.otime : heard;
@@ -1531,7 +1522,7 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
 	asked = until;
 	/* nor, if all that was recorded is asked for, the time behind the end of a capture that was stopped */
-	last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
+	const struct time *last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
 	if (c->options.since == INT64_MIN &&
 		c->options.until >= pr_time_minus(c->options.now, NOW_NS) && last &&
 		!strcmp(last->reason, PRM_UNOBSERVED_STOPPED) && last->until == INT64_MAX &&

@@ -61,11 +61,9 @@ int prm_output_write(
 static inline uint8_t *
 prm_output_room(struct prm_output *out, size_t len, struct pr_error *err)
 {
-	uint8_t *at;
-
 	if (PRM_OUTPUT_ROOM - out->used < len && prm_output_flush(out, err) < 0)
 		return NULL;
-	at = out->buf + out->used;
+	uint8_t *at = out->buf + out->used;
 	out->used += len;
 	out->written += len;
 	return at;

@@ -287,10 +287,8 @@ add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_
 
 	pr_summary_walk_begin(&walk, s);
 	for (more = pr_summary_walk_next(&walk, &run); more && rc == 0; run = next) {
-		bool ends_within;
-
 		more = pr_summary_walk_next(&walk, &next);
-		ends_within = more && next.first_otime < run.last_otime;
+		bool ends_within = more && next.first_otime < run.last_otime;
 		if (run.last_otime >= q->since && run.first_otime <= q->until) {
 			if (begins_within && run.first_otime < q->since)
 				run.first_otime = q->since;
@@ -342,7 +340,6 @@ static int
 tell_end(struct telling *t, const struct prm_node_summaries *c)
 {
 	Packrack__End end = PACKRACK__END__INIT;
-	int rc;
 
 	end.ledgers = calloc(c->coverage->n_ledgers + 1, sizeof(*end.ledgers));
 	if (!end.ledgers)
@@ -353,7 +350,7 @@ tell_end(struct telling *t, const struct prm_node_summaries *c)
 		if (selected(c, t->query->link, l->epoch, l->link))
 			end.ledgers[end.n_ledgers++] = l;
 	}
-	rc = prm_completeness_end(t->c, t->index, &end, t->err);
+	int rc = prm_completeness_end(t->c, t->index, &end, t->err);
 	free(end.ledgers);
 	return rc;
 }

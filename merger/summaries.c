@@ -350,7 +350,6 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 	struct prm_summary_entry *h =
 		c && c->coverage->boot == m->boot ? find_in_node(c, m->number) : NULL;
 	size_t len = m->body.len, bytes = packrack__summary__get_packed_size(m);
-	const struct pr_summary_span *told, *is;
 	struct pr_summary opened;
 
 	if (c) {
@@ -362,8 +361,8 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 		return;
 	}
 	h->wanted = 0;
-	told = &h->span;
-	is = &opened.span;
+	const struct pr_summary_span *told = &h->span;
+	const struct pr_summary_span *is = &opened.span;
 	h->gone = pr_summary_open(&opened, m->body.data, len, NULL) < 0 ||
 		  is->first_sequence != told->first_sequence ||
 		  is->segments != told->segments ||

@@ -478,11 +478,10 @@ static uint32_t
 branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 {
 	const struct pri_terms *terms = t->terms;
-	struct pri_bpf_time time;
 
 	if (op != OP_JEQ || k != 1 || t->state->a.at >= terms->time_count)
 		return PRI_TERM_TRUE;
-	time = pri_bpf_time(terms->times, t->state->a.at);
+	struct pri_bpf_time time = pri_bpf_time(terms->times, t->state->a.at);
 	if (!taken && time.time == (time.after ? INT64_MIN : INT64_MAX))
 		return PRI_TERM_FALSE;
 	if (time.after == taken)

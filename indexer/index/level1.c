@@ -117,7 +117,6 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 {
 	const uint8_t *p = body;
 	struct pr_cursor c = pr_cursor_make(body, len);
-	size_t head;
 
 	if (len < PRI_LEVEL1_HEADER || len > total || pr_get_le32(p) != PRI_LEVEL1_MAGIC)
 		return pr_error_set(err, "index: not a record of level 1");
@@ -125,7 +124,7 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 		return pr_error_set(err, "index: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PRI_LEVEL1_VERSION);
 	*l = (struct pri_level1){.body = p, .len = len, .whole = len == total};
-	head = pri_level1_head_of(p);
+	size_t head = pri_level1_head_of(p);
 	if (!pr_field_table_load(&c, l, &head_fields, PR_LITTLE_ENDIAN) ||
 		l->segments == 0 || l->segments > PRI_LEVEL1_SEGMENTS_MAX ||
 		l->pages > PRI_LEVEL1_PAGES_MAX || len < head)
@@ -429,7 +428,6 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	const struct pri_heavy_hitters *hitters, uint8_t *out)
 {
 	uint8_t *lens = out + PRI_LEVEL1_HEADER + (size_t)w->segments * PRI_LEVEL1_ITEM;
-	uint8_t *pages, *data, *at;
 	struct pri_level1_keys keys;
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
 	struct pri_level1 l = {.link = link,
@@ -447,11 +445,11 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	l.pages = keys.pages;
 	l.low_bits = keys.low_bits;
 	l.hash_bits = keys.hash_bits;
-	pages = lens + 2 * (keys.pages + 1);
-	data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
+	uint8_t *pages = lens + 2 * (keys.pages + 1);
+	uint8_t *data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
 	pr_put_le16(lens + 2 * keys.pages, RESERVED_PAGE);
 	memcpy(data, w->data, w->used);
-	at = data + w->used;
+	uint8_t *at = data + w->used;
 	l.tops_at = at - out;
 	put_head(w, &l, data - out, out);
 	l.check = head_check(out, pages - out);

@@ -16,11 +16,10 @@ pri_range_builder_end(
 {
 	uint64_t span = s->last - s->first + 1;
 	size_t len = s->last && s->held < span ? (span + 7) / 8 : 0;
-	uint8_t *bits;
 
 	if (s->last == 0)
 		return 0;
-	bits = len ? malloc(len) : NULL;
+	uint8_t *bits = len ? malloc(len) : NULL;
 	if ((len && !bits) || PR_ARRAY_GROW(list->items, list->count) < 0) {
 		free(bits);
 		return pr_error_set(err, "no memory for the list of seqs held");

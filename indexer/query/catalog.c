@@ -85,7 +85,6 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err)
 {
 	struct pri_sorted_run *run = series_run_for(series, entry);
-	int64_t back;
 
 	/* expired entries leave room at the front: it is used before the run grows */
 	if (run && run->head + run->count == run->capacity &&
@@ -99,7 +98,7 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 		return pr_error_set(err, "no memory for the list of %llu segments",
 			(unsigned long long)catalog->segments);
 	run->items[run->head + run->count++] = *entry;
-	back = pr_time_minus(entry->first_otime, entry->min_time);
+	int64_t back = pr_time_minus(entry->first_otime, entry->min_time);
 	if (back > run->most_back)
 		run->most_back = back;
 	if (run->count == 1 || entry->max_time > run->max_time)
@@ -453,13 +452,11 @@ forget_deleted(struct pri_ledger_view *ledger, size_t at)
 static struct pri_ledger_deletion *
 add_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
 {
-	struct pri_ledger_deletion *item;
-
 	if (ledger->deleted_count == PRI_LEDGER_DELETED_MAX)
 		forget_deleted(ledger, 0);
 	if (PR_ARRAY_GROW(ledger->deleted, ledger->deleted_count) < 0)
 		return NULL;
-	item = &ledger->deleted[ledger->deleted_count++];
+	struct pri_ledger_deletion *item = &ledger->deleted[ledger->deleted_count++];
 	*item = (struct pri_ledger_deletion){.word = *d, .reached = PR_TIME_MIN};
 	item->word.records = item->word.bytes = 0;
 	pr_text_clean(item->word.moved_to, "");
@@ -919,7 +916,6 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 	uint64_t proof, struct pr_error *err)
 {
 	struct pri_index_stream *s = stream_find_or_add(map, link, err);
-	size_t at;
 
 	if (!s)
 		return -1;
@@ -927,7 +923,7 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 		s->base = sequence;
 	if (sequence < s->base || sequence - s->base >= PROOFS_MAX)
 		return 0; /* such a segment is without index */
-	at = sequence - s->base;
+	size_t at = sequence - s->base;
 	if (PR_ARRAY_RESERVE(s->proofs, s->proof_capacity, at + 1) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
 	if (at >= s->proof_count) {
@@ -981,16 +977,14 @@ pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *e
 		.first_sequence = entry->first_sequence,
 		.check = entry->check,
 		.segments = entry->segments};
-	struct pri_index_stream *s;
-	struct pri_index_list *l;
 	size_t from, to;
 
 	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
 		return 0;
-	s = stream_find_or_add(map, entry->link, err);
+	struct pri_index_stream *s = stream_find_or_add(map, entry->link, err);
 	if (!s)
 		return -1;
-	l = &s->level[entry->level - 1];
+	struct pri_index_list *l = &s->level[entry->level - 1];
 	from = to = list_search(l, ref.first_sequence);
 	/* records that it overlaps are older, and about segments that are gone */
 	while (to < l->count && l->items[to].first_sequence < end_of(&ref))
@@ -1007,7 +1001,6 @@ void
 pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence)
 {
 	struct pri_index_stream *s = pri_index_map_find(map, link);
-	uint64_t gone;
 
 	if (!s || sequence == 0)
 		return;
@@ -1021,7 +1014,7 @@ pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence
 	}
 	if (sequence <= s->base)
 		return;
-	gone = sequence - s->base;
+	uint64_t gone = sequence - s->base;
 	if (gone >= s->proof_count) {
 		s->proof_count = 0;
 	} else if (gone > s->proof_count / 4) { /* not for every entry */

@@ -205,7 +205,6 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	struct pr_error *err)
 {
 	struct pri_hello *h = calloc(1, sizeof *h);
-	const struct pri_ledger_view *ledger;
 	size_t first = 0;
 
 	if (!h)
@@ -220,7 +219,7 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 		return h;
 	fill_status(h, volume, input->behind);
 	/* the ledger is sorted by epoch, and epochs begin with their start time: the newest are last */
-	ledger = &volume->ledger;
+	const struct pri_ledger_view *ledger = &volume->ledger;
 	if (ledger->count > PRI_HELLO_LINKS_MAX)
 		first = ledger->count - PRI_HELLO_LINKS_MAX;
 	h->links = calloc(ledger->count - first + 1, sizeof *h->links);

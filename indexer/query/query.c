@@ -478,13 +478,12 @@ count_from_index(
 {
 	bool hosts = q->spec.tally_key == PRI_TALLY_KEY_HOST && !q->spec.exact;
 	struct series *series = &q->series[r->index];
-	const struct pri_level1_segment *s;
 	const struct pri_level1 *batch;
 	struct batch_sums sums;
 
 	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts))
 		return 0;
-	s = pri_prune_segment(
+	const struct pri_level1_segment *s = pri_prune_segment(
 		q->context.prune, r->series->number, &r->entry, &batch, did_io);
 	if (!s || !hosts)
 		return s ? count_series(q, r, s, err) : 0;
@@ -569,7 +568,6 @@ static bool
 matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p)
 {
 	const struct pri_query_spec *spec = &q->spec;
-	enum pri_match known;
 
 	if (p->time < spec->since || p->time > spec->until)
 		return false;
@@ -578,7 +576,7 @@ matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p
 		if (!spec->strays)
 			return false;
 	}
-	known = pri_run_reader_match(r);
+	enum pri_match known = pri_run_reader_match(r);
 	if (known != PRI_MATCH_UNKNOWN)
 		return known == PRI_MATCH_YES;
 	if (!pri_query_match(&spec->programs, &spec->direct, spec->relations, p))
@@ -864,14 +862,13 @@ add_gone(const struct pri_query *q, struct pri_evicted_list *list, const struct 
 	const struct pri_epoch_series *stored, const struct pri_series_ledger *told,
 	struct pr_error *err)
 {
-	Packrack__Evicted *e;
 	uint64_t first, last;
 
 	if (!seqs_of(gone, stored, told, &first, &last))
 		return 0;
 	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of overwritten packets");
-	e = &list->items[list->count++];
+	Packrack__Evicted *e = &list->items[list->count++];
 	packrack__evicted__init(e);
 	e->stream = (char *)pri_volume_stream_name(q->volume, gone->stream);
 	e->epoch = stored ? stored->epoch : told->epoch;

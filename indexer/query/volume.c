@@ -172,11 +172,9 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 	if (sfs_refresh(v->sfs, err) < 0 || sfs_info(v->sfs, &whole, err) < 0)
 		return -1;
 	for (size_t i = 0; i < whole.stream_count; i++) {
-		struct pri_volume_stream *s;
-
 		if (sfs_stream_info(v->sfs, i, &info, err) < 0)
 			return -1;
-		s = find_stream(v, info.id);
+		struct pri_volume_stream *s = find_stream(v, info.id);
 		if (!s) {
 			if (PR_ARRAY_GROW(v->streams, v->stream_count) < 0)
 				return pr_error_set(err, "no memory");
@@ -402,7 +400,6 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 {
 	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
 	uint64_t sequence = 0;
-	size_t mid;
 
 	if (end <= next || end - next == high - low) { /* complete */
 		for (size_t i = low; i < high; i++) {
@@ -412,7 +409,7 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 		}
 		return 0;
 	}
-	mid = readable(v, s, low + (high - low) / 2, high, &sequence);
+	size_t mid = readable(v, s, low + (high - low) / 2, high, &sequence);
 	if (mid == high)
 		mid = readable(v, s, low, high, &sequence);
 	if (mid == high) /* no entry is left or readable: the walk counts what is wrong */
@@ -636,12 +633,10 @@ pri_volume_stats(const struct pri_volume *v, struct pri_volume_stats *out)
 int
 pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity)
 {
-	uint8_t *bytes;
-
 	if (capacity <= buffer->capacity)
 		return 0;
 	capacity = (capacity + BUFFER_ALIGNMENT - 1) & ~(BUFFER_ALIGNMENT - 1);
-	bytes = aligned_alloc(BUFFER_ALIGNMENT, capacity);
+	uint8_t *bytes = aligned_alloc(BUFFER_ALIGNMENT, capacity);
 	if (!bytes)
 		return -1;
 	free(buffer->bytes);

@@ -519,12 +519,11 @@ header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
 {
 	struct sfs_scan scan = sfs_scan_of(c->sfs, NULL, c->block, e);
 	uint8_t bytes[SFS_RECORD_WIDE];
-	uint32_t end;
 
 	if (at >= e->end)
 		return false;
 	scan.place.offset = at;
-	end = e->end - at < sizeof(bytes) ? e->end : at + sizeof(bytes);
+	uint32_t end = e->end - at < sizeof(bytes) ? e->end : at + sizeof(bytes);
 	return sfs_shm_copy(
 		       &c->sfs->shm, e->slot, c->block, e->generation, at, end, bytes) &&
 	       sfs_record_peek(scan.key, &scan.place, bytes, end - at, h) &&

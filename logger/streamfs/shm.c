@@ -70,9 +70,8 @@ make_object(struct sfs_shm *shm, const uint8_t uuid[16], struct pr_error *err)
 {
 	char entry[SFS_UUID_TEXT + 4], object[OBJECT_PATH];
 	uint64_t random;
-	int len;
 	sfs_uuid_text(uuid, entry);
-	len = PR_PRINT(object, OBJECT, entry);
+	int len = PR_PRINT(object, OBJECT, entry);
 	unlink(object); /* of a version that had no link to it */
 	strcat(entry, ".shm");
 	if (getrandom(&random, sizeof(random), 0) < 0)

@@ -106,13 +106,12 @@ pr_parse_size(const char *text, uint64_t *out)
 int
 pr_parse_count(const char *text, uint64_t *out)
 {
-	uint64_t factor;
 	struct number n;
 	const char *at;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	factor = take_prefix(&at, 1000);
+	uint64_t factor = take_prefix(&at, 1000);
 	if (*at || (factor == 1 && n.billionths))
 		return -1;
 	return multiply(&n, factor, UINT64_MAX, out);

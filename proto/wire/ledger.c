@@ -114,8 +114,6 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 
 	/* *c moves only behind good entries: after -1, the next call returns -1 again */
 	for (; pr_cursor_left(&at); *c = at) {
-		struct pr_field_table table;
-		const struct pr_field_table *behind;
 		const uint8_t *payload;
 		void *rest;
 		uint8_t type, version;
@@ -124,12 +122,12 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 		if (!pr_load_u8(&at, &type) || !pr_load_u8(&at, &version) ||
 			!pr_load_le16(&at, &len) || !pr_load_bytes(&at, &payload, len))
 			return -1;
-		table = table_of(type, version);
+		struct pr_field_table table = table_of(type, version);
 		if (!table.count)
 			continue;
 		memset(out, 0, sizeof *out);
 		out->type = type;
-		behind = rest_of(out, &rest);
+		const struct pr_field_table *behind = rest_of(out, &rest);
 		inside = pr_cursor_make(payload, len);
 		if (!pr_field_table_load(&inside, &out->u, &table, PR_LITTLE_ENDIAN) ||
 			(behind && !pr_field_table_load(

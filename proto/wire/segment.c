@@ -49,7 +49,6 @@ pr_segment_peek(
 	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err)
 {
 	const uint8_t *p = body;
-	struct pr_cursor c;
 
 	if (len < PR_SEGMENT_HEADER)
 		return pr_error_set(
@@ -61,7 +60,7 @@ pr_segment_peek(
 		return pr_error_set(err,
 			"segment: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PR_SEGMENT_VERSION);
-	c = pr_cursor_make(p + FIELDS_AT, PR_SEGMENT_HEADER - FIELDS_AT);
+	struct pr_cursor c = pr_cursor_make(p + FIELDS_AT, PR_SEGMENT_HEADER - FIELDS_AT);
 	if (!pr_field_table_load(&c, out, &header_fields, PR_LITTLE_ENDIAN) ||
 		out->flags & ~PR_SEGMENT_MIXED)
 		return pr_error_set(err, "segment: unknown flags 0x%04x", out->flags);

@@ -93,14 +93,13 @@ read_volume(void *arg)
 
 	while (state == PRI_ANSWER_BATCH && (slot = pr_queue_reserve(&v->queue)) >= 0) {
 		struct slot *s = &v->slots[slot];
-		Packrack__Batch told;
 
 		do
 			state = pri_answer_step(
 				v->answer, pr_now_mono() + STEP_NS, &v->error);
 		while (state == PRI_ANSWER_MORE && !pr_queue_stopped(&v->queue));
 		if (state == PRI_ANSWER_BATCH) {
-			told = *pri_answer_batch(v->answer);
+			Packrack__Batch told = *pri_answer_batch(v->answer);
 			s->packets = told.packets.data;
 			s->len = told.packets.len;
 			told.packets = (ProtobufCBinaryData){0};
@@ -142,18 +141,13 @@ stop_reading(struct volume *v)
 static int
 next_batch(struct volume *v, struct pr_error *err)
 {
-	const Packrack__End *end;
-	Packrack__Batch *told;
-	struct slot *s;
-	int slot, rc;
-
 	if (v->ended)
 		return PR_SOURCE_END;
-	slot = pr_queue_take(&v->queue);
-	s = slot < 0 ? NULL : &v->slots[slot];
+	int slot = pr_queue_take(&v->queue);
+	struct slot *s = slot < 0 ? NULL : &v->slots[slot];
 	if (s && s->state == PRI_ANSWER_END) {
 		stop_reading(v);
-		end = pri_answer_end(v->answer, err);
+		const Packrack__End *end = pri_answer_end(v->answer, err);
 		if (!end || prm_completeness_end(v->completeness, v->index, end, err) < 0)
 			return PR_SOURCE_ERROR;
 		v->ended = true;
@@ -163,10 +157,10 @@ next_batch(struct volume *v, struct pr_error *err)
 		*err = v->error;
 		return PR_SOURCE_ERROR;
 	}
-	told = packrack__batch__unpack(NULL, s->told_len, s->told);
+	Packrack__Batch *told = packrack__batch__unpack(NULL, s->told_len, s->told);
 	if (!told)
 		return pr_error_set(err, "no memory for a batch");
-	rc = prm_completeness_batch(v->completeness, v->index, told, err);
+	int rc = prm_completeness_batch(v->completeness, v->index, told, err);
 	if (rc == 0 && told->tally)
 		rc = sink_tally(v->sink, told->tally, err);
 	packrack__batch__free_unpacked(told, NULL);
@@ -223,13 +217,12 @@ static int
 learn_links(struct ask *ask, struct pr_error *err)
 {
 	size_t count = 0, used = 0;
-	Packrack__LinkInfo *room, **list;
 	int result = CLI_FAILED;
 
 	for (size_t i = 0; i < ask->count; i++)
 		count += ask->volumes[i].view->ledger.count;
-	room = calloc(count + 1, sizeof(*room));
-	list = calloc(count + 1, sizeof(*list));
+	Packrack__LinkInfo *room = calloc(count + 1, sizeof(*room));
+	Packrack__LinkInfo **list = calloc(count + 1, sizeof(*list));
 	for (size_t i = 0; room && list && i < ask->count; i++) {
 		const struct pri_ledger_view *book = &ask->volumes[i].view->ledger;
 
@@ -378,10 +371,8 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
-		const Packrack__End *end;
-
 		stop_reading(&ask->volumes[i]);
-		end = pri_answer_end(ask->volumes[i].answer, err);
+		const Packrack__End *end = pri_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
 		if (one && (!interrupted || ask->question.query.count_only)) {
@@ -411,7 +402,6 @@ answer(struct ask *ask, struct pr_error *err)
 {
 	bool limited = false;
 	int result = open_all(ask, err) < 0 ? CLI_FAILED : learn_links(ask, err);
-	Packrack__End *end;
 
 	if (result != CLI_OK)
 		return result;
@@ -420,7 +410,7 @@ answer(struct ask *ask, struct pr_error *err)
 	result = pump(ask, &limited, err);
 	if (result != CLI_OK)
 		return result;
-	end = ask->sink->end = malloc(sizeof(*end));
+	Packrack__End *end = ask->sink->end = malloc(sizeof(*end));
 	if (!end)
 		return pr_error_as(CLI_FAILED, err, "no memory for the end of the answer");
 	packrack__end__init(end);

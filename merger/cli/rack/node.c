@@ -131,14 +131,12 @@ run_list(const struct cli_call *call, struct pr_error *err)
 	const struct command_args *a = call->values;
 	const struct cli_server *server = server_of(call->command);
 	Packrack__Envelope *reply;
-	const Packrack__Status *s;
 	int status = cli_ask_status(&a->at, server, &reply, err);
-	struct render *r;
 
 	if (status != CLI_OK)
 		return status;
-	s = reply->status;
-	r = cli_render(a->json, a->keyvalue, NULL);
+	const Packrack__Status *s = reply->status;
+	struct render *r = cli_render(a->json, a->keyvalue, NULL);
 	if (r) {
 		if (server == &cli_merger)
 			render_messages(r, "queries", s->queries, s->n_queries);

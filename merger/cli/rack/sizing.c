@@ -177,11 +177,10 @@ static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct sizing_args *a = call->values;
-	struct render *out;
 
 	if (fill(a, err) < 0)
 		return CLI_USAGE;
-	out = cli_render(a->json, a->keyvalue, "rows");
+	struct render *out = cli_render(a->json, a->keyvalue, "rows");
 	if (out)
 		print_data(a, out);
 	else

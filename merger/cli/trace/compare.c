@@ -55,11 +55,9 @@ struct comparison {
 static int
 side_next(struct side *s, struct pr_error *err)
 {
-	int got;
-
 	if (s->ended)
 		return 0;
-	got = pr_trace_next(s->file, &s->packet, err);
+	int got = pr_trace_next(s->file, &s->packet, err);
 	if (got == PR_SOURCE_ERROR)
 		return -1;
 	s->ended = got == PR_SOURCE_END;

@@ -163,13 +163,11 @@ static const struct pr_cmdline program = {.name = "packrack replay",
 static void
 fill_next(struct replay *r)
 {
-	int slot;
-
 	if (r->filling && !r->filling->used)
 		return;
 	if (r->filling)
 		pr_queue_put(&r->queue);
-	slot = pr_queue_reserve(&r->queue);
+	int slot = pr_queue_reserve(&r->queue);
 	r->filling = slot < 0 ? NULL : &r->chunks[slot];
 	if (r->filling)
 		r->filling->used = 0;
@@ -181,7 +179,6 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct replay *r = arg;
 	struct replay_frame frame = {
 		.time = p->time, .len = p->caplen, .room = (p->caplen + 7) & ~UINT32_C(7)};
-	struct replay_chunk *c;
 
 	if (p->linktype != PR_LINKTYPE_ETHERNET) {
 		r->other_type++;
@@ -190,7 +187,7 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 	r->cut += p->caplen < p->len;
 	if (r->filling && r->filling->used + sizeof(frame) + frame.room > REPLAY_CHUNK)
 		fill_next(r);
-	c = r->filling;
+	struct replay_chunk *c = r->filling;
 	if (p->caplen > REPLAY_CHUNK - sizeof(frame) - 8 || !c ||
 		pr_queue_stopped(&r->queue))
 		return r->gave_up ? pr_error_set(err, "%s: %s", r->args->out, r->err.text)
@@ -530,7 +527,6 @@ static int
 send_answer(struct replay *r, struct pr_error *err)
 {
 	pthread_t sender, watcher;
-	int status;
 
 	if (prepare(r, err) < 0 || start(r, &sender, &watcher, err) < 0)
 		return CLI_FAILED;
@@ -538,7 +534,7 @@ send_answer(struct replay *r, struct pr_error *err)
 	r->sink.progress.terminal = false; /* it would count packets that wait to be sent */
 	r->sink.take = take_packet;
 	r->sink.take_arg = r;
-	status = ask_query(&r->sink, err);
+	int status = ask_query(&r->sink, err);
 	r->stop |= status != CLI_OK;
 	fill_next(r);
 	pr_queue_end(&r->queue);

@@ -133,12 +133,10 @@ send_gathered(struct move *m, struct pr_error *err)
 static int
 store(struct move *m, const struct pr_packet *p, struct pr_error *err)
 {
-	const char *why;
-
 	if (m->writer.append) {
 		if (prl_writer_put_packet(m->writer.append, p) == 0)
 			return 0;
-		why = prl_writer_suspend_reason(m->writer.append);
+		const char *why = prl_writer_suspend_reason(m->writer.append);
 		return pr_error_set(err, "%s: %s", m->args->to_volume,
 			why ? why : "it does not accept the packet");
 	}
@@ -166,11 +164,9 @@ flush(struct move *m, struct pr_error *err)
 static int
 ask_all(struct sink *sink, struct pr_error *err)
 {
-	const Packrack__Completeness *c;
-
 	if (ask_query(sink, err) != CLI_OK)
 		return -1;
-	c = sink->end->completeness;
+	const Packrack__Completeness *c = sink->end->completeness;
 	if (sink->end->cancelled || !c)
 		return pr_error_set(err, "interrupted");
 	for (size_t i = 0; i < c->n_nodes; i++)
@@ -190,13 +186,12 @@ ask_each(const struct query_args *q,
 	struct pr_error *err)
 {
 	struct sink sink;
-	int rc;
 
 	sink_init(&sink, q);
 	sink.progress.terminal = false; /* a move has a line of its own */
 	sink.take = take;
 	sink.take_arg = arg;
-	rc = ask_all(&sink, err);
+	int rc = ask_all(&sink, err);
 	sink_close(&sink);
 	return rc;
 }
@@ -205,11 +200,10 @@ int
 data_ask_count(struct query_args q, uint64_t *count, struct pr_error *err)
 {
 	struct sink sink;
-	int rc;
 
 	q.count = true;
 	sink_init(&sink, &q);
-	rc = ask_all(&sink, err);
+	int rc = ask_all(&sink, err);
 	*count = rc == 0 ? sink.end->matched : 0;
 	sink_close(&sink);
 	return rc;
@@ -557,12 +551,11 @@ move_to_file(struct move *m, struct pr_error *err)
 	struct query_args q = of_source(m, m->args->since, m->args->until);
 	struct sink sink;
 	uint64_t found;
-	int rc;
 
 	PR_PRINT(part, "%s.part", path);
 	q.write = part;
 	sink_init(&sink, &q);
-	rc = ask_all(&sink, err);
+	int rc = ask_all(&sink, err);
 	if (rc == 0)
 		rc = sink_finish(&sink, err);
 	if (rc == 0)
@@ -644,12 +637,11 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct move m = {.args = a};
-	int rc;
 
 	if (check_args(a, err) < 0)
 		return CLI_USAGE;
 	m.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0];
-	rc = set_fences(&m, err);
+	int rc = set_fences(&m, err);
 	if (rc == 0 && data_confirm(a, &m.stock, err) < 0)
 		rc = CLI_USAGE;
 	if (rc == 0)
@@ -730,11 +722,9 @@ rebuild_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < r->count && rc == 0; i++) {
-		struct query_args q;
-
 		r->held[i].count = 0;
 		m->from = r->nodes[i];
-		q = of_source(m, since, end);
+		struct query_args q = of_source(m, since, end);
 		rc = ask_each(&q, note, &r->held[i], err);
 	}
 	for (r->source = 0; r->source < r->count && rc == 0; r->source++) {
@@ -791,10 +781,9 @@ check_room(const struct move *m, struct pr_error *err)
 {
 	struct data_args a = *m->args;
 	struct data_inventory inv;
-	int rc;
 
 	a.nodes = (struct pr_string_list){&a.to, 1};
-	rc = data_inventory_get(&inv, &a, err);
+	int rc = data_inventory_get(&inv, &a, err);
 	if (rc == 0 && inv.nodes[0]->volume_used >= inv.nodes[0]->volume_bytes / 100 * 95)
 		rc = pr_error_set(err,
 			"%s: its volume is full to 95 %%: copies would overwrite what it "
@@ -811,12 +800,11 @@ copy_ledgers(struct move *m, struct pr_error *err)
 	struct query_args q = data_question(
 		m->args, m->rebuild->nodes, false, PR_TIME_MIN, m->args->until);
 	struct sink sink;
-	int rc;
 
 	q.nodes.count = m->rebuild->count;
 	q.count = true;
 	sink_init(&sink, &q);
-	rc = ask_all(&sink, err);
+	int rc = ask_all(&sink, err);
 	if (rc == 0)
 		rc = send_batch(m, 0, sink.end->completeness, err);
 	sink_close(&sink);
@@ -878,7 +866,6 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	struct rebuild r = {.rate = a.rate, .begun = pr_now_mono()};
 	struct move m = {.args = &a, .rebuild = &r};
 	int64_t now = pr_now_real();
-	int rc;
 
 	a.to = call->operands[0];
 	a.until = a.until < now ? a.until : now;
@@ -887,7 +874,7 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	while (a.until > pr_now_real() - SETTLED_NS)
 		poll(NULL, 0, LOOK_MS);
 	progress_begin(&r.progress);
-	rc = data_inventory_get(&m.stock, &a, err);
+	int rc = data_inventory_get(&m.stock, &a, err);
 	if (rc == 0)
 		rc = rebuild_nodes(&m, err);
 	if (rc == 0)

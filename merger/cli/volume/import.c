@@ -172,7 +172,6 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 static int
 check_files(int count, char **files, struct pr_error *err)
 {
-	struct pr_trace *trace;
 	struct stat st;
 
 	for (int i = 0; i < count; i++) {
@@ -182,7 +181,7 @@ check_files(int count, char **files, struct pr_error *err)
 			return pr_error_errno(err, "%s", files[i]);
 		if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 			continue;
-		trace = pr_trace_open(files[i], err);
+		struct pr_trace *trace = pr_trace_open(files[i], err);
 		if (!trace)
 			return -1;
 		pr_trace_close(&trace);

@@ -294,12 +294,11 @@ set_all(const struct volume_call *c, const struct pr_string_list *list, bool siz
 	struct sfs_open_options how = {.writer = !size, .keep = true};
 	struct sfs_volume_info info;
 	struct setting s;
-	struct sfs *sfs;
 	int rc = 0;
 
 	if (list->count == 0)
 		return 0;
-	sfs = sfs_open(c->paths.path, c->paths.count, &how, err);
+	struct sfs *sfs = sfs_open(c->paths.path, c->paths.count, &how, err);
 	/* a guarantee is set by the volume's writer, if one lives: a reader hands it to that one */
 	if (sfs && size && sfs_info(sfs, &info, err) == 0 && !info.writer_alive) {
 		sfs_close(&sfs);
@@ -358,7 +357,6 @@ volume_streams(void *values, struct pr_error *err)
 	struct sfs_volume_info volume;
 	struct sfs_stream_info s;
 	struct setting unused;
-	struct sfs *sfs;
 	int rc = -1;
 
 	for (size_t i = 0; i < c->guarantees.count; i++)
@@ -370,7 +368,7 @@ volume_streams(void *values, struct pr_error *err)
 	if (set_all(c, &c->guarantees, true, err) < 0 ||
 		set_all(c, &c->permissions, false, err) < 0)
 		return -1;
-	sfs = open_volume(c, err);
+	struct sfs *sfs = open_volume(c, err);
 	if (sfs && (rc = sfs_info(sfs, &volume, err)) == 0) {
 		begin_list(c, "streams",
 			"stream                  records          bytes overwritten  "
@@ -500,7 +498,6 @@ volume_dump(void *values, struct pr_error *err)
 	struct volume_call *c = values;
 	struct sfs_handle handle;
 	struct sfs_record record;
-	struct sfs *sfs;
 	int rc = -1;
 
 	if (!sfs_handle_parse(c->operand, &handle))
@@ -508,7 +505,7 @@ volume_dump(void *values, struct pr_error *err)
 			"%.100s: not a handle: 80 hexadecimal digits, as `packrack volume "
 			"records` prints them",
 			c->operand);
-	sfs = open_volume(c, err);
+	struct sfs *sfs = open_volume(c, err);
 	if (sfs) {
 		rc = sfs_read(sfs, &handle, NULL, 0, NULL, &record, err);
 		if (rc != SFS_OK)
