@@ -354,7 +354,6 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 {
 	struct message *m = calloc(1, sizeof *m);
 	Packrack__Envelope env;
-	const char *text = news->text;
 	struct pri_volume_stats figures;
 
 	if (!m)
@@ -362,8 +361,8 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	packrack__coverage__init(&m->coverage);
 	pri_volume_stats(o->volume, &figures);
 	m->coverage.boot = o->boot;
-	if (figures.corrupt_records)
-		text = "some of its records are damaged";
+	const char *text =
+		figures.corrupt_records ? "some of its records are damaged" : news->text;
 	m->coverage.text = (char *)(text ? text : "");
 	m->coverage.cluster = (char *)(o->cluster ? o->cluster : "");
 	m->coverage.settled_until = news->settled_until;

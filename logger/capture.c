@@ -30,7 +30,6 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	bool direct = o->direct && o->port.buffer_size >= GATHER_BYTES;
 	struct pr_capture_options port = o->port;
 	struct prl_capture *c = calloc(1, sizeof(*c));
-	const char *filter = o->filter;
 	char rack[160];
 
 	if (!c)
@@ -40,8 +39,7 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	snprintf(rack, sizeof(rack),
 		"ether dst " PR_MAC_FORMAT " or (ether broadcast and ether[12:2] = %u)",
 		PR_MAC_ARGS(o->mac), o->ethertype);
-	if (o->rack)
-		filter = rack;
+	const char *filter = o->rack ? rack : o->filter;
 	if (direct)
 		port.buffer_size += 4 * o->ring_size;
 	else

@@ -288,11 +288,9 @@ prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_optio
 		.progress = progress,
 		.arg = arg,
 		.stats = stats};
-	int result = -1;
 
 	*stats = (struct prl_import_stats){0};
-	if (begin(&im, sfs, err) == 0)
-		result = end(&im, read_all(&im, err), err);
+	int result = begin(&im, sfs, err) == 0 ? end(&im, read_all(&im, err), err) : -1;
 	prl_writer_destroy(&im.append);
 	pr_trace_close(&im.trace);
 	return result;

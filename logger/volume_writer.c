@@ -279,7 +279,6 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 			.link = index->link,
 			.level = index->level}};
 	struct sfs_handle handle;
-	void *room = NULL;
 	int stream, rc;
 
 	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
@@ -288,8 +287,8 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 	if (a->suspended || (stream = index_stream(a, index->link, err)) < 0)
 		return 1;
 	/* Level 2 is read in sectors: a reserved record begins at a sector. */
-	if (index->level == 2)
-		room = sfs_reserve(a->sfs, stream, index->len, err);
+	void *room =
+		index->level == 2 ? sfs_reserve(a->sfs, stream, index->len, err) : NULL;
 	if (room)
 		memcpy(room, index->body, index->len);
 	rc = room ? sfs_commit(a->sfs, stream, index->min_time, index->max_time, index->len,

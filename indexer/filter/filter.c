@@ -241,7 +241,6 @@ static struct pri_bpf *
 compile_parts(struct source *s, struct pr_error *err)
 {
 	struct bpf_program all = {0}, code;
-	struct pri_bpf *program = NULL;
 	size_t count, done = 0;
 	char *parts = pri_filter_split(s->words, &count), *part = parts;
 	int rc = parts ? 0 : -1;
@@ -253,8 +252,7 @@ compile_parts(struct source *s, struct pr_error *err)
 		rc = append_part(&all, &code);
 		pcap_freecode(&code);
 	}
-	if (rc == 0)
-		program = program_of(s, &all, err);
+	struct pri_bpf *program = rc == 0 ? program_of(s, &all, err) : NULL;
 	free(all.bf_insns);
 	free(parts);
 	return program;

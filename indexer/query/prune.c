@@ -275,12 +275,11 @@ read_head1(struct stream *s, const struct pri_index_ref *ref)
 	struct record *r = &s->record1;
 	struct pri_level1 *l = &s->level1;
 	size_t len = pri_level1_head(ref->segments, PAGES_GUESSED), last;
-	const uint8_t *at = NULL;
 
 	if (len > r->handle.length)
 		len = r->handle.length;
-	if (len > PRI_LEVEL1_HEADER)
-		at = read_part(s->prune, r, 0, len, &r->head);
+	const uint8_t *at =
+		len > PRI_LEVEL1_HEADER ? read_part(s->prune, r, 0, len, &r->head) : NULL;
 	/* the beginning of the head contains its length */
 	if (at && pri_level1_head_of(at) > len &&
 		pri_level1_head_of(at) <= r->handle.length) {

@@ -322,14 +322,13 @@ static int
 walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t deadline,
 	struct pr_error *err)
 {
-	struct sfs_cursor *cursor = NULL;
 	struct sfs_record record;
 	struct listed listed;
 	uint64_t bad = 0;
 	int rc = 0, got;
 
-	if (s->any)
-		cursor = sfs_cursor_open(v->sfs, s->info.id, &s->last, NULL);
+	struct sfs_cursor *cursor =
+		s->any ? sfs_cursor_open(v->sfs, s->info.id, &s->last, NULL) : NULL;
 	if (!cursor) /* from the start, skipping records that are listed already */
 		cursor = sfs_cursor_open(v->sfs, s->info.id, NULL, err);
 	if (!cursor)
@@ -428,7 +427,6 @@ resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_e
 {
 	size_t low = 0, high = s->pending_count, count;
 	uint64_t sequence = 0;
-	int rc = 0;
 
 	if (s->pending_count == 0)
 		return 0;
@@ -439,8 +437,7 @@ resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_e
 	count = s->pending_count;
 	while (count > low && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
 		count--; /* the walk after the last good entry reports what they are */
-	if (count > low)
-		rc = add_range(v, s, low, count, sequence + 1, err);
+	int rc = count > low ? add_range(v, s, low, count, sequence + 1, err) : 0;
 	s->pending_count = 0;
 	return rc;
 }
@@ -567,7 +564,6 @@ list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err
 {
 	for (size_t i = 0; i < v->stream_count; i++) {
 		struct pri_volume_stream *s = &v->streams[i];
-		int rc = 0;
 
 		if (!s->data)
 			continue;
@@ -575,8 +571,8 @@ list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err
 			return -1;
 		if (s->any)
 			s->last_sequence = pass_deleted(v, s, s->last_sequence + 1) - 1;
-		if (all || unlisted(v, s) > UNLISTED_MAX)
-			rc = walk(v, s, 0, deadline, err);
+		int rc = all || unlisted(v, s) > UNLISTED_MAX ? walk(v, s, 0, deadline, err)
+							      : 0;
 		if (rc != 0)
 			return rc;
 	}

@@ -532,7 +532,6 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	struct sfs_stream stream;
 	struct sfs_record whole;
 	struct sfs_entry e;
-	int rc = SFS_OK;
 
 	if (handle->length > sfs->root.block_size || offset > handle->length ||
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
@@ -541,8 +540,8 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
 	/* the permission is in the header, and only the whole record proves it */
-	if (sfs->permission_mask)
-		rc = read_at(sfs, handle, sfs->scratch, &h, err);
+	int rc =
+		sfs->permission_mask ? read_at(sfs, handle, sfs->scratch, &h, err) : SFS_OK;
 	if (rc == SFS_OK)
 		rc = find_block(sfs, handle, &e, err);
 	if (rc != SFS_OK)

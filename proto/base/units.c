@@ -147,14 +147,13 @@ pr_parse_rate(const char *text, struct pr_rate *out)
 {
 	static const struct unit units[] = {
 		{"bit", 1}, {"bit/s", 1}, {"bps", 1}, {"B", 8}, {"B/s", 8}};
-	double factor = 1;
 	const char *at;
 	struct number n;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	if (*at == 'k' || isupper((unsigned char)*at))
-		factor = take_prefix(&at, 1000);
+	double factor =
+		*at == 'k' || isupper((unsigned char)*at) ? take_prefix(&at, 1000) : 1;
 	at += *at == ' ';
 	out->packets = strcmp(at, "pps") == 0 || strcmp(at, "p/s") == 0;
 	out->per_second = (n.whole + n.billionths / 1e9) * factor;

@@ -559,15 +559,14 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	struct replay_args *a = call->values;
 	struct replay *r = calloc(1, sizeof(*r));
-	int status = CLI_USAGE;
 
 	if (!r)
 		return pr_error_set(err, "no memory");
 	r->args = a;
 	pr_queue_init(&r->queue, REPLAY_CHUNKS);
 	a->query.write = "(the interface)"; /* packets, not a report on them */
-	if (take(a, r, call->count, call->operands, err) == 0)
-		status = send_answer(r, err);
+	int status = take(a, r, call->count, call->operands, err) == 0 ? send_answer(r, err)
+								       : CLI_USAGE;
 	pr_transmit_close(&r->transmit);
 	pr_queue_destroy(&r->queue);
 	for (int i = 0; i < REPLAY_CHUNKS; i++)

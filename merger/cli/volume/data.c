@@ -305,14 +305,12 @@ data_delete_run(struct data_deletion *d, struct pr_error *err)
 	bool volume = d->args->volumes.count;
 	struct prl_deleted step = {.more = true};
 	struct volume_writer w = {0};
-	int rc = 0;
 
 	d->order.since = d->args->since;
 	d->order.at = pr_now_real();
 	d->order.by = pw ? pw->pw_name : "unknown"; /* if no key gives a name */
 	progress_begin(&d->progress);
-	if (volume)
-		rc = volume_writer_open(&w, d->name, false, true, err);
+	int rc = volume ? volume_writer_open(&w, d->name, false, true, err) : 0;
 	while (rc == 0 && step.more) {
 		rc = volume ? prl_delete_step(w.sfs, w.append, &d->order, &step, err)
 			    : node_step(d, &step, err);
@@ -393,15 +391,14 @@ run_delete(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct data_inventory inv;
-	int status = CLI_FAILED;
 
 	if (data_check(a, err) < 0 ||
 		CLI_CHECK(err,
 			{!a->nodes.count && !a->volumes.count,
 				"no node given: use --node NAME or --volume VOLUME"}) < 0)
 		return CLI_USAGE;
-	if (data_inventory_get(&inv, a, err) == 0)
-		status = delete_from(a, &inv, err);
+	int status = data_inventory_get(&inv, a, err) == 0 ? delete_from(a, &inv, err)
+							   : CLI_FAILED;
 	data_inventory_free(&inv);
 	return status;
 }

@@ -216,13 +216,12 @@ static int
 import_all(const struct import_args *a, int count, char **files, struct pr_error *err)
 {
 	struct import im = {.args = a};
-	struct sfs *sfs = NULL;
 	int status = CLI_FAILED;
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	if (check_files(count, files, err) == 0)
-		sfs = open_volume(&im, err);
+	struct sfs *sfs =
+		check_files(count, files, err) == 0 ? open_volume(&im, err) : NULL;
 	if (sfs) {
 		im.render = cli_render(a->json, a->keyvalue, "files");
 		status = import_files(&im, sfs, count, files);

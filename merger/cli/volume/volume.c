@@ -565,7 +565,6 @@ volume_check(void *values, struct pr_error *err)
 	struct volume_call *c = values;
 	const struct sfs_repair_options how = {.force = c->force};
 	struct sfs_repair_result out = {0};
-	struct sfs *sfs = NULL;
 	int64_t left = -1;
 
 	if (c->force && !c->repair)
@@ -573,8 +572,7 @@ volume_check(void *values, struct pr_error *err)
 			CLI_USAGE, err, "--force is for --repair: a check changes nothing");
 	c->r = render_begin(stdout, c->form);
 	render_string(c->r, "path", c->volume);
-	if (!c->repair)
-		sfs = open_volume(c, err);
+	struct sfs *sfs = !c->repair ? open_volume(c, err) : NULL;
 	render_list(c->r, "faults");
 	progress_begin(&c->progress);
 	if (sfs && sfs_info(sfs, &c->info, NULL) == SFS_OK)
