@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 #include "proto/wire/frame.h"
 

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "proto/base/clock.h"
-
 /* ---- small entries, gathered into records ---- */
 
 enum { JOURNAL_ROOM = 32768, GUARANTEE_BLOCKS = 4 };

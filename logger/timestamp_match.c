@@ -3,7 +3,6 @@
 
 #include "logger/timestamp_match.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 enum { LOG_ROOM_FIRST = 64, LOG_ROOM_MAX = 65536 };
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"
 
@@ -239,9 +238,7 @@ prm_link_is(const char *wanted, uint32_t link)
 	char *end;
 	unsigned long number = strtoul(wanted, &end, 10);
 
-	if (!*wanted)
-		return link != PR_LINK_CANARY;
-	return end != wanted && !*end && number == link;
+	return !*wanted ? link != PR_LINK_CANARY : end != wanted && !*end && number == link;
 }
 
 /* Found, or added; NULL: no memory for `what`. */

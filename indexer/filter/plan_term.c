@@ -313,9 +313,7 @@ pri_term_or(struct pri_terms *t, uint32_t a, uint32_t b)
 	b = strip(t, b, a);
 	while (count < ALTERNATIVES && rest != PRI_TERM_FALSE)
 		parts[count++] = pri_term_next(t, &rest);
-	if (rest != PRI_TERM_FALSE)
-		return rejoin(t, &a, 1, b);
-	return rejoin(t, parts, count, b);
+	return rest != PRI_TERM_FALSE ? rejoin(t, &a, 1, b) : rejoin(t, parts, count, b);
 }
 
 /* ---- branches ---- */

@@ -3,7 +3,6 @@
 
 #include "indexer/index/level2.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/text.h"
 
 _Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");

@@ -214,9 +214,8 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 static bool
 handle_before(const struct sfs_handle *a, const struct sfs_handle *b)
 {
-	if (a->generation != b->generation)
-		return a->generation < b->generation;
-	return a->offset < b->offset;
+	return a->generation != b->generation ? a->generation < b->generation
+					      : a->offset < b->offset;
 }
 
 static int

@@ -177,9 +177,7 @@ sfs_writer_alive(struct sfs *sfs)
 	if (sfs->writer)
 		return true;
 	int fd = sfs_first_disk(sfs)->fd;
-	if (fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0)
-		return false;
-	return lock.l_type == F_WRLCK;
+	return fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) >= 0 && lock.l_type == F_WRLCK;
 }
 
 /* ---- records in a block's bytes ---- */

@@ -19,9 +19,7 @@ static bool
 slot_clean(const struct sfs *sfs, uint32_t slot)
 {
 	const struct sfs_slot *s = &sfs->w->slot[slot];
-	if (s->in_flight > 0)
-		return false;
-	return !s->open || tail_clean(&sfs->w->tail[s->stream]);
+	return s->in_flight == 0 && (!s->open || tail_clean(&sfs->w->tail[s->stream]));
 }
 
 void

@@ -67,9 +67,8 @@ pr_privilege_ask(enum pr_request kind, const char *name, uint32_t a, uint32_t b,
 	errno = answer.error;
 	if (answer.error == 0)
 		return fd < 0 ? 0 : fd;
-	if (answer.why.text[0])
-		return pr_error_set(err, "%.500s", answer.why.text);
-	return pr_error_errno(err, "%s", m.name);
+	return answer.why.text[0] ? pr_error_set(err, "%.500s", answer.why.text)
+				  : pr_error_errno(err, "%s", m.name);
 }
 
 int

@@ -98,9 +98,7 @@ pr_parse_size(const char *text, uint64_t *out)
 	factor = take_prefix(&at, *at && strcasecmp(at + 1, "B") == 0 ? 1000 : 1024);
 	if (factor > 1 && strcasecmp(at, "iB") == 0)
 		at += 2;
-	if (*at && strcasecmp(at, "B") != 0)
-		return -1;
-	return multiply(&n, factor, UINT64_MAX, out);
+	return *at && strcasecmp(at, "B") != 0 ? -1 : multiply(&n, factor, UINT64_MAX, out);
 }
 
 int

@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/port/xdp.h"
 #include "proto/wire/frame.h"

@@ -2,7 +2,6 @@
 #include "proto/wire/ledger.h"
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 enum { ENTRY_HEADER = 4 };
 

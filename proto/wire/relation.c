@@ -213,9 +213,7 @@ note_headers(struct pr_relations *r, const struct pr_headers *h, const struct by
 
 	if (fragment_key(h, &key) && note_key(r, key, time, err) < 0)
 		return -1;
-	if (packet_key(h, b, &key) && note_key(r, key, time, err) < 0)
-		return -1;
-	return 0;
+	return packet_key(h, b, &key) && note_key(r, key, time, err) < 0 ? -1 : 0;
 }
 
 int

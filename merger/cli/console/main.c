@@ -558,7 +558,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 main(int argc, char **argv)
 {
-	struct console_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct console_args){0}, 0, argc, argv, run);
 }

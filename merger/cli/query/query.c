@@ -116,9 +116,8 @@ conclude(struct sink *sink, int result, struct pr_error *err)
 		return result;
 	if (sink_finish(sink, err) < 0)
 		return sink_failure(sink) == ASK_CLOSED ? CLI_OK : CLI_FAILED;
-	if (print_report(sink) < 0)
-		return pr_error_set(err, "cannot write the report");
-	return report_status(sink);
+	return print_report(sink) < 0 ? pr_error_set(err, "cannot write the report")
+				      : report_status(sink);
 }
 
 static int answer_query(const struct query_args *a, struct pr_error *err);

@@ -863,7 +863,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_setup(int argc, char **argv)
 {
-	struct setup_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct setup_args){0}, 0, argc, argv, run);
 }

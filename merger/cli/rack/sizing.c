@@ -191,7 +191,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_sizing(int argc, char **argv)
 {
-	struct sizing_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct sizing_args){0}, 0, argc, argv, run);
 }

@@ -184,7 +184,6 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_compare(int argc, char **argv)
 {
-	struct compare_args a = {.times = TIMES_NS};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
+	return cli_run(
+		&program, &(struct compare_args){.times = TIMES_NS}, -1, argc, argv, run);
 }
