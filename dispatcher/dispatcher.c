@@ -302,14 +302,10 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 {
 	struct prd_sender_config config = {.options = &d->options,
 		.inputs = &d->inputs,
-		.transmit = d->transmit,
-		.control = d->control,
 		.mtu = d->out.mtu,
-		.epoch = d->epoch,
-		.nonce = pr_nonce_make(),
-		.events = d->events,
-		.replies = d->replies};
+		.nonce = pr_nonce_make()};
 
+	PR_COPY(&config, d, transmit, control, epoch, events, replies);
 	memcpy(config.mac, d->out.mac, PR_MAC_LEN);
 	d->sender = prd_sender_create(&config, err);
 	if (d->sender)

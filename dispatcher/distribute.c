@@ -41,8 +41,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 	size_t len = PR_FRAME_MIN;
 
 	e->flags = e->runt_len = 0;
-	e->time = rec->time;
-	e->caplen = rec->caplen;
+	PR_COPY(e, rec, time, caplen);
 	if (rec->caplen < PR_ETHER_LEN) {
 		/* Too short for an Ethernet header: its bytes travel in the log, and a frame of zeros is sent. */
 		e->flags |= PR_ENTRY_RUNT;

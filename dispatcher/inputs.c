@@ -513,8 +513,7 @@ open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 		pr_error_prefix(err, "--in");
 		return status;
 	}
-	link->mtu = dev.mtu;
-	link->speed = dev.speed;
+	PR_COPY(link, &dev, mtu, speed);
 	struct prd_reader *r = reader_create(in, o, err);
 	if (!r)
 		return status;

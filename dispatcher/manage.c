@@ -290,8 +290,7 @@ make_node(const struct prd_node_snapshot *v, struct node_part *part)
 	packrack__dispatcher_node__init(m);
 	memcpy(part->name, v->name, sizeof part->name);
 	PR_PRINT(part->mac, PR_MAC_FORMAT, PR_MAC_ARGS(v->mac));
-	m->name = part->name;
-	m->mac = part->mac;
+	PR_COPY(m, part, name, mac);
 	m->state = (char *)state;
 	m->number = v->number;
 	m->last_seen = pr_now_real() - (pr_now_mono() - v->last_heard);

@@ -176,13 +176,9 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 	struct pr_mark_link *out)
 {
 	*out = (struct pr_mark_link){.link = link->number,
-		.linktype = link->linktype,
-		.snaplen = link->snaplen,
 		.ended = atomic_load(&link->ended),
 		.last_seq = pr_counter_get(&link->last_seq),
 		.last_otime = atomic_load(&link->last_otime),
-		.last_log = log->last_log,
-		.assigned = log->assigned,
 		.dropped_kernel = link->told.kernel,
 		.dropped_interface = link->told.interface,
 		.dropped_ring = link->told.ring,
@@ -191,6 +187,8 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 		.cut = pr_counter_get(&link->cut),
 		.undelivered_first = pr_counter_get(&link->undelivered_first),
 		.undelivered_last = pr_counter_get(&link->undelivered_last)};
+	PR_COPY(out, link, linktype, snaplen);
+	PR_COPY(out, log, last_log, assigned);
 	memcpy(out->name, link->name, sizeof out->name);
 }
 

@@ -54,31 +54,20 @@ prd_snapshot_publish(struct prd_sender *s)
 		const struct prd_node *node = s->nodes.list[i];
 		struct prd_node_snapshot *v = &view->nodes[i];
 
-		*v = (struct prd_node_snapshot){.number = node->number,
-			.phase = node->phase,
-			.last_heard = node->last_heard,
-			.status = node->status,
-			.frames_sent = node->next_ordinal,
-			.bytes_sent = node->bytes_sent,
-			.primaries = node->primaries,
-			.seconds = node->seconds,
+		*v = (struct prd_node_snapshot){.frames_sent = node->next_ordinal,
 			.unacknowledged = node->next_ordinal - node->window.acknowledged,
-			.lost_unacknowledged = node->lost_unacknowledged,
-			.logs_sent = node->logs_sent,
-			.resend_asked = node->resend_asked,
-			.resend_answered = node->resend_answered,
-			.gone_answered = node->gone_answered,
-			.buffer_size = node->window.size,
-			.controls_received = node->controls_received};
+			.buffer_size = node->window.size};
+		PR_COPY(v, node, number, phase, last_heard, status, bytes_sent, primaries,
+			seconds, lost_unacknowledged);
+		PR_COPY(v, node, logs_sent, resend_asked, resend_answered, gone_answered,
+			controls_received);
 		memcpy(v->name, node->ann.name, sizeof v->name);
 		memcpy(v->mac, node->mac, sizeof v->mac);
 		for (unsigned k = 0; k < PR_FRAME_TYPES; k++)
 			v->controls_sent += node->numbers[k];
 	}
-	view->refused_stale = s->nodes.refused_stale;
-	view->refused_replay = s->nodes.refused_replay;
-	view->refused_full = s->nodes.refused_full;
-	view->refused_unconfirmed = s->nodes.refused_unconfirmed;
+	PR_COPY(view, &s->nodes, refused_stale, refused_replay, refused_full,
+		refused_unconfirmed);
 	view->log_memory_used = s->logs.kept;
 	view->sent = *pr_transmit_counters(s->transmit);
 	s->snapshot_written =
@@ -654,9 +643,7 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	if (!s)
 		return pr_error_null(err, "no memory for the sender");
 	s->config = *config;
-	s->inputs = config->inputs;
-	s->transmit = config->transmit;
-	s->control = config->control;
+	PR_COPY(s, config, inputs, transmit, control);
 	s->copies = o->copies;
 	s->strict = !config->inputs->live;
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);

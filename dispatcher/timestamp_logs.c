@@ -161,12 +161,9 @@ history_gone(const struct prd_logs *h, const struct prd_log_meta *which, uint64_
 		if (gone->nonce != which->nonce || gone->number < which->number ||
 			gone->number > last)
 			continue;
-		if (known++ == 0) {
-			out->first_seq = gone->first_seq;
-			out->first_time = gone->first_time;
-		}
-		out->last_seq = gone->last_seq;
-		out->last_time = gone->last_time;
+		if (known++ == 0)
+			PR_COPY(out, gone, first_seq, first_time);
+		PR_COPY(out, gone, last_seq, last_time);
 		out->count += gone->count;
 	}
 	if (known != last - which->number + 1)

@@ -411,8 +411,7 @@ answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uin
 	Packrack__NodeStatus *node = &hello->status;
 	status.nodes = &node;
 	status.n_nodes = 1;
-	status.links = hello->message.links;
-	status.n_links = hello->message.n_links;
+	PR_COPY(&status, &hello->message, links, n_links);
 	env = pr_message_of(id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	pr_rpc_send(connection->rpc, peer, &env, NULL);
 	pri_hello_destroy(&hello);

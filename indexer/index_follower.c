@@ -489,9 +489,7 @@ pri_follower_stats(const struct pri_index_follower *f, struct pri_follower_stats
 		const struct stream *s = f->streams[i];
 		const struct pri_builder_figures *by = pri_builder_figures(s->builder);
 
-		out->segments += by->segments;
-		out->packets += by->packets;
-		out->damaged += by->damaged;
+		PR_ADD(out, by, segments, packets, damaged);
 		out->index_bytes += by->level1_bytes + by->level2_bytes;
 		out->behind += s->last >= s->next ? s->last - s->next + 1 : 0;
 	}

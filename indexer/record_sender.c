@@ -50,13 +50,8 @@ pri_sender_send(struct pri_record_sender *d)
 
 		if (item->sent)
 			continue;
-		m.link = item->record.link;
-		m.level = item->record.level;
-		m.first_sequence = item->record.first_sequence;
-		m.segments = item->record.segments;
-		m.check = item->record.check;
-		m.min_time = item->record.min_time;
-		m.max_time = item->record.max_time;
+		PR_COPY(&m, &item->record, link, level, first_sequence, segments, check,
+			min_time, max_time);
 		m.body.data = item->buf;
 		m.body.len = item->record.len;
 		item->id = ++d->id;

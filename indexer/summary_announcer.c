@@ -205,16 +205,8 @@ pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 {
 	packrack__summary_info__init(out);
 	out->link = pr_stream_link(s->link);
-	out->first_sequence = s->first_sequence;
-	out->segments = s->segments;
-	out->epoch = s->epoch;
-	out->first_seq = s->first_seq;
-	out->last_seq = s->last_seq;
-	out->packets = s->packets;
-	out->first_otime = s->first_otime;
-	out->last_otime = s->last_otime;
-	out->min_time = s->min_time;
-	out->max_time = s->max_time;
+	PR_COPY(out, s, first_sequence, segments, epoch, first_seq, last_seq);
+	PR_COPY(out, s, packets, first_otime, last_otime, min_time, max_time);
 }
 
 static void

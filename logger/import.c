@@ -127,13 +127,10 @@ static void
 note_import(struct import *im)
 {
 	const struct prl_import_stats *s = im->stats;
-	struct pr_ledger_entry e = {.type = PR_LEDGER_IMPORT,
-		.u.import = {.epoch = s->epoch,
-			.link = s->link,
-			.size = s->size,
-			.packets = s->packets,
-			.fingerprint = im->fingerprint}};
+	struct pr_ledger_entry e = {
+		.type = PR_LEDGER_IMPORT, .u.import.fingerprint = im->fingerprint};
 
+	PR_COPY(&e.u.import, s, epoch, link, size, packets);
 	PR_PRINT(e.u.import.name, "%s", basename(im->path));
 	if (!im->rereadable && s->packets)
 		prl_ledger_each(im->sfs, look_for_earlier, im, NULL);

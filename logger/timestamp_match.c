@@ -149,10 +149,7 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 
 	match_loss_flush(m, link);
 	if (gone->first_seq && gone->last_seq >= gone->first_seq) {
-		loss.first_seq = gone->first_seq;
-		loss.last_seq = gone->last_seq;
-		loss.first_time = gone->first_time;
-		loss.last_time = gone->last_time;
+		PR_COPY(&loss, gone, first_seq, last_seq, first_time, last_time);
 		loss.count = gone->count ? gone->count : loss.last_seq - loss.first_seq + 1;
 	} else {
 		bounds_from_neighbours(m, link, &loss);

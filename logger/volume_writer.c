@@ -226,19 +226,12 @@ directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 	const struct sfs_handle *handle)
 {
 	const struct pr_segment_header *h = &o->b.header;
-	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
-		.u.segment = {.epoch = h->epoch,
-			.first_seq = h->first_seq,
-			.last_seq = o->b.last_seq,
-			.min_time = h->min_time,
-			.max_time = h->max_time,
-			.first_otime = h->first_otime,
-			.last_otime = h->last_otime,
-			.count = h->count,
-			.link = h->link,
-			.linktype = h->linktype}};
+	struct pr_directory_entry e = {
+		.kind = PR_DIRECTORY_SEGMENT, .u.segment.last_seq = o->b.last_seq};
 	struct pr_error err = {0};
 
+	PR_COPY(&e.u.segment, h, epoch, link, linktype, first_seq, count);
+	PR_COPY(&e.u.segment, h, min_time, max_time, first_otime, last_otime);
 	/* Without the entry an indexer reads the segment itself: that costs only work. */
 	if (prl_journal_add_place(a->segments, &e, handle, h->min_time, h->max_time, &err))
 		pr_count(&a->counters.ledger_refused, 1);
@@ -272,16 +265,12 @@ int
 prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
 	struct pr_error *err)
 {
-	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX,
-		.u.index = {.first_sequence = index->first_sequence,
-			.check = index->check,
-			.segments = index->segments,
-			.link = index->link,
-			.level = index->level}};
+	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX};
 	struct sfs_handle handle;
 	int stream, rc;
 
 	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
+	PR_COPY(&e.u.index, index, first_sequence, check, segments, link, level);
 	if (prl_index_check(a->sfs, index, err) < 0)
 		return -1;
 	if (a->suspended || (stream = index_stream(a, index->link, err)) < 0)

@@ -431,8 +431,7 @@ gap_add(struct prm_completeness *c, struct series *series, struct point below,
 	Packrack__Loss gap = PACKRACK__LOSS__INIT;
 	size_t before = series->gap_count;
 
-	gap.epoch = series->epoch;
-	gap.link = series->link;
+	PR_COPY(&gap, series, epoch, link);
 	gap.first_seq = below.seq + 1;
 	gap.last_seq = above.seq - 1;
 	gap.ranges = 1;
@@ -961,8 +960,7 @@ suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_
 	if (s->count == 1 && s->around && s->around->count) {
 		about->among_first = s->around->first_seq;
 		about->among_last = s->around->last_seq;
-		about->first_time = s->around->first_time;
-		about->last_time = s->around->last_time;
+		PR_COPY(about, s->around, first_time, last_time);
 	}
 	if (s->count < 2)
 		return;
@@ -1176,10 +1174,7 @@ explain_part(struct prm_completeness *c, struct series *series, const Packrack__
 	if (!l || part->ranges > 1) {
 		unexplained(c, series, part, l);
 	} else if (in_time(c, l)) {
-		listed.first_time = l->first_time;
-		listed.last_time = l->last_time;
-		listed.reason = l->reason;
-		listed.node = l->node;
+		PR_COPY(&listed, l, first_time, last_time, reason, node);
 		c->failed_memory |= prm_losses_add(c->out, &listed) < 0;
 	}
 }

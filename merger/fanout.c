@@ -291,8 +291,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 			routed ? &route : NULL, err);
 	}
 	if (routed) {
-		f->state.asked = route.asked;
-		f->state.left_out = route.left_out;
+		PR_COPY(&f->state, &route, asked, left_out);
 		prm_route_end(&route);
 	}
 	return rc;
@@ -443,16 +442,13 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
 	const Packrack__Query *q = f->query;
 	const struct prm_registry *registry = f->options.registry;
-	struct prm_completeness_options c = {.since = q->since,
-		.until = q->until,
-		.now = now_real(f),
-		.link = q->link,
-		.settled = q->settle};
+	struct prm_completeness_options c = {.now = now_real(f), .settled = q->settle};
 	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
 	uint64_t ids[PASS_MAX];
 	char *nodes[PASS_MAX];
 	size_t named = 0;
 
+	PR_COPY(&c, q, since, until, link);
 	release(f);
 	f->merged = f->limited = f->has_kept = false;
 	for (size_t i = 0; i < q->n_nodes; i++)
@@ -951,8 +947,7 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 	if (!f->count_at_node)
 		return;
 	f->state.matched += end->matched;
-	f->sums.related += end->related;
-	f->sums.truncated += end->truncated;
+	PR_ADD(&f->sums, end, related, truncated);
 	if (end->limit_reached) {
 		f->limited = true;
 		prm_completeness_truncate(f->completeness, NULL);
@@ -1116,8 +1111,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		f->state.client = options->deliver ? NULL : &f->options.client.peer;
 		f->mono = f->began = options->mono;
 		packrack__end__init(&f->sums);
-		f->limit = q->limit;
-		f->count_only = q->count_only;
+		PR_COPY(f, q, limit, count_only);
 		f->room = PRM_FANOUT_BATCH;
 		f->buf = malloc(f->room);
 		if (q->tally)

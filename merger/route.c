@@ -252,16 +252,14 @@ add_run(struct telling *t, const struct pr_summary_span *line,
 	if (!edge && last && !run->bits && !last->bits.len && last->epoch == line->epoch &&
 		last->link == line->link && last->last + 1 == run->first &&
 		last->last_otime <= run->first_otime) {
-		last->last = run->last;
-		last->last_otime = run->last_otime;
+		PR_COPY(last, run, last, last_otime);
 		return 0;
 	}
 	if ((edge ? t->batch.n_edge == EDGES : n == AT_ONCE) && flush(t) < 0)
 		return -1;
 	h = edge ? &t->edge[t->batch.n_edge++] : &t->held[t->batch.n_held++];
 	packrack__held__init(h);
-	h->epoch = line->epoch;
-	h->link = line->link;
+	PR_COPY(h, line, epoch, link);
 	h->first = below ? run->last : run->first;
 	h->last = edge ? h->first : run->last;
 	h->first_otime = below ? run->last_otime : run->first_otime;

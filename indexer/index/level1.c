@@ -442,9 +442,7 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
-	l.pages = keys.pages;
-	l.low_bits = keys.low_bits;
-	l.hash_bits = keys.hash_bits;
+	PR_COPY(&l, &keys, pages, low_bits, hash_bits);
 	uint8_t *pages = lens + 2 * (keys.pages + 1);
 	uint8_t *data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
 	pr_put_le16(lens + 2 * keys.pages, RESERVED_PAGE);

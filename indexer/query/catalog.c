@@ -209,18 +209,13 @@ pri_catalog_delete(
 static void
 span_add(struct pr_summary_span *span, const struct pri_segment_entry *e)
 {
-	const struct pr_summary_span one = {.first_sequence = e->sequence,
+	struct pr_summary_span one = {.first_sequence = e->sequence,
 		.segments = 1,
-		.link = span->link,
-		.epoch = span->epoch,
-		.first_seq = e->first_seq,
 		.last_seq = pri_entry_last_seq(e),
-		.packets = e->count,
-		.first_otime = e->first_otime,
-		.last_otime = e->last_otime,
-		.min_time = e->min_time,
-		.max_time = e->max_time};
+		.packets = e->count};
 
+	PR_COPY(&one, span, link, epoch);
+	PR_COPY(&one, e, first_seq, first_otime, last_otime, min_time, max_time);
 	pr_summary_span_unite(span, &one);
 }
 
@@ -479,8 +474,7 @@ take_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *ent
 		return 0;
 	if (!item && !(item = add_deleted(ledger, &d)))
 		return -1;
-	item->word.records += d.records;
-	item->word.bytes += d.bytes;
+	PR_ADD(&item->word, &d, records, bytes);
 	if (d.phase == PR_DELETION_STEP && d.until > item->reached)
 		item->reached = d.until;
 	if (item->reached > item->word.until || d.phase == PR_DELETION_OVER)
@@ -526,9 +520,7 @@ take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 		return 0;
 	if (last && s->drop_count == PRI_DROPS_MAX) {
 		last->until = d.until;
-		last->kernel += d.kernel;
-		last->interface += d.interface;
-		last->ring += d.ring;
+		PR_ADD(last, &d, kernel, interface, ring);
 		return 0;
 	}
 	if (PR_ARRAY_GROW(s->drops, s->drop_count) < 0)
@@ -548,9 +540,7 @@ pri_series_ledger_drops(
 
 		if (d->until < since || d->since > until)
 			continue;
-		sum.kernel += d->kernel;
-		sum.interface += d->interface;
-		sum.ring += d->ring;
+		PR_ADD(&sum, d, kernel, interface, ring);
 	}
 	return sum;
 }
@@ -679,8 +669,7 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 
 	/* it tells no more than that the dispatcher is heard anew: what it has of the undelivered has no time */
 	if (now.link.last_otime == PR_TIME_MIN) {
-		now.link.undelivered_first = s->mark.link.undelivered_first;
-		now.link.undelivered_last = s->mark.link.undelivered_last;
+		PR_COPY(&now.link, &s->mark.link, undelivered_first, undelivered_last);
 		if (!s->have_mark)
 			s->unsure = ledger->was_there && ledger->booted > s->said_until
 					    ? PR_LOSS_UNSAVED
@@ -972,12 +961,10 @@ int
 pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
-	const struct pri_index_ref ref = {.handle = *handle,
-		.first_sequence = entry->first_sequence,
-		.check = entry->check,
-		.segments = entry->segments};
+	struct pri_index_ref ref = {.handle = *handle};
 	size_t from, to;
 
+	PR_COPY(&ref, entry, first_sequence, check, segments);
 	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
 		return 0;
 	struct pri_index_stream *s = stream_find_or_add(map, entry->link, err);

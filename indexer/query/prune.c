@@ -207,8 +207,7 @@ take_level2(struct stream *s, const struct pri_index_ref *ref)
 
 	if (is_at(r, ref))
 		return r->usable;
-	r->first_sequence = ref->first_sequence;
-	r->handle = ref->handle;
+	PR_COPY(r, ref, first_sequence, handle);
 	s->inquiry2.plan = NULL;
 	if (len > PRI_LEVEL2_HEAD_MAX)
 		len = PRI_LEVEL2_HEAD_MAX;
@@ -312,8 +311,7 @@ take_level1(struct stream *s, const struct pri_index_ref *ref, bool whole)
 
 	if (is_at(r, ref) && (!r->usable || l->whole || !whole))
 		return r->usable;
-	r->first_sequence = ref->first_sequence;
-	r->handle = ref->handle;
+	PR_COPY(r, ref, first_sequence, handle);
 	s->inquiry1.plan = NULL;
 	r->usable = (whole || r->handle.length <= SHORT_RECORD ? read_whole1(s)
 							       : read_head1(s, ref)) &&

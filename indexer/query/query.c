@@ -90,8 +90,7 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 		if (!selects_stored(q, stored))
 			continue;
 		s->stored = stored;
-		s->bounds.since = q->spec.since;
-		s->bounds.until = q->spec.until;
+		PR_COPY(&s->bounds, &q->spec, since, until);
 		s->bounds.evicted_until = PR_TIME_MIN;
 		for (size_t j = 0; j < stored->run_count; j++) {
 			struct pri_run_reader *r = &q->readers[q->reader_count++];
@@ -208,8 +207,7 @@ prepare_coverage(struct series *s, struct pr_error *err)
 	s->coverage = calloc(1, sizeof *s->coverage);
 	if (!s->coverage)
 		return pr_error_set(err, "no memory for the list of stored packets");
-	s->coverage->epoch = s->stored->epoch;
-	s->coverage->link = s->stored->link;
+	PR_COPY(s->coverage, s->stored, epoch, link);
 	return 0;
 }
 

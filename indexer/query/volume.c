@@ -267,15 +267,9 @@ list(const struct pr_directory_segment *d, const struct sfs_handle *handle, bool
 {
 	*out = (struct listed){.epoch = d->epoch,
 		.link = d->link,
-		.entry = {.handle = *handle,
-			.first_seq = d->first_seq,
-			.seq_span = d->last_seq - d->first_seq,
-			.min_time = d->min_time,
-			.max_time = d->max_time,
-			.first_otime = d->first_otime,
-			.last_otime = d->last_otime,
-			.count = d->count,
-			.linktype = d->linktype}};
+		.entry = {.handle = *handle, .seq_span = d->last_seq - d->first_seq}};
+	PR_COPY(&out->entry, d, first_seq, count, linktype, min_time, max_time, first_otime,
+		last_otime);
 	return (d->first_seq > 0 || strays) && /* seqs start at 1 */
 	       d->first_seq <= d->last_seq && d->last_seq - d->first_seq <= UINT32_MAX &&
 	       d->count > 0 && d->min_time <= d->max_time;
@@ -298,15 +292,8 @@ list_record(const struct sfs_record *record, bool strays, struct listed *out)
 		return false;
 	while ((rc = pr_segment_next(&reader, &packet, NULL)) == 1)
 		d.last_seq = packet.seq;
-	d.epoch = h->epoch;
-	d.link = h->link;
-	d.linktype = h->linktype;
-	d.first_seq = h->first_seq;
-	d.min_time = h->min_time;
-	d.max_time = h->max_time;
-	d.first_otime = h->first_otime;
-	d.last_otime = h->last_otime;
-	d.count = h->count;
+	PR_COPY(&d, h, epoch, link, linktype, first_seq, min_time);
+	PR_COPY(&d, h, max_time, first_otime, last_otime, count);
 	if (rc < 0 || !list(&d, &record->handle, strays, out))
 		return false;
 	out->entry.sequence = record->sequence;

@@ -258,8 +258,7 @@ missing(struct sfs_check *c, const struct gap *g)
 		}
 	}
 	struct sfs_finding f = fault_at(c, SFS_FAULT_MISSING, &p, 0, sfs->root.block_size);
-	f.fault.first = g->first;
-	f.fault.last = g->last;
+	PR_COPY(&f.fault, g, first, last);
 	report(c, &f, "the records are lost with their block%s%s", why, more);
 }
 

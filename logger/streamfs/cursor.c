@@ -187,8 +187,7 @@ sfs_cursor_open(
 		sfs_cursor_close(&c);
 		return NULL;
 	}
-	c->block = after->block;
-	c->generation = after->generation;
+	PR_COPY(c, after, block, generation);
 	c->offset = after->offset + sfs_handle_size(after);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;

@@ -162,9 +162,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	h->layout = LAYOUT;
 	h->block_size = shm->block_size;
 	memcpy(h->uuid, root->uuid, 16);
-	h->blocks = shm->blocks;
-	h->size = shm->size;
-	h->slots = shm->slots;
+	PR_COPY(h, shm, blocks, size, slots);
 	h->pid = getpid();
 	return 0;
 }

@@ -74,13 +74,9 @@ run_command(
 	const char *group, const struct cli_command *c, void *values, int argc, char **argv)
 {
 	char name[64];
-	const struct pr_cmdline program = {.name = name,
-		.summary = c->summary,
-		.usage = c->usage,
-		.footer = c->footer,
-		.options = c->options,
-		.option_count = c->option_count};
+	struct pr_cmdline program = {.name = name};
 
+	PR_COPY(&program, c, summary, usage, footer, options, option_count);
 	PR_PRINT(name, "%s %s", group, c->name);
 	return c->run ? c->run(argc, argv) : call_command(&program, c, values, argc, argv);
 }

@@ -206,21 +206,14 @@ pr_tally_add_less(struct pr_tally *t, const void *key, size_t len,
 
 	if (!item)
 		return -1;
-	item->packets += figures->packets;
-	item->bytes += figures->bytes;
-	item->less_packets += figures->less_packets;
-	item->less_bytes += figures->less_bytes;
+	PR_ADD(item, figures, packets, bytes, less_packets, less_bytes);
 	return 0;
 }
 
 void
 pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more)
 {
-	t->sums.packets += more->packets;
-	t->sums.bytes += more->bytes;
-	t->sums.slack_packets += more->slack_packets;
-	t->sums.slack_bytes += more->slack_bytes;
-	t->sums.left_out += more->left_out;
+	PR_ADD(&t->sums, more, packets, bytes, slack_packets, slack_bytes, left_out);
 	t->sums.most_packets = larger(t->sums.most_packets, more->most_packets);
 	t->sums.most_bytes = larger(t->sums.most_bytes, more->most_bytes);
 }
@@ -286,11 +279,9 @@ pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *
 	pr_tally_sum(t, part);
 	for (size_t i = 0; i < part->n_groups; i++) {
 		const Packrack__TallyGroup *g = part->groups[i];
-		const struct pr_tally_item item = {.packets = g->packets,
-			.bytes = g->bytes,
-			.less_packets = g->less_packets,
-			.less_bytes = g->less_bytes};
+		struct pr_tally_item item = {0};
 
+		PR_COPY(&item, g, packets, bytes, less_packets, less_bytes);
 		if (pr_tally_add_less(t, g->key.data, g->key.len, &item, err) < 0)
 			return -1;
 	}
@@ -325,10 +316,7 @@ pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *p
 
 		packrack__tally_group__init(g);
 		g->key = (ProtobufCBinaryData){item->len, (uint8_t *)item->key};
-		g->packets = item->packets;
-		g->bytes = item->bytes;
-		g->less_packets = item->less_packets;
-		g->less_bytes = item->less_bytes;
+		PR_COPY(g, item, packets, bytes, less_packets, less_bytes);
 		part->pointers[i] = g;
 	}
 	part->message.groups = part->pointers;

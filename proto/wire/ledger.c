@@ -168,8 +168,7 @@ pr_loss_join(struct pr_loss *l, const struct pr_loss *next)
 		l->bits = (l->bits ? l->bits : UINT64_MAX >> (63 - span)) | UINT64_C(1)
 										    << at;
 	l->count += next->count;
-	l->last_seq = next->last_seq;
-	l->last_time = next->last_time;
+	PR_COPY(l, next, last_seq, last_time);
 	return true;
 }
 

@@ -107,9 +107,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	p->caplen = pr_get_le32(fixed + 12);
 	p->len = pr_get_le32(fixed + 16);
 	p->flags = flags & (uint16_t)~PR_SEGMENT_OTIME;
-	p->epoch = r->header.epoch;
-	p->link = r->header.link;
-	p->linktype = r->header.linktype;
+	PR_COPY(p, &r->header, epoch, link, linktype);
 	size_t padded = ((size_t)p->caplen + 7) & ~7;
 	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
 		return false;

@@ -27,9 +27,7 @@ pr_segment_count(struct pr_segment_builder *b, const struct pr_packet *p)
 	struct pr_segment_header *h = &b->header;
 	if (h->count++ == 0) {
 		if (!(h->flags & PR_SEGMENT_MIXED)) {
-			h->linktype = p->linktype;
-			h->link = p->link;
-			h->epoch = p->epoch;
+			PR_COPY(h, p, linktype, link, epoch);
 			h->first_seq = p->seq;
 		}
 		h->min_time = h->max_time = p->time;

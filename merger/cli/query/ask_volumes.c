@@ -275,15 +275,12 @@ static int
 open_all(struct ask *ask, struct pr_error *err)
 {
 	const struct query_args *a = ask->args;
-	struct prm_completeness_options o = {.since = a->since,
-		.until = a->until,
-		.now = pr_now_real(),
-		.link = a->link,
-		.settled = !a->no_wait};
+	struct prm_completeness_options o = {.now = pr_now_real(), .settled = !a->no_wait};
 	struct sfs_volume_info info;
 	int64_t first, last;
 	char text[400];
 
+	PR_COPY(&o, a, since, until, link);
 	ask->volumes = calloc(a->volumes.count, sizeof(*ask->volumes));
 	if (!ask->volumes)
 		return pr_error_set(err, "no memory for so many volumes");
@@ -295,8 +292,7 @@ open_all(struct ask *ask, struct pr_error *err)
 
 		v->source = (struct pr_source){volume_next, volume_let_go};
 		v->path = a->volumes.items[ask->count++];
-		v->completeness = ask->completeness;
-		v->sink = ask->sink;
+		PR_COPY(v, ask, completeness, sink);
 		v->index = prm_completeness_node(ask->completeness, v->path, err);
 		if (v->index >= 0)
 			v->view = ask_volume_open(v->path, PRI_VOLUME_CACHED, err);
@@ -366,8 +362,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	bool one = ask->count == 1, counted = ask->args->tally.group && !ask->packets;
 
 	sums->matched = ask->sink->packets;
-	sums->related = ask->sink->related;
-	sums->truncated = ask->sink->truncated;
+	PR_COPY(sums, ask->sink, related, truncated);
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
@@ -376,9 +371,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		if (!end)
 			return -1;
 		if (one && (!interrupted || ask->question.query.count_only)) {
-			sums->matched = end->matched;
-			sums->related = end->related;
-			sums->truncated = end->truncated;
+			PR_COPY(sums, end, matched, related, truncated);
 		} else if (counted) {
 			sums->matched += end->matched;
 		}
@@ -506,8 +499,7 @@ files_end(struct ask *ask, Packrack__NodeAnswer **nodes, bool limited, struct pr
 		if (f->error.text[0]) /* begins with the path */
 			f->answer.error = f->error.text + strlen(f->answer.node) + 2;
 		c.complete &= f->answer.answered;
-		end.scanned_packets += f->answer.scanned_packets;
-		end.scanned_bytes += f->answer.scanned_bytes;
+		PR_ADD(&end, &f->answer, scanned_packets, scanned_bytes);
 	}
 	end.completeness = &c;
 	end.matched = ask->sink->packets;

@@ -108,8 +108,7 @@ rate_next(struct rate_walk *w, struct rate_stretch *out)
 			}
 			out->last = s.last;
 			out->steps++;
-			out->packets += s.packets;
-			out->bytes += s.bytes;
+			PR_ADD(out, &s, packets, bytes);
 			if (by_packets ? s.packets > out->peak_packets
 				       : s.bytes > out->peak_bytes)
 				out->peak_first = s.first;

@@ -522,8 +522,7 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	struct keys_args *a = call->values;
 
-	a->program = call->program;
-	a->operands = call->operands;
+	PR_COPY(a, call, program, operands);
 	a->dir = cli_keys_home(a->key, err);
 	return a->dir ? call->command->task(a, err) : CLI_USAGE;
 }

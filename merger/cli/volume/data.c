@@ -275,8 +275,7 @@ node_step(const struct data_deletion *d, struct prl_deleted *step, struct pr_err
 	c.verb = "delete";
 	c.node = (char *)d->name;
 	c.since = o->since == PR_TIME_MIN ? 0 : o->since;
-	c.until = o->until;
-	c.at = o->at;
+	PR_COPY(&c, o, until, at);
 	c.user = (char *)o->by;
 	c.number = o->step;
 	if (o->moved_to)
@@ -291,9 +290,7 @@ node_step(const struct data_deletion *d, struct prl_deleted *step, struct pr_err
 	if (cli_ask_command(&d->args->merger, &cli_merger, &c, STEP_NS, &reply, err) !=
 		CLI_OK)
 		return pr_error_prefix(err, "%s", d->name);
-	step->segments = reply->command_done->segments;
-	step->bytes = reply->command_done->bytes;
-	step->more = reply->command_done->more;
+	PR_COPY(step, reply->command_done, segments, bytes, more);
 	pr_message_free(&reply);
 	return 0;
 }
@@ -315,8 +312,7 @@ data_delete_run(struct data_deletion *d, struct pr_error *err)
 		rc = volume ? prl_delete_step(w.sfs, w.append, &d->order, &step, err)
 			    : node_step(d, &step, err);
 		d->order.step++;
-		d->sum.segments += step.segments;
-		d->sum.bytes += step.bytes;
+		PR_ADD(&d->sum, &step, segments, bytes);
 		if (progress_due(&d->progress))
 			progress_show(&d->progress,
 				&(struct progress_state){d->name, "segments deleted",

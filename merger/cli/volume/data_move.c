@@ -94,10 +94,8 @@ send_batch(struct move *m, size_t len, const Packrack__Completeness *ledgers,
 	c.copies = m->rebuild != NULL;
 	c.links = (Packrack__LinkInfo **)m->links;
 	c.n_links = m->link_count;
-	if (ledgers) {
-		c.ledgers = ledgers->ledgers;
-		c.n_ledgers = ledgers->n_ledgers;
-	}
+	if (ledgers)
+		PR_COPY(&c, ledgers, ledgers, n_ledgers);
 	if (cli_ask_command(&m->args->merger, &cli_merger, &c, STORE_NS, &reply, err) !=
 		CLI_OK)
 		return pr_error_prefix(err, "%s", m->args->to);
@@ -110,8 +108,7 @@ send_batch(struct move *m, size_t len, const Packrack__Completeness *ledgers,
 static int
 begin_batches(struct move *m, struct pr_error *err)
 {
-	m->links = m->stock.links;
-	m->link_count = m->stock.link_count;
+	PR_COPY(m, &m->stock, links, link_count);
 	m->batch = malloc(BATCH);
 	if (!m->batch)
 		return pr_error_set(err, "no memory for packets");

@@ -75,12 +75,9 @@ static int
 volume_create(void *values, struct pr_error *err)
 {
 	struct volume_call *c = values;
-	struct sfs_create_options o = {.size = c->size,
-		.block_size = c->block_size,
-		.utilization = c->utilization,
-		.force = c->force,
-		.zones = c->zones};
+	struct sfs_create_options o = {0};
 
+	PR_COPY(&o, c, size, block_size, utilization, force, zones);
 	if (c->block_size &&
 		(c->block_size < SFS_BLOCK_MIN || c->block_size & (c->block_size - 1)))
 		return pr_error_as(CLI_USAGE, err,
