@@ -396,8 +396,8 @@ prd_dispatcher_main(int argc, char **argv)
 		status = status < 0 ? PRD_EXIT_USAGE : 0;
 	} else {
 		pr_log_open("packrack-dispatcher",
-			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-		pr_log_set_format(d->options.log_format);
+			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
+			d->options.log_format);
 		status = drop_privileges(&d->options, &err) < 0 ? PRD_EXIT_FAILED
 								: set_up(d, &err);
 		if (status == 0)

@@ -590,14 +590,12 @@ pri_indexer_main(int argc, char **argv)
 		rc = check(&d.options, &err);
 	if (rc == 0) {
 		status = 1;
-		pr_log_open(
-			"packrack-indexer", d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-		pr_log_set_format(d.options.log_format);
-		rc = drop_privileges(&d.options, &err);
-		if (rc == 0)
-			rc = start(&d, &err);
-		if (rc == 0)
-			rc = pr_sandbox_seal(&err);
+		pr_log_open("packrack-indexer",
+			d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
+			d.options.log_format);
+		rc = drop_privileges(&d.options, &err) < 0 || start(&d, &err) < 0
+			     ? -1
+			     : pr_sandbox_seal(&err);
 		if (rc == 0) {
 			pr_log_info("ready");
 			pr_notify("READY=1");

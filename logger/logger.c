@@ -225,8 +225,8 @@ prl_logger_main(int argc, char **argv)
 	struct pr_error err = {0};
 	int result = parse(&o, argc, argv, &err), status = 0;
 
-	pr_log_open("packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-	pr_log_set_format(o.log_format);
+	pr_log_open(
+		"packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO, o.log_format);
 	if (result < 0) {
 		pr_log_error("%s", err.text);
 		status = 2;

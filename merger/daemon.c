@@ -160,8 +160,8 @@ prm_merger_main(int argc, char **argv)
 	if (parsed == 0)
 		parsed = pcap_over_ip(&v, NULL, &err);
 	if (parsed == 0) {
-		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-		pr_log_set_format(v.log_format);
+		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
+			v.log_format);
 		pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v.key_flag));
 		pr_grant_all(&g, PR_GRANT_ENDPOINT, &v.listen);
 		parsed = pr_privilege_drop(&g, &err);

@@ -118,18 +118,6 @@ prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *er
 	return 0;
 }
 
-int
-prm_output_init_call(struct prm_output *out,
-	int (*take)(void *arg, const void *data, size_t len), void *arg,
-	struct pr_error *err)
-{
-	if (prm_output_init(out, -1, false, err) < 0)
-		return -1;
-	out->take = take;
-	out->take_arg = arg;
-	return 0;
-}
-
 /* Returns 0, or errno. */
 static int
 put(const struct prm_output *out, const void *data, size_t len)

@@ -552,9 +552,7 @@ move_to_file(struct move *m, struct pr_error *err)
 	PR_PRINT(part, "%s.part", path);
 	q.write = part;
 	sink_init(&sink, &q);
-	int rc = ask_all(&sink, err);
-	if (rc == 0)
-		rc = sink_finish(&sink, err);
+	int rc = ask_all(&sink, err) < 0 ? -1 : sink_finish(&sink, err);
 	if (rc == 0)
 		prm_trace_hash_of(sink.trace, want);
 	m->packets = m->stored = sink.packets;
@@ -801,9 +799,8 @@ copy_ledgers(struct move *m, struct pr_error *err)
 	q.nodes.count = m->rebuild->count;
 	q.count = true;
 	sink_init(&sink, &q);
-	int rc = ask_all(&sink, err);
-	if (rc == 0)
-		rc = send_batch(m, 0, sink.end->completeness, err);
+	int rc = ask_all(&sink, err) < 0 ? -1
+					 : send_batch(m, 0, sink.end->completeness, err);
 	sink_close(&sink);
 	return rc;
 }
@@ -871,11 +868,9 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	while (a.until > pr_now_real() - SETTLED_NS)
 		poll(NULL, 0, LOOK_MS);
 	progress_begin(&r.progress);
-	int rc = data_inventory_get(&m.stock, &a, err);
-	if (rc == 0)
-		rc = rebuild_nodes(&m, err);
-	if (rc == 0)
-		rc = rebuild_parts(&m, err);
+	int rc = data_inventory_get(&m.stock, &a, err) < 0 || rebuild_nodes(&m, err) < 0
+			 ? -1
+			 : rebuild_parts(&m, err);
 	progress_end(&r.progress);
 	if (rc == 0) {
 		rebuild_report(&m);
