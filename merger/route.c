@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/route.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "proto/base/array.h"

@@ -27,19 +27,18 @@ item_at(const struct pri_level1 *l, unsigned index)
 	return l->body + PRI_LEVEL1_HEADER + (size_t)index * PRI_LEVEL1_ITEM;
 }
 
-#define ITEM(member) PR_INT(pri_level1_segment, member)
-static const struct pr_field item_rows[] = {ITEM(proof), ITEM(data_at), ITEM(keyed),
-	PR_ZEROS(3), ITEM(series_len), ITEM(series_width), ITEM(held_form), ITEM(held_len),
-	ITEM(len_min), ITEM(len_max), ITEM(sport_min), ITEM(sport_max), ITEM(dport_min),
-	ITEM(dport_max), ITEM(ports), ITEM(octets)};
+static const struct pr_field item_rows[] = {
+	PR_INTS(pri_level1_segment, proof, data_at, keyed), PR_ZEROS(3),
+	PR_INTS(pri_level1_segment, series_len, series_width, held_form, held_len, len_min,
+		len_max, sport_min, sport_max),
+	PR_INTS(pri_level1_segment, dport_min, dport_max, ports, octets)};
 static const struct pr_field_table item_fields = PR_FIELD_TABLE(item_rows);
 
-#define HEAD(member) PR_INT(pri_level1, member)
 #define COMPOSITES 28
-static const struct pr_field head_rows[] = {PR_ZEROS(6), HEAD(link), HEAD(first_sequence),
-	HEAD(segments), HEAD(tops), HEAD(tops_at), HEAD(packets_short), PR_ZEROS(4),
-	HEAD(bytes_short), HEAD(pages), HEAD(low_bits), HEAD(hash_bits), PR_ZEROS(2),
-	HEAD(check)};
+static const struct pr_field head_rows[] = {PR_ZEROS(6),
+	PR_INTS(pri_level1, link, first_sequence, segments, tops, tops_at, packets_short),
+	PR_ZEROS(4), PR_INTS(pri_level1, bytes_short, pages, low_bits, hash_bits),
+	PR_ZEROS(2), PR_INTS(pri_level1, check)};
 static const struct pr_field_table head_fields = PR_FIELD_TABLE(head_rows);
 
 static struct pri_level1_segment

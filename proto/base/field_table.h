@@ -29,7 +29,7 @@ struct pr_field {
 		offsetof(struct type, member), kind                                        \
 	}
 
-/* Up to eight integers: PR_INTS(pr_resend, link, first_log, last_log). */
+/* Up to eight PR_INT or PR_BYTES: PR_INTS(pr_resend, link, first_log, last_log). */
 #define PR_INTS(type, ...) PR_EACH(PR_INT_OF, type, type, __VA_ARGS__)
 #define PR_INT_OF(type, same, member) PR_INT(type, member)
 

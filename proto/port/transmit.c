@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "proto/base/log.h"
 #include "proto/port/xdp.h"
