@@ -384,8 +384,7 @@ open_mark(const struct news *news, int64_t settled)
 		int64_t most = s->max_time < settled ? s->max_time : settled;
 
 		if (s->min_time < settled)
-			mark = (mark + (uint64_t)s->min_time) * 0x9e3779b97f4a7c15u +
-			       (uint64_t)most;
+			mark = (mark + s->min_time) * 0x9e3779b97f4a7c15u + most;
 	}
 	return mark;
 }

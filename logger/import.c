@@ -84,8 +84,7 @@ on_idle(void *arg)
 static uint64_t
 fingerprint_add(uint64_t fingerprint, const struct pr_packet *p)
 {
-	uint64_t seed =
-		fingerprint * UINT64_C(0x9e3779b185ebca87) + (uint64_t)p->time + p->len;
+	uint64_t seed = fingerprint * UINT64_C(0x9e3779b185ebca87) + p->time + p->len;
 
 	return XXH3_64bits_withSeed(p->data, p->caplen, seed);
 }

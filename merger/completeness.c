@@ -1121,8 +1121,7 @@ names(const Packrack__Loss *l, uint64_t seq, uint64_t *upto)
 	uint64_t rest = l->bits >> (seq - l->first_seq) % 64;
 	bool is = l->bits ? rest & 1 : is_exact(l);
 
-	*upto = l->bits ? seq + (uint64_t)__builtin_ctzll(is ? ~rest : rest) - 1
-			: l->last_seq;
+	*upto = l->bits ? seq + __builtin_ctzll(is ? ~rest : rest) - 1 : l->last_seq;
 	return is;
 }
 

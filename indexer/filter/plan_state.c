@@ -37,10 +37,8 @@ loaded(uint64_t at, unsigned size)
 			.form = PRI_VALUE_TIME, .at = pri_bpf_time_at(at)};
 	if (at > FAR)
 		return any;
-	return (struct pri_value){.form = PRI_VALUE_LOAD,
-		.size = (uint8_t)size,
-		.at = at,
-		.mask = all_bits(size)};
+	return (struct pri_value){
+		.form = PRI_VALUE_LOAD, .size = size, .at = at, .mask = all_bits(size)};
 }
 
 static struct pri_value

@@ -360,8 +360,7 @@ static struct pri_segment_keys_bucket *
 find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 {
 	int64_t least = second_of(s->header.min_time), now = second_of(time);
-	uint64_t at =
-		now > least ? ((uint64_t)now - (uint64_t)least) >> s->item.series_width : 0;
+	uint64_t at = now > least ? (now - (uint64_t)least) >> s->item.series_width : 0;
 
 	*first = (uint64_t)now * PR_NS_PER_S;
 	return &s->buckets[at < PRI_LEVEL1_BUCKETS ? at : PRI_LEVEL1_BUCKETS - 1];

@@ -534,8 +534,7 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 {
 	uint64_t left =
 		q->spec.limit - q->stats.matched; /* at least 1, if there is a limit */
-	int64_t skip_max =
-		q->spec.limit && left < INT64_MAX ? (int64_t)left - 1 : INT64_MAX;
+	int64_t skip_max = q->spec.limit && left < INT64_MAX ? left - 1 : INT64_MAX;
 	bool skips = pri_run_reader_open(r, is_alone(q, r) ? skip_max : -1);
 
 	if (skips) {
