@@ -562,8 +562,6 @@ static const struct cli_command commands[] = {
 int
 cmd_keys(int argc, char **argv)
 {
-	struct keys_args a = {0};
-
 	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.",
-		commands, PR_COUNT(commands), &a, argc, argv);
+		commands, PR_COUNT(commands), &(struct keys_args){0}, argc, argv);
 }

@@ -427,8 +427,7 @@ cmd_data(int argc, char **argv)
 			"remain. After an interruption, repeat the command to "
 			"finish.\n" CLI_STATUSES,
 			CLI_OPTIONS(delete_options), 0, .call = run_delete}};
-	struct data_args a = DATA_ARGS;
 
 	return cli_dispatch("packrack data", "Looks after packets where they are stored.",
-		commands, PR_COUNT(commands), &a, argc, argv);
+		commands, PR_COUNT(commands), &(struct data_args)DATA_ARGS, argc, argv);
 }

@@ -659,9 +659,7 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 data_move(int argc, char **argv)
 {
-	struct data_args a = DATA_ARGS;
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct data_args)DATA_ARGS, 0, argc, argv, run);
 }
 
 /* ---- packrack node rebuild ---- */
@@ -888,7 +886,6 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 int
 cmd_node_rebuild(int argc, char **argv)
 {
-	struct data_args a = DATA_ARGS;
-
-	return cli_run(&rebuild_program, &a, 1, argc, argv, run_rebuild);
+	return cli_run(
+		&rebuild_program, &(struct data_args)DATA_ARGS, 1, argc, argv, run_rebuild);
 }

@@ -758,8 +758,6 @@ static const struct cli_command commands[] = {
 int
 cmd_volume(int argc, char **argv)
 {
-	struct volume_call c = {0};
-
 	return cli_dispatch("packrack volume", "Creates, shows, checks and grows volumes.",
-		commands, PR_COUNT(commands), &c, argc, argv);
+		commands, PR_COUNT(commands), &(struct volume_call){0}, argc, argv);
 }
