@@ -302,14 +302,10 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 {
 	struct prd_sender_config config = {.options = &d->options,
 		.inputs = &d->inputs,
-		.transmit = d->transmit,
-		.control = d->control,
 		.mtu = d->out.mtu,
-		.epoch = d->epoch,
-		.nonce = pr_nonce_make(),
-		.events = d->events,
-		.replies = d->replies};
+		.nonce = pr_nonce_make()};
 
+	PR_COPY(&config, d, transmit, control, epoch, events, replies);
 	memcpy(config.mac, d->out.mac, PR_MAC_LEN);
 	d->sender = prd_sender_create(&config, err);
 	if (d->sender)
@@ -334,8 +330,6 @@ drop_privileges(const struct prd_options *o, struct pr_error *err)
 static int
 set_up(struct dispatcher *d, struct pr_error *err)
 {
-	int status;
-
 	if (sodium_init() < 0)
 		return pr_error_as(PRD_EXIT_FAILED, err, "libsodium does not start");
 	if (pr_rack_key_read(d->options.keys, &d->key, err) < 0)
@@ -349,7 +343,7 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;
-	status = prd_inputs_open(&d->inputs, &d->options, err);
+	int status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
 		return status;
 	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || pr_sandbox_locked(err) < 0 ||
@@ -402,8 +396,8 @@ prd_dispatcher_main(int argc, char **argv)
 		status = status < 0 ? PRD_EXIT_USAGE : 0;
 	} else {
 		pr_log_open("packrack-dispatcher",
-			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-		pr_log_set_format(d->options.log_format);
+			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
+			d->options.log_format);
 		status = drop_privileges(&d->options, &err) < 0 ? PRD_EXIT_FAILED
 								: set_up(d, &err);
 		if (status == 0)

@@ -41,8 +41,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 	size_t len = PR_FRAME_MIN;
 
 	e->flags = e->runt_len = 0;
-	e->time = rec->time;
-	e->caplen = rec->caplen;
+	PR_COPY(e, rec, time, caplen);
 	if (rec->caplen < PR_ETHER_LEN) {
 		/* Too short for an Ethernet header: its bytes travel in the log, and a frame of zeros is sent. */
 		e->flags |= PR_ENTRY_RUNT;
@@ -140,8 +139,6 @@ assign_node(struct prd_sender *s, struct prd_record *rec)
 	struct prd_node *to[2];
 	enum prd_spread_result result =
 		prd_spread_pick(&s->spread, s->copies, rec->data, rec->caplen, to);
-	struct prd_item *item;
-	uint32_t mtu;
 
 	if (result == PRD_SPREAD_FULL ||
 		(result == PRD_SPREAD_NONE && s->strict && s->state == PRD_STATE_CAPTURING))
@@ -153,9 +150,9 @@ assign_node(struct prd_sender *s, struct prd_record *rec)
 		pr_count(&link->dropped_no_node, 1);
 		return true;
 	}
-	item = add_item(s, to[0], link, 0);
+	struct prd_item *item = add_item(s, to[0], link, 0);
 	item->entry.seq = give_seq(link, rec, &item->entry.otime);
-	mtu = to[1] && to[1]->mtu < to[0]->mtu ? to[1]->mtu : to[0]->mtu;
+	uint32_t mtu = to[1] && to[1]->mtu < to[0]->mtu ? to[1]->mtu : to[0]->mtu;
 	item->len = prd_prepare(&s->prepare, rec, to[0]->mac, mtu, &item->entry);
 	to[0]->window.placed_cost += item->len;
 	if (item->entry.flags & (PR_ENTRY_ETHERTYPE | PR_ENTRY_RUNT | PR_ENTRY_CUT))

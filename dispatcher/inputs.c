@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatcher/inputs.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -67,12 +66,11 @@ static struct prd_reader *
 reader_create(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
 {
 	struct pr_ring *ring = pr_ring_create(o->buffer_size, err);
-	struct prd_reader *r;
 
 	if (!ring)
 		return NULL;
 	in->rings[in->ring_count] = ring;
-	r = calloc(1, sizeof *r);
+	struct prd_reader *r = calloc(1, sizeof *r);
 	in->readers[in->ring_count++] = r;
 	if (!r)
 		return pr_error_null(err, "no memory to read packets");
@@ -255,12 +253,11 @@ static void
 check_carrier(struct prd_reader *r, int64_t now)
 {
 	const struct pr_carrier *w = &r->carrier;
-	bool changed;
 
 	if (w->observing && now >= w->checked && now - w->checked < CARRIER_NS)
 		return;
 	pthread_mutex_lock(&r->link->lock);
-	changed = pr_carrier_look(&r->carrier, pr_carrier_read(r->ifname),
+	bool changed = pr_carrier_look(&r->carrier, pr_carrier_read(r->ifname),
 		r->capture != NULL, now, &r->link->observation, "");
 	pthread_mutex_unlock(&r->link->lock);
 	if (changed)
@@ -284,13 +281,11 @@ capture_step(struct prd_reader *r, bool running)
 {
 	int64_t before = pr_now_real();
 	struct pr_error err;
-	uint64_t ring;
-	int n;
 
 	if (running && atomic_load(&r->running))
 		check_carrier(r, before);
-	ring = pr_counter_get(&r->link->dropped_ring);
-	n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
+	uint64_t ring = pr_counter_get(&r->link->dropped_ring);
+	int n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
 	pr_ring_publish(r->ring);
 	if (pr_counter_get(&r->link->dropped_ring) != ring)
 		note_drops(r->link, atomic_load(&r->link->captured_until));
@@ -366,11 +361,10 @@ static void *
 capture_main(void *arg)
 {
 	struct prd_reader *r = arg;
-	int64_t rest;
 
 	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&r->quit)) {
-		rest = prd_capture_round(r);
+		int64_t rest = prd_capture_round(r);
 		if (rest)
 			sleep_for(r, rest);
 	}
@@ -407,11 +401,10 @@ static bool
 file_read(struct prd_reader *r, struct file *f)
 {
 	struct pr_error err;
-	int got;
 
 	if (f->has_next || f->ended)
 		return f->has_next;
-	got = pr_trace_next(f->trace, &f->next, &err);
+	int got = pr_trace_next(f->trace, &f->next, &err);
 	f->ended = got != PR_SOURCE_PACKET;
 	f->has_next = !f->ended;
 	if (f->has_next && !f->begun)
@@ -464,7 +457,6 @@ static bool
 files_step_recorded(struct prd_reader *r)
 {
 	struct file *next = NULL;
-	int64_t wait;
 
 	for (unsigned i = 0; i < r->file_count; i++) {
 		struct file *f = &r->files[i];
@@ -474,7 +466,7 @@ files_step_recorded(struct prd_reader *r)
 	}
 	if (next && r->begun == 0)
 		r->begun = pr_now_mono();
-	wait = next ? due_after(next) - (pr_now_mono() - r->begun) : 0;
+	int64_t wait = next ? due_after(next) - (pr_now_mono() - r->begun) : 0;
 	if (!next || wait > 0)
 		pr_ring_publish(r->ring);
 	if (wait > 0)
@@ -513,7 +505,6 @@ open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 	struct pr_error *err)
 {
 	struct prd_link *link = &in->links[i];
-	struct prd_reader *r;
 	struct pr_netdev dev;
 	int status = PRD_EXIT_FAILED;
 
@@ -521,9 +512,8 @@ open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 		pr_error_prefix(err, "--in");
 		return status;
 	}
-	link->mtu = dev.mtu;
-	link->speed = dev.speed;
-	r = reader_create(in, o, err);
+	PR_COPY(link, &dev, mtu, speed);
+	struct prd_reader *r = reader_create(in, o, err);
 	if (!r)
 		return status;
 	r->ifname = o->in.items[i];
@@ -549,7 +539,6 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 		const char *path = o->read.items[r->file_count];
 		struct prd_link *link = &in->links[r->file_count];
 		struct file *f = &r->files[r->file_count++];
-		const struct pr_trace_info *info;
 
 		f->link = link;
 		f->trace = pr_trace_open(path, err);
@@ -557,7 +546,7 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 			pr_error_prefix(err, "--read");
 			return PRD_EXIT_FAILED;
 		}
-		info = pr_trace_info(f->trace);
+		const struct pr_trace_info *info = pr_trace_info(f->trace);
 		if (info->linktype != PR_LINKTYPE_ETHERNET)
 			return pr_error_as(PRD_EXIT_FAILED, err,
 				"--read %s: its link type is %s (%d); the rack carries "

@@ -264,10 +264,8 @@ compute_rates(void *arg)
 
 	if (elapsed < PR_NS_PER_S / 10)
 		return;
-	s->totals.input_bytes_per_s =
-		(double)(bytes - s->bytes_before) * 1e9 / (double)elapsed;
-	s->totals.input_packets_per_s =
-		(double)(packets - s->packets_before) * 1e9 / (double)elapsed;
+	s->totals.input_bytes_per_s = (bytes - s->bytes_before) * 1e9 / elapsed;
+	s->totals.input_packets_per_s = (packets - s->packets_before) * 1e9 / elapsed;
 	s->bytes_before = bytes;
 	s->packets_before = packets;
 	s->last_rate = now;
@@ -290,8 +288,7 @@ make_node(const struct prd_node_snapshot *v, struct node_part *part)
 	packrack__dispatcher_node__init(m);
 	memcpy(part->name, v->name, sizeof part->name);
 	PR_PRINT(part->mac, PR_MAC_FORMAT, PR_MAC_ARGS(v->mac));
-	m->name = part->name;
-	m->mac = part->mac;
+	PR_COPY(m, part, name, mac);
 	m->state = (char *)state;
 	m->number = v->number;
 	m->last_seen = pr_now_real() - (pr_now_mono() - v->last_heard);
@@ -355,8 +352,7 @@ make_values(struct prd_manage *s)
 	captured = s->items[0].number - late;
 	s->totals.goodness_permille = 1000;
 	if (captured + lost)
-		s->totals.goodness_permille =
-			(double)captured * 1000.0 / (double)(captured + lost);
+		s->totals.goodness_permille = captured * 1000.0 / (captured + lost);
 	for (unsigned i = 0; i < TABLES; i++)
 		pr_values_add_table(&values, s->tables[i]);
 	pr_values_add_table(&values, pr_connections_figures());

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "proto/base/clock.h"
 #include "proto/wire/decode.h"
 
 /* ---- the table: who announced itself, who is alive ---- */

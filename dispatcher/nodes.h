@@ -2,7 +2,6 @@
 #pragma once
 
 #include "proto/base/counter.h"
-#include "proto/base/error.h"
 #include "proto/wire/frame.h"
 
 /*

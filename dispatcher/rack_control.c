@@ -176,13 +176,9 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 	struct pr_mark_link *out)
 {
 	*out = (struct pr_mark_link){.link = link->number,
-		.linktype = link->linktype,
-		.snaplen = link->snaplen,
 		.ended = atomic_load(&link->ended),
 		.last_seq = pr_counter_get(&link->last_seq),
 		.last_otime = atomic_load(&link->last_otime),
-		.last_log = log->last_log,
-		.assigned = log->assigned,
 		.dropped_kernel = link->told.kernel,
 		.dropped_interface = link->told.interface,
 		.dropped_ring = link->told.ring,
@@ -191,6 +187,8 @@ mark_link(const struct prd_node_log *log, const struct prd_link *link,
 		.cut = pr_counter_get(&link->cut),
 		.undelivered_first = pr_counter_get(&link->undelivered_first),
 		.undelivered_last = pr_counter_get(&link->undelivered_last)};
+	PR_COPY(out, link, linktype, snaplen);
+	PR_COPY(out, log, last_log, assigned);
 	memcpy(out->name, link->name, sizeof out->name);
 }
 
@@ -216,11 +214,10 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 	unsigned links = s->inputs->all_links;
 	int64_t said = PR_TIME_MAX, oldest;
 	struct pr_frame frame;
-	uint16_t generation;
 
 	if (!node->logs)
 		return;
-	generation = send_observations(s, node);
+	uint16_t generation = send_observations(s, node);
 	/* MARK declares last_seq: all packets up to it must be in timestamp logs that have been sent */
 	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
 	/*
@@ -320,7 +317,6 @@ open_socket(struct prd_receiver *r, int ifindex, struct pr_error *err)
 static void
 on_bytes(struct prd_receiver *r, size_t len)
 {
-	struct prd_event *event;
 	struct pr_frame frame;
 	enum pr_frame_result result =
 		pr_frame_decode(r->buf, len, r->o->ethertype, r->key, &frame);
@@ -348,7 +344,7 @@ on_bytes(struct prd_receiver *r, size_t len)
 		return;
 	}
 	pr_count(&r->counters->received[type], 1);
-	event = pr_ring_reserve(r->events, sizeof *event);
+	struct prd_event *event = pr_ring_reserve(r->events, sizeof *event);
 	if (!event) {
 		pr_count(&r->counters->dropped, 1);
 		return;

@@ -54,31 +54,20 @@ prd_snapshot_publish(struct prd_sender *s)
 		const struct prd_node *node = s->nodes.list[i];
 		struct prd_node_snapshot *v = &view->nodes[i];
 
-		*v = (struct prd_node_snapshot){.number = node->number,
-			.phase = node->phase,
-			.last_heard = node->last_heard,
-			.status = node->status,
-			.frames_sent = node->next_ordinal,
-			.bytes_sent = node->bytes_sent,
-			.primaries = node->primaries,
-			.seconds = node->seconds,
+		*v = (struct prd_node_snapshot){.frames_sent = node->next_ordinal,
 			.unacknowledged = node->next_ordinal - node->window.acknowledged,
-			.lost_unacknowledged = node->lost_unacknowledged,
-			.logs_sent = node->logs_sent,
-			.resend_asked = node->resend_asked,
-			.resend_answered = node->resend_answered,
-			.gone_answered = node->gone_answered,
-			.buffer_size = node->window.size,
-			.controls_received = node->controls_received};
+			.buffer_size = node->window.size};
+		PR_COPY(v, node, number, phase, last_heard, status, bytes_sent, primaries,
+			seconds, lost_unacknowledged);
+		PR_COPY(v, node, logs_sent, resend_asked, resend_answered, gone_answered,
+			controls_received);
 		memcpy(v->name, node->ann.name, sizeof v->name);
 		memcpy(v->mac, node->mac, sizeof v->mac);
 		for (unsigned k = 0; k < PR_FRAME_TYPES; k++)
 			v->controls_sent += node->numbers[k];
 	}
-	view->refused_stale = s->nodes.refused_stale;
-	view->refused_replay = s->nodes.refused_replay;
-	view->refused_full = s->nodes.refused_full;
-	view->refused_unconfirmed = s->nodes.refused_unconfirmed;
+	PR_COPY(view, &s->nodes, refused_stale, refused_replay, refused_full,
+		refused_unconfirmed);
 	view->log_memory_used = s->logs.kept;
 	view->sent = *pr_transmit_counters(s->transmit);
 	s->snapshot_written =
@@ -186,7 +175,6 @@ static void
 stop_if_all_have(struct prd_sender *s)
 {
 	char text[256];
-	bool ok;
 
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		const struct prd_node *node = s->nodes.list[i];
@@ -196,7 +184,7 @@ stop_if_all_have(struct prd_sender *s)
 				s->now - s->state_since <= STOP_SUSPENDED))
 			return;
 	}
-	ok = stored_all(s, text, sizeof text);
+	bool ok = stored_all(s, text, sizeof text);
 	state_set(s, PRD_STATE_STOPPED);
 	if (ok)
 		pr_log_info("%s", text);
@@ -402,13 +390,12 @@ static void
 on_frame(struct prd_sender *s, const struct pr_frame *f)
 {
 	enum prd_ann_result admitted;
-	struct prd_node *node;
 
 	if (f->header.type == PR_FRAME_ANN) {
 		on_ann(s, f);
 		return;
 	}
-	node = prd_nodes_accept_frame(&s->nodes, f, s->now, &admitted);
+	struct prd_node *node = prd_nodes_accept_frame(&s->nodes, f, s->now, &admitted);
 	if (!node)
 		return;
 	if (admitted != PRD_ANN_KNOWN) {
@@ -565,12 +552,11 @@ take_packets(struct prd_sender *s)
 	const struct prd_link *links = s->inputs->links;
 	bool live = s->inputs->live;
 	int64_t until[PRD_LINKS_MAX], last;
-	unsigned taken;
 
 	/* captured_until of each link is read before its ring, so that all up to it has been taken */
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
 		until[i] = live ? atomic_load(&links[i].captured_until) : pr_now_real();
-	taken = prd_tx_batch(s);
+	unsigned taken = prd_tx_batch(s);
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
 		if (s->unplaced[i])
 			continue;
@@ -592,11 +578,10 @@ prd_sender_round(struct prd_sender *s)
 {
 	bool at_end = prd_inputs_at_end(s->inputs);
 	bool quiet = prd_inputs_quiet(s->inputs);
-	unsigned taken;
 
 	s->now = pr_now_mono();
 	handle_events(s);
-	taken = takes_packets(s) ? take_packets(s) : 0;
+	unsigned taken = takes_packets(s) ? take_packets(s) : 0;
 	/* a capture that is stopped has nothing that is not said */
 	for (unsigned i = 0; s->state == PRD_STATE_STOPPED && i < s->inputs->ring_count;
 		i++)
@@ -658,9 +643,7 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	if (!s)
 		return pr_error_null(err, "no memory for the sender");
 	s->config = *config;
-	s->inputs = config->inputs;
-	s->transmit = config->transmit;
-	s->control = config->control;
+	PR_COPY(s, config, inputs, transmit, control);
 	s->copies = o->copies;
 	s->strict = !config->inputs->live;
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);

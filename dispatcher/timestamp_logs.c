@@ -85,8 +85,6 @@ history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *bod
 	size_t total = (sizeof(struct sent_log) + len + 7) & ~7;
 	size_t to_end = h->size - h->head % h->size;
 	struct prd_log_series *series = series_of(h, meta);
-	struct sent_log *log;
-	bool wrap;
 
 	if (total > h->size / 2) {
 		note_gone(series, meta);
@@ -94,8 +92,8 @@ history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *bod
 	}
 	drop_expired(h, now);
 	/* early if the logs kept have room twice in front of them: memory not needed stays untouched */
-	wrap = to_end < total || (h->tail / h->size == h->head / h->size &&
-					 h->tail % h->size > 2 * (h->kept + total));
+	bool wrap = to_end < total || (h->tail / h->size == h->head / h->size &&
+					      h->tail % h->size > 2 * (h->kept + total));
 	while (h->head + total + (wrap ? to_end : 0) - h->tail > h->size)
 		drop_oldest(h);
 	if (wrap) {
@@ -103,7 +101,7 @@ history_put(struct prd_logs *h, const struct prd_log_meta *meta, const void *bod
 			log_at(h, h->head)->total = 0;
 		h->head += to_end;
 	}
-	log = log_at(h, h->head);
+	struct sent_log *log = log_at(h, h->head);
 	log->meta = *meta;
 	log->before = series->newest;
 	log->sent_at = now;
@@ -163,12 +161,9 @@ history_gone(const struct prd_logs *h, const struct prd_log_meta *which, uint64_
 		if (gone->nonce != which->nonce || gone->number < which->number ||
 			gone->number > last)
 			continue;
-		if (known++ == 0) {
-			out->first_seq = gone->first_seq;
-			out->first_time = gone->first_time;
-		}
-		out->last_seq = gone->last_seq;
-		out->last_time = gone->last_time;
+		if (known++ == 0)
+			PR_COPY(out, gone, first_seq, first_time);
+		PR_COPY(out, gone, last_seq, last_time);
 		out->count += gone->count;
 	}
 	if (known != last - which->number + 1)
@@ -237,11 +232,9 @@ prd_logs_forget(struct prd_node *node)
 int
 prd_logs_admit(struct prd_logs *logs, struct prd_node *node, struct pr_error *err)
 {
-	uint8_t *buf;
-
 	prd_logs_forget(node);
 	node->logs = calloc(logs->links, sizeof *node->logs);
-	buf = malloc((size_t)logs->links * PRD_LOG_ROOM_MAX);
+	uint8_t *buf = malloc((size_t)logs->links * PRD_LOG_ROOM_MAX);
 	if (!node->logs || !buf) {
 		free(buf);
 		free(node->logs);

@@ -219,9 +219,7 @@ pri_indexer_refresh(void *arg)
 	struct daemon *d = arg;
 	struct pr_error err;
 	struct stat st;
-	int64_t slice;
 	bool same;
-	int rc;
 
 	/* a new volume at the same path is another one: what we hold open is gone */
 	if (pr_privilege_stat(d->options.paths.items[0], &st) < 0)
@@ -234,8 +232,8 @@ pri_indexer_refresh(void *arg)
 		open_volume(d);
 	if (!d->volume)
 		return;
-	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
-	rc = pri_volume_refresh(d->volume, false, pr_now_mono() + slice, &err);
+	int64_t slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
+	int rc = pri_volume_refresh(d->volume, false, pr_now_mono() + slice, &err);
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
@@ -306,8 +304,6 @@ pri_indexer_index(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err = {""};
-	int64_t began;
-	int rc;
 
 	if (!d->volume || !d->loaded)
 		return;
@@ -315,8 +311,8 @@ pri_indexer_index(void *arg)
 		pri_sender_tick(d->deliver);
 		if (d->stopping)
 			return;
-		began = pr_now_mono();
-		rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
+		int64_t began = pr_now_mono();
+		int rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
 		if (rc >= 0) {
 			offer(d);
@@ -355,13 +351,12 @@ make_hello(struct daemon *d)
 {
 	struct pri_hello_input facts = {.name = d->options.name, .boot = d->boot};
 	struct pri_follower_stats figures;
-	struct pri_hello *hello;
 
 	if (d->feed) {
 		pri_follower_stats(d->feed, &figures);
 		facts.behind = figures.behind;
 	}
-	hello = pri_hello_create(d->volume, &facts, NULL);
+	struct pri_hello *hello = pri_hello_create(d->volume, &facts, NULL);
 	if (hello)
 		pri_serve_status(d->serve, &hello->status);
 	return hello;
@@ -409,16 +404,14 @@ answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uin
 {
 	struct pri_hello *hello = make_hello(connection->daemon);
 	Packrack__Status status = pr_status_of("packrack-indexer");
-	Packrack__NodeStatus *node;
 	Packrack__Envelope env;
 
 	if (!hello)
 		return;
-	node = &hello->status;
+	Packrack__NodeStatus *node = &hello->status;
 	status.nodes = &node;
 	status.n_nodes = 1;
-	status.links = hello->message.links;
-	status.n_links = hello->message.n_links;
+	PR_COPY(&status, &hello->message, links, n_links);
 	env = pr_message_of(id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	pr_rpc_send(connection->rpc, peer, &env, NULL);
 	pri_hello_destroy(&hello);
@@ -466,7 +459,6 @@ static void
 on_state(void *arg, enum pr_rpc_state state)
 {
 	struct connection *connection = arg;
-	struct pri_hello *hello;
 
 	if (state == PR_RPC_REFUSED) {
 		if (!connection->said_refused)
@@ -484,7 +476,7 @@ on_state(void *arg, enum pr_rpc_state state)
 	connection->said_refused = false;
 	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"merger", connection->endpoint}),
 		"connected to %s", connection->endpoint);
-	hello = make_hello(connection->daemon);
+	struct pri_hello *hello = make_hello(connection->daemon);
 	if (hello)
 		say_hello(connection, hello);
 	pri_hello_destroy(&hello);
@@ -598,14 +590,12 @@ pri_indexer_main(int argc, char **argv)
 		rc = check(&d.options, &err);
 	if (rc == 0) {
 		status = 1;
-		pr_log_open(
-			"packrack-indexer", d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-		pr_log_set_format(d.options.log_format);
-		rc = drop_privileges(&d.options, &err);
-		if (rc == 0)
-			rc = start(&d, &err);
-		if (rc == 0)
-			rc = pr_sandbox_seal(&err);
+		pr_log_open("packrack-indexer",
+			d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
+			d.options.log_format);
+		rc = drop_privileges(&d.options, &err) < 0 || start(&d, &err) < 0
+			     ? -1
+			     : pr_sandbox_seal(&err);
 		if (rc == 0) {
 			pr_log_info("ready");
 			pr_notify("READY=1");

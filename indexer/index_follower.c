@@ -190,16 +190,14 @@ whole(void *arg)
 static int
 advance_there(struct stream *s, struct pr_error *err)
 {
-	int rc;
-
 	if (s->waiting.length || s->next > s->last || !s->cursor ||
 		sfs_cursor_peek_shared(s->cursor, &s->waiting) != 1)
 		return 2;
-	rc = s->waiting.sequence == s->next
-		     ? pri_builder_add_shared(s->builder, s->waiting.sequence,
-			       s->waiting.handle.proof, s->waiting.body, s->waiting.length,
-			       whole, s, err)
-		     : 2;
+	int rc = s->waiting.sequence == s->next
+			 ? pri_builder_add_shared(s->builder, s->waiting.sequence,
+				   s->waiting.handle.proof, s->waiting.body,
+				   s->waiting.length, whole, s, err)
+			 : 2;
 	if (rc == 1)
 		passed(s);
 	s->waiting.length = 0;
@@ -351,12 +349,10 @@ static struct stream *
 find_or_add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t link,
 	struct pr_error *err)
 {
-	struct stream *s;
-
 	for (size_t i = 0; i < f->count; i++)
 		if (f->streams[i]->id == info->id)
 			return f->streams[i];
-	s = calloc(1, sizeof *s);
+	struct stream *s = calloc(1, sizeof *s);
 	if (s)
 		s->builder = pri_builder_create(
 			link, sfs_record_max(f->volume->sfs), sink_of, s, err);
@@ -386,13 +382,11 @@ look(struct pri_index_follower *f, struct pr_error *err)
 	if (sfs_refresh(sfs, err) < 0 || sfs_info(sfs, &whole, err) < 0)
 		return -1;
 	for (size_t i = 0; i < whole.stream_count; i++) {
-		struct stream *s;
-
 		if (sfs_stream_info(sfs, i, &info, err) < 0)
 			return -1;
 		if (!pri_stream_is_link(info.name, &link))
 			continue;
-		s = find_or_add(f, &info, link, err);
+		struct stream *s = find_or_add(f, &info, link, err);
 		if (!s)
 			return -1;
 		/* the volume was reset, or what a killed logger had not made durable is gone: sequences are used again */
@@ -430,12 +424,11 @@ finish_idle(struct stream *s, struct pr_error *err)
 	int64_t now = pr_now_mono();
 	const struct pri_series_ledger *known = NULL;
 	struct pr_summary_span tail[2];
-	size_t tails;
 	int rc = 0;
 
 	if (!pri_builder_offer(s->builder))
 		return 0;
-	tails = pri_builder_tail(s->builder, tail);
+	size_t tails = pri_builder_tail(s->builder, tail);
 	if (tails && s->next > s->last)
 		known = pri_ledger_view_find(
 			&s->feed->volume->ledger, tail[0].epoch, tail[0].link);
@@ -496,9 +489,7 @@ pri_follower_stats(const struct pri_index_follower *f, struct pri_follower_stats
 		const struct stream *s = f->streams[i];
 		const struct pri_builder_figures *by = pri_builder_figures(s->builder);
 
-		out->segments += by->segments;
-		out->packets += by->packets;
-		out->damaged += by->damaged;
+		PR_ADD(out, by, segments, packets, damaged);
 		out->index_bytes += by->level1_bytes + by->level2_bytes;
 		out->behind += s->last >= s->next ? s->last - s->next + 1 : 0;
 	}

@@ -50,13 +50,8 @@ pri_sender_send(struct pri_record_sender *d)
 
 		if (item->sent)
 			continue;
-		m.link = item->record.link;
-		m.level = item->record.level;
-		m.first_sequence = item->record.first_sequence;
-		m.segments = item->record.segments;
-		m.check = item->record.check;
-		m.min_time = item->record.min_time;
-		m.max_time = item->record.max_time;
+		PR_COPY(&m, &item->record, link, level, first_sequence, segments, check,
+			min_time, max_time);
 		m.body.data = item->buf;
 		m.body.len = item->record.len;
 		item->id = ++d->id;
@@ -90,7 +85,6 @@ pri_sender_command(
 	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *command)
 {
 	const char *refusal = "the logger takes no command at present: try again";
-	Packrack__Envelope env;
 
 	if (!d || !d->connected) {
 		refusal = "no logger is running on this node: start packrack-logger, or "
@@ -99,8 +93,8 @@ pri_sender_command(
 		refusal = "the logger carries out another command: try again";
 	} else {
 		d->command = (struct command){from, command->id, d->command.number + 1};
-		env = pr_message_of(d->command.number, PACKRACK__ENVELOPE__BODY_COMMAND,
-			command->command);
+		Packrack__Envelope env = pr_message_of(d->command.number,
+			PACKRACK__ENVELOPE__BODY_COMMAND, command->command);
 		if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
 			return;
 		d->command.rpc = NULL;
@@ -113,7 +107,6 @@ pri_sender_command(
 static void
 on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored *stored)
 {
-	struct item gone;
 	size_t i = 0;
 
 	while (i < d->count && !(d->items[i].sent && d->items[i].id == id))
@@ -126,7 +119,7 @@ on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored 
 	if (!stored->stored)
 		pr_log_debug("the logger refuses an index: %s", stored->text);
 	/* move its memory behind the others, for a later record */
-	gone = d->items[i];
+	struct item gone = d->items[i];
 	d->count--;
 	d->bytes -= gone.record.len;
 	memmove(&d->items[i], &d->items[i + 1], (d->count - i) * sizeof gone);

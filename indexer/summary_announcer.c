@@ -205,16 +205,8 @@ pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 {
 	packrack__summary_info__init(out);
 	out->link = pr_stream_link(s->link);
-	out->first_sequence = s->first_sequence;
-	out->segments = s->segments;
-	out->epoch = s->epoch;
-	out->first_seq = s->first_seq;
-	out->last_seq = s->last_seq;
-	out->packets = s->packets;
-	out->first_otime = s->first_otime;
-	out->last_otime = s->last_otime;
-	out->min_time = s->min_time;
-	out->max_time = s->max_time;
+	PR_COPY(out, s, first_sequence, segments, epoch, first_seq, last_seq);
+	PR_COPY(out, s, packets, first_otime, last_otime, min_time, max_time);
 }
 
 static void
@@ -354,17 +346,15 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 {
 	struct message *m = calloc(1, sizeof *m);
 	Packrack__Envelope env;
-	const char *text = news->text;
 	struct pri_volume_stats figures;
-	int rc;
 
 	if (!m)
 		return -1;
 	packrack__coverage__init(&m->coverage);
 	pri_volume_stats(o->volume, &figures);
 	m->coverage.boot = o->boot;
-	if (figures.corrupt_records)
-		text = "some of its records are damaged";
+	const char *text =
+		figures.corrupt_records ? "some of its records are damaged" : news->text;
 	m->coverage.text = (char *)(text ? text : "");
 	m->coverage.cluster = (char *)(o->cluster ? o->cluster : "");
 	m->coverage.settled_until = news->settled_until;
@@ -373,7 +363,7 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	fill_gone(m, o->volume);
 	env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_COVERAGE, &m->coverage);
 	*bytes = packrack__envelope__get_packed_size(&env);
-	rc = pr_rpc_send(rpc, NULL, &env, NULL);
+	int rc = pr_rpc_send(rpc, NULL, &env, NULL);
 	free(m);
 	return rc;
 }
@@ -394,8 +384,7 @@ open_mark(const struct news *news, int64_t settled)
 		int64_t most = s->max_time < settled ? s->max_time : settled;
 
 		if (s->min_time < settled)
-			mark = (mark + (uint64_t)s->min_time) * 0x9e3779b97f4a7c15u +
-			       (uint64_t)most;
+			mark = (mark + s->min_time) * 0x9e3779b97f4a7c15u + most;
 	}
 	return mark;
 }

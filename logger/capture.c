@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/thread.h"
 #include "proto/wire/frame.h"
 
@@ -30,7 +29,6 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	bool direct = o->direct && o->port.buffer_size >= GATHER_BYTES;
 	struct pr_capture_options port = o->port;
 	struct prl_capture *c = calloc(1, sizeof(*c));
-	const char *filter = o->filter;
 	char rack[160];
 
 	if (!c)
@@ -40,8 +38,7 @@ prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 	snprintf(rack, sizeof(rack),
 		"ether dst " PR_MAC_FORMAT " or (ether broadcast and ether[12:2] = %u)",
 		PR_MAC_ARGS(o->mac), o->ethertype);
-	if (o->rack)
-		filter = rack;
+	const char *filter = o->rack ? rack : o->filter;
 	if (direct)
 		port.buffer_size += 4 * o->ring_size;
 	else
@@ -125,14 +122,12 @@ read_kernel_counters(struct prl_capture *c)
 int
 prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg)
 {
-	int result;
-
 	if (atomic_load(&c->failed))
 		return 0;
 	c->call = call;
 	c->call_arg = arg;
 	c->taken = c->taken_bytes = 0;
-	result = pr_capture_take(c->port, most, take_direct, c, &c->why);
+	int result = pr_capture_take(c->port, most, take_direct, c, &c->why);
 	if (result < 0)
 		atomic_store(&c->failed, true);
 	pr_count(&c->counters.frames_received, c->taken);

@@ -59,10 +59,9 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 	struct sfs_stream_info now;
 	struct sfs_trimmed done;
 	char name[SFS_NAME_MAX + 1];
-	int index;
 
 	PR_PRINT(name, "%s%u", index_prefix, link_of(stream));
-	index = sfs_stream_find(sfs, name);
+	int index = sfs_stream_find(sfs, name);
 	if (index < 0 || link_of(stream) == PRL_STRAY_LINK)
 		return 0;
 	if (sfs_stream_info(sfs, stream->id, &now, err) != SFS_OK)
@@ -106,17 +105,15 @@ delete_from(struct sfs *sfs, struct prl_volume_writer *append,
 	struct sfs_delete_range range = {.since = order->since, .until = order->until};
 	struct sfs_stream_info now;
 	struct sfs_trimmed done;
-	int64_t until;
-	int rc;
 
 	if (!fence_of(order, stream->name, &range.last) || !stream->last_sequence)
 		return 0;
-	rc = sfs_delete(sfs, stream->id, &range, STEP_BLOCKS, &done, err);
+	int rc = sfs_delete(sfs, stream->id, &range, STEP_BLOCKS, &done, err);
 	out->segments += done.records;
 	out->bytes += done.bytes;
 	out->more |= done.more;
 	if (done.records && sfs_stream_info(sfs, stream->id, &now, NULL) == SFS_OK) {
-		until = done.max_time;
+		int64_t until = done.max_time;
 		if (order->since <= stream->min_time && now.evicted_until > until)
 			until = now.evicted_until;
 		tell(append, stream, order, PR_DELETION_STEP, until, &done);

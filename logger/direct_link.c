@@ -62,12 +62,11 @@ prl_ledger_each(struct sfs *sfs, void (*take)(void *arg, const struct pr_ledger_
 	void *arg, struct pr_error *err)
 {
 	int stream = sfs_stream_find(sfs, "ledger"), result;
-	struct sfs_cursor *cursor;
 	struct sfs_record record;
 
 	if (stream < 0)
 		return 0;
-	cursor = sfs_cursor_open(sfs, stream, NULL, err);
+	struct sfs_cursor *cursor = sfs_cursor_open(sfs, stream, NULL, err);
 	if (!cursor)
 		return -1;
 	/*

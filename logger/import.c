@@ -84,8 +84,7 @@ on_idle(void *arg)
 static uint64_t
 fingerprint_add(uint64_t fingerprint, const struct pr_packet *p)
 {
-	uint64_t seed =
-		fingerprint * UINT64_C(0x9e3779b185ebca87) + (uint64_t)p->time + p->len;
+	uint64_t seed = fingerprint * UINT64_C(0x9e3779b185ebca87) + p->time + p->len;
 
 	return XXH3_64bits_withSeed(p->data, p->caplen, seed);
 }
@@ -127,13 +126,10 @@ static void
 note_import(struct import *im)
 {
 	const struct prl_import_stats *s = im->stats;
-	struct pr_ledger_entry e = {.type = PR_LEDGER_IMPORT,
-		.u.import = {.epoch = s->epoch,
-			.link = s->link,
-			.size = s->size,
-			.packets = s->packets,
-			.fingerprint = im->fingerprint}};
+	struct pr_ledger_entry e = {
+		.type = PR_LEDGER_IMPORT, .u.import.fingerprint = im->fingerprint};
 
+	PR_COPY(&e.u.import, s, epoch, link, size, packets);
 	PR_PRINT(e.u.import.name, "%s", basename(im->path));
 	if (!im->rereadable && s->packets)
 		prl_ledger_each(im->sfs, look_for_earlier, im, NULL);
@@ -149,10 +145,9 @@ static uint64_t
 room_left(struct sfs *sfs)
 {
 	struct sfs_volume_info v = {0};
-	uint64_t kept;
 
 	sfs_info(sfs, &v, NULL);
-	kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
+	uint64_t kept = v.blocks / 8 < BLOCKS_KEPT ? v.blocks / 8 : BLOCKS_KEPT;
 	return v.blocks_free > kept ? (v.blocks_free - kept) * v.block_size : 0;
 }
 
@@ -162,14 +157,13 @@ begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 	const struct prl_writer_options append = {.lazy_directory = true};
 	const char *name = im->options->name ? im->options->name : basename(im->path);
 	struct prl_import_stats *stats = im->stats;
-	const struct pr_trace_info *info;
 	int link = im->options->link;
 
 	im->trace = pr_trace_open(im->path, err);
 	if (!im->trace)
 		return -1;
 	pr_trace_on_idle(im->trace, on_idle, im);
-	info = pr_trace_info(im->trace);
+	const struct pr_trace_info *info = pr_trace_info(im->trace);
 	stats->size = info->size;
 	im->rereadable = info->size && strcmp(im->path, "-") != 0;
 	stats->linktype = info->linktype;
@@ -290,11 +284,9 @@ prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_optio
 		.progress = progress,
 		.arg = arg,
 		.stats = stats};
-	int result = -1;
 
 	*stats = (struct prl_import_stats){0};
-	if (begin(&im, sfs, err) == 0)
-		result = end(&im, read_all(&im, err), err);
+	int result = begin(&im, sfs, err) == 0 ? end(&im, read_all(&im, err), err) : -1;
 	prl_writer_destroy(&im.append);
 	pr_trace_close(&im.trace);
 	return result;

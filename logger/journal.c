@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "proto/base/clock.h"
-
 /* ---- small entries, gathered into records ---- */
 
 enum { JOURNAL_ROOM = 32768, GUARANTEE_BLOCKS = 4 };
@@ -26,12 +24,11 @@ static uint64_t
 guarantee(struct sfs *sfs, unsigned share)
 {
 	struct sfs_volume_info info;
-	uint64_t least, size;
 
 	if (sfs_info(sfs, &info, NULL))
 		return 0;
-	size = info.blocks * info.block_size;
-	least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
+	uint64_t size = info.blocks * info.block_size;
+	uint64_t least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
 	if (size / share >= least)
 		return size / share;
 	return least <= size / 8 ? least : 0;

@@ -106,13 +106,12 @@ parse(struct prl_options *o, int argc, char **argv, struct pr_error *err)
 {
 	struct pr_string_list devices = {0};
 	char host[PR_NAME_MAX + 1] = "";
-	int result;
 
 	*o = (struct prl_options){.shm_size = SFS_SHM_DEFAULT,
 		.segment_age = PRL_SEGMENT_AGE_DEFAULT,
 		.window = PRL_MATCH_WINDOW_DEFAULT,
 		.link = PRL_LINK_BY_NAME};
-	result = pr_options_parse(&program, o, argc, argv, NULL, err);
+	int result = pr_options_parse(&program, o, argc, argv, NULL, err);
 	if (result)
 		return result;
 	o->keys = pr_keys_dir(o->key_flag);
@@ -193,7 +192,6 @@ run(const struct prl_options *o, struct pr_error *err)
 		.one_thread = true,
 		.degraded = o->degraded};
 	const char *first = o->volume.items[0];
-	struct sfs *sfs;
 	int result;
 
 	if (o->volume.count == 1 && access(first, F_OK))
@@ -203,7 +201,7 @@ run(const struct prl_options *o, struct pr_error *err)
 			first, first);
 	if (drop_privileges(o, err) < 0)
 		return -1;
-	sfs = sfs_open(
+	struct sfs *sfs = sfs_open(
 		(const char *const *)o->volume.items, o->volume.count, &options, err);
 	if (!sfs)
 		return -1;
@@ -227,8 +225,8 @@ prl_logger_main(int argc, char **argv)
 	struct pr_error err = {0};
 	int result = parse(&o, argc, argv, &err), status = 0;
 
-	pr_log_open("packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-	pr_log_set_format(o.log_format);
+	pr_log_open(
+		"packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO, o.log_format);
 	if (result < 0) {
 		pr_log_error("%s", err.text);
 		status = 2;

@@ -152,9 +152,7 @@ prl_node_announce(struct prl_node *n, int64_t now)
 		pr_rack_key_turn(n->c.key);
 	n->announced = now;
 	n->c.report(n->c.arg, &disk);
-	f.body.ann.disk_total = disk.disk_total;
-	f.body.ann.disk_free = disk.disk_free;
-	f.body.ann.write_rate = disk.write_rate;
+	PR_COPY(&f.body.ann, &disk, disk_total, disk_free, write_rate);
 	prl_node_send(n, &f, PR_FRAME_ANN, broadcast);
 	n->stats.announced++;
 }
@@ -192,11 +190,8 @@ prl_node_send_status(struct prl_node *n, int64_t now)
 	s->duplicate = stats.duplicates;
 	s->pending = stats.pending_frames;
 	s->logs_received = stats.logs;
-	s->logs_requested = stats.logs_requested;
-	s->logs_gone = stats.logs_gone;
-	s->command = n->command;
-	s->command_type = n->command_type;
-	s->command_result = n->command_result;
+	PR_COPY(s, &stats, logs_requested, logs_gone);
+	PR_COPY(s, n, command, command_type, command_result);
 	if (n->stopped && s->state == PR_NODE_RUNNING)
 		s->state = PR_NODE_STOPPED;
 	n->s.reported_cost = n->s.settled_cost;

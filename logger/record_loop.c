@@ -210,7 +210,6 @@ note(struct prl_record_loop *d)
 	struct prl_report r = {0};
 	char text[SFS_NOTE_BYTES], epoch[24];
 	json_t *root = json_object();
-	size_t len;
 
 	make_report(d, &r);
 	PR_PRINT(epoch, "%016" PRIx64, r.epoch);
@@ -227,7 +226,7 @@ note(struct prl_record_loop *d)
 			json_object_set_new(root, row->name,
 				json_integer((json_int_t)(number & INT64_MAX)));
 		}
-	len = json_dumpb(root, text, sizeof(text) - 1, JSON_COMPACT);
+	size_t len = json_dumpb(root, text, sizeof(text) - 1, JSON_COMPACT);
 	json_decref(root);
 	if (len == 0 || len >= sizeof(text))
 		return;
@@ -269,7 +268,6 @@ on_tick(void *arg)
 {
 	struct prl_record_loop *d = arg;
 	int64_t now = pr_now_mono();
-	const char *why;
 
 	if (!d->capture->ring) {
 		tick_direct(d);
@@ -282,7 +280,7 @@ on_tick(void *arg)
 		 */
 		on_readable(-1, 0, d);
 	}
-	why = prl_writer_suspend_reason(d->append);
+	const char *why = prl_writer_suspend_reason(d->append);
 	if (why && !d->suspended)
 		pr_log_error("storing is suspended, trying again: %s", why);
 	if (!why && d->suspended)
@@ -320,12 +318,11 @@ open_loop(struct prl_record_loop *d, struct pr_error *err)
 {
 	struct pr_loop_calls calls = {.stop = on_stop, .arg = d};
 	struct pr_ring *ring = d->capture->ring;
-	struct event_base *base;
 
 	d->loop = pr_loop_create(&calls, err);
 	if (!d->loop)
 		return -1;
-	base = pr_loop_base(d->loop);
+	struct event_base *base = pr_loop_base(d->loop);
 	d->tick_ns = ring ? TICK_NS : PRL_RECORD_LOOP_TICK_DIRECT;
 	d->timer = pr_timer_create(d->loop, d->tick_ns, on_tick, d, err);
 	if (!d->timer)
@@ -434,8 +431,6 @@ int
 prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 {
 	bool endless = d->capture->ring == NULL;
-	const char *failed;
-	int result;
 
 	pr_priority_thread(endless ? PR_NICE_CAPTURE : PR_NICE_STORE);
 	if (prl_capture_start(d->capture, err))
@@ -443,7 +438,7 @@ prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 	note(d);
 	pr_notify("READY=1");
 	event_active(d->again, EV_READ, 0); /* arms the ring */
-	result = pr_sandbox_seal(err) < 0 ? -1 : pr_loop_run(d->loop, err);
+	int result = pr_sandbox_seal(err) < 0 ? -1 : pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
 	prl_capture_stop(d->capture);
 	/*
@@ -452,7 +447,7 @@ prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 	 */
 	for (unsigned i = 0; take_batch(d, patience(d)) && !(endless && i == DRAIN); i++)
 		;
-	failed = prl_capture_failed(d->capture);
+	const char *failed = prl_capture_failed(d->capture);
 	if (failed && result == 0)
 		result = pr_error_set(err, "%s", failed);
 	return result;

@@ -167,11 +167,9 @@ static bool
 seek(struct prl_match *m)
 {
 	struct match_frame *h = held_at(m, m->held_at);
-	struct match_entry *s;
-	uint32_t len;
 
 	hash_until(m, m->end);
-	s = choose_entry(m, h->f.fingerprint);
+	struct match_entry *s = choose_entry(m, h->f.fingerprint);
 	if (s) {
 		pair(m, s, m->held_at++, h->f.len);
 		return true;
@@ -180,7 +178,7 @@ seek(struct prl_match *m)
 	if (m->end - m->next_expected < m->o.window)
 		return false;
 	s = slot_at(m, m->next_expected);
-	len = fit(h, s->e.fingerprint);
+	uint32_t len = fit(h, s->e.fingerprint);
 	if (len)
 		pair(m, s, m->held_at++, len);
 	return len != 0;
@@ -191,12 +189,11 @@ match_drain(struct prl_match *m, uint64_t all_below)
 {
 	while (m->held_at < m->held_top) {
 		struct match_frame *h = held_at(m, m->held_at);
-		struct match_entry *s;
 
 		while (m->next_expected < m->end &&
 			slot_at(m, m->next_expected)->state != SLOT_WAITING)
 			m->next_expected++;
-		s = slot_at(m, m->next_expected);
+		struct match_entry *s = slot_at(m, m->next_expected);
 		if (m->next_expected < m->end && s->e.fingerprint == h->f.fingerprint) {
 			pair(m, s, m->held_at++, h->f.len);
 			continue;

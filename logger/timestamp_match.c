@@ -3,22 +3,19 @@
 
 #include "logger/timestamp_match.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 enum { LOG_ROOM_FIRST = 64, LOG_ROOM_MAX = 65536 };
 
 static struct match_link *
 match_link(struct prl_match *m, uint16_t id, bool make)
 {
-	struct match_link *link;
-
 	for (size_t i = 0; i < m->link_count; i++)
 		if (m->links[i].id == id)
 			return &m->links[i];
 	if (!make || m->link_count == PRL_MATCH_LINKS_MAX ||
 		PR_ARRAY_GROW(m->links, m->link_count) < 0)
 		return NULL;
-	link = &m->links[m->link_count];
+	struct match_link *link = &m->links[m->link_count];
 	*link = (struct match_link){
 		.id = id, .out = 1, .next = 1, .log_room = LOG_ROOM_FIRST};
 	link->logs = calloc(link->log_room, sizeof(*link->logs));
@@ -152,10 +149,7 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 
 	match_loss_flush(m, link);
 	if (gone->first_seq && gone->last_seq >= gone->first_seq) {
-		loss.first_seq = gone->first_seq;
-		loss.last_seq = gone->last_seq;
-		loss.first_time = gone->first_time;
-		loss.last_time = gone->last_time;
+		PR_COPY(&loss, gone, first_seq, last_seq, first_time, last_time);
 		loss.count = gone->count ? gone->count : loss.last_seq - loss.first_seq + 1;
 	} else {
 		bounds_from_neighbours(m, link, &loss);
@@ -264,7 +258,6 @@ static bool
 logs_grow(struct match_link *link, uint64_t last)
 {
 	uint64_t room = link->log_room;
-	struct match_log *logs;
 
 	while (last - link->out >= room) {
 		if (room == LOG_ROOM_MAX)
@@ -273,7 +266,7 @@ logs_grow(struct match_link *link, uint64_t last)
 	}
 	if (room == link->log_room)
 		return true;
-	logs = calloc(room, sizeof(*logs));
+	struct match_log *logs = calloc(room, sizeof(*logs));
 	if (!logs)
 		return false;
 	for (uint64_t n = link->out; n < link->next; n++)
@@ -435,7 +428,6 @@ static void
 log_take(struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
 {
 	const struct pr_entry *first = m->scratch, *last = first + log->count - 1;
-	bool placed;
 
 	log->first_seq = first->seq;
 	log->base_time = first->otime;
@@ -443,7 +435,7 @@ log_take(struct prl_match *m, struct match_link *link, struct match_log *log, in
 	log->last_ordinal = last->ordinal;
 	log->state = LOG_TAKING;
 	m->missing--;
-	placed = slots_ready(m, first->ordinal, last->ordinal, now);
+	bool placed = slots_ready(m, first->ordinal, last->ordinal, now);
 	for (uint32_t i = 0; placed && i < log->count; i++)
 		placed = slot_at(m, first[i].ordinal)->state == SLOT_UNKNOWN;
 	if (placed) {
@@ -467,7 +459,6 @@ prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
 {
 	struct pr_tslog_reader r;
 	struct match_link *link = NULL;
-	struct match_log *log;
 
 	if (pr_tslog_open(&r, body, len) == 0 && r.header.number)
 		link = match_link(m, r.header.link, true);
@@ -488,7 +479,7 @@ prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
 		m->stats.logs_bad++;
 		return -1;
 	}
-	log = match_log(link, r.header.number);
+	struct match_log *log = match_log(link, r.header.number);
 	log->count = r.header.count;
 	log_take(m, link, log, now);
 	prl_match_run(m, now);
@@ -613,12 +604,10 @@ prl_match_drop_oldest(struct prl_match *m)
 void
 prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_t now)
 {
-	struct match_frame *h;
-
 	while (m->held_top - m->held_base > m->frames.mask &&
 		!grow(m, &m->frames, m->held_base, m->held_top))
 		prl_match_drop_oldest(m);
-	h = held_at(m, m->held_top++);
+	struct match_frame *h = held_at(m, m->held_top++);
 	*h = (struct match_frame){.f = *frame, .came = now, .state = HELD_QUEUED};
 	m->heard = now;
 	m->stats.frames++;

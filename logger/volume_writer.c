@@ -229,19 +229,12 @@ directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 	const struct sfs_handle *handle)
 {
 	const struct pr_segment_header *h = &o->b.header;
-	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
-		.u.segment = {.epoch = h->epoch,
-			.first_seq = h->first_seq,
-			.last_seq = o->b.last_seq,
-			.min_time = h->min_time,
-			.max_time = h->max_time,
-			.first_otime = h->first_otime,
-			.last_otime = h->last_otime,
-			.count = h->count,
-			.link = h->link,
-			.linktype = h->linktype}};
+	struct pr_directory_entry e = {
+		.kind = PR_DIRECTORY_SEGMENT, .u.segment.last_seq = o->b.last_seq};
 	struct pr_error err = {0};
 
+	PR_COPY(&e.u.segment, h, epoch, link, linktype, first_seq, count);
+	PR_COPY(&e.u.segment, h, min_time, max_time, first_otime, last_otime);
 	/* Without the entry an indexer reads the segment itself: that costs only work. */
 	if (prl_journal_add_place(a->segments, &e, handle, h->min_time, h->max_time, &err))
 		pr_count(&a->counters.ledger_refused, 1);
@@ -275,24 +268,19 @@ int
 prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
 	struct pr_error *err)
 {
-	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX,
-		.u.index = {.first_sequence = index->first_sequence,
-			.check = index->check,
-			.segments = index->segments,
-			.link = index->link,
-			.level = index->level}};
+	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX};
 	struct sfs_handle handle;
-	void *room = NULL;
 	int stream, rc;
 
 	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
+	PR_COPY(&e.u.index, index, first_sequence, check, segments, link, level);
 	if (prl_index_check(a->sfs, index, err) < 0)
 		return -1;
 	if (a->suspended || (stream = index_stream(a, index->link, err)) < 0)
 		return 1;
 	/* Level 2 is read in sectors: a reserved record begins at a sector. */
-	if (index->level == 2)
-		room = sfs_reserve(a->sfs, stream, index->len, err);
+	void *room =
+		index->level == 2 ? sfs_reserve(a->sfs, stream, index->len, err) : NULL;
 	if (room)
 		memcpy(room, index->body, index->len);
 	rc = room ? sfs_commit(a->sfs, stream, index->min_time, index->max_time, index->len,
@@ -614,8 +602,6 @@ mark_write(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 int
 prl_writer_flush(struct prl_volume_writer *a, struct pr_error *err)
 {
-	bool failed;
-
 	if (a->suspended)
 		sfs_flush(a->sfs, &a->why); /* makes room, or fails again below */
 	a->suspended = false;
@@ -624,7 +610,7 @@ prl_writer_flush(struct prl_volume_writer *a, struct pr_error *err)
 			mark_write(a, &a->marks[i].mark);
 		a->marks[i].pending = false;
 	}
-	failed = write_all(a, pr_now_mono(), 0) < 0;
+	bool failed = write_all(a, pr_now_mono(), 0) < 0;
 	if (!failed && sfs_flush(a->sfs, &a->why) != SFS_OK) {
 		prl_writer_suspend(a, &a->why);
 		failed = true;

@@ -39,9 +39,7 @@ delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
 		fences[*n] = (struct prl_delete_fence){
 			c->fences[*n]->stream, c->fences[*n]->last_segment};
 	done->ok = prl_delete_step(d->sfs, d->append, &order, &deleted, err) == 0;
-	done->segments = deleted.segments;
-	done->bytes = deleted.bytes;
-	done->more = deleted.more;
+	PR_COPY(done, &deleted, segments, bytes, more);
 	if (deleted.segments)
 		pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"user", c->user}),
 			"%llu segments deleted by order of %s",
@@ -110,17 +108,11 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD) {
 		const Packrack__IndexRecord *r = env->index_record;
-		struct pr_index_record record = {.link = r->link,
-			.level = r->level,
-			.first_sequence = r->first_sequence,
-			.check = r->check,
-			.segments = r->segments,
-			.min_time = r->min_time,
-			.max_time = r->max_time,
-			.body = r->body.data,
-			.len = r->body.len};
-		int rc = prl_writer_index(d->append, &record, &err);
+		struct pr_index_record record = {.body = r->body.data, .len = r->body.len};
 
+		PR_COPY(&record, r, link, level, first_sequence, check, segments, min_time,
+			max_time);
+		int rc = prl_writer_index(d->append, &record, &err);
 		stored.stored = rc == 0;
 		stored.later = rc > 0;
 		stored.text = err.text;

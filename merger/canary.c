@@ -36,7 +36,6 @@ static int
 deliver(void *arg, const Packrack__Envelope *env)
 {
 	struct prm_canary *c = arg;
-	const Packrack__Completeness *said;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
 		take_packets(c, env->batch);
@@ -46,7 +45,7 @@ deliver(void *arg, const Packrack__Envelope *env)
 	if (env->body_case != PACKRACK__ENVELOPE__BODY_END)
 		return -1;
 	c->figures.queries++;
-	said = env->end->completeness;
+	const Packrack__Completeness *said = env->end->completeness;
 	if (said) {
 		c->figures.missing += said->missing_packets + said->pending_packets;
 		c->figures.complete = said->complete && c->until - c->newest <= SILENT_NS;

@@ -223,12 +223,11 @@ prm_clusters_exclude(const struct prm_clusters *c, struct prm_cluster_slot slot,
 	struct prm_lookups *lookups, struct prm_cluster_cache *cache)
 {
 	size_t had = cache->capacity;
-	struct prm_cluster_test *test;
 
 	if (!slot.block || PR_ARRAY_RESERVE(cache->tests, cache->capacity, c->count) < 0)
 		return false;
 	memset(cache->tests + had, 0, (cache->capacity - had) * sizeof(*cache->tests));
-	test = &cache->tests[slot.block - 1];
+	struct prm_cluster_test *test = &cache->tests[slot.block - 1];
 	if (!test->tested) {
 		const struct block *b = &c->blocks[slot.block - 1];
 		const struct asked asked = {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/ledger.h"
 
@@ -239,9 +238,7 @@ prm_link_is(const char *wanted, uint32_t link)
 	char *end;
 	unsigned long number = strtoul(wanted, &end, 10);
 
-	if (!*wanted)
-		return link != PR_LINK_CANARY;
-	return end != wanted && !*end && number == link;
+	return !*wanted ? link != PR_LINK_CANARY : end != wanted && !*end && number == link;
 }
 
 /* Found, or added; NULL: no memory for `what`. */
@@ -291,7 +288,6 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 	static const char what[] = "what it holds";
 	struct range range = {h->first, h->last, h->first_otime, h->last_otime, NULL};
 	uint64_t span = h->last - h->first;
-	struct series *series;
 
 	if (h->first < 1 || h->last < h->first || h->last == UINT64_MAX ||
 		h->link > UINT16_MAX || h->first_otime > h->last_otime)
@@ -299,7 +295,7 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 	if (h->bits.len && h->bits.len != span / 8 + 1)
 		return pr_error_set(err, "it reported %llu seqs with %zu bytes of bits",
 			(unsigned long long)span + 1, h->bits.len);
-	series = series_of(c, h->epoch, h->link, what, err);
+	struct series *series = series_of(c, h->epoch, h->link, what, err);
 	if (!series)
 		return -1;
 	if (edge) {
@@ -435,8 +431,7 @@ gap_add(struct prm_completeness *c, struct series *series, struct point below,
 	Packrack__Loss gap = PACKRACK__LOSS__INIT;
 	size_t before = series->gap_count;
 
-	gap.epoch = series->epoch;
-	gap.link = series->link;
+	PR_COPY(&gap, series, epoch, link);
 	gap.first_seq = below.seq + 1;
 	gap.last_seq = above.seq - 1;
 	gap.ranges = 1;
@@ -662,8 +657,6 @@ int
 prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Batch *batch,
 	struct pr_error *err)
 {
-	int64_t watermark;
-
 	for (size_t i = 0; i < batch->n_edge; i++)
 		if (held_add(c, batch->edge[i], true, err) < 0)
 			return -1;
@@ -674,7 +667,7 @@ prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Bat
 		c->nodes[node].watermark = batch->frontier;
 	if (c->bytes <= c->options.sweep_bytes)
 		return 0;
-	watermark = watermark_of_all(c);
+	int64_t watermark = watermark_of_all(c);
 	for (size_t i = 0; i < c->series_count; i++)
 		judge_before(c, c->series[i], watermark);
 	return 0;
@@ -693,14 +686,13 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	static const char what[] = "its losses";
 	Packrack__Loss loss = *from;
 	uint64_t span = loss.last_seq - loss.first_seq;
-	struct series *series;
 
 	if (loss.first_seq < 1 || loss.last_seq < loss.first_seq ||
 		loss.last_seq == UINT64_MAX || from->link > UINT16_MAX ||
 		loss.count > span + 1 ||
 		(loss.bits && (span > 63 || loss.bits >> span != 1 || !~loss.bits)))
 		return pr_error_set(err, "it reported an invalid loss");
-	series = series_of(c, loss.epoch, loss.link, what, err);
+	struct series *series = series_of(c, loss.epoch, loss.link, what, err);
 	if (!series)
 		return -1;
 	series->in_scope = true; /* reported, so the query asks for it */
@@ -727,7 +719,6 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	static const char what[] = "its evictions";
 	Packrack__Completeness *out = c->out;
 	Packrack__Evicted named = *from;
-	struct series *series;
 
 	if (out->n_evicted >= EVICTED_MAX)
 		return pr_error_set(err, "it reported too many evictions");
@@ -740,7 +731,7 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	/* older versions name no epoch of what was deleted from the middle of a stream: it explains nothing */
 	if (!from->epoch)
 		return 0;
-	series = series_of(c, from->epoch, from->link, what, err);
+	struct series *series = series_of(c, from->epoch, from->link, what, err);
 	if (!series || PR_ARRAY_GROW(series->evicted, series->evicted_count) < 0)
 		return -1;
 	series->evicted[series->evicted_count++] = out->n_evicted - 1;
@@ -815,7 +806,6 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 {
 	static const char what[] = "its ledgers";
 	Packrack__Completeness *out = c->out;
-	struct series *series;
 	int64_t first = (int64_t)(from->epoch >> 32) * INT64_C(1000000000);
 
 	if (from->link > UINT16_MAX)
@@ -823,7 +813,7 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 			err, "it reported link %u, which is not a link number", from->link);
 	if (from->last_seq == UINT64_MAX)
 		return pr_error_set(err, "it reported an impossible number of packets");
-	series = series_of(c, from->epoch, from->link, what, err);
+	struct series *series = series_of(c, from->epoch, from->link, what, err);
 	if (!series)
 		return -1;
 	if (!series->ledger && PR_ARRAY_GROW(out->ledgers, out->n_ledgers) == 0 &&
@@ -970,8 +960,7 @@ suspects_tell(const struct suspects *s, Packrack__Loss *about, char *text, size_
 	if (s->count == 1 && s->around && s->around->count) {
 		about->among_first = s->around->first_seq;
 		about->among_last = s->around->last_seq;
-		about->first_time = s->around->first_time;
-		about->last_time = s->around->last_time;
+		PR_COPY(about, s->around, first_time, last_time);
 	}
 	if (s->count < 2)
 		return;
@@ -1132,8 +1121,7 @@ names(const Packrack__Loss *l, uint64_t seq, uint64_t *upto)
 	uint64_t rest = l->bits >> (seq - l->first_seq) % 64;
 	bool is = l->bits ? rest & 1 : is_exact(l);
 
-	*upto = l->bits ? seq + (uint64_t)__builtin_ctzll(is ? ~rest : rest) - 1
-			: l->last_seq;
+	*upto = l->bits ? seq + __builtin_ctzll(is ? ~rest : rest) - 1 : l->last_seq;
 	return is;
 }
 
@@ -1185,10 +1173,7 @@ explain_part(struct prm_completeness *c, struct series *series, const Packrack__
 	if (!l || part->ranges > 1) {
 		unexplained(c, series, part, l);
 	} else if (in_time(c, l)) {
-		listed.first_time = l->first_time;
-		listed.last_time = l->last_time;
-		listed.reason = l->reason;
-		listed.node = l->node;
+		PR_COPY(&listed, l, first_time, last_time, reason, node);
 		c->failed_memory |= prm_losses_add(c->out, &listed) < 0;
 	}
 }
@@ -1215,12 +1200,11 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 {
 	uint64_t upto = gap->last_seq, length = gap->count / gap->ranges;
 	Packrack__Loss range = *gap;
-	const Packrack__Loss *l;
 
 	c->ranges_taken_apart += gap->ranges;
 	range.step = 0;
 	if (gap->ranges > 1 && (!gap->step || c->ranges_taken_apart > TAKEN_APART_MAX)) {
-		l = covering(c, series, gap->first_seq, &upto);
+		const Packrack__Loss *l = covering(c, series, gap->first_seq, &upto);
 		if (!l && upto < gap->last_seq)
 			l = covering(c, series, upto + 1, &upto);
 		explain_part(c, series, &range, l);
@@ -1503,19 +1487,17 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 {
 	const struct series *series = c->series[first];
 	struct times seen = {NULL, 0}, unseen = {NULL, 0};
-	const struct time *last;
 	int64_t begin = INT64_MAX, end = INT64_MIN, heard = INT64_MIN, asked, at;
 	bool files = true;
 
 	for (size_t i = first; i < c->series_count; i++) {
 		const struct series *other = c->series[i];
-		const struct unobserved *b;
 
 		if (!other->ledger || !other->in_scope || !same_link(series, other))
 			continue;
 		at = series_times(c, other, &seen, &unseen);
 		begin = at < begin ? at : begin;
-		b = begin_of(other);
+		const struct unobserved *b = begin_of(other);
 		files &= b && b->reason == PR_UNOBSERVED_FILE;
 		end = other->ledger->last_otime > end ? other->ledger->last_otime : end;
 		heard = other->newest.otime > heard ? other->newest.otime : heard;
@@ -1531,7 +1513,7 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
 	asked = until;
 	/* nor, if all that was recorded is asked for, the time behind the end of a capture that was stopped */
-	last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
+	const struct time *last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
 	if (c->options.since == INT64_MIN &&
 		c->options.until >= pr_time_minus(c->options.now, NOW_NS) && last &&
 		!strcmp(last->reason, PRM_UNOBSERVED_STOPPED) && last->until == INT64_MAX &&

@@ -115,11 +115,8 @@ run(const struct values *v, struct pr_error *err)
 	char name[130], host[65] = "";
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
-	struct prm_merger_options o = {.max_queries = v->max_queries,
-		.max_user_queries = v->max_user_queries,
-		.summaries = v->summaries,
-		.no_canary = v->no_canary,
-		.name = v->name ? v->name : name};
+	struct prm_merger_options o = {.name = v->name ? v->name : name};
+	PR_COPY(&o, v, max_queries, max_user_queries, summaries, no_canary);
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;
 	int result = -1;
@@ -163,8 +160,8 @@ prm_merger_main(int argc, char **argv)
 	if (parsed == 0)
 		parsed = pcap_over_ip(&v, NULL, &err);
 	if (parsed == 0) {
-		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
-		pr_log_set_format(v.log_format);
+		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
+			v.log_format);
 		pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v.key_flag));
 		pr_grant_all(&g, PR_GRANT_ENDPOINT, &v.listen);
 		parsed = pr_privilege_drop(&g, &err);

@@ -291,8 +291,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 			routed ? &route : NULL, err);
 	}
 	if (routed) {
-		f->state.asked = route.asked;
-		f->state.left_out = route.left_out;
+		PR_COPY(&f->state, &route, asked, left_out);
 		prm_route_end(&route);
 	}
 	return rc;
@@ -443,17 +442,13 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
 	const Packrack__Query *q = f->query;
 	const struct prm_registry *registry = f->options.registry;
-	struct prm_completeness_options c = {.since = q->since,
-		.until = q->until,
-		.now = now_real(f),
-		.link = q->link,
-		.settled = q->settle};
+	struct prm_completeness_options c = {.now = now_real(f), .settled = q->settle};
 	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
 	uint64_t ids[PASS_MAX];
 	char *nodes[PASS_MAX];
 	size_t named = 0;
-	bool may_pass;
 
+	PR_COPY(&c, q, since, until, link);
 	release(f);
 	f->merged = f->limited = f->has_kept = false;
 	for (size_t i = 0; i < q->n_nodes; i++)
@@ -464,8 +459,8 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	if (!f->completeness || !f->merge || ask_all(f, count_at_node, err) < 0)
 		return -1;
 	/* the client merges the batches, unless the merger has to see each packet */
-	may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
-		   f->node_count <= PASS_MAX;
+	bool may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
+			f->node_count <= PASS_MAX;
 	sources.ids = ids;
 	sources.nodes = nodes;
 	for (size_t i = 0; may_pass && i < f->node_count; i++)
@@ -683,8 +678,6 @@ static void
 finish(struct prm_fanout *f, bool cancelled)
 {
 	struct pr_error err = {""};
-	Packrack__Completeness *c;
-	bool twice;
 
 	for (size_t i = 0; i < f->node_count; i++)
 		if (f->nodes[i].remote && f->nodes[i].remote->error)
@@ -703,8 +696,8 @@ finish(struct prm_fanout *f, bool cancelled)
 	 * tells them apart. False if the client merges: then nodes count in the second
 	 * round only, and the first round also has those packets twice.
 	 */
-	twice = f->count_at_node && !f->passes && !cancelled && f->node_count > 1 &&
-		prm_completeness_duplicates(f->completeness);
+	bool twice = f->count_at_node && !f->passes && !cancelled && f->node_count > 1 &&
+		     prm_completeness_duplicates(f->completeness);
 	f->sums.counted_twice = f->tally && twice;
 	if (twice && !f->tally) {
 		completeness_free(&f->sums.completeness);
@@ -722,7 +715,7 @@ finish(struct prm_fanout *f, bool cancelled)
 		f->sums.completeness = f->follow.total;
 		f->follow.total = NULL;
 	}
-	c = f->sums.completeness;
+	Packrack__Completeness *c = f->sums.completeness;
 	/* packets seem to be missing, and nodes not asked may have them, or know why */
 	if (f->state.left_out && !f->rechecking && !cancelled &&
 		(c->missing_packets || c->pending_packets)) {
@@ -773,7 +766,6 @@ static bool
 add(struct prm_fanout *f, const struct pr_packet *p)
 {
 	uint8_t *grown;
-	size_t room;
 
 	if (f->sealed)
 		return false;
@@ -785,7 +777,7 @@ add(struct prm_fanout *f, const struct pr_packet *p)
 	if (f->state.done)
 		return true;
 	/* enlarges the batch for a packet that does not fit into an empty one */
-	room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
+	size_t room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
 	if (room > f->room && room < PR_RPC_MESSAGE_MAX - 1024 &&
 		(grown = realloc(f->buf, room))) {
 		f->buf = grown;
@@ -806,16 +798,14 @@ give_tally(struct prm_fanout *f)
 {
 	Packrack__Batch batch = PACKRACK__BATCH__INIT;
 	struct pr_error err = {""};
-	size_t before;
-	int rc;
 
 	if (!f->tally)
 		return true;
 	if (!f->tally_at && f->query->tally->best)
 		pr_tally_cut(f->tally, f->query->tally->best);
 	while (f->credit && !f->state.done) {
-		before = f->tally_at;
-		rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
+		size_t before = f->tally_at;
+		int rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
 		if (rc == 0)
 			return true;
 		if (rc < 0) {
@@ -957,8 +947,7 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 	if (!f->count_at_node)
 		return;
 	f->state.matched += end->matched;
-	f->sums.related += end->related;
-	f->sums.truncated += end->truncated;
+	PR_ADD(&f->sums, end, related, truncated);
 	if (end->limit_reached) {
 		f->limited = true;
 		prm_completeness_truncate(f->completeness, NULL);
@@ -1107,11 +1096,10 @@ struct prm_fanout *
 prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err)
 {
 	const Packrack__Query *q = options->query;
-	struct prm_fanout *f;
 
 	if (check_query(options, err) < 0)
 		return NULL;
-	f = calloc(1, sizeof(*f));
+	struct prm_fanout *f = calloc(1, sizeof(*f));
 	if (f) {
 		f->options = *options;
 		f->query = pr_message_copy(&q->base);
@@ -1123,8 +1111,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		f->state.client = options->deliver ? NULL : &f->options.client.peer;
 		f->mono = f->began = options->mono;
 		packrack__end__init(&f->sums);
-		f->limit = q->limit;
-		f->count_only = q->count_only;
+		PR_COPY(f, q, limit, count_only);
 		f->room = PRM_FANOUT_BATCH;
 		f->buf = malloc(f->room);
 		if (q->tally)

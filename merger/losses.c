@@ -37,8 +37,7 @@ widen(Packrack__Loss *l, const Packrack__Loss *by)
 	l->first_seq = by->first_seq < l->first_seq ? by->first_seq : l->first_seq;
 	l->last_seq = by->last_seq > l->last_seq ? by->last_seq : l->last_seq;
 	pr_time_widen(&l->first_time, &l->last_time, by->first_time, by->last_time);
-	l->count += by->count;
-	l->ranges += by->ranges;
+	PR_ADD(l, by, count, ranges);
 }
 
 /* ---- ranges at equal distances ---- */

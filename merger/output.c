@@ -92,7 +92,6 @@ thread_free(struct prm_output_thread *t)
 int
 prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *err)
 {
-	struct prm_output_thread *t;
 	bool memory = true;
 
 	*out = (struct prm_output){.fd = fd};
@@ -100,7 +99,7 @@ prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *er
 		out->buf = malloc(PRM_OUTPUT_ROOM);
 		return out->buf ? 0 : pr_error_set(err, "no memory for an output buffer");
 	}
-	t = calloc(1, sizeof(*t));
+	struct prm_output_thread *t = calloc(1, sizeof(*t));
 	if (!t)
 		return pr_error_set(err, "no memory for an output buffer");
 	pr_queue_init(&t->queue, BUFFERS);
@@ -116,18 +115,6 @@ prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *er
 	}
 	out->thread = t;
 	out->buf = t->buffers[t->slot];
-	return 0;
-}
-
-int
-prm_output_init_call(struct prm_output *out,
-	int (*take)(void *arg, const void *data, size_t len), void *arg,
-	struct pr_error *err)
-{
-	if (prm_output_init(out, -1, false, err) < 0)
-		return -1;
-	out->take = take;
-	out->take_arg = arg;
 	return 0;
 }
 
@@ -208,7 +195,6 @@ int
 prm_output_write(struct prm_output *out, const void *data, size_t len, struct pr_error *err)
 {
 	bool large = len > PRM_OUTPUT_ROOM;
-	int error;
 
 	/* data longer than a buffer is written directly, after the buffered data */
 	if (len > PRM_OUTPUT_ROOM - out->used &&
@@ -217,7 +203,7 @@ prm_output_write(struct prm_output *out, const void *data, size_t len, struct pr
 	out->written += len;
 	if (large) {
 		out->placed += len;
-		error = put(out, data, len);
+		int error = put(out, data, len);
 		return error ? fail(out, error, err) : 0;
 	}
 	memcpy(out->buf + out->used, data, len);

@@ -21,7 +21,7 @@ struct prm_output {
 	int fd;
 	const char *name; /* for error texts; NULL: "the answer" */
 	/*
-	 * Set by prm_output_init_call: takes bytes in place of fd; returns 0, or errno for a failure.
+	 * Set after prm_output_init: takes all bytes, in place of fd; returns 0, or errno for a failure.
 	 */
 	int (*take)(void *arg, const void *data, size_t len);
 	void *take_arg;
@@ -42,10 +42,6 @@ struct prm_output {
 
 /* fd stays the caller's. */
 int prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *err);
-/* Bytes go to a function; it must take all that it is given. */
-int prm_output_init_call(struct prm_output *out,
-	int (*take)(void *arg, const void *data, size_t len), void *arg,
-	struct pr_error *err);
 void prm_output_free(struct prm_output *out); /* does not flush */
 /* Writes what is buffered. With a thread, an error may show at a later call only. */
 int prm_output_flush(struct prm_output *out, struct pr_error *err);
@@ -61,11 +57,9 @@ int prm_output_write(
 static inline uint8_t *
 prm_output_room(struct prm_output *out, size_t len, struct pr_error *err)
 {
-	uint8_t *at;
-
 	if (PRM_OUTPUT_ROOM - out->used < len && prm_output_flush(out, err) < 0)
 		return NULL;
-	at = out->buf + out->used;
+	uint8_t *at = out->buf + out->used;
 	out->used += len;
 	out->written += len;
 	return at;

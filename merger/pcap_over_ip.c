@@ -222,11 +222,13 @@ reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_er
 {
 	struct pcap_reader *r = calloc(1, sizeof(*r));
 
-	if (!r || prm_output_init_call(&r->out, take_bytes, r, err) < 0) {
+	if (!r || prm_output_init(&r->out, -1, false, err) < 0) {
 		free(r);
 		bufferevent_free(io);
 		return pr_error_null(err, "no memory for a reader");
 	}
+	r->out.take = take_bytes;
+	r->out.take_arg = r;
 	r->all = all;
 	r->io = io;
 	r->moved = pr_now_mono();

@@ -220,7 +220,6 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 	Packrack__Program empty = PACKRACK__PROGRAM__INIT;
 	Packrack__Program **programs = calloc(query->n_programs + 1, sizeof(*programs));
 	Packrack__Query few = *query;
-	int rc = -1;
 
 	for (size_t i = 0; programs && i < query->n_programs; i++)
 		programs[i] = &empty;
@@ -230,8 +229,7 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 	request.query = &few;
 	request.items = wanted->items;
 	request.n_items = wanted->count;
-	if (programs)
-		rc = pr_rpc_send(rpc, NULL, &env, NULL);
+	int rc = programs ? pr_rpc_send(rpc, NULL, &env, NULL) : -1;
 	free(programs);
 	return rc;
 }

@@ -56,7 +56,6 @@ copy_within_limits(const struct prm_registry *r, const struct prm_node_info *kno
 	struct pr_error *err)
 {
 	size_t names = !known, left = PRM_REGISTRY_BYTES_MAX, room;
-	Packrack__Hello *copy;
 
 	for (size_t i = 0; i < r->count; i++)
 		if (!strcmp(r->nodes[i]->address.peer.who, peer->who)) {
@@ -72,7 +71,7 @@ copy_within_limits(const struct prm_registry *r, const struct prm_node_info *kno
 		return pr_error_null(err, "node %s reports %zu links: at most %d are taken",
 			hello->name, hello->n_links, PRM_REGISTRY_LINKS_MAX);
 	room = left;
-	copy = pr_message_copy_within(&hello->base, &left);
+	Packrack__Hello *copy = pr_message_copy_within(&hello->base, &left);
 	if (!copy)
 		return pr_error_null(err,
 			"node %s: all nodes of %s may report %zu MiB, and this is more",

@@ -39,15 +39,13 @@ int
 prm_remote_batch(struct prm_remote *r, struct pr_rpc *rpc, const Packrack__Batch *batch,
 	struct pr_error *err)
 {
-	struct prm_waiting_batch *b;
-
 	if (r->ended || !r->owed) {
 		pr_error_set(err, r->ended ? "it sent a batch after its end"
 					   : "it sent more batches than it was asked for");
 		goto fail;
 	}
 	if ((batch->packets.len || r->passes) && rpc && !r->error) {
-		b = malloc(sizeof(*b));
+		struct prm_waiting_batch *b = malloc(sizeof(*b));
 		if (b) {
 			*b = (struct prm_waiting_batch){.packets = batch->packets};
 			b->message = pr_rpc_keep(rpc, &b->packets);

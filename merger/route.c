@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/route.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "proto/base/array.h"
@@ -252,16 +251,14 @@ add_run(struct telling *t, const struct pr_summary_span *line,
 	if (!edge && last && !run->bits && !last->bits.len && last->epoch == line->epoch &&
 		last->link == line->link && last->last + 1 == run->first &&
 		last->last_otime <= run->first_otime) {
-		last->last = run->last;
-		last->last_otime = run->last_otime;
+		PR_COPY(last, run, last, last_otime);
 		return 0;
 	}
 	if ((edge ? t->batch.n_edge == EDGES : n == AT_ONCE) && flush(t) < 0)
 		return -1;
 	h = edge ? &t->edge[t->batch.n_edge++] : &t->held[t->batch.n_held++];
 	packrack__held__init(h);
-	h->epoch = line->epoch;
-	h->link = line->link;
+	PR_COPY(h, line, epoch, link);
 	h->first = below ? run->last : run->first;
 	h->last = edge ? h->first : run->last;
 	h->first_otime = below ? run->last_otime : run->first_otime;
@@ -287,10 +284,8 @@ add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_
 
 	pr_summary_walk_begin(&walk, s);
 	for (more = pr_summary_walk_next(&walk, &run); more && rc == 0; run = next) {
-		bool ends_within;
-
 		more = pr_summary_walk_next(&walk, &next);
-		ends_within = more && next.first_otime < run.last_otime;
+		bool ends_within = more && next.first_otime < run.last_otime;
 		if (run.last_otime >= q->since && run.first_otime <= q->until) {
 			if (begins_within && run.first_otime < q->since)
 				run.first_otime = q->since;
@@ -342,7 +337,6 @@ static int
 tell_end(struct telling *t, const struct prm_node_summaries *c)
 {
 	Packrack__End end = PACKRACK__END__INIT;
-	int rc;
 
 	end.ledgers = calloc(c->coverage->n_ledgers + 1, sizeof(*end.ledgers));
 	if (!end.ledgers)
@@ -353,7 +347,7 @@ tell_end(struct telling *t, const struct prm_node_summaries *c)
 		if (selected(c, t->query->link, l->epoch, l->link))
 			end.ledgers[end.n_ledgers++] = l;
 	}
-	rc = prm_completeness_end(t->c, t->index, &end, t->err);
+	int rc = prm_completeness_end(t->c, t->index, &end, t->err);
 	free(end.ledgers);
 	return rc;
 }

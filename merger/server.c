@@ -136,8 +136,6 @@ query_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 static struct prm_fanout *
 query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *err)
 {
-	struct prm_fanout *f;
-
 	o->number = m->figures.queries_total + 1;
 	o->registry = &m->registry;
 	o->summaries = m->summaries;
@@ -145,7 +143,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 	o->mono = pr_now_mono();
 	o->real = pr_now_real();
 	o->silent_ns = m->options.silent_ns;
-	f = prm_fanout_create(o, err);
+	struct prm_fanout *f = prm_fanout_create(o, err);
 	if (!f)
 		return NULL;
 	m->figures.queries_total++;
@@ -298,13 +296,12 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 {
 	int64_t now = pr_now_mono();
 	struct prm_route route;
-	struct waiting *w;
 	bool asked = false;
 
 	/* a query that follows is sent to all nodes (fanout.c) */
 	if (m->ownership.count < 2 || query->follow)
 		return false;
-	w = waiting_add(m, from, id);
+	struct waiting *w = waiting_add(m, from, id);
 	if (!w)
 		return false;
 	w->query = pr_message_copy(&query->base);
@@ -448,11 +445,10 @@ on_summaries(struct prm_merger *m, const struct prm_peer_ref *from,
 	Packrack__SummaryWant want = PACKRACK__SUMMARY_WANT__INIT;
 	uint64_t numbers[PRM_SUMMARIES_WANT_MAX];
 	struct pr_error err;
-	const char *name;
 
 	if (!node)
 		return;
-	name = node->hello->name;
+	const char *name = node->hello->name;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY)
 		prm_summaries_body(m->summaries, name, env->summary);
 	else if (prm_summaries_coverage(m->summaries, name, env->coverage, now, &err) < 0)

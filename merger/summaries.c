@@ -177,17 +177,11 @@ find_or_make(struct prm_summaries *s, const char *node)
 struct pr_summary_span
 prm_summary_span(const Packrack__SummaryInfo *i)
 {
-	return (struct pr_summary_span){.first_sequence = i->first_sequence,
-		.segments = i->segments,
-		.link = i->link,
-		.epoch = i->epoch,
-		.first_seq = i->first_seq,
-		.last_seq = i->last_seq,
-		.packets = i->packets,
-		.first_otime = i->first_otime,
-		.last_otime = i->last_otime,
-		.min_time = i->min_time,
-		.max_time = i->max_time};
+	struct pr_summary_span s = {0};
+
+	PR_COPY(&s, i, link, epoch, first_sequence, segments, first_seq, last_seq, packets);
+	PR_COPY(&s, i, first_otime, last_otime, min_time, max_time);
+	return s;
 }
 
 static int
@@ -206,11 +200,9 @@ list(struct prm_summaries *s, struct prm_node_summaries *c,
 	}
 	if (PR_ARRAY_RESERVE(c->items, c->capacity, c->count + 1) < 0)
 		return -1;
-	c->items[c->count++] = (struct prm_summary_entry){.number = info->number,
-		.check = info->check,
-		.bytes = info->bytes,
-		.linktype = info->linktype,
-		.span = prm_summary_span(info)};
+	struct prm_summary_entry *e = &c->items[c->count++];
+	*e = (struct prm_summary_entry){.span = prm_summary_span(info)};
+	PR_COPY(e, info, number, check, bytes, linktype);
 	c->next = info->number + 1;
 	s->figures.listed++;
 	return 0;
@@ -350,7 +342,6 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 	struct prm_summary_entry *h =
 		c && c->coverage->boot == m->boot ? find_in_node(c, m->number) : NULL;
 	size_t len = m->body.len, bytes = packrack__summary__get_packed_size(m);
-	const struct pr_summary_span *told, *is;
 	struct pr_summary opened;
 
 	if (c) {
@@ -362,8 +353,8 @@ prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Su
 		return;
 	}
 	h->wanted = 0;
-	told = &h->span;
-	is = &opened.span;
+	const struct pr_summary_span *told = &h->span;
+	const struct pr_summary_span *is = &opened.span;
 	h->gone = pr_summary_open(&opened, m->body.data, len, NULL) < 0 ||
 		  is->first_sequence != told->first_sequence ||
 		  is->segments != told->segments ||

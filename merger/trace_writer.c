@@ -153,14 +153,13 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	const struct trace_interface *interface, struct pr_error *err)
 {
 	int64_t sec = p->time / 1000000000, ns = p->time % 1000000000;
-	uint8_t *at;
 
 	if (interface->linktype != w->linktype)
 		return pr_error_set(err,
 			"the answer has link types %u and %u, and a pcap file holds one: "
 			"choose one with --link, or use --format pcapng",
 			w->linktype, interface->linktype);
-	at = prm_output_room(w->out, PCAP_RECORD, err);
+	uint8_t *at = prm_output_room(w->out, PCAP_RECORD, err);
 	if (!at)
 		return -1;
 	if (ns < 0) {
@@ -273,17 +272,15 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
 	struct pr_error *err)
 {
 	size_t len = 16 + 4 * word_count; /* including the end-of-options, which is zeros */
-	uint8_t *block, *at;
-	int result;
 
 	for (size_t i = 0; i < option_count; i++)
 		len += option_cost(&options[i]);
-	block = calloc(1, len);
+	uint8_t *block = calloc(1, len);
 	if (!block)
 		return pr_error_set(err, "no memory for a block of a trace");
 	pr_put_le32(block, type);
 	pr_put_le32(block + 4, len);
-	at = block + 8;
+	uint8_t *at = block + 8;
 	for (size_t i = 0; i < word_count; i++, at += 4)
 		pr_put_le32(at, words[i]);
 	for (size_t i = 0; i < option_count; i++) {
@@ -291,7 +288,7 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
 		at += option_cost(&options[i]);
 	}
 	pr_put_le32(block + len - 4, len);
-	result = prm_output_write(w->out, block, len, err);
+	int result = prm_output_write(w->out, block, len, err);
 	free(block);
 	return result;
 }
@@ -357,7 +354,6 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	size_t costs = option_cost(&related) + option_cost(&truncated);
 	size_t options = costs ? costs + 4 : 0; /* including the end-of-options */
 	uint32_t total = 32 + p->caplen + pad + options;
-	uint8_t *at;
 
 	if (p->caplen > UINT32_MAX - 1024)
 		return pr_error_set(
@@ -365,7 +361,7 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	if (*number == UINT32_MAX &&
 		write_interface(w, interface, ancient, number, err) < 0)
 		return -1;
-	at = prm_output_room(w->out, 28, err);
+	uint8_t *at = prm_output_room(w->out, 28, err);
 	if (!at)
 		return -1;
 	pr_put_le32(at, BLOCK_ENHANCED);
@@ -410,7 +406,6 @@ write_statistics(struct prm_trace_writer *w, const struct trace_interface *inter
 		last, last >> 32};
 	struct option *options = calloc(comment_count + 6, sizeof(*options));
 	size_t count = 0;
-	int result;
 
 	if (!options)
 		return pr_error_set(err, "no memory for a block of a trace");
@@ -422,7 +417,7 @@ write_statistics(struct prm_trace_writer *w, const struct trace_interface *inter
 	options[count++] = number_option(ISB_IFRECV, interface->received, told);
 	options[count++] = number_option(ISB_IFDROP, interface->dropped_interface, told);
 	options[count++] = number_option(ISB_OSDROP, interface->dropped_kernel, told);
-	result = write_block(
+	int result = write_block(
 		w, BLOCK_STATISTICS, words, PR_COUNT(words), options, count, err);
 	free(options);
 	return result;
@@ -571,7 +566,6 @@ int
 prm_trace_link(
 	struct prm_trace_writer *w, const Packrack__LinkInfo *link, struct pr_error *err)
 {
-	struct trace_interface *interface;
 	size_t index;
 
 	if (!w->begun && link->snaplen > w->snaplen && link->snaplen <= INT32_MAX)
@@ -579,7 +573,7 @@ prm_trace_link(
 	if (link_find_or_add(w, link->epoch, link->link, link->linktype, link->name, &index,
 		    err) < 0)
 		return -1;
-	interface = &w->interfaces[w->links[index].interface];
+	struct trace_interface *interface = &w->interfaces[w->links[index].interface];
 	if (link->speed && interface->speed && link->speed != interface->speed)
 		interface->speeds_differ = true;
 	if (link->speed)
@@ -610,7 +604,6 @@ prm_trace_packet(
 {
 	size_t *cached = &w->cache[((p->epoch ^ p->epoch >> 32) * 0x9E3779B1u + p->link) %
 				   TRACE_CACHE];
-	struct trace_interface *interface;
 	size_t index = *cached - 1;
 
 	if (!*cached || !link_is(&w->links[index], p->epoch, p->link, p->linktype)) {
@@ -619,7 +612,7 @@ prm_trace_packet(
 			return -1;
 		*cached = index + 1;
 	}
-	interface = &w->interfaces[w->links[index].interface];
+	struct trace_interface *interface = &w->interfaces[w->links[index].interface];
 	if (interface->packets++ == 0)
 		interface->first = interface->last = p->time;
 	pr_time_widen(&interface->first, &interface->last, p->time, p->time);

@@ -77,7 +77,6 @@ struct pri_bpf *
 pri_bpf_create(
 	uint16_t linktype, const struct pri_insn *insns, size_t count, struct pr_error *err)
 {
-	struct pri_bpf *p;
 	size_t times = 0;
 
 	while (2 * times + 1 < count && insns[2 * times].code == LD_TIME &&
@@ -85,7 +84,7 @@ pri_bpf_create(
 		times++;
 	if (check(insns, count, times, err) < 0)
 		return NULL;
-	p = malloc(sizeof(*p) + count * sizeof(*insns));
+	struct pri_bpf *p = malloc(sizeof(*p) + count * sizeof(*insns));
 	if (!p)
 		return pr_error_null(err, "no memory for a filter");
 	*p = (struct pri_bpf){
@@ -119,11 +118,9 @@ struct machine {
 static inline bool
 load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 {
-	const uint8_t *p;
-
 	if (offset + size > m->caplen)
 		return false;
-	p = m->data + offset;
+	const uint8_t *p = m->data + offset;
 	if (size == 4)
 		*out = pr_get_be32(p);
 	else

@@ -58,7 +58,6 @@ term_len(const char *text, const char *at, const char **number)
 static int
 add_time(struct source *s, bool after, const char *number, size_t len, struct pr_error *err)
 {
-	struct pri_bpf_time *t;
 	char text[64];
 
 	if (s->time_count == PRI_TIMES_MAX)
@@ -68,7 +67,7 @@ add_time(struct source *s, bool after, const char *number, size_t len, struct pr
 		return pr_error_set(err, "filter: '%.60s' is no time", number);
 	if (PR_ARRAY_GROW(s->times, s->time_count) < 0)
 		return pr_error_set(err, "no memory for the filter");
-	t = &s->times[s->time_count++];
+	struct pri_bpf_time *t = &s->times[s->time_count++];
 	t->after = after;
 	memcpy(text, number, len);
 	text[len] = 0;
@@ -144,7 +143,6 @@ open_as_file(uint16_t linktype)
 	const uint32_t words[] = {htole32(0xa1b2c3d4), htole32(4 << 16 | 2), 0, 0,
 		htole32(SNAPLEN), htole32(linktype)};
 	char text[PCAP_ERRBUF_SIZE];
-	pcap_t *pcap;
 	FILE *f = fmemopen(NULL, sizeof(words), "w+");
 
 	if (!f)
@@ -153,7 +151,7 @@ open_as_file(uint16_t linktype)
 		fclose(f);
 		return NULL;
 	}
-	pcap = pcap_fopen_offline(f, text);
+	pcap_t *pcap = pcap_fopen_offline(f, text);
 	if (!pcap)
 		fclose(f);
 	return pcap;
@@ -182,7 +180,6 @@ static struct pri_bpf *
 compile_whole(struct source *s, struct pr_error *err)
 {
 	size_t len = strlen(s->words);
-	struct pri_bpf *program;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int rc = -1;
@@ -206,7 +203,7 @@ compile_whole(struct source *s, struct pr_error *err)
 	if (s->rc < 0)
 		return pr_error_null(
 			err, "filter '%.200s': %s", s->text, pcap_geterr(s->pcap));
-	program = program_of(s, &s->code, err);
+	struct pri_bpf *program = program_of(s, &s->code, err);
 	pcap_freecode(&s->code);
 	return program;
 }
@@ -244,7 +241,6 @@ static struct pri_bpf *
 compile_parts(struct source *s, struct pr_error *err)
 {
 	struct bpf_program all = {0}, code;
-	struct pri_bpf *program = NULL;
 	size_t count, done = 0;
 	char *parts = pri_filter_split(s->words, &count), *part = parts;
 	int rc = parts ? 0 : -1;
@@ -256,8 +252,7 @@ compile_parts(struct source *s, struct pr_error *err)
 		rc = append_part(&all, &code);
 		pcap_freecode(&code);
 	}
-	if (rc == 0)
-		program = program_of(s, &all, err);
+	struct pri_bpf *program = rc == 0 ? program_of(s, &all, err) : NULL;
 	free(all.bf_insns);
 	free(parts);
 	return program;
@@ -269,12 +264,11 @@ compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *er
 {
 	struct source s = {.linktype = linktype, .text = text};
 	struct pri_bpf *program = NULL;
-	int rc;
 
 	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
 		return pri_bpf_create(linktype, NULL, 0, err);
-	rc = take_times(&s, err);
+	int rc = take_times(&s, err);
 	s.pcap = rc == 0 ? open_as_file(linktype) : NULL;
 	if (s.pcap) {
 		program = compile_parts(&s, err);
@@ -393,14 +387,13 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 	struct pri_bpf_set *out, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
-	struct pri_bpf *program;
 	uint16_t refusing = 0;
 	bool too_much;
 
 	for (size_t i = 0; i < count; i++) {
 		if (pri_bpf_set_find(out, linktypes[i]))
 			continue;
-		program = compile(linktypes[i], text, &too_much, &other);
+		struct pri_bpf *program = compile(linktypes[i], text, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
 		if (!program && !*first.text) {
@@ -425,13 +418,12 @@ pri_linktype_name(uint16_t linktype, char *buf, size_t size)
 		int dlt;
 	} different[] = {{100, DLT_ATM_RFC1483}, {101, DLT_RAW}, {102, DLT_SLIP_BSDOS},
 		{103, DLT_PPP_BSDOS}, {106, DLT_ATM_CLIP}, {246, DLT_PFSYNC}};
-	const char *name;
 	int dlt = linktype;
 
 	for (size_t i = 0; i < PR_COUNT(different); i++)
 		if (different[i].linktype == linktype)
 			dlt = different[i].dlt;
-	name = pcap_datalink_val_to_name(dlt);
+	const char *name = pcap_datalink_val_to_name(dlt);
 	if (name)
 		snprintf(buf, size, "%s", name);
 	else

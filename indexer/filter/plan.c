@@ -101,7 +101,6 @@ reach(struct planner *p, size_t at, struct pri_state state)
 {
 	struct pri_value a = state.a;
 	unsigned here;
-	uint32_t found;
 
 	/* drop what is not read later */
 	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
@@ -112,7 +111,7 @@ reach(struct planner *p, size_t at, struct pri_state state)
 		state.a = (struct pri_value){.form = PRI_VALUE_ANY};
 	if (!(p->live[at] & LIVE_X))
 		state.x = (struct pri_value){.form = PRI_VALUE_ANY};
-	found = find_node(p, at, &state, &here);
+	uint32_t found = find_node(p, at, &state, &here);
 	if (found == NOWHERE && (here >= STATES_HERE || p->node_count >= STATES_MAX)) {
 		state = forgotten();
 		found = find_node(p, at, &state, &here);

@@ -349,7 +349,6 @@ static uint32_t
 factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 {
 	struct pri_parts of_a = {0}, of_b = {0}, common = {0};
-	uint32_t rest;
 
 	if (!pri_term_parts(l->t, a, &of_a) || !pri_term_parts(l->t, b, &of_b))
 		return PRI_TERM_FALSE;
@@ -371,7 +370,7 @@ factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 		return PRI_TERM_FALSE;
 	if (!of_a.count || !of_b.count)
 		return pri_term_join(l->t, &common);
-	rest = lower_or(
+	uint32_t rest = lower_or(
 		l, pri_term_join(l->t, &of_a), pri_term_join(l->t, &of_b), depth + 1);
 	return lower_and(l, pri_term_join(l->t, &common), rest);
 }
@@ -421,7 +420,6 @@ static uint32_t
 lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 {
 	struct pri_plan_node n = l->t->nodes[node];
-	struct pri_term_leaf leaf;
 
 	if (n.op == PRI_PLAN_AND)
 		return lower_and(l, map[n.left], map[n.right]);
@@ -429,7 +427,7 @@ lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 		return lower_or(l, map[n.left], map[n.right], 0);
 	if (n.op != PRI_PLAN_RANGE && n.op != PRI_TERM_BYTES)
 		return node;
-	leaf = *pri_term_leaf_of(l->t, node);
+	struct pri_term_leaf leaf = *pri_term_leaf_of(l->t, node);
 	if (n.op == PRI_TERM_BYTES)
 		return lower_bytes(l->t, &leaf);
 	return pri_plan_range_ports(&leaf.range) == 1

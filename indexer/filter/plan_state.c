@@ -37,10 +37,8 @@ loaded(uint64_t at, unsigned size)
 			.form = PRI_VALUE_TIME, .at = pri_bpf_time_at(at)};
 	if (at > FAR)
 		return any;
-	return (struct pri_value){.form = PRI_VALUE_LOAD,
-		.size = (uint8_t)size,
-		.at = at,
-		.mask = all_bits(size)};
+	return (struct pri_value){
+		.form = PRI_VALUE_LOAD, .size = size, .at = at, .mask = all_bits(size)};
 }
 
 static struct pri_value
@@ -478,11 +476,10 @@ static uint32_t
 branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 {
 	const struct pri_terms *terms = t->terms;
-	struct pri_bpf_time time;
 
 	if (op != OP_JEQ || k != 1 || t->state->a.at >= terms->time_count)
 		return PRI_TERM_TRUE;
-	time = pri_bpf_time(terms->times, t->state->a.at);
+	struct pri_bpf_time time = pri_bpf_time(terms->times, t->state->a.at);
 	if (!taken && time.time == (time.after ? INT64_MIN : INT64_MAX))
 		return PRI_TERM_FALSE;
 	if (time.after == taken)

@@ -62,7 +62,6 @@ static int
 grow(struct pri_terms *t)
 {
 	struct pri_plan_node *nodes;
-	uint32_t *table;
 
 	if (t->count < t->room)
 		return 0;
@@ -70,7 +69,7 @@ grow(struct pri_terms *t)
 	if (!nodes)
 		return -1;
 	t->nodes = nodes;
-	table = calloc(4 * (size_t)t->room, sizeof(*table));
+	uint32_t *table = calloc(4 * (size_t)t->room, sizeof(*table));
 	if (!table)
 		return -1;
 	free(t->table);
@@ -85,13 +84,11 @@ grow(struct pri_terms *t)
 static uint32_t
 number_of(struct pri_terms *t, struct pri_plan_node n)
 {
-	uint32_t *slot;
-
 	if (t->failed || (t->stop && atomic_load(t->stop)) || grow(t) < 0) {
 		t->failed = true;
 		return PRI_TERM_TRUE;
 	}
-	slot = slot_of(t, &n);
+	uint32_t *slot = slot_of(t, &n);
 	if (!*slot && t->count >= t->limit)
 		return PRI_TERM_TRUE;
 	if (!*slot) {
@@ -173,15 +170,14 @@ pri_term_join(struct pri_terms *t, const struct pri_parts *parts)
 static uint32_t
 merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 {
-	struct pri_term_leaf a, b;
 	bool possible = true;
 
 	if (t->nodes[na].op != t->nodes[nb].op ||
 		(!pri_term_is(t, na, PRI_TERM_BYTES) &&
 			!pri_term_is(t, na, PRI_PLAN_RANGE)))
 		return PRI_TERM_TRUE;
-	a = *pri_term_leaf_of(t, na);
-	b = *pri_term_leaf_of(t, nb);
+	struct pri_term_leaf a = *pri_term_leaf_of(t, na);
+	struct pri_term_leaf b = *pri_term_leaf_of(t, nb);
 	if (a.field != b.field || a.range.number != b.range.number)
 		return PRI_TERM_TRUE;
 	/* a leaf is bytes or a range, and the fields of the other are 0: merge both */
@@ -317,9 +313,7 @@ pri_term_or(struct pri_terms *t, uint32_t a, uint32_t b)
 	b = strip(t, b, a);
 	while (count < ALTERNATIVES && rest != PRI_TERM_FALSE)
 		parts[count++] = pri_term_next(t, &rest);
-	if (rest != PRI_TERM_FALSE)
-		return rejoin(t, &a, 1, b);
-	return rejoin(t, parts, count, b);
+	return rest != PRI_TERM_FALSE ? rejoin(t, &a, 1, b) : rejoin(t, parts, count, b);
 }
 
 /* ---- branches ---- */
@@ -328,13 +322,11 @@ uint32_t
 pri_term_branch(
 	struct pri_terms *t, uint32_t if_true, uint32_t yes, uint32_t if_false, uint32_t no)
 {
-	uint32_t rest;
-
 	if (yes == no)
 		return yes;
 	if (if_true == PRI_TERM_TRUE && if_false != PRI_TERM_TRUE)
 		return pri_term_branch(t, if_false, no, if_true, yes);
-	rest = strip(t, yes, no);
+	uint32_t rest = strip(t, yes, no);
 	if (rest != yes)
 		return pri_term_or(t, pri_term_and(t, if_true, rest), no);
 	return pri_term_or(t, pri_term_and(t, if_true, yes), pri_term_and(t, if_false, no));

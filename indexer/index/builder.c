@@ -139,10 +139,9 @@ static int
 finish_level2(struct pri_builder *b)
 {
 	size_t len = pri_level2_size(&b->level2);
-	uint8_t *body;
 
 	if (b->level2.columns >= PRI_LEVEL2_COLUMNS_MIN) {
-		body = body_of(b, 2, len);
+		uint8_t *body = body_of(b, 2, len);
 		if (!body)
 			return -1;
 		pri_level2_finish(&b->level2, b->link, body);
@@ -202,12 +201,11 @@ finish_summary(struct pri_builder *b)
 		.segments = z->span.segments,
 		.min_time = z->span.min_time,
 		.max_time = z->span.max_time};
-	uint8_t *body;
 	size_t len;
 
 	if (!z->span.segments)
 		return 0;
-	body = pri_summarizer_size(z, &len) < 0 ? NULL : body_of(b, 3, len);
+	uint8_t *body = pri_summarizer_size(z, &len) < 0 ? NULL : body_of(b, 3, len);
 	if (!body)
 		return -1;
 	b->sealed = z->span;
@@ -222,16 +220,13 @@ finish_summary(struct pri_builder *b)
 static int
 finish_batch(struct pri_builder *b)
 {
-	uint8_t *body;
-	size_t len;
-
 	if (!b->level1.segments)
 		return 0;
-	body = body_of(b, 1, pri_level1_size(&b->level1));
+	uint8_t *body = body_of(b, 1, pri_level1_size(&b->level1));
 	if (!body || (b->next > b->first_without_level2 && add_column(b) < 0))
 		return -1;
 	if (b->next > b->first_without_level1) {
-		len = pri_level1_finish(&b->level1, b->link, &b->hitters, body);
+		size_t len = pri_level1_finish(&b->level1, b->link, &b->hitters, body);
 		b->batch.segments = b->level1.segments;
 		put_out(b, 1, &b->batch, len);
 		b->figures.level1_bytes += len;
@@ -304,15 +299,13 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	struct pr_error *err)
 {
 	struct pr_segment_header h;
-	bool anew;
-	int rc;
 
 	if (!pri_builder_offer(b))
 		return 0;
 	/* the segment does not follow the last one, or is of another epoch */
-	anew = (b->level1.segments || b->summarizer.span.segments) &&
-	       (sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
-					       h.epoch != b->summarizer.span.epoch));
+	bool anew = (b->level1.segments || b->summarizer.span.segments) &&
+		    (sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
+						    h.epoch != b->summarizer.span.epoch));
 	if (anew || (b->level1.segments && (sequence == b->first_without_level1 ||
 						   sequence == b->first_without_level2))) {
 		if (finish_batch(b) < 0 || (anew && finish_summary(b) < 0))
@@ -320,7 +313,7 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 		if (!pri_builder_offer(b))
 			return 0;
 	}
-	rc = pri_segment_keys_take(&b->segment, body, len, err);
+	int rc = pri_segment_keys_take(&b->segment, body, len, err);
 	if (rc < 0)
 		return -1;
 	if (still_valid && (rc > 0 || !still_valid(arg)))

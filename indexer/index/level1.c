@@ -27,19 +27,18 @@ item_at(const struct pri_level1 *l, unsigned index)
 	return l->body + PRI_LEVEL1_HEADER + (size_t)index * PRI_LEVEL1_ITEM;
 }
 
-#define ITEM(member) PR_INT(pri_level1_segment, member)
-static const struct pr_field item_rows[] = {ITEM(proof), ITEM(data_at), ITEM(keyed),
-	PR_ZEROS(3), ITEM(series_len), ITEM(series_width), ITEM(held_form), ITEM(held_len),
-	ITEM(len_min), ITEM(len_max), ITEM(sport_min), ITEM(sport_max), ITEM(dport_min),
-	ITEM(dport_max), ITEM(ports), ITEM(octets)};
+static const struct pr_field item_rows[] = {
+	PR_INTS(pri_level1_segment, proof, data_at, keyed), PR_ZEROS(3),
+	PR_INTS(pri_level1_segment, series_len, series_width, held_form, held_len, len_min,
+		len_max, sport_min, sport_max),
+	PR_INTS(pri_level1_segment, dport_min, dport_max, ports, octets)};
 static const struct pr_field_table item_fields = PR_FIELD_TABLE(item_rows);
 
-#define HEAD(member) PR_INT(pri_level1, member)
 #define COMPOSITES 28
-static const struct pr_field head_rows[] = {PR_ZEROS(6), HEAD(link), HEAD(first_sequence),
-	HEAD(segments), HEAD(tops), HEAD(tops_at), HEAD(packets_short), PR_ZEROS(4),
-	HEAD(bytes_short), HEAD(pages), HEAD(low_bits), HEAD(hash_bits), PR_ZEROS(2),
-	HEAD(check)};
+static const struct pr_field head_rows[] = {PR_ZEROS(6),
+	PR_INTS(pri_level1, link, first_sequence, segments, tops, tops_at, packets_short),
+	PR_ZEROS(4), PR_INTS(pri_level1, bytes_short, pages, low_bits, hash_bits),
+	PR_ZEROS(2), PR_INTS(pri_level1, check)};
 static const struct pr_field_table head_fields = PR_FIELD_TABLE(head_rows);
 
 static struct pri_level1_segment
@@ -117,7 +116,6 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 {
 	const uint8_t *p = body;
 	struct pr_cursor c = pr_cursor_make(body, len);
-	size_t head;
 
 	if (len < PRI_LEVEL1_HEADER || len > total || pr_get_le32(p) != PRI_LEVEL1_MAGIC)
 		return pr_error_set(err, "index: not a record of level 1");
@@ -125,7 +123,7 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 		return pr_error_set(err, "index: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PRI_LEVEL1_VERSION);
 	*l = (struct pri_level1){.body = p, .len = len, .whole = len == total};
-	head = pri_level1_head_of(p);
+	size_t head = pri_level1_head_of(p);
 	if (!pr_field_table_load(&c, l, &head_fields, PR_LITTLE_ENDIAN) ||
 		l->segments == 0 || l->segments > PRI_LEVEL1_SEGMENTS_MAX ||
 		l->pages > PRI_LEVEL1_PAGES_MAX || len < head)
@@ -429,7 +427,6 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	const struct pri_heavy_hitters *hitters, uint8_t *out)
 {
 	uint8_t *lens = out + PRI_LEVEL1_HEADER + (size_t)w->segments * PRI_LEVEL1_ITEM;
-	uint8_t *pages, *data, *at;
 	struct pri_level1_keys keys;
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
 	struct pri_level1 l = {.link = link,
@@ -444,14 +441,12 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
-	l.pages = keys.pages;
-	l.low_bits = keys.low_bits;
-	l.hash_bits = keys.hash_bits;
-	pages = lens + 2 * (keys.pages + 1);
-	data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
+	PR_COPY(&l, &keys, pages, low_bits, hash_bits);
+	uint8_t *pages = lens + 2 * (keys.pages + 1);
+	uint8_t *data = pages + pri_level1_keys_put(&keys, pages, lens) + RESERVED_PAGE;
 	pr_put_le16(lens + 2 * keys.pages, RESERVED_PAGE);
 	memcpy(data, w->data, w->used);
-	at = data + w->used;
+	uint8_t *at = data + w->used;
 	l.tops_at = at - out;
 	put_head(w, &l, data - out, out);
 	l.check = head_check(out, pages - out);

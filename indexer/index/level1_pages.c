@@ -194,7 +194,6 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	unsigned segments, size_t room)
 {
 	size_t count = ends[segments - 1], bits = count * BITS_A_KEY, rest;
-	unsigned shift;
 
 	*k = (struct pri_level1_keys){.segments = segments,
 		.index_bits = index_bits(segments),
@@ -203,7 +202,7 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	 * the sort key leaves out unused bits of the page number, for more bits of the hash
 	 */
 	k->hash_bits = DIGITS * DIGIT_BITS - index_bits(k->pages);
-	shift = PAGE_SHIFT - k->hash_bits;
+	unsigned shift = PAGE_SHIFT - k->hash_bits;
 	k->items = sort(hashes, ends, k, shift);
 	k->sets = count && k->items == hashes ? hashes + count : hashes;
 	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
@@ -276,11 +275,10 @@ static inline void
 put_key(struct bit_writer *b, const struct pri_level1_keys *k, uint32_t step, uint64_t set)
 {
 	uint32_t ones = step >> k->low_bits;
-	struct some key;
 
 	for (; ones > ONES_MAX; ones -= 16)
 		put(b, 0xffff, 16);
-	key = with((struct some){(UINT64_C(1) << ones) - 1, ones + 1},
+	struct some key = with((struct some){(UINT64_C(1) << ones) - 1, ones + 1},
 		(struct some){step & ((1u << k->low_bits) - 1), k->low_bits});
 	if (is_stretch(set)) {
 		key = with(key, set_of(set, k->index_bits));
@@ -342,11 +340,9 @@ struct bit_reader {
 static uint32_t
 get(struct bit_reader *b, unsigned n)
 {
-	uint32_t value;
-
 	for (; b->count <= 56; b->count += 8)
 		b->have |= (uint64_t)(b->at < b->end ? *b->at++ : 0) << b->count;
-	value = (uint32_t)(b->have & ((UINT64_C(1) << n) - 1));
+	uint32_t value = (uint32_t)(b->have & ((UINT64_C(1) << n) - 1));
 	b->have >>= n;
 	b->count -= n;
 	return value;
@@ -364,19 +360,16 @@ stretch_set(unsigned first, unsigned last)
 static uint64_t
 get_set(struct bit_reader *b, unsigned segments, unsigned index_bits)
 {
-	unsigned first, lower;
-	uint64_t set;
-
 	if (!get(b, 1)) {
-		first = get(b, index_bits);
+		unsigned first = get(b, index_bits);
 		return stretch_set(first, first);
 	}
 	if (!get(b, 1)) {
-		first = get(b, index_bits);
+		unsigned first = get(b, index_bits);
 		return stretch_set(first, get(b, index_bits));
 	}
-	lower = segments < 32 ? segments : 32;
-	set = get(b, lower);
+	unsigned lower = segments < 32 ? segments : 32;
+	uint64_t set = get(b, lower);
 	return set | (uint64_t)get(b, segments - lower) << 32;
 }
 

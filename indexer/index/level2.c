@@ -226,7 +226,6 @@ pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out
 {
 	uint32_t pages = pages_for(w->columns, w->count, w->squares);
 	uint8_t *first = out + lead_of(pages);
-	uint64_t check;
 
 	memset(out, 0, lead_of(pages));
 	pr_put_le32(out, PRI_LEVEL2_MAGIC);
@@ -241,7 +240,7 @@ pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out
 		pr_put_le64(out + HEADER + i * COLUMN, w->column[i].check);
 		pr_put_le32(out + HEADER + i * COLUMN + 8, w->column[i].segments);
 	}
-	check = head_check(out, w->columns);
+	uint64_t check = head_check(out, w->columns);
 	pr_put_le64(out + 32, check);
 	memset(first, 0, (size_t)pages * PRI_SLICES_PAGE);
 	for (unsigned i = 0; i < w->columns; i++)

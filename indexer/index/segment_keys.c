@@ -135,12 +135,10 @@ add_port(struct pri_segment_keys *s, const uint8_t *bytes, bool source, bool tcp
 PRI_IN_PLACE int
 compare(const uint8_t *a, const uint8_t *b, size_t len)
 {
-	uint32_t x, y;
-
 	if (len != 4)
 		return memcmp(a, b, len);
-	x = pr_get_be32(a);
-	y = pr_get_be32(b);
+	uint32_t x = pr_get_be32(a);
+	uint32_t y = pr_get_be32(b);
 	return x < y ? -1 : x > y;
 }
 
@@ -288,22 +286,19 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 static int
 make_keys(struct pri_segment_keys *s)
 {
-	unsigned version;
-	uint8_t protocol;
-
 	for (size_t i = 0; i < s->layouts.count; i++) {
 		const struct pri_header_layout *layout = &s->layouts.items[i];
 
 		if (pri_hashset_prepare(&s->keys, MOST) < 0 ||
 			pri_hashset_prepare(&s->wide, MOST) < 0)
 			return -1;
-		version = pri_header_layout_version(layout);
+		unsigned version = pri_header_layout_version(layout);
 		if (!version) {
 			any_keys(s, pri_header_layout_fields(&s->layouts, layout), layout);
 			continue;
 		}
 		add_link(s, layout);
-		protocol = layout->id[2] >> 8;
+		uint8_t protocol = layout->id[2] >> 8;
 		if (!test_and_set(s->seen_protocols, protocol))
 			add(s, PRI_KEY_PROTO, &protocol, 1);
 		if (version == 4)
@@ -365,8 +360,7 @@ static struct pri_segment_keys_bucket *
 find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 {
 	int64_t least = second_of(s->header.min_time), now = second_of(time);
-	uint64_t at =
-		now > least ? ((uint64_t)now - (uint64_t)least) >> s->item.series_width : 0;
+	uint64_t at = now > least ? (now - (uint64_t)least) >> s->item.series_width : 0;
 
 	*first = (uint64_t)now * PR_NS_PER_S;
 	return &s->buckets[at < PRI_LEVEL1_BUCKETS ? at : PRI_LEVEL1_BUCKETS - 1];
@@ -468,13 +462,12 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 static int
 encode_series(struct pri_segment_keys *s)
 {
-	struct pr_writer w;
 	uint64_t last = 0;
 
 	if (PR_ARRAY_RESERVE(
 		    s->series, s->series_room, PRI_LEVEL1_BUCKETS * 3 * VARINT_MAX) < 0)
 		return -1;
-	w = pr_writer_make(s->series, s->series_room);
+	struct pr_writer w = pr_writer_make(s->series, s->series_room);
 	for (uint64_t i = 0; i < PRI_LEVEL1_BUCKETS; i++) {
 		if (!s->buckets[i].packets)
 			continue;
@@ -498,13 +491,12 @@ encode_held(struct pri_segment_keys *s)
 	uint64_t span = s->seqs[s->seq_count - 1];
 	size_t bits = span / 8 + 1;
 	bool fits = true;
-	struct pr_writer w;
 
 	if (span == s->seq_count - 1)
 		return 0;
 	if (PR_ARRAY_RESERVE(s->held, s->held_room, bits) < 0)
 		return -1;
-	w = pr_writer_make(s->held, bits);
+	struct pr_writer w = pr_writer_make(s->held, bits);
 	s->item.held_form = PRI_HELD_RUNS;
 	for (size_t i = 1; i < s->seq_count && fits;) {
 		uint64_t step = s->seqs[i] - s->seqs[i - 1], repeat = 0;

@@ -79,11 +79,10 @@ pri_header_layouts_add_other(struct pri_header_layouts *k,
 {
 	struct pri_packet_fields fields;
 	struct pri_header_layout *layout;
-	size_t bytes, at;
 
 	pri_packet_fields_parse(linktype, data, caplen, &fields);
-	bytes = pri_packet_fields_bytes(&fields);
-	at = XXH3_64bits_withSeed(&fields, bytes, k->secret[0]) & k->slots.mask;
+	size_t bytes = pri_packet_fields_bytes(&fields);
+	size_t at = XXH3_64bits_withSeed(&fields, bytes, k->secret[0]) & k->slots.mask;
 	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
 		layout = &k->items[k->slots.items[at] - 1];
 		if (pri_header_layout_version(layout) == 0 &&

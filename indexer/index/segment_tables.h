@@ -90,12 +90,11 @@ pri_hashset_grow(struct pri_hashset *s)
 {
 	size_t room = s->room ? s->room * 2 : 256;
 	uint64_t *items = realloc(s->items, (room + 1) * sizeof(*items));
-	uint32_t *slots;
 
 	if (!items)
 		return -1;
 	s->items = items;
-	slots = calloc(2 * room, sizeof(*slots));
+	uint32_t *slots = calloc(2 * room, sizeof(*slots));
 	if (!slots)
 		return -1;
 	free(s->slots);
@@ -141,11 +140,10 @@ pri_hashset_add_all(struct pri_hashset *s, const struct pri_hashset *other)
 	const uint64_t *hashes = other->items;
 	const size_t n = other->count;
 	/* a local copy: stores through its pointers cannot change it */
-	struct pri_hashset to;
 
 	if (pri_hashset_prepare(s, n) < 0)
 		return -1;
-	to = *s;
+	struct pri_hashset to = *s;
 	for (size_t i = 0; i < n; i++) {
 		if (i + PRI_HASHSET_AHEAD < n)
 			__builtin_prefetch(&to.slots[pri_seeded_hash_slot(&to.slot,
@@ -366,15 +364,12 @@ static inline struct pri_header_layout *
 pri_header_layouts_plain_ip(struct pri_header_layouts *k,
 	uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint8_t *net, size_t len)
 {
-	uint8_t protocol;
-	uint64_t addresses;
-
 	if (len < 24 || net[0] != 0x45 || pr_get_be16(net + 6) & 0x1fff)
 		return NULL;
-	protocol = net[9];
+	uint8_t protocol = net[9];
 	if (protocol == PRI_PLAIN_ICMP)
 		return NULL;
-	addresses = pr_get_le64(net + 12);
+	uint64_t addresses = pr_get_le64(net + 12);
 	id[2] = 4 | (uint64_t)protocol << 8 | addresses << 32;
 	id[3] = addresses >> 32;
 	if (pri_has_ports(protocol))
@@ -409,13 +404,12 @@ pri_header_layouts_add_plain(
 	uint64_t id[PRI_HEADER_LAYOUT_WORDS];
 	struct pri_header_layout *layout = NULL;
 	size_t net = 14;
-	uint16_t type;
 
 	if (caplen < 18)
 		return NULL;
 	id[0] = pr_get_le64(data);
 	id[1] = pr_get_le64(data + 6) >> 16;
-	type = __builtin_bswap16((uint16_t)(id[1] >> 32));
+	uint16_t type = __builtin_bswap16((uint16_t)(id[1] >> 32));
 	if (type == PRI_ETHERTYPE_VLAN) {
 		id[1] |= (uint64_t)(pr_get_be16(data + 14) & 0xfff) << 48;
 		type = pr_get_be16(data + 16);

@@ -16,11 +16,10 @@ pri_range_builder_end(
 {
 	uint64_t span = s->last - s->first + 1;
 	size_t len = s->last && s->held < span ? (span + 7) / 8 : 0;
-	uint8_t *bits;
 
 	if (s->last == 0)
 		return 0;
-	bits = len ? malloc(len) : NULL;
+	uint8_t *bits = len ? malloc(len) : NULL;
 	if ((len && !bits) || PR_ARRAY_GROW(list->items, list->count) < 0) {
 		free(bits);
 		return pr_error_set(err, "no memory for the list of seqs held");
@@ -30,14 +29,9 @@ pri_range_builder_end(
 		memset(s->bits, 0, len);
 	}
 	list->bytes += len;
-	list->items[list->count++] = (struct pr_summary_run){.epoch = s->epoch,
-		.link = s->link,
-		.first = s->first,
-		.last = s->last,
-		.first_otime = s->first_otime,
-		.last_otime = s->last_otime,
-		.bits = bits,
-		.bits_len = len};
+	struct pr_summary_run *run = &list->items[list->count++];
+	*run = (struct pr_summary_run){.bits = bits, .bits_len = len};
+	PR_COPY(run, s, epoch, link, first, last, first_otime, last_otime);
 	s->last = 0;
 	return 0;
 }
@@ -141,21 +135,15 @@ pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t pro
 		last_seq += sketch->seqs[sketch->seq_count - 1];
 	if (z->span.segments == 0) {
 		z->check = 0;
-		z->stretch.epoch = h->epoch;
-		z->stretch.link = h->link;
+		PR_COPY(&z->stretch, h, epoch, link);
 	}
-	pr_summary_span_unite(
-		&z->span, &(struct pr_summary_span){.first_sequence = sequence,
-				  .segments = 1,
-				  .link = h->link,
-				  .epoch = h->epoch,
-				  .first_seq = h->first_seq,
-				  .last_seq = last_seq,
-				  .packets = h->count,
-				  .first_otime = h->first_otime,
-				  .last_otime = h->last_otime,
-				  .min_time = h->min_time,
-				  .max_time = h->max_time});
+	struct pr_summary_span one = {.first_sequence = sequence,
+		.segments = 1,
+		.last_seq = last_seq,
+		.packets = h->count};
+	PR_COPY(&one, h, link, epoch, first_seq);
+	PR_COPY(&one, h, first_otime, last_otime, min_time, max_time);
+	pr_summary_span_unite(&z->span, &one);
 	z->check = pri_segments_digest_add(z->check, sequence, proof);
 	return add_held(z, h, sketch, last_seq);
 }

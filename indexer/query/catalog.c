@@ -3,7 +3,6 @@
 
 #include "indexer/index/level2.h"
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 #include "proto/base/text.h"
 
 _Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");
@@ -85,7 +84,6 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err)
 {
 	struct pri_sorted_run *run = series_run_for(series, entry);
-	int64_t back;
 
 	/* expired entries leave room at the front: it is used before the run grows */
 	if (run && run->head + run->count == run->capacity &&
@@ -99,7 +97,7 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 		return pr_error_set(err, "no memory for the list of %llu segments",
 			(unsigned long long)catalog->segments);
 	run->items[run->head + run->count++] = *entry;
-	back = pr_time_minus(entry->first_otime, entry->min_time);
+	int64_t back = pr_time_minus(entry->first_otime, entry->min_time);
 	if (back > run->most_back)
 		run->most_back = back;
 	if (run->count == 1 || entry->max_time > run->max_time)
@@ -211,18 +209,13 @@ pri_catalog_delete(
 static void
 span_add(struct pr_summary_span *span, const struct pri_segment_entry *e)
 {
-	const struct pr_summary_span one = {.first_sequence = e->sequence,
+	struct pr_summary_span one = {.first_sequence = e->sequence,
 		.segments = 1,
-		.link = span->link,
-		.epoch = span->epoch,
-		.first_seq = e->first_seq,
 		.last_seq = pri_entry_last_seq(e),
-		.packets = e->count,
-		.first_otime = e->first_otime,
-		.last_otime = e->last_otime,
-		.min_time = e->min_time,
-		.max_time = e->max_time};
+		.packets = e->count};
 
+	PR_COPY(&one, span, link, epoch);
+	PR_COPY(&one, e, first_seq, first_otime, last_otime, min_time, max_time);
 	pr_summary_span_unite(span, &one);
 }
 
@@ -453,13 +446,11 @@ forget_deleted(struct pri_ledger_view *ledger, size_t at)
 static struct pri_ledger_deletion *
 add_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
 {
-	struct pri_ledger_deletion *item;
-
 	if (ledger->deleted_count == PRI_LEDGER_DELETED_MAX)
 		forget_deleted(ledger, 0);
 	if (PR_ARRAY_GROW(ledger->deleted, ledger->deleted_count) < 0)
 		return NULL;
-	item = &ledger->deleted[ledger->deleted_count++];
+	struct pri_ledger_deletion *item = &ledger->deleted[ledger->deleted_count++];
 	*item = (struct pri_ledger_deletion){.word = *d, .reached = PR_TIME_MIN};
 	item->word.records = item->word.bytes = 0;
 	pr_text_clean(item->word.moved_to, "");
@@ -483,8 +474,7 @@ take_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *ent
 		return 0;
 	if (!item && !(item = add_deleted(ledger, &d)))
 		return -1;
-	item->word.records += d.records;
-	item->word.bytes += d.bytes;
+	PR_ADD(&item->word, &d, records, bytes);
 	if (d.phase == PR_DELETION_STEP && d.until > item->reached)
 		item->reached = d.until;
 	if (item->reached > item->word.until || d.phase == PR_DELETION_OVER)
@@ -530,9 +520,7 @@ take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 		return 0;
 	if (last && s->drop_count == PRI_DROPS_MAX) {
 		last->until = d.until;
-		last->kernel += d.kernel;
-		last->interface += d.interface;
-		last->ring += d.ring;
+		PR_ADD(last, &d, kernel, interface, ring);
 		return 0;
 	}
 	if (PR_ARRAY_GROW(s->drops, s->drop_count) < 0)
@@ -552,9 +540,7 @@ pri_series_ledger_drops(
 
 		if (d->until < since || d->since > until)
 			continue;
-		sum.kernel += d->kernel;
-		sum.interface += d->interface;
-		sum.ring += d->ring;
+		PR_ADD(&sum, d, kernel, interface, ring);
 	}
 	return sum;
 }
@@ -691,8 +677,7 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 
 	/* it tells no more than that the dispatcher is heard anew: what it has of the undelivered has no time */
 	if (now.link.last_otime == PR_TIME_MIN) {
-		now.link.undelivered_first = s->mark.link.undelivered_first;
-		now.link.undelivered_last = s->mark.link.undelivered_last;
+		PR_COPY(&now.link, &s->mark.link, undelivered_first, undelivered_last);
 		if (!s->have_mark)
 			s->unsure = ledger->was_there && ledger->booted > s->said_until
 					    ? PR_LOSS_UNSAVED
@@ -933,7 +918,6 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 	uint64_t proof, struct pr_error *err)
 {
 	struct pri_index_stream *s = stream_find_or_add(map, link, err);
-	size_t at;
 
 	if (!s)
 		return -1;
@@ -941,7 +925,7 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 		s->base = sequence;
 	if (sequence < s->base || sequence - s->base >= PROOFS_MAX)
 		return 0; /* such a segment is without index */
-	at = sequence - s->base;
+	size_t at = sequence - s->base;
 	if (PR_ARRAY_RESERVE(s->proofs, s->proof_capacity, at + 1) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
 	if (at >= s->proof_count) {
@@ -991,20 +975,16 @@ int
 pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
-	const struct pri_index_ref ref = {.handle = *handle,
-		.first_sequence = entry->first_sequence,
-		.check = entry->check,
-		.segments = entry->segments};
-	struct pri_index_stream *s;
-	struct pri_index_list *l;
+	struct pri_index_ref ref = {.handle = *handle};
 	size_t from, to;
 
+	PR_COPY(&ref, entry, first_sequence, check, segments);
 	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
 		return 0;
-	s = stream_find_or_add(map, entry->link, err);
+	struct pri_index_stream *s = stream_find_or_add(map, entry->link, err);
 	if (!s)
 		return -1;
-	l = &s->level[entry->level - 1];
+	struct pri_index_list *l = &s->level[entry->level - 1];
 	from = to = list_search(l, ref.first_sequence);
 	/* records that it overlaps are older, and about segments that are gone */
 	while (to < l->count && l->items[to].first_sequence < end_of(&ref))
@@ -1021,7 +1001,6 @@ void
 pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence)
 {
 	struct pri_index_stream *s = pri_index_map_find(map, link);
-	uint64_t gone;
 
 	if (!s || sequence == 0)
 		return;
@@ -1035,7 +1014,7 @@ pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence
 	}
 	if (sequence <= s->base)
 		return;
-	gone = sequence - s->base;
+	uint64_t gone = sequence - s->base;
 	if (gone >= s->proof_count) {
 		s->proof_count = 0;
 	} else if (gone > s->proof_count / 4) { /* not for every entry */

@@ -23,8 +23,7 @@ void
 pri_hello_link(Packrack__LinkInfo *out, const struct pri_series_ledger *series)
 {
 	packrack__link_info__init(out);
-	out->epoch = series->epoch;
-	out->link = series->link;
+	PR_COPY(out, series, epoch, link);
 	out->linktype =
 		series->have_link ? series->info.linktype : series->mark.link.linktype;
 	out->snaplen = series->have_link ? series->info.snaplen : series->mark.link.snaplen;
@@ -39,21 +38,14 @@ pri_hello_ledger(Packrack__Ledger *out, const struct pri_series_ledger *series)
 	const struct pr_mark_link *l = &series->mark.link;
 
 	packrack__ledger__init(out);
-	out->epoch = series->epoch;
-	out->link = series->link;
-	out->last_seq = l->last_seq;
-	out->last_otime = l->last_otime;
+	PR_COPY(out, series, epoch, link);
+	PR_COPY(out, l, last_seq, last_otime);
 	out->said_until = series->mark.said_until;
 	out->ended = l->ended || series->mark.stopping;
-	out->dropped_kernel = l->dropped_kernel;
-	out->dropped_interface = l->dropped_interface;
-	out->dropped_ring = l->dropped_ring;
-	out->dropped_no_node = l->dropped_no_node;
-	out->dropped_send = l->dropped_send;
-	out->cut = l->cut;
+	PR_COPY(out, l, dropped_kernel, dropped_interface, dropped_ring, dropped_no_node,
+		dropped_send, cut);
 	out->name = (char *)pri_series_ledger_name(series);
-	out->linktype = l->linktype;
-	out->snaplen = l->snaplen;
+	PR_COPY(out, l, linktype, snaplen);
 	out->first_said = series->first_said;
 	out->unobserved_reason = series->unobserved.reason;
 	out->unobserved_since = series->unobserved.since;
@@ -96,9 +88,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 
 	packrack__stream_held__init(out);
 	out->name = (char *)info->name;
-	out->bytes = info->bytes;
-	out->blocks = info->blocks;
-	out->guarantee = info->guarantee;
+	PR_COPY(out, info, bytes, blocks, guarantee);
 	if (info->last_sequence)
 		out->segments = info->last_sequence - info->first_sequence + 1 -
 				info->deleted_records;
@@ -177,9 +167,7 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	struct pri_volume_stats stats;
 
 	pri_volume_stats(volume, &stats);
-	s->segments = catalog->segments;
-	s->packets = catalog->packets;
-	s->bytes = catalog->bytes;
+	PR_COPY(s, catalog, segments, packets, bytes);
 	pri_catalog_times(catalog, -1, &s->first_time, &s->last_time);
 	if (behind < stats.unlisted)
 		behind = stats.unlisted;
@@ -205,7 +193,6 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	struct pr_error *err)
 {
 	struct pri_hello *h = calloc(1, sizeof *h);
-	const struct pri_ledger_view *ledger;
 	size_t first = 0;
 
 	if (!h)
@@ -220,7 +207,7 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 		return h;
 	fill_status(h, volume, input->behind);
 	/* the ledger is sorted by epoch, and epochs begin with their start time: the newest are last */
-	ledger = &volume->ledger;
+	const struct pri_ledger_view *ledger = &volume->ledger;
 	if (ledger->count > PRI_HELLO_LINKS_MAX)
 		first = ledger->count - PRI_HELLO_LINKS_MAX;
 	h->links = calloc(ledger->count - first + 1, sizeof *h->links);

@@ -204,16 +204,14 @@ take_level2(struct stream *s, const struct pri_index_ref *ref)
 	struct record *r = &s->record2;
 	struct pri_level2 *l = &s->level2;
 	size_t len = ref->handle.length;
-	const uint8_t *at;
 
 	if (is_at(r, ref))
 		return r->usable;
-	r->first_sequence = ref->first_sequence;
-	r->handle = ref->handle;
+	PR_COPY(r, ref, first_sequence, handle);
 	s->inquiry2.plan = NULL;
 	if (len > PRI_LEVEL2_HEAD_MAX)
 		len = PRI_LEVEL2_HEAD_MAX;
-	at = read_part(s->prune, r, 0, len, &r->head);
+	const uint8_t *at = read_part(s->prune, r, 0, len, &r->head);
 	r->usable = at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
 		    l->link == s->link && l->first_sequence == ref->first_sequence &&
 		    l->segments == ref->segments &&
@@ -276,12 +274,11 @@ read_head1(struct stream *s, const struct pri_index_ref *ref)
 	struct record *r = &s->record1;
 	struct pri_level1 *l = &s->level1;
 	size_t len = pri_level1_head(ref->segments, PAGES_GUESSED), last;
-	const uint8_t *at = NULL;
 
 	if (len > r->handle.length)
 		len = r->handle.length;
-	if (len > PRI_LEVEL1_HEADER)
-		at = read_part(s->prune, r, 0, len, &r->head);
+	const uint8_t *at =
+		len > PRI_LEVEL1_HEADER ? read_part(s->prune, r, 0, len, &r->head) : NULL;
 	/* the beginning of the head contains its length */
 	if (at && pri_level1_head_of(at) > len &&
 		pri_level1_head_of(at) <= r->handle.length) {
@@ -314,8 +311,7 @@ take_level1(struct stream *s, const struct pri_index_ref *ref, bool whole)
 
 	if (is_at(r, ref) && (!r->usable || l->whole || !whole))
 		return r->usable;
-	r->first_sequence = ref->first_sequence;
-	r->handle = ref->handle;
+	PR_COPY(r, ref, first_sequence, handle);
 	s->inquiry1.plan = NULL;
 	r->usable = (whole || r->handle.length <= SHORT_RECORD ? read_whole1(s)
 							       : read_head1(s, ref)) &&
@@ -351,7 +347,6 @@ page1(struct stream *s, uint32_t number, size_t *len)
 	struct pri_level1 *l = &s->level1;
 	size_t offset = pri_level1_page_at(l, number, len);
 	uint64_t check = l->check;
-	const uint8_t *at;
 
 	if (!l->whole && r->state[number] == UNKNOWN && r->parts == PARTS_MAX) {
 		r->usable = read_whole1(s) && l->check == check;
@@ -365,7 +360,7 @@ page1(struct stream *s, uint32_t number, size_t *len)
 	if (l->whole)
 		return l->body + offset;
 	if (r->state[number] == UNKNOWN) {
-		at = read_part(s->prune, r, offset, *len, &r->part);
+		const uint8_t *at = read_part(s->prune, r, offset, *len, &r->part);
 		r->parts++;
 		r->state[number] =
 			at && pri_level1_page_valid(l, number, at, *len) ? READ : DAMAGED;
@@ -439,13 +434,10 @@ static struct columns
 having_key(const struct question *q, const struct pri_key *asked,
 	const struct columns *interest)
 {
-	struct pri_key key, net;
-	struct columns c;
-
 	if (q->level == 1)
 		return having_key1(q->stream, asked, interest);
-	key = pri_key_either(asked);
-	c = apply_key2(q->stream, &key);
+	struct pri_key key = pri_key_either(asked);
+	struct columns c = apply_key2(q->stream, &key);
 	/*
 	 * a segment that has an address also has the key of its longest prefix: look this
 	 * up too, if it costs less than it may save
@@ -453,7 +445,7 @@ having_key(const struct question *q, const struct pri_key *asked,
 	if (key.kind != PRI_KEY_ADDRESS || (key.len != 4 && key.len != 16) ||
 		count_columns(&c) * LEVEL1_COST <= 2 * KEY_COST)
 		return c;
-	net = pri_key_bytes(PRI_KEY_NET, key.bytes, key.len == 4 ? 3 : 8);
+	struct pri_key net = pri_key_bytes(PRI_KEY_NET, key.bytes, key.len == 4 ? 3 : 8);
 	return both(c, apply_key2(q->stream, &net));
 }
 
@@ -624,7 +616,6 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 	const struct question q = {s, &s->inquiry2, 2};
 	size_t low = 1, high;
 	uint64_t check;
-	unsigned c;
 
 	if (!ref || !take_level2(s, ref))
 		return true;
@@ -635,7 +626,7 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 	}
 	high = s->level2.columns;
 	PR_ARRAY_SEARCH(low, high, s->starts[mid] <= sequence);
-	c = low - 1;
+	unsigned c = low - 1;
 	if (s->proven[c] == UNKNOWN)
 		s->proven[c] = pri_index_check(known, s->starts[c],
 				       s->level2.column[c].segments, &check) &&
@@ -814,8 +805,6 @@ static struct stream *
 find_or_add_stream(
 	struct pri_prune *p, uint16_t link, const struct pri_index_stream **known)
 {
-	struct stream *s;
-
 	*known = pri_index_map_find(&p->volume->index_map, link);
 	if (!*known)
 		return NULL;
@@ -824,7 +813,7 @@ find_or_add_stream(
 			return p->streams[i];
 	if (PR_ARRAY_GROW(p->streams, p->count) < 0)
 		return NULL;
-	s = calloc(1, sizeof *s);
+	struct stream *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	s->prune = p;
@@ -874,7 +863,6 @@ ask_levels(struct pri_prune *p, const struct pri_plan *plan, uint16_t link,
 	const struct pri_level1_segment all = {.held_form = PRI_HELD_ALL}, *segment = &all;
 	enum pri_prune_verdict verdict = PRI_PRUNE_LEVEL1;
 	const struct pri_index_stream *known;
-	struct stream *s;
 
 	if (!plan && dense) {
 		pri_held_walk_begin(held, &all, entry->seq_span);
@@ -882,7 +870,7 @@ ask_levels(struct pri_prune *p, const struct pri_plan *plan, uint16_t link,
 	}
 	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE) || plan->count > PLAN_ASKED_MAX)
 		return PRI_PRUNE_READ;
-	s = find_or_add_stream(p, link, &known);
+	struct stream *s = find_or_add_stream(p, link, &known);
 	if (!s)
 		return PRI_PRUNE_READ;
 	if (!time_may(p, plan, entry))

@@ -90,8 +90,7 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 		if (!selects_stored(q, stored))
 			continue;
 		s->stored = stored;
-		s->bounds.since = q->spec.since;
-		s->bounds.until = q->spec.until;
+		PR_COPY(&s->bounds, &q->spec, since, until);
 		s->bounds.evicted_until = PR_TIME_MIN;
 		for (size_t j = 0; j < stored->run_count; j++) {
 			struct pri_run_reader *r = &q->readers[q->reader_count++];
@@ -208,8 +207,7 @@ prepare_coverage(struct series *s, struct pr_error *err)
 	s->coverage = calloc(1, sizeof *s->coverage);
 	if (!s->coverage)
 		return pr_error_set(err, "no memory for the list of stored packets");
-	s->coverage->epoch = s->stored->epoch;
-	s->coverage->link = s->stored->link;
+	PR_COPY(s->coverage, s->stored, epoch, link);
 	return 0;
 }
 
@@ -478,13 +476,12 @@ count_from_index(
 {
 	bool hosts = q->spec.tally_key == PRI_TALLY_KEY_HOST && !q->spec.exact;
 	struct series *series = &q->series[r->index];
-	const struct pri_level1_segment *s;
 	const struct pri_level1 *batch;
 	struct batch_sums sums;
 
 	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts))
 		return 0;
-	s = pri_prune_segment(
+	const struct pri_level1_segment *s = pri_prune_segment(
 		q->context.prune, r->series->number, &r->entry, &batch, did_io);
 	if (!s || !hosts)
 		return s ? count_series(q, r, s, err) : 0;
@@ -537,8 +534,7 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 {
 	uint64_t left =
 		q->spec.limit - q->stats.matched; /* at least 1, if there is a limit */
-	int64_t skip_max =
-		q->spec.limit && left < INT64_MAX ? (int64_t)left - 1 : INT64_MAX;
+	int64_t skip_max = q->spec.limit && left < INT64_MAX ? left - 1 : INT64_MAX;
 	bool skips = pri_run_reader_open(r, is_alone(q, r) ? skip_max : -1);
 
 	if (skips) {
@@ -569,7 +565,6 @@ static bool
 matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p)
 {
 	const struct pri_query_spec *spec = &q->spec;
-	enum pri_match known;
 
 	if (p->time < spec->since || p->time > spec->until)
 		return false;
@@ -578,7 +573,7 @@ matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p
 		if (!spec->strays)
 			return false;
 	}
-	known = pri_run_reader_match(r);
+	enum pri_match known = pri_run_reader_match(r);
 	if (known != PRI_MATCH_UNKNOWN)
 		return known == PRI_MATCH_YES;
 	if (!pri_query_match(&spec->programs, &spec->direct, spec->relations, p))
@@ -864,14 +859,13 @@ add_gone(const struct pri_query *q, struct pri_evicted_list *list, const struct 
 	const struct pri_epoch_series *stored, const struct pri_series_ledger *told,
 	struct pr_error *err)
 {
-	Packrack__Evicted *e;
 	uint64_t first, last;
 
 	if (!seqs_of(gone, stored, told, &first, &last))
 		return 0;
 	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of overwritten packets");
-	e = &list->items[list->count++];
+	Packrack__Evicted *e = &list->items[list->count++];
 	packrack__evicted__init(e);
 	e->stream = (char *)pri_volume_stream_name(q->volume, gone->stream);
 	e->epoch = stored ? stored->epoch : told->epoch;

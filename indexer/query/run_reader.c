@@ -154,7 +154,6 @@ decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *io
 	struct decision *d = &a->at[(a->head + a->count) % DECIDED_MAX];
 	struct sfs_plan plan;
 	bool did_io = false;
-	size_t len;
 
 	*d = (struct decision){.number = a->next, .verdict = PRI_PRUNE_READ};
 	if (pri_entry_inside(e, r->bounds))
@@ -162,7 +161,7 @@ decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *io
 	/*
 	 * the bytes under `held` are valid only until the index is asked again: copy them
 	 */
-	len = d->held.end - d->held.at;
+	size_t len = d->held.end - d->held.at;
 	if (d->verdict != PRI_PRUNE_READ && d->held.form != PRI_HELD_ALL && len) {
 		d->own = malloc(len);
 		if (!d->own)
@@ -187,7 +186,6 @@ static void
 look_ahead(struct pri_run_reader *r)
 {
 	struct pri_run_context *c = r->context;
-	struct pri_run_ahead *a;
 	unsigned ios = 0;
 
 	if (!c->ahead || r->series->strays)
@@ -196,7 +194,7 @@ look_ahead(struct pri_run_reader *r)
 		c->scans = pri_scans_create(c->programs);
 	if (c->scans && !r->ahead)
 		r->ahead = calloc(1, sizeof *r->ahead);
-	a = r->ahead;
+	struct pri_run_ahead *a = r->ahead;
 	if (!c->scans || !a)
 		return;
 	/* few segments at first: they may be all that is wanted */
@@ -380,7 +378,6 @@ pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *wa
 	const struct pri_run_bounds *b = r->bounds;
 	const struct pr_segment_header *h = &r->reader.header;
 	struct pr_segment_reader from_start;
-	struct pr_segment_walk w;
 	struct pr_segment_step p = {0};
 	int rc;
 
@@ -388,7 +385,7 @@ pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *wa
 	if (pr_segment_open(&from_start, r->body, r->entry.handle.length, NULL) < 0)
 		return false;
 	pr_segment_walk_begin(walk, &from_start);
-	w = *walk;
+	struct pr_segment_walk w = *walk;
 	while ((rc = pr_segment_walk_next(&w, &p)) == 1) {
 		/* the walk has checked that seqs grow */
 		if (p.otime < last->otime || p.otime > b->until || p.time < b->since ||
@@ -408,7 +405,6 @@ source_next(struct pr_source *source, struct pr_packet *out, PR_UNUSED struct pr
 	struct pri_run_reader *r = (struct pri_run_reader *)source;
 	int64_t otime = r->packet.otime;
 	bool more = true;
-	int rc;
 
 	if (r->state == PRI_RUN_OPENED) {
 		r->state = PRI_RUN_OPEN;
@@ -417,7 +413,7 @@ source_next(struct pr_source *source, struct pr_packet *out, PR_UNUSED struct pr
 	} else if (r->skipping) {
 		more = next_match(r) || next_entry(r);
 	} else {
-		rc = pr_segment_next(&r->reader, &r->packet, NULL);
+		int rc = pr_segment_next(&r->reader, &r->packet, NULL);
 		if (rc != 1 || r->packet.otime < otime) {
 			/* damaged, or out of order: do not use the rest of the segment */
 			r->context->stats->corrupt_records += rc != 0;
@@ -433,8 +429,6 @@ pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
 	const struct pri_epoch_series *series, const struct pri_sorted_run *run,
 	struct pri_run_bounds *b)
 {
-	const struct pri_segment_entry *before;
-
 	r->source.next = source_next;
 	r->context = context;
 	r->series = series;
@@ -442,7 +436,7 @@ pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
 	r->bounds = b;
 	r->end = pri_sorted_run_end(run);
 	r->next = pri_sorted_run_search(run, b->since);
-	before = pri_sorted_run_at(run, r->next - 1);
+	const struct pri_segment_entry *before = pri_sorted_run_at(run, r->next - 1);
 	if (before && pri_entry_last_seq(before) > b->lower.seq)
 		b->lower = (struct pri_seq_time){
 			pri_entry_last_seq(before), before->last_otime};

@@ -105,14 +105,13 @@ judge(struct pri_scan *s, size_t length, uint32_t most)
 	struct pri_matches *m = &s->matches;
 	struct pr_packet p = {0};
 	bool rests = most == UINT32_MAX && is_long(s->programs);
-	size_t bytes;
 	int rc;
 
 	m->judged = m->count = 0;
 	if (pr_segment_open(&reader, s->body, length, NULL) < 0 ||
 		pri_bpf_set_all(s->programs, h->linktype))
 		return;
-	bytes = h->count / 8 + 1;
+	size_t bytes = h->count / 8 + 1;
 	if (!m->places)
 		m->places = malloc(PRI_PLACES_MAX * sizeof *m->places);
 	if (!m->places || PR_ARRAY_RESERVE(m->bits, m->room, bytes) < 0)
@@ -186,13 +185,11 @@ take_from_queue(struct pri_scan *s)
 static void *
 run(PR_UNUSED void *arg)
 {
-	struct pri_scan *s;
-
 	if (pool.nice) /* of this thread alone, on Linux */
 		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + pool.nice);
 	pthread_mutex_lock(&pool.lock);
 	while (!pool.stop) {
-		s = pool.head;
+		struct pri_scan *s = pool.head;
 		if (!s) {
 			pthread_cond_wait(&pool.work, &pool.lock);
 			continue;
@@ -293,7 +290,6 @@ bool
 pri_scan_ready(struct pri_scan *s)
 {
 	struct timespec until;
-	bool ready;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += WAIT_NS;
@@ -302,7 +298,7 @@ pri_scan_ready(struct pri_scan *s)
 	pthread_mutex_lock(&pool.lock);
 	if (waits(s))
 		pthread_cond_timedwait(&pool.done, &pool.lock, &until);
-	ready = !waits(s);
+	bool ready = !waits(s);
 	pthread_mutex_unlock(&pool.lock);
 	return ready;
 }
@@ -311,10 +307,8 @@ pri_scan_ready(struct pri_scan *s)
 static bool
 settle(struct pri_scan *s)
 {
-	bool back;
-
 	pthread_mutex_lock(&pool.lock);
-	back = s->state == QUEUED;
+	bool back = s->state == QUEUED;
 	if (back)
 		take_from_queue(s);
 	while (!back && s->state == RUNNING)

@@ -143,13 +143,12 @@ static void
 start(struct pri_serve *s, struct job *job, int64_t deadline)
 {
 	struct pr_error err;
-	int rc;
 
 	if (!s->volume) {
 		job_fail(job, s->why, false);
 		return;
 	}
-	rc = pri_volume_refresh(s->volume, true, deadline, &err);
+	int rc = pri_volume_refresh(s->volume, true, deadline, &err);
 	if (rc > 0)
 		return;
 	if (rc < 0) {
@@ -252,12 +251,10 @@ working(const struct pri_serve *s, const char *user, int64_t now)
 static void
 start_waiting_jobs(struct pri_serve *s, int64_t now)
 {
-	struct job *next;
-
 	for (size_t all = working(s, NULL, now); all < s->running_max; all++) {
 		size_t fewest = s->running_max - s->running_max / 4;
+		struct job *next = NULL;
 
-		next = NULL;
 		for (struct job *job = s->jobs; job; job = job->next) {
 			size_t own = job->started ? fewest : working(s, job->user, now);
 
@@ -360,13 +357,11 @@ void
 pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
-	struct job *job;
-
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		on_query(s, rpc, peer, env);
 		return;
 	}
-	job = find(s, rpc, peer, env->id);
+	struct job *job = find(s, rpc, peer, env->id);
 	if (!job)
 		return;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_CREDIT) {

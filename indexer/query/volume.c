@@ -193,11 +193,9 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 	if (sfs_refresh(v->sfs, err) < 0 || sfs_info(v->sfs, &whole, err) < 0)
 		return -1;
 	for (size_t i = 0; i < whole.stream_count; i++) {
-		struct pri_volume_stream *s;
-
 		if (sfs_stream_info(v->sfs, i, &info, err) < 0)
 			return -1;
-		s = find_stream(v, info.id);
+		struct pri_volume_stream *s = find_stream(v, info.id);
 		if (!s) {
 			if (PR_ARRAY_GROW(v->streams, v->stream_count) < 0)
 				return pr_error_set(err, "no memory");
@@ -240,9 +238,8 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 static bool
 handle_before(const struct sfs_handle *a, const struct sfs_handle *b)
 {
-	if (a->generation != b->generation)
-		return a->generation < b->generation;
-	return a->offset < b->offset;
+	return a->generation != b->generation ? a->generation < b->generation
+					      : a->offset < b->offset;
 }
 
 static int
@@ -294,15 +291,9 @@ list(const struct pr_directory_segment *d, const struct sfs_handle *handle, bool
 {
 	*out = (struct listed){.epoch = d->epoch,
 		.link = d->link,
-		.entry = {.handle = *handle,
-			.first_seq = d->first_seq,
-			.seq_span = d->last_seq - d->first_seq,
-			.min_time = d->min_time,
-			.max_time = d->max_time,
-			.first_otime = d->first_otime,
-			.last_otime = d->last_otime,
-			.count = d->count,
-			.linktype = d->linktype}};
+		.entry = {.handle = *handle, .seq_span = d->last_seq - d->first_seq}};
+	PR_COPY(&out->entry, d, first_seq, count, linktype, min_time, max_time, first_otime,
+		last_otime);
 	return (d->first_seq > 0 || strays) && /* seqs start at 1 */
 	       d->first_seq <= d->last_seq && d->last_seq - d->first_seq <= UINT32_MAX &&
 	       d->count > 0 && d->min_time <= d->max_time;
@@ -325,15 +316,8 @@ list_record(const struct sfs_record *record, bool strays, struct listed *out)
 		return false;
 	while ((rc = pr_segment_next(&reader, &packet, NULL)) == 1)
 		d.last_seq = packet.seq;
-	d.epoch = h->epoch;
-	d.link = h->link;
-	d.linktype = h->linktype;
-	d.first_seq = h->first_seq;
-	d.min_time = h->min_time;
-	d.max_time = h->max_time;
-	d.first_otime = h->first_otime;
-	d.last_otime = h->last_otime;
-	d.count = h->count;
+	PR_COPY(&d, h, epoch, link, linktype, first_seq, min_time);
+	PR_COPY(&d, h, max_time, first_otime, last_otime, count);
 	if (rc < 0 || !list(&d, &record->handle, strays, out))
 		return false;
 	out->entry.sequence = record->sequence;
@@ -348,14 +332,13 @@ static int
 walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t deadline,
 	struct pr_error *err)
 {
-	struct sfs_cursor *cursor = NULL;
 	struct sfs_record record;
 	struct listed listed;
 	uint64_t bad = 0;
 	int rc = 0, got;
 
-	if (s->any)
-		cursor = sfs_cursor_open(v->sfs, s->info.id, &s->last, NULL);
+	struct sfs_cursor *cursor =
+		s->any ? sfs_cursor_open(v->sfs, s->info.id, &s->last, NULL) : NULL;
 	if (!cursor) /* from the start, skipping records that are listed already */
 		cursor = sfs_cursor_open(v->sfs, s->info.id, NULL, err);
 	if (!cursor)
@@ -426,7 +409,6 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 {
 	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
 	uint64_t sequence = 0;
-	size_t mid;
 
 	if (end <= next || end - next == high - low) { /* complete */
 		for (size_t i = low; i < high; i++) {
@@ -436,7 +418,7 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 		}
 		return 0;
 	}
-	mid = readable(v, s, low + (high - low) / 2, high, &sequence);
+	size_t mid = readable(v, s, low + (high - low) / 2, high, &sequence);
 	if (mid == high)
 		mid = readable(v, s, low, high, &sequence);
 	if (mid == high) /* no entry is left or readable: the walk counts what is wrong */
@@ -455,7 +437,6 @@ resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_e
 {
 	size_t low = 0, high = s->pending_count, count;
 	uint64_t sequence = 0;
-	int rc = 0;
 
 	if (s->pending_count == 0)
 		return 0;
@@ -466,8 +447,7 @@ resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_e
 	count = s->pending_count;
 	while (count > low && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
 		count--; /* the walk after the last good entry reports what they are */
-	if (count > low)
-		rc = add_range(v, s, low, count, sequence + 1, err);
+	int rc = count > low ? add_range(v, s, low, count, sequence + 1, err) : 0;
 	s->pending_count = 0;
 	return rc;
 }
@@ -594,7 +574,6 @@ list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err
 {
 	for (size_t i = 0; i < v->stream_count; i++) {
 		struct pri_volume_stream *s = &v->streams[i];
-		int rc = 0;
 
 		if (!s->data)
 			continue;
@@ -602,8 +581,8 @@ list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err
 			return -1;
 		if (s->any)
 			s->last_sequence = pass_deleted(v, s, s->last_sequence + 1) - 1;
-		if (all || unlisted(v, s) > UNLISTED_MAX)
-			rc = walk(v, s, 0, deadline, err);
+		int rc = all || unlisted(v, s) > UNLISTED_MAX ? walk(v, s, 0, deadline, err)
+							      : 0;
 		if (rc != 0)
 			return rc;
 	}
@@ -664,12 +643,10 @@ pri_volume_stats(const struct pri_volume *v, struct pri_volume_stats *out)
 int
 pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity)
 {
-	uint8_t *bytes;
-
 	if (capacity <= buffer->capacity)
 		return 0;
 	capacity = (capacity + BUFFER_ALIGNMENT - 1) & ~(BUFFER_ALIGNMENT - 1);
-	bytes = aligned_alloc(BUFFER_ALIGNMENT, capacity);
+	uint8_t *bytes = aligned_alloc(BUFFER_ALIGNMENT, capacity);
 	if (!bytes)
 		return -1;
 	free(buffer->bytes);

@@ -563,9 +563,7 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 	if (w->state == SFS_IDLE && (w->dirty || w->checkpoint_wanted) &&
 		now_mono - w->last_flush >= interval)
 		flush_in_time(sfs, now_mono - w->last_flush);
-	if (w->suspended)
-		return pr_error_set(err, "%s", w->error.text);
-	return SFS_OK;
+	return w->suspended ? pr_error_set(err, "%s", w->error.text) : SFS_OK;
 }
 
 uint64_t

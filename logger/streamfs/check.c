@@ -258,8 +258,7 @@ missing(struct sfs_check *c, const struct gap *g)
 		}
 	}
 	struct sfs_finding f = fault_at(c, SFS_FAULT_MISSING, &p, 0, sfs->root.block_size);
-	f.fault.first = g->first;
-	f.fault.last = g->last;
+	PR_COPY(&f.fault, g, first, last);
 	report(c, &f, "the records are lost with their block%s%s", why, more);
 }
 
@@ -533,7 +532,6 @@ root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_err
 	struct sfs *sfs = c->sfs;
 	struct sfs_stream *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 	struct sfs_root root;
-	uint32_t length;
 	if (!streams)
 		return "cannot be checked: no memory";
 	int rc = sfs_root_decode(buf, &root, streams, why);
@@ -542,7 +540,7 @@ root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_err
 	free(streams);
 	if (rc < 0)
 		return why->text;
-	length = sfs_root_length(&root);
+	uint32_t length = sfs_root_length(&root);
 	if (memcmp(root.uuid, sfs->root.uuid, 16) != 0) {
 		c->uuid_faults++;
 		return "it is of another volume";

@@ -525,9 +525,7 @@ make_plan(const struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 	if (r->blocks == sfs->root.blocks)
 		return pr_error_set(err, "nothing has become larger: give --size, --add, "
 					 "or a larger device");
-	if (r->blocks > SFS_BLOCKS_MAX)
-		return pr_error_set(err, "too many blocks");
-	return 0;
+	return r->blocks > SFS_BLOCKS_MAX ? pr_error_set(err, "too many blocks") : 0;
 }
 
 /*

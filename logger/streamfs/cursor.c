@@ -187,8 +187,7 @@ sfs_cursor_open(
 		sfs_cursor_close(&c);
 		return NULL;
 	}
-	c->block = after->block;
-	c->generation = after->generation;
+	PR_COPY(c, after, block, generation);
 	c->offset = after->offset + sfs_handle_size(after);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
@@ -519,12 +518,11 @@ header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
 {
 	struct sfs_scan scan = sfs_scan_of(c->sfs, NULL, c->block, e);
 	uint8_t bytes[SFS_RECORD_WIDE];
-	uint32_t end;
 
 	if (at >= e->end)
 		return false;
 	scan.place.offset = at;
-	end = e->end - at < sizeof(bytes) ? e->end : at + sizeof(bytes);
+	uint32_t end = e->end - at < sizeof(bytes) ? e->end : at + sizeof(bytes);
 	return sfs_shm_copy(
 		       &c->sfs->shm, e->slot, c->block, e->generation, at, end, bytes) &&
 	       sfs_record_peek(scan.key, &scan.place, bytes, end - at, h) &&

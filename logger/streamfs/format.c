@@ -21,63 +21,51 @@ struct form {
 	}
 
 /* In the order of format.h. */
-#define OF_BLOCK(member) PR_INT(sfs_block_header, member)
-static const struct pr_field block_fields[] = {OF_BLOCK(kind), OF_BLOCK(stream),
-	OF_BLOCK(permission), OF_BLOCK(header_bytes), OF_BLOCK(block), OF_BLOCK(generation),
-	OF_BLOCK(block_number), OF_BLOCK(first_sequence), OF_BLOCK(durable_sequence),
-	OF_BLOCK(prev.block), OF_BLOCK(prev.generation), OF_BLOCK(prev.min_time),
-	OF_BLOCK(prev.max_time), OF_BLOCK(prev.records), OF_BLOCK(prev.end), OF_BLOCK(name),
-	OF_BLOCK(entries), OF_BLOCK(late), OF_BLOCK(body_hash)};
+static const struct pr_field block_fields[] = {
+	PR_INTS(sfs_block_header, kind, stream, permission, header_bytes, block, generation,
+		block_number, first_sequence),
+	PR_INTS(sfs_block_header, durable_sequence, prev.block, prev.generation,
+		prev.min_time, prev.max_time, prev.records, prev.end, name),
+	PR_INTS(sfs_block_header, entries, late, body_hash)};
 static const struct form block_form =
 	FORM(struct sfs_block_header, block_fields, SFS_BLOCK_HEADER - BLOCK_FIELDS_AT);
 
-#define OF_ENTRY(member) PR_INT(sfs_map_entry, member)
-static const struct pr_field map_entry_fields[] = {OF_ENTRY(stream), OF_ENTRY(flags),
-	OF_ENTRY(block), OF_ENTRY(generation), OF_ENTRY(first_sequence),
-	OF_ENTRY(block_number), OF_ENTRY(records), OF_ENTRY(end), OF_ENTRY(min_time),
-	OF_ENTRY(max_time)};
+static const struct pr_field map_entry_fields[] = {
+	PR_INTS(sfs_map_entry, stream, flags, block, generation, first_sequence,
+		block_number, records, end),
+	PR_INTS(sfs_map_entry, min_time, max_time)};
 static const struct form map_entry_form =
 	FORM(struct sfs_map_entry, map_entry_fields, SFS_MAP_ENTRY);
 
-#define OF_STREAM(member) PR_INT(sfs_stream, member)
-static const struct pr_field stream_fields[] = {OF_STREAM(name), OF_STREAM(id),
-	OF_STREAM(flags), OF_STREAM(permission), PR_ZEROS(4), OF_STREAM(guarantee),
-	OF_STREAM(created), OF_STREAM(oldest_generation), OF_STREAM(first_sequence),
-	OF_STREAM(evicted_until), OF_STREAM(durable_sequence), OF_STREAM(next_block_number),
-	OF_STREAM(head.block), OF_STREAM(head.generation), OF_STREAM(head.end),
-	OF_STREAM(head.records), OF_STREAM(head.min_time), OF_STREAM(head.max_time)};
+static const struct pr_field stream_fields[] = {
+	PR_INTS(sfs_stream, name, id, flags, permission), PR_ZEROS(4),
+	PR_INTS(sfs_stream, guarantee, created, oldest_generation, first_sequence,
+		evicted_until, durable_sequence, next_block_number, head.block),
+	PR_INTS(sfs_stream, head.generation, head.end, head.records, head.min_time,
+		head.max_time)};
 static const struct form stream_form =
 	FORM(struct sfs_stream, stream_fields, SFS_STREAM_BYTES);
 
-#define OF_ROOT(member) PR_INT(sfs_root, member)
-static const struct pr_field root_fields[] = {OF_ROOT(length), OF_ROOT(hash_kind),
-	OF_ROOT(generation), OF_ROOT(uuid), OF_ROOT(secret), OF_ROOT(created), PR_ZEROS(8),
-	OF_ROOT(block_size), OF_ROOT(map_interval), OF_ROOT(data_start), OF_ROOT(blocks),
-	OF_ROOT(device_count), OF_ROOT(device_index), OF_ROOT(stripe), OF_ROOT(zone_mode),
-	OF_ROOT(zone_region), PR_ZEROS(16), OF_ROOT(frontier), OF_ROOT(window),
-	OF_ROOT(high_water), OF_ROOT(generation_limit), OF_ROOT(reset_generation),
-	OF_ROOT(flags), OF_ROOT(stream_count), OF_ROOT(stream_bytes), OF_ROOT(utilization),
-	OF_ROOT(repair_count), OF_ROOT(set_count), OF_ROOT(listed_count),
-	OF_ROOT(redo_count)};
+static const struct pr_field root_fields[] = {
+	PR_INTS(sfs_root, length, hash_kind, generation, uuid, secret, created),
+	PR_ZEROS(8),
+	PR_INTS(sfs_root, block_size, map_interval, data_start, blocks, device_count,
+		device_index, stripe, zone_mode),
+	PR_INTS(sfs_root, zone_region), PR_ZEROS(16),
+	PR_INTS(sfs_root, frontier, window, high_water, generation_limit, reset_generation,
+		flags, stream_count, stream_bytes),
+	PR_INTS(sfs_root, utilization, repair_count, set_count, listed_count, redo_count)};
 static const struct form root_form =
 	FORM(struct sfs_root, root_fields, DEVICES_AT - FIELDS_AT);
 
-#define OF_DEVICE(member) PR_INT(sfs_device, member)
-static const struct pr_field device_fields[] = {OF_DEVICE(uuid), OF_DEVICE(blocks),
-	OF_DEVICE(flags), PR_ZEROS(4), OF_DEVICE(lost_records)};
+static const struct pr_field device_fields[] = {PR_INTS(sfs_device, uuid, blocks, flags),
+	PR_ZEROS(4), PR_INTS(sfs_device, lost_records)};
 static const struct form device_form = FORM(struct sfs_device, device_fields, 64);
 
-static const struct pr_field set_fields[] = {
-	PR_INT(sfs_set, blocks),
-	PR_INT(sfs_set, devices),
-	PR_INT(sfs_set, tier),
-};
+static const struct pr_field set_fields[] = {PR_INTS(sfs_set, blocks, devices, tier)};
 static const struct form set_form = FORM(struct sfs_set, set_fields, 32);
 
-static const struct pr_field redo_fields[] = {
-	PR_INT(sfs_redo, block),
-	PR_INT(sfs_redo, offset),
-};
+static const struct pr_field redo_fields[] = {PR_INTS(sfs_redo, block, offset)};
 static const struct form redo_form = FORM(struct sfs_redo, redo_fields, SFS_REDO_BYTES);
 
 /* Writes count structures from p on; p must be zeroed. Returns their end. */

@@ -165,8 +165,7 @@ follows(const struct sfs_map_entry *a, const struct sfs_map_entry *b)
 static void
 join(struct sfs_map_entry *to, const struct sfs_map_entry *by)
 {
-	to->records += by->records;
-	to->block_number += by->block_number;
+	PR_ADD(to, by, records, block_number);
 	pr_time_widen(&to->min_time, &to->max_time, by->min_time, by->max_time);
 }
 

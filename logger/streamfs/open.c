@@ -150,9 +150,7 @@ sfs_refresh(struct sfs *sfs, struct pr_error *err)
 	if (sfs->live)
 		sfs_shm_close(&sfs->shm, false);
 	sfs->live = false;
-	if (alive && follow_writer(sfs))
-		return SFS_OK;
-	return reload(sfs, err);
+	return alive && follow_writer(sfs) ? SFS_OK : reload(sfs, err);
 }
 
 static int
@@ -230,9 +228,8 @@ sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *
 		if (!first.text[0])
 			first = why;
 	}
-	if (opened > 0)
-		return sfs_open_disks(disks, count, options, err);
-	return pr_error_null(err, "%s", first.text);
+	return opened > 0 ? sfs_open_disks(disks, count, options, err)
+			  : pr_error_null(err, "%s", first.text);
 }
 
 void

@@ -66,14 +66,10 @@ sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 		sfs_record_identify(&sfs->key, block, SFS_BLOCK_HEADER,
 			buf + SFS_BLOCK_HEADER, SFS_SECTOR - SFS_BLOCK_HEADER, &r) &&
 		r.index == 0) {
-		out->stream = r.stream;
-		out->generation = r.generation;
+		PR_COPY(out, &r, stream, generation);
 		out->first_sequence = r.sequence;
 	} else if ((kept = sfs_repair_of(sfs, block, SFS_REPAIR_KEPT)) != NULL) {
-		out->stream = kept->stream;
-		out->generation = kept->generation;
-		out->block_number = kept->block_number;
-		out->first_sequence = kept->first_sequence;
+		PR_COPY(out, kept, stream, generation, block_number, first_sequence);
 	} else {
 		return false;
 	}
@@ -177,9 +173,7 @@ sfs_writer_alive(struct sfs *sfs)
 	if (sfs->writer)
 		return true;
 	int fd = sfs_first_disk(sfs)->fd;
-	if (fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0)
-		return false;
-	return lock.l_type == F_WRLCK;
+	return fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) >= 0 && lock.l_type == F_WRLCK;
 }
 
 /* ---- records in a block's bytes ---- */
@@ -270,13 +264,8 @@ void
 sfs_record_out(const struct sfs_key *key, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out)
 {
-	*out = (struct sfs_record){.stream = h->stream,
-		.permission = h->permission,
-		.min_time = h->min_time,
-		.max_time = h->max_time,
-		.sequence = h->sequence,
-		.length = h->length,
-		.body = body};
+	*out = (struct sfs_record){.body = body};
+	PR_COPY(out, h, stream, permission, min_time, max_time, sequence, length);
 	sfs_handle_make(key, h, &out->handle);
 }
 
@@ -295,11 +284,9 @@ sfs_handle_size(const struct sfs_handle *h)
 static struct sfs_record_location
 handle_place(const struct sfs_handle *h, uint64_t first_sequence)
 {
-	return (struct sfs_record_location){.block = h->block,
-		.generation = h->generation,
-		.first_sequence = first_sequence,
-		.stream = h->stream,
-		.offset = h->offset};
+	struct sfs_record_location place = {.first_sequence = first_sequence};
+	PR_COPY(&place, h, block, generation, stream, offset);
+	return place;
 }
 
 static int
@@ -532,7 +519,6 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	struct sfs_stream stream;
 	struct sfs_record whole;
 	struct sfs_entry e;
-	int rc = SFS_OK;
 
 	if (handle->length > sfs->root.block_size || offset > handle->length ||
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
@@ -541,8 +527,8 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
 	/* the permission is in the header, and only the whole record proves it */
-	if (sfs->permission_mask)
-		rc = read_at(sfs, handle, sfs->scratch, &h, err);
+	int rc =
+		sfs->permission_mask ? read_at(sfs, handle, sfs->scratch, &h, err) : SFS_OK;
 	if (rc == SFS_OK)
 		rc = find_block(sfs, handle, &e, err);
 	if (rc != SFS_OK)

@@ -119,13 +119,9 @@ void
 sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out)
 {
-	*out = (struct sfs_handle){.generation = record->generation,
-		.block = record->block,
-		.offset = record->offset,
-		.length = record->length,
-		.stream = record->stream,
-		.header = record->size,
-		.proof = pr_get_le64(record->hash)};
+	*out = (struct sfs_handle){
+		.header = record->size, .proof = pr_get_le64(record->hash)};
+	PR_COPY(out, record, generation, block, offset, length, stream);
 	out->check = sfs_handle_check(key, out);
 }
 
@@ -262,14 +258,11 @@ void
 sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const void *body,
 	uint8_t *record)
 {
-	const struct sfs_record_location place = {.block = h->block,
-		.generation = h->generation,
-		.first_sequence = h->sequence - h->index,
-		.stream = h->stream,
-		.offset = h->offset};
+	struct sfs_record_location place = {.first_sequence = h->sequence - h->index};
 	const bool wide = h->size == SFS_RECORD_WIDE;
 	const uint64_t span = (uint64_t)h->max_time - (uint64_t)h->min_time;
 	uint8_t body_hash[16];
+	PR_COPY(&place, h, block, generation, stream, offset);
 	if (body && h->length >= LONG)
 		sfs_copy_past(record + h->size, body, h->length);
 	else if (body && h->length > 0)
@@ -299,16 +292,14 @@ sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *pla
 		pr_get_le32(p) != check_of(key, place, p))
 		return false;
 	uint64_t min = pr_get_le64(p + 24);
-	*out = (struct sfs_record_header){.block = place->block,
-		.generation = place->generation,
+	*out = (struct sfs_record_header){
 		.sequence = place->first_sequence + pr_get_le32(p + 16),
 		.min_time = min,
 		.max_time = min + pr_get_le32(p + 20),
-		.stream = place->stream,
 		.length = body_length(p),
-		.offset = place->offset,
 		.index = pr_get_le32(p + 16),
 		.size = header_size(p)};
+	PR_COPY(out, place, block, generation, stream, offset);
 	memcpy(out->hash, p + HASH_AT, sizeof(out->hash));
 	if (out->size == SFS_RECORD_WIDE) {
 		out->max_time = pr_get_le64(p + 48);

@@ -78,18 +78,12 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 	struct sfs_entry *e = &r->sfs->table.entry[m->block];
 	if (e->state == SFS_LOST)
 		return;
-	*e = (struct sfs_entry){.generation = m->generation,
-		.first_sequence = m->first_sequence,
-		.block_number = m->block_number,
-		.min_time = m->min_time,
-		.max_time = m->max_time,
-		.records = m->records,
-		.end = m->end,
-		.stream = m->stream,
-		.state = SFS_SEALED,
+	*e = (struct sfs_entry){.state = SFS_SEALED,
 		.flags = m->flags & SFS_MAP_OPEN ? SFS_ENTRY_UNSURE | SFS_ENTRY_MAPPED_OPEN
 						 : 0,
 		SFS_ALONE};
+	PR_COPY(e, m, generation, first_sequence, block_number, min_time, max_time, records,
+		end, stream);
 	saw(r, m->block, m->generation);
 }
 
@@ -163,13 +157,9 @@ load_header(struct sfs_recovery *r, uint64_t block)
 	if (e->state == SFS_LOST)
 		return;
 	bool good = sfs_read_identity(sfs, block, &h);
-	struct sfs_map_entry m = {.stream = h.stream,
-		.flags = SFS_MAP_OPEN,
-		.block = block,
-		.generation = h.generation,
-		.first_sequence = h.first_sequence,
-		.block_number = h.block_number,
-		.end = SFS_BLOCK_HEADER};
+	struct sfs_map_entry m = {
+		.flags = SFS_MAP_OPEN, .block = block, .end = SFS_BLOCK_HEADER};
+	PR_COPY(&m, &h, stream, generation, first_sequence, block_number);
 	if (!good || !entry_plausible(sfs, &m)) {
 		if (e->state == SFS_SEALED && in_window(sfs, &sfs->root, block) &&
 			(good || !was_durable(r, e)))
@@ -382,10 +372,7 @@ take_end(struct sfs *sfs, uint32_t block, const struct sfs_head *head)
 		head->end > sfs->root.block_size ||
 		head->records > sfs->root.block_size / SFS_RECORD_HEADER)
 		return false;
-	e->records = head->records;
-	e->end = head->end;
-	e->min_time = head->min_time;
-	e->max_time = head->max_time;
+	PR_COPY(e, head, records, end, min_time, max_time);
 	e->flags &= ~SFS_ENTRY_UNSURE;
 	return true;
 }

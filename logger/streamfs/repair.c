@@ -267,7 +267,6 @@ sfs_repair(const char *const *paths, size_t count, const struct sfs_repair_optio
 {
 	struct repair r = {
 		.force = options && options->force, .call = call, .arg = arg, .out = out};
-	int64_t left = 0;
 	int rc = 1;
 	*out = (struct sfs_repair_result){0};
 	r.sfs = open_locked(paths, count, err);
@@ -275,8 +274,7 @@ sfs_repair(const char *const *paths, size_t count, const struct sfs_repair_optio
 		return -1;
 	for (int round = 0; round < ROUNDS && rc > 0; round++)
 		rc = repair_round(&r, err);
-	if (rc >= 0)
-		left = sfs_check(r.sfs, NULL, NULL, &out->records, err);
+	int64_t left = rc >= 0 ? sfs_check(r.sfs, NULL, NULL, &out->records, err) : 0;
 	out->left = left > 0 ? left : 0;
 	sfs_close(&r.sfs);
 	free(r.entry);

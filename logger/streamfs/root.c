@@ -411,8 +411,7 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	size_t len = 0;
 	root.generation++;
 	root.frontier = w->frontier.stable;
-	root.window = w->frontier.window;
-	root.high_water = w->frontier.high_water;
+	PR_COPY(&root, &w->frontier, window, high_water);
 	root.generation_limit = sfs_frontier_limit(&w->frontier);
 	root.flags = flags;
 	root.stream_count = sfs->table.streams;

@@ -70,9 +70,8 @@ make_object(struct sfs_shm *shm, const uint8_t uuid[16], struct pr_error *err)
 {
 	char entry[SFS_UUID_TEXT + 4], object[OBJECT_PATH];
 	uint64_t random;
-	int len;
 	sfs_uuid_text(uuid, entry);
-	len = PR_PRINT(object, OBJECT, entry);
+	int len = PR_PRINT(object, OBJECT, entry);
 	unlink(object); /* of a version that had no link to it */
 	strcat(entry, ".shm");
 	if (getrandom(&random, sizeof(random), 0) < 0)
@@ -163,9 +162,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	h->layout = LAYOUT;
 	h->block_size = shm->block_size;
 	memcpy(h->uuid, root->uuid, 16);
-	h->blocks = shm->blocks;
-	h->size = shm->size;
-	h->slots = shm->slots;
+	PR_COPY(h, shm, blocks, size, slots);
 	h->pid = getpid();
 	return 0;
 }

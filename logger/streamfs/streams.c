@@ -64,9 +64,7 @@ store_stream(
 {
 	struct sfs_stream *s = &sfs->table.stream[id];
 	if (sfs_flush_finish(sfs, err) < 0 || sfs_root_store(sfs, 0, err) < 0) {
-		s->guarantee = old->guarantee;
-		s->permission = old->permission;
-		s->flags = old->flags;
+		PR_COPY(s, old, guarantee, permission, flags);
 		return -1;
 	}
 	sfs_table_notify_stream(&sfs->table, id);
@@ -279,23 +277,19 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, PR_UNUSED struct pr_error
 			&sfs->shm.header->next_generation, memory_order_acquire);
 	sfs_holes_reload(sfs);
 	*out = (struct sfs_volume_info){.version = SFS_VERSION,
-		.block_size = sfs->root.block_size,
-		.blocks = sfs->root.blocks,
 		.generation = next - 1,
-		.writers = sfs->writers,
 		.writer_alive = sfs_writer_alive(sfs),
 		.devices = sfs->disks,
 		.devices_missing = sfs->missing,
 		.devices_lost = sfs->lost,
 		.zones = sfs->root.zone_region != 0,
-		.utilization = sfs->root.utilization,
 		.guarantee_most = sfs_guarantee_most(sfs),
 		.stream_count = sfs_view_streams(sfs),
-		.recovered_records = sfs->recovered_records,
-		.lost_tail_bytes = sfs->lost_tail_bytes,
 		.repairs = sfs->repairs - sfs->wipes,
 		.wiping = sfs->wipes + sfs->erasing,
 		.deletions = sfs->holes};
+	PR_COPY(out, &sfs->root, block_size, blocks, utilization);
+	PR_COPY(out, sfs, writers, recovered_records, lost_tail_bytes);
 	sfs_uuid_text(sfs->root.uuid, out->uuid);
 	for (uint32_t i = 0; i < out->stream_count; i++) {
 		if (!sfs_view_stream(sfs, i, &s))
@@ -362,20 +356,14 @@ sfs_stream_info(
 	uint64_t generation = 0;
 	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, index, &s))
 		return pr_error_set(err, "no stream %zu in the volume", index);
-	*out = (struct sfs_stream_info){.id = s.id,
-		.permission = s.permission,
-		.guarantee = s.guarantee,
-		.blocks = s.blocks,
-		.bytes = s.bytes,
-		.recycled_records = s.first_sequence - 1,
+	*out = (struct sfs_stream_info){.recycled_records = s.first_sequence - 1,
 		.min_time = INT64_MAX,
-		.max_time = INT64_MIN,
-		.evicted_until = s.evicted_until};
+		.max_time = INT64_MIN};
+	PR_COPY(out, &s, id, permission, guarantee, blocks, bytes, evicted_until);
 	memcpy(out->name, s.name, sizeof(out->name));
 	if (s.last_sequence < s.first_sequence)
 		return SFS_OK;
-	out->first_sequence = s.first_sequence;
-	out->last_sequence = s.last_sequence;
+	PR_COPY(out, &s, first_sequence, last_sequence);
 	/*
 	 * the times of the blocks; if the stream changes meanwhile, as far as it can be
 	 * followed

@@ -19,9 +19,7 @@ static bool
 slot_clean(const struct sfs *sfs, uint32_t slot)
 {
 	const struct sfs_slot *s = &sfs->w->slot[slot];
-	if (s->in_flight > 0)
-		return false;
-	return !s->open || tail_clean(&sfs->w->tail[s->stream]);
+	return s->in_flight == 0 && (!s->open || tail_clean(&sfs->w->tail[s->stream]));
 }
 
 void
@@ -111,13 +109,10 @@ sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	if (tail->submitted == 0) {
 		struct sfs_block_header h = {.kind = SFS_KIND_DATA,
 			.stream = stream,
-			.permission = s->permission,
 			.block = block,
-			.generation = e->generation,
-			.block_number = e->block_number,
-			.first_sequence = e->first_sequence,
-			.durable_sequence = s->durable_sequence,
 			.prev = sfs_table_head(&sfs->table, e->prev)};
+		PR_COPY(&h, e, generation, block_number, first_sequence);
+		PR_COPY(&h, s, permission, durable_sequence);
 		memcpy(h.name, s->name, sizeof(h.name));
 		sfs_block_encode(&sfs->key, &h, sfs_shm_data(&sfs->shm, slot));
 	}
@@ -153,16 +148,10 @@ sfs_block_release(void *arg, uint32_t block)
 struct sfs_map_entry
 sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 {
-	return (struct sfs_map_entry){.stream = e->stream,
-		.flags = flags,
-		.block = block,
-		.generation = e->generation,
-		.first_sequence = e->first_sequence,
-		.block_number = e->block_number,
-		.records = e->records,
-		.end = e->end,
-		.min_time = e->min_time,
-		.max_time = e->max_time};
+	struct sfs_map_entry m = {.flags = flags, .block = block};
+	PR_COPY(&m, e, stream, generation, first_sequence, block_number, records, end,
+		min_time, max_time);
+	return m;
 }
 
 static void

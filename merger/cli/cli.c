@@ -23,12 +23,11 @@ cli_parse(
 	struct pr_cmdline with_status = *program;
 	struct pr_error err = {""};
 	char footer[4096];
-	int parsed;
 
 	snprintf(footer, sizeof(footer), "%s%s%s", old ? old : "", old && !has ? "\n" : "",
 		has ? "" : CLI_STATUSES);
 	with_status.footer = footer;
-	parsed = pr_options_parse(&with_status, values, argc, argv, operand, &err);
+	int parsed = pr_options_parse(&with_status, values, argc, argv, operand, &err);
 	if (parsed == 0)
 		return -1;
 	return parsed > 0 ? CLI_OK : cli_fail(program->name, CLI_USAGE, &err);
@@ -75,13 +74,9 @@ run_command(
 	const char *group, const struct cli_command *c, void *values, int argc, char **argv)
 {
 	char name[64];
-	const struct pr_cmdline program = {.name = name,
-		.summary = c->summary,
-		.usage = c->usage,
-		.footer = c->footer,
-		.options = c->options,
-		.option_count = c->option_count};
+	struct pr_cmdline program = {.name = name};
 
+	PR_COPY(&program, c, summary, usage, footer, options, option_count);
 	PR_PRINT(name, "%s %s", group, c->name);
 	return c->run ? c->run(argc, argv) : call_command(&program, c, values, argc, argv);
 }
@@ -158,13 +153,12 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	const struct cli_command *command = NULL;
 	const char *meant = NULL;
 	int operand, status = cli_parse(&program, NULL, argc, argv, &operand);
-	bool help;
 
 	if (status < 0 && operand >= argc) {
 		fprintf(stderr, "%s: no command given\n%s\n", name, footer ? footer : "");
 		status = CLI_USAGE;
 	} else if (status < 0) {
-		help = !strcmp(argv[operand], "help");
+		bool help = !strcmp(argv[operand], "help");
 		operand += help && operand + 1 < argc;
 		for (size_t i = 0; i < count; i++) {
 			if (!strcmp(list[i].name, argv[operand]))
@@ -214,12 +208,11 @@ cli_program_beside(const char *name)
 {
 	char self[PATH_MAX], *path = NULL;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
 
 	if (len < 0)
 		return NULL;
 	self[len] = 0;
-	slash = strrchr(self, '/');
+	char *slash = strrchr(self, '/');
 	return asprintf(&path, "%.*s/%s", (int)(slash - self), self, name) < 0 ? NULL
 									       : path;
 }
@@ -343,16 +336,14 @@ cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
 	Packrack__Envelope env =
 		pr_message_of(1, PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, &request);
-	const char *program;
-	int status;
 
 	request.per_link = true;
-	status = ask(
+	int status = ask(
 		c, server, &env, PACKRACK__ENVELOPE__BODY_STATUS, STATUS_NS, reply, err);
 	if (status != CLI_OK)
 		return status;
 	pr_status_rename_old((*reply)->status);
-	program = (*reply)->status->program;
+	const char *program = (*reply)->status->program;
 	if (!strncmp(program, server->program, strlen(server->program)))
 		return CLI_OK;
 	pr_error_set(err, "%s is a %s, not a %s", cli_endpoint(c->endpoint, server, err),
@@ -381,14 +372,12 @@ cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 {
 	Packrack__Envelope env =
 		pr_message_of(1, PACKRACK__ENVELOPE__BODY_COMMAND, command);
-	const Packrack__CommandDone *done;
-	int status;
 
-	status = ask(c, server, &env, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, timeout_ns,
+	int status = ask(c, server, &env, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, timeout_ns,
 		reply, err);
 	if (status != CLI_OK || (*reply)->command_done->ok)
 		return status;
-	done = (*reply)->command_done;
+	const Packrack__CommandDone *done = (*reply)->command_done;
 	if (!strcmp(command->verb, "stop") && done->status && done->status->state &&
 		!strcmp(done->status->state, "stopped"))
 		return CLI_PARTIAL;

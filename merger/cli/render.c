@@ -54,7 +54,6 @@ int
 render_end(struct render **rp)
 {
 	struct render *r = PR_TAKE(rp);
-	int result;
 
 	if (!r)
 		return fflush(stdout) != 0 || ferror(stdout) ? -1 : 0;
@@ -64,7 +63,7 @@ render_end(struct render **rp)
 		json_decref(r->levels[0].json);
 		fputc('\n', r->to);
 	}
-	result = r->failed || fflush(r->to) != 0 ? -1 : 0;
+	int result = r->failed || fflush(r->to) != 0 ? -1 : 0;
 	if (r != &no_memory)
 		free(r);
 	return result;

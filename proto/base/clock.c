@@ -243,7 +243,6 @@ parse_day(const char *text, int64_t now, int64_t *out)
 	static const char *const days[] = {"yesterday", "today", "tomorrow"};
 	time_t seconds = (time_t)(now / PR_NS_PER_S);
 	const char *time = text;
-	size_t digits;
 	char date[80];
 	struct tm tm;
 	int day = 0;
@@ -255,7 +254,7 @@ parse_day(const char *text, int64_t now, int64_t *out)
 		if (*time && *time++ != ' ')
 			return false;
 	}
-	digits = strspn(time, "0123456789");
+	size_t digits = strspn(time, "0123456789");
 	if (day == 3 || time[-1] == ' ' ? digits < 1 || digits > 2 || time[digits] != ':'
 					: *time != 0)
 		return false;

@@ -12,11 +12,10 @@ static int
 fill(struct pr_error *err, const char *rest, const char *fmt, va_list ap)
 {
 	int saved = errno;
-	size_t used;
 
 	if (err) {
 		vsnprintf(err->text, sizeof err->text, fmt, ap);
-		used = strlen(err->text);
+		size_t used = strlen(err->text);
 		snprintf(err->text + used, sizeof err->text - used, "%s%s",
 			rest ? ": " : "", rest ? rest : "");
 	}

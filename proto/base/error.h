@@ -39,3 +39,25 @@ void pr_close(int fd);
 		*(at) = NULL;                                                              \
 		taken_;                                                                    \
 	})
+
+/* op(x, y, member) for each of up to eight members, with commas between. */
+#define PR_EACH(op, x, y, ...)                                                             \
+	PR_NINTH(__VA_ARGS__, PR_EACH8, PR_EACH7, PR_EACH6, PR_EACH5, PR_EACH4, PR_EACH3,  \
+		PR_EACH2, PR_EACH1, 0)                                                     \
+	(op, x, y, __VA_ARGS__)
+#define PR_NINTH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define PR_EACH1(op, x, y, a) op(x, y, a)
+#define PR_EACH2(op, x, y, a, ...) op(x, y, a), PR_EACH1(op, x, y, __VA_ARGS__)
+#define PR_EACH3(op, x, y, a, ...) op(x, y, a), PR_EACH2(op, x, y, __VA_ARGS__)
+#define PR_EACH4(op, x, y, a, ...) op(x, y, a), PR_EACH3(op, x, y, __VA_ARGS__)
+#define PR_EACH5(op, x, y, a, ...) op(x, y, a), PR_EACH4(op, x, y, __VA_ARGS__)
+#define PR_EACH6(op, x, y, a, ...) op(x, y, a), PR_EACH5(op, x, y, __VA_ARGS__)
+#define PR_EACH7(op, x, y, a, ...) op(x, y, a), PR_EACH6(op, x, y, __VA_ARGS__)
+#define PR_EACH8(op, x, y, a, ...) op(x, y, a), PR_EACH7(op, x, y, __VA_ARGS__)
+
+/* Members that two structs have by the same names: PR_COPY(to, from, first, last) sets those of to. */
+#define PR_COPY(to, from, ...) PR_EACH(PR_COPY_ONE, to, from, __VA_ARGS__)
+#define PR_COPY_ONE(to, from, member) ((to)->member = (from)->member)
+/* Adds those of from to those of to. */
+#define PR_ADD(to, from, ...) PR_EACH(PR_ADD_ONE, to, from, __VA_ARGS__)
+#define PR_ADD_ONE(to, from, member) ((to)->member += (from)->member)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "proto/base/cursor.h"
+#include "proto/base/error.h"
 
 /*
  * A struct's wire or disk form as one table, so that writing and reading cannot differ: fields in
@@ -28,19 +29,9 @@ struct pr_field {
 		offsetof(struct type, member), kind                                        \
 	}
 
-/* Up to eight integers: PR_INTS(pr_resend, link, first_log, last_log). */
-#define PR_INTS(type, ...)                                                                 \
-	PR_NINTH(__VA_ARGS__, PR_INT8, PR_INT7, PR_INT6, PR_INT5, PR_INT4, PR_INT3,        \
-		PR_INT2, PR_INT, 0)                                                        \
-	(type, __VA_ARGS__)
-#define PR_NINTH(a, b, c, d, e, f, g, h, ninth, ...) ninth
-#define PR_INT2(type, a, ...) PR_INT(type, a), PR_INT(type, __VA_ARGS__)
-#define PR_INT3(type, a, ...) PR_INT(type, a), PR_INT2(type, __VA_ARGS__)
-#define PR_INT4(type, a, ...) PR_INT(type, a), PR_INT3(type, __VA_ARGS__)
-#define PR_INT5(type, a, ...) PR_INT(type, a), PR_INT4(type, __VA_ARGS__)
-#define PR_INT6(type, a, ...) PR_INT(type, a), PR_INT5(type, __VA_ARGS__)
-#define PR_INT7(type, a, ...) PR_INT(type, a), PR_INT6(type, __VA_ARGS__)
-#define PR_INT8(type, a, ...) PR_INT(type, a), PR_INT7(type, __VA_ARGS__)
+/* Up to eight PR_INT or PR_BYTES: PR_INTS(pr_resend, link, first_log, last_log). */
+#define PR_INTS(type, ...) PR_EACH(PR_INT_OF, type, type, __VA_ARGS__)
+#define PR_INT_OF(type, same, member) PR_INT(type, member)
 
 #define PR_ZEROS(bytes)                                                                    \
 	{                                                                                  \

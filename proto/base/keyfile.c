@@ -40,13 +40,12 @@ owner_good(const char *path, uid_t owner)
 {
 	struct stat st;
 	int fd;
-	bool same;
 
 	if (owner == geteuid() || owner == 0)
 		return true;
 	if (geteuid() != 0 || (fd = open_parent(path)) < 0)
 		return false;
-	same = fstat(fd, &st) == 0 && st.st_uid == owner && !(st.st_mode & 022);
+	bool same = fstat(fd, &st) == 0 && st.st_uid == owner && !(st.st_mode & 022);
 	close(fd);
 	return same;
 }

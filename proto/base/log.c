@@ -115,7 +115,7 @@ static bool log_journal;
 const char *const pr_log_formats[] = {"auto", "text", "json", NULL};
 
 void
-pr_log_open(const char *program, enum pr_log_level level)
+pr_log_open(const char *program, enum pr_log_level level, enum pr_log_format format)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long dev, ino;
@@ -123,6 +123,7 @@ pr_log_open(const char *program, enum pr_log_level level)
 
 	log_program = program;
 	log_level = level;
+	log_format = format;
 	/*
 	 * Children inherit the variable even if their stderr is elsewhere: so compares
 	 * device and inode.
@@ -130,12 +131,6 @@ pr_log_open(const char *program, enum pr_log_level level)
 	log_journal = stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
 		      fstat(STDERR_FILENO, &st) == 0 && st.st_dev == (dev_t)dev &&
 		      st.st_ino == (ino_t)ino;
-}
-
-void
-pr_log_set_format(enum pr_log_format format)
-{
-	log_format = format;
 }
 
 static void

@@ -25,8 +25,7 @@ struct pr_log_field {
 #define PR_LOG_FIELDS(...) ((const struct pr_log_field[]){__VA_ARGS__, {NULL, NULL}})
 
 /* Call once before threads start. program is kept, not copied. */
-void pr_log_open(const char *program, enum pr_log_level level);
-void pr_log_set_format(enum pr_log_format format); /* the same; default: auto */
+void pr_log_open(const char *program, enum pr_log_level level, enum pr_log_format format);
 
 /* file: the source's, for `where`. fields: ends with a NULL name; or NULL. */
 void pr_log_at(enum pr_log_level level, const char *file, const struct pr_log_field *fields,

@@ -6,8 +6,6 @@
 
 #include "proto/base/error.h"
 
-struct event;
-
 /*
  * libevent's base with a daemon's signals as events: SIGTERM and SIGINT call stop (a second
  * one ends the loop at once), SIGHUP calls reload, SIGPIPE is ignored. Nothing runs in

@@ -265,9 +265,8 @@ pr_metrics_process(struct pr_metrics_page *page)
 			ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 	}
 	if (getrusage(RUSAGE_SELF, &used) == 0)
-		p.cpu_us =
-			(uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
-			(uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+		p.cpu_us = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+			   (used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 	pr_metrics_no_labels(page);
 	pr_metrics_table(page, "process_", PR_COUNTER_TABLE(process_rows, &p));
 }

@@ -125,14 +125,13 @@ on_readable(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
 	struct connection *c = arg;
-	char *line;
 
 	if (evbuffer_search(in, "\r\n\r\n", 4, NULL).pos < 0) {
 		if (evbuffer_get_length(in) >= REQUEST_MAX)
 			refuse(c, "413 Too Large", "the request is too long\n");
 		return;
 	}
-	line = evbuffer_readln(in, NULL, EVBUFFER_EOL_CRLF);
+	char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_CRLF);
 	answer(c, line ? line : "");
 	free(line);
 }
@@ -192,13 +191,12 @@ struct pr_metrics_server *
 pr_metrics_serve(struct pr_loop *loop, const char *address, pr_metrics_call call, void *arg,
 	struct pr_error *err)
 {
-	struct pr_metrics_server *s;
 	char name[PR_TCP_TEXT];
 	bool loopback;
 
 	if (pr_tcp_check(address, &loopback, err) < 0)
 		return NULL;
-	s = calloc(1, sizeof *s);
+	struct pr_metrics_server *s = calloc(1, sizeof *s);
 	if (s) {
 		s->call = call;
 		s->arg = arg;

@@ -334,12 +334,10 @@ on_key(void *arg, const char *section, const char *name, const char *value)
 {
 	struct reading *r = arg;
 	const struct pr_cmdline *program = r->to->program;
-	const struct pr_option *option;
-	const char *best;
 
 	if (strcmp(section, program->section) != 0)
 		return check_section(r, section, name) == 0;
-	option = find_option(program, name);
+	const struct pr_option *option = find_option(program, name);
 	if (option) {
 		if (assign(r->to, option, value, FROM_FILE) == 0)
 			return 1;
@@ -347,7 +345,7 @@ on_key(void *arg, const char *section, const char *name, const char *value)
 		pr_error_prefix(r->to->err, "%s:%u: %s", r->path, r->line, name);
 		return 0;
 	}
-	best = nearest_option(program, name, 0);
+	const char *best = nearest_option(program, name, 0);
 	if (best)
 		FAIL_AT(r, "unknown key '%s' in [%s]; did you mean '%s'?", name,
 			program->section, best);
@@ -362,7 +360,6 @@ static int
 read_file(struct parser *p, const char *path)
 {
 	struct reading r = {.to = p, .path = path ? path : PR_CONFIG_DEFAULT};
-	int result;
 
 	r.file = fopen(r.path, "re");
 	if (!r.file) {
@@ -376,7 +373,7 @@ read_file(struct parser *p, const char *path)
 	ini_allow_multiline = false;
 	ini_stop_on_first_error = true;
 	ini_initial_alloc = ini_max_line = LINE_MAX_BYTES;
-	result = ini_parse_stream(read_line, &r, on_key, &r);
+	int result = ini_parse_stream(read_line, &r, on_key, &r);
 	if (r.failed)
 		result = -1;
 	else if (ferror(r.file))
@@ -529,7 +526,6 @@ pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char 
 	const struct pr_option *o = program->options;
 	const char *config = NULL;
 	struct names names;
-	int result;
 
 	if (program->option_count > OPTIONS_MAX)
 		return pr_error_set(err, "too many options");
@@ -537,7 +533,7 @@ pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char 
 		if (o[i].def && assign(&p, &o[i], o[i].def, FROM_DEFAULT) < 0)
 			return pr_error_prefix(err, "default of --%s", o[i].name);
 	collect_names(program, &names);
-	result = walk(&p, &names, argc, argv, &config);
+	int result = walk(&p, &names, argc, argv, &config);
 	if (result != 0)
 		return result;
 	if ((program->section && read_file(&p, config) < 0) ||

@@ -48,7 +48,6 @@ pr_privilege_ask(enum pr_request kind, const char *name, uint32_t a, uint32_t b,
 	struct pr_request_message m = {.kind = kind, .a = a, .b = b};
 	struct pr_request_answer answer;
 	size_t len = name ? strlen(name) : 0;
-	bool done;
 
 	if (pr_privilege_parent < 0)
 		return -2;
@@ -59,18 +58,17 @@ pr_privilege_ask(enum pr_request kind, const char *name, uint32_t a, uint32_t b,
 		memcpy(m.name, name, len);
 	len += offsetof(struct pr_request_message, name) + 1;
 	pthread_mutex_lock(&lock);
-	done = pr_privilege_pass(pr_privilege_parent, true, &m, len, &fd) > 0 &&
-	       pr_privilege_pass(pr_privilege_parent, false, &answer, sizeof answer, &fd) ==
-		       sizeof answer;
+	bool done = pr_privilege_pass(pr_privilege_parent, true, &m, len, &fd) > 0 &&
+		    pr_privilege_pass(pr_privilege_parent, false, &answer, sizeof answer,
+			    &fd) == sizeof answer;
 	pthread_mutex_unlock(&lock);
 	if (!done)
 		answer = (struct pr_request_answer){EPIPE, {"packrack-parent has ended"}};
 	errno = answer.error;
 	if (answer.error == 0)
 		return fd < 0 ? 0 : fd;
-	if (answer.why.text[0])
-		return pr_error_set(err, "%.500s", answer.why.text);
-	return pr_error_errno(err, "%s", m.name);
+	return answer.why.text[0] ? pr_error_set(err, "%.500s", answer.why.text)
+				  : pr_error_errno(err, "%s", m.name);
 }
 
 int
@@ -89,16 +87,14 @@ pr_privilege_open(const char *path, int flags)
 int
 pr_privilege_stat(const char *path, struct stat *st)
 {
-	int fd, rc;
-
 	if (stat(path, st) == 0)
 		return 0;
 	if (errno != EACCES || pr_privilege_parent < 0)
 		return -1;
-	fd = pr_privilege_open(path, O_PATH | O_CLOEXEC);
+	int fd = pr_privilege_open(path, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	rc = fstat(fd, st);
+	int rc = fstat(fd, st);
 	pr_close(fd);
 	return rc;
 }

@@ -69,22 +69,20 @@ header_at(const struct pr_ring *ring, uint64_t pos)
 struct pr_ring *
 pr_ring_create(size_t size, struct pr_error *err)
 {
-	struct pr_ring *ring;
 	size_t rounded = SIZE_MIN_RING;
-	void *mem;
 
 	if (size > SIZE_MAX / 4)
 		return pr_error_null(err, "a ring of %zu bytes is too large", size);
 	while (rounded < size)
 		rounded *= 2;
-	ring = aligned_alloc(alignof(struct pr_ring), sizeof *ring);
+	struct pr_ring *ring = aligned_alloc(alignof(struct pr_ring), sizeof *ring);
 	if (!ring)
 		return pr_error_null(err, "no memory for a ring");
 	memset(ring, 0, sizeof *ring);
 	ring->size = rounded;
 	ring->mask = rounded - 1;
 	ring->fd = -1;
-	mem = mmap(NULL, rounded, PROT_READ | PROT_WRITE,
+	void *mem = mmap(NULL, rounded, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (mem == MAP_FAILED) {
 		pr_error_errno(err, "cannot map a ring of %zu bytes", rounded);
@@ -230,8 +228,6 @@ ring_has_more(struct pr_ring *ring)
 void *
 pr_ring_next(struct pr_ring *ring, size_t *len)
 {
-	uint64_t *header;
-
 	if (ring->armed)
 		ring_disarm(ring);
 	if (!ring_has_more(ring))
@@ -239,7 +235,7 @@ pr_ring_next(struct pr_ring *ring, size_t *len)
 	/* when a gap begins here, all records that are to be seen lie behind it */
 	if (ring->read == ring->gap_from_seen)
 		ring->read = ring->gap_to_seen;
-	header = header_at(ring, ring->read);
+	uint64_t *header = header_at(ring, ring->read);
 	if (*header == WRAP) {
 		ring->read += ring->size - (ring->read & ring->mask);
 		header = header_at(ring, ring->read);

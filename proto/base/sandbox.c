@@ -145,13 +145,12 @@ landlock_rule(int set, const char *path, uint64_t access)
 {
 	struct landlock_path_beneath_attr rule = {access, open(path, O_PATH | O_CLOEXEC)};
 	struct stat st;
-	int rc;
 
 	if (rule.parent_fd < 0 || fstat(rule.parent_fd, &st) < 0)
 		return 0; /* it is not there */
 	if (!S_ISDIR(st.st_mode))
 		rule.allowed_access &= LANDLOCK_FILE_WRITES;
-	rc = syscall(SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	int rc = syscall(SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
 }
@@ -292,7 +291,6 @@ refuse(int call, int error, struct pr_error *err)
 static int
 restrict_calls(enum pr_sandbox_program program, struct pr_error *err)
 {
-	scmp_filter_ctx filter;
 	int rc = 0;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -301,7 +299,7 @@ restrict_calls(enum pr_sandbox_program program, struct pr_error *err)
 	/* a filter of its own, as what this one refuses is not logged */
 	if (refuse(SCMP_SYS(clone3), ENOSYS, err) < 0)
 		return -1;
-	filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	for (size_t i = 0; filter && i < PR_COUNT(allowed); i++)
 		if (allowed[i].programs & program)
 			rc |= allow_names(filter, allowed[i].calls);

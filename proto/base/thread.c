@@ -59,12 +59,10 @@ pr_queue_destroy(struct pr_queue *q)
 int
 pr_queue_reserve(struct pr_queue *q)
 {
-	int slot;
-
 	pthread_mutex_lock(&q->lock);
 	while (q->used == q->slots && !q->stopped)
 		pthread_cond_wait(&q->changed, &q->lock);
-	slot = q->stopped ? -1 : (int)((q->head + q->used) % q->slots);
+	int slot = q->stopped ? -1 : (int)((q->head + q->used) % q->slots);
 	pthread_mutex_unlock(&q->lock);
 	return slot;
 }
@@ -102,10 +100,8 @@ pr_queue_stop(struct pr_queue *q)
 bool
 pr_queue_stopped(struct pr_queue *q)
 {
-	bool stopped;
-
 	pthread_mutex_lock(&q->lock);
-	stopped = q->stopped;
+	bool stopped = q->stopped;
 	pthread_mutex_unlock(&q->lock);
 	return stopped;
 }

@@ -98,21 +98,18 @@ pr_parse_size(const char *text, uint64_t *out)
 	factor = take_prefix(&at, *at && strcasecmp(at + 1, "B") == 0 ? 1000 : 1024);
 	if (factor > 1 && strcasecmp(at, "iB") == 0)
 		at += 2;
-	if (*at && strcasecmp(at, "B") != 0)
-		return -1;
-	return multiply(&n, factor, UINT64_MAX, out);
+	return *at && strcasecmp(at, "B") != 0 ? -1 : multiply(&n, factor, UINT64_MAX, out);
 }
 
 int
 pr_parse_count(const char *text, uint64_t *out)
 {
-	uint64_t factor;
 	struct number n;
 	const char *at;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	factor = take_prefix(&at, 1000);
+	uint64_t factor = take_prefix(&at, 1000);
 	if (*at || (factor == 1 && n.billionths))
 		return -1;
 	return multiply(&n, factor, UINT64_MAX, out);
@@ -148,14 +145,13 @@ pr_parse_rate(const char *text, struct pr_rate *out)
 {
 	static const struct unit units[] = {
 		{"bit", 1}, {"bit/s", 1}, {"bps", 1}, {"B", 8}, {"B/s", 8}};
-	double factor = 1;
 	const char *at;
 	struct number n;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	if (*at == 'k' || isupper((unsigned char)*at))
-		factor = take_prefix(&at, 1000);
+	double factor =
+		*at == 'k' || isupper((unsigned char)*at) ? take_prefix(&at, 1000) : 1;
 	at += *at == ' ';
 	out->packets = strcmp(at, "pps") == 0 || strcmp(at, "p/s") == 0;
 	out->per_second = (n.whole + n.billionths / 1e9) * factor;

@@ -19,7 +19,6 @@ activate(pcap_t *pcap, const struct pr_capture_options *o, struct pr_error *err)
 {
 	uint64_t size = o->buffer_size < INT32_MAX ? o->buffer_size : INT32_MAX;
 	char text[PCAP_ERRBUF_SIZE] = "";
-	int rc;
 
 	if (pcap_set_snaplen(pcap, o->snaplen) || pcap_set_promisc(pcap, o->promiscuous) ||
 		pcap_set_timeout(pcap, PR_CAPTURE_BLOCK_MS) ||
@@ -29,7 +28,7 @@ activate(pcap_t *pcap, const struct pr_capture_options *o, struct pr_error *err)
 		return pr_error_set(err,
 			"%s: libpcap gives no nanosecond timestamps on this interface",
 			o->ifname);
-	rc = pcap_activate(pcap);
+	int rc = pcap_activate(pcap);
 	if (rc < 0)
 		return pr_error_set(err, "cannot capture on %s: %s (%s)", o->ifname,
 			pcap_statustostr(rc), pcap_geterr(pcap));
@@ -74,11 +73,10 @@ int
 pr_capture_filter(struct pr_capture *c, const char *filter, struct pr_error *err)
 {
 	struct bpf_program program;
-	int rc;
 
 	if (pcap_compile(c->pcap, &program, filter, 1, PCAP_NETMASK_UNKNOWN) < 0)
 		return pr_error_set(err, "filter '%s': %s", filter, pcap_geterr(c->pcap));
-	rc = pcap_setfilter(c->pcap, &program);
+	int rc = pcap_setfilter(c->pcap, &program);
 	pcap_freecode(&program);
 	return rc < 0 ? pr_error_set(err, "%s: cannot set the filter: %s", c->ifname,
 				pcap_geterr(c->pcap))
@@ -98,11 +96,9 @@ int
 pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg,
 	struct pr_error *err)
 {
-	int n;
-
 	c->call = call;
 	c->arg = arg;
-	n = pcap_dispatch(c->pcap, most, on_packet, (u_char *)c);
+	int n = pcap_dispatch(c->pcap, most, on_packet, (u_char *)c);
 	return n >= 0 ? n : pr_error_set(err, "%s: %s", c->ifname, pcap_geterr(c->pcap));
 }
 

@@ -85,12 +85,11 @@ pr_control_add(struct pr_control *c, struct pr_frame *f)
 	struct pr_transmit_counters *counters = pr_transmit_counters(c->transmit);
 	uint8_t *packet;
 	uint32_t size;
-	size_t len;
 
 	if (c->count == PR_TRANSMIT_BATCH)
 		pr_control_flush(c);
 	memcpy(f->src, c->mac, PR_MAC_LEN);
-	len = pr_frame_encode_payload(f, c->key, c->payload, sizeof c->payload);
+	size_t len = pr_frame_encode_payload(f, c->key, c->payload, sizeof c->payload);
 	if (len > 0)
 		c->tag = libnet_build_ethernet(f->dst, f->src, c->ethertype, c->payload,
 			len, c->libnet, c->tag > 0 ? c->tag : 0);

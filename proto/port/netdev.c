@@ -25,17 +25,15 @@
 int
 pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 {
-	int fd, rc;
-
 	if (strlen(name) >= IFNAMSIZ) {
 		errno = ENODEV;
 		return -1;
 	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
 	memcpy(ifr->ifr_name, name, strlen(name) + 1);
-	rc = ioctl(fd, request, ifr);
+	int rc = ioctl(fd, request, ifr);
 	pr_close(fd);
 	return rc;
 }
@@ -201,14 +199,12 @@ static int
 ipv6_disable(const char *name, char value)
 {
 	char path[96];
-	int old = -1;
-	FILE *f;
 
 	snprintf(path, sizeof path, "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
-	f = fopen(path, "r+");
+	FILE *f = fopen(path, "r+");
 	if (!f)
 		return errno == ENOENT ? '1' : -1;
-	old = fgetc(f);
+	int old = fgetc(f);
 	rewind(f);
 	if (old != value && (fputc(value, f) == EOF || fflush(f) != 0))
 		old = -1;
@@ -223,14 +219,13 @@ pr_netdev_prepare(struct pr_netdev *dev)
 	bool merges = false;
 	struct pr_error err;
 	char text[160];
-	int used, ipv6;
+	int used = pr_privilege_ask(PR_REQUEST_PREPARE, dev->name, 0, 0, -1, &err);
 
-	used = pr_privilege_ask(PR_REQUEST_PREPARE, dev->name, 0, 0, -1, &err);
 	if (used == -1)
 		pr_log_warning("%s: not prepared for capture: %s", dev->name, err.text);
 	if (used != -2)
 		return;
-	ipv6 = ipv6_disable(dev->name, '1');
+	int ipv6 = ipv6_disable(dev->name, '1');
 	dev->changed_ipv6 = ipv6 == '0';
 	if (tc_drop(dev, &err) < 0)
 		pr_log_warning("%s: %s", dev->name, err.text);
@@ -289,10 +284,9 @@ number_of(const char *name, const char *what)
 {
 	char path[64 + IFNAMSIZ], text[32];
 	ssize_t n = -1;
-	int fd;
 
 	snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		n = read(fd, text, sizeof text - 1);
 		close(fd);
@@ -382,7 +376,6 @@ int
 pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
-	struct blink *b;
 	pthread_t thread;
 	int asked = pr_privilege_ask(PR_REQUEST_BLINK, name, seconds, 0, -1, err);
 
@@ -397,7 +390,7 @@ pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 		return pr_error_set(err, "%s: the card has no LED to blink", name);
 	if (atomic_exchange(&blinking, true))
 		return pr_error_set(err, "%s: its LED blinks already", name);
-	b = calloc(1, sizeof *b);
+	struct blink *b = calloc(1, sizeof *b);
 	if (b) {
 		b->value.cmd = ETHTOOL_PHYS_ID;
 		b->value.data = seconds == 0            ? SECONDS_DEFAULT

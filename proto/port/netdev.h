@@ -3,7 +3,6 @@
 
 #include <net/if.h>
 
-#include "proto/base/error.h"
 #include "proto/wire/frame.h"
 
 /*

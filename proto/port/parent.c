@@ -106,13 +106,12 @@ open_path(const struct parent *p, const char *path, uint32_t flags)
 		.flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY | O_NONBLOCK),
 		.resolve = is_open(path) ? 0 : RESOLVE_NO_SYMLINKS};
 	struct stat st;
-	int fd;
 
 	errno = EACCES;
 	if (!g || !g->real || flags & ~plain ||
 		(flags & O_RDWR && g->kind != PR_GRANT_WRITE))
 		return -1;
-	fd = syscall(SYS_openat2, AT_FDCWD, g->real, &how, sizeof how);
+	int fd = syscall(SYS_openat2, AT_FDCWD, g->real, &how, sizeof how);
 	if (fd < 0 || flags & O_PATH)
 		return fd;
 	if (fstat(fd, &st) == 0 && ((S_ISREG(st.st_mode) && st.st_nlink == 1) ||

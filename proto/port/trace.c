@@ -187,13 +187,12 @@ on_read(void *cookie, char *buf, size_t size)
 {
 	struct pr_trace *t = cookie;
 	size_t made = 0;
-	ssize_t n;
 
 	if (t->form == FORM_UNKNOWN)
 		find_form(t);
 	while (!made && !t->broken) {
 		if (t->in_at == t->in_len && !(t->full && t->inside)) {
-			n = read_file(t, t->in, sizeof(t->in));
+			ssize_t n = read_file(t, t->in, sizeof(t->in));
 			if (n == 0 && t->inside)
 				t->broken = "the compressed data ends too early";
 			if (n <= 0)
@@ -243,13 +242,11 @@ pr_trace_open(const char *path, struct pr_error *err)
 {
 	struct pr_trace *t = calloc(1, sizeof *t);
 	char text[PCAP_ERRBUF_SIZE] = "";
-	const char *name;
-	FILE *stream;
 
 	if (!t)
 		return pr_error_null(err, "%s: no memory to read it", path);
 	t->path = path;
-	stream = open_stream(t, err);
+	FILE *stream = open_stream(t, err);
 	if (stream)
 		t->pcap = pcap_fopen_offline_with_tstamp_precision(
 			stream, PCAP_TSTAMP_PRECISION_NANO, text);
@@ -262,7 +259,7 @@ pr_trace_open(const char *path, struct pr_error *err)
 		pr_trace_close(&t);
 		return NULL;
 	}
-	name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
+	const char *name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
 	t->info.linktype = pr_linktype_of_pcap(t->pcap);
 	t->info.linktype_name = name ? name : "unknown";
 	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? pcap_snapshot(t->pcap) : 0;

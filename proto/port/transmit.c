@@ -6,9 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/port/xdp.h"
 #include "proto/wire/frame.h"
@@ -111,7 +109,6 @@ try_again(struct pr_transmit *t, int error, int64_t *since)
 {
 	struct pollfd pfd = {.fd = t->fd, .events = POLLOUT};
 	const struct timespec nap = {.tv_nsec = 100000};
-	int64_t waited;
 
 	if (error == EINTR)
 		return true;
@@ -121,7 +118,7 @@ try_again(struct pr_transmit *t, int error, int64_t *since)
 		*since = pr_now_mono();
 		pr_count(&t->counters.queue_full, 1);
 	}
-	waited = pr_now_mono() - *since;
+	int64_t waited = pr_now_mono() - *since;
 	if (waited > t->config.patience)
 		return false;
 	if (waited < t->config.spin)
@@ -185,12 +182,11 @@ pr_transmit_send(struct pr_transmit *t, bool failed[PR_TRANSMIT_BATCH])
 {
 	unsigned count = t->data_count;
 	uint64_t bytes = 0;
-	size_t sent;
 
 	if (count == 0)
 		return 0;
 	t->data_count = 0;
-	sent = pr_transmit_messages(t, t->data, count, failed);
+	size_t sent = pr_transmit_messages(t, t->data, count, failed);
 	for (unsigned i = 0; i < count; i++)
 		if (!failed[i])
 			bytes += t->data[i].msg_len;

@@ -208,7 +208,6 @@ admit(int listener, int fd)
 		.cookie = cookie_of(fd),
 		.accepted = pr_now_mono()};
 	struct survey s = look_at_all(listener, &c.peer, false);
-	int victim;
 
 	if (all.items[listener].own && !own_user(&c.peer))
 		goto refuse;
@@ -217,9 +216,9 @@ admit(int listener, int fd)
 		s = look_at_all(listener, &c.peer, true);
 	}
 	if (above(&s)) {
-		victim = s.peer >= all.peer_max ? s.idle_of_peer
-			 : s.all < all.max      ? s.idle_silent
-						: s.idle;
+		int victim = s.peer >= all.peer_max ? s.idle_of_peer
+			     : s.all < all.max      ? s.idle_silent
+						    : s.idle;
 		if (!victim || cookie_of(victim) == all.items[victim].cookie) {
 			hang_up(victim ? victim : fd, &c.peer, &s);
 			all.figures.replaced += victim > 0;
@@ -316,17 +315,14 @@ pr_connections_unguard(int listener)
 void
 pr_connections_heard(int fd, const uint8_t *key, char who[PR_CONNECTIONS_WHO])
 {
-	struct connection *c;
-	struct survey s;
-
 	pr_connections_lock();
-	c = fd >= 0 && fd < all.count ? &all.items[fd] : NULL;
+	struct connection *c = fd >= 0 && fd < all.count ? &all.items[fd] : NULL;
 	if (c && c->listener >= 0) {
 		c->heard = pr_now_mono();
 		if (c->silent && key) {
 			c->peer = (struct peer){.family = AF_UNSPEC};
 			memcpy(c->peer.id, key, sizeof(c->peer.id));
-			s = look_at_all(c->listener, &c->peer, true);
+			struct survey s = look_at_all(c->listener, &c->peer, true);
 			if (s.peer > all.peer_max && c->listener >= 0) {
 				hang_up(fd, &c->peer, &s);
 				all.figures.refused++;

@@ -110,10 +110,8 @@ load_key(const char *dir, const char *name, bool private, const char *word,
 int
 pr_keys_load_pair(const char *dir, struct pr_key_pair *out, struct pr_error *err)
 {
-	int rc;
-
 	sodium_mlock(out, sizeof(*out)); /* as far as the user may */
-	rc = load_key(dir, "secret", true, "secret-key", out->secret, err);
+	int rc = load_key(dir, "secret", true, "secret-key", out->secret, err);
 	if (rc == 0 && zmq_curve_public(out->public, out->secret) < 0)
 		rc = pr_error_set(err, "key file %s/secret: %s", dir,
 			errno == ENOTSUP ? "this ZeroMQ was built without CURVE"
@@ -224,11 +222,10 @@ write_key(const char *dir, const char *name, mode_t mode, const char *word, cons
 	struct pr_error *err)
 {
 	char line[PR_KEY_TEXT + 32], path[PATH_MAX];
-	int rc;
 
 	PR_PRINT(path, "%s/%s", dir, name);
 	PR_PRINT(line, "%s %s\n", word, key);
-	rc = pr_keyfile_write(path, mode, line, !strcmp(name, "public"), err);
+	int rc = pr_keyfile_write(path, mode, line, !strcmp(name, "public"), err);
 	if (rc < 0 && errno == EEXIST)
 		pr_error_set(err, "a key exists already: %s; 'packrack keys list' shows it",
 			path);
@@ -297,14 +294,13 @@ static int
 load(struct pr_enrolled *e, struct pr_error *err)
 {
 	unsigned number = 0;
-	char *text;
 	int rc = 0;
 
 	e->count = 0;
 	memset(&e->seen, 0, sizeof(e->seen));
 	if (pr_keydir_check(e->dir, err) < 0)
 		return -1;
-	text = pr_keyfile_read(e->file, false, &e->seen, err);
+	char *text = pr_keyfile_read(e->file, false, &e->seen, err);
 	if (!text)
 		return errno == ENOENT ? 0 : -1;
 	for (char *line, *rest = text; rc == 0 && (line = strsep(&rest, "\n"));) {
@@ -430,12 +426,11 @@ rewrite(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
 	char key_text[PR_KEY_TEXT], role_text[PR_ROLE_TEXT];
 	struct pr_enrolled_key key;
 	size_t size;
-	FILE *out;
 	int rc = -1;
 
 	if (!now && errno != ENOENT)
 		return -1;
-	out = open_memstream(&text, &size);
+	FILE *out = open_memstream(&text, &size);
 	for (char *line, *rest = now; out && (line = strsep(&rest, "\n"));)
 		if ((rest || *line) &&
 			!(without && parse_key(line, &key) && !strcmp(key.name, without)))

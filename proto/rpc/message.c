@@ -142,11 +142,9 @@ check_numbers(const ProtobufCMessage *message, struct pr_error *err)
 	bool is_signed;
 
 	for (size_t i = 0; i < PR_COUNT(limits); i++) {
-		uint64_t value;
-
 		if (limits[i].type != type)
 			continue;
-		value = measure_named(message, limits[i].field, &is_signed);
+		uint64_t value = measure_named(message, limits[i].field, &is_signed);
 		if (value < limits[i].low || value > limits[i].high)
 			return pr_error_set(err, "%s's %s is %lld: %llu to %llu are taken",
 				type->short_name, limits[i].field, (long long)value,
@@ -154,14 +152,11 @@ check_numbers(const ProtobufCMessage *message, struct pr_error *err)
 				(unsigned long long)limits[i].high);
 	}
 	for (size_t i = 0; i < PR_COUNT(pairs); i++) {
-		uint64_t first, last;
-		bool bad;
-
 		if (pairs[i].type != type)
 			continue;
-		first = measure_named(message, pairs[i].first, &is_signed);
-		last = measure_named(message, pairs[i].last, &is_signed);
-		bad = is_signed ? (int64_t)first > (int64_t)last : first > last;
+		uint64_t first = measure_named(message, pairs[i].first, &is_signed);
+		uint64_t last = measure_named(message, pairs[i].last, &is_signed);
+		bool bad = is_signed ? (int64_t)first > (int64_t)last : first > last;
 		if (bad || (pairs[i].equal && first != last))
 			return pr_error_set(err, "%s's %s is %lld, and its %s %lld",
 				type->short_name, pairs[i].first, (long long)first,
@@ -422,12 +417,11 @@ pr_message_unpack(const void *data, size_t len, struct pr_error *err)
 	size_t left = PR_MESSAGE_MEMORY;
 	ProtobufCAllocator allocator = {
 		.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
-	Packrack__Envelope *env;
 
 	if (len > PR_RPC_MESSAGE_MAX)
 		return pr_error_null(err, "message of %zu bytes: at most %d are taken", len,
 			PR_RPC_MESSAGE_MAX);
-	env = unpack(&allocator, data, len);
+	Packrack__Envelope *env = unpack(&allocator, data, len);
 	if (!env)
 		return pr_error_null(err, "%zu bytes that are not a packrack message", len);
 	if (pr_message_check(env, err) < 0)
@@ -518,7 +512,6 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 		size_t size = number_size(field);
 		char *at = (char *)to + field->offset;
 		enum add_rule rule = add ? add_rule(type, field) : ADD_NONE;
-		uint64_t now, more;
 		bool is_signed, less;
 
 		if (type != from->descriptor)
@@ -527,8 +520,8 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 		if (!size || !other || other->type != field->type ||
 			number_size(other) != size || (add && rule == ADD_NONE))
 			continue;
-		now = measure(to, field, &is_signed);
-		more = measure(from, other, &is_signed);
+		uint64_t now = measure(to, field, &is_signed);
+		uint64_t more = measure(from, other, &is_signed);
 		less = is_signed ? (int64_t)now < (int64_t)more : now < more;
 		if (rule == ADD_SUM)
 			*(uint64_t *)at += more;

@@ -185,11 +185,9 @@ pr_rpc_pass_on(void *kept, struct pr_rpc *to, const struct pr_rpc_peer *peer)
 bool
 pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
-	int rc = -1;
-
 	if (!pr_rpc_admits(rpc, peer))
 		return false;
-	rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 	if (rc >= 0)
 		zmq_send(rpc->socket, "", 0, ZMQ_DONTWAIT);
 	else if (errno == EAGAIN) /* connected, only slow */
@@ -211,13 +209,12 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 	Packrack__Envelope head, *env;
 	struct pr_error why;
 	int64_t now = pr_now_mono();
-	bool allowed;
 
 	if (zmq_msg_size(msg) == 0) /* a probe */
 		return;
 	pr_message_peek(zmq_msg_data(msg), zmq_msg_size(msg), &head);
-	allowed = !peer || !head.body_case ||
-		  pr_admit_message(rpc->enrolled, peer, head.body_case, &why);
+	bool allowed = !peer || !head.body_case ||
+		       pr_admit_message(rpc->enrolled, peer, head.body_case, &why);
 	if (allowed &&
 		(!rpc->screen || rpc->screen(rpc->arg, peer, head.body_case, &why))) {
 		env = pr_message_unpack(
@@ -382,14 +379,13 @@ listen_for(bool own, struct pr_loop *loop, const char *endpoint, const char *key
 {
 	struct pr_rpc *rpc = rpc_create(true, endpoint, keys, call, arg, err);
 	struct event_base *base = pr_loop_base(loop);
-	mode_t mask;
 
 	if (rpc)
 		rpc->zap = pr_zap_create(base, rpc->ctx, keys, &rpc->enrolled, err);
 	if (!rpc || !rpc->zap || pr_rpc_clear_stale(endpoint, err) < 0)
 		goto fail;
 	/* the socket file must never be open to all */
-	mask = umask(own ? OWN_UMASK : SOCKET_UMASK);
+	mode_t mask = umask(own ? OWN_UMASK : SOCKET_UMASK);
 	rpc->listener = pr_rpc_bind(rpc->ctx, rpc->socket, endpoint, own, err);
 	umask(mask);
 	if (rpc->listener >= 0 && rpc_start(rpc, base, err) == 0)

@@ -159,7 +159,6 @@ set_keys(void *socket, bool server, const char *endpoint, const char *dir,
 {
 	char other[PR_KEY_TEXT] = "";
 	struct pr_key_pair pair;
-	int bad;
 
 	if (pr_keys_load_pair(dir, &pair, err) < 0)
 		return -1;
@@ -167,7 +166,7 @@ set_keys(void *socket, bool server, const char *endpoint, const char *dir,
 		pr_keys_wipe(&pair);
 		return -1;
 	}
-	bad = zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair.secret, PR_KEY_TEXT);
+	int bad = zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair.secret, PR_KEY_TEXT);
 	if (server)
 		bad |= pr_socket_set(socket, ZMQ_CURVE_SERVER, 1);
 	else
@@ -182,11 +181,9 @@ void *
 pr_rpc_socket(void *ctx, bool server, const char *endpoint, const char *keys,
 	struct pr_error *err)
 {
-	void *socket;
-
 	if (pr_rpc_check_endpoint(endpoint, err) < 0)
 		return NULL;
-	socket = zmq_socket(ctx, server ? ZMQ_ROUTER : ZMQ_DEALER);
+	void *socket = zmq_socket(ctx, server ? ZMQ_ROUTER : ZMQ_DEALER);
 	if (!socket || set_limits(socket, server, !ipc_path(endpoint)) < 0)
 		pr_error_set(err, "cannot make a ZeroMQ socket: %s", zmq_strerror(errno));
 	else if (!keys || set_keys(socket, server, endpoint, keys, err) == 0)
@@ -213,12 +210,11 @@ static bool
 read_event(void *monitor, uint16_t *event, uint32_t *value)
 {
 	zmq_msg_t msg;
-	bool got;
 
 	*event = 0;
 	*value = 0;
 	zmq_msg_init(&msg);
-	got = zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) >= 0;
+	bool got = zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) >= 0;
 	if (zmq_msg_size(&msg) >= sizeof(*event) + sizeof(*value)) {
 		memcpy(event, zmq_msg_data(&msg), sizeof(*event));
 		memcpy(value, zmq_msg_data(&msg) + sizeof(*event), sizeof(*value));
@@ -265,7 +261,6 @@ int
 pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len)
 {
 	zmq_msg_t msg;
-	int saved;
 
 	if (zmq_msg_init_data(&msg, buf, len, free_buffer, NULL) < 0) {
 		free(buf);
@@ -273,7 +268,7 @@ pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len)
 	}
 	if (zmq_msg_send(&msg, socket, ZMQ_DONTWAIT) >= 0)
 		return 0;
-	saved = errno;
+	int saved = errno;
 	zmq_msg_close(&msg);
 	errno = saved;
 	return -1;
@@ -467,11 +462,10 @@ pr_monitor_read(struct pr_monitor *m, bool *news, enum pr_rpc_state *state)
 {
 	uint16_t event;
 	uint32_t value;
-	bool broken;
 
 	if (!read_event(m->socket, &event, &value))
 		return false;
-	broken = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+	bool broken = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 	*news = event & MONITOR_EVENTS && (!broken || ++m->broken >= BROKEN_MAX);
 	if (event & MONITOR_EVENTS && !broken && event != ZMQ_EVENT_DISCONNECTED)
 		m->broken = 0;

@@ -92,13 +92,12 @@ compare(const void *va, const void *vb, void *tally)
 	uint64_t size_a = size_of(t, a), size_b = size_of(t, b);
 	uint64_t other_a = by_packets ? a->bytes : a->packets;
 	uint64_t other_b = by_packets ? b->bytes : b->packets;
-	int order;
 
 	if (!t->series && size_a != size_b)
 		return size_a < size_b ? 1 : -1;
 	if (!t->series && other_a != other_b)
 		return other_a < other_b ? 1 : -1;
-	order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
+	int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
 	return order ? order : a->len - b->len;
 }
 
@@ -144,8 +143,6 @@ static int
 prepare(struct pr_tally *t, struct pr_error *err)
 {
 	size_t room = t->room ? 2 * t->room : ROOM_FIRST;
-	struct pr_tally_item *items;
-	uint32_t *slots;
 
 	if (t->count >= t->max) {
 		if (t->series)
@@ -158,10 +155,10 @@ prepare(struct pr_tally *t, struct pr_error *err)
 	}
 	if (t->count < t->room)
 		return 0;
-	items = reallocarray(t->items, room, sizeof(*items));
+	struct pr_tally_item *items = reallocarray(t->items, room, sizeof(*items));
 	if (items)
 		t->items = items;
-	slots = items ? reallocarray(t->slots, 2 * room, sizeof(*slots)) : NULL;
+	uint32_t *slots = items ? reallocarray(t->slots, 2 * room, sizeof(*slots)) : NULL;
 	if (!slots)
 		return pr_error_set(err, "no memory for counting %zu groups", room);
 	t->slots = slots;
@@ -173,18 +170,15 @@ prepare(struct pr_tally *t, struct pr_error *err)
 static struct pr_tally_item *
 find(struct pr_tally *t, const void *key, size_t len, struct pr_error *err)
 {
-	struct pr_tally_item *item;
-	size_t at;
-
 	if (len == 0 || len > PR_TALLY_KEY_MAX)
 		return pr_error_null(err, "a group's key of %zu bytes", len);
-	at = t->room ? slot_of(t, key, len) : 0;
+	size_t at = t->room ? slot_of(t, key, len) : 0;
 	if (t->room && t->slots[at])
 		return &t->items[t->slots[at] - 1];
 	if (prepare(t, err) < 0)
 		return NULL;
 	at = slot_of(t, key, len);
-	item = &t->items[t->count++];
+	struct pr_tally_item *item = &t->items[t->count++];
 	t->slots[at] = t->count;
 	*item = (struct pr_tally_item){.len = len};
 	memcpy(item->key, key, len);
@@ -212,21 +206,14 @@ pr_tally_add_less(struct pr_tally *t, const void *key, size_t len,
 
 	if (!item)
 		return -1;
-	item->packets += figures->packets;
-	item->bytes += figures->bytes;
-	item->less_packets += figures->less_packets;
-	item->less_bytes += figures->less_bytes;
+	PR_ADD(item, figures, packets, bytes, less_packets, less_bytes);
 	return 0;
 }
 
 void
 pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more)
 {
-	t->sums.packets += more->packets;
-	t->sums.bytes += more->bytes;
-	t->sums.slack_packets += more->slack_packets;
-	t->sums.slack_bytes += more->slack_bytes;
-	t->sums.left_out += more->left_out;
+	PR_ADD(&t->sums, more, packets, bytes, slack_packets, slack_bytes, left_out);
 	t->sums.most_packets = larger(t->sums.most_packets, more->most_packets);
 	t->sums.most_bytes = larger(t->sums.most_bytes, more->most_bytes);
 }
@@ -292,11 +279,9 @@ pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *
 	pr_tally_sum(t, part);
 	for (size_t i = 0; i < part->n_groups; i++) {
 		const Packrack__TallyGroup *g = part->groups[i];
-		const struct pr_tally_item item = {.packets = g->packets,
-			.bytes = g->bytes,
-			.less_packets = g->less_packets,
-			.less_bytes = g->less_bytes};
+		struct pr_tally_item item = {0};
 
+		PR_COPY(&item, g, packets, bytes, less_packets, less_bytes);
 		if (pr_tally_add_less(t, g->key.data, g->key.len, &item, err) < 0)
 			return -1;
 	}
@@ -331,10 +316,7 @@ pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *p
 
 		packrack__tally_group__init(g);
 		g->key = (ProtobufCBinaryData){item->len, (uint8_t *)item->key};
-		g->packets = item->packets;
-		g->bytes = item->bytes;
-		g->less_packets = item->less_packets;
-		g->less_bytes = item->less_bytes;
+		PR_COPY(g, item, packets, bytes, less_packets, less_bytes);
 		part->pointers[i] = g;
 	}
 	part->message.groups = part->pointers;

@@ -476,10 +476,9 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 		.short_flag = PR_DECODE_TRUNCATED,
 		.h = &out->outer,
 		.out = out};
-	enum layer layer;
 
 	memset(out, 0, sizeof *out);
-	layer = first_layer(&w, linktype);
+	enum layer layer = first_layer(&w, linktype);
 	for (int i = 0; layer != LAYER_DONE; i++) {
 		if (i == LAYERS_MAX) {
 			malformed(&w);

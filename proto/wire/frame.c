@@ -161,7 +161,6 @@ decode_body(struct pr_cursor *c, struct pr_frame *f)
 {
 	const struct pr_field_table *fields;
 	bool mark = f->header.type == PR_FRAME_MARK;
-	unsigned count;
 
 	if (f->header.type == PR_FRAME_TSLOG) {
 		f->body.raw.len = pr_cursor_left(c);
@@ -172,7 +171,7 @@ decode_body(struct pr_cursor *c, struct pr_frame *f)
 		    c, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN) ||
 		!valid(f))
 		return false;
-	count = list_of(f, &fields);
+	unsigned count = list_of(f, &fields);
 	for (unsigned i = 0; i < count; i++) {
 		struct pr_unobserved *u = &f->body.observation.items[i];
 
@@ -256,7 +255,6 @@ pr_frame_encode_payload(
 {
 	struct pr_writer head = pr_writer_make(buf + 1, FIELDS_END - 1), w;
 	uint8_t macs[MACS];
-	size_t len;
 
 	if (!row_of(f->header.type) || room < PR_FRAME_HEADER + PR_FRAME_TAG || !valid(f))
 		return 0;
@@ -270,7 +268,7 @@ pr_frame_encode_payload(
 	pr_put_be32(buf + CHECK_OFFSET, 0);
 	if (!pr_field_table_store(&head, &f->header, &header_fields, PR_BIG_ENDIAN))
 		return 0;
-	len = PR_FRAME_HEADER + pr_writer_len(&w);
+	size_t len = PR_FRAME_HEADER + pr_writer_len(&w);
 	memcpy(macs, f->dst, PR_MAC_LEN);
 	memcpy(macs + PR_MAC_LEN, f->src, PR_MAC_LEN);
 	pr_put_be32(buf + CHECK_OFFSET, check_of(macs, buf, len));
@@ -309,21 +307,19 @@ pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out)
 {
 	const uint8_t *payload = data + PR_ETHER_LEN;
-	enum pr_frame_result result;
-	struct pr_cursor c;
 	size_t body_len;
 	bool by_alternate;
 
 	if (!pr_is_control(data, len, ethertype))
 		return PR_FRAME_NOT_OURS;
-	result = verify(data, len, key, &body_len, &by_alternate);
+	enum pr_frame_result result = verify(data, len, key, &body_len, &by_alternate);
 	if (result != PR_FRAME_OK)
 		return result;
 	memset(out, 0, sizeof *out);
 	out->by_alternate = by_alternate;
 	memcpy(out->dst, data, PR_MAC_LEN);
 	memcpy(out->src, data + PR_MAC_LEN, PR_MAC_LEN);
-	c = pr_cursor_make(payload + 1, FIELDS_END - 1);
+	struct pr_cursor c = pr_cursor_make(payload + 1, FIELDS_END - 1);
 	if (!pr_field_table_load(&c, &out->header, &header_fields, PR_BIG_ENDIAN) ||
 		!row_of(out->header.type))
 		return PR_FRAME_BAD_TYPE;

@@ -2,7 +2,6 @@
 #include "proto/wire/ledger.h"
 
 #include "proto/base/array.h"
-#include "proto/base/clock.h"
 
 enum { ENTRY_HEADER = 4 };
 
@@ -118,8 +117,6 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 
 	/* *c moves only behind good entries: after -1, the next call returns -1 again */
 	for (; pr_cursor_left(&at); *c = at) {
-		struct pr_field_table table;
-		const struct pr_field_table *behind;
 		const uint8_t *payload;
 		void *rest;
 		uint8_t type, version;
@@ -128,12 +125,12 @@ pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out)
 		if (!pr_load_u8(&at, &type) || !pr_load_u8(&at, &version) ||
 			!pr_load_le16(&at, &len) || !pr_load_bytes(&at, &payload, len))
 			return -1;
-		table = table_of(type, version);
+		struct pr_field_table table = table_of(type, version);
 		if (!table.count)
 			continue;
 		memset(out, 0, sizeof *out);
 		out->type = type;
-		behind = rest_of(out, &rest);
+		const struct pr_field_table *behind = rest_of(out, &rest);
 		inside = pr_cursor_make(payload, len);
 		if (!pr_field_table_load(&inside, &out->u, &table, PR_LITTLE_ENDIAN) ||
 			(behind && !pr_field_table_load(
@@ -175,8 +172,7 @@ pr_loss_join(struct pr_loss *l, const struct pr_loss *next)
 		l->bits = (l->bits ? l->bits : UINT64_MAX >> (63 - span)) | UINT64_C(1)
 										    << at;
 	l->count += next->count;
-	l->last_seq = next->last_seq;
-	l->last_time = next->last_time;
+	PR_COPY(l, next, last_seq, last_time);
 	return true;
 }
 

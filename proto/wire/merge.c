@@ -142,12 +142,10 @@ settle_all(struct merge *m)
 static inline int
 settle(struct merge *m)
 {
-	int got;
-
 	if (m->hungry != 1 || m->rebuild || m->inputs[m->losers[0]].state != HUNGRY)
 		return settle_all(m);
 	/* the usual case: the winner alone has been used up */
-	got = ask(m, &m->inputs[m->losers[0]]);
+	int got = ask(m, &m->inputs[m->losers[0]]);
 	if (got == PR_SOURCE_WAIT || got == PR_SOURCE_ERROR)
 		return got;
 	rematch(m, m->losers[0]);
@@ -192,11 +190,10 @@ struct pr_source *
 pr_merge_top(struct pr_source *merge)
 {
 	struct merge *m = (struct merge *)merge;
-	const struct input *in;
 
 	if (m->failed || settle(m) != PR_SOURCE_PACKET || m->room == 0)
 		return NULL;
-	in = &m->inputs[m->losers[0]];
+	const struct input *in = &m->inputs[m->losers[0]];
 	return in->state == READY ? in->source : NULL;
 }
 

@@ -77,7 +77,6 @@ int
 pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err)
 {
 	char path[PATH_MAX], *text;
-	int rc;
 
 	memset(key, 0, sizeof *key);
 	if (!dir)
@@ -97,7 +96,7 @@ pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err
 	if (!text)
 		return -1;
 	sodium_mlock(key, sizeof *key);
-	rc = parse(text, path, key, err);
+	int rc = parse(text, path, key, err);
 	pr_keyfile_free(text);
 	if (rc < 0)
 		pr_rack_key_forget(key);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "proto/base/error.h"
 #include "proto/wire/frame.h"
 
 /*

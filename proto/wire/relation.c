@@ -147,13 +147,10 @@ grow(struct pr_relations *r, struct pr_error *err)
 static int
 note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *err)
 {
-	struct pr_relation_key *k;
-	size_t at;
-
 	if (r->count == r->room && grow(r, err) < 0)
 		return -1;
-	at = slot_of(r, key);
-	k = r->slots[at] ? &r->keys[r->slots[at] - 1] : NULL;
+	size_t at = slot_of(r, key);
+	struct pr_relation_key *k = r->slots[at] ? &r->keys[r->slots[at] - 1] : NULL;
 	if (k && time >= k->first && time <= later(k->last)) {
 		k->last = time > k->last ? time : k->last;
 		return 0;
@@ -216,9 +213,7 @@ note_headers(struct pr_relations *r, const struct pr_headers *h, const struct by
 
 	if (fragment_key(h, &key) && note_key(r, key, time, err) < 0)
 		return -1;
-	if (packet_key(h, b, &key) && note_key(r, key, time, err) < 0)
-		return -1;
-	return 0;
+	return packet_key(h, b, &key) && note_key(r, key, time, err) < 0 ? -1 : 0;
 }
 
 int

@@ -49,7 +49,6 @@ pr_segment_peek(
 	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err)
 {
 	const uint8_t *p = body;
-	struct pr_cursor c;
 
 	if (len < PR_SEGMENT_HEADER)
 		return pr_error_set(
@@ -61,7 +60,7 @@ pr_segment_peek(
 		return pr_error_set(err,
 			"segment: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PR_SEGMENT_VERSION);
-	c = pr_cursor_make(p + FIELDS_AT, PR_SEGMENT_HEADER - FIELDS_AT);
+	struct pr_cursor c = pr_cursor_make(p + FIELDS_AT, PR_SEGMENT_HEADER - FIELDS_AT);
 	if (!pr_field_table_load(&c, out, &header_fields, PR_LITTLE_ENDIAN) ||
 		out->flags & ~PR_SEGMENT_MIXED)
 		return pr_error_set(err, "segment: unknown flags 0x%04x", out->flags);
@@ -108,9 +107,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	p->caplen = pr_get_le32(fixed + 12);
 	p->len = pr_get_le32(fixed + 16);
 	p->flags = flags & (uint16_t)~PR_SEGMENT_OTIME;
-	p->epoch = r->header.epoch;
-	p->link = r->header.link;
-	p->linktype = r->header.linktype;
+	PR_COPY(p, &r->header, epoch, link, linktype);
 	size_t padded = ((size_t)p->caplen + 7) & ~7;
 	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
 		return false;

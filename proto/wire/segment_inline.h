@@ -27,9 +27,7 @@ pr_segment_count(struct pr_segment_builder *b, const struct pr_packet *p)
 	struct pr_segment_header *h = &b->header;
 	if (h->count++ == 0) {
 		if (!(h->flags & PR_SEGMENT_MIXED)) {
-			h->linktype = p->linktype;
-			h->link = p->link;
-			h->epoch = p->epoch;
+			PR_COPY(h, p, linktype, link, epoch);
 			h->first_seq = p->seq;
 		}
 		h->min_time = h->max_time = p->time;
@@ -134,8 +132,6 @@ static inline int
 pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 {
 	const size_t room = w->end - w->at;
-	uint64_t second, third;
-	size_t head, need;
 
 	if (w->left == 0)
 		return room ? -1 : 0;
@@ -143,14 +139,14 @@ pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 		return -1;
 	/* reads once: in shared memory a second read may give another length */
 	out->time = pr_get_le64(w->at);
-	second = pr_get_le64(w->at + 8);
-	third = pr_get_le64(w->at + 16);
+	uint64_t second = pr_get_le64(w->at + 8);
+	uint64_t third = pr_get_le64(w->at + 16);
 	atomic_signal_fence(memory_order_seq_cst);
 	out->seq = second;
 	out->caplen = second >> 32;
 	out->len = third;
-	head = PR_SEGMENT_PACKET + (third >> 47 & 1) * PR_SEGMENT_OTIME_LEN;
-	need = head + (((size_t)out->caplen + 7) & ~(size_t)7);
+	size_t head = PR_SEGMENT_PACKET + (third >> 47 & 1) * PR_SEGMENT_OTIME_LEN;
+	size_t need = head + (((size_t)out->caplen + 7) & ~(size_t)7);
 	/* the first seq is 0; bytes reserved are of a version to come, or damaged */
 	if (room < need || third >> 48 || out->seq < w->least || out->seq > w->most ||
 		(w->least == 0 && out->seq))

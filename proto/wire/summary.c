@@ -68,7 +68,6 @@ static int
 load_header(struct pr_summary *s, const uint8_t *p, size_t len, struct pr_error *err)
 {
 	const struct pr_summary_span *span = &s->span;
-	struct pr_cursor c;
 
 	if (len < PR_SUMMARY_HEADER || pr_get_le32(p) != PR_SUMMARY_MAGIC)
 		return pr_error_set(err, "summary: not a record of level 3");
@@ -76,7 +75,7 @@ load_header(struct pr_summary *s, const uint8_t *p, size_t len, struct pr_error 
 		return pr_error_set(err,
 			"summary: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PR_SUMMARY_VERSION);
-	c = pr_cursor_make(p + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
+	struct pr_cursor c = pr_cursor_make(p + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
 	if (pr_field_table_load(&c, s, &header_fields, PR_LITTLE_ENDIAN) &&
 		span->segments > 0 && span->first_seq > 0 &&
 		span->first_seq <= span->last_seq && span->last_seq < UINT64_MAX &&
@@ -127,11 +126,10 @@ pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_er
 	struct pr_summary_walk walk;
 	struct pr_summary_run run;
 	uint32_t count = 0;
-	bool good;
 
 	if (pr_summary_open_unchecked(s, body, len, err) < 0)
 		return -1;
-	good = check_of(body, len) == pr_get_le64((const uint8_t *)body + CHECK_AT);
+	bool good = check_of(body, len) == pr_get_le64((const uint8_t *)body + CHECK_AT);
 	pr_summary_walk_begin(&walk, s);
 	for (; good && walk.at < walk.end; count++)
 		good = load_run(&walk, &run) && run.first >= s->span.first_seq &&
@@ -146,13 +144,12 @@ pr_summary_open_unchecked(
 	struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
 {
 	const uint8_t *p = body;
-	size_t size;
 
 	if (load_header(s, body, len, err) < 0)
 		return -1;
 	if (s->log2 < PR_SUMMARY_LOG2_MIN || s->log2 > PR_SUMMARY_LOG2_MAX)
 		return pr_error_set(err, "summary: a signature of 2^%u bits", s->log2);
-	size = (size_t)1 << (s->log2 - 3);
+	size_t size = (size_t)1 << (s->log2 - 3);
 	if (len != PR_SUMMARY_HEADER + size + s->runs_len)
 		return pr_error_set(err, "summary: %zu bytes, its head says %zu", len,
 			PR_SUMMARY_HEADER + size + s->runs_len);

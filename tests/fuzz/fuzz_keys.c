@@ -71,7 +71,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	pr_log_open("fuzz", PR_LOG_ERROR);
+	pr_log_open("fuzz", PR_LOG_ERROR, PR_LOG_AUTO);
 	snprintf(dir, sizeof dir, "/dev/shm/packrack-fuzz-keys.%d", (int)getpid());
 	snprintf(head, sizeof head, "%s.head", dir);
 	atexit(remove_dirs);

@@ -67,7 +67,7 @@ START_TEST(log_lines)
 	ck_assert_int_eq(pipe(fds), 0);
 	dup2(fds[1], STDERR_FILENO);
 	unsetenv("JOURNAL_STREAM");
-	pr_log_open("packrack-test", PR_LOG_INFO);
+	pr_log_open("packrack-test", PR_LOG_INFO, PR_LOG_AUTO);
 	log_through(fds, out, sizeof out, PR_LOG_WARNING, "low\nspace\033[2J");
 	ck_assert_str_eq(out, "packrack-test: warning: low?space?[2J\n");
 	log_through(fds, out, sizeof out, PR_LOG_DEBUG, "not this");
@@ -83,11 +83,11 @@ START_TEST(log_lines)
 	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
 		(unsigned long long)st.st_ino);
 	setenv("JOURNAL_STREAM", stream, 1);
-	pr_log_open("packrack-test", PR_LOG_INFO);
+	pr_log_open("packrack-test", PR_LOG_INFO, PR_LOG_AUTO);
 	log_through(fds, out, sizeof out, PR_LOG_ERROR, "gone");
 	ck_assert_str_eq(out, "<3>gone\n");
 	setenv("JOURNAL_STREAM", "1:1", 1);
-	pr_log_open("packrack-test", PR_LOG_INFO);
+	pr_log_open("packrack-test", PR_LOG_INFO, PR_LOG_AUTO);
 	log_through(fds, out, sizeof out, PR_LOG_ERROR, "gone");
 	ck_assert_str_eq(out, "packrack-test: error: gone\n");
 }

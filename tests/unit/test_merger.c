@@ -590,7 +590,7 @@ END_TEST
 static void
 fill(TCase *t)
 {
-	pr_log_open("test_merger", PR_LOG_ERROR);
+	pr_log_open("test_merger", PR_LOG_ERROR, PR_LOG_AUTO);
 	tcase_add_test(t, test_three_nodes);
 	tcase_add_test(t, test_client_merges);
 	tcase_add_test(t, test_client_drops_a_node);

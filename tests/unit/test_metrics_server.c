@@ -68,7 +68,7 @@ static void
 rig_open(struct rig *rig)
 {
 	*rig = (struct rig){0};
-	pr_log_open("test", PR_LOG_ERROR);
+	pr_log_open("test", PR_LOG_ERROR, PR_LOG_AUTO);
 	rig->loop = pr_loop_create(NULL, NULL);
 	for (int i = 0; i < 20 && !rig->server; i++) {
 		struct sockaddr_in at = {.sin_family = AF_INET};

@@ -102,9 +102,7 @@ logtail_read(struct logtail *t)
 	/* a pipe or device by that name must not hang the console */
 	int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	ssize_t len;
 	char *first;
-	off_t at;
 
 	t->error[0] = '\0';
 	if (fd < 0 || fstat(fd, &st) < 0) {
@@ -112,8 +110,8 @@ logtail_read(struct logtail *t)
 	} else if (!S_ISREG(st.st_mode)) {
 		PR_PRINT(t->error, "%s is not a regular file", t->path);
 	} else {
-		at = st.st_size > LOGTAIL_BYTES ? st.st_size - LOGTAIL_BYTES : 0;
-		len = pread(fd, t->text, LOGTAIL_BYTES, at);
+		off_t at = st.st_size > LOGTAIL_BYTES ? st.st_size - LOGTAIL_BYTES : 0;
+		ssize_t len = pread(fd, t->text, LOGTAIL_BYTES, at);
 		if (len < 0)
 			PR_PRINT(t->error, "%s: %s", t->path, strerror(errno));
 		for (ssize_t i = 0; i < len; i++)
@@ -506,7 +504,6 @@ sources_open(
 static int
 show(struct console *con, const struct console_args *a, struct pr_error *err)
 {
-	struct event_base *base;
 	int rc = 0;
 
 	con->loop = pr_loop_create(&(struct pr_loop_calls){0}, err);
@@ -515,7 +512,7 @@ show(struct console *con, const struct console_args *a, struct pr_error *err)
 		return -1;
 	con->canvas.ascii = a->ascii || strcmp(nl_langinfo(CODESET), "UTF-8");
 	/* after curses, which also installs a handler for SIGWINCH */
-	base = pr_loop_base(con->loop);
+	struct event_base *base = pr_loop_base(con->loop);
 	con->input = event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, con);
 	con->resized = evsignal_new(base, SIGWINCH, on_resize, con);
 	con->timer = pr_timer_create(con->loop, a->interval, on_timer, con, err);
@@ -561,7 +558,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 main(int argc, char **argv)
 {
-	struct console_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct console_args){0}, 0, argc, argv, run);
 }

@@ -249,8 +249,7 @@ take_link(struct model *m, const Packrack__DispatcherLink *d, int64_t time)
 		m->link_count++;
 	l->number = d->link;
 	COPY(l->name, d->name);
-	l->last_seq = d->last_seq;
-	l->ended = d->ended;
+	PR_COPY(l, d, last_seq, ended);
 	series_push(&l->series, &m->link_names, time, d->values, d->n_values,
 		"captured_packets");
 }

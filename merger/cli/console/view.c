@@ -293,10 +293,9 @@ view_metrics(struct canvas *c, const struct model *m, PR_UNUSED struct ui *ui)
 	double used = series_now(d, "buffer_used_bytes");
 	double size = series_now(d, "buffer_size_bytes");
 	double part = size > 0 ? used / size : 0;
-	int col, top;
 
 	view_top(c, "dispatcher", &m->dispatcher);
-	top = c->row;
+	int top = c->row;
 	columns_head(c, "Frames", "");
 	rows_draw(c, frames, d);
 	for (const struct row *r = nodes; r->label; r++)
@@ -313,7 +312,7 @@ view_metrics(struct canvas *c, const struct model *m, PR_UNUSED struct ui *ui)
 	rows_draw(c, overhead, d);
 	c->row = c->left ? top : c->row + 1;
 	c->left = 0;
-	col = canvas_text(c, 1, STYLE_HEAD, "Buffer status ");
+	int col = canvas_text(c, 1, STYLE_HEAD, "Buffer status ");
 	if (size <= 0) { /* an older dispatcher, which does not report it */
 		canvas_text(c, col, STYLE_PLAIN, "%s used", scaled(&in_bytes, used).text);
 	} else {
@@ -369,7 +368,6 @@ view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 		{"> Dropped: no node", "dropped_no_node", STYLE_BAD},
 		{"> Dropped: sending failed", "dropped_send", STYLE_BAD}, {0}};
 	int room, count = (int)m->link_count;
-	const struct model_link *l;
 
 	view_top(c, "dispatcher", &m->dispatcher);
 	canvas_line(c, STYLE_HEAD, "%-14s %5s %13s %9s %12s %5s %9s %s", "link", "no.",
@@ -379,7 +377,7 @@ view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 	view_list(c, m, ui, c->row + room, 22, "No link is known.", link_line);
 	if (!count)
 		return;
-	l = &m->links[ui_chosen(ui, m)];
+	const struct model_link *l = &m->links[ui_chosen(ui, m)];
 	c->row++;
 	columns_head(c, "Link ", l->name);
 	rows_draw(c, rows, &l->series);
@@ -637,8 +635,6 @@ static void
 view_nodes(struct canvas *c, const struct model *m, struct ui *ui)
 {
 	int at = ui_chosen(ui, m), top;
-	const struct series *s;
-	double fill;
 
 	view_top(c, "dispatcher", &m->dispatcher);
 	if (!ui->detail) {
@@ -649,8 +645,8 @@ view_nodes(struct canvas *c, const struct model *m, struct ui *ui)
 		canvas_text(c, 1, STYLE_BAD, "Node %s is known no more.", ui->node);
 		return;
 	}
-	s = &m->nodes[at]->dispatcher_values;
-	fill = (double)series_now(s, "buffer_fill_percent") / 100;
+	const struct series *s = &m->nodes[at]->dispatcher_values;
+	double fill = (double)series_now(s, "buffer_fill_percent") / 100;
 	detail_head(c, m, m->nodes[at]);
 	canvas_text(c, 1, STYLE_PLAIN, "%-18s ", "Buffer:");
 	bar(c, 20, 32, fill, fill > 0.5 ? STYLE_WARN : STYLE_GOOD);
@@ -861,11 +857,10 @@ top_line(struct canvas *c, const struct model *m, const struct ui *ui)
 {
 	const struct model_peer *d = &m->dispatcher;
 	uint64_t good = series_now(&d->series, "goodness_permille");
-	int col;
 
 	c->row = 0;
 	canvas_style(c, 0, c->cols, STYLE_BAR);
-	col = canvas_text(c, 0, STYLE_BAR, " packrack %s | %s", PACKRACK_VERSION,
+	int col = canvas_text(c, 0, STYLE_BAR, " packrack %s | %s", PACKRACK_VERSION,
 		d->answers              ? d->status->state
 		: m->mergers[0].answers ? "no dispatcher"
 					: "nobody answers");

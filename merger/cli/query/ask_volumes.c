@@ -93,14 +93,13 @@ read_volume(void *arg)
 
 	while (state == PRI_ANSWER_BATCH && (slot = pr_queue_reserve(&v->queue)) >= 0) {
 		struct slot *s = &v->slots[slot];
-		Packrack__Batch told;
 
 		do
 			state = pri_answer_step(
 				v->answer, pr_now_mono() + STEP_NS, &v->error);
 		while (state == PRI_ANSWER_MORE && !pr_queue_stopped(&v->queue));
 		if (state == PRI_ANSWER_BATCH) {
-			told = *pri_answer_batch(v->answer);
+			Packrack__Batch told = *pri_answer_batch(v->answer);
 			s->packets = told.packets.data;
 			s->len = told.packets.len;
 			told.packets = (ProtobufCBinaryData){0};
@@ -142,18 +141,13 @@ stop_reading(struct volume *v)
 static int
 next_batch(struct volume *v, struct pr_error *err)
 {
-	const Packrack__End *end;
-	Packrack__Batch *told;
-	struct slot *s;
-	int slot, rc;
-
 	if (v->ended)
 		return PR_SOURCE_END;
-	slot = pr_queue_take(&v->queue);
-	s = slot < 0 ? NULL : &v->slots[slot];
+	int slot = pr_queue_take(&v->queue);
+	struct slot *s = slot < 0 ? NULL : &v->slots[slot];
 	if (s && s->state == PRI_ANSWER_END) {
 		stop_reading(v);
-		end = pri_answer_end(v->answer, err);
+		const Packrack__End *end = pri_answer_end(v->answer, err);
 		if (!end || prm_completeness_end(v->completeness, v->index, end, err) < 0)
 			return PR_SOURCE_ERROR;
 		v->ended = true;
@@ -163,10 +157,10 @@ next_batch(struct volume *v, struct pr_error *err)
 		*err = v->error;
 		return PR_SOURCE_ERROR;
 	}
-	told = packrack__batch__unpack(NULL, s->told_len, s->told);
+	Packrack__Batch *told = packrack__batch__unpack(NULL, s->told_len, s->told);
 	if (!told)
 		return pr_error_set(err, "no memory for a batch");
-	rc = prm_completeness_batch(v->completeness, v->index, told, err);
+	int rc = prm_completeness_batch(v->completeness, v->index, told, err);
 	if (rc == 0 && told->tally)
 		rc = sink_tally(v->sink, told->tally, err);
 	packrack__batch__free_unpacked(told, NULL);
@@ -223,13 +217,12 @@ static int
 learn_links(struct ask *ask, struct pr_error *err)
 {
 	size_t count = 0, used = 0;
-	Packrack__LinkInfo *room, **list;
 	int result = CLI_FAILED;
 
 	for (size_t i = 0; i < ask->count; i++)
 		count += ask->volumes[i].view->ledger.count;
-	room = calloc(count + 1, sizeof(*room));
-	list = calloc(count + 1, sizeof(*list));
+	Packrack__LinkInfo *room = calloc(count + 1, sizeof(*room));
+	Packrack__LinkInfo **list = calloc(count + 1, sizeof(*list));
 	for (size_t i = 0; room && list && i < ask->count; i++) {
 		const struct pri_ledger_view *book = &ask->volumes[i].view->ledger;
 
@@ -282,15 +275,12 @@ static int
 open_all(struct ask *ask, struct pr_error *err)
 {
 	const struct query_args *a = ask->args;
-	struct prm_completeness_options o = {.since = a->since,
-		.until = a->until,
-		.now = pr_now_real(),
-		.link = a->link,
-		.settled = !a->no_wait};
+	struct prm_completeness_options o = {.now = pr_now_real(), .settled = !a->no_wait};
 	struct sfs_volume_info info;
 	int64_t first, last;
 	char text[400];
 
+	PR_COPY(&o, a, since, until, link);
 	ask->volumes = calloc(a->volumes.count, sizeof(*ask->volumes));
 	if (!ask->volumes)
 		return pr_error_set(err, "no memory for so many volumes");
@@ -302,8 +292,7 @@ open_all(struct ask *ask, struct pr_error *err)
 
 		v->source = (struct pr_source){volume_next, volume_let_go};
 		v->path = a->volumes.items[ask->count++];
-		v->completeness = ask->completeness;
-		v->sink = ask->sink;
+		PR_COPY(v, ask, completeness, sink);
 		v->index = prm_completeness_node(ask->completeness, v->path, err);
 		if (v->index >= 0)
 			v->view = ask_volume_open(v->path, PRI_VOLUME_CACHED, err);
@@ -373,21 +362,16 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	bool one = ask->count == 1, counted = ask->args->tally.group && !ask->packets;
 
 	sums->matched = ask->sink->packets;
-	sums->related = ask->sink->related;
-	sums->truncated = ask->sink->truncated;
+	PR_COPY(sums, ask->sink, related, truncated);
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
-		const Packrack__End *end;
-
 		stop_reading(&ask->volumes[i]);
-		end = pri_answer_end(ask->volumes[i].answer, err);
+		const Packrack__End *end = pri_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
 		if (one && (!interrupted || ask->question.query.count_only)) {
-			sums->matched = end->matched;
-			sums->related = end->related;
-			sums->truncated = end->truncated;
+			PR_COPY(sums, end, matched, related, truncated);
 		} else if (counted) {
 			sums->matched += end->matched;
 		}
@@ -411,7 +395,6 @@ answer(struct ask *ask, struct pr_error *err)
 {
 	bool limited = false;
 	int result = open_all(ask, err) < 0 ? CLI_FAILED : learn_links(ask, err);
-	Packrack__End *end;
 
 	if (result != CLI_OK)
 		return result;
@@ -420,7 +403,7 @@ answer(struct ask *ask, struct pr_error *err)
 	result = pump(ask, &limited, err);
 	if (result != CLI_OK)
 		return result;
-	end = ask->sink->end = malloc(sizeof(*end));
+	Packrack__End *end = ask->sink->end = malloc(sizeof(*end));
 	if (!end)
 		return pr_error_as(CLI_FAILED, err, "no memory for the end of the answer");
 	packrack__end__init(end);
@@ -516,8 +499,7 @@ files_end(struct ask *ask, Packrack__NodeAnswer **nodes, bool limited, struct pr
 		if (f->error.text[0]) /* begins with the path */
 			f->answer.error = f->error.text + strlen(f->answer.node) + 2;
 		c.complete &= f->answer.answered;
-		end.scanned_packets += f->answer.scanned_packets;
-		end.scanned_bytes += f->answer.scanned_bytes;
+		PR_ADD(&end, &f->answer, scanned_packets, scanned_bytes);
 	}
 	end.completeness = &c;
 	end.matched = ask->sink->packets;

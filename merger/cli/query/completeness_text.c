@@ -453,7 +453,6 @@ explain_render(struct render *r, const struct sink *sink)
 {
 	char name[PRI_LINKTYPE_TEXT], *words = NULL;
 	size_t size;
-	FILE *f;
 
 	render_time(r, "since", sink->args->since);
 	render_time(r, "until", sink->args->until);
@@ -466,7 +465,7 @@ explain_render(struct render *r, const struct sink *sink)
 			pri_linktype_name(plan->linktype, name, sizeof(name)));
 		RENDER_UINTS(r, {"keys", plan->key_count}, {"ranges", plan->range_count});
 		render_bool(r, "may_match_all", pri_plan_is(plan, PRI_PLAN_TRUE));
-		f = open_memstream(&words, &size);
+		FILE *f = open_memstream(&words, &size);
 		if (f) {
 			pri_plan_print(f, plan, 0);
 			fclose(f);

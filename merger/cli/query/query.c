@@ -84,7 +84,6 @@ print_report(const struct sink *sink)
 	const struct query_args *a = sink->args;
 	bool text = !a->json && !a->keyvalue;
 	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
-	struct render *r;
 
 	if (text && a->count)
 		printf("%llu\n", (unsigned long long)sink->end->matched);
@@ -96,7 +95,7 @@ print_report(const struct sink *sink)
 		explain_text(stderr, sink);
 	if (text)
 		return 0;
-	r = render_begin(to, cli_form(a->json, a->keyvalue));
+	struct render *r = render_begin(to, cli_form(a->json, a->keyvalue));
 	report_render(r, sink);
 	if (a->explain)
 		explain_render(r, sink);
@@ -117,9 +116,8 @@ conclude(struct sink *sink, int result, struct pr_error *err)
 		return result;
 	if (sink_finish(sink, err) < 0)
 		return sink_failure(sink) == ASK_CLOSED ? CLI_OK : CLI_FAILED;
-	if (print_report(sink) < 0)
-		return pr_error_set(err, "cannot write the report");
-	return report_status(sink);
+	return print_report(sink) < 0 ? pr_error_set(err, "cannot write the report")
+				      : report_status(sink);
 }
 
 static int answer_query(const struct query_args *a, struct pr_error *err);
@@ -134,17 +132,15 @@ run_related(const struct query_args *a, struct pr_error *err)
 	struct query_args first = *a, second = *a;
 	struct pr_relations relations = {.keys = NULL};
 	struct sink sink;
-	bool partial;
-	int status;
 
 	first.note = &relations;
 	first.write = NULL;
 	first.explain = false;
 	sink_init(&sink, &first);
-	status = ask_query(&sink, err);
+	int status = ask_query(&sink, err);
 	if (status == CLI_OK && sink.end->cancelled)
 		status = pr_error_set(err, "interrupted");
-	partial = status == CLI_OK && report_status(&sink) != CLI_OK;
+	bool partial = status == CLI_OK && report_status(&sink) != CLI_OK;
 	pr_relations_finish(&relations);
 	sink_close(&sink);
 	if (status == CLI_OK) {
@@ -190,13 +186,12 @@ static int
 answer_query(const struct query_args *a, struct pr_error *err)
 {
 	struct sink sink;
-	int result, status;
 
 	if (a->related)
 		return run_related(a, err);
 	sink_init(&sink, a);
-	result = ask_query(&sink, err);
-	status = conclude(&sink, result, err);
+	int result = ask_query(&sink, err);
+	int status = conclude(&sink, result, err);
 	if (a->verify && result == CLI_OK && (status == CLI_OK || status == CLI_PARTIAL) &&
 		!sink.end->cancelled && verify(&sink, err) < 0)
 		status = CLI_FAILED;

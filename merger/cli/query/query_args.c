@@ -78,19 +78,17 @@ take_time(const char *text, struct time_token *t, const struct time_token *last,
 	int64_t now, struct pr_error *err)
 {
 	size_t from = t->at + t->len, end = last->at + last->len;
-	const char *word;
-	char *time;
 	int rc = 0;
 
 	t->after = text[t->at] == 'a';
 	t->kind = TOKEN_TIME;
 	t->len = end - t->at;
-	word = t->after ? "after" : "before";
+	const char *word = t->after ? "after" : "before";
 	if (last == t)
 		return pr_error_set(err,
 			"%s needs a time: 'after 3h ago', 'before 2026-11-21T00:40:00Z'",
 			word);
-	time = strndup(text + from, end - from);
+	char *time = strndup(text + from, end - from);
 	if (!time)
 		return pr_error_set(err, "no memory for the filter");
 	if (pr_time_parse(time + strspn(time, spaces), now, &t->time, err) < 0)

@@ -57,11 +57,10 @@ static uint32_t
 put_lookup(struct making *m, const struct pri_key *key)
 {
 	static const uint8_t lens[2][3] = {{3, 2, 1}, {8, 6, 4}};
-	uint32_t all;
 
 	if (key->kind >= PRI_KEY_COMPOSITE) /* summaries have none */
 		return put(m, MAY, 0, 0);
-	all = put_key(m, *key);
+	uint32_t all = put_key(m, *key);
 	if ((key->kind != PRI_KEY_SRC && key->kind != PRI_KEY_DST &&
 		    key->kind != PRI_KEY_ADDRESS) ||
 		(key->len != 4 && key->len != 16))
@@ -245,9 +244,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 
 	memset(q, 0, sizeof(*q));
 	packrack__query__init(query);
-	query->since = a->since;
-	query->until = a->until;
-	query->limit = a->limit;
+	PR_COPY(query, a, since, until, limit);
 	query->link = a->link ? a->link : "";
 	query->strays = a->strays;
 	query->count_only =

@@ -11,19 +11,17 @@ tally_answer(const struct query_args *a,
 	void (*print)(void *arg, const struct sink *sink, struct render *r), void *arg,
 	struct pr_error *err)
 {
-	struct render *r;
 	struct sink sink;
-	int status;
 
 	sink_init(&sink, a);
-	status = ask_query(&sink, err);
+	int status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	if (status == CLI_OK && sink.end->cancelled) {
 		pr_error_set(
 			err, "interrupted: no result, because the count is incomplete");
 		status = CLI_FAILED;
 	} else if (status == CLI_OK) {
-		r = cli_render(a->json, a->keyvalue, NULL);
+		struct render *r = cli_render(a->json, a->keyvalue, NULL);
 		print(arg, &sink, r);
 		fflush(stdout);
 		report_text(stderr, &sink);
@@ -110,8 +108,7 @@ rate_next(struct rate_walk *w, struct rate_stretch *out)
 			}
 			out->last = s.last;
 			out->steps++;
-			out->packets += s.packets;
-			out->bytes += s.bytes;
+			PR_ADD(out, &s, packets, bytes);
 			if (by_packets ? s.packets > out->peak_packets
 				       : s.bytes > out->peak_bytes)
 				out->peak_first = s.first;
@@ -279,14 +276,13 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 		.at_least = a->lasting,
 		.limit = &a->limit};
 	struct rate_stretch s, last;
-	const struct pr_tally_item *items;
 	char text[PR_TIME_TEXT];
 	int wide = strlen(pr_time_local(pr_now_real(), text, sizeof(text)));
 	uint64_t most = 0;
 	size_t count;
 
 	pr_tally_cut(sink->tally, SIZE_MAX);
-	items = pr_tally_items(sink->tally, &count);
+	const struct pr_tally_item *items = pr_tally_items(sink->tally, &count);
 	for (size_t i = 0; i < count; i++)
 		most = items[i].bytes > most ? items[i].bytes : most;
 	if (r) {

@@ -137,13 +137,12 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 	struct top t = {.tally = sink->tally,
 		.group = a->query.tally.group,
 		.by_packets = a->query.tally.by_packets};
-	uint64_t slack;
 
 	pr_tally_cut(sink->tally, a->best);
 	t.items = pr_tally_items(t.tally, &t.count);
 	t.sums = pr_tally_total(t.tally);
 	t.exact = !t.sums->slack_packets && !t.sums->slack_bytes;
-	slack = t.by_packets ? t.sums->slack_packets : t.sums->slack_bytes;
+	uint64_t slack = t.by_packets ? t.sums->slack_packets : t.sums->slack_bytes;
 	t.unlisted = t.by_packets ? t.sums->most_packets : t.sums->most_bytes;
 	t.unlisted = t.unlisted > slack ? t.unlisted : slack;
 	while (t.sure < t.count && (t.by_packets ? t.items[t.sure].packets

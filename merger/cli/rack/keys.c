@@ -56,15 +56,13 @@ static char *
 bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 {
 	char *out = sodium_malloc(KEYS_BUNDLE_MAX);
-	size_t used;
-	int n;
 
 	if (!out)
 		return pr_error_null(err, "no memory for a bundle");
-	n = snprintf(out, KEYS_BUNDLE_MAX,
+	int n = snprintf(out, KEYS_BUNDLE_MAX,
 		"# For %s: goes to its key directory as 'rack'. %s\n", name,
 		node ? "Secret: mode 600." : "Mode 600.");
-	used = n;
+	size_t used = n;
 	for (char *line; (line = strsep(&rack, "\n"));) {
 		if (!begins(line, SERVER_LINE) && !(node && begins(line, FRAME_LINE)))
 			continue;
@@ -148,21 +146,19 @@ static int
 make_head(const char *dir, const char *public, struct pr_error *err)
 {
 	char text[512], name[PR_KEY_NAME_MAX + 1] = "";
-	size_t used;
 	char *path;
-	int rc;
 
 	if (sodium_init() < 0)
 		return pr_error_set(err, "libsodium does not start");
 	if (!(path = pr_keys_path(dir, "rack", err)))
 		return -1;
 	sodium_mlock(text, sizeof(text));
-	used = PR_PRINT(text,
+	size_t used = PR_PRINT(text,
 		"# What members of this rack know (packrack-keys(7)). Mode "
 		"600.\n" SERVER_LINE "%s\n",
 		public);
 	append_new_key(text + used, sizeof(text) - used);
-	rc = pr_keyfile_write(path, 0600, text, false, err);
+	int rc = pr_keyfile_write(path, 0600, text, false, err);
 	if (rc < 0 && errno == EEXIST)
 		pr_error_set(
 			err, "there is a rack already, %s: 'packrack keys list'", path);
@@ -200,11 +196,10 @@ static int
 read_some(const char *name, char *text, size_t room, struct pr_error *err)
 {
 	FILE *f = strcmp(name, "-") ? fopen(name, "re") : stdin;
-	size_t len;
 
 	if (!f)
 		return pr_error_errno(err, "%s", name);
-	len = fread(text, 1, room - 1, f);
+	size_t len = fread(text, 1, room - 1, f);
 	text[len] = 0;
 	if (f != stdin)
 		fclose(f);
@@ -440,14 +435,13 @@ load_rack(struct key_list *h, struct pr_error *err)
 {
 	uint8_t hash[crypto_generichash_BYTES_MIN];
 	struct pr_frame_key key;
-	int rc;
 
 	h->rack = read_rack(h->dir, err);
 	if (!h->rack)
 		return errno == ENOENT ? 0 : -1;
 	if (!begins(h->rack, FRAME_LINE) && !strstr(h->rack, "\n" FRAME_LINE))
 		return 0;
-	rc = pr_rack_key_read(h->dir, &key, err);
+	int rc = pr_rack_key_read(h->dir, &key, err);
 	/* the hash differs when keys differ, and does not give the key away */
 	if (rc == 0) {
 		crypto_generichash(hash, sizeof(hash), key.active, sizeof(key.active),
@@ -528,8 +522,7 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	struct keys_args *a = call->values;
 
-	a->program = call->program;
-	a->operands = call->operands;
+	PR_COPY(a, call, program, operands);
 	a->dir = cli_keys_home(a->key, err);
 	return a->dir ? call->command->task(a, err) : CLI_USAGE;
 }
@@ -569,8 +562,6 @@ static const struct cli_command commands[] = {
 int
 cmd_keys(int argc, char **argv)
 {
-	struct keys_args a = {0};
-
 	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.",
-		commands, PR_COUNT(commands), &a, argc, argv);
+		commands, PR_COUNT(commands), &(struct keys_args){0}, argc, argv);
 }

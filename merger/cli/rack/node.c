@@ -131,14 +131,12 @@ run_list(const struct cli_call *call, struct pr_error *err)
 	const struct command_args *a = call->values;
 	const struct cli_server *server = server_of(call->command);
 	Packrack__Envelope *reply;
-	const Packrack__Status *s;
 	int status = cli_ask_status(&a->at, server, &reply, err);
-	struct render *r;
 
 	if (status != CLI_OK)
 		return status;
-	s = reply->status;
-	r = cli_render(a->json, a->keyvalue, NULL);
+	const Packrack__Status *s = reply->status;
+	struct render *r = cli_render(a->json, a->keyvalue, NULL);
 	if (r) {
 		if (server == &cli_merger)
 			render_messages(r, "queries", s->queries, s->n_queries);
@@ -183,11 +181,10 @@ cmd_node(int argc, char **argv)
 			.call = run_order},
 		{"rebuild", "copy packets to it that only one other node holds",
 			.run = cmd_node_rebuild}};
-	struct command_args a = {.seconds = 10};
 
 	return cli_dispatch("packrack node",
 		"Lists the rack's nodes, and sends them commands.", commands,
-		PR_COUNT(commands), &a, argc, argv);
+		PR_COUNT(commands), &(struct command_args){.seconds = 10}, argc, argv);
 }
 
 int
@@ -206,12 +203,12 @@ cmd_capture(int argc, char **argv)
 			"Changes how packets are distributed to the nodes.",
 			"round-robin|weighted|flow [options]", NULL,
 			CLI_OPTIONS(dispatcher_options), 1, .call = run_order}};
-	struct command_args a = {.seconds = 10};
 
 	return cli_dispatch("packrack capture",
 		"Starts and stops the dispatcher's capture, and changes its distribution "
 		"mode.",
-		commands, PR_COUNT(commands), &a, argc, argv);
+		commands, PR_COUNT(commands), &(struct command_args){.seconds = 10}, argc,
+		argv);
 }
 
 int
@@ -225,9 +222,8 @@ cmd_queries(int argc, char **argv)
 		{"cancel", "end a query, by its number",
 			"Ends a query; its client gets an error.", "NUMBER [options]", NULL,
 			CLI_OPTIONS(merger_options), 1, .call = run_order}};
-	struct command_args a = {.seconds = 10};
 
 	return cli_dispatch("packrack queries",
 		"Lists and ends the running queries of a merger.", commands,
-		PR_COUNT(commands), &a, argc, argv);
+		PR_COUNT(commands), &(struct command_args){.seconds = 10}, argc, argv);
 }

@@ -100,12 +100,11 @@ setup_read(const struct setup *s, const char *path, char out[LINE])
 {
 	char whole[512];
 	int fd, saved = errno;
-	ssize_t n;
 
 	if ((size_t)PR_PRINT(whole, "%s%s", s->root, path) >= sizeof whole)
 		return false;
 	fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	n = fd < 0 ? -1 : read(fd, out, LINE - 1);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, LINE - 1);
 	pr_close(fd);
 	errno = saved;
 	if (n < 0)
@@ -153,7 +152,6 @@ check_offload(struct setup *s, const char *name, unsigned i)
 {
 	const struct pr_netdev_offload *o = &pr_netdev_offloads[i];
 	int on = pr_netdev_offload_get(name, i);
-	struct setup_finding *f;
 
 	if (on < 0) {
 		setup_add(s, "offloads", name, SETUP_UNKNOWN, "%s: %s", o->name,
@@ -161,7 +159,7 @@ check_offload(struct setup *s, const char *name, unsigned i)
 	} else if (!on) {
 		setup_add(s, "offloads", name, SETUP_OK, "%s is off", o->name);
 	} else {
-		f = setup_add(s, "offloads", name, SETUP_CHANGE,
+		struct setup_finding *f = setup_add(s, "offloads", name, SETUP_CHANGE,
 			"%s is on: %s (packrack's programs switch it off while they run)",
 			o->name,
 			o->sends ? "the other end of the veth pair receives packets that "
@@ -216,7 +214,6 @@ check_link(struct setup *s, const char *name)
 {
 	const int on = IFF_UP | IFF_RUNNING;
 	struct ifreq ifr = {0};
-	struct setup_finding *f;
 	char state[LINE];
 	bool read, down;
 
@@ -232,8 +229,8 @@ check_link(struct setup *s, const char *name)
 		return;
 	}
 	down = !strcmp(state, "down");
-	f = setup_add(s, "link", name, down ? SETUP_CHANGE : SETUP_OK, "is %s%s", state,
-		down ? ": no cable, or not set up" : "");
+	struct setup_finding *f = setup_add(s, "link", name, down ? SETUP_CHANGE : SETUP_OK,
+		"is %s%s", state, down ? ": no cable, or not set up" : "");
 	if (down)
 		PR_PRINT(f->mend, "ip link set %s up", name);
 }
@@ -295,10 +292,9 @@ list_irqs(const struct setup *s, const char *name, int irqs[IRQS_MAX])
 	char path[512];
 	struct dirent *e;
 	size_t count = 0;
-	DIR *dir;
 
 	PR_PRINT(path, "%s/sys/class/net/%s/device/msi_irqs", s->root, name);
-	dir = opendir(path);
+	DIR *dir = opendir(path);
 	while (dir && count < IRQS_MAX && (e = readdir(dir)))
 		if (atoi(e->d_name) > 0)
 			irqs[count++] = atoi(e->d_name);
@@ -575,7 +571,6 @@ check_clock(struct setup *s)
 	struct timex now = {0};
 	int state = *s->root ? -1 : adjtimex(&now);
 	bool wild = state == TIME_ERROR || now.status & STA_UNSYNC;
-	struct setup_finding *f;
 
 	if (state < 0) {
 		setup_add(s, "clock", "", SETUP_UNKNOWN,
@@ -584,7 +579,7 @@ check_clock(struct setup *s)
 		setup_add(s, "clock", "", SETUP_OK, "synchronised, within %ld us",
 			now.maxerror);
 	} else {
-		f = setup_add(s, "clock", "", SETUP_CHANGE,
+		struct setup_finding *f = setup_add(s, "clock", "", SETUP_CHANGE,
 			wild ? "not synchronised: packet times, and the time ranges of "
 			       "queries, will be wrong"
 			     : "off by up to %ld us",
@@ -644,7 +639,6 @@ static void
 check_locked(struct setup *s)
 {
 	const char *topic = "locked memory";
-	struct setup_finding *f;
 	struct rlimit limit;
 
 	if (*s->root || getrlimit(RLIMIT_MEMLOCK, &limit) < 0) {
@@ -655,7 +649,7 @@ check_locked(struct setup *s)
 	} else if (limit.rlim_cur >= LOCKED_WANTED) { /* RLIM_INFINITY is the highest */
 		setup_add(s, topic, "", SETUP_OK, "the limit is high enough");
 	} else {
-		f = setup_add(s, topic, "", SETUP_CHANGE,
+		struct setup_finding *f = setup_add(s, topic, "", SETUP_CHANGE,
 			"at most %llu KiB for this user: rings that are swapped lose "
 			"packets (the systemd units lift it)",
 			(unsigned long long)limit.rlim_cur / 1024);
@@ -842,7 +836,6 @@ run(const struct cli_call *call, struct pr_error *err)
 	struct setup_args *a = call->values;
 	const char *root = getenv("PACKRACK_SYSROOT");
 	struct setup s = {.root = root ? root : ""};
-	struct render *r;
 	size_t failed, left = 0;
 	struct pr_rate rate;
 	int rc = 0;
@@ -857,7 +850,7 @@ run(const struct cli_call *call, struct pr_error *err)
 			"--disk-rate: '%s' is not a rate, like 100MB", a->rate);
 	check_all(&s, a);
 	failed = a->fix ? fix_all(&s) : 0;
-	r = cli_render(a->json, a->keyvalue, "findings");
+	struct render *r = cli_render(a->json, a->keyvalue, "findings");
 	for (size_t i = 0; i < s.count; i++) {
 		print_finding(&s.list[i], r);
 		left += s.list[i].verdict == SETUP_CHANGE && !s.list[i].fixed;
@@ -870,7 +863,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_setup(int argc, char **argv)
 {
-	struct setup_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct setup_args){0}, 0, argc, argv, run);
 }

@@ -177,11 +177,10 @@ static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct sizing_args *a = call->values;
-	struct render *out;
 
 	if (fill(a, err) < 0)
 		return CLI_USAGE;
-	out = cli_render(a->json, a->keyvalue, "rows");
+	struct render *out = cli_render(a->json, a->keyvalue, "rows");
 	if (out)
 		print_data(a, out);
 	else
@@ -192,7 +191,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_sizing(int argc, char **argv)
 {
-	struct sizing_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct sizing_args){0}, 0, argc, argv, run);
 }

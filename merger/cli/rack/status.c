@@ -306,16 +306,15 @@ begin_screen(const struct status_args *a)
 static int
 ask_and_show(struct status_args *a)
 {
-	const Packrack__Status *merger, *dispatcher;
 	struct pr_error no_merger, no_dispatcher;
 	const struct cli_connection other = {a->dispatcher, a->merger.key};
 	Packrack__Envelope *m = cli_find_status(&a->merger, &cli_merger, &no_merger);
 	Packrack__Envelope *d = cli_find_status(&other, &cli_dispatcher, &no_dispatcher);
 	bool silent = no_merger.text[0] || no_dispatcher.text[0];
 	int status = CLI_FAILED;
+	const Packrack__Status *merger = m ? m->status : NULL;
+	const Packrack__Status *dispatcher = d ? d->status : NULL;
 
-	merger = m ? m->status : NULL;
-	dispatcher = d ? d->status : NULL;
 	if (a->watch)
 		begin_screen(a);
 	if (no_merger.text[0])
@@ -362,12 +361,11 @@ int
 cmd_status(int argc, char **argv)
 {
 	struct status_args a = {0};
-	int status;
 	bool is_check = false;
 
 	for (int i = 1; i < argc; i++)
 		is_check |= !strcmp(argv[i], "--check");
-	status = cli_run(&program, &a, 0, argc, argv, run);
+	int status = cli_run(&program, &a, 0, argc, argv, run);
 	/* 2 would be CRITICAL to a monitoring system */
 	return is_check && !a.checked && status == CLI_USAGE ? CHECK_UNKNOWN : status;
 }

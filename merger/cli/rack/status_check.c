@@ -70,16 +70,14 @@ check_counts_load(const char *path, struct check_counts *out, struct pr_error *e
 	json_error_t why;
 	json_int_t captured, lost;
 	const char *epoch;
-	json_t *json;
-	int rc;
 
 	if (access(path, F_OK) < 0 && errno == ENOENT)
 		return 1;
-	json = json_load_file(path, 0, &why);
+	json_t *json = json_load_file(path, 0, &why);
 	if (!json)
 		return pr_error_set(err, "--state-file %s: %s", path, why.text);
-	rc = json_unpack(json, "{s:s, s:I, s:I}", "epoch", &epoch, "captured", &captured,
-		"lost", &lost);
+	int rc = json_unpack(json, "{s:s, s:I, s:I}", "epoch", &epoch, "captured",
+		&captured, "lost", &lost);
 	if (rc == 0 && captured >= 0 && lost >= 0) {
 		out->epoch = strtoull(epoch, NULL, 16);
 		out->captured = captured;
@@ -103,11 +101,10 @@ check_counts_store(const char *path, const struct check_counts *c, struct pr_err
 {
 	char other[4096];
 	int rc = -1;
-	FILE *to;
 
 	if ((size_t)PR_PRINT(other, "%s.new", path) >= sizeof other)
 		return pr_error_set(err, "--state-file: the path is too long");
-	to = fopen(other, "we");
+	FILE *to = fopen(other, "we");
 	if (to) {
 		fprintf(to,
 			"{\"epoch\": \"%016" PRIx64 "\", \"captured\": %" PRIu64
@@ -168,18 +165,15 @@ static double
 check_loss(struct verdict *v, struct check_limit limit, struct check_counts now,
 	const struct check_counts *before)
 {
-	enum check_status status;
-	double percent;
-
 	if (before && before->epoch == now.epoch && before->captured <= now.captured &&
 		before->lost <= now.lost) {
 		now.captured -= before->captured;
 		now.lost -= before->lost;
 	}
-	percent = now.captured ? 100.0 * (double)now.lost / (double)now.captured : 0;
+	double percent = now.captured ? 100.0 * (double)now.lost / (double)now.captured : 0;
 	if (now.lost && !now.captured)
 		percent = 100;
-	status = above(percent, limit);
+	enum check_status status = above(percent, limit);
 	if (status != CHECK_OK)
 		say(v, status, "%" PRIu64 " of %" PRIu64 " packets lost", now.lost,
 			now.captured);
@@ -212,8 +206,6 @@ static void
 check_nodes(struct verdict *v, struct check_limit limit, struct nodes *n,
 	const Packrack__Status *m, const Packrack__Status *d)
 {
-	enum check_status status;
-
 	for (size_t i = 0; d && i < d->n_dispatcher_nodes; i++) {
 		const Packrack__DispatcherNode *node = d->dispatcher_nodes[i];
 		bool silent = status_takes_nothing(node->state);
@@ -233,7 +225,7 @@ check_nodes(struct verdict *v, struct check_limit limit, struct nodes *n,
 			add_node(n, node->name,
 				!node->connected || (!d && !node->writer_alive));
 	}
-	status = above(n->silent, limit);
+	enum check_status status = above(n->silent, limit);
 	if (n->silent && n->silent == n->count)
 		status = CHECK_CRITICAL; /* whatever the limits: nothing is stored */
 	if (status != CHECK_OK)

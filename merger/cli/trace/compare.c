@@ -55,11 +55,9 @@ struct comparison {
 static int
 side_next(struct side *s, struct pr_error *err)
 {
-	int got;
-
 	if (s->ended)
 		return 0;
-	got = pr_trace_next(s->file, &s->packet, err);
+	int got = pr_trace_next(s->file, &s->packet, err);
 	if (got == PR_SOURCE_ERROR)
 		return -1;
 	s->ended = got == PR_SOURCE_END;
@@ -186,7 +184,6 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_compare(int argc, char **argv)
 {
-	struct compare_args a = {.times = TIMES_NS};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
+	return cli_run(
+		&program, &(struct compare_args){.times = TIMES_NS}, -1, argc, argv, run);
 }

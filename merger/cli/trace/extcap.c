@@ -223,7 +223,5 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_extcap(int argc, char **argv)
 {
-	struct extcap_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct extcap_args){0}, 0, argc, argv, run);
 }

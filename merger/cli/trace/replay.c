@@ -163,13 +163,11 @@ static const struct pr_cmdline program = {.name = "packrack replay",
 static void
 fill_next(struct replay *r)
 {
-	int slot;
-
 	if (r->filling && !r->filling->used)
 		return;
 	if (r->filling)
 		pr_queue_put(&r->queue);
-	slot = pr_queue_reserve(&r->queue);
+	int slot = pr_queue_reserve(&r->queue);
 	r->filling = slot < 0 ? NULL : &r->chunks[slot];
 	if (r->filling)
 		r->filling->used = 0;
@@ -181,7 +179,6 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct replay *r = arg;
 	struct replay_frame frame = {
 		.time = p->time, .len = p->caplen, .room = (p->caplen + 7) & ~UINT32_C(7)};
-	struct replay_chunk *c;
 
 	if (p->linktype != PR_LINKTYPE_ETHERNET) {
 		r->other_type++;
@@ -190,7 +187,7 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 	r->cut += p->caplen < p->len;
 	if (r->filling && r->filling->used + sizeof(frame) + frame.room > REPLAY_CHUNK)
 		fill_next(r);
-	c = r->filling;
+	struct replay_chunk *c = r->filling;
 	if (p->caplen > REPLAY_CHUNK - sizeof(frame) - 8 || !c ||
 		pr_queue_stopped(&r->queue))
 		return r->gave_up ? pr_error_set(err, "%s: %s", r->args->out, r->err.text)
@@ -530,7 +527,6 @@ static int
 send_answer(struct replay *r, struct pr_error *err)
 {
 	pthread_t sender, watcher;
-	int status;
 
 	if (prepare(r, err) < 0 || start(r, &sender, &watcher, err) < 0)
 		return CLI_FAILED;
@@ -538,7 +534,7 @@ send_answer(struct replay *r, struct pr_error *err)
 	r->sink.progress.terminal = false; /* it would count packets that wait to be sent */
 	r->sink.take = take_packet;
 	r->sink.take_arg = r;
-	status = ask_query(&r->sink, err);
+	int status = ask_query(&r->sink, err);
 	r->stop |= status != CLI_OK;
 	fill_next(r);
 	pr_queue_end(&r->queue);
@@ -563,15 +559,14 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	struct replay_args *a = call->values;
 	struct replay *r = calloc(1, sizeof(*r));
-	int status = CLI_USAGE;
 
 	if (!r)
 		return pr_error_set(err, "no memory");
 	r->args = a;
 	pr_queue_init(&r->queue, REPLAY_CHUNKS);
 	a->query.write = "(the interface)"; /* packets, not a report on them */
-	if (take(a, r, call->count, call->operands, err) == 0)
-		status = send_answer(r, err);
+	int status = take(a, r, call->count, call->operands, err) == 0 ? send_answer(r, err)
+								       : CLI_USAGE;
 	pr_transmit_close(&r->transmit);
 	pr_queue_destroy(&r->queue);
 	for (int i = 0; i < REPLAY_CHUNKS; i++)

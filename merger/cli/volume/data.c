@@ -40,8 +40,6 @@ static int
 from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 	struct pr_error *err)
 {
-	const Packrack__Hello *hello;
-
 	inv->volumes = calloc(paths->count, sizeof(*inv->volumes));
 	inv->nodes = calloc(paths->count, sizeof(*inv->nodes));
 	if (!inv->volumes || !inv->nodes)
@@ -58,7 +56,7 @@ from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 			return -1;
 		inv->nodes[inv->count++] = &v->hello->status;
 	}
-	hello = &inv->volumes[0].hello->message;
+	const Packrack__Hello *hello = &inv->volumes[0].hello->message;
 	inv->links = hello->links;
 	inv->link_count = hello->n_links;
 	return 0;
@@ -67,12 +65,11 @@ from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 static int
 from_merger(struct data_inventory *inv, const struct data_args *a, struct pr_error *err)
 {
-	const Packrack__Status *status;
 	size_t count, at;
 
 	if (cli_ask_status(&a->merger, &cli_merger, &inv->reply, err) != CLI_OK)
 		return -1;
-	status = inv->reply->status;
+	const Packrack__Status *status = inv->reply->status;
 	inv->links = status->links;
 	inv->link_count = status->n_links;
 	count = a->nodes.count ? a->nodes.count : status->n_nodes;
@@ -194,14 +191,12 @@ run_list(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct data_inventory inv;
-	struct render *r;
-	int rc;
 
 	if (data_check(a, err) < 0)
 		return CLI_USAGE;
-	rc = data_inventory_get(&inv, a, err);
+	int rc = data_inventory_get(&inv, a, err);
 	if (rc == 0) {
-		r = cli_render(a->json, a->keyvalue, "nodes");
+		struct render *r = cli_render(a->json, a->keyvalue, "nodes");
 		for (size_t i = 0; i < inv.count; i++)
 			show_node(r, a, inv.nodes[i]);
 		rc = render_end(&r);
@@ -280,8 +275,7 @@ node_step(const struct data_deletion *d, struct prl_deleted *step, struct pr_err
 	c.verb = "delete";
 	c.node = (char *)d->name;
 	c.since = o->since == PR_TIME_MIN ? 0 : o->since;
-	c.until = o->until;
-	c.at = o->at;
+	PR_COPY(&c, o, until, at);
 	c.user = (char *)o->by;
 	c.number = o->step;
 	if (o->moved_to)
@@ -296,9 +290,7 @@ node_step(const struct data_deletion *d, struct prl_deleted *step, struct pr_err
 	if (cli_ask_command(&d->args->merger, &cli_merger, &c, STEP_NS, &reply, err) !=
 		CLI_OK)
 		return pr_error_prefix(err, "%s", d->name);
-	step->segments = reply->command_done->segments;
-	step->bytes = reply->command_done->bytes;
-	step->more = reply->command_done->more;
+	PR_COPY(step, reply->command_done, segments, bytes, more);
 	pr_message_free(&reply);
 	return 0;
 }
@@ -310,20 +302,17 @@ data_delete_run(struct data_deletion *d, struct pr_error *err)
 	bool volume = d->args->volumes.count;
 	struct prl_deleted step = {.more = true};
 	struct volume_writer w = {0};
-	int rc = 0;
 
 	d->order.since = d->args->since;
 	d->order.at = pr_now_real();
 	d->order.by = pw ? pw->pw_name : "unknown"; /* if no key gives a name */
 	progress_begin(&d->progress);
-	if (volume)
-		rc = volume_writer_open(&w, d->name, false, true, err);
+	int rc = volume ? volume_writer_open(&w, d->name, false, true, err) : 0;
 	while (rc == 0 && step.more) {
 		rc = volume ? prl_delete_step(w.sfs, w.append, &d->order, &step, err)
 			    : node_step(d, &step, err);
 		d->order.step++;
-		d->sum.segments += step.segments;
-		d->sum.bytes += step.bytes;
+		PR_ADD(&d->sum, &step, segments, bytes);
 		if (progress_due(&d->progress))
 			progress_show(&d->progress,
 				&(struct progress_state){d->name, "segments deleted",
@@ -345,14 +334,13 @@ delete_all(const struct data_args *a, const struct data_inventory *inv, struct r
 			.name = inv->nodes[i]->name,
 			.order = {.until = a->until}};
 		uint64_t left = 0;
-		int64_t until;
 
 		rc = data_delete_run(&d, err);
 		/*
 		 * Packets of the time range remain where their segments reach beyond it. Without a
 		 * range they are not counted, as new packets may have come.
 		 */
-		until = a->until < d.order.at ? a->until : d.order.at;
+		int64_t until = a->until < d.order.at ? a->until : d.order.at;
 		if (rc == 0 && (a->since != PR_TIME_MIN || a->until != PR_TIME_MAX))
 			rc = data_ask_count(data_question(a, &d.name, a->volumes.count,
 						    a->since, until),
@@ -379,9 +367,6 @@ static int
 delete_from(
 	const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
-	struct render *r;
-	int rc;
-
 	for (size_t i = 0; i < inv->count; i++)
 		if (!a->volumes.count && !inv->nodes[i]->connected)
 			return pr_error_as(CLI_USAGE, err,
@@ -390,8 +375,8 @@ delete_from(
 				inv->nodes[i]->name);
 	if (data_confirm(a, inv, err) < 0)
 		return CLI_USAGE;
-	r = cli_render(a->json, a->keyvalue, "deleted");
-	rc = delete_all(a, inv, r, err);
+	struct render *r = cli_render(a->json, a->keyvalue, "deleted");
+	int rc = delete_all(a, inv, r, err);
 	if (render_end(&r) < 0 && rc == 0)
 		rc = pr_error_set(err, "cannot write the report");
 	return rc;
@@ -402,15 +387,14 @@ run_delete(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct data_inventory inv;
-	int status = CLI_FAILED;
 
 	if (data_check(a, err) < 0 ||
 		CLI_CHECK(err,
 			{!a->nodes.count && !a->volumes.count,
 				"no node given: use --node NAME or --volume VOLUME"}) < 0)
 		return CLI_USAGE;
-	if (data_inventory_get(&inv, a, err) == 0)
-		status = delete_from(a, &inv, err);
+	int status = data_inventory_get(&inv, a, err) == 0 ? delete_from(a, &inv, err)
+							   : CLI_FAILED;
 	data_inventory_free(&inv);
 	return status;
 }
@@ -443,8 +427,7 @@ cmd_data(int argc, char **argv)
 			"remain. After an interruption, repeat the command to "
 			"finish.\n" CLI_STATUSES,
 			CLI_OPTIONS(delete_options), 0, .call = run_delete}};
-	struct data_args a = DATA_ARGS;
 
 	return cli_dispatch("packrack data", "Looks after packets where they are stored.",
-		commands, PR_COUNT(commands), &a, argc, argv);
+		commands, PR_COUNT(commands), &(struct data_args)DATA_ARGS, argc, argv);
 }

@@ -94,10 +94,8 @@ send_batch(struct move *m, size_t len, const Packrack__Completeness *ledgers,
 	c.copies = m->rebuild != NULL;
 	c.links = (Packrack__LinkInfo **)m->links;
 	c.n_links = m->link_count;
-	if (ledgers) {
-		c.ledgers = ledgers->ledgers;
-		c.n_ledgers = ledgers->n_ledgers;
-	}
+	if (ledgers)
+		PR_COPY(&c, ledgers, ledgers, n_ledgers);
 	if (cli_ask_command(&m->args->merger, &cli_merger, &c, STORE_NS, &reply, err) !=
 		CLI_OK)
 		return pr_error_prefix(err, "%s", m->args->to);
@@ -110,8 +108,7 @@ send_batch(struct move *m, size_t len, const Packrack__Completeness *ledgers,
 static int
 begin_batches(struct move *m, struct pr_error *err)
 {
-	m->links = m->stock.links;
-	m->link_count = m->stock.link_count;
+	PR_COPY(m, &m->stock, links, link_count);
 	m->batch = malloc(BATCH);
 	if (!m->batch)
 		return pr_error_set(err, "no memory for packets");
@@ -133,12 +130,10 @@ send_gathered(struct move *m, struct pr_error *err)
 static int
 store(struct move *m, const struct pr_packet *p, struct pr_error *err)
 {
-	const char *why;
-
 	if (m->writer.append) {
 		if (prl_writer_put_packet(m->writer.append, p) == 0)
 			return 0;
-		why = prl_writer_suspend_reason(m->writer.append);
+		const char *why = prl_writer_suspend_reason(m->writer.append);
 		return pr_error_set(err, "%s: %s", m->args->to_volume,
 			why ? why : "it does not accept the packet");
 	}
@@ -166,11 +161,9 @@ flush(struct move *m, struct pr_error *err)
 static int
 ask_all(struct sink *sink, struct pr_error *err)
 {
-	const Packrack__Completeness *c;
-
 	if (ask_query(sink, err) != CLI_OK)
 		return -1;
-	c = sink->end->completeness;
+	const Packrack__Completeness *c = sink->end->completeness;
 	if (sink->end->cancelled || !c)
 		return pr_error_set(err, "interrupted");
 	for (size_t i = 0; i < c->n_nodes; i++)
@@ -190,13 +183,12 @@ ask_each(const struct query_args *q,
 	struct pr_error *err)
 {
 	struct sink sink;
-	int rc;
 
 	sink_init(&sink, q);
 	sink.progress.terminal = false; /* a move has a line of its own */
 	sink.take = take;
 	sink.take_arg = arg;
-	rc = ask_all(&sink, err);
+	int rc = ask_all(&sink, err);
 	sink_close(&sink);
 	return rc;
 }
@@ -205,11 +197,10 @@ int
 data_ask_count(struct query_args q, uint64_t *count, struct pr_error *err)
 {
 	struct sink sink;
-	int rc;
 
 	q.count = true;
 	sink_init(&sink, &q);
-	rc = ask_all(&sink, err);
+	int rc = ask_all(&sink, err);
 	*count = rc == 0 ? sink.end->matched : 0;
 	sink_close(&sink);
 	return rc;
@@ -557,14 +548,11 @@ move_to_file(struct move *m, struct pr_error *err)
 	struct query_args q = of_source(m, m->args->since, m->args->until);
 	struct sink sink;
 	uint64_t found;
-	int rc;
 
 	PR_PRINT(part, "%s.part", path);
 	q.write = part;
 	sink_init(&sink, &q);
-	rc = ask_all(&sink, err);
-	if (rc == 0)
-		rc = sink_finish(&sink, err);
+	int rc = ask_all(&sink, err) < 0 ? -1 : sink_finish(&sink, err);
 	if (rc == 0)
 		prm_trace_hash_of(sink.trace, want);
 	m->packets = m->stored = sink.packets;
@@ -644,12 +632,11 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct move m = {.args = a};
-	int rc;
 
 	if (check_args(a, err) < 0)
 		return CLI_USAGE;
 	m.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0];
-	rc = set_fences(&m, err);
+	int rc = set_fences(&m, err);
 	if (rc == 0 && data_confirm(a, &m.stock, err) < 0)
 		rc = CLI_USAGE;
 	if (rc == 0)
@@ -672,9 +659,7 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 data_move(int argc, char **argv)
 {
-	struct data_args a = DATA_ARGS;
-
-	return cli_run(&program, &a, 0, argc, argv, run);
+	return cli_run(&program, &(struct data_args)DATA_ARGS, 0, argc, argv, run);
 }
 
 /* ---- packrack node rebuild ---- */
@@ -730,11 +715,9 @@ rebuild_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < r->count && rc == 0; i++) {
-		struct query_args q;
-
 		r->held[i].count = 0;
 		m->from = r->nodes[i];
-		q = of_source(m, since, end);
+		struct query_args q = of_source(m, since, end);
 		rc = ask_each(&q, note, &r->held[i], err);
 	}
 	for (r->source = 0; r->source < r->count && rc == 0; r->source++) {
@@ -791,10 +774,9 @@ check_room(const struct move *m, struct pr_error *err)
 {
 	struct data_args a = *m->args;
 	struct data_inventory inv;
-	int rc;
 
 	a.nodes = (struct pr_string_list){&a.to, 1};
-	rc = data_inventory_get(&inv, &a, err);
+	int rc = data_inventory_get(&inv, &a, err);
 	if (rc == 0 && inv.nodes[0]->volume_used >= inv.nodes[0]->volume_bytes / 100 * 95)
 		rc = pr_error_set(err,
 			"%s: its volume is full to 95 %%: copies would overwrite what it "
@@ -811,14 +793,12 @@ copy_ledgers(struct move *m, struct pr_error *err)
 	struct query_args q = data_question(
 		m->args, m->rebuild->nodes, false, PR_TIME_MIN, m->args->until);
 	struct sink sink;
-	int rc;
 
 	q.nodes.count = m->rebuild->count;
 	q.count = true;
 	sink_init(&sink, &q);
-	rc = ask_all(&sink, err);
-	if (rc == 0)
-		rc = send_batch(m, 0, sink.end->completeness, err);
+	int rc = ask_all(&sink, err) < 0 ? -1
+					 : send_batch(m, 0, sink.end->completeness, err);
 	sink_close(&sink);
 	return rc;
 }
@@ -878,7 +858,6 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	struct rebuild r = {.rate = a.rate, .begun = pr_now_mono()};
 	struct move m = {.args = &a, .rebuild = &r};
 	int64_t now = pr_now_real();
-	int rc;
 
 	a.to = call->operands[0];
 	a.until = a.until < now ? a.until : now;
@@ -887,11 +866,9 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	while (a.until > pr_now_real() - SETTLED_NS)
 		poll(NULL, 0, LOOK_MS);
 	progress_begin(&r.progress);
-	rc = data_inventory_get(&m.stock, &a, err);
-	if (rc == 0)
-		rc = rebuild_nodes(&m, err);
-	if (rc == 0)
-		rc = rebuild_parts(&m, err);
+	int rc = data_inventory_get(&m.stock, &a, err) < 0 || rebuild_nodes(&m, err) < 0
+			 ? -1
+			 : rebuild_parts(&m, err);
 	progress_end(&r.progress);
 	if (rc == 0) {
 		rebuild_report(&m);
@@ -909,7 +886,6 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 int
 cmd_node_rebuild(int argc, char **argv)
 {
-	struct data_args a = DATA_ARGS;
-
-	return cli_run(&rebuild_program, &a, 1, argc, argv, run_rebuild);
+	return cli_run(
+		&rebuild_program, &(struct data_args)DATA_ARGS, 1, argc, argv, run_rebuild);
 }

@@ -172,7 +172,6 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 static int
 check_files(int count, char **files, struct pr_error *err)
 {
-	struct pr_trace *trace;
 	struct stat st;
 
 	for (int i = 0; i < count; i++) {
@@ -182,7 +181,7 @@ check_files(int count, char **files, struct pr_error *err)
 			return pr_error_errno(err, "%s", files[i]);
 		if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 			continue;
-		trace = pr_trace_open(files[i], err);
+		struct pr_trace *trace = pr_trace_open(files[i], err);
 		if (!trace)
 			return -1;
 		pr_trace_close(&trace);
@@ -217,13 +216,12 @@ static int
 import_all(const struct import_args *a, int count, char **files, struct pr_error *err)
 {
 	struct import im = {.args = a};
-	struct sfs *sfs = NULL;
 	int status = CLI_FAILED;
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	if (check_files(count, files, err) == 0)
-		sfs = open_volume(&im, err);
+	struct sfs *sfs =
+		check_files(count, files, err) == 0 ? open_volume(&im, err) : NULL;
 	if (sfs) {
 		im.render = cli_render(a->json, a->keyvalue, "files");
 		status = import_files(&im, sfs, count, files);

@@ -75,12 +75,9 @@ static int
 volume_create(void *values, struct pr_error *err)
 {
 	struct volume_call *c = values;
-	struct sfs_create_options o = {.size = c->size,
-		.block_size = c->block_size,
-		.utilization = c->utilization,
-		.force = c->force,
-		.zones = c->zones};
+	struct sfs_create_options o = {0};
 
+	PR_COPY(&o, c, size, block_size, utilization, force, zones);
 	if (c->block_size &&
 		(c->block_size < SFS_BLOCK_MIN || c->block_size & (c->block_size - 1)))
 		return pr_error_as(CLI_USAGE, err,
@@ -294,12 +291,11 @@ set_all(const struct volume_call *c, const struct pr_string_list *list, bool siz
 	struct sfs_open_options how = {.writer = !size, .keep = true};
 	struct sfs_volume_info info;
 	struct setting s;
-	struct sfs *sfs;
 	int rc = 0;
 
 	if (list->count == 0)
 		return 0;
-	sfs = sfs_open(c->paths.path, c->paths.count, &how, err);
+	struct sfs *sfs = sfs_open(c->paths.path, c->paths.count, &how, err);
 	/* a guarantee is set by the volume's writer, if one lives: a reader hands it to that one */
 	if (sfs && size && sfs_info(sfs, &info, err) == 0 && !info.writer_alive) {
 		sfs_close(&sfs);
@@ -358,7 +354,6 @@ volume_streams(void *values, struct pr_error *err)
 	struct sfs_volume_info volume;
 	struct sfs_stream_info s;
 	struct setting unused;
-	struct sfs *sfs;
 	int rc = -1;
 
 	for (size_t i = 0; i < c->guarantees.count; i++)
@@ -370,7 +365,7 @@ volume_streams(void *values, struct pr_error *err)
 	if (set_all(c, &c->guarantees, true, err) < 0 ||
 		set_all(c, &c->permissions, false, err) < 0)
 		return -1;
-	sfs = open_volume(c, err);
+	struct sfs *sfs = open_volume(c, err);
 	if (sfs && (rc = sfs_info(sfs, &volume, err)) == 0) {
 		begin_list(c, "streams",
 			"stream                  records          bytes overwritten  "
@@ -500,7 +495,6 @@ volume_dump(void *values, struct pr_error *err)
 	struct volume_call *c = values;
 	struct sfs_handle handle;
 	struct sfs_record record;
-	struct sfs *sfs;
 	int rc = -1;
 
 	if (!sfs_handle_parse(c->operand, &handle))
@@ -508,7 +502,7 @@ volume_dump(void *values, struct pr_error *err)
 			"%.100s: not a handle: 80 hexadecimal digits, as `packrack volume "
 			"records` prints them",
 			c->operand);
-	sfs = open_volume(c, err);
+	struct sfs *sfs = open_volume(c, err);
 	if (sfs) {
 		rc = sfs_read(sfs, &handle, NULL, 0, NULL, &record, err);
 		if (rc != SFS_OK)
@@ -568,7 +562,6 @@ volume_check(void *values, struct pr_error *err)
 	struct volume_call *c = values;
 	const struct sfs_repair_options how = {.force = c->force};
 	struct sfs_repair_result out = {0};
-	struct sfs *sfs = NULL;
 	int64_t left = -1;
 
 	if (c->force && !c->repair)
@@ -576,8 +569,7 @@ volume_check(void *values, struct pr_error *err)
 			CLI_USAGE, err, "--force is for --repair: a check changes nothing");
 	c->r = render_begin(stdout, c->form);
 	render_string(c->r, "path", c->volume);
-	if (!c->repair)
-		sfs = open_volume(c, err);
+	struct sfs *sfs = !c->repair ? open_volume(c, err) : NULL;
 	render_list(c->r, "faults");
 	progress_begin(&c->progress);
 	if (sfs && sfs_info(sfs, &c->info, NULL) == SFS_OK)
@@ -766,8 +758,6 @@ static const struct cli_command commands[] = {
 int
 cmd_volume(int argc, char **argv)
 {
-	struct volume_call c = {0};
-
 	return cli_dispatch("packrack volume", "Creates, shows, checks and grows volumes.",
-		commands, PR_COUNT(commands), &c, argc, argv);
+		commands, PR_COUNT(commands), &(struct volume_call){0}, argc, argv);
 }
