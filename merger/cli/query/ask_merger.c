@@ -400,6 +400,12 @@ ask_merger(struct sink *sink, struct pr_error *err)
 	result = ask_prepare(&q, sink, status->status->links, status->status->n_links, err);
 	if (result == CLI_OK)
 		result = run(endpoint, keys, &q.query, sink, err);
+	if (result == CLI_OK && sink->end->counted_twice && sink->args->parts) {
+		pr_error_set(err, "while the answer was made, packets of it came to a "
+				  "second node, so "
+				  "that flows may have them twice: ask again");
+		result = CLI_FAILED;
+	}
 	/* The counts of two nodes that have the same packets cannot be added: count these here. */
 	if (result == CLI_OK && sink->end->counted_twice) {
 		q.query.tally = NULL;
