@@ -96,106 +96,112 @@ read_headers(const uint8_t *data, size_t len, struct pri_flow_key *k, unsigned o
 	return true;
 }
 
-/* ---- numbers ---- */
+/* ---- numbers: one function writes and reads, so that both agree ---- */
+
+struct coder {
+	struct pr_writer *out; /* NULL: reads */
+	struct pr_cursor in;
+	bool bad;
+};
 
 static void
-put(struct pr_writer *w, uint64_t v)
+code(struct coder *c, uint64_t *v)
 {
-	if (!pr_store_varint(w, v))
-		w->at = w->end; /* cannot be: the frame has room for the longest */
-}
-
-static void
-put_time(struct pr_writer *w, int64_t time, int64_t none, int64_t base)
-{
-	put(w, time == none ? 0 : (uint64_t)time - (uint64_t)base + 1);
-}
-
-static bool
-take_time(struct pr_cursor *c, int64_t *out, int64_t none, int64_t base)
-{
-	uint64_t v;
-
-	if (!pr_load_varint(c, &v))
-		return false;
-	*out = v ? (int64_t)((uint64_t)base + (v - 1)) : none;
-	return true;
-}
-
-static bool
-take_port(struct pr_cursor *c, uint16_t *out)
-{
-	uint64_t v;
-
-	if (!pr_load_varint(c, &v) || v > UINT16_MAX)
-		return false;
-	*out = (uint16_t)v;
-	return true;
+	/* writing cannot fail: there is room for the longest */
+	if (!(c->out ? pr_store_varint(c->out, *v) : pr_load_varint(&c->in, v)))
+		c->bad = true;
 }
 
 static void
-put_side(struct pr_writer *w, const struct pri_flow_side *s, int64_t base)
+code_bytes(struct coder *c, uint8_t *bytes, size_t len)
 {
-	put(w, s->packets);
-	put(w, s->bytes);
-	put(w, s->payload);
-	*w->at++ = s->flags;
-	*w->at++ = s->icmp_code;
-	if (!s->packets)
+	const uint8_t *from;
+
+	if (c->out) {
+		memcpy(c->out->at, bytes, len);
+		c->out->at += len;
+	} else if (pr_load_bytes(&c->in, &from, len)) {
+		memcpy(bytes, from, len);
+	} else {
+		c->bad = true;
+	}
+}
+
+static void
+code_u16(struct coder *c, uint16_t *v)
+{
+	uint64_t wide = *v;
+
+	code(c, &wide);
+	c->bad |= wide > UINT16_MAX;
+	*v = (uint16_t)wide;
+}
+
+static void
+code_time(struct coder *c, int64_t *time, int64_t none, int64_t base)
+{
+	uint64_t v = *time == none ? 0 : (uint64_t)*time - (uint64_t)base + 1;
+
+	code(c, &v);
+	*time = v ? (int64_t)((uint64_t)base + (v - 1)) : none;
+}
+
+static void
+code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
+{
+	code(c, &s->packets);
+	code(c, &s->bytes);
+	code(c, &s->payload);
+	code_bytes(c, &s->flags, 1);
+	code_bytes(c, &s->icmp_code, 1);
+	if (!s->packets || c->bad)
 		return;
-	put_time(w, s->first, PRI_FLOW_NEVER, base);
-	put_time(w, s->last, INT64_MIN, base);
-	put(w, s->first_seq);
-	put(w, s->last_seq);
-	put_time(w, s->syn, PRI_FLOW_NEVER, base);
-	put_time(w, s->syn_ack, PRI_FLOW_NEVER, base);
-	put_time(w, s->fin, PRI_FLOW_NEVER, base);
-	put_time(w, s->rst, PRI_FLOW_NEVER, base);
-}
-
-static bool
-take_side(struct pr_cursor *c, struct pri_flow_side *s, int64_t base)
-{
-	if (!pr_load_varint(c, &s->packets) || !pr_load_varint(c, &s->bytes) ||
-		!pr_load_varint(c, &s->payload) || !pr_load_u8(c, &s->flags) ||
-		!pr_load_u8(c, &s->icmp_code))
-		return false;
-	return !s->packets || (take_time(c, &s->first, PRI_FLOW_NEVER, base) &&
-				      take_time(c, &s->last, INT64_MIN, base) &&
-				      pr_load_varint(c, &s->first_seq) &&
-				      pr_load_varint(c, &s->last_seq) &&
-				      take_time(c, &s->syn, PRI_FLOW_NEVER, base) &&
-				      take_time(c, &s->syn_ack, PRI_FLOW_NEVER, base) &&
-				      take_time(c, &s->fin, PRI_FLOW_NEVER, base) &&
-				      take_time(c, &s->rst, PRI_FLOW_NEVER, base));
+	code_time(c, &s->first, PRI_FLOW_NEVER, base);
+	code_time(c, &s->last, INT64_MIN, base);
+	code(c, &s->first_seq);
+	code(c, &s->last_seq);
+	code_time(c, &s->syn, PRI_FLOW_NEVER, base);
+	code_time(c, &s->syn_ack, PRI_FLOW_NEVER, base);
+	code_time(c, &s->fin, PRI_FLOW_NEVER, base);
+	code_time(c, &s->rst, PRI_FLOW_NEVER, base);
 }
 
 /* ---- records ---- */
+
+/* What is behind bits and headers. */
+static void
+code_record(struct coder *c, struct pri_flow *f, uint64_t *missing, int64_t first)
+{
+	uint64_t sampling = f->sampling;
+
+	code_u16(c, &f->key.link);
+	for (int i = 0; i < 2 && !pri_has_ports(f->key.protocol); i++)
+		code_u16(c, &f->key.port[i]);
+	code_time(c, &f->last_syn, INT64_MIN, first);
+	code(c, missing);
+	code(c, &sampling);
+	c->bad |= sampling > UINT32_MAX;
+	f->sampling = (uint32_t)sampling;
+	for (int i = 0; i < 2; i++)
+		code_side(c, &f->side[i], first);
+}
 
 size_t
 pri_flow_frame_write(
 	const struct pri_flow *flow, uint64_t missing, uint8_t out[PRI_FLOW_FRAME_MAX])
 {
-	const struct pri_flow_key *k = &flow->key;
 	struct pr_writer w = {.start = out, .end = out + PRI_FLOW_FRAME_MAX};
+	struct coder c = {.out = &w};
+	struct pri_flow f = *flow;
 	int64_t first = pri_flow_first(flow);
 
 	w.at = out + pri_flow_frame_headers(flow, out);
 	memcpy(w.at, magic, sizeof(magic));
 	pr_put_le64(w.at + sizeof(magic), (uint64_t)first);
 	w.at += sizeof(magic) + 8;
-	*w.at++ = (flow->originator ? SIDE_1_BEGAN : 0) | (k->one_way ? ONE_WAY : 0);
-	put(&w, k->link);
-	if (!pri_has_ports(k->protocol)) {
-		put(&w, k->port[0]);
-		put(&w, k->port[1]);
-	}
-	put_time(&w, flow->last_syn, INT64_MIN, first);
-	put(&w, missing);
-	put(&w, flow->sampling);
-	for (int i = 0; i < 2; i++)
-		put_side(&w, &flow->side[i], first);
-	finish_headers(k, out, (size_t)(w.at - out));
+	*w.at++ = (flow->originator ? SIDE_1_BEGAN : 0) | (f.key.one_way ? ONE_WAY : 0);
+	code_record(&c, &f, &missing, first);
+	finish_headers(&f.key, out, (size_t)(w.at - out));
 	return (size_t)(w.at - out);
 }
 
@@ -203,10 +209,9 @@ bool
 pri_flow_frame_read(
 	const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing)
 {
-	struct pri_flow_key key;
-	uint64_t sampling;
 	size_t at = ip_at(data, len), body;
-	struct pr_cursor c;
+	struct coder c = {.out = NULL};
+	struct pri_flow_key key;
 	const uint8_t *begin;
 	uint8_t bits;
 	int64_t first;
@@ -217,33 +222,24 @@ pri_flow_frame_read(
 	body = at + (pr_get_be16(data + at - 2) == PRI_ETHERTYPE_IP6 ? 40 : 20) + TRANSPORT;
 	if (len < body)
 		return false;
-	c = pr_cursor_make(data + body, len - body);
-	if (!pr_load_bytes(&c, &begin, sizeof(magic) + 8) ||
-		memcmp(begin, magic, sizeof(magic)) != 0 || !pr_load_u8(&c, &bits) ||
+	c.in = pr_cursor_make(data + body, len - body);
+	if (!pr_load_bytes(&c.in, &begin, sizeof(magic) + 8) ||
+		memcmp(begin, magic, sizeof(magic)) != 0 || !pr_load_u8(&c.in, &bits) ||
 		bits > (SIDE_1_BEGAN | ONE_WAY) ||
-		!read_headers(data, len, &key, bits & SIDE_1_BEGAN, at) ||
-		!take_port(&c, &key.link))
+		!read_headers(data, len, &key, bits & SIDE_1_BEGAN, at))
 		return false;
 	first = (int64_t)pr_get_le64(begin + sizeof(magic));
 	key.one_way = (bits & ONE_WAY) != 0;
-	if (!pri_has_ports(key.protocol) &&
-		(!take_port(&c, &key.port[0]) || !take_port(&c, &key.port[1])))
-		return false;
 	pri_flow_begin(out, &key);
 	out->originator = bits & SIDE_1_BEGAN;
-	if (!take_time(&c, &out->last_syn, INT64_MIN, first) ||
-		!pr_load_varint(&c, missing) || !pr_load_varint(&c, &sampling) ||
-		sampling > UINT32_MAX)
-		return false;
-	out->sampling = (uint32_t)sampling;
-	return take_side(&c, &out->side[0], first) && take_side(&c, &out->side[1], first) &&
-	       pr_cursor_left(&c) == 0 && pri_flow_first(out) == first &&
+	code_record(&c, out, missing, first);
+	return !c.bad && pr_cursor_left(&c.in) == 0 && pri_flow_first(out) == first &&
 	       pri_flow_last(out) >= first;
 }
 
 /* ---- parts ---- */
 
-enum { PART_ONE_WAY = 1, PART_IP6 = 2, PART_VLAN = 4 };
+enum { PART_ONE_WAY = 1, PART_IP6 = 2, PART_VLAN = 4, PART_BITS = 7 };
 enum { HEAD = 48, PART_MAX = 320 };
 
 static const struct pr_field head_fields[] = {PR_INTS(pri_flow_parts_head, slice, first,
@@ -251,66 +247,26 @@ static const struct pr_field head_fields[] = {PR_INTS(pri_flow_parts_head, slice
 static const struct pr_field_table head_table = PR_FIELD_TABLE(head_fields);
 
 static void
-put_head(struct pr_writer *w, const struct pri_flow_parts_head *head)
+code_key(struct coder *c, struct pri_flow_key *k)
 {
-	memcpy(w->at, parts_magic, sizeof(parts_magic));
-	w->at += sizeof(parts_magic);
-	if (!pr_field_table_store(w, head, &head_table, PR_LITTLE_ENDIAN))
-		w->at = w->end; /* cannot be: HEAD is its length */
-}
+	uint8_t bits = (k->one_way ? PART_ONE_WAY : 0) |
+		       (k->address_len == 16 ? PART_IP6 : 0) |
+		       (k->vlan != PRI_FLOW_UNTAGGED ? PART_VLAN : 0);
 
-static void
-put_part(struct pr_writer *w, const struct pri_flow *f, int64_t base)
-{
-	const struct pri_flow_key *k = &f->key;
-	int64_t first = pri_flow_first(f);
-	uint64_t seq = UINT64_MAX;
-
-	*w->at++ = (k->one_way ? PART_ONE_WAY : 0) | (k->address_len == 16 ? PART_IP6 : 0) |
-		   (k->vlan != PRI_FLOW_UNTAGGED ? PART_VLAN : 0);
-	*w->at++ = k->protocol;
-	for (int i = 0; i < 2; i++, w->at += k->address_len)
-		memcpy(w->at, k->address[i], k->address_len);
-	for (int i = 0; i < 2; i++, w->at += 2)
-		pr_put_be16(w->at, k->port[i]);
-	put(w, k->link);
-	if (k->vlan != PRI_FLOW_UNTAGGED)
-		put(w, k->vlan);
-	for (int i = 0; i < 2; i++)
-		if (f->side[i].packets && f->side[i].first_seq < seq)
-			seq = f->side[i].first_seq;
-	put(w, (uint64_t)first - (uint64_t)base);
-	put(w, seq);
-	put_time(w, f->last_syn, INT64_MIN, first);
-	for (int i = 0; i < 2; i++) {
-		struct pri_flow_side s = f->side[i];
-
-		s.first_seq -= seq;
-		s.last_seq -= seq;
-		put_side(w, &s, first);
-	}
-}
-
-static bool
-take_key(struct pr_cursor *c, struct pri_flow_key *k)
-{
-	const uint8_t *bytes;
-	uint8_t bits;
-
-	memset(k, 0, sizeof(*k));
-	if (!pr_load_u8(c, &bits) || bits > (PART_ONE_WAY | PART_IP6 | PART_VLAN) ||
-		!pr_load_u8(c, &k->protocol))
-		return false;
+	code_bytes(c, &bits, 1);
+	c->bad |= bits > PART_BITS;
 	k->one_way = bits & PART_ONE_WAY;
 	k->address_len = bits & PART_IP6 ? 16 : 4;
-	k->vlan = PRI_FLOW_UNTAGGED;
-	for (int i = 0; i < 2; i++) {
-		if (!pr_load_bytes(c, &bytes, k->address_len))
-			return false;
-		memcpy(k->address[i], bytes, k->address_len);
-	}
-	return pr_load_be16(c, &k->port[0]) && pr_load_be16(c, &k->port[1]) &&
-	       take_port(c, &k->link) && (!(bits & PART_VLAN) || take_port(c, &k->vlan));
+	code_bytes(c, &k->protocol, 1);
+	for (int i = 0; i < 2; i++)
+		code_bytes(c, k->address[i], k->address_len);
+	for (int i = 0; i < 2; i++)
+		code_u16(c, &k->port[i]);
+	code_u16(c, &k->link);
+	if (bits & PART_VLAN)
+		code_u16(c, &k->vlan);
+	else
+		k->vlan = PRI_FLOW_UNTAGGED;
 }
 
 static bool
@@ -320,30 +276,32 @@ in_slice(int64_t slice, int64_t first, int64_t last)
 	       last / PRI_FLOW_SLICE_NS == slice;
 }
 
-static bool
-take_part(struct pr_cursor *c, struct pri_flow *out, int64_t slice)
+static void
+code_part(struct coder *c, struct pri_flow *f, int64_t slice)
 {
-	struct pri_flow_key key;
-	uint64_t since, seq;
+	const uint64_t base = (uint64_t)(slice * PRI_FLOW_SLICE_NS);
+	uint64_t since = (uint64_t)pri_flow_first(f) - base, seq = UINT64_MAX;
 	int64_t first;
 
-	if (!take_key(c, &key) || !pr_load_varint(c, &since) || !pr_load_varint(c, &seq))
-		return false;
-	first = (int64_t)((uint64_t)(slice * PRI_FLOW_SLICE_NS) + since);
-	pri_flow_begin(out, &key);
-	if (!take_time(c, &out->last_syn, INT64_MIN, first))
-		return false;
+	for (int i = 0; i < 2; i++)
+		if (f->side[i].packets && f->side[i].first_seq < seq)
+			seq = f->side[i].first_seq;
+	code(c, &since);
+	code(c, &seq);
+	first = (int64_t)(base + since);
+	code_time(c, &f->last_syn, INT64_MIN, first);
 	for (int i = 0; i < 2; i++) {
-		struct pri_flow_side *s = &out->side[i];
+		struct pri_flow_side *s = &f->side[i];
 
-		if (!take_side(c, s, first) ||
-			(s->packets && !in_slice(slice, s->first, s->last)))
-			return false;
-		s->first_seq += s->packets ? seq : 0;
-		s->last_seq += s->packets ? seq : 0;
+		s->first_seq -= c->out ? seq : 0;
+		s->last_seq -= c->out ? seq : 0;
+		code_side(c, s, first);
+		s->first_seq += seq;
+		s->last_seq += seq;
+		c->bad |= s->packets && !in_slice(slice, s->first, s->last);
 	}
-	return pri_flow_first(out) == first &&
-	       (out->side[0].packets || out->side[1].packets);
+	c->bad |=
+		pri_flow_first(f) != first || (!f->side[0].packets && !f->side[1].packets);
 }
 
 bool
@@ -365,12 +323,18 @@ pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *pac
 int
 pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out)
 {
+	struct coder c = {.in = r->c};
+	struct pri_flow_key key;
+
 	if (pr_cursor_left(&r->c) == 0)
 		return r->packets == r->head.packets ? 0 : -1;
-	if (!take_part(&r->c, out, r->head.slice))
-		return -1;
+	memset(&key, 0, sizeof(key));
+	code_key(&c, &key);
+	pri_flow_begin(out, &key);
+	code_part(&c, out, r->head.slice);
+	r->c = c.in;
 	r->packets += out->side[0].packets + out->side[1].packets;
-	return 1;
+	return c.bad ? -1 : 1;
 }
 
 /* ---- making parts ---- */
@@ -398,7 +362,10 @@ seal_frame(struct pri_flow_parts *p)
 	h->packets += h->not_ip;
 	if (!h->packets)
 		return;
-	put_head(&w, h);
+	memcpy(w.at, parts_magic, sizeof(parts_magic));
+	w.at += sizeof(parts_magic);
+	if (!pr_field_table_store(&w, h, &head_table, PR_LITTLE_ENDIAN))
+		return; /* cannot be: HEAD is its length */
 	p->ready = (struct pr_packet){.time = h->last,
 		.otime = pri_flow_slice_last(h->slice),
 		.caplen = (uint32_t)p->len,
@@ -413,10 +380,13 @@ on_part(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct pri_flow_parts *p = arg;
 	struct pr_writer w = pr_writer_make(p->frame + p->len, PART_MAX);
+	struct coder c = {.out = &w};
+	struct pri_flow part = *flow;
 
 	if (p->len + PART_MAX > sizeof(p->frame))
 		return pr_error_set(err, "no room for parts of flows: they were not taken");
-	put_part(&w, flow, p->head.slice * PRI_FLOW_SLICE_NS);
+	code_key(&c, &part.key);
+	code_part(&c, &part, p->head.slice);
 	p->len += pr_writer_len(&w);
 	p->head.packets += (uint32_t)(flow->side[0].packets + flow->side[1].packets);
 	return 0;

@@ -38,7 +38,7 @@ bool pri_flow_frame_read(
  * slice together have each packet once. "PFP", version u8 (1), struct pri_flow_parts_head (little-endian), and each part
  * up to the end, as above but for
  *
- *   u8: 1 one_way, 2 IPv6, 4 VLAN; u8 protocol; both addresses; ports u16 big-endian; link; VLAN if there is one; otime of
+ *   u8: 1 one_way, 2 IPv6, 4 VLAN; u8 protocol; addresses; ports; link; VLAN if there is one; otime of
  *   the first packet since the second that the slice is named by; the lowest seq, from which those of the sides count
  */
 struct pri_flow_parts_head {

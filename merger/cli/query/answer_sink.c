@@ -340,7 +340,7 @@ take_parts(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 {
 	struct pri_flow_parts_reader r;
 
-	if (!s->take || !pri_flow_parts_open(&r, p))
+	if (!s->args->parts || !pri_flow_parts_open(&r, p))
 		return pr_error_set(err, "a node's parts of flows are damaged");
 	s->packets += r.head.packets;
 	s->last_time = p->time;

@@ -401,13 +401,12 @@ ask_merger(struct sink *sink, struct pr_error *err)
 	if (result == CLI_OK)
 		result = run(endpoint, keys, &q.query, sink, err);
 	if (result == CLI_OK && sink->end->counted_twice && sink->args->parts) {
-		pr_error_set(err, "while the answer was made, packets of it came to a "
-				  "second node, so "
-				  "that flows may have them twice: ask again");
+		pr_error_set(err, "packets came to a second node meanwhile, and would be "
+				  "counted twice: ask again");
 		result = CLI_FAILED;
 	}
 	/* The counts of two nodes that have the same packets cannot be added: count these here. */
-	if (result == CLI_OK && sink->end->counted_twice) {
+	if (result == CLI_OK && sink->end->counted_twice && !sink->args->count) {
 		q.query.tally = NULL;
 		q.query.count_only = false;
 		result = sink_recount(sink, err) < 0
