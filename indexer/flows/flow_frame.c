@@ -101,6 +101,7 @@ read_headers(const uint8_t *data, size_t len, struct pri_flow_key *k, unsigned o
 struct coder {
 	struct pr_writer *out; /* NULL: reads */
 	struct pr_cursor in;
+	bool brief; /* of a side, only what it has */
 	bool bad;
 };
 
@@ -150,6 +151,8 @@ static void
 code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 {
 	code(c, &s->packets);
+	if (c->brief && !s->packets)
+		return;
 	code(c, &s->bytes);
 	code(c, &s->payload);
 	code_bytes(c, &s->flags, 1);
@@ -160,6 +163,8 @@ code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 	code_time(c, &s->last, INT64_MIN, base);
 	code(c, &s->first_seq);
 	code(c, &s->last_seq);
+	if (c->brief && !(s->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
+		return;
 	code_time(c, &s->syn, PRI_FLOW_NEVER, base);
 	code_time(c, &s->syn_ack, PRI_FLOW_NEVER, base);
 	code_time(c, &s->fin, PRI_FLOW_NEVER, base);
@@ -323,7 +328,7 @@ pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *pac
 int
 pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out)
 {
-	struct coder c = {.in = r->c};
+	struct coder c = {.in = r->c, .brief = true};
 	struct pri_flow_key key;
 
 	if (pr_cursor_left(&r->c) == 0)
@@ -380,7 +385,7 @@ on_part(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct pri_flow_parts *p = arg;
 	struct pr_writer w = pr_writer_make(p->frame + p->len, PART_MAX);
-	struct coder c = {.out = &w};
+	struct coder c = {.out = &w, .brief = true};
 	struct pri_flow part = *flow;
 
 	if (p->len + PART_MAX > sizeof(p->frame))

@@ -36,10 +36,11 @@ bool pri_flow_frame_read(
  * Parts of flows as packets of flag PR_PACKET_PARTS, so that an answer has them in its order, and with its watermark and
  * credit. A frame has parts of one slice, and counts of packets; its otime is the last one of the slice. All frames of a
  * slice together have each packet once. "PFP", version u8 (1), struct pri_flow_parts_head (little-endian), and each part
- * up to the end, as above but for
+ * up to the end:
  *
- *   u8: 1 one_way, 2 IPv6, 4 VLAN; u8 protocol; addresses; ports; link; VLAN if there is one; otime of
- *   the first packet since the second that the slice is named by; the lowest seq, from which those of the sides count
+ *   u8: 1 one_way, 2 IPv6, 4 VLAN; u8 protocol; addresses; ports; link; VLAN if there is one; otime of the first packet
+ *   since the second that names the slice; the lowest seq, since which seqs count; time of the last SYN; sides as above,
+ *   one without packets only with their number, times of SYN, FIN and RST only where the flags have one
  */
 struct pri_flow_parts_head {
 	int64_t slice, first, last; /* first, last: otimes of packets */

@@ -659,9 +659,10 @@ reads_parts(const struct pr_packet *p)
 START_TEST(parts_are_golden)
 {
 	static const char expected[] =
-		"50465001e8030000000000000510a5d4e800000080e9440de90000000300000001000000"
+		"50465001e8030000000000000510a5d4e800000080e9440de90000000400000001000000"
 		"01000000010000000100000000060a0000010a000002a01f50ac0205f0a2040101280002"
-		"0001010000010000000128001200fcd193ad03fcd193ad03020200fcd193ad030000";
+		"0001010000010000000128001200fcd193ad03fcd193ad03020200fcd193ad0300000011"
+		"0a0000010a00000235350080b3ffc403f4a2040001250900000101000000";
 	struct pri_flow_parts *parts = pri_flow_parts_create(10, 0, 0, &err);
 	struct pri_flow_parts_reader r;
 	uint8_t frame[FRAME], copy[512];
@@ -683,6 +684,9 @@ START_TEST(parts_are_golden)
 	memset(frame + 12, 0x99, 2);
 	p = packet_of(frame, len, 1000 * S + 950 * MS, 70003);
 	ck_assert_int_eq(pri_flow_parts_packet(parts, &p, &err), 0);
+	len = put_ip(frame, 17, (struct end){1, 53}, (struct end){2, 53}, 0, 9);
+	p = packet_of(frame, len, 1000 * S + 950 * MS, 70004);
+	ck_assert_int_eq(pri_flow_parts_packet(parts, &p, &err), 0);
 	ck_assert(!pri_flow_parts_take(parts, &p));
 	ck_assert_int_eq(pri_flow_parts_advance(parts, 1001 * S, &err), 0);
 	ck_assert(pri_flow_parts_take(parts, &p));
@@ -696,7 +700,7 @@ START_TEST(parts_are_golden)
 
 	ck_assert(pri_flow_parts_open(&r, &p));
 	ck_assert_int_eq(r.head.first, 1000 * S + 5);
-	ck_assert_uint_eq(r.head.packets, 3);
+	ck_assert_uint_eq(r.head.packets, 4);
 	ck_assert_uint_eq(r.head.not_ip, 1);
 	ck_assert_uint_eq(r.head.related, 1);
 	ck_assert_uint_eq(r.head.truncated, 1);
@@ -705,6 +709,8 @@ START_TEST(parts_are_golden)
 	ck_assert_int_eq(part.last_syn, 1000 * S + 5);
 	ck_assert_int_eq(part.side[1].syn_ack, 1000 * S + 900 * MS);
 	ck_assert_uint_eq(part.side[1].first_seq, 70002);
+	ck_assert_int_eq(pri_flow_parts_next(&r, &part), 1);
+	ck_assert_uint_eq(part.side[0].payload, 9);
 	ck_assert_int_eq(pri_flow_parts_next(&r, &part), 0);
 
 	/* shorter or longer, of another version, or in another slice it is damaged */
