@@ -651,7 +651,10 @@ reads_parts(const struct pr_packet *p)
 
 	if (pri_flow_parts_open(&r, p))
 		while ((got = pri_flow_parts_next(&r, &part)) > 0)
-			;
+			for (int i = 0; i < 2; i++)
+				unit_must(!part.side[i].packets ||
+					  (part.side[i].first / S == r.head.slice &&
+						  part.side[i].last / S == r.head.slice));
 	return got == 0;
 }
 
@@ -721,13 +724,44 @@ START_TEST(parts_are_golden)
 	ck_assert(!reads_parts(&p));
 	p.caplen = len;
 	ck_assert(reads_parts(&p));
-	for (size_t i = 0; i < len; i++) {
-		copy[i] ^= 0x80;
-		ck_assert(i >= 12 || !reads_parts(&p)); /* magic, slice */
-		copy[i] ^= 0x80;
-	}
+	for (size_t i = 0; i < len; i++)
+		for (unsigned bits = 1; bits < 256; bits++) {
+			copy[i] ^= bits;
+			unit_must(!reads_parts(&p) || i >= 12); /* magic, slice */
+			copy[i] ^= bits;
+		}
 	p.otime++;
 	ck_assert(!reads_parts(&p));
+}
+END_TEST
+
+/* Keepers of several versions agree on shares; both directions are in one; a new share takes from all, and no other does. */
+START_TEST(shares_are_stable)
+{
+	static const uint32_t golden[] = {2, 2, 3, 2, 1, 2, 2, 1};
+	unsigned sizes[4] = {0}, moved = 0;
+
+	for (unsigned i = 0; i < 4000; i++) {
+		struct pri_flow_key key = {.address_len = 4, .port = {1, 2}}, back = key;
+		uint32_t share;
+
+		pr_put_be32(key.address[0], 0x0a000000 + i);
+		pr_put_be32(key.address[1], 0x0a010203 + i * 7919);
+		memcpy(back.address[0], key.address[1], 16);
+		memcpy(back.address[1], key.address[0], 16);
+		back.protocol = 17;
+		share = pri_flow_share(&key, 3);
+		unit_must(share >= 1 && share <= 3 && share == pri_flow_share(&back, 3));
+		unit_must(pri_flow_share(&key, 1) == 1);
+		unit_must(pri_flow_share(&key, 4) == share || pri_flow_share(&key, 4) == 4);
+		moved += pri_flow_share(&key, 4) == 4;
+		sizes[share]++;
+		if (i < 8)
+			ck_assert_uint_eq(share, golden[i]);
+	}
+	for (unsigned n = 1; n <= 3; n++)
+		ck_assert(sizes[n] > 4000 / 3 - 150 && sizes[n] < 4000 / 3 + 150);
+	ck_assert(moved > 1000 - 150 && moved < 1000 + 150);
 }
 END_TEST
 
@@ -990,6 +1024,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, the_same_of_real_packets);
 	tcase_add_test(tests, frames_are_golden);
 	tcase_add_test(tests, parts_are_golden);
+	tcase_add_test(tests, shares_are_stable);
 	tcase_add_test(tests, relaxed_filters);
 	tcase_add_test(tests, community_id_of_no_ports);
 	tcase_add_loop_test(tests, below_ip, 0, sizeof(lower) / sizeof(lower[0]));
