@@ -449,6 +449,8 @@ pri_flow_parts_packet(
 {
 	const struct pri_flow_figures *now = pri_flow_table_figures(p->table), was = *now;
 
+	if (packet->otime / PRI_FLOW_SLICE_NS < p->head.slice)
+		return pr_error_set(err, "packets are not in order");
 	if (pri_flow_parts_advance(p, packet->otime, err) < 0)
 		return -1;
 	pr_time_widen(&p->head.first, &p->head.last, packet->otime, packet->otime);

@@ -249,7 +249,7 @@ put_flow_parts(void)
 			.seq = k + 1,
 			.caplen = (uint32_t)packets[k].len,
 			.len = (uint32_t)packets[k].len,
-			.data = packets[k].bytes};
+			.data = (const uint8_t *)packets[k].bytes};
 		if (pri_flow_parts_packet(parts, &p, &err) < 0)
 			abort();
 	}

@@ -112,7 +112,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pri_flow_parts *parts;
 	struct pr_error err;
 	uint64_t owned = 0;
-	int64_t time = 0;
+	int64_t time = 0, last = INT64_MIN;
 	size_t at;
 
 	if (!end)
@@ -143,10 +143,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p.len = (uint32_t)len + data[at + 2];
 		p.data = data + at + 4;
 		MUST(pri_flow_table_packet(table, &p, &err) == 0);
-		MUST(pri_flow_parts_packet(parts, &p, &err) == 0);
-		take_parts(parts, owner);
 		frame_of(p.data, len);
 		parts_of(p.data, len);
+		p.otime = last = time > last ? time : last;
+		MUST(pri_flow_parts_packet(parts, &p, &err) == 0);
+		take_parts(parts, owner);
 		at += 4 + len;
 	}
 	MUST(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err) == 0);
