@@ -68,6 +68,11 @@ struct prm_fanout {
 	bool count_only; /* as asked: nothing goes to the client but the End */
 	bool count_at_node; /* nodes count; no packets come */
 	bool passes; /* batches go to the client as they come, and it merges them */
+	/*
+	 * Nodes give parts of flows for packets. Checking: a round before finds whether packets lie on two nodes, so that
+	 * parts would have them twice.
+	 */
+	bool folds, checking;
 	bool limited; /* the limit was reached */
 	bool merged; /* the merge is at its end */
 	/*
@@ -245,6 +250,12 @@ node_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *i
 	return 0;
 }
 
+/* What all nodes hold in the range: for this they need not read packets that are indexed. */
+static Packrack__TallySpec everything = {
+	.base = PROTOBUF_C_MESSAGE_INIT(&packrack__tally_spec__descriptor),
+	.group = 1 /* by time */,
+	.step = INT64_MAX};
+
 /*
  * Sends the query to the nodes, without what is for mergers (`nodes`). Nodes can count for
  * themselves while no packet lies on two of them, which is known at the end
@@ -270,7 +281,15 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	copy->n_nodes = copy->n_lookups = 0;
 	copy->tally = f->rechecking ? NULL : query->tally; /* the client has it already */
 	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
-	copy->count_only = f->count_at_node;
+	f->checking &= count > 1;
+	copy->count_only = f->count_at_node || f->checking;
+	if (f->checking) {
+		copy->tally = &everything;
+		copy->n_programs = 0;
+		copy->related = NULL;
+	}
+	copy->flow_parts = false;
+	copy->fold_flows = f->folds && !f->rechecking && !f->checking;
 	copy->follow = false;
 	copy->settle_now = query->settle;
 	/* a node of an older version waits until `until` has come, however late that is */
@@ -460,7 +479,7 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 		return -1;
 	/* the client merges the batches, unless the merger has to see each packet */
 	bool may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
-			f->node_count <= PASS_MAX;
+			!f->checking && f->node_count <= PASS_MAX;
 	sources.ids = ids;
 	sources.nodes = nodes;
 	for (size_t i = 0; may_pass && i < f->node_count; i++)
@@ -487,6 +506,13 @@ ask_again(struct prm_fanout *f, bool count_at_node)
 
 	if (begin_round(f, count_at_node, &err) < 0)
 		send_failure(f, err.text, false);
+}
+
+/* Of a client that takes parts of flows: they are right if no packet lies on two nodes. */
+static void
+begin_check(struct prm_fanout *f)
+{
+	f->folds = f->checking = f->query->flow_parts && !f->count_only && !f->limit;
 }
 
 static void
@@ -691,14 +717,24 @@ finish(struct prm_fanout *f, bool cancelled)
 		send_failure(f, err.text, false);
 		return;
 	}
+	bool twice = f->folds && !f->follow.idle && !f->rechecking && !cancelled &&
+		     prm_completeness_duplicates(f->completeness);
+	if (f->checking && !cancelled) {
+		f->checking = false;
+		f->folds = !twice;
+		completeness_free(&f->sums.completeness);
+		ask_again(f, false);
+		return;
+	}
+	f->sums.counted_twice |= twice;
 	/*
 	 * True if nodes have counted and some packets lie on two of them: only a merge
 	 * tells them apart. False if the client merges: then nodes count in the second
 	 * round only, and the first round also has those packets twice.
 	 */
-	bool twice = f->count_at_node && !f->passes && !cancelled && f->node_count > 1 &&
-		     prm_completeness_duplicates(f->completeness);
-	f->sums.counted_twice = f->tally && twice;
+	twice = f->count_at_node && !f->passes && !cancelled && f->node_count > 1 &&
+		prm_completeness_duplicates(f->completeness);
+	f->sums.counted_twice |= f->tally && twice;
 	if (twice && !f->tally) {
 		completeness_free(&f->sums.completeness);
 		packrack__end__init(&f->sums);
@@ -866,9 +902,10 @@ merge_on(struct prm_fanout *f, bool flush)
 		f->kept = p;
 		if (f->has_kept || f->state.done)
 			return; /* no credit, or the end */
-		f->state.matched++;
-		f->sums.related += (p.flags & PR_PACKET_RELATED) != 0;
-		f->sums.truncated += (p.flags & PR_PACKET_CUT) != 0;
+		/* of parts the nodes' ends say how many packets they have */
+		f->state.matched += !f->folds;
+		f->sums.related += !f->folds && (p.flags & PR_PACKET_RELATED);
+		f->sums.truncated += !f->folds && (p.flags & PR_PACKET_CUT);
 		if (f->limit && f->state.matched >= f->limit) {
 			prm_completeness_truncate(f->completeness, &p);
 			f->limited = f->merged = true;
@@ -925,7 +962,7 @@ on_batch(struct prm_fanout *f, struct node_query *node, const Packrack__Batch *b
 		return;
 	}
 	/* a client that merges gets it as it is, with the next pump */
-	f->state.matched += header.count;
+	f->state.matched += f->folds ? 0 : header.count;
 }
 
 static void
@@ -943,8 +980,9 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 	node->remote->ended = true;
 	send_source_end(f, node);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
-	pr_message_add_numbers(&f->sums.base, &end->base);
-	if (!f->count_at_node)
+	if (!f->checking)
+		pr_message_add_numbers(&f->sums.base, &end->base);
+	if (!f->count_at_node && (!f->folds || f->checking))
 		return;
 	f->state.matched += end->matched;
 	PR_ADD(&f->sums, end, related, truncated);
@@ -1042,9 +1080,13 @@ cancel(struct prm_fanout *f)
 
 	if (f->state.done)
 		return;
-	prm_completeness_truncate(f->completeness, passes(f)          ? NULL
-						   : f->state.matched ? &f->kept
-								      : &none);
+	/* the parts of a slice, which is a second long, have its last time: some are still to come */
+	if (f->kept.flags & PR_PACKET_PARTS)
+		f->kept.otime = pr_time_minus(f->kept.otime, PR_NS_PER_S);
+	prm_completeness_truncate(f->completeness,
+		passes(f)                                               ? NULL
+		: f->state.matched || (f->kept.flags & PR_PACKET_PARTS) ? &f->kept
+									: &none);
 	finish(f, true);
 }
 
@@ -1127,6 +1169,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 	f->follow.until = q->until;
 	if (q->follow)
 		set_until(f);
+	begin_check(f);
 	if (begin_round(f, !q->follow, err) < 0)
 		goto fail;
 	f->options.exclusions = NULL; /* freed by the caller; only for this round */
@@ -1211,6 +1254,7 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 	f->follow.idle = false;
 	f->query->since = f->query->until + 1;
 	set_until(f);
+	begin_check(f);
 	ask_again(f, false);
 }
 

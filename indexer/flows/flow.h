@@ -13,6 +13,14 @@
 #define PRI_FLOW_SLICE_NS PR_NS_PER_S
 #define PRI_FLOW_NEVER INT64_MAX
 
+/* The last otime of the slice. */
+static inline int64_t
+pri_flow_slice_last(int64_t slice)
+{
+	return pr_time_minus(
+		slice * PRI_FLOW_SLICE_NS, slice < 0 ? 0 : 1 - PRI_FLOW_SLICE_NS);
+}
+
 struct pri_flow_side {
 	uint64_t packets, bytes, payload;
 	int64_t first, last; /* otime; of no packet: PRI_FLOW_NEVER, INT64_MIN */
@@ -85,6 +93,8 @@ struct pri_flow_limits {
 	int64_t idle_tcp, idle, active; /* ns, idle ones more than a slice; 0: default */
 	int64_t idle_closed; /* of TCP after the first FIN or RST; 0: as idle_tcp */
 	size_t flows; /* at most open at once; 0: default */
+	/* only address pairs of this share (pri_flow_share); packets without go to share 1. 0: all */
+	uint32_t share, shares;
 };
 #define PRI_FLOW_IDLE_TCP (60 * PR_NS_PER_S)
 #define PRI_FLOW_IDLE (30 * PR_NS_PER_S)
@@ -98,7 +108,10 @@ typedef int (*pri_flow_sink)(void *arg, const struct pri_flow *flow, struct pr_e
 struct pri_flow_table *pri_flow_table_create(const struct pri_flow_limits *limits,
 	pri_flow_sink sink, void *arg, struct pr_error *err);
 void pri_flow_table_destroy(struct pri_flow_table **table);
-/* A packet of the slice that is open; it must not be of an earlier one. */
+/*
+ * A packet of the slice that is open; it must not be of an earlier one. Or (PR_PACKET_PARTS) parts of a slice; -1 also
+ * if they are damaged.
+ */
 int pri_flow_table_packet(
 	struct pri_flow_table *table, const struct pr_packet *packet, struct pr_error *err);
 /* A part of the slice that is open, or of a later one: then that is open. */
@@ -120,6 +133,8 @@ int pri_flow_table_restore(
 
 struct pri_flow_figures {
 	uint64_t packets, not_ip, late; /* late: counted as of the open slice */
+	uint64_t parts, parts_packets,
+		parts_bytes; /* from nodes: packets of these, bytes as they came */
 	uint64_t flows, open, early; /* ended; now; ended early for want of memory */
 };
 const struct pri_flow_figures *pri_flow_table_figures(const struct pri_flow_table *table);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "indexer/flows/flow.h"
+#include "proto/base/cursor.h"
 
 /*
  * A flow record as a packet: so volumes, their index and queries keep records as they keep
@@ -30,3 +31,46 @@ size_t pri_flow_frame_write(
 /* False: no record. Any bytes may come. */
 bool pri_flow_frame_read(
 	const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing);
+
+/*
+ * Parts of flows as packets of flag PR_PACKET_PARTS, so that an answer has them in its order, and with its watermark and
+ * credit. A frame has parts of one slice, and counts of packets; its otime is the last one of the slice. All frames of a
+ * slice together have each packet once. "PFP", version u8 (1), struct pri_flow_parts_head (little-endian), and each part
+ * up to the end:
+ *
+ *   u8: 1 one_way, 2 IPv6, 4 VLAN; u8 protocol; addresses; ports; link; VLAN if there is one; otime of the first packet
+ *   since the second that names the slice; the lowest seq, since which seqs count; time of the last SYN; sides as above,
+ *   one without packets only with their number, times of SYN, FIN and RST only where the flags have one
+ */
+struct pri_flow_parts_head {
+	int64_t slice, first, last; /* first, last: otimes of packets */
+	uint32_t packets, not_ip; /* packets: of all parts, and those that are not IP */
+	uint32_t related, truncated,
+		unsure; /* by flags of packets, of this frame or of others */
+};
+struct pri_flow_parts_reader {
+	struct pri_flow_parts_head head;
+	struct pr_cursor c;
+	uint64_t packets; /* read so far */
+};
+/* False: damaged. */
+bool pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *packet);
+/* 1: a part; 0: that was all; -1: damaged. */
+int pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out);
+
+/*
+ * Makes them of packets, which come in order. Holds at most `flows` parts, and those of a frame: then some go out before
+ * the slice is over. A frame that is ready must be taken before the next packet. One thread.
+ */
+#define PRI_FLOW_PARTS_MOST 4096
+struct pri_flow_parts;
+struct pri_flow_parts *pri_flow_parts_create(
+	size_t flows, uint32_t share, uint32_t shares, struct pr_error *err);
+void pri_flow_parts_destroy(struct pri_flow_parts **parts);
+int pri_flow_parts_packet(
+	struct pri_flow_parts *parts, const struct pr_packet *packet, struct pr_error *err);
+/* No packet comes that is earlier than otime; PRI_FLOW_NEVER: none at all. */
+int pri_flow_parts_advance(
+	struct pri_flow_parts *parts, int64_t otime, struct pr_error *err);
+/* The frame that is ready, valid until the next packet or advance; false: there is none. */
+bool pri_flow_parts_take(struct pri_flow_parts *parts, struct pr_packet *out);

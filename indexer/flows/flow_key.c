@@ -4,6 +4,7 @@
 #include <sha1.h>
 #include <sodium.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "indexer/index/packet_fields.h"
 #include "proto/base/cursor.h"
@@ -310,6 +311,30 @@ pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *ou
 	if (type == PRI_ETHERTYPE_IP)
 		return take_ip(&p, net, wire);
 	return type == PRI_ETHERTYPE_IP6 && take_ip6(&p, net, wire);
+}
+
+/* ---- shares ---- */
+
+uint32_t
+pri_flow_share(const struct pri_flow_key *key, uint32_t shares)
+{
+	bool swap = memcmp(key->address[0], key->address[1], sizeof(key->address[0])) > 0;
+	uint8_t pair[sizeof(key->address)];
+	uint64_t best = 0;
+	uint32_t share = 1;
+
+	memcpy(pair, key->address[swap], sizeof(key->address[0]));
+	memcpy(pair + sizeof(key->address[0]), key->address[!swap],
+		sizeof(key->address[0]));
+	for (uint32_t i = 1; i <= shares; i++) {
+		uint64_t score = XXH3_64bits_withSeed(pair, sizeof(pair), i);
+
+		if (score > best) {
+			best = score;
+			share = i;
+		}
+	}
+	return share;
 }
 
 /* ---- Community ID ---- */

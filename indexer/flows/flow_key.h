@@ -49,6 +49,13 @@ struct pri_flow_packet {
 bool pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *out);
 
 /*
+ * The share (1 to shares) that the address pair of a key belongs to, whatever its ports. Of the pairs only 1 in `shares`
+ * changes its share when there is one more (rendezvous hashing).
+ */
+#define PRI_FLOW_SHARES_MAX 1000
+uint32_t pri_flow_share(const struct pri_flow_key *key, uint32_t shares);
+
+/*
  * Community ID version 1 of a key (github.com/corelight/community-id-spec), as text. Two
  * keys that differ in link or VLAN have the same.
  */

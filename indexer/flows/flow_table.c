@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/flows/flow.h"
+#include "indexer/flows/flow_frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -336,15 +336,53 @@ open_slice(struct pri_flow_table *t, int64_t otime, struct pr_error *err)
 	return pri_flow_table_advance(t, otime, err);
 }
 
+static bool
+is_ours(const struct pri_flow_table *t, const struct pri_flow_key *key)
+{
+	return !t->limits.shares ||
+	       t->limits.share == (key ? pri_flow_share(key, t->limits.shares) : 1);
+}
+
+static int
+take_parts(struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
+{
+	const uint64_t before = t->figures.packets;
+	struct pri_flow_parts_reader r;
+	struct pri_flow part;
+	int got = -1;
+
+	if (pri_flow_parts_open(&r, packet))
+		while ((got = pri_flow_parts_next(&r, &part)) > 0) {
+			if (pri_flow_table_part(t, &part, err) < 0)
+				return -1;
+			t->figures.parts++;
+		}
+	if (got < 0)
+		return pr_error_set(err, "a node's parts of flows are damaged");
+	if (is_ours(t, NULL)) {
+		t->figures.packets += r.head.not_ip;
+		t->figures.not_ip += r.head.not_ip;
+	}
+	t->figures.parts_packets += t->figures.packets - before;
+	t->figures.parts_bytes += packet->caplen;
+	return 0;
+}
+
 int
 pri_flow_table_packet(
 	struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
 {
 	struct pri_flow_packet p;
 	struct pri_flow *now;
+	bool ip;
 
+	if (packet->flags & PR_PACKET_PARTS)
+		return take_parts(t, packet, err);
+	ip = pri_flow_packet_parse(packet, &p);
+	if (!is_ours(t, ip ? &p.key : NULL))
+		return 0;
 	t->figures.packets++;
-	if (!pri_flow_packet_parse(packet, &p)) {
+	if (!ip) {
 		t->figures.not_ip++;
 		return 0;
 	}
@@ -363,6 +401,8 @@ pri_flow_table_part(
 {
 	struct pri_flow *now;
 
+	if (!is_ours(t, &part->key))
+		return 0;
 	if (open_slice(t, pri_flow_first(part), err) < 0)
 		return -1;
 	now = find_part(t, &part->key, err);

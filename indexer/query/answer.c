@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/answer.h"
 
+#include "indexer/flows/flow_frame.h"
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
 #include "proto/rpc/message.h"
@@ -379,6 +380,7 @@ struct pri_answer {
 	Packrack__Held **pointers;
 	Packrack__Batch batch;
 	struct end end;
+	struct pri_flow_parts *parts; /* of flows, instead of the packets; or NULL */
 	struct pr_tally *tally; /* or NULL */
 	size_t tally_at; /* items of it that were sent */
 	struct pr_tally_part part;
@@ -407,6 +409,21 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 	spec->step = tally->step;
 	spec->exact = tally->exact;
 	return 0;
+}
+
+/* Parts of flows go out instead of packets. A limit counts packets. */
+static int
+begin_parts(struct pri_answer *a, const Packrack__Query *query, struct pr_error *err)
+{
+	if (!query->fold_flows || a->count_only || query->tally || query->limit)
+		return 0;
+	if (query->shares > PRI_FLOW_SHARES_MAX ||
+		(query->shares && (!query->share || query->share > query->shares)))
+		return pr_error_set(err, "there is no share %u of %u of the flows",
+			query->share, query->shares);
+	a->parts = pri_flow_parts_create(
+		PRI_FLOW_PARTS_MOST, query->share, query->shares, err);
+	return a->parts ? 0 : -1;
 }
 
 /* After the last MARK, for that of a dispatcher that is gone; in all, if its clock is behind ours. */
@@ -454,7 +471,8 @@ pri_answer_create(
 	if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
 	else if (query_from_message(query, &spec, err) == 0) {
-		if (begin_tally(a, query->tally, &spec, err) == 0)
+		if (begin_tally(a, query->tally, &spec, err) == 0 &&
+			begin_parts(a, query, err) == 0)
 			a->query = pri_query_create(volume, &spec, err);
 		else
 			pri_query_spec_free(&spec);
@@ -503,6 +521,7 @@ pri_answer_destroy(struct pri_answer **answer)
 	free(a->end.evicted.items);
 	free(a->end.deleted);
 	pri_query_destroy(&a->query);
+	pri_flow_parts_destroy(&a->parts);
 	pr_tally_destroy(&a->tally);
 	pr_tally_part_free(&a->part);
 	free(a->buffer.bytes);
@@ -553,6 +572,12 @@ make_batch(struct pri_answer *a, struct pr_error *err)
 		pri_query_take_edges(a->query, &a->edges, err) < 0 ||
 		fill_lists(a, err) < 0)
 		return PRI_ANSWER_ERROR;
+	/* parts of a slice that is over come next */
+	if (a->parts && !a->has_waiting) {
+		if (pri_flow_parts_advance(a->parts, frontier, err) < 0)
+			return PRI_ANSWER_ERROR;
+		a->has_waiting = pri_flow_parts_take(a->parts, &a->waiting);
+	}
 	/* a waiting packet is still to come; and 0 would say nothing */
 	if (a->has_waiting && a->waiting.otime < frontier)
 		frontier = a->waiting.otime;
@@ -621,6 +646,29 @@ hand_on(struct pri_answer *a, struct pr_error *err)
 	return PRI_ANSWER_BATCH;
 }
 
+/* As pri_query_next, but folds the packets, and gives frames of parts. */
+static int
+next_parts(struct pri_answer *a, struct pr_error *err)
+{
+	int rc = PR_SOURCE_PACKET, folded = 0;
+	struct pr_packet p;
+
+	for (uint32_t i = 0; rc == PR_SOURCE_PACKET && i < a->packets_a_look; i++) {
+		if (pri_flow_parts_take(a->parts, &a->waiting))
+			return PR_SOURCE_PACKET;
+		rc = pri_query_next(a->query, &p, err);
+		if (rc == PR_SOURCE_PACKET)
+			folded = pri_flow_parts_packet(a->parts, &p, err);
+		else if (rc == PR_SOURCE_END)
+			folded = pri_flow_parts_advance(a->parts, PRI_FLOW_NEVER, err);
+		if (folded < 0)
+			return PR_SOURCE_ERROR;
+	}
+	if (rc != PR_SOURCE_ERROR && pri_flow_parts_take(a->parts, &a->waiting))
+		return PR_SOURCE_PACKET;
+	return rc == PR_SOURCE_PACKET ? PR_SOURCE_WAIT : rc;
+}
+
 static enum pri_answer_state
 search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
@@ -630,13 +678,14 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 		int rc;
 
 		/* not while batches are still small, at the beginning of the answer */
-		if (!a->count_only && a->target == PR_SEGMENT_TARGET &&
+		if (!a->count_only && !a->parts && a->target == PR_SEGMENT_TARGET &&
 			pri_query_whole(a->query)) {
 			state = hand_on(a, err);
 			if (state != PRI_ANSWER_MORE)
 				return state;
 		}
-		rc = pri_query_next(a->query, &a->waiting, err);
+		rc = a->parts ? next_parts(a, err)
+			      : pri_query_next(a->query, &a->waiting, err);
 		if (rc == PR_SOURCE_ERROR)
 			return PRI_ANSWER_ERROR;
 		if (rc == PR_SOURCE_END) {

@@ -156,7 +156,8 @@ static bool
 given_before(const struct merge *m, const struct pr_packet *p)
 {
 	return m->any_given && p->seq == m->last.seq &&
-	       pr_packet_compare(p, &m->last) == 0 && !(p->flags & PR_PACKET_STRAY);
+	       pr_packet_compare(p, &m->last) == 0 &&
+	       !(p->flags & (PR_PACKET_STRAY | PR_PACKET_PARTS));
 }
 
 static int

@@ -21,6 +21,8 @@ enum pr_packet_flag {
 	PR_PACKET_FRAGMENT_OF = 1 << 4,
 	PR_PACKET_ERROR_ABOUT = 1 << 5,
 	PR_PACKET_COPY_OF = 1 << 6,
+	/* in answers only: no packet, but sums of packets of a slice (indexer/flows/flow_frame.h) */
+	PR_PACKET_PARTS = 1 << 7,
 };
 
 #define PR_PACKET_RELATED                                                                  \
@@ -87,7 +89,7 @@ void pr_source_destroy(struct pr_source **source);
  * It returns WAIT while any live input returns WAIT, as that input's next packet may come before all others.
  * Packets that are the same (epoch, link, seq) are given once, the primary copy before the second;
  * both have the stamp of the same log, so they stand next to each other. Strays have no such name
- * (each node counts its own) and are all given. An input may be added while merging, also after an
+ * (each node counts its own) and are all given, as parts of flows are. An input may be added while merging, also after an
  * END, if all its packets come at or after those already given. An input's ERROR is the merge's,
  * now and at each later call. *out is valid until the merge's next call.
  *

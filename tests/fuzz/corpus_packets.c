@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "indexer/filter/bpf.h"
+#include "indexer/flows/flow_frame.h"
 #include "tests/fuzz/corpus.h"
 
 /* ---- packets, behind the number of their link type in fuzz_decode.c ---- */
@@ -232,6 +233,35 @@ put_reports(void)
 	}
 }
 
+/* What a node sends of a few packets: as one, behind a filter. */
+static void
+put_flow_parts(void)
+{
+	struct pri_flow_parts *parts;
+	uint8_t bytes[512] = {'t', 'c', 'p', 0};
+	struct pr_packet p;
+	struct pr_error err;
+
+	parts = pri_flow_parts_create(10, 0, 0, &err);
+	for (uint64_t k = 0; parts && k < 4 && k < COUNT(packets); k++) {
+		p = (struct pr_packet){.linktype = 1,
+			.otime = (int64_t)k,
+			.seq = k + 1,
+			.caplen = (uint32_t)packets[k].len,
+			.len = (uint32_t)packets[k].len,
+			.data = (const uint8_t *)packets[k].bytes};
+		if (pri_flow_parts_packet(parts, &p, &err) < 0)
+			abort();
+	}
+	if (!parts || pri_flow_parts_advance(parts, PRI_FLOW_NEVER, &err) < 0 ||
+		!pri_flow_parts_take(parts, &p) || p.caplen > 255)
+		abort();
+	bytes[7] = (uint8_t)p.caplen;
+	memcpy(bytes + 8, p.data, p.caplen);
+	corpus_put("flow", "parts", bytes, 8 + p.caplen, END);
+	pri_flow_parts_destroy(&parts);
+}
+
 /* Filters of flows, each with a conversation of a few packets in it. */
 static void
 put_flows(void)
@@ -310,6 +340,7 @@ void
 corpus_packets(void)
 {
 	put_flows();
+	put_flow_parts();
 	put_exports();
 	put_segments();
 	put_reports();

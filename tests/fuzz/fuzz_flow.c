@@ -14,6 +14,15 @@
 
 static uint64_t packets;
 
+static int
+ignore_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
+{
+	(void)err;
+	if (arg)
+		*(uint64_t *)arg += flow->side[0].packets + flow->side[1].packets;
+	return 0;
+}
+
 /* A record is the same when it was kept. */
 static void
 frame_again(const struct pri_flow *flow)
@@ -38,6 +47,40 @@ frame_of(const uint8_t *data, size_t len)
 	if (pri_flow_frame_read(data, len, &flow, &missing))
 		MUST(pri_flow_frame_write(
 			     &flow, missing, (uint8_t[PRI_FLOW_FRAME_MAX]){0}) > 0);
+}
+
+/* Any bytes as parts of flows: they are damaged, or a table takes them all. */
+static void
+parts_of(const uint8_t *data, size_t len)
+{
+	const struct pri_flow_limits limits = {.flows = 4};
+	struct pr_packet p = {
+		.data = data, .caplen = (uint32_t)len, .flags = PR_PACKET_PARTS};
+	struct pri_flow_table *table;
+	struct pr_error err;
+
+	if (len < 12)
+		return;
+	p.otime = (int64_t)pr_get_le64(data + 4);
+	if (p.otime > INT64_MIN / PRI_FLOW_SLICE_NS &&
+		p.otime < INT64_MAX / PRI_FLOW_SLICE_NS)
+		p.otime = pri_flow_slice_last(p.otime);
+	table = pri_flow_table_create(&limits, ignore_flow, NULL, &err);
+	MUST(table);
+	pri_flow_table_packet(table, &p, &err);
+	MUST(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err) == 0);
+	pri_flow_table_destroy(&table);
+}
+
+/* What nodes send: all packets are in it, and an owner's table has the same flows. */
+static void
+take_parts(struct pri_flow_parts *parts, struct pri_flow_table *owner)
+{
+	struct pr_packet p;
+	struct pr_error err;
+
+	if (pri_flow_parts_take(parts, &p))
+		MUST(pri_flow_table_packet(owner, &p, &err) == 0);
 }
 
 static int
@@ -65,9 +108,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *end = memchr(data, 0, size < 200 ? size : 200);
 	const struct pri_flow_limits limits = {.flows = 4, .idle_closed = 5 * PR_NS_PER_S};
 	struct pri_flow_filter *filter = NULL;
-	struct pri_flow_table *table;
+	struct pri_flow_table *table, *owner;
+	struct pri_flow_parts *parts;
 	struct pr_error err;
-	int64_t time = 0;
+	uint64_t owned = 0;
+	int64_t time = 0, last = INT64_MIN;
 	size_t at;
 
 	if (!end)
@@ -75,7 +120,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	at = (size_t)(end - data) + 1;
 	filter = pri_flow_filter_create((const char *)data, &err);
 	table = pri_flow_table_create(&limits, on_flow, filter, &err);
-	MUST(table);
+	owner = pri_flow_table_create(&limits, ignore_flow, &owned, &err);
+	parts = pri_flow_parts_create(2, 0, 0, &err);
+	MUST(table && owner && parts);
 	packets = 0;
 	for (uint64_t seq = 1; at + 4 <= size; seq++) {
 		size_t len = data[at + 3];
@@ -97,13 +144,24 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p.data = data + at + 4;
 		MUST(pri_flow_table_packet(table, &p, &err) == 0);
 		frame_of(p.data, len);
+		parts_of(p.data, len);
+		p.otime = last = time > last ? time : last;
+		MUST(pri_flow_parts_packet(parts, &p, &err) == 0);
+		take_parts(parts, owner);
 		at += 4 + len;
 	}
 	MUST(pri_flow_table_advance(table, PRI_FLOW_NEVER, &err) == 0);
 	MUST(pri_flow_table_figures(table)->open == 0);
 	MUST(packets + pri_flow_table_figures(table)->not_ip ==
 		pri_flow_table_figures(table)->packets);
+	MUST(pri_flow_parts_advance(parts, PRI_FLOW_NEVER, &err) == 0);
+	take_parts(parts, owner);
+	MUST(pri_flow_table_advance(owner, PRI_FLOW_NEVER, &err) == 0);
+	MUST(owned == packets && pri_flow_table_figures(owner)->not_ip ==
+					 pri_flow_table_figures(table)->not_ip);
 	pri_flow_table_destroy(&table);
+	pri_flow_table_destroy(&owner);
+	pri_flow_parts_destroy(&parts);
 	pri_flow_filter_destroy(&filter);
 	return 0;
 }

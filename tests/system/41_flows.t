@@ -154,10 +154,22 @@ same_records() {
 		return 1
 	fi
 }
+as_parts() { # the nodes have folded all packets: the last answer took at most a tenth of the bytes of the trace
+	local packets parts bytes
+	read -r packets parts bytes < <(sed -n 's/^  \([0-9]*\) packets came as \([0-9]*\) parts of flows, \([0-9]*\) bytes$/\1 \2 \3/p' "$LAB_DIR/said")
+	echo "$packets packets, $parts parts, $bytes bytes"
+	((packets == PACKETS && parts < PACKETS / 2 && bytes * 10 < $(stat -c %s "$FULL")))
+}
+PACKETS=$(tcpdump -r "$FULL" --count 2> /dev/null | awk '{ print $1 + 0 }')
+as_packets() { ! grep 'parts of flows' "$LAB_DIR/said"; } # as some lie on two nodes, where sums would count them twice
 run_step "one node has the records of the trace" over_nodes 1 round-robin
+run_step "in parts" as_parts
 run_step "three nodes, by flow" over_nodes 3 flow
+run_step "in parts" as_parts
 run_step "five nodes, weighted" over_nodes 5 weighted
+run_step "in parts" as_parts
 run_step "three nodes, each packet at two" over_nodes 3 round-robin --copies 2
+run_step "in packets" as_packets
 heard_of() { # the merger knows that the node has data: of a node that dies before nobody knows what it had
 	"$PACKRACK" status --json | jq -e --arg node "$1" '.nodes[] | select(.node == $node) | .packets > 0'
 }
@@ -168,6 +180,7 @@ one_of_two_is_gone() {
 }
 run_step "one of them is lost: the records are whole" one_of_two_is_gone
 run_step "three nodes, in turn" over_nodes 3 round-robin
+run_step "in parts" as_parts
 packets_of_the_rack() {
 	"$PACKRACK" flows --top 5 --packets -w "$LAB_DIR/rack.pcapng" tcp || return 1
 	"$PACKRACK" flows -r "$FULL" --top 5 --packets -w "$LAB_DIR/file.pcapng" tcp || return 1
@@ -179,10 +192,32 @@ followed() { # from the begin of what is stored to its end: the same records, an
 		sort > "$LAB_DIR/follow.csv"
 	[ "$(wc -l < "$LAB_DIR/follow.csv")" -gt 1000 ] && cut -d, -f1-21 "$LAB_DIR/want.csv" | diff - <(cut -d, -f1-21 "$LAB_DIR/follow.csv") | head -n 4 &&
 		[ "$(sed 1d "$LAB_DIR/want.csv" | wc -l)" = "$(grep -c ',$' "$LAB_DIR/follow.csv")" ] &&
+		(($(sed -n 's/^  \([0-9]*\) packets came as .*/\1/p' "$LAB_DIR/said") == PACKETS)) &&
 		"$PACKRACK" flows --follow --since 2024-03-05T09:00:00Z --until 2024-03-05T09:01:00Z --format json 2> /dev/null |
 		jq -se 'length > 100 and all(has("missing") | not)' > /dev/null
 }
 run_step "followed: the records are the same" followed
+shares() { # three keepers of a share each have all flows between them, and each pair of addresses at one of them
+	local n
+	for n in 1 2 3; do
+		"$PACKRACK" volume create "$LAB_DIR/share$n" --size 64M > /dev/null &&
+			"$PACKRACK" flows --keep "$LAB_DIR/share$n" --share "$n/3" || return 1
+		"$PACKRACK" flows --kept "$LAB_DIR/share$n" --format csv 2> "$LAB_DIR/said" | sed 1d > "$LAB_DIR/share$n.csv"
+		grep 'a share chose' "$LAB_DIR/said" && sed -n 's/.*of \([0-9]*\) packets.*/\1/p' "$LAB_DIR/said"
+		cut -d, -f3,4 "$LAB_DIR/share$n.csv" | awk -F, '{ print $1 < $2 ? $1 " " $2 : $2 " " $1 }' | sort -u > "$LAB_DIR/pairs$n"
+		(($(wc -l < "$LAB_DIR/pairs$n") > 100)) || return 1
+	done
+	! cat "$LAB_DIR"/pairs[123] | sort | uniq -d | grep . || return 1
+	sort "$LAB_DIR"/share[123].csv | diff <(sed '/^tcqtime/d' "$LAB_DIR/want.csv") - | head -n 4
+	((PIPESTATUS[1] == 0)) || return 1
+	# a keeper goes on with its own share only
+	"$PACKRACK" volume create "$LAB_DIR/on" --size 64M > /dev/null || return 1
+	timeout 60 "$PACKRACK" flows --keep "$LAB_DIR/on" --follow --share 1/3 --since 2024-03-05T09:00:01Z --until 2024-03-05T09:01:00Z
+	says 1 'share 1/3' timeout 60 "$PACKRACK" flows --keep "$LAB_DIR/on" --follow --share 2/3
+}
+run_step "shares add up to the whole" shares
+run_step "a share that there is not" says 2 'as in 1/3' "$PACKRACK" flows --keep "$LAB_DIR/share1" --share 4/3
+run_step "a share of what is not kept" says 2 'that --keep stores' "$PACKRACK" flows --share 1/3
 a_node_is_gone() {
 	"$RACK" kill idx2 || return 1
 	local rc=0

@@ -34,6 +34,8 @@ struct fake {
 	bool asked, cancelled, ended, count_only;
 	uint64_t only; /* sends just the packets whose seq is a multiple of it */
 	uint32_t caplen; /* 0: 4 */
+	bool folds; /* it was asked for parts of flows; it gives packets, as an old one */
+	bool gets_all; /* once it is asked for them it has all packets */
 };
 
 struct lab {
@@ -52,6 +54,7 @@ struct lab {
 	bool done, failed, complete, limited, was_cancelled, in_order;
 	char failure[200];
 	bool no_more_credit;
+	bool parts, counted_twice; /* the client takes parts of flows; they are wrong */
 	bool merges; /* the client; then what it got of each node */
 	uint64_t source[NODES], source_last[NODES];
 	uint32_t sources, sources_ended;
@@ -192,8 +195,11 @@ on_node(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env
 		n->ended = n->cancelled = false;
 		n->credit = 0;
 		n->query = env->id;
-		n->seq = n->first;
 		n->count_only = env->query->count_only;
+		n->folds = env->query->fold_flows;
+		if (n->folds && n->gets_all)
+			n->first = n->step = 1;
+		n->seq = n->first;
 		if (n->fault == REFUSES) {
 			failure.text = (char *)"the volume is gone";
 			reply.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
@@ -295,6 +301,7 @@ on_client(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 		snprintf(lab->failure, sizeof(lab->failure), "%s", env->failure->text);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END) {
 		lab->done = true;
+		lab->counted_twice = env->end->counted_twice;
 		lab->matched = env->end->matched;
 		lab->limited = env->end->limit_reached;
 		lab->was_cancelled = env->end->cancelled;
@@ -428,6 +435,7 @@ query(struct lab *lab, uint64_t limit, bool count_only)
 	q.limit = limit;
 	q.count_only = count_only;
 	q.merges = lab->merges;
+	q.flow_parts = lab->parts;
 	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
 	env.query = &q;
 	send_env(lab->client, &env, 77);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flow records: keys, states, ends; and that they are the same whichever node got which packet. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "indexer/filter/filter.h"
 #include "indexer/flows/flow_filter.h"
 #include "indexer/flows/flow_frame.h"
-#include "proto/base/cursor.h"
+#include "proto/port/trace.h"
 #include "tests/unit/unit.h"
 
 #define S PR_NS_PER_S
@@ -59,7 +60,7 @@ packet_of(const uint8_t *frame, uint32_t len, int64_t time, uint64_t seq)
 
 /* ---- records ---- */
 
-#define RECORDS 512
+#define RECORDS 50000
 struct records {
 	struct pri_flow all[RECORDS];
 	size_t count;
@@ -178,7 +179,7 @@ START_TEST(states_and_ends)
 {
 	const struct talk *t = &talks[_i];
 	const struct pri_flow_limits limits = {.flows = 0};
-	struct records out;
+	static struct records out;
 	char text[200] = "";
 
 	run_talk(t, &limits, &out);
@@ -203,7 +204,7 @@ START_TEST(limits_are_kept)
 		""};
 	static const struct talk closed = {"", {{'>', FIN, 0, 0}, {'<', ACK, 0, 7000}}, ""};
 	struct pri_flow_limits limits = {.active = 60 * S};
-	struct records out;
+	static struct records out;
 
 	run_talk(&longer, &limits, &out);
 	ck_assert_uint_eq(out.count, 2); /* given in two parts, cut at a second */
@@ -221,7 +222,7 @@ END_TEST
 START_TEST(room_is_short)
 {
 	const struct pri_flow_limits limits = {.flows = 3};
-	struct records out = {.count = 0};
+	static struct records out;
 	struct pri_flow_table *table = pri_flow_table_create(&limits, on_flow, &out, &err);
 	uint8_t frame[FRAME];
 	uint64_t packets = 0;
@@ -255,45 +256,48 @@ below(uint32_t n)
 }
 
 #define NODES 5
-#define PARTS 1024
-struct node {
-	struct pri_flow parts[PARTS];
-	size_t count;
-};
+#define SHARES 3
+#define FRAMES 4096
 
+/* Frames on their way. */
+static struct {
+	struct pr_packet packet;
+	unsigned share; /* from 0 */
+} frames[FRAMES];
+static size_t frame_count;
+
+/* Takes what the node has ready. */
 static void
-node_take(struct node *n, const struct pr_packet *packet)
+take_frame(struct pri_flow_parts *node, unsigned share)
 {
-	struct pri_flow_packet p;
-	size_t i = 0;
+	struct pr_packet p;
+	uint8_t *copy;
 
-	unit_must(pri_flow_packet_parse(packet, &p));
-	while (i < n->count && memcmp(&n->parts[i].key, &p.key, sizeof(p.key)) != 0)
-		i++;
-	if (i == n->count) {
-		unit_must(n->count < PARTS);
-		pri_flow_begin(&n->parts[n->count++], &p.key);
-	}
-	pri_flow_add_packet(&n->parts[i], &p, packet->otime, packet->seq);
+	if (!pri_flow_parts_take(node, &p))
+		return;
+	unit_must(frame_count < FRAMES && (p.flags & PR_PACKET_PARTS));
+	unit_must(!pri_flow_parts_take(node, &(struct pr_packet){0}));
+	copy = malloc(p.caplen);
+	unit_must(copy);
+	p.data = memcpy(copy, p.data, p.caplen);
+	frames[frame_count].packet = p;
+	frames[frame_count++].share = share;
 }
 
-/* The slice is over: the parts of all nodes go to the owner, in any order. */
+/* Each frame reaches the owner of its share, those of one slice in any order. */
 static void
-send_parts(struct node *nodes, struct pri_flow_table *owner)
+send_frames(struct pri_flow_table **owners)
 {
-	static struct pri_flow all[NODES * PARTS];
-	size_t count = 0;
+	for (; frame_count; frame_count--) {
+		size_t i = below((uint32_t)frame_count);
 
-	for (int i = 0; i < NODES; i++) {
-		memcpy(all + count, nodes[i].parts, nodes[i].count * sizeof(*all));
-		count += nodes[i].count;
-		nodes[i].count = 0;
-	}
-	for (; count; count--) {
-		size_t i = below((uint32_t)count);
-
-		unit_must(pri_flow_table_part(owner, &all[i], &err) == 0);
-		all[i] = all[count - 1];
+		for (size_t k = 0; k < frame_count; k++)
+			if (frames[k].packet.otime < frames[i].packet.otime)
+				i = k;
+		unit_must(pri_flow_table_packet(
+				  owners[frames[i].share], &frames[i].packet, &err) == 0);
+		free((void *)frames[i].packet.data);
+		frames[i] = frames[frame_count - 1];
 	}
 }
 
@@ -382,52 +386,16 @@ some_flows(uint64_t seed, struct records *out)
 }
 
 static void
-one_case(uint64_t seed)
+same_flows(struct records *whole, struct records *parts)
 {
-	static struct node nodes[NODES];
-	static struct records whole, parts;
-	const struct pri_flow_limits limits = {.idle_tcp = 6 * S,
-		.idle = 3 * S,
-		.active = 12 * S,
-		.idle_closed = seed % 2 ? 2 * S : 0};
-	struct pri_flow_table *one = pri_flow_table_create(&limits, on_flow, &whole, &err);
-	struct pri_flow_table *owner =
-		pri_flow_table_create(&limits, on_flow, &parts, &err);
-	int64_t time = 1000 * S;
-	unsigned count = 1 + seed % NODES;
-	uint8_t frame[FRAME];
-	uint32_t len;
-
-	rng = seed * 0x9e3779b97f4a7c15u;
-	whole.count = parts.count = 0;
-	for (uint64_t seq = 1; seq <= 120; seq++) {
-		int64_t before = time;
-		struct pr_packet p;
-
-		time += below(8) ? below(300) * MS : below(8000) * MS;
-		if (time / S != before / S) {
-			send_parts(nodes, owner);
-			unit_must(pri_flow_table_advance(owner, time, &err) == 0);
-			if (seed % 3 == 0 && below(4) == 0)
-				restart(&owner, &limits, time, &parts);
-		}
-		random_packet(frame, &len);
-		p = packet_of(frame, len, time, seq);
-		unit_must(pri_flow_table_packet(one, &p, &err) == 0);
-		node_take(&nodes[node_of((int)(seed / NODES % 4), count, seq, frame)], &p);
-	}
-	send_parts(nodes, owner);
-	unit_must(pri_flow_table_advance(one, PRI_FLOW_NEVER, &err) == 0);
-	unit_must(pri_flow_table_advance(owner, PRI_FLOW_NEVER, &err) == 0);
-	qsort(whole.all, whole.count, sizeof(*whole.all), compare_flows);
-	qsort(parts.all, parts.count, sizeof(*parts.all), compare_flows);
-	unit_must(whole.count == parts.count && whole.count > 0);
-	for (size_t i = 0; i < whole.count; i++) {
-		const struct pri_flow stored = framed(&parts.all[i]);
-		const struct pri_flow *a = &whole.all[i], *b = &stored;
+	qsort(whole->all, whole->count, sizeof(*whole->all), compare_flows);
+	qsort(parts->all, parts->count, sizeof(*parts->all), compare_flows);
+	unit_must(whole->count == parts->count && whole->count > 0);
+	for (size_t i = 0; i < whole->count; i++) {
+		const struct pri_flow *a = &whole->all[i], *b = &parts->all[i];
 
 		unit_must(!memcmp(&a->key, &b->key, sizeof(a->key)) &&
-			  a->originator == b->originator);
+			  a->originator == b->originator && a->last_syn == b->last_syn);
 		for (int k = 0; k < 2; k++)
 			unit_must(a->side[k].packets == b->side[k].packets &&
 				  a->side[k].bytes == b->side[k].bytes &&
@@ -437,19 +405,182 @@ one_case(uint64_t seed)
 				  a->side[k].first_seq == b->side[k].first_seq &&
 				  a->side[k].last_seq == b->side[k].last_seq &&
 				  a->side[k].syn == b->side[k].syn &&
+				  a->side[k].syn_ack == b->side[k].syn_ack &&
 				  a->side[k].fin == b->side[k].fin &&
 				  a->side[k].rst == b->side[k].rst &&
-				  a->side[k].flags == b->side[k].flags);
+				  a->side[k].flags == b->side[k].flags &&
+				  a->side[k].icmp_code == b->side[k].icmp_code);
 		unit_must(pri_flow_state(a) == pri_flow_state(b));
 	}
-	pri_flow_table_destroy(&one);
-	pri_flow_table_destroy(&owner);
+}
+
+/* Nodes that make parts, with little room, for owners of a share each; and one observer of all packets. */
+struct rack {
+	struct pri_flow_limits limits;
+	struct pri_flow_table *one, *owners[SHARES];
+	struct pri_flow_parts *nodes[NODES][SHARES];
+	unsigned count, shares;
+	struct records whole, parts;
+	uint64_t late; /* of all owners */
+};
+
+static void
+rack_begin(struct rack *r, uint64_t seed, size_t room)
+{
+	r->count = 1 + seed % NODES;
+	r->shares = 1 + seed % SHARES;
+	r->whole.count = r->parts.count = r->late = 0;
+	r->one = pri_flow_table_create(&r->limits, on_flow, &r->whole, &err);
+	for (unsigned s = 0; s < r->shares; s++) {
+		struct pri_flow_limits limits = r->limits;
+
+		limits.share = s + 1;
+		limits.shares = r->shares;
+		r->owners[s] = pri_flow_table_create(&limits, on_flow, &r->parts, &err);
+		for (unsigned n = 0; n < r->count; n++)
+			r->nodes[n][s] = pri_flow_parts_create(
+				room, s + 1, r->shares == 1 ? 0 : r->shares, &err);
+	}
+}
+
+static void
+rack_advance(struct rack *r, int64_t time)
+{
+	for (unsigned n = 0; n < r->count; n++)
+		for (unsigned s = 0; s < r->shares; s++) {
+			unit_must(pri_flow_parts_advance(r->nodes[n][s], time, &err) == 0);
+			take_frame(r->nodes[n][s], s);
+		}
+	send_frames(r->owners);
+	for (unsigned s = 0; s < r->shares; s++)
+		unit_must(pri_flow_table_advance(r->owners[s], time, &err) == 0);
+}
+
+static void
+rack_packet(struct rack *r, unsigned node, const struct pr_packet *p)
+{
+	unit_must(pri_flow_table_packet(r->one, p, &err) == 0);
+	for (unsigned s = 0; s < r->shares; s++) {
+		unit_must(pri_flow_parts_packet(r->nodes[node][s], p, &err) == 0);
+		take_frame(r->nodes[node][s], s);
+	}
+}
+
+/* Nothing was lost, and the flows are the same. */
+static void
+rack_end(struct rack *r, bool restarted)
+{
+	const struct pri_flow_figures *one = pri_flow_table_figures(r->one);
+	uint64_t packets = 0, not_ip = 0;
+
+	rack_advance(r, PRI_FLOW_NEVER);
+	unit_must(pri_flow_table_advance(r->one, PRI_FLOW_NEVER, &err) == 0);
+	for (unsigned s = 0; s < r->shares; s++) {
+		const struct pri_flow_figures *f = pri_flow_table_figures(r->owners[s]);
+
+		packets += f->packets;
+		not_ip += f->not_ip;
+		unit_must(f->late == 0 && (restarted || f->parts_packets == f->packets));
+	}
+	unit_must(restarted || (packets == one->packets && not_ip == one->not_ip));
+	same_flows(&r->whole, &r->parts);
+	for (unsigned s = 0; s < r->shares; s++) {
+		pri_flow_table_destroy(&r->owners[s]);
+		for (unsigned n = 0; n < r->count; n++)
+			pri_flow_parts_destroy(&r->nodes[n][s]);
+	}
+	pri_flow_table_destroy(&r->one);
+}
+
+static void
+one_case(uint64_t seed)
+{
+	static struct rack r;
+	int64_t time = 1000 * S;
+	uint8_t frame[FRAME];
+	bool restarts = seed % 7 == 0;
+	uint32_t len;
+
+	r.limits = (struct pri_flow_limits){.idle_tcp = 6 * S,
+		.idle = 3 * S,
+		.active = 12 * S,
+		.idle_closed = seed % 2 ? 2 * S : 0};
+	rng = seed * 0x9e3779b97f4a7c15u;
+	rack_begin(&r, seed, 1 + seed % 5);
+	for (uint64_t seq = 1; seq <= 120; seq++) {
+		int64_t before = time;
+		struct pr_packet p;
+
+		time += below(8) ? below(300) * MS : below(8000) * MS;
+		if (time / S != before / S)
+			rack_advance(&r, time);
+		for (unsigned s = 0; time / S != before / S && restarts && s < r.shares;
+			s++)
+			if (below(4) == 0) {
+				struct pri_flow_limits limits = r.limits;
+
+				limits.share = s + 1;
+				limits.shares = r.shares;
+				restart(&r.owners[s], &limits, time, &r.parts);
+			}
+		random_packet(frame, &len);
+		frame[12] = below(16) ? frame[12] : 0x99; /* some are not IP */
+		p = packet_of(frame, len, time, seq);
+		rack_packet(&r, node_of((int)(seed / NODES % 4), r.count, seq, frame), &p);
+	}
+	rack_end(&r, restarts);
+	for (size_t i = 0; i < r.parts.count; i++) {
+		const struct pri_flow stored = framed(&r.parts.all[i]);
+
+		unit_must(!memcmp(&stored.key, &r.parts.all[i].key, sizeof(stored.key)) &&
+			  pri_flow_state(&stored) == pri_flow_state(&r.parts.all[i]));
+	}
 }
 
 START_TEST(the_same_for_all_nodes)
 {
 	for (uint64_t seed = 1; seed <= 2000; seed++)
 		one_case(seed);
+}
+END_TEST
+
+/* Traces of networks: parts of one to five nodes, with much room and little. */
+START_TEST(the_same_of_real_packets)
+{
+	static const char *const names[] = {
+		"mix-gateway-full-a.pcap", "mta-1year-hdr96-a.pcap"};
+	const char *dir =
+		getenv("PACKRACK_DATA") ? getenv("PACKRACK_DATA") : "../shared/data";
+	static struct rack r;
+	char path[PATH_MAX];
+
+	for (uint64_t seed = 0; seed < 6; seed++) {
+		struct pr_trace *trace;
+		struct pr_packet p;
+		int64_t now = INT64_MIN;
+		uint64_t seq = 0;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, names[seed % 2]);
+		trace = pr_trace_open(path, &err);
+		if (!trace) {
+			printf("skipped: no captures in %s (set PACKRACK_DATA)\n", dir);
+			return;
+		}
+		rng = seed + 1;
+		r.limits = (struct pri_flow_limits){0};
+		rack_begin(&r, seed, seed < 3 ? 3 : PRI_FLOW_PARTS_MOST);
+		while (pr_trace_next(trace, &p, &err) == PR_SOURCE_PACKET) {
+			p.seq = ++seq;
+			p.otime = p.time > now ? p.time : now;
+			if (p.otime / S != now / S)
+				rack_advance(&r, p.otime);
+			now = p.otime;
+			rack_packet(&r, below(r.count), &p);
+		}
+		ck_assert_uint_gt(seq, 10000);
+		rack_end(&r, false);
+		pr_trace_close(&trace);
+	}
 }
 END_TEST
 
@@ -508,6 +639,129 @@ START_TEST(frames_are_golden)
 		frame[(i ? 54 : 78) + 3]++;
 		ck_assert(!pri_flow_frame_read(frame, len, &back, &missing));
 	}
+}
+END_TEST
+
+static bool
+reads_parts(const struct pr_packet *p)
+{
+	struct pri_flow_parts_reader r;
+	struct pri_flow part;
+	int got = -1;
+
+	if (pri_flow_parts_open(&r, p))
+		while ((got = pri_flow_parts_next(&r, &part)) > 0)
+			for (int i = 0; i < 2; i++)
+				unit_must(!part.side[i].packets ||
+					  (part.side[i].first / S == r.head.slice &&
+						  part.side[i].last / S == r.head.slice));
+	return got == 0;
+}
+
+/* Parts that nodes send: mergers and clients of other versions read these bytes. */
+START_TEST(parts_are_golden)
+{
+	static const char expected[] =
+		"50465001e8030000000000000510a5d4e800000080e9440de90000000400000001000000"
+		"01000000010000000100000000060a0000010a000002a01f50ac0205f0a2040101280002"
+		"0001010000010000000128001200fcd193ad03fcd193ad03020200fcd193ad0300000011"
+		"0a0000010a00000235350080b3ffc403f4a2040001250900000101000000";
+	struct pri_flow_parts *parts = pri_flow_parts_create(10, 0, 0, &err);
+	struct pri_flow_parts_reader r;
+	uint8_t frame[FRAME], copy[512];
+	char text[2 * sizeof(copy) + 1];
+	struct pri_flow part;
+	struct pr_packet p;
+	uint32_t len;
+
+	ck_assert_ptr_nonnull(parts);
+	len = put_ip(frame, 6, (struct end){1, 4000}, (struct end){2, 80}, SYN, 0);
+	p = packet_of(frame, len, 1000 * S + 5, 70000);
+	p.flags = PR_PACKET_CUT | PR_PACKET_MATCH_UNSURE | PR_PACKET_FRAGMENT_OF;
+	p.link = 300;
+	ck_assert_int_eq(pri_flow_parts_packet(parts, &p, &err), 0);
+	len = put_ip(frame, 6, (struct end){2, 80}, (struct end){1, 4000}, SYN | ACK, 0);
+	p = packet_of(frame, len, 1000 * S + 900 * MS, 70002);
+	p.link = 300;
+	ck_assert_int_eq(pri_flow_parts_packet(parts, &p, &err), 0);
+	memset(frame + 12, 0x99, 2);
+	p = packet_of(frame, len, 1000 * S + 950 * MS, 70003);
+	ck_assert_int_eq(pri_flow_parts_packet(parts, &p, &err), 0);
+	len = put_ip(frame, 17, (struct end){1, 53}, (struct end){2, 53}, 0, 9);
+	p = packet_of(frame, len, 1000 * S + 950 * MS, 70004);
+	ck_assert_int_eq(pri_flow_parts_packet(parts, &p, &err), 0);
+	ck_assert(!pri_flow_parts_take(parts, &p));
+	ck_assert_int_eq(pri_flow_parts_advance(parts, 1001 * S, &err), 0);
+	ck_assert(pri_flow_parts_take(parts, &p));
+	ck_assert_int_eq(p.otime, 1001 * S - 1);
+	ck_assert_int_eq(p.time, 1000 * S + 950 * MS);
+	ck_assert_uint_lt(p.caplen, sizeof(copy));
+	p.data = memcpy(copy, p.data, p.caplen);
+	pri_flow_parts_destroy(&parts);
+	hex(copy, p.caplen, text);
+	ck_assert_str_eq(text, expected);
+
+	ck_assert(pri_flow_parts_open(&r, &p));
+	ck_assert_int_eq(r.head.first, 1000 * S + 5);
+	ck_assert_uint_eq(r.head.packets, 4);
+	ck_assert_uint_eq(r.head.not_ip, 1);
+	ck_assert_uint_eq(r.head.related, 1);
+	ck_assert_uint_eq(r.head.truncated, 1);
+	ck_assert_uint_eq(r.head.unsure, 1);
+	ck_assert_int_eq(pri_flow_parts_next(&r, &part), 1);
+	ck_assert_int_eq(part.last_syn, 1000 * S + 5);
+	ck_assert_int_eq(part.side[1].syn_ack, 1000 * S + 900 * MS);
+	ck_assert_uint_eq(part.side[1].first_seq, 70002);
+	ck_assert_int_eq(pri_flow_parts_next(&r, &part), 1);
+	ck_assert_uint_eq(part.side[0].payload, 9);
+	ck_assert_int_eq(pri_flow_parts_next(&r, &part), 0);
+
+	/* shorter or longer, of another version, or in another slice it is damaged */
+	for (len = p.caplen; p.caplen-- > 0;)
+		ck_assert(!reads_parts(&p));
+	p.caplen = len + 1;
+	copy[len] = 0;
+	ck_assert(!reads_parts(&p));
+	p.caplen = len;
+	ck_assert(reads_parts(&p));
+	for (size_t i = 0; i < len; i++)
+		for (unsigned bits = 1; bits < 256; bits++) {
+			copy[i] ^= bits;
+			unit_must(!reads_parts(&p) || i >= 12); /* magic, slice */
+			copy[i] ^= bits;
+		}
+	p.otime++;
+	ck_assert(!reads_parts(&p));
+}
+END_TEST
+
+/* Keepers of several versions agree on shares; both directions are in one; a new share takes from all, and no other does. */
+START_TEST(shares_are_stable)
+{
+	static const uint32_t golden[] = {2, 2, 3, 2, 1, 2, 2, 1};
+	unsigned sizes[4] = {0}, moved = 0;
+
+	for (unsigned i = 0; i < 4000; i++) {
+		struct pri_flow_key key = {.address_len = 4, .port = {1, 2}}, back = key;
+		uint32_t share;
+
+		pr_put_be32(key.address[0], 0x0a000000 + i);
+		pr_put_be32(key.address[1], 0x0a010203 + i * 7919);
+		memcpy(back.address[0], key.address[1], 16);
+		memcpy(back.address[1], key.address[0], 16);
+		back.protocol = 17;
+		share = pri_flow_share(&key, 3);
+		unit_must(share >= 1 && share <= 3 && share == pri_flow_share(&back, 3));
+		unit_must(pri_flow_share(&key, 1) == 1);
+		unit_must(pri_flow_share(&key, 4) == share || pri_flow_share(&key, 4) == 4);
+		moved += pri_flow_share(&key, 4) == 4;
+		sizes[share]++;
+		if (i < 8)
+			ck_assert_uint_eq(share, golden[i]);
+	}
+	for (unsigned n = 1; n <= 3; n++)
+		ck_assert(sizes[n] > 4000 / 3 - 150 && sizes[n] < 4000 / 3 + 150);
+	ck_assert(moved > 1000 - 150 && moved < 1000 + 150);
 }
 END_TEST
 
@@ -646,7 +900,7 @@ START_TEST(icmp_of_who_began)
 {
 	for (int order = 0; order < 2; order++) {
 		const struct pri_flow_limits limits = {.flows = 0};
-		struct records out = {.count = 0};
+		static struct records out;
 		struct pri_flow_table *table =
 			pri_flow_table_create(&limits, on_flow, &out, &err);
 		struct pri_flow_filter *echo =
@@ -654,6 +908,7 @@ START_TEST(icmp_of_who_began)
 		struct pri_flow parts[2];
 		uint8_t type = 99, code = 99;
 
+		out.count = 0;
 		for (int i = 0; i < 2; i++) {
 			uint8_t frame[FRAME];
 			uint32_t len =
@@ -686,7 +941,7 @@ END_TEST
 START_TEST(times_at_the_ends)
 {
 	const struct pri_flow_limits limits = {.flows = 0};
-	struct records out = {.count = 0};
+	static struct records out;
 	struct pri_flow_table *table = pri_flow_table_create(&limits, on_flow, &out, &err);
 	const int64_t times[] = {INT64_MIN + 1, 0, INT64_MAX - 1};
 	uint8_t frame[FRAME];
@@ -747,7 +1002,7 @@ START_TEST(filters_match)
 		""};
 	const struct pri_flow_limits limits = {.flows = 0};
 	struct pri_flow_filter *filter = pri_flow_filter_create(f->text, &err);
-	struct records out;
+	static struct records out;
 
 	ck_assert_msg(!filter == (f->expected < 0), "%s: %s", f->text, err.text);
 	run_talk(&whole, &limits, &out);
@@ -766,7 +1021,10 @@ fill(TCase *tests)
 	tcase_add_test(tests, limits_are_kept);
 	tcase_add_test(tests, room_is_short);
 	tcase_add_test(tests, the_same_for_all_nodes);
+	tcase_add_test(tests, the_same_of_real_packets);
 	tcase_add_test(tests, frames_are_golden);
+	tcase_add_test(tests, parts_are_golden);
+	tcase_add_test(tests, shares_are_stable);
 	tcase_add_test(tests, relaxed_filters);
 	tcase_add_test(tests, community_id_of_no_ports);
 	tcase_add_loop_test(tests, below_ip, 0, sizeof(lower) / sizeof(lower[0]));

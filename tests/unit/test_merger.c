@@ -177,6 +177,37 @@ START_TEST(test_count_copies)
 }
 END_TEST
 
+/* Parts of flows are sums: nodes are asked for them only if no packet lies on two. */
+START_TEST(test_flow_parts)
+{
+	enum { ONCE, TWICE, TWICE_LATER };
+
+	for (int kind = ONCE; kind <= TWICE_LATER; kind++) {
+		struct lab *lab = lab_up(3, NONE);
+
+		lab->parts = true;
+		lab->merges = _i;
+		for (int i = 0; kind == TWICE && i < 3; i++)
+			lab->nodes[i].first = lab->nodes[i].step = 1;
+		lab->nodes[1].gets_all = kind == TWICE_LATER;
+		query(lab, 0, false);
+		if (!lab->merges)
+			give_credit(lab, 2);
+		run_until(lab, ended);
+		ck_assert_msg(!lab->failed, "%s", lab->failure);
+		ck_assert(!lab->nodes[0].count_only);
+		ck_assert_int_eq(lab->nodes[0].folds, kind != TWICE);
+		ck_assert_int_eq(lab->counted_twice, kind == TWICE_LATER);
+		ck_assert(lab->complete);
+		if (kind == ONCE)
+			ck_assert_uint_eq(lab->matched, SEQS);
+		if (!_i)
+			ck_assert_uint_eq(lab->got, SEQS);
+		lab_down(lab);
+	}
+}
+END_TEST
+
 static bool
 stalled(struct lab *lab)
 {
@@ -602,6 +633,7 @@ fill(TCase *t)
 	tcase_add_test(t, test_limit);
 	tcase_add_test(t, test_count);
 	tcase_add_test(t, test_count_copies);
+	tcase_add_loop_test(t, test_flow_parts, 0, 2);
 	tcase_add_test(t, test_slow_client_cancels);
 	tcase_add_test(t, test_client_dies);
 	tcase_add_test(t, test_client_queue_full);

@@ -24,6 +24,7 @@ static const char windows_stream[] = "flow.windows", open_stream[] = "flow.open"
 /* "PFW" version u8; u32 flags; then all numbers of struct flow_window as u64. */
 enum { NUMBERS = 12, WINDOW_BYTES = 8 + NUMBERS * 8 };
 enum { COMPLETE = 1, GOES_ON = 2, COLLECTED = 4, FILTERED = 8 };
+enum { SHARE = 8, SHARES = 18, SHARE_MASK = 0x3ff }; /* above the flags */
 static const uint8_t window_magic[4] = {'P', 'F', 'W', 1};
 
 static void
@@ -36,7 +37,8 @@ window_write(const struct flow_window *w, uint8_t out[WINDOW_BYTES])
 	memcpy(out, window_magic, 4);
 	pr_put_le32(out + 4, (w->complete ? COMPLETE : 0) | (w->goes_on ? GOES_ON : 0) |
 				     (w->collected ? COLLECTED : 0) |
-				     (w->filtered ? FILTERED : 0));
+				     (w->filtered ? FILTERED : 0) | w->share << SHARE |
+				     w->shares << SHARES);
 	for (size_t i = 0; i < NUMBERS; i++)
 		pr_put_le64(out + 8 + i * 8, numbers[i]);
 }
@@ -55,7 +57,9 @@ window_read(const uint8_t *p, size_t len, struct flow_window *w)
 	*w = (struct flow_window){n[0], (int64_t)n[1], (int64_t)n[2], n[3], n[4], n[5],
 		n[6], (int64_t)n[7], n[8], n[9], n[10], n[11],
 		.complete = (flags & COMPLETE) != 0, .goes_on = (flags & GOES_ON) != 0,
-		.collected = (flags & COLLECTED) != 0, .filtered = (flags & FILTERED) != 0};
+		.collected = (flags & COLLECTED) != 0, .filtered = (flags & FILTERED) != 0,
+		.share = flags >> SHARE & SHARE_MASK,
+		.shares = flags >> SHARES & SHARE_MASK};
 	return w->since <= w->until && w->reach >= 0;
 }
 
@@ -480,7 +484,8 @@ say_sums(const struct sums *s)
 		fprintf(stderr, "  %" PRIu64 " window%s not complete when they were kept\n",
 			s->partial, pr_plural(s->partial));
 	if (s->filtered)
-		fputs("  only flows that a filter, a link or a node chose were kept\n",
+		fputs("  only flows that a filter, a link, a node or a share chose were "
+		      "kept\n",
 			stderr);
 }
 

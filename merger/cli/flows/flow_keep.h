@@ -29,6 +29,8 @@ struct flow_window {
 	bool goes_on; /* the next window begins where it ends, with the open flows */
 	bool collected; /* records of exporters: packets are theirs, missing are messages or records */
 	bool filtered; /* not of all flows */
+	uint32_t share,
+		shares; /* of flows whose address pair is in this share (pri_flow_share); 0: all */
 };
 
 struct flow_keeper;

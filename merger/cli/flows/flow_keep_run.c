@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "indexer/flows/flow_filter.h"
+#include "indexer/flows/flow_frame.h"
 #include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/flow_record.h"
 #include "merger/cli/query/ask.h"
@@ -54,11 +55,12 @@ static int
 on_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 {
 	struct run *r = arg;
+	struct pri_flow_parts_reader parts;
 
-	if (p->otime < r->first)
-		r->first = p->otime;
-	if (p->otime > r->now)
-		r->now = p->otime;
+	if (!(p->flags & PR_PACKET_PARTS))
+		pr_time_widen(&r->first, &r->now, p->otime, p->otime);
+	else if (pri_flow_parts_open(&parts, p))
+		pr_time_widen(&r->first, &r->now, parts.head.first, parts.head.last);
 	return pri_flow_table_packet(r->table, p, err);
 }
 
@@ -92,7 +94,9 @@ account(const struct run *r, const struct sink *sink, struct flow_window *w)
 	const struct query_args *q = r->order->query;
 
 	w->complete = !c || c->complete;
-	w->filtered = r->order->filtered || q->link || q->nodes.count;
+	w->filtered = r->order->filtered || q->link || q->nodes.count || q->shares > 1;
+	w->share = q->share;
+	w->shares = q->shares;
 	if (c)
 		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;
 	if (!w->complete)
@@ -175,6 +179,7 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	packets.since = since;
 	packets.until = until == PR_TIME_MAX ? until : until - 1;
 	packets.follow = false;
+	packets.parts = true;
 	packets.quiet |= r->order->query->follow;
 	r->first = PR_TIME_MAX;
 	if (!files)
@@ -291,6 +296,13 @@ keep_on(struct run *r, struct pr_error *err)
 	rc = flow_keeper_resume(r->keeper, r->table, &last, err);
 	if (rc < 0)
 		return CLI_FAILED;
+	if (rc > 0 && (last.share != q->share || last.shares != q->shares)) {
+		pr_error_set(err,
+			"%s has share %u/%u of the flows (0/0: all): go on with that, or "
+			"take another volume",
+			r->order->volume, last.share, last.shares);
+		return CLI_FAILED;
+	}
 	if (rc > 0)
 		at = r->now = last.until;
 	if (rc > 0 && !last.complete) {

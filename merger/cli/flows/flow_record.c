@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "indexer/index/packet_fields.h"
+#include "indexer/query/tally_key.h"
 #include "merger/cli/query/ask.h"
 
 /* ---- networks of ours ---- */
@@ -136,7 +137,10 @@ flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_
 	struct sink sink;
 	int status;
 
+	/* without a filter, what is held is read from the index; the counts themselves are not needed */
 	count.count = true;
+	count.tally.group = PRI_TALLY_KEY_TIME;
+	count.tally.step = INT64_MAX;
 	count.quiet = true;
 	count.explain = false;
 	count.write = NULL;

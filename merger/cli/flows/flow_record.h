@@ -43,7 +43,7 @@ struct flow_losses {
 int flow_losses_take(
 	struct flow_losses *l, const Packrack__Completeness *c, struct pr_error *err);
 /*
- * Asks first what is missing in the range, so that records can be printed as flows end: the nodes read it twice. CLI_OK,
+ * Asks first what is missing in the range, so that records can be printed as flows end; the nodes' index tells. CLI_OK,
  * or the exit status.
  */
 struct query_args;

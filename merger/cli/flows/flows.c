@@ -26,7 +26,7 @@ struct flows_args {
 	uint64_t limit, top, seed;
 	int form, of;
 	bool packets;
-	char *by, *keep, *kept;
+	char *by, *keep, *kept, *share;
 	int64_t every;
 	char *filter; /* of flows; the packets are not filtered */
 };
@@ -69,6 +69,10 @@ static const struct pr_option options[] = {
 		"with --keep --follow: the time between two times at which flows are "
 		"durable",
 		.def = "10s"),
+	PR_OPT_STRING(share, "share", 0, "N/M",
+		"with --keep: store share N of M of the flows, by their pairs of "
+		"addresses; "
+		"other keepers store the others"),
 	PR_OPT_STRING(kept, "kept", 0, "VOLUME", "ask the flows that this volume keeps"),
 	PR_OPT_LIST(inside, "inside", 0, "NETWORK",
 		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
@@ -223,6 +227,11 @@ print_sums(const struct flows *f)
 		fprintf(stderr, "; %" PRIu64 " flow%s ended early for want of room",
 			s->early, pr_plural(s->early));
 	fputc('\n', stderr);
+	if (s->parts_bytes)
+		fprintf(stderr,
+			"  %" PRIu64 " packets came as %" PRIu64 " parts of flows, %" PRIu64
+			" bytes\n",
+			s->parts_packets, s->parts, s->parts_bytes);
 }
 
 /* What is open ends with the range. */
@@ -328,9 +337,11 @@ static int
 answer(struct flows *f, struct pr_error *err)
 {
 	const struct flows_args *a = f->args;
+	struct query_args query = a->query;
 	struct sink sink;
 	int status = CLI_OK;
 
+	query.parts = true;
 	f->context.seed = (uint16_t)a->seed;
 	f->context.ipfix = &f->ipfix;
 	f->ipfix.to = stdout;
@@ -341,7 +352,7 @@ answer(struct flows *f, struct pr_error *err)
 		setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!a->query.follow && !a->query.files.count && !a->by && !a->packets)
 		status = flow_losses_ask(&f->context.losses, &a->query, err);
-	sink_init(&sink, &a->query);
+	sink_init(&sink, &query);
 	sink.take = on_packet;
 	sink.take_arg = f;
 	if (status == CLI_OK)
@@ -368,6 +379,22 @@ answer(struct flows *f, struct pr_error *err)
 	return status;
 }
 
+static int
+share_parse(struct flows_args *a, struct pr_error *err)
+{
+	unsigned share, shares;
+	char more;
+
+	if (sscanf(a->share, "%u/%u%c", &share, &shares, &more) != 2 || share < 1 ||
+		share > shares || shares > PRI_FLOW_SHARES_MAX)
+		return pr_error_set(err,
+			"--share %s: a share and how many there are, at most %d, as in 1/3",
+			a->share, PRI_FLOW_SHARES_MAX);
+	a->query.share = a->limits.share = share;
+	a->query.shares = a->limits.shares = shares;
+	return 0;
+}
+
 /* -1: bad usage */
 static int
 check_kept(struct flows_args *a, struct pr_error *err)
@@ -377,6 +404,10 @@ check_kept(struct flows_args *a, struct pr_error *err)
 	if (a->keep && (a->kept || a->by || a->top || a->limit || a->packets || a->form))
 		return pr_error_set(
 			err, "--keep: stores flows; --kept shows and counts them");
+	if (a->share && !a->keep)
+		return pr_error_set(err, "--share: of the flows that --keep stores");
+	if (a->share && share_parse(a, err) < 0)
+		return -1;
 	if (a->kept && a->packets)
 		return pr_error_set(err, "--kept: there are no packets; ask the rack");
 	if (a->kept && flow_kept_alone(q, err) < 0)

@@ -430,12 +430,14 @@ answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 static int
 answer(struct sql *s, const char *statement, struct pr_error *err)
 {
+	struct query_args query = s->args->query;
 	struct sink sink;
 	int status = CLI_OK;
 
+	query.parts = s->table[FLOWS] && !s->table[PACKETS] && !s->table[RATE];
 	if (s->table[FLOWS] && !s->args->query.files.count)
 		status = flow_losses_ask(&s->context.losses, &s->args->query, err);
-	sink_init(&sink, &s->args->query);
+	sink_init(&sink, &query);
 	sink.take = on_packet;
 	sink.take_arg = s;
 	if (status == CLI_OK)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "indexer/flows/flow_frame.h"
 #include "indexer/query/tally_key.h"
 #include "proto/base/tcp.h"
 #include "proto/wire/decode.h"
@@ -333,11 +334,29 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);
 }
 
+/* Counts as those packets do that they were made of. */
+static int
+take_parts(struct sink *s, const struct pr_packet *p, struct pr_error *err)
+{
+	struct pri_flow_parts_reader r;
+
+	if (!s->args->parts || !pri_flow_parts_open(&r, p))
+		return pr_error_set(err, "a node's parts of flows are damaged");
+	s->packets += r.head.packets;
+	s->last_time = p->time;
+	s->unsure += r.head.unsure;
+	s->related += r.head.related;
+	s->truncated += r.head.truncated;
+	return s->take(s->take_arg, p, err);
+}
+
 int
 sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 {
 	char line[PACKET_LINE];
 
+	if (p->flags & PR_PACKET_PARTS)
+		return take_parts(s, p, err);
 	if (s->wanted && !s->wanted(s->wanted_arg, p))
 		return 0;
 	s->packets++;

@@ -400,8 +400,13 @@ ask_merger(struct sink *sink, struct pr_error *err)
 	result = ask_prepare(&q, sink, status->status->links, status->status->n_links, err);
 	if (result == CLI_OK)
 		result = run(endpoint, keys, &q.query, sink, err);
+	if (result == CLI_OK && sink->end->counted_twice && sink->args->parts) {
+		pr_error_set(err, "packets came to a second node meanwhile, and would be "
+				  "counted twice: ask again");
+		result = CLI_FAILED;
+	}
 	/* The counts of two nodes that have the same packets cannot be added: count these here. */
-	if (result == CLI_OK && sink->end->counted_twice) {
+	if (result == CLI_OK && sink->end->counted_twice && !sink->args->count) {
 		q.query.tally = NULL;
 		q.query.count_only = false;
 		result = sink_recount(sink, err) < 0

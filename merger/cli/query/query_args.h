@@ -26,6 +26,12 @@ struct query_args {
 	char *filter; /* the operands, joined; "" none */
 	const char *purpose; /* for logs and status in place of the filter; NULL: none */
 	Packrack__TallySpec tally; /* group 0: packets are given, not counted */
+	/*
+	 * Of a rack: what takes the packets also takes parts of flows (PR_PACKET_PARTS), of this share only (of 0: all);
+	 * it must have fewer then
+	 */
+	bool parts;
+	uint32_t share, shares;
 	const char *program; /* "packrack query" */
 	/*
 	 * --related runs the query twice. The first run notes what matches in `note`; the

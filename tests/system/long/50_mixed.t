@@ -46,6 +46,14 @@ found() { # PROGRAM: what tcpdump finds
 	done
 }
 
+flows_found() { # the same, whichever nodes give parts of flows and not packets
+	timeout 60 "$BUILD/packrack" flows --format csv 2> "$LAB_DIR/said" | cut -d, -f3-9,12-15 | sort > "$LAB_DIR/flows"
+	cat "$LAB_DIR/said"
+	"$BUILD/packrack" flows -r "$LAB_DIR/tcpdump.pcap" --format csv 2> "$LAB_DIR/said" | cut -d, -f3-9,12-15 | sort |
+		diff - "$LAB_DIR/flows" | head -n 4
+	((PIPESTATUS[3] == 0 && $(wc -l < "$LAB_DIR/flows") > 10))
+}
+
 shown() { # PROGRAM: whatever else asks the merger or the dispatcher
 	local rc what
 	for what in status "node list" "data list" rate top; do
@@ -76,6 +84,7 @@ asked() { # WHAT: by both commands
 		run_step "$1: filters find what tcpdump finds" found "$program"
 		run_step "$1: status and lists are given" shown "$program"
 	done
+	run_step "$1: flows are those of the trace" flows_found
 }
 
 mixed() { # WHAT NAME...: these daemons are old
@@ -102,6 +111,9 @@ all_found() { # by both commands: what was played until now
 		cat "$LAB_DIR/said"
 		{ ((got == PLAYED)) && ! grep -q missing "$LAB_DIR/said"; } || { echo "$program: $got of $PLAYED"; return 1; }
 	done
+	got=$("$BUILD/packrack" flows --format csv "$OURS" 2> "$LAB_DIR/said" | awk -F, '{ n += $12 + $13 } END { print n }')
+	cat "$LAB_DIR/said"
+	((got == PLAYED)) || { echo "$got of $PLAYED packets are in flows"; return 1; }
 }
 node_is() { # NAME STATE
 	"$BUILD/packrack" node list | grep -q "^[0-9].* $1 .* $2"
