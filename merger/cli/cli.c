@@ -217,6 +217,19 @@ cli_program_beside(const char *name)
 									       : path;
 }
 
+int
+cli_become(const char *program, char **argv)
+{
+	struct pr_error err;
+	char *path = cli_program_beside(program);
+
+	if (path)
+		execv(path, argv);
+	pr_error_errno(&err, "cannot start %s", path ? path : program);
+	free(path);
+	return cli_fail("packrack", CLI_FAILED, &err);
+}
+
 const struct cli_server cli_merger = {"packrack-merger", "PACKRACK_MERGER",
 				PR_RPC_ENDPOINT_MERGER},
 			cli_dispatcher = {"packrack-dispatcher", "PACKRACK_DISPATCHER",

@@ -82,6 +82,8 @@ __attribute__((format(printf, 2, 3))) bool cli_confirmed(
 
 /* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
 char *cli_program_beside(const char *name);
+/* Becomes it: `packrack NAME` is packrack-NAME. Returns only if it cannot be started. */
+int cli_become(const char *program, char **argv);
 
 /* Where a merger or dispatcher is, and the key directory for it. */
 struct cli_connection {

@@ -1,41 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <unistd.h>
 
 #include "merger/cli/cli.h"
 
-/* A program of its own: `packrack NAME` is packrack-NAME. Returns only if it cannot be started. */
+/* packrack-NAME, which is of Python; the console, so that other commands do not load curses */
 static int
-become(const char *program, char **argv)
+cmd_program(PR_UNUSED int argc, char **argv)
 {
-	struct pr_error err;
-	char *path = cli_program_beside(program);
+	char name[32];
 
-	if (path)
-		execv(path, argv);
-	pr_error_errno(&err, "cannot start %s", path ? path : program);
-	free(path);
-	return cli_fail("packrack", CLI_FAILED, &err);
-}
-
-/* so that other commands do not load curses */
-static int
-cmd_console(PR_UNUSED int argc, char **argv)
-{
-	return become("packrack-console", argv);
-}
-
-/* of Python */
-static int
-cmd_watch(PR_UNUSED int argc, char **argv)
-{
-	return become("packrack-watch", argv);
-}
-
-static int
-cmd_web(PR_UNUSED int argc, char **argv)
-{
-	return become("packrack-web", argv);
+	PR_PRINT(name, "packrack-%s", argv[0]);
+	return cli_become(name, argv);
 }
 
 static const struct cli_command commands[] = {
@@ -53,11 +28,11 @@ static const struct cli_command commands[] = {
 	{"collect", "store flow records that routers send (NetFlow, IPFIX)",
 		.run = cmd_collect},
 	{"watch", "run analyses all the time: of now, compared with the past",
-		.run = cmd_watch},
+		.run = cmd_program},
 	{"web", "serve a page that shows the traffic, to this machine's browser",
-		.run = cmd_web},
+		.run = cmd_program},
 	{"status", "show what the rack is doing, and what it lost", .run = cmd_status},
-	{"console", "show the rack live on a terminal, and operate it", .run = cmd_console},
+	{"console", "show the rack live on a terminal, and operate it", .run = cmd_program},
 	{"import", "store trace files in a volume", .run = cmd_import},
 	{"volume", "create, show, check volumes", .run = cmd_volume},
 	{"data", "list, export, move, delete packets of a node", .run = cmd_data},

@@ -62,6 +62,11 @@ web_agrees() {
 		<(grep -oE 'Fl -[a-z-]+' merger/web/packrack-web.1 | sed 's/^Fl /-/' | sort -u)
 }
 
+flows_to_agrees() {
+	diff <("$BUILD/packrack" flows --to x --help | grep -oE -- '--[a-z0-9-]+' | grep -vx -e --help -e --keep | sort -u) \
+		<(grep -oE 'Fl -[a-z0-9-]+' merger/cli/packrack-flows-to.1 | sed 's/^Fl /-/' | grep -vx -- --keep | sort -u)
+}
+
 # Each command that `packrack --help` lists has been looked at below.
 commands_listed() { # COMMAND...
 	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p' | sort) \
@@ -125,6 +130,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack collect" command_agrees collect collect Output
 	run_step "packrack watch" watch_agrees
 	run_step "packrack web" web_agrees
+	run_step "packrack flows --to" flows_to_agrees
 	run_step "packrack status" command_agrees status status Output Keys
 	run_step "packrack setup" command_agrees setup setup Output
 	run_step "packrack sizing" command_agrees sizing sizing Output

@@ -214,10 +214,11 @@ take_open(void *arg, const struct sfs_record *r, struct pr_error *err)
 struct reading {
 	const struct query_args *range;
 	const struct windows *windows;
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err);
+	const struct flow_window *only; /* or NULL: what was active in the range */
+	flow_take *take;
 	void *arg;
 	uint64_t others; /* packets that are no records */
+	uint64_t found; /* of the only window */
 	size_t last_epoch; /* index in windows.epochs */
 };
 
@@ -245,7 +246,16 @@ take_in_range(struct reading *r, const struct pri_flow *flow, uint64_t missing,
 {
 	if (pri_flow_first(flow) > r->range->until || pri_flow_last(flow) < r->range->since)
 		return 0;
-	return r->take(r->arg, flow, missing, err);
+	return r->take(r->arg, flow, missing, 0, err);
+}
+
+/* Its place among the window's records, from 1; 0: it is of another one. */
+static uint64_t
+row_of(const struct flow_window *w, const struct pr_packet *p)
+{
+	uint64_t row = p->seq - (w->seq - w->records);
+
+	return p->epoch == w->epoch && p->seq <= w->seq && row <= w->records ? row : 0;
 }
 
 static int
@@ -255,11 +265,14 @@ on_frame(void *arg, const struct pr_packet *p, struct pr_error *err)
 	struct pri_flow flow;
 	uint64_t missing;
 
-	if (!is_covered(r, p))
+	if (r->only ? !row_of(r->only, p) : !is_covered(r, p))
 		return 0;
-	if (pri_flow_frame_read(p->data, p->caplen, &flow, &missing))
+	if (!pri_flow_frame_read(p->data, p->caplen, &flow, &missing))
+		r->others++;
+	else if (r->only && ++r->found)
+		return r->take(r->arg, &flow, missing, row_of(r->only, p), err);
+	else
 		return take_in_range(r, &flow, missing, err);
-	r->others++;
 	return 0;
 }
 
@@ -369,9 +382,7 @@ begin_reading(const char *volume, struct windows *w, struct open_flows *open,
 
 int
 flow_kept_read(const char *volume, const struct query_args *args, const char *relaxed,
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err),
-	void *arg, struct pr_error *err)
+	flow_take *take, void *arg, struct pr_error *err)
 {
 	struct windows w;
 	struct reading r = {.range = args, .windows = &w, .take = take, .arg = arg};
@@ -399,6 +410,61 @@ flow_kept_read(const char *volume, const struct query_args *args, const char *re
 	}
 	windows_free(&w);
 	free(open.all);
+	return status;
+}
+
+/* windows_free in any case */
+static int
+windows_of(struct windows *w, const char *volume, struct pr_error *err)
+{
+	struct pri_volume *view = ask_volume_open(volume, 0, err);
+	int rc;
+
+	*w = (struct windows){0};
+	rc = view ? windows_read(w, view->sfs, err) : -1;
+	pri_volume_close(&view);
+	return rc;
+}
+
+/* The records of one window. */
+static int
+read_window(const char *volume, const struct query_args *args, struct reading *r,
+	struct pr_error *err)
+{
+	const struct flow_window *w = r->only;
+	int status = read_frames(volume, args, "", w->since, w->until, r, err);
+
+	if (status == CLI_FAILED || status == CLI_USAGE || r->found == w->records)
+		return status;
+	fprintf(stderr,
+		"window %" PRIu64 ": %" PRIu64 " of its %" PRIu64 " flows are lost\n",
+		w->number, w->records - r->found, w->records);
+	return CLI_PARTIAL;
+}
+
+int
+flow_kept_windows(const char *volume, const struct query_args *args, uint64_t first,
+	uint64_t count, void (*begin)(void *arg, const struct flow_window *w, bool head),
+	flow_take *take, void *arg, struct pr_error *err)
+{
+	struct windows w;
+	int status = windows_of(&w, volume, err) < 0 ? CLI_FAILED : CLI_OK, said;
+
+	for (size_t i = 0; i < 2 * w.count && (status == CLI_OK || status == CLI_PARTIAL);
+		i++) {
+		const struct flow_window *of = &w.all[i % w.count];
+		struct reading r = {.only = of, .take = take, .arg = arg};
+
+		if (of->number < first || (count && of->number - first >= count) ||
+			of->until <= args->since || of->since > args->until)
+			continue;
+		begin(arg, of, i < w.count);
+		said = i < w.count ? CLI_OK : read_window(volume, args, &r, err);
+		status = said == CLI_OK ? status : said;
+	}
+	if (status == CLI_OK && w.damaged)
+		status = CLI_PARTIAL;
+	windows_free(&w);
 	return status;
 }
 
@@ -493,15 +559,12 @@ int
 flow_kept_report(const char *volume, const struct query_args *args, struct pr_error *err)
 {
 	struct sums s = {.first = PR_TIME_MAX, .last = PR_TIME_MIN, .status = CLI_OK};
-	struct pri_volume *view = ask_volume_open(volume, 0, err);
-	struct windows w = {0};
+	struct windows w;
 
-	if (!view || windows_read(&w, view->sfs, err) < 0) {
-		pri_volume_close(&view);
+	if (windows_of(&w, volume, err) < 0) {
 		windows_free(&w);
 		return CLI_FAILED;
 	}
-	pri_volume_close(&view);
 	if (w.count)
 		qsort(w.all, w.count, sizeof(*w.all), compare_windows);
 	add_windows(&s, &w, args);
@@ -559,9 +622,8 @@ note_window(struct windows *w, const struct flow_window *next, struct pr_error *
 static int
 look(struct flow_keeper *k, struct pr_error *err)
 {
-	struct pri_volume *view = ask_volume_open(k->volume, 0, err);
-	struct windows w = {0};
-	int rc = view ? windows_read(&w, view->sfs, err) : -1;
+	struct windows w;
+	int rc = windows_of(&w, k->volume, err);
 
 	for (size_t i = 0; i < w.count && rc == 0; i++) {
 		if (w.all[i].collected != k->collected)
@@ -577,7 +639,6 @@ look(struct flow_keeper *k, struct pr_error *err)
 		k->number = w.all[i].number;
 	}
 	windows_free(&w);
-	pri_volume_close(&view);
 	return rc;
 }
 

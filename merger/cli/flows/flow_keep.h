@@ -74,6 +74,9 @@ struct flow_keep_open {
 int flow_keeper_commit(struct flow_keeper *keeper, struct flow_window *window,
 	const struct flow_keep_open *open, struct pr_error *err);
 
+/* A record that was kept. row: its place in its window, from 1, if windows were asked for. */
+typedef int flow_take(void *arg, const struct pri_flow *flow, uint64_t missing,
+	uint64_t row, struct pr_error *err);
 /* -1: err, args have more than a range: nobody else is asked. */
 int flow_kept_alone(const struct query_args *args, struct pr_error *err);
 /*
@@ -81,9 +84,15 @@ int flow_kept_alone(const struct query_args *args, struct pr_error *err);
  * relaxed: a filter of their frames (pri_flow_filter_relaxed). CLI_OK, CLI_PARTIAL, or CLI_FAILED and err.
  */
 int flow_kept_read(const char *volume, const struct query_args *args, const char *relaxed,
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err),
-	void *arg, struct pr_error *err);
+	flow_take *take, void *arg, struct pr_error *err);
+/*
+ * Windows from this number on (count; 0: all) that lie in the range, at least in part: first the head of each, then each
+ * again and its records, as they were stored: the same whenever they are read, but for what is lost. Flows that are still
+ * open are in none. The statuses of flow_kept_read.
+ */
+int flow_kept_windows(const char *volume, const struct query_args *args, uint64_t first,
+	uint64_t count, void (*begin)(void *arg, const struct flow_window *w, bool head),
+	flow_take *take, void *arg, struct pr_error *err);
 /* What the windows say about the range, to stderr. CLI_OK, or CLI_PARTIAL: not all of it was kept. */
 int flow_kept_report(
 	const char *volume, const struct query_args *args, struct pr_error *err);

@@ -251,6 +251,8 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	pri_community_id(k, context->seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
 	r->ipfix = context->ipfix;
+	r->window = context->window;
+	r->row = context->row;
 	r->missing = context->kept ? context->missing
 				   : flow_losses_between(
 					     &context->losses, k->link, r->first, r->last);
@@ -340,7 +342,11 @@ print_json(const struct flow_record *r)
 	const struct pri_flow_key *k = &r->flow->key;
 	char duration[32];
 
-	printf("{\"tcqtime\": %" PRId64
+	putchar('{');
+	if (r->row)
+		printf("\"window\": %" PRIu64 ", \"row\": %" PRIu64 ", ", r->window,
+			r->row);
+	printf("\"tcqtime\": %" PRId64
 	       ", \"duration\": %s, \"src_ip\": \"%s\", \"dst_ip\": "
 	       "\"%s\", \"src_port\": %u, \"dst_port\": %u, \"protocol\": %u, "
 	       "\"bytes_sent\": %" PRIu64 ", \"bytes_recv\": %" PRIu64 ", ",
@@ -453,7 +459,8 @@ print_eve(const struct flow_record *r)
 	printf("\"community_id\": \"%s\"}\n", r->community_id);
 }
 
-const char *const flow_forms[] = {"text", "csv", "json", "zeek", "eve", "ipfix", NULL};
+const char *const flow_forms[] = {
+	"text", "csv", "json", "zeek", "eve", "ipfix", "parquet", NULL};
 
 void
 flow_record_print(const struct flow_record *r, enum flow_form form)
@@ -477,6 +484,7 @@ flow_record_print(const struct flow_record *r, enum flow_form form)
 	case FLOW_IPFIX:
 		flow_ipfix_add(r->ipfix, r);
 		break;
+	case FLOW_PARQUET:
 	case FLOW_FORMS:
 		break;
 	}

@@ -10,6 +10,9 @@
 
 /* Flow records as `packrack flows` prints them: a record of one flow, and its forms. */
 
+struct sql_engine;
+struct sql_table;
+
 struct network {
 	uint8_t bytes[16], len; /* 4 or 16 */
 	unsigned prefix;
@@ -66,6 +69,7 @@ struct flow_record {
 	uint64_t missing; /* packets of the link while it lasted */
 	char missing_text[21]; /* "": nobody knows yet */
 	struct flow_ipfix *ipfix;
+	uint64_t window, row; /* of what was kept; 0: not asked for */
 	uint16_t sport, dport;
 	int64_t first, last;
 };
@@ -78,6 +82,7 @@ struct flow_context {
 	bool live; /* what is missing is not known yet */
 	bool kept; /* the record says what is missing: */
 	uint64_t missing;
+	uint64_t window, row; /* that it is of; 0: nobody asked */
 };
 void flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	const struct flow_context *context);
@@ -89,10 +94,14 @@ enum flow_form {
 	FLOW_ZEEK,
 	FLOW_EVE,
 	FLOW_IPFIX,
+	FLOW_PARQUET, /* a table, written as a whole */
 	FLOW_FORMS
 };
 extern const char *const flow_forms[]; /* their names, and NULL */
 void flow_record_print(const struct flow_record *r, enum flow_form form);
+/* Table `flows` of SQL, and a row of it. NULL, -1: err */
+struct sql_table *flow_table_create(struct sql_engine *engine, struct pr_error *err);
+int flow_table_put(struct sql_table *t, const struct flow_record *r, struct pr_error *err);
 /* What some forms have before the first record. */
 void flow_head_print(enum flow_form form);
 

@@ -9,6 +9,7 @@
 #include "merger/cli/flows/flow_groups.h"
 #include "merger/cli/flows/flow_ipfix.h"
 #include "merger/cli/flows/flow_keep.h"
+#include "merger/cli/flows/sql_engine.h"
 #include "merger/cli/query/ask.h"
 
 #define HASH_NONFATAL_OOM 1
@@ -23,10 +24,10 @@ struct flows_args {
 	struct query_args query;
 	struct pri_flow_limits limits;
 	struct pr_string_list inside;
-	uint64_t limit, top, seed;
+	uint64_t limit, top, seed, from_window, windows;
 	int form, of;
 	bool packets;
-	char *by, *keep, *kept, *share;
+	char *by, *keep, *kept, *share, *to;
 	int64_t every;
 	char *filter; /* of flows; the packets are not filtered */
 };
@@ -37,7 +38,8 @@ static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(query.),
 	PR_OPT_ENUM(form, "format", 0, "FORMAT", flow_forms,
 		"text, csv, json (an object a line), zeek (as its conn.log), eve (as "
-		"Suricata's eve.json) or ipfix (RFC 5655, to a file)"),
+		"Suricata's eve.json), ipfix (RFC 5655) or parquet (needs DuckDB), both "
+		"to a file"),
 	PR_OPT_STRING(by, "by", 0, "KEYS",
 		"sums of flows that are equal in KEYS, separated by commas: src, dst, "
 		"sport, "
@@ -74,6 +76,13 @@ static const struct pr_option options[] = {
 		"addresses; "
 		"other keepers store the others"),
 	PR_OPT_STRING(kept, "kept", 0, "VOLUME", "ask the flows that this volume keeps"),
+	PR_OPT_UINT(from_window, "from-window", 0, "N", 1, 0,
+		"with --kept: window by window from this number on, as they were stored"),
+	PR_OPT_UINT(
+		windows, "windows", 0, "N", 0, 0, "with --from-window: so many (0: all)"),
+	PR_OPT_STRING(to, "to", 0, "URL",
+		"send them there, each once: clickhouse://, s3:// or parquet:DIR; "
+		"packrack-flows-to(1) has its options"),
 	PR_OPT_LIST(inside, "inside", 0, "NETWORK",
 		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
 	PR_OPT_UINT(seed, "community-seed", 0, "N", 0, 65535, "the seed of Community IDs",
@@ -121,6 +130,8 @@ struct flows {
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
 	struct flow_context context;
 	struct flow_ipfix ipfix;
+	struct sql_engine *engine; /* and its table, for parquet */
+	struct sql_table *rows;
 	bool closed; /* nobody reads standard output any more */
 	uint64_t found, printed;
 };
@@ -195,6 +206,8 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	flow_record_make(&r, flow, &f->context);
 	if (f->printed++ == 0)
 		flow_head_print((enum flow_form)f->args->form);
+	if (f->rows)
+		return flow_table_put(f->rows, &r, err);
 	flow_record_print(&r, (enum flow_form)f->args->form);
 	if (f->args->query.follow && f->printed == f->args->limit) {
 		f->closed = true;
@@ -234,6 +247,9 @@ print_sums(const struct flows *f)
 			s->parts_packets, s->parts, s->parts_bytes);
 }
 
+static const char to_parquet[] =
+	"COPY flows TO '/dev/stdout' (FORMAT parquet, USE_TMP_FILE false)";
+
 /* What is open ends with the range. */
 static int
 finish(struct flows *f, struct pr_error *err)
@@ -260,6 +276,10 @@ finish(struct flows *f, struct pr_error *err)
 			f->groups, (enum flow_form)f->args->form, &f->context);
 	if (f->args->form == FLOW_IPFIX)
 		flow_ipfix_finish(&f->ipfix);
+	if (f->engine &&
+		(sql_table_finish(&f->rows, err) < 0 ||
+			sql_execute(f->engine, to_parquet, SQL_AS_TEXT, NULL, err) < 0))
+		return CLI_FAILED;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		f->closed = f->closed || errno == EPIPE;
 		pr_error_set(err, "cannot write the flows");
@@ -273,12 +293,30 @@ finish(struct flows *f, struct pr_error *err)
 }
 
 static int
-on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, uint64_t row,
+	struct pr_error *err)
 {
 	struct flows *f = arg;
 
 	f->context.missing = missing;
+	f->context.row = row;
 	return on_flow(f, flow, err);
+}
+
+static void
+on_window(void *arg, const struct flow_window *w, bool head)
+{
+	struct flows *f = arg;
+
+	f->context.window = w->number;
+	if (head && f->args->form == FLOW_JSON)
+		printf("{\"window\": %" PRIu64 ", \"since\": %" PRId64
+		       ", \"until\": %" PRId64 ", \"records\": %" PRIu64
+		       ", \"packets\": %" PRIu64 ", \"not_ip\": %" PRIu64
+		       ", \"missing\": %" PRIu64
+		       ", \"complete\": %d, \"collected\": %d, \"filtered\": %d}\n",
+			w->number, w->since, w->until, w->records, w->packets, w->not_ip,
+			w->missing, w->complete, w->collected, w->filtered);
 }
 
 /* The answer of a volume that keeps flows. */
@@ -289,7 +327,10 @@ answer_kept(struct flows *f, struct pr_error *err)
 	int status = CLI_FAILED, said;
 
 	f->context.kept = true;
-	if (relaxed)
+	if (f->args->from_window)
+		status = flow_kept_windows(f->args->kept, &f->args->query,
+			f->args->from_window, f->args->windows, on_window, on_kept, f, err);
+	else if (relaxed)
 		status = flow_kept_read(
 			f->args->kept, &f->args->query, relaxed, on_kept, f, err);
 	else
@@ -301,7 +342,8 @@ answer_kept(struct flows *f, struct pr_error *err)
 		return f->closed ? CLI_OK : CLI_FAILED;
 	fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found, pr_plural(f->found),
 		f->found == 1 ? "es" : "");
-	said = flow_kept_report(f->args->kept, &f->args->query, err);
+	said = f->args->from_window ? CLI_OK /* their heads say it */
+				    : flow_kept_report(f->args->kept, &f->args->query, err);
 	return said == CLI_OK ? status : said;
 }
 
@@ -401,20 +443,18 @@ check_kept(struct flows_args *a, struct pr_error *err)
 {
 	const struct query_args *q = &a->query;
 
-	if (a->keep && (a->kept || a->by || a->top || a->limit || a->packets || a->form))
-		return pr_error_set(
-			err, "--keep: stores flows; --kept shows and counts them");
-	if (a->share && !a->keep)
-		return pr_error_set(err, "--share: of the flows that --keep stores");
+	if (CLI_CHECK(err,
+		    {a->keep && (a->kept || a->by || a->top || a->limit || a->packets ||
+					a->form),
+			    "--keep: stores flows; --kept shows and counts them"},
+		    {a->share && !a->keep, "--share: of the flows that --keep stores"},
+		    {a->kept && a->packets, "--kept: there are no packets; ask the rack"},
+		    {a->keep && q->follow && (q->volumes.count || q->files.count),
+			    "--keep --follow: of a rack"}) < 0)
+		return -1;
 	if (a->share && share_parse(a, err) < 0)
 		return -1;
-	if (a->kept && a->packets)
-		return pr_error_set(err, "--kept: there are no packets; ask the rack");
-	if (a->kept && flow_kept_alone(q, err) < 0)
-		return -1;
-	if (a->keep && q->follow && (q->volumes.count || q->files.count))
-		return pr_error_set(err, "--keep --follow: of a rack");
-	return 0;
+	return a->kept ? flow_kept_alone(q, err) : 0;
 }
 
 /* -1: bad usage */
@@ -430,20 +470,32 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	a->query.filter = strdup("");
 	if (!a->query.filter)
 		return pr_error_set(err, "no memory for the filter");
-	if (a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV && a->form != FLOW_JSON)
-		return pr_error_set(err, "--by: sums are given as text, csv or json");
-	if (a->query.follow && (a->by || a->top || a->packets))
-		return pr_error_set(err, "--follow: flows as they end; --by, --top and "
-					 "--packets want a range that has ended");
-	if (a->form == FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO))
-		return pr_error_set(
-			err, "--format ipfix is not for a terminal: > FILE takes it");
-	if (a->packets != (a->query.write != NULL))
-		return pr_error_set(
-			err, "--packets -w FILE: the one does not go without the other");
-	if (a->packets && a->by)
-		return pr_error_set(err,
-			"--packets: of flows, not of sums (--by); a filter chooses them");
+	if (CLI_CHECK(err,
+		    {a->from_window && (!a->kept || a->by || a->top || a->filter[0]),
+			    "--from-window: with --kept; of all flows"},
+		    {a->form == FLOW_PARQUET && (a->top || a->query.follow),
+			    "--format parquet: all flows of a range that has ended"},
+		    {a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV &&
+				    a->form != FLOW_JSON,
+			    "--by: sums are given as text, csv or json"},
+		    {a->query.follow && (a->by || a->top || a->packets),
+			    "--follow: flows as they end; --by, --top and --packets want a "
+			    "range that has ended"},
+		    {a->form >= FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO),
+			    "--format ipfix and parquet are not for a terminal: > FILE "
+			    "takes them"},
+		    {a->packets != (a->query.write != NULL),
+			    "--packets -w FILE: the one does not go without the other"},
+		    {a->packets && a->by, "--packets: of flows, not of sums (--by); a "
+					  "filter chooses them"},
+		    {a->limit && (a->top || a->by), "--limit: of flows in the order of "
+						    "their ends; --top limits the "
+						    "largest"},
+		    {a->of && !a->top && !a->by,
+			    "--of: by what --top or --by finds the largest"},
+		    {a->of == FLOW_BY_FLOWS && !a->by,
+			    "--of flows: counts those of each key of --by"}) < 0)
+		return -1;
 	for (size_t i = 0; a->packets && i < a->query.files.count; i++)
 		if (!strcmp(a->query.files.items[i], "-") ||
 			(stat(a->query.files.items[i], &file) == 0 &&
@@ -451,13 +503,6 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 			return pr_error_set(err,
 				"--packets: %s is read twice, which a pipe cannot be",
 				a->query.files.items[i]);
-	if (a->limit && (a->top || a->by))
-		return pr_error_set(err, "--limit: of flows in the order of their ends; "
-					 "--top limits the largest");
-	if (a->of && !a->top && !a->by)
-		return pr_error_set(err, "--of: by what --top or --by finds the largest");
-	if (a->of == FLOW_BY_FLOWS && !a->by)
-		return pr_error_set(err, "--of flows: counts those of each key of --by");
 	f->filter = pri_flow_filter_create(a->filter, err);
 	if (!f->filter ||
 		networks_parse(&f->context.inside, "--inside", &a->inside, err) < 0)
@@ -468,6 +513,10 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 		if (!f->groups)
 			return -1;
 	}
+	if (a->form == FLOW_PARQUET && (f->engine = sql_open(true, err)))
+		f->rows = flow_table_create(f->engine, err);
+	if (!f->rows == (a->form == FLOW_PARQUET))
+		return -1;
 	f->table = pri_flow_table_create(&a->limits, on_flow, f, err);
 	return f->table ? 0 : -1;
 }
@@ -477,6 +526,7 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	struct flows_args *a = call->values;
 	struct flows f = {.args = a};
+	struct pr_error later;
 	int status = CLI_USAGE;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -492,6 +542,9 @@ run(const struct cli_call *call, struct pr_error *err)
 		free(c->spans);
 		free(c);
 	}
+	sql_table_finish(&f.rows, &later);
+	if (f.engine)
+		sql_close(&f.engine);
 	pri_flow_table_destroy(&f.table);
 	flow_groups_destroy(&f.groups);
 	pri_flow_filter_destroy(&f.filter);
@@ -507,5 +560,8 @@ cmd_flows(int argc, char **argv)
 {
 	struct flows_args a = {.query = QUERY_ARGS(program.name)};
 
+	for (int i = 1; i < argc; i++) /* of Python; its options are its own */
+		if (!strncmp(argv[i], "--to", 4) && (!argv[i][4] || argv[i][4] == '='))
+			return cli_become("packrack-flows-to", argv);
 	return cli_run(&program, &a, -1, argc, argv, run);
 }

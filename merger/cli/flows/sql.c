@@ -128,48 +128,52 @@ struct sql {
 	size_t second_count;
 };
 
+struct sql_table *
+flow_table_create(struct sql_engine *engine, struct pr_error *err)
+{
+	return sql_table_create(engine, "flows", flow_columns, PR_COUNT(flow_columns), err);
+}
+
+int
+flow_table_put(struct sql_table *t, const struct flow_record *r, struct pr_error *err)
+{
+	const struct pri_flow *flow = r->flow;
+
+	sql_put(t, (uint64_t)r->first);
+	sql_put_double(t, (double)pr_time_minus(r->last, r->first) / PR_NS_PER_S);
+	sql_put_text(t, r->src);
+	sql_put_text(t, r->dst);
+	sql_put(t, r->sport);
+	sql_put(t, r->dport);
+	sql_put(t, flow->key.protocol);
+	sql_put(t, r->sent->bytes);
+	sql_put(t, r->received->bytes);
+	sql_put_if(t, r->outgoing, r->outgoing && r->outgoing[0] == 't');
+	sql_put_text(t, r->state);
+	sql_put(t, r->sent->packets);
+	sql_put(t, r->received->packets);
+	sql_put(t, r->sent->payload);
+	sql_put(t, r->received->payload);
+	sql_put(t, r->sent->flags);
+	sql_put(t, r->received->flags);
+	sql_put_if(t, flow->key.vlan != PRI_FLOW_UNTAGGED, flow->key.vlan);
+	sql_put(t, flow->key.link);
+	sql_put(t, (uint64_t)r->last);
+	sql_put_text(t, r->community_id);
+	sql_put_text(t, r->uid);
+	sql_put(t, r->missing);
+	sql_put_if(t, flow->sampling, flow->sampling);
+	return sql_row_end(t, err);
+}
+
 static int
 on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct sql *s = arg;
-	struct sql_table *t = s->table[FLOWS];
 	struct flow_record r;
 
 	flow_record_make(&r, flow, &s->context);
-	sql_put(t, (uint64_t)r.first);
-	sql_put_double(t, (double)pr_time_minus(r.last, r.first) / PR_NS_PER_S);
-	sql_put_text(t, r.src);
-	sql_put_text(t, r.dst);
-	sql_put(t, r.sport);
-	sql_put(t, r.dport);
-	sql_put(t, flow->key.protocol);
-	sql_put(t, r.sent->bytes);
-	sql_put(t, r.received->bytes);
-	if (r.outgoing)
-		sql_put(t, r.outgoing[0] == 't');
-	else
-		sql_put_null(t);
-	sql_put_text(t, r.state);
-	sql_put(t, r.sent->packets);
-	sql_put(t, r.received->packets);
-	sql_put(t, r.sent->payload);
-	sql_put(t, r.received->payload);
-	sql_put(t, r.sent->flags);
-	sql_put(t, r.received->flags);
-	if (flow->key.vlan != PRI_FLOW_UNTAGGED)
-		sql_put(t, flow->key.vlan);
-	else
-		sql_put_null(t);
-	sql_put(t, flow->key.link);
-	sql_put(t, (uint64_t)r.last);
-	sql_put_text(t, r.community_id);
-	sql_put_text(t, r.uid);
-	sql_put(t, r.missing);
-	if (flow->sampling)
-		sql_put(t, flow->sampling);
-	else
-		sql_put_null(t);
-	return sql_row_end(t, err);
+	return flow_table_put(s->table[FLOWS], &r, err);
 }
 
 static int
@@ -185,10 +189,7 @@ put_packet(struct sql_table *t, const struct pr_packet *p, struct pr_error *err)
 	sql_put(t, p->seq);
 	sql_put(t, p->len);
 	sql_put(t, p->caplen);
-	if (f.key.vlan != PRI_FLOW_UNTAGGED)
-		sql_put(t, f.key.vlan);
-	else
-		sql_put_null(t);
+	sql_put_if(t, f.key.vlan != PRI_FLOW_UNTAGGED, f.key.vlan);
 	for (unsigned i = 0; i < 2 && ip; i++)
 		sql_put_text(t, flow_address(&f.key, i ^ from, text));
 	for (unsigned i = 0; i < 2 && ip; i++)
@@ -395,7 +396,8 @@ run_statement(struct sql *s, const char *statement, struct pr_error *err)
 }
 
 static int
-on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, PR_UNUSED uint64_t row,
+	struct pr_error *err)
 {
 	struct sql *s = arg;
 
@@ -474,7 +476,7 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 		return CLI_USAGE;
 	if (question_check(&a->query, err) < 0)
 		return CLI_USAGE;
-	s->engine = sql_open(err);
+	s->engine = sql_open(false, err);
 	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
 	for (int i = 0; i < (a->kept ? FLOWS + 1 : TABLES) && s->flows; i++) {
 		s->table[i] = sql_table_create(

@@ -269,19 +269,19 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 #define SQL_I32 4
 
 /* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
-static const char *const settings[][2] = {{"temp_directory", ""},
-	{"enable_external_access", "false"}, {"autoload_known_extensions", "false"},
+static const char *const settings[][2] = {{"enable_external_access", "false"},
+	{"temp_directory", ""}, {"autoload_known_extensions", "false"},
 	{"autoinstall_known_extensions", "false"}, {"allow_community_extensions", "false"},
 	{"lock_configuration", "true"}};
 
 static int
-database_open(struct sql_engine *e, struct pr_error *err)
+database_open(struct sql_engine *e, bool files, struct pr_error *err)
 {
 	handle config = NULL;
 	char *error = NULL;
 	int rc = duckdb_create_config(&config);
 
-	for (size_t i = 0; i < PR_COUNT(settings) && rc == 0; i++)
+	for (size_t i = files ? 1 : 0; i < PR_COUNT(settings) && rc == 0; i++)
 		rc = duckdb_set_config(config, settings[i][0], settings[i][1]);
 	if (rc == 0)
 		rc = duckdb_open_ext(NULL, &e->database, config, &error);
@@ -302,13 +302,13 @@ database_open(struct sql_engine *e, struct pr_error *err)
 }
 
 struct sql_engine *
-sql_open(struct pr_error *err)
+sql_open(bool files, struct pr_error *err)
 {
 	struct sql_engine *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return pr_error_null(err, "no memory for SQL");
-	if (library_load(err) < 0 || database_open(e, err) < 0)
+	if (library_load(err) < 0 || database_open(e, files, err) < 0)
 		sql_close(&e);
 	return e;
 }
@@ -456,6 +456,15 @@ sql_put(struct sql_table *t, uint64_t value)
 	default:
 		((uint64_t *)data)[t->rows] = value;
 	}
+}
+
+void
+sql_put_if(struct sql_table *t, bool there, uint64_t value)
+{
+	if (there)
+		sql_put(t, value);
+	else
+		sql_put_null(t);
 }
 
 void

@@ -13,8 +13,8 @@
  */
 struct sql_engine;
 
-/* NULL: err tells how to get the library. */
-struct sql_engine *sql_open(struct pr_error *err);
+/* files: it may open them, for statements of our own only. NULL: err tells how to get the library. */
+struct sql_engine *sql_open(bool files, struct pr_error *err);
 void sql_close(struct sql_engine **engine);
 
 /* ---- tables ---- */
@@ -44,6 +44,8 @@ struct sql_table *sql_table_create(struct sql_engine *engine, const char *name,
  * at all is a fault of the caller's.
  */
 void sql_put(struct sql_table *table, uint64_t value);
+/* NULL, if it is not there. */
+void sql_put_if(struct sql_table *table, bool there, uint64_t value);
 void sql_put_double(struct sql_table *table, double value);
 void sql_put_text(struct sql_table *table, const char *text);
 void sql_put_null(struct sql_table *table);
