@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands nfpcapd nfdump nfreplay jq python3
+need_commands nfpcapd nfdump nfreplay sfcapd jq python3
 need_programs packrack
 need_data
 new_lab
@@ -146,6 +146,53 @@ junk() { # any bytes: counted; what is good is stored
 		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e '(.exporters | length) > 1 and ([.exporters[].bad] | add) > 100'
 }
 run_step "junk does no harm" junk
+
+# ---- sFlow ----
+
+SFLOW=tests/system/sflow.py
+sums() {
+	"$PACKRACK" flows --kept "$V" --format csv > "$LAB_DIR/csv" 2> "$LAB_DIR/said"
+	"$SFLOW" --sums "$LAB_DIR/csv" > "$LAB_DIR/ours"
+}
+taken() { # SAMPLES: of all sources, counters apart
+	(($("$PACKRACK" collect --keep "$V" --exporters --json | jq '[.exporters[] | .messages] | add // 0') >= $1))
+}
+sampled() { # packets of both sources, summed by flow, as their own headers say; those that wait for more are there, too
+	fresh && begin || return 1
+	"$SFLOW" "$PORT" "$FULL" 10 > "$LAB_DIR/want" 2> "$LAB_DIR/count"
+	poll_until 20 taken $((3980 + 568)) && end && sums && diff "$LAB_DIR/want" "$LAB_DIR/ours" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && (($(wc -l < "$LAB_DIR/ours") > 700)) && "$PACKRACK" collect --keep "$V" --exporters --json | jq -e '
+		(.exporters | length) == 2 and all(.exporters[]; .protocol == "sflow" and .address == "192.0.2.7" and .sampling == 10 and
+		.lost == 0 and .bad == 0) and ([.exporters[].skipped] | add) > 568 and .exporters[0].dropped == 19 and .exporters[1].dropped == 0' &&
+		[ "$("$PACKRACK" flows --kept "$V" --format json 2> /dev/null | jq -s 'map(.sampling) | unique == [10]')" = true ] &&
+		(($(wc -l < "$LAB_DIR/csv") < 1500))
+}
+run_step "samples of sFlow become flows" sampled
+as_sfcapd() { # packets of each pair of ends; its bytes are those of frames
+	mkdir -p "$LAB_DIR/sf"
+	sfcapd -b 127.0.0.1 -p $((PORT + 1)) -w "$LAB_DIR/sf" > /dev/null 2>&1 &
+	COLLECTOR=$!
+	poll_until 10 eval 'ss -Hlun "sport = :$((PORT + 1))" | grep -q .' && "$SFLOW" $((PORT + 1)) "$FULL" 10 > /dev/null 2>&1
+	poll_until 10 eval '! ss -Hun "sport = :$((PORT + 1))" | grep -q "^[A-Z]* *[1-9]"'
+	end || return 1
+	nfdump -R "$LAB_DIR/sf" -q -N -6 -o 'fmt:%sa,%da,%sp,%dp,%pr,%pkt,%byt' 'proto tcp or proto udp' > "$LAB_DIR/nf.csv"
+	"$SFLOW" --sums "$LAB_DIR/nf.csv" | cut -d' ' -f1-6 > "$LAB_DIR/theirs"
+	cut -d' ' -f1-6 "$LAB_DIR/want" | diff - "$LAB_DIR/theirs" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ]
+}
+run_step "sfcapd has the same" as_sfcapd
+samples_lost() { # killed, it has what waited; what is lost of each source is told exactly
+	fresh && begin && "$SFLOW" "$PORT" "$FULL" 10 9 > /dev/null 2> "$LAB_DIR/count" && read -r all lost < "$LAB_DIR/count" || return 1
+	poll_until 20 taken $((all - lost + 568 - lost / 7)) || return 1
+	sums && cp "$LAB_DIR/ours" "$LAB_DIR/before" && [ -s "$LAB_DIR/before" ] && kill -KILL "$COLLECTOR"
+	wait "$COLLECTOR"
+	sums && cmp "$LAB_DIR/before" "$LAB_DIR/ours" && begin && end && sums && cmp "$LAB_DIR/before" "$LAB_DIR/ours" && ((lost > 400)) &&
+		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e "[.exporters[].lost] | add == $lost" &&
+		[ ! -s "$LAB_DIR/words" ]
+}
+run_step "lost samples are told, and those that wait outlive a kill" samples_lost
 
 # ---- mistakes ----
 
