@@ -10,6 +10,7 @@
 
 #include "indexer/flows/flow_export.h"
 #include "merger/cli/cli.h"
+#include "merger/cli/flows/flow_file.h"
 #include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
@@ -21,7 +22,7 @@
  */
 
 struct collect_args {
-	struct pr_string_list listen, from;
+	struct pr_string_list listen, from, read;
 	char *keep;
 	int64_t every;
 	bool exporters, json, keyvalue;
@@ -35,6 +36,9 @@ static const struct pr_option options[] = {
 		"of IPv6"),
 	PR_OPT_LIST(from, "from", 0, "NETWORK",
 		"only of exporters in this network, as in 192.0.2.0/24"),
+	PR_OPT_LIST(read, "read", 'r', "FILE",
+		"take the flows of this file: IPFIX, nfdump's, conn.log, EVE, JSON, CSV, "
+		"Parquet"),
 	PR_OPT_STRING(
 		keep, "keep", 0, "VOLUME", "store the flows in this volume of their own"),
 	PR_OPT_DURATION(every, "every", 0, "DURATION", PR_NS_PER_S, 3600 * PR_NS_PER_S,
@@ -47,12 +51,15 @@ static const struct pr_cmdline program = {.name = "packrack collect",
 	.summary =
 		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
 		"and sFlow version 5.",
-	.usage = "--keep VOLUME --listen [ADDRESS:]PORT... | "
-		 "--keep VOLUME --exporters",
+	.usage =
+		"--keep VOLUME --listen [ADDRESS:]PORT... | --keep VOLUME --read FILE... | "
+		"--keep VOLUME --exporters",
 	PR_OPTIONS(options),
 	.footer = "  packrack volume create flows.vol --size 16G\n"
 		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "
 		  "--keep flows.vol\n"
+		  "  packrack collect --read conn.log --read nfcapd.202401010000 --keep "
+		  "flows.vol\n"
 		  "  packrack flows --kept flows.vol --since \"1h ago\" --by src --top 10"};
 
 #define IDLE_NS (60 * PR_NS_PER_S) /* windows without a flow are put together for so long */
@@ -419,6 +426,69 @@ serve(struct collect *c, struct pr_error *err)
 	return drain(c, err) < 0 || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
 }
 
+/* ---- files ---- */
+
+/* A file's flows are stored at their ends, or where the one before was. */
+static int
+on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+{
+	struct collect *c = arg;
+	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
+
+	c->now = last > c->now ? last : c->now;
+	c->window.since = first < c->window.since ? first : c->window.since;
+	c->window.until = pr_time_minus(c->now, -1);
+	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	return flow_keeper_put(c->keeper, flow, missing, c->now, err);
+}
+
+/* All of the file is one window. What a keeper was given without one is nobody's. */
+static int
+read_file(struct collect *c, const char *path, struct pr_error *err)
+{
+	struct flow_file *f = malloc(sizeof(*f));
+	int rc;
+
+	if (!f)
+		return pr_error_set(err, "no memory for a file");
+	c->now = PR_TIME_MIN;
+	c->window = (struct flow_window){.since = PR_TIME_MAX};
+	rc = flow_file_open(f, path, err);
+	if (rc == 0)
+		rc = flow_keeper_file(c->keeper, f->hash, err);
+	if (rc == 0)
+		rc = flow_file_read(f, on_file_flow, c, err);
+	c->window.missing = f->lost;
+	if (rc == 0 && f->records)
+		rc = store(c, err);
+	if (rc < 0)
+		pr_error_prefix(err, "%s", path);
+	else
+		fprintf(stderr, "%s: %" PRIu64 " flow%s kept\n", path, f->records,
+			pr_plural(f->records));
+	flow_file_close(f);
+	free(f);
+	return rc;
+}
+
+/* One that is damaged, or is there already, does not keep others out. */
+static int
+read_files(struct collect *c, struct pr_error *err)
+{
+	const struct pr_string_list *files = &c->args->read;
+	size_t taken = 0;
+
+	if (begin(c, err) < 0)
+		return CLI_FAILED;
+	for (size_t i = 0; i < files->count; i++) {
+		if (read_file(c, files->items[i], err) == 0)
+			taken++;
+		else if (i + 1 < files->count || taken)
+			fprintf(stderr, "%s: %s\n", program.name, err->text);
+	}
+	return taken == files->count ? CLI_OK : taken ? CLI_PARTIAL : CLI_FAILED;
+}
+
 /* ---- exporters ---- */
 
 static int
@@ -500,6 +570,8 @@ collect(struct collect *c, struct pr_error *err)
 		show(c);
 		return CLI_OK;
 	}
+	if (a->read.count)
+		return read_files(c, err);
 	for (size_t i = 0; i < a->listen.count; i++)
 		if (socket_open(c, a->listen.items[i], err) < 0)
 			return CLI_FAILED;
@@ -522,8 +594,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	signal(SIGTERM, on_signal);
 	if (!a->keep)
 		pr_error_set(err, "no volume given: use --keep VOLUME");
-	else if (!a->exporters == !a->listen.count)
-		pr_error_set(err, "--listen [ADDRESS:]PORT, or --exporters");
+	else if (a->exporters + !!a->listen.count + !!a->read.count != 1)
+		pr_error_set(err, "--listen [ADDRESS:]PORT, --read FILE, or --exporters");
 	else if (networks_parse(&c.from, "--from", &a->from, err) == 0)
 		status = collect(&c, err);
 	flow_keeper_close(&c.keeper);
