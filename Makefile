@@ -151,6 +151,11 @@ $(BUILD)/%.o: %.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# SQL as a text of C
+$(BUILD)/%.sql.h: %.sql
+	$(Q)mkdir -p $(@D) && sed '/^--/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
+$(BUILD)/merger/cli/flows/flow_file.o: | $(BUILD)/merger/cli/flows/flow_file.sql.h
+
 # generated code is not ours to lint
 $(BUILD)/proto/rpc/packrack.pb-c.c: proto/rpc/packrack.proto
 	$(call say,PROTOC,$<)

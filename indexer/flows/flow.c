@@ -84,6 +84,8 @@ pri_flow_add(struct pri_flow *flow, const struct pri_flow *part)
 	}
 	if (part->last_syn > flow->last_syn)
 		flow->last_syn = part->last_syn;
+	if (part->sampling > flow->sampling)
+		flow->sampling = part->sampling;
 }
 
 void

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/packet_fields.h"
+#include "indexer/flows/flow_told.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
@@ -86,21 +86,23 @@ struct exporter {
 };
 
 struct pri_exporters {
-	pri_flow_sink sink;
+	pri_flow_sink sink, samples;
 	void *arg;
 	struct exporter *all; /* in the order in which they came */
 	size_t count, templates;
-	uint64_t refused;
+	uint64_t refused, sampled;
 };
 
 struct pri_exporters *
-pri_exporters_create(pri_flow_sink sink, void *arg, struct pr_error *err)
+pri_exporters_create(
+	pri_flow_sink sink, pri_flow_sink samples, void *arg, struct pr_error *err)
 {
 	struct pri_exporters *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return pr_error_null(err, "no memory for exporters");
 	e->sink = sink;
+	e->samples = samples;
 	e->arg = arg;
 	return e;
 }
@@ -264,72 +266,9 @@ follow_sequence(struct pri_exporter *x, uint32_t at, uint32_t count)
 
 /* ---- a record ---- */
 
-struct record {
-	uint8_t address[2][16], address_len; /* 0: none */
-	uint16_t port[2], vlan, icmp;
-	bool has_icmp;
-	uint8_t protocol, flags[2];
-	uint64_t bytes[2], packets[2];
-	int64_t first[2], last[2]; /* of each direction, ns since 1970; 0: not told */
-	int64_t init; /* ns since 1970 of the uptime's 0; 0: not told */
-	int64_t sent; /* of the message, with `uptime` (ms); 0: it has no uptime */
-	uint32_t uptime, up_first, up_last; /* ms */
-	int64_t duration;
-	bool has_up, out; /* out: packets[1] are those that left */
-	uint32_t sampling, sampler;
-	bool has_sampler;
-	uint64_t sampled, skipped; /* packets, in turn */
-};
-
-#define NOTHING_INSIDE 59 /* IPv6: no next header; IPv4 knows nothing of it */
-
-/* The key and the side of the sender are those that a packet of the record would have. */
-static bool
-key_of(const struct record *r, uint16_t link, struct pri_flow_packet *out)
-{
-	uint8_t frame[14 + 40 + 20] = {0}, *ip = frame + 14;
-	bool six = r->address_len == 16, ports = pri_has_ports(r->protocol);
-	bool icmp = r->protocol == (six ? 58 : 1);
-	size_t header = six ? 40 : 20;
-	struct pr_packet p = {.linktype = PR_LINKTYPE_ETHERNET,
-		.link = link,
-		.caplen = (uint32_t)(14 + header + 20),
-		.len = (uint32_t)(14 + header + 20),
-		.data = frame};
-
-	pr_put_be16(frame + 12, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	ip[0] = six ? 0x60 : 0x45;
-	pr_put_be16(ip + (six ? 4 : 2), (uint16_t)(six ? 20 : 40));
-	/* what only looks like headers of IPv6 is not gone through */
-	ip[six ? 6 : 9] = ports || icmp ? r->protocol : NOTHING_INSIDE;
-	memcpy(ip + (six ? 8 : 12), r->address[0], r->address_len);
-	memcpy(ip + (six ? 24 : 16), r->address[1], r->address_len);
-	if (ports) {
-		pr_put_be16(ip + header, r->port[0]);
-		pr_put_be16(ip + header + 2, r->port[1]);
-		ip[header + 12] = 0x50;
-	} else if (icmp) {
-		/* without an element of its own it is in the port of the receiver */
-		pr_put_be16(ip + header, r->has_icmp ? r->icmp : r->port[1]);
-	}
-	if (!pri_flow_packet_parse(&p, out))
-		return false;
-	out->key.protocol = r->protocol;
-	out->key.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED;
-	return true;
-}
-
-static uint64_t
-times(uint64_t count, uint32_t sampling)
-{
-	uint64_t out;
-
-	return sampling > 1 && !__builtin_mul_overflow(count, sampling, &out) ? out : count;
-}
-
 /* The exporter's uptime turns over each 49.7 days: it is told by the message's own. */
 static int64_t
-uptime_ns(const struct record *r, uint32_t up)
+uptime_ns(const struct pri_told *r, uint32_t up)
 {
 	if (r->sent)
 		return r->sent + (int64_t)(int32_t)(up - r->uptime) * PR_NS_PER_MS;
@@ -338,7 +277,7 @@ uptime_ns(const struct record *r, uint32_t up)
 
 /* When it began and ended, as well as the record tells; now: it does not. */
 static void
-settle_times(struct record *r, int64_t now)
+settle_times(struct pri_told *r, int64_t now)
 {
 	if (!r->first[0] && r->has_up && (r->sent || r->init)) {
 		r->first[0] = uptime_ns(r, r->up_first);
@@ -359,7 +298,7 @@ settle_times(struct record *r, int64_t now)
 }
 
 static uint32_t
-sampling_of(const struct pri_exporter *x, const struct record *r)
+sampling_of(const struct pri_exporter *x, const struct pri_told *r)
 {
 	if (r->sampling)
 		return r->sampling;
@@ -370,46 +309,16 @@ sampling_of(const struct pri_exporter *x, const struct record *r)
 }
 
 static int
-put_record(struct pri_exporters *e, struct pri_exporter *x, struct record *r, int64_t now,
+put_record(struct pri_exporters *e, struct pri_exporter *x, struct pri_told *r, int64_t now,
 	struct pr_error *err)
 {
-	uint32_t sampling = sampling_of(x, r);
-	struct pri_flow_packet p;
 	struct pri_flow flow;
 
-	if (!r->address_len || !key_of(r, x->link, &p)) {
+	settle_times(r, now);
+	r->sampling = sampling_of(x, r);
+	if (!pri_told_flow(r, x->link, &flow)) {
 		x->bad++;
 		return 0;
-	}
-	settle_times(r, now);
-	pri_flow_begin(&flow, &p.key);
-	flow.originator = p.side;
-	flow.sampling = sampling > 1 ? sampling : 0;
-	for (int i = 0; i < 2; i++) {
-		struct pri_flow_side *s = &flow.side[p.side ^ i];
-
-		if (!r->packets[i] && !r->bytes[i] &&
-			(i == 1 || r->packets[1] || r->bytes[1]))
-			continue;
-		s->packets = times(r->packets[i] ? r->packets[i] : 1, sampling);
-		s->bytes = times(r->bytes[i], sampling);
-		s->flags = r->flags[i];
-		s->icmp_code = p.icmp_code;
-		s->first = r->first[i];
-		s->last = r->last[i];
-		if (r->protocol != 6)
-			continue;
-		/* flags tell that they came, not when */
-		if (s->flags & PRI_FLOW_SYN) {
-			if (i == 0 || !(s->flags & PRI_FLOW_ACK))
-				s->syn = s->first;
-			else
-				s->syn_ack = s->first;
-		}
-		if (s->flags & PRI_FLOW_FIN)
-			s->fin = s->last;
-		if (s->flags & PRI_FLOW_RST)
-			s->rst = s->last;
 	}
 	x->flows++;
 	return e->sink(e->arg, &flow, err);
@@ -439,7 +348,7 @@ take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t l
 	follow_sequence(x, pr_get_be32(d + 16), count);
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		const uint8_t *p = d + V5_HEADER + (size_t)i * V5_RECORD;
-		struct record r = {.address_len = 4,
+		struct pri_told r = {.address_len = 4,
 			.packets = {pr_get_be32(p + 16)},
 			.bytes = {pr_get_be32(p + 20)},
 			.sent = sent,
@@ -583,7 +492,7 @@ ms_ns(uint64_t v)
 }
 
 static void
-take_address(struct record *r, int side, const uint8_t *p, size_t len, uint8_t want)
+take_address(struct pri_told *r, int side, const uint8_t *p, size_t len, uint8_t want)
 {
 	/* of both families, the one that says something */
 	if (len != want ||
@@ -595,7 +504,7 @@ take_address(struct record *r, int side, const uint8_t *p, size_t len, uint8_t w
 
 /* v: as the element has it; side: of the direction */
 static void
-take_time(struct record *r, unsigned id, uint64_t v, int side)
+take_time(struct pri_told *r, unsigned id, uint64_t v, int side)
 {
 	switch (id) {
 	case FIRST_UPTIME:
@@ -632,7 +541,7 @@ take_time(struct record *r, unsigned id, uint64_t v, int side)
 
 /* What there is of each direction. True: taken. */
 static bool
-take_count(struct record *r, unsigned id, uint64_t v, bool reverse)
+take_count(struct pri_told *r, unsigned id, uint64_t v, bool reverse)
 {
 	switch (id) {
 	case OCTETS:
@@ -672,7 +581,7 @@ take_count(struct record *r, unsigned id, uint64_t v, bool reverse)
 }
 
 static void
-take_element(struct record *r, unsigned id, const uint8_t *p, size_t len, bool reverse)
+take_element(struct pri_told *r, unsigned id, const uint8_t *p, size_t len, bool reverse)
 {
 	uint64_t v = number(p, len);
 
@@ -735,7 +644,7 @@ take_element(struct record *r, unsigned id, const uint8_t *p, size_t len, bool r
 
 /* What an exporter says of itself. */
 static void
-take_options(struct pri_exporter *x, const struct record *r)
+take_options(struct pri_exporter *x, const struct pri_told *r)
 {
 	size_t i = 0;
 
@@ -759,7 +668,7 @@ static int
 take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 	struct pr_error *err)
 {
-	struct record r = {.init = m->of->public.init,
+	struct pri_told r = {.init = m->of->public.init,
 		.sent = m->v9 ? m->sent : 0,
 		.uptime = m->uptime};
 	const uint8_t *p;
@@ -892,36 +801,25 @@ make_room(struct pri_exporters *e, int64_t now, uint16_t *link)
 	return true;
 }
 
-int
-pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id, uint16_t port,
-	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+/* The exporter of a message that has come, or NULL: refused, or (*rc is -1) no memory. */
+static struct exporter *
+exporter_heard(struct pri_exporters *e, const struct pri_exporter_id *id, uint16_t port,
+	int64_t now, int *rc, struct pr_error *err)
 {
-	static const uint8_t shortest[] = {[5] = 4, [9] = V9_HEADER, [10] = IPFIX_HEADER};
-	unsigned version = len >= 2 ? pr_get_be16(data) : 0;
-	struct pri_exporter as = {.id = *id};
+	struct pri_exporter as = {.id = *id, .link = (uint16_t)e->count};
 	struct exporter *of;
 
-	if (version >= PR_COUNT(shortest) || !shortest[version] ||
-		len < shortest[version]) {
-		e->refused++;
-		return 0;
-	}
-	as.id.version = (uint8_t)version;
-	memset(as.id.unused, 0, sizeof(as.id.unused));
-	as.id.domain = version == 5 && len >= V5_HEADER ? pr_get_be16(data + 20)
-		       : version == 9                   ? pr_get_be32(data + 16)
-		       : version == 10                  ? pr_get_be32(data + 12)
-							: 0;
-	HASH_FIND(hh, e->all, &as.id, sizeof(as.id), of);
-	as.link = (uint16_t)e->count;
+	HASH_FIND(hh, e->all, id, sizeof(*id), of);
 	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, now, &as.link)) {
 		e->refused++;
-		return 0;
+		return NULL;
 	}
 	if (!of)
 		of = exporter_add(e, &as);
-	if (!of)
-		return pr_error_set(err, "no memory for an exporter");
+	if (!of) {
+		*rc = pr_error_set(err, "no memory for an exporter");
+		return NULL;
+	}
 	if (of->public.port != port && of->public.messages) {
 		of->public.restarts++;
 		of->public.sequence_known = false;
@@ -929,6 +827,219 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id, ui
 	of->public.port = port;
 	of->public.messages++;
 	of->public.heard = now;
+	return of;
+}
+
+/* ---- sFlow version 5 (sflow.org/sflow_version_5.txt): words, and what is told of one packet ---- */
+
+enum {
+	SFLOW_SHORTEST = 28,
+	SFLOW_EXPANDED = 3
+}; /* samples: of a flow 1, of counters 2; 3 and 4: with longer sources */
+enum { SFLOW_HEADER = 1, SFLOW_IP4 = 3, SFLOW_IP6 = 4 };
+
+static bool
+load_words(struct pr_cursor *c, uint32_t *out, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!pr_load_be32(c, &out[i]))
+			return false;
+	return true;
+}
+
+/* The first bytes of the packet. */
+static bool
+take_header(struct pr_cursor c, uint16_t link, struct pri_flow_packet *out)
+{
+	static const uint16_t linktypes[] = {
+		[1] = PR_LINKTYPE_ETHERNET, [7] = 9 /* PPP */, [11] = 101, [12] = 101};
+	uint32_t w[4]; /* what begins it; bytes of the packet, left out, here */
+	struct pr_packet p = {.link = link};
+
+	if (!load_words(&c, w, PR_COUNT(w)) || w[0] >= PR_COUNT(linktypes) ||
+		!linktypes[w[0]] || !pr_load_bytes(&c, &p.data, w[3]))
+		return false;
+	p.linktype = linktypes[w[0]];
+	p.caplen = w[3];
+	p.len = w[1] > w[3] ? w[1] : w[3];
+	return pri_flow_packet_parse(&p, out);
+}
+
+/* What the agent found in the packet. */
+static bool
+take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_packet *out)
+{
+	struct pri_told r = {.address_len = address_len};
+	uint32_t head[2], tail[3]; /* bytes, protocol; ports, flags */
+	const uint8_t *address;
+
+	if (!load_words(&c, head, 2) || !pr_load_bytes(&c, &address, 2u * address_len) ||
+		!load_words(&c, tail, 3))
+		return false;
+	r.protocol = (uint8_t)head[1];
+	for (int i = 0; i < 2; i++) {
+		memcpy(r.address[i], address + i * address_len, address_len);
+		r.port[i] = (uint16_t)tail[i];
+	}
+	if (!pri_told_packet(&r, link, out))
+		return false;
+	out->flags = r.protocol == 6 ? (uint8_t)tail[2] : 0;
+	out->bytes = head[0];
+	out->payload = 0;
+	return true;
+}
+
+/* Of several records on one packet, its bytes tell most. count: of records. 1: it breaks its format */
+static int
+find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_packet *out,
+	bool *found)
+{
+	bool header = false;
+
+	for (*found = false; count > 0; count--) {
+		struct pri_flow_packet p;
+		const uint8_t *body;
+		uint32_t w[2]; /* format, length */
+		struct pr_cursor record;
+
+		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
+			return 1;
+		record = pr_cursor_make(body, w[1]);
+		if (w[0] == SFLOW_HEADER
+				? !take_header(record, link, &p)
+				: header || (w[0] != SFLOW_IP4 && w[0] != SFLOW_IP6) ||
+					  !take_ip(record, w[0] == SFLOW_IP4 ? 4 : 16, link,
+						  &p))
+			continue;
+		header = w[0] == SFLOW_HEADER;
+		*found = true;
+		*out = p;
+	}
+	return 0;
+}
+
+static int
+put_sample(struct pri_exporters *e, struct pri_exporter *x, const struct pri_flow_packet *p,
+	int64_t now, struct pr_error *err)
+{
+	struct pri_flow part;
+	struct pri_flow_side *s = &part.side[p->side];
+
+	pri_flow_begin(&part, &p->key);
+	pri_flow_add_packet(&part, p, now, ++e->sampled);
+	part.sampling = x->sampling > 1 ? x->sampling : 0;
+	s->packets = pri_told_times(s->packets, x->sampling);
+	s->bytes = pri_told_times(s->bytes, x->sampling);
+	s->payload = pri_told_times(s->payload, x->sampling);
+	x->flows++;
+	return e->samples(e->arg, &part, err);
+}
+
+static int
+take_sample(struct pri_exporters *e, struct pri_exporter_id *id, uint16_t port,
+	uint32_t format, struct pr_cursor c, int64_t now, struct pr_error *err)
+{
+	bool expanded = format >= SFLOW_EXPANDED, found;
+	uint32_t head[3],
+		w[8]; /* number, source; rate, packets seen, drops, interfaces, records */
+	size_t words = expanded ? 8 : 6;
+	struct pri_flow_packet p;
+	struct pri_exporter *x;
+	struct exporter *of;
+	int rc = 0;
+
+	if (!load_words(&c, head, expanded ? 3 : 2)) {
+		e->refused++;
+		return 0;
+	}
+	id->source_class = (uint8_t)(expanded ? head[1] : head[1] >> 24);
+	id->source = expanded ? head[2] : head[1] & 0xffffff;
+	of = exporter_heard(e, id, port, now, &rc, err);
+	if (!of)
+		return rc;
+	x = &of->public;
+	if (format % 2 == 0) {
+		x->skipped++;
+		return 0;
+	}
+	if (!load_words(&c, w, words) ||
+		find_packet(c, w[words - 1], x->link, &p, &found) != 0) {
+		x->bad++;
+		return 0;
+	}
+	follow_sequence(x, head[0], 1);
+	x->sampling = w[0];
+	if (x->drops_known) /* it may have begun anew */
+		x->dropped += w[2] - (w[2] >= x->drops ? x->drops : 0);
+	x->drops = w[2];
+	x->drops_known = true;
+	x->skipped += !found;
+	return found ? put_sample(e, x, &p, now, err) : 0;
+}
+
+static int
+take_sflow(struct pri_exporters *e, const struct pri_exporter_id *sender, uint16_t port,
+	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+{
+	struct pr_cursor c = pr_cursor_make(data, len);
+	struct pri_exporter_id id = {
+		.address_len = sender->address_len, .version = PRI_EXPORT_SFLOW};
+	uint32_t head[2],
+		tail[4]; /* version, agent's kind; sub-agent, number, uptime, samples */
+	const uint8_t *agent = sender->address;
+	int rc = 0;
+
+	if (!load_words(&c, head, 2) || head[1] > 2)
+		return 1;
+	if (head[1])
+		id.address_len = head[1] == 1 ? 4 : 16;
+	if ((head[1] && !pr_load_bytes(&c, &agent, id.address_len)) ||
+		!load_words(&c, tail, 4) || tail[3] > PRI_EXPORT_SAMPLES_MAX)
+		return 1;
+	memcpy(id.address, agent, id.address_len);
+	id.domain = tail[0];
+	for (uint32_t i = 0; i < tail[3] && rc == 0; i++) {
+		const uint8_t *body;
+		uint32_t w[2]; /* format, length */
+
+		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
+			return 1;
+		if (w[0] >= 1 && w[0] <= 4)
+			rc = take_sample(
+				e, &id, port, w[0], pr_cursor_make(body, w[1]), now, err);
+	}
+	return rc;
+}
+
+int
+pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *from,
+	uint16_t port, const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+{
+	static const uint8_t shortest[] = {[5] = 4, [9] = V9_HEADER, [10] = IPFIX_HEADER};
+	unsigned version = len >= 2 ? pr_get_be16(data) : 0;
+	struct pri_exporter_id id = {
+		.address_len = from->address_len, .version = (uint8_t)version};
+	struct exporter *of;
+	int rc = 0;
+
+	if (len >= SFLOW_SHORTEST && pr_get_be32(data) == 5) {
+		rc = take_sflow(e, from, port, data, len, now, err);
+		e->refused += rc > 0;
+		return rc < 0 ? -1 : 0;
+	}
+	if (version >= PR_COUNT(shortest) || !shortest[version] ||
+		len < shortest[version]) {
+		e->refused++;
+		return 0;
+	}
+	memcpy(id.address, from->address, sizeof(id.address));
+	id.domain = version == 5 && len >= V5_HEADER ? pr_get_be16(data + 20)
+		    : version == 9                   ? pr_get_be32(data + 16)
+		    : version == 10                  ? pr_get_be32(data + 12)
+						     : 0;
+	of = exporter_heard(e, &id, port, now, &rc, err);
+	if (!of)
+		return rc;
 	if (version == 5)
 		return take_v5(e, of, data, len, now, err);
 	struct message m = {.e = e, .of = of, .now = now};

@@ -5,8 +5,10 @@
 
 /*
  * Flow records that others export: NetFlow version 5, version 9 (RFC 3954) and IPFIX (RFC 7011, with both directions
- * of RFC 5103). Templates, sampling and sequence numbers are each exporter's own; an exporter is an address and the
- * observation domain (source id) that it names. No I/O, one thread. Any bytes may come; what is kept of them is bounded:
+ * of RFC 5103); and packets that others sampled (sFlow version 5). Templates, sampling and sequence numbers are each
+ * exporter's own; an exporter is an address and the observation domain (source id) that it names, of sFlow the agent, its
+ * sub-agent and the data source (a port of a switch). No I/O, one thread. Any bytes may come; what is kept of them is
+ * bounded:
  */
 #define PRI_EXPORTERS_MAX 1024
 #define PRI_EXPORT_TEMPLATES_MAX 65536 /* of all exporters */
@@ -14,14 +16,17 @@
 #define PRI_EXPORT_SAMPLERS_MAX 16 /* of one */
 #define PRI_EXPORT_GAPS_MAX 16 /* in its numbers: what is late is looked for in these */
 #define PRI_EXPORT_FIELDS_MAX 128 /* of a template */
+#define PRI_EXPORT_SAMPLES_MAX 256 /* of a datagram of sFlow */
+
+#define PRI_EXPORT_SFLOW (128 + 5)
 
 struct pri_exporter_id {
 	uint8_t address[16], address_len; /* 4 or 16 */
-	uint8_t version; /* 5, 9, 10 */
-	uint8_t unused[2];
-	uint32_t domain;
+	uint8_t version; /* 5, 9, 10, PRI_EXPORT_SFLOW */
+	uint8_t source_class, unused;
+	uint32_t domain, source; /* source, and its class: of sFlow */
 };
-_Static_assert(sizeof(struct pri_exporter_id) == 24, "no padding: it is hashed as bytes");
+_Static_assert(sizeof(struct pri_exporter_id) == 28, "no padding: it is hashed as bytes");
 
 struct pri_exporter {
 	struct pri_exporter_id id;
@@ -41,16 +46,23 @@ struct pri_exporter {
 	} samplers[PRI_EXPORT_SAMPLERS_MAX]; /* rate 0: none */
 	int64_t heard; /* ns since 1970 */
 	int64_t init; /* at which its uptime was 0, as options said; 0: they did not */
-	uint64_t messages, flows;
-	/* By its sequence numbers: messages of version 9, records of the others. late: came after others, or twice. */
+	uint64_t messages,
+		flows; /* of sFlow: samples, and those whose packet is of a flow */
+	/* By its sequence numbers: messages of version 9, records or samples of the others. late: came after others, or twice. */
 	uint64_t lost, late, restarts;
 	uint64_t no_template; /* sets */
 	uint64_t bad; /* messages that break their format, and records without addresses */
+	uint64_t
+		skipped; /* of sFlow: samples of counters, and of packets that are not IP */
+	uint64_t dropped; /* of sFlow: samples that it had no time for, as it says */
+	uint32_t drops; /* its own count of them */
+	bool drops_known;
 };
 
 struct pri_exporters;
+/* samples: takes parts of flows, one of each sampled packet, at the time at which it came (pri_flow_table_part). */
 struct pri_exporters *pri_exporters_create(
-	pri_flow_sink sink, void *arg, struct pr_error *err);
+	pri_flow_sink sink, pri_flow_sink samples, void *arg, struct pr_error *err);
 void pri_exporters_destroy(struct pri_exporters **exporters);
 /*
  * A message that came at `now` (ns since 1970) from id.address and its port; the rest of id is set from it. Counts of sampled packets

@@ -8,6 +8,7 @@
 #include "indexer/filter/bpf.h"
 #include "indexer/flows/flow_frame.h"
 #include "tests/fuzz/corpus.h"
+#include "tests/unit/golden_sflow.h"
 
 /* ---- packets, behind the number of their link type in fuzz_decode.c ---- */
 
@@ -292,7 +293,7 @@ put_flows(void)
 	}
 }
 
-/* Messages of exporters: a template with its data, of versions 9 and 10, and one of version 5. */
+/* Messages of exporters: a template with its data, of versions 9 and 10, one of version 5, and one of sFlow. */
 static void
 put_exports(void)
 {
@@ -334,6 +335,11 @@ put_exports(void)
 				       : "ipfix",
 			bytes, set, END);
 	}
+	memcpy(bytes + 3, sflow, sizeof sflow);
+	bytes[0] = 0;
+	bytes[1] = sizeof sflow >> 8;
+	bytes[2] = (uint8_t)sizeof sflow;
+	corpus_put("export", "sflow", bytes, 3 + sizeof sflow, END);
 }
 
 void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of exporters: NetFlow 5, 9, IPFIX. Covers indexer/flows/flow_export.c
+ * Messages of exporters: NetFlow 5, 9, IPFIX, sFlow. Covers indexer/flows/flow_export.c indexer/flows/flow_told.c
  * Options -max_len=2048
  *
  * The input is messages: a byte for the exporter, two of length, bytes.
@@ -33,7 +33,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t flows = 0, told = 0;
 	struct pr_error err;
-	struct pri_exporters *e = pri_exporters_create(on_flow, &flows, &err);
+	struct pri_exporters *e = pri_exporters_create(on_flow, on_flow, &flows, &err);
 	const struct pri_exporter *x;
 
 	MUST(e);

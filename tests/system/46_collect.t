@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands nfpcapd nfdump nfreplay jq python3
+need_commands nfpcapd nfdump nfreplay sfcapd jq python3
 need_programs packrack
 need_data
 new_lab
@@ -146,6 +146,213 @@ junk() { # any bytes: counted; what is good is stored
 		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e '(.exporters | length) > 1 and ([.exporters[].bad] | add) > 100'
 }
 run_step "junk does no harm" junk
+
+# ---- sFlow ----
+
+SFLOW=tests/system/sflow.py
+sums() {
+	"$PACKRACK" flows --kept "$V" --format csv > "$LAB_DIR/csv" 2> "$LAB_DIR/said"
+	"$SFLOW" --sums "$LAB_DIR/csv" > "$LAB_DIR/ours"
+}
+taken() { # SAMPLES: of all sources, counters apart
+	(($("$PACKRACK" collect --keep "$V" --exporters --json | jq '[.exporters[] | .messages] | add // 0') >= $1))
+}
+sampled() { # packets of both sources, summed by flow, as their own headers say; those that wait for more are there, too
+	fresh && begin || return 1
+	"$SFLOW" "$PORT" "$FULL" 10 > "$LAB_DIR/want" 2> "$LAB_DIR/count"
+	poll_until 20 taken $((3980 + 568)) && end && sums && diff "$LAB_DIR/want" "$LAB_DIR/ours" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && (($(wc -l < "$LAB_DIR/ours") > 700)) && "$PACKRACK" collect --keep "$V" --exporters --json | jq -e '
+		(.exporters | length) == 2 and all(.exporters[]; .protocol == "sflow" and .address == "192.0.2.7" and .sampling == 10 and
+		.lost == 0 and .bad == 0) and ([.exporters[].skipped] | add) > 568 and .exporters[0].dropped == 19 and .exporters[1].dropped == 0' &&
+		[ "$("$PACKRACK" flows --kept "$V" --format json 2> /dev/null | jq -s 'map(.sampling) | unique == [10]')" = true ] &&
+		(($(wc -l < "$LAB_DIR/csv") < 1500))
+}
+run_step "samples of sFlow become flows" sampled
+as_sfcapd() { # packets of each pair of ends; its bytes are those of frames
+	mkdir -p "$LAB_DIR/sf"
+	sfcapd -b 127.0.0.1 -p $((PORT + 1)) -w "$LAB_DIR/sf" > /dev/null 2>&1 &
+	COLLECTOR=$!
+	poll_until 10 eval 'ss -Hlun "sport = :$((PORT + 1))" | grep -q .' && "$SFLOW" $((PORT + 1)) "$FULL" 10 > /dev/null 2>&1
+	poll_until 10 eval '! ss -Hun "sport = :$((PORT + 1))" | grep -q "^[A-Z]* *[1-9]"'
+	end || return 1
+	nfdump -R "$LAB_DIR/sf" -q -N -6 -o 'fmt:%sa,%da,%sp,%dp,%pr,%pkt,%byt' 'proto tcp or proto udp' > "$LAB_DIR/nf.csv"
+	"$SFLOW" --sums "$LAB_DIR/nf.csv" | cut -d' ' -f1-6 > "$LAB_DIR/theirs"
+	cut -d' ' -f1-6 "$LAB_DIR/want" | diff - "$LAB_DIR/theirs" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ]
+}
+run_step "sfcapd has the same" as_sfcapd
+samples_lost() { # killed, it has what waited; what is lost of each source is told exactly
+	fresh && begin && "$SFLOW" "$PORT" "$FULL" 10 9 > /dev/null 2> "$LAB_DIR/count" && read -r all lost < "$LAB_DIR/count" || return 1
+	poll_until 20 taken $((all - lost + 568 - lost / 7)) || return 1
+	sums && cp "$LAB_DIR/ours" "$LAB_DIR/before" && [ -s "$LAB_DIR/before" ] && kill -KILL "$COLLECTOR"
+	wait "$COLLECTOR"
+	sums && cmp "$LAB_DIR/before" "$LAB_DIR/ours" && begin && end && sums && cmp "$LAB_DIR/before" "$LAB_DIR/ours" && ((lost > 400)) &&
+		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e "[.exporters[].lost] | add == $lost" &&
+		[ ! -s "$LAB_DIR/words" ]
+}
+run_step "lost samples are told, and those that wait outlive a kill" samples_lost
+
+# ---- files ----
+
+"$PACKRACK" flows -r "$CUT" --format csv 2> /dev/null | LC_ALL=C sort > "$LAB_DIR/all"
+read_back() { # FILE CUT: these columns of csv are as they were
+	fresh && "$PACKRACK" collect --read "$1" --keep "$V" > "$LAB_DIR/out" 2> "$LAB_DIR/words" || { cat "$LAB_DIR/words"; return 1; }
+	"$PACKRACK" flows --kept "$V" --format csv 2> "$LAB_DIR/said" | LC_ALL=C sort | cut -d, "-f$2" > "$LAB_DIR/got"
+	cut -d, "-f$2" "$LAB_DIR/all" | diff - "$LAB_DIR/got" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && (($(wc -l < "$LAB_DIR/got") > 4000)) && grep "$ALL flows kept" "$LAB_DIR/words"
+}
+for form in csv:1- json:1- zeek:1-13,19,20,22 eve:1-10,12,13,16-21 ipfix:1-10,12,13,16-18,20; do
+	"$PACKRACK" flows -r "$CUT" --format "${form%:*}" > "$LAB_DIR/file" 2> /dev/null
+	run_step "read back: ${form%:*}" read_back "$LAB_DIR/file" "${form#*:}"
+done
+parquet() {
+	"$PACKRACK" flows -r "$CUT" --format csv > "$LAB_DIR/file.csv" 2> /dev/null
+	tests/system/duck.py "COPY (SELECT make_timestamp_ns((tcqtime::DECIMAL(28, 9) * 1000000000)::BIGINT) AS tcqtime, * EXCLUDE (tcqtime)
+		FROM read_csv('$LAB_DIR/file.csv', types = {'tcqtime': 'VARCHAR'})) TO '$LAB_DIR/file.parquet' (FORMAT parquet)" &&
+		read_back "$LAB_DIR/file.parquet" 1-
+}
+run_step "read back: parquet" parquet
+other_names() { # as others call them, and with what they have between them
+	python3 - "$LAB_DIR/file.csv" <<- 'END' > "$LAB_DIR/others"
+		import csv, datetime, sys
+		names = {"sTime": "tcqtime", "duration": "duration", "sIP": "src_ip", "dIP": "dst_ip", "sPort": "src_port", "dPort": "dst_port",
+		         "protocol": "protocol", "sbytes": "bytes_sent", "dbytes": "bytes_recv", "conn_state": "state", "spkts": "packets_sent",
+		         "dpkts": "packets_recv", "flags": "flags_sent", "flags_recv": "flags_recv"}
+		print(" | ".join(names))
+		for r in csv.DictReader(open(sys.argv[1])):
+		    second, part = r["tcqtime"].split(".")
+		    r["tcqtime"] = datetime.datetime.utcfromtimestamp(int(second)).strftime("%Y/%m/%dT%H:%M:%S.") + part
+		    r["flags_sent"] = "".join(c if int(r["flags_sent"]) & 1 << i else "." for i, c in enumerate("FSRPAUEC")) if second[-1] < "6" else r["flags_sent"]
+		    r["protocol"] = {"6": "TCP", "17": "udp", "1": "ICMP"}.get(r["protocol"], r["protocol"])
+		    print(" | ".join(r[n] for n in names.values()))
+	END
+	read_back "$LAB_DIR/others" 1-9,11-13,16,17,20
+}
+run_step "csv with other names" other_names
+of_nfdump_file() { # its sums are nfdump's own; a record of no packet counts as one
+	local none
+	fresh && "$PACKRACK" collect --read "$NF" --keep "$V" 2> "$LAB_DIR/words" || return 1
+	TZ=UTC nfdump -r "$NF" -q -N -6 -o 'fmt:%ts,%te,%sa,%da,%sp,%dp,%pr,%pkt,%byt' 'proto tcp or proto udp' | tr -d ' ' | LC_ALL=C sort > "$LAB_DIR/theirs"
+	kept_as_nfdump > "$LAB_DIR/ours"
+	diff "$LAB_DIR/theirs" "$LAB_DIR/ours" > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	none=$(nfdump -r "$NF" -q -N -o 'fmt:%pkt' | grep -c '^ *0 *$')
+	[ ! -s "$LAB_DIR/diff" ] && nfdump -r "$NF" -I > "$LAB_DIR/sums" &&
+		(($("$PACKRACK" flows --kept "$V" --format json 2> /dev/null | jq -s 'map(.packets_sent) | add') == $(sed -n 's/^Packets: //p' "$LAB_DIR/sums") + none)) &&
+		(($("$PACKRACK" flows --kept "$V" --format json 2> /dev/null | jq -s 'map(.bytes_sent) | add') == $(sed -n 's/^Bytes: //p' "$LAB_DIR/sums"))) &&
+		[ "$(nfdump -r "$NF" -q -N -6 -o 'fmt:%dp' 'proto icmp and icmp-type 3' | tr -d ' ' | sort | uniq -c)" = \
+			"$("$PACKRACK" flows --kept "$V" --format eve 'icmp[icmptype] == 3' 2> /dev/null | jq -r '"\(.icmp_type).\(.icmp_code)"' | sort | uniq -c)" ]
+}
+run_step "a file of nfdump's" of_nfdump_file
+conn_logs() { # Zeek's own, of 54 traces; their times are masked
+	local f files=()
+	mkdir -p "$LAB_DIR/zeek"
+	for f in "$DATA"/zeek/*.conn.log; do
+		sed 's/X\{10\}\.X\{6\}/1400000000.123456/g' "$f" > "$LAB_DIR/zeek/${f##*/}" && files+=(--read "$LAB_DIR/zeek/${f##*/}")
+	done
+	((${#files[@]} >= 108)) && fresh && "$PACKRACK" collect "${files[@]}" --keep "$V" 2> "$LAB_DIR/words" || { cat "$LAB_DIR/words"; return 1; }
+	"$PACKRACK" flows --kept "$V" --format csv > "$LAB_DIR/csv" 2> /dev/null
+	python3 - "$LAB_DIR/csv" "$LAB_DIR"/zeek/* <<- 'END' || return 1
+		import collections, csv, sys
+		want, got, none = collections.Counter(), collections.Counter(), 0
+		def ns(x):
+		    whole, _, part = x.partition(".")
+		    return int(whole) * 10 ** 9 + int((part + "0" * 9)[:9])
+		for path in sys.argv[2:]:
+		    for line in open(path):
+		        cells = line.rstrip("\n").split("\t")
+		        if line.startswith("#fields"):
+		            names = cells[1:]
+		        if line.startswith("#"):
+		            continue
+		        r = {k: v for k, v in zip(names, cells) if v != "-"}
+		        n = [int(r.get(k, 0)) for k in ("id.orig_p", "id.resp_p", "ip_proto", "orig_pkts", "resp_pkts", "orig_ip_bytes", "resp_ip_bytes", "orig_bytes", "resp_bytes")]
+		        if n[3] + n[4] == 0:  # a flow has a packet
+		            n[3], none = 1, none + 1
+		        want[(ns(r["ts"]), ns(r.get("duration", "0")), r["id.orig_h"], r["id.resp_h"], r["conn_state"], *n)] += 1
+		for r in csv.DictReader(open(sys.argv[1])):
+		    n = [int(r[k]) for k in ("src_port", "dst_port", "protocol", "packets_sent", "packets_recv", "bytes_sent", "bytes_recv", "payload_sent", "payload_recv")]
+		    got[(ns(r["tcqtime"]), ns(r["duration"]), r["src_ip"], r["dst_ip"], r["state"], *n)] += 1
+		for x in want - got:
+		    print("-", x)
+		for x in got - want:
+		    print("+", x)
+		sys.exit(want != got or sum(want.values()) < 280 or none > 1)
+	END
+	"$PACKRACK" collect --read "$LAB_DIR/zeek/wikipedia.pcap.conn.log" --read "$LAB_DIR/file.csv" --keep "$V" 2> "$LAB_DIR/words"
+	(($? == 3)) && grep 'wikipedia.*has the flows of this file already' "$LAB_DIR/words" && grep "$ALL flows kept" "$LAB_DIR/words"
+}
+run_step "Zeek's conn.logs; a file is taken once" conn_logs
+zeek_json() {
+	"$PACKRACK" flows -r "$CUT" --format zeek 2> /dev/null | python3 -c '
+import json, sys
+for line in sys.stdin:
+    cells = line.rstrip("\n").split("\t")
+    names = cells[1:] if cells[0] == "#fields" else names if "names" in globals() else []
+    if not line.startswith("#"):
+        print("{%s}" % ", ".join("%s: %s" % (json.dumps(k), v if k == "ts" or v.isdigit() else json.dumps(v)) for k, v in zip(names, cells) if v != "-"))' > "$LAB_DIR/file"
+	read_back "$LAB_DIR/file" 1-13,19,20,22
+}
+run_step "conn.log in JSON" zeek_json
+beside() { # files and exporters in one volume: the exporters' numbers go on
+	fresh && begin && send "$LAB_DIR/ipfix" && poll_until 20 arrived flows "$ALL" && end && "$PACKRACK" collect --read "$NF" --keep "$V" 2> /dev/null &&
+		exporter ".flows == $ALL and .link == 0" && begin && send "$LAB_DIR/ipfix" && poll_until 20 arrived flows $((2 * ALL)) && end &&
+		exporter '.lost == 0 and .link == 0 and .messages == 690'
+}
+run_step "files beside exporters" beside
+
+# ---- damaged files: a line, and nothing of them ----
+
+damaged() { # WORDS FILE
+	fresh && "$PACKRACK" collect --read "$2" --keep "$V" > "$LAB_DIR/out" 2>&1
+	(($? == 1)) && grep -E -- "$1" "$LAB_DIR/out" && (($(wc -l < "$LAB_DIR/out") == 1)) || { cat "$LAB_DIR/out"; return 1; }
+	! "$PACKRACK" flows --kept "$V" > "$LAB_DIR/out" 2>&1 && grep -q 'keeps no flows' "$LAB_DIR/out"
+}
+make_bad() { # NAME SED-SCRIPT FROM
+	sed "$2" "$3" > "$LAB_DIR/$1"
+}
+for form in csv json zeek eve; do
+	"$PACKRACK" flows -r "$CUT" --format "$form" > "$LAB_DIR/good.$form" 2> /dev/null
+done
+make_bad short '3000s/,[^,]*$//' "$LAB_DIR/good.csv"
+run_step "csv: a line lacks a column" damaged 'short: SQL: .*CSV Error on Line: 3000.*Expected Number of Columns: 22 Found: 21' "$LAB_DIR/short"
+make_bad number '3000s/,[0-9]*,/,12x,/7' "$LAB_DIR/good.csv"
+run_step "csv: no number" damaged 'number: record 2999: no number' "$LAB_DIR/number"
+make_bad big '3000s/^\([^,]*,[^,]*,[^,]*,[^,]*\),[0-9]*/\1,65536/' "$LAB_DIR/good.csv"
+run_step "csv: a port that is none" damaged 'big: record 2999: no number, or too large: src_port' "$LAB_DIR/big"
+make_bad time '3000s/^[^,]*/yesterday/' "$LAB_DIR/good.csv"
+run_step "csv: no time" damaged 'time: record 2999: no time: tcqtime' "$LAB_DIR/time"
+make_bad address '3000s/^\([^,]*,[^,]*\),[^,]*/\1,10.0.0.256/' "$LAB_DIR/good.csv"
+run_step "csv: no address" damaged 'address: record 2999: no address: src_ip' "$LAB_DIR/address"
+make_bad names '1s/src_ip/whence/' "$LAB_DIR/good.csv"
+run_step "csv: a column is not there" damaged 'names: record 1: no address: src_ip' "$LAB_DIR/names"
+make_bad object '3000s/}$//' "$LAB_DIR/good.json"
+run_step "json: a line breaks off" damaged 'object: SQL: .*in line 300[01]' "$LAB_DIR/object"
+make_bad event '3000s/"start"/"begun"/' "$LAB_DIR/good.eve"
+run_step "eve: no time" damaged 'event: record 3000: no time' "$LAB_DIR/event"
+make_bad conn '3000s/\t[^\t]*$//' "$LAB_DIR/good.zeek"
+run_step "conn.log: a line lacks a column" damaged 'conn: SQL: .*CSV Error on Line: 3000' "$LAB_DIR/conn"
+for n in 17 1000 9999; do
+	head -c "$n" "$LAB_DIR/ipfix" > "$LAB_DIR/cut"
+	run_step "ipfix: it ends after $n bytes" damaged 'cut: no message of IPFIX at byte' "$LAB_DIR/cut"
+done
+head -c 9999 "$NF" > "$LAB_DIR/cut"
+run_step "nfdump's: it breaks off" damaged 'cut: nfdump (cannot read it|finds no flows)' "$LAB_DIR/cut"
+head -c 9999 "$LAB_DIR/file.parquet" > "$LAB_DIR/cut"
+run_step "parquet: it breaks off" damaged 'cut: SQL: ' "$LAB_DIR/cut"
+head -c 9999 /dev/zero > "$LAB_DIR/cut"
+run_step "nothing that is known" damaged 'cut: not known what it is' "$LAB_DIR/cut"
+gzip -c "$LAB_DIR/good.csv" > "$LAB_DIR/cut"
+run_step "packed" damaged 'cut: not known what it is.*not packed' "$LAB_DIR/cut"
+run_step "a folder" damaged 'not a file' "$LAB_DIR"
+run_step "not there" damaged 'No such file' "$LAB_DIR/none"
+no_duckdb() {
+	PACKRACK_DUCKDB=/nowhere damaged 'scripts/install-deps --sql' "$LAB_DIR/good.csv"
+}
+run_step "without DuckDB: how to get it" no_duckdb
 
 # ---- mistakes ----
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What exporters send: NetFlow 5, 9 and IPFIX; sequence numbers; what is bounded. */
+/* What exporters send: NetFlow 5, 9, IPFIX and sFlow; sequence numbers; what is bounded. */
 #include <string.h>
 
 #include "indexer/flows/flow_export.h"
 #include "proto/base/cursor.h"
+#include "tests/unit/golden_sflow.h"
 #include "tests/unit/unit.h"
 
 #define S PR_NS_PER_S
@@ -30,7 +31,7 @@ static void
 setup(void)
 {
 	count = 0;
-	exporters = pri_exporters_create(on_flow, NULL, &err);
+	exporters = pri_exporters_create(on_flow, on_flow, NULL, &err);
 }
 
 static void
@@ -326,6 +327,109 @@ START_TEST(ipfix)
 }
 END_TEST
 
+/* ---- sFlow ---- */
+
+enum { SAMPLE_1 = 40, SAMPLE_2 = SAMPLE_1 + 8 + 148 };
+
+static void
+send_sflow(const uint8_t *data, size_t size)
+{
+	unit_must(pri_exporters_take(exporters, &here, 6343, data, size, NOW, &err) == 0);
+}
+
+START_TEST(sflow_is_golden)
+{
+	const struct pri_flow *f = &flows[0], *six = &flows[1];
+
+	send_sflow(sflow, sizeof(sflow));
+	ck_assert_uint_eq(count, 2);
+	ck_assert_uint_eq(f->key.address_len, 4);
+	ck_assert_uint_eq(f->key.port[0], 0xc000);
+	ck_assert_uint_eq(f->key.protocol, 6);
+	ck_assert_uint_eq(f->sampling, 100);
+	ck_assert_uint_eq(f->side[0].packets, 100);
+	ck_assert_uint_eq(f->side[0].bytes, 4000);
+	ck_assert_uint_eq(f->side[0].flags, 2);
+	ck_assert_uint_eq(f->side[1].packets, 0);
+	ck_assert_int_eq(pri_flow_first(f), NOW);
+	ck_assert_uint_eq(six->key.address_len, 16);
+	ck_assert_uint_eq(six->key.port[0], 50000);
+	ck_assert_uint_eq(six->sampling, 200);
+	ck_assert_uint_eq(six->side[1].bytes, 256 * 200);
+	ck_assert_uint_eq(six->side[1].packets, 200);
+	ck_assert_int_eq(six->side[1].syn_ack, NOW);
+	ck_assert_uint_eq(exporter()->id.version, PRI_EXPORT_SFLOW);
+	ck_assert_uint_eq(exporter()->id.address[15], 9);
+	ck_assert_uint_eq(exporter()->id.domain, 3);
+	ck_assert_uint_eq(exporter()->id.source, 5);
+	ck_assert_uint_eq(exporter()->messages, 3);
+	ck_assert_uint_eq(exporter()->flows, 2);
+	ck_assert_uint_eq(exporter()->lost, 2);
+	ck_assert_uint_eq(exporter()->dropped, 5);
+	ck_assert_uint_eq(exporter()->skipped, 1);
+	ck_assert_uint_eq(exporter()->bad, 0);
+	ck_assert(!pri_exporters_get(exporters, 1));
+	ck_assert_uint_eq(pri_exporters_refused(exporters), 0);
+}
+END_TEST
+
+/* Broken off anywhere: what was whole before is taken, and the rest counted once. */
+START_TEST(sflow_breaks_off)
+{
+	for (size_t n = sizeof(sflow) - 1; n > 0; n--) {
+		uint8_t *copy = malloc(n); /* what is read beyond is found by sanitizers */
+
+		memcpy(copy, sflow, n);
+		teardown();
+		setup();
+		send_sflow(copy, n);
+		ck_assert_uint_eq(count, n >= SAMPLE_2 + 8 + 108 ? 2 : n >= SAMPLE_2);
+		ck_assert_uint_eq(pri_exporters_refused(exporters), 1);
+		free(copy);
+	}
+}
+END_TEST
+
+/* One word of the message says something else: how much is taken, how much is bad or refused. */
+static const struct lie {
+	size_t at;
+	uint32_t word;
+	unsigned flows, bad, refused;
+} lies[] = {{4, 3, 0, 0, 1}, {36, 0xffffffff, 0, 0, 1}, {36, 5, 2, 0, 1}, {36, 0, 0, 0, 0},
+	{SAMPLE_1 + 4, 0xffffffff, 0, 0, 1}, {SAMPLE_1 + 4, 8, 0, 1, 1},
+	{SAMPLE_1 + 4, 4, 0, 0, 2}, {SAMPLE_1 + 36, 0xffffffff, 1, 1, 0}, /* records */
+	{SAMPLE_1 + 36, 0, 1, 0, 0}, {SAMPLE_1 + 44, 0xffffffff, 1, 1, 0},
+	/* of a header more bytes than are there: what the agent found counts */
+	{SAMPLE_1 + 40 + 40 + 20, 0xffffffff, 2, 0, 0},
+	{SAMPLE_1 + 40 + 40 + 20, 53, 2, 0, 0},
+	{SAMPLE_1 + 40 + 40 + 8, 0xffffffff, 2, 0, 0}, /* begun by nothing known */
+	{SAMPLE_1 + 40 + 40 + 12, 0xffffffff, 2, 0, 0}}; /* a long packet */
+
+START_TEST(sflow_lies)
+{
+	const struct lie *l = &lies[_i];
+	uint8_t copy[sizeof(sflow)];
+	const struct pri_exporter *x;
+
+	memcpy(copy, sflow, sizeof(sflow));
+	pr_put_be32(copy + l->at, l->word);
+	send_sflow(copy, sizeof(copy));
+	x = exporter();
+	ck_assert_uint_eq(count, l->flows);
+	ck_assert_uint_eq(x ? x->bad : 0, l->bad);
+	ck_assert_uint_ge(pri_exporters_refused(exporters), l->refused > 0);
+	ck_assert_uint_le(pri_exporters_refused(exporters), l->refused);
+	/* whatever it is: what was multiplied did not turn over */
+	pr_put_be32(copy + SAMPLE_1 + 16, 0xffffffff);
+	pr_put_be32(copy + SAMPLE_2 + 20, 0xffffffff);
+	count = 0;
+	send_sflow(copy, sizeof(copy));
+	for (size_t i = 0; i < count; i++)
+		ck_assert_uint_ge(flows[i].side[0].bytes + flows[i].side[1].bytes,
+			flows[i].side[0].packets + flows[i].side[1].packets);
+}
+END_TEST
+
 /* ---- sequence numbers ---- */
 
 static const struct sequence {
@@ -423,7 +527,7 @@ START_TEST(too_many)
 	static const uint8_t junk[] = {0, 10, 0, 16, 0};
 	bool links[PRI_EXPORTERS_MAX] = {false};
 	struct pri_exporter x;
-	struct pri_exporters *other = pri_exporters_create(on_flow, NULL, &err);
+	struct pri_exporters *other = pri_exporters_create(on_flow, on_flow, NULL, &err);
 
 	for (uint32_t i = 0; i < PRI_EXPORTERS_MAX + 5; i++) {
 		v9_begin(1);
@@ -469,6 +573,9 @@ fill(TCase *t)
 	tcase_add_test(t, version_5);
 	tcase_add_test(t, version_9);
 	tcase_add_test(t, ipfix);
+	tcase_add_test(t, sflow_is_golden);
+	tcase_add_test(t, sflow_breaks_off);
+	tcase_add_loop_test(t, sflow_lies, 0, sizeof(lies) / sizeof(lies[0]));
 	tcase_add_loop_test(
 		t, numbers_tell_losses, 0, sizeof(sequences) / sizeof(sequences[0]));
 	tcase_add_test(t, unknown_records);

@@ -10,18 +10,19 @@
 
 #include "indexer/flows/flow_export.h"
 #include "merger/cli/cli.h"
+#include "merger/cli/flows/flow_file.h"
 #include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 /*
- * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX over UDP), into a volume that
- * keeps flows.
+ * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX, sFlow over UDP), into a volume
+ * that keeps flows.
  */
 
 struct collect_args {
-	struct pr_string_list listen, from;
+	struct pr_string_list listen, from, read;
 	char *keep;
 	int64_t every;
 	bool exporters, json, keyvalue;
@@ -31,9 +32,13 @@ struct collect_args {
 
 static const struct pr_option options[] = {
 	PR_OPT_LIST(listen, "listen", 'l', "[ADDRESS:]PORT",
-		"take NetFlow (5, 9) and IPFIX at this UDP port; [ADDRESS]:PORT of IPv6"),
+		"take NetFlow (5, 9), IPFIX and sFlow (5) at this UDP port; [ADDRESS]:PORT "
+		"of IPv6"),
 	PR_OPT_LIST(from, "from", 0, "NETWORK",
 		"only of exporters in this network, as in 192.0.2.0/24"),
+	PR_OPT_LIST(read, "read", 'r', "FILE",
+		"take the flows of this file: IPFIX, nfdump's, conn.log, EVE, JSON, CSV, "
+		"Parquet"),
 	PR_OPT_STRING(
 		keep, "keep", 0, "VOLUME", "store the flows in this volume of their own"),
 	PR_OPT_DURATION(every, "every", 0, "DURATION", PR_NS_PER_S, 3600 * PR_NS_PER_S,
@@ -43,16 +48,26 @@ static const struct pr_option options[] = {
 	CLI_FORM_OPTIONS()};
 
 static const struct pr_cmdline program = {.name = "packrack collect",
-	.summary = "Stores flow records that exporters send: NetFlow version 5 and 9, and "
-		   "IPFIX.",
-	.usage = "--keep VOLUME --listen [ADDRESS:]PORT... | --keep VOLUME --exporters",
+	.summary =
+		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
+		"and sFlow version 5.",
+	.usage =
+		"--keep VOLUME --listen [ADDRESS:]PORT... | --keep VOLUME --read FILE... | "
+		"--keep VOLUME --exporters",
 	PR_OPTIONS(options),
 	.footer = "  packrack volume create flows.vol --size 16G\n"
 		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "
 		  "--keep flows.vol\n"
+		  "  packrack collect --read conn.log --read nfcapd.202401010000 --keep "
+		  "flows.vol\n"
 		  "  packrack flows --kept flows.vol --since \"1h ago\" --by src --top 10"};
 
 #define IDLE_NS (60 * PR_NS_PER_S) /* windows without a flow are put together for so long */
+/* Of sampled packets few are seen: their flows end soon. */
+static const struct pri_flow_limits sample_limits = {.idle_tcp = 30 * PR_NS_PER_S,
+	.idle = 30 * PR_NS_PER_S,
+	.active = 60 * PR_NS_PER_S,
+	.flows = 250000};
 enum { SOCKETS_MAX = 16, BATCH = 64, DATAGRAM = 65536, RECEIVE_BUFFER = 32 << 20 };
 
 struct collect {
@@ -60,6 +75,7 @@ struct collect {
 	struct networks from;
 	struct flow_keeper *keeper;
 	struct pri_exporters *exporters;
+	struct pri_flow_table *samples; /* flows of sampled packets */
 	struct pollfd sockets[SOCKETS_MAX];
 	uint32_t overflows[SOCKETS_MAX]; /* of each socket, by the kernel's count */
 	size_t count;
@@ -253,6 +269,14 @@ on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	return flow_keeper_put(c->keeper, flow, 0, c->now, err);
 }
 
+static int
+on_sample(void *arg, const struct pri_flow *part, struct pr_error *err)
+{
+	const struct collect *c = arg;
+
+	return pri_flow_table_part(c->samples, part, err);
+}
+
 /* ---- windows ---- */
 
 /* Fills in what was lost of whom since the last window. Returns how many exporters there are. */
@@ -300,15 +324,28 @@ say_lost(struct collect *c)
 				says[i].what);
 }
 
+/* Makes the window durable, with all that there is to know of exporters, and the flows of samples that go on. */
 static int
-commit(struct collect *c, int64_t until, struct pr_error *err)
+store(struct collect *c, struct pr_error *err)
 {
+	static const struct flow_losses none;
+	const struct flow_keep_open open = {.table = c->samples, .losses = &none};
 	struct pri_exporter all[PRI_EXPORTERS_MAX];
 	size_t count = account(c, all);
 
+	return flow_keeper_state(
+		       c->keeper, pr_now_real(), all, sizeof(all[0]), count, err) < 0
+		       ? -1
+		       : flow_keeper_commit(c->keeper, &c->window, &open, err);
+}
+
+static int
+commit(struct collect *c, int64_t until, struct pr_error *err)
+{
 	c->window.until = until;
-	if (flow_keeper_state(c->keeper, until, all, sizeof(all[0]), count, err) < 0 ||
-		flow_keeper_commit(c->keeper, &c->window, NULL, err) < 0)
+	/* the second that is under way ends with the window: what comes in it still is only late */
+	if (pri_flow_table_advance(c->samples, until + PRI_FLOW_SLICE_NS, err) < 0 ||
+		store(c, err) < 0)
 		return -1;
 	say_lost(c);
 	c->unread_before = c->unread;
@@ -338,11 +375,29 @@ drain(struct collect *c, struct pr_error *err)
 	return 0;
 }
 
+/* Begins to write the volume, with the flows of samples that it has. */
+static int
+begin(struct collect *c, struct pr_error *err)
+{
+	struct flow_window last;
+	int rc;
+
+	c->samples = pri_flow_table_create(&sample_limits, on_record, c, err);
+	c->keeper = c->samples ? flow_keeper_open(c->args->keep, true, err) : NULL;
+	rc = c->keeper ? flow_keeper_resume(c->keeper, c->samples, &last, err) : -1;
+	if (rc > 0 && !last.complete)
+		fprintf(stderr, "%s: %" PRIu64 " flows of samples are lost\n", program.name,
+			last.open);
+	return rc < 0 ? -1 : 0;
+}
+
 static int
 serve(struct collect *c, struct pr_error *err)
 {
 	int64_t due = pr_now_real() + c->args->every;
 
+	if (begin(c, err) < 0)
+		return CLI_FAILED;
 	c->now = pr_now_real();
 	c->window.since = c->now;
 	while (!stopped) {
@@ -371,6 +426,69 @@ serve(struct collect *c, struct pr_error *err)
 	return drain(c, err) < 0 || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
 }
 
+/* ---- files ---- */
+
+/* A file's flows are stored at their ends, or where the one before was. */
+static int
+on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
+{
+	struct collect *c = arg;
+	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
+
+	c->now = last > c->now ? last : c->now;
+	c->window.since = first < c->window.since ? first : c->window.since;
+	c->window.until = pr_time_minus(c->now, -1);
+	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	return flow_keeper_put(c->keeper, flow, missing, c->now, err);
+}
+
+/* All of the file is one window. What a keeper was given without one is nobody's. */
+static int
+read_file(struct collect *c, const char *path, struct pr_error *err)
+{
+	struct flow_file *f = malloc(sizeof(*f));
+	int rc;
+
+	if (!f)
+		return pr_error_set(err, "no memory for a file");
+	c->now = PR_TIME_MIN;
+	c->window = (struct flow_window){.since = PR_TIME_MAX};
+	rc = flow_file_open(f, path, err);
+	if (rc == 0)
+		rc = flow_keeper_file(c->keeper, f->hash, err);
+	if (rc == 0)
+		rc = flow_file_read(f, on_file_flow, c, err);
+	c->window.missing = f->lost;
+	if (rc == 0 && f->records)
+		rc = store(c, err);
+	if (rc < 0)
+		pr_error_prefix(err, "%s", path);
+	else
+		fprintf(stderr, "%s: %" PRIu64 " flow%s kept\n", path, f->records,
+			pr_plural(f->records));
+	flow_file_close(f);
+	free(f);
+	return rc;
+}
+
+/* One that is damaged, or is there already, does not keep others out. */
+static int
+read_files(struct collect *c, struct pr_error *err)
+{
+	const struct pr_string_list *files = &c->args->read;
+	size_t taken = 0;
+
+	if (begin(c, err) < 0)
+		return CLI_FAILED;
+	for (size_t i = 0; i < files->count; i++) {
+		if (read_file(c, files->items[i], err) == 0)
+			taken++;
+		else if (i + 1 < files->count || taken)
+			fprintf(stderr, "%s: %s\n", program.name, err->text);
+	}
+	return taken == files->count ? CLI_OK : taken ? CLI_PARTIAL : CLI_FAILED;
+}
+
 /* ---- exporters ---- */
 
 static int
@@ -388,6 +506,15 @@ on_known(void *arg, const void *item, struct pr_error *err)
 	return pri_exporters_restore(c->exporters, &x, err);
 }
 
+static const char *
+protocol(const struct pri_exporter *x)
+{
+	return x->id.version == PRI_EXPORT_SFLOW ? "sflow"
+	       : x->id.version == 10             ? "ipfix"
+	       : x->id.version == 9              ? "netflow 9"
+						 : "netflow 5";
+}
+
 static void
 show(const struct collect *c)
 {
@@ -396,28 +523,31 @@ show(const struct collect *c)
 	char address[INET6_ADDRSTRLEN], time[PR_TIME_TEXT];
 
 	if (!r)
-		printf("%-24s %7s %10s %5s %8s %12s %12s %8s %6s %5s  %s\n", "exporter",
-			"version", "domain", "link", "sampling", "messages", "flows",
-			"lost", "late", "bad", "last heard");
+		printf("%-24s %9s %10s %7s %5s %8s %12s %12s %8s %6s %5s  %s\n", "exporter",
+			"protocol", "domain", "source", "link", "sampling", "messages",
+			"flows", "lost", "late", "bad", "last heard");
 	for (size_t i = 0; (x = pri_exporters_get(c->exporters, i)); i++) {
 		inet_ntop(x->id.address_len == 4 ? AF_INET : AF_INET6, x->id.address,
 			address, sizeof(address));
 		if (!r) {
-			printf("%-24s %7u %10u %5u %8u %12" PRIu64 " %12" PRIu64
+			printf("%-24s %9s %10u %7u %5u %8u %12" PRIu64 " %12" PRIu64
 			       " %8" PRIu64 " %6" PRIu64 " %5" PRIu64 "  %s\n",
-				address, x->id.version, x->id.domain, x->link, x->sampling,
-				x->messages, x->flows, x->lost, x->late,
+				address, protocol(x), x->id.domain, x->id.source, x->link,
+				x->sampling, x->messages, x->flows, x->lost, x->late,
 				x->bad + x->no_template,
 				pr_time_format(x->heard, time, sizeof(time)));
 			continue;
 		}
 		render_object(r, NULL);
 		render_string(r, "address", address);
-		RENDER_UINTS(r, {"version", x->id.version}, {"domain", x->id.domain},
+		render_string(r, "protocol", protocol(x));
+		RENDER_UINTS(r, {"version", x->id.version & 127}, {"domain", x->id.domain},
+			{"source", x->id.source}, {"source_class", x->id.source_class},
 			{"link", x->link}, {"sampling", x->sampling},
 			{"messages", x->messages}, {"flows", x->flows}, {"lost", x->lost},
 			{"late", x->late}, {"restarts", x->restarts},
-			{"without_template", x->no_template}, {"bad", x->bad});
+			{"without_template", x->no_template}, {"bad", x->bad},
+			{"skipped", x->skipped}, {"dropped", x->dropped});
 		render_time(r, "last_heard", x->heard);
 		render_close(r);
 	}
@@ -432,7 +562,7 @@ collect(struct collect *c, struct pr_error *err)
 {
 	const struct collect_args *a = c->args;
 
-	c->exporters = pri_exporters_create(on_record, c, err);
+	c->exporters = pri_exporters_create(on_record, on_sample, c, err);
 	if (!c->exporters ||
 		flow_state_each(a->keep, sizeof(struct pri_exporter), on_known, c, err) < 0)
 		return CLI_FAILED;
@@ -440,6 +570,8 @@ collect(struct collect *c, struct pr_error *err)
 		show(c);
 		return CLI_OK;
 	}
+	if (a->read.count)
+		return read_files(c, err);
 	for (size_t i = 0; i < a->listen.count; i++)
 		if (socket_open(c, a->listen.items[i], err) < 0)
 			return CLI_FAILED;
@@ -448,8 +580,7 @@ collect(struct collect *c, struct pr_error *err)
 		pr_error_set(err, "no memory for datagrams");
 		return CLI_FAILED;
 	}
-	c->keeper = flow_keeper_open(a->keep, true, err);
-	return c->keeper ? serve(c, err) : CLI_FAILED;
+	return serve(c, err);
 }
 
 static int
@@ -463,12 +594,13 @@ run(const struct cli_call *call, struct pr_error *err)
 	signal(SIGTERM, on_signal);
 	if (!a->keep)
 		pr_error_set(err, "no volume given: use --keep VOLUME");
-	else if (!a->exporters == !a->listen.count)
-		pr_error_set(err, "--listen [ADDRESS:]PORT, or --exporters");
+	else if (a->exporters + !!a->listen.count + !!a->read.count != 1)
+		pr_error_set(err, "--listen [ADDRESS:]PORT, --read FILE, or --exporters");
 	else if (networks_parse(&c.from, "--from", &a->from, err) == 0)
 		status = collect(&c, err);
 	flow_keeper_close(&c.keeper);
 	pri_exporters_destroy(&c.exporters);
+	pri_flow_table_destroy(&c.samples);
 	for (size_t i = 0; i < c.count; i++)
 		close(c.sockets[i].fd);
 	networks_free(&c.from);

@@ -21,18 +21,18 @@ static const char windows_stream[] = "flow.windows", open_stream[] = "flow.open"
 
 /* ---- entries of windows ---- */
 
-/* "PFW" version u8; u32 flags; then all numbers of struct flow_window as u64. */
-enum { NUMBERS = 12, WINDOW_BYTES = 8 + NUMBERS * 8 };
+/* "PFW" version u8; u32 flags; then all numbers of struct flow_window as u64. Version 1 has no last one. */
+enum { NUMBERS = 13, WINDOW_BYTES = 8 + NUMBERS * 8 };
 enum { COMPLETE = 1, GOES_ON = 2, COLLECTED = 4, FILTERED = 8 };
 enum { SHARE = 8, SHARES = 18, SHARE_MASK = 0x3ff }; /* above the flags */
-static const uint8_t window_magic[4] = {'P', 'F', 'W', 1};
+static const uint8_t window_magic[4] = {'P', 'F', 'W', 2};
 
 static void
 window_write(const struct flow_window *w, uint8_t out[WINDOW_BYTES])
 {
 	const uint64_t numbers[NUMBERS] = {w->number, (uint64_t)w->since,
 		(uint64_t)w->until, w->packets, w->not_ip, w->missing, w->records,
-		(uint64_t)w->reach, w->open, w->epoch, w->seq, w->tag};
+		(uint64_t)w->reach, w->open, w->epoch, w->seq, w->tag, w->file};
 
 	memcpy(out, window_magic, 4);
 	pr_put_le32(out + 4, (w->complete ? COMPLETE : 0) | (w->goes_on ? GOES_ON : 0) |
@@ -46,16 +46,17 @@ window_write(const struct flow_window *w, uint8_t out[WINDOW_BYTES])
 static bool
 window_read(const uint8_t *p, size_t len, struct flow_window *w)
 {
-	uint64_t n[NUMBERS];
+	uint64_t n[NUMBERS] = {0};
 	uint32_t flags;
 
-	if (len != WINDOW_BYTES || memcmp(p, window_magic, 4) != 0)
+	if (len < WINDOW_BYTES - 8 || memcmp(p, window_magic, 3) != 0 || p[3] < 1 ||
+		p[3] > 2 || len != WINDOW_BYTES - (p[3] == 1) * 8u)
 		return false;
 	flags = pr_get_le32(p + 4);
-	for (size_t i = 0; i < NUMBERS; i++)
+	for (size_t i = 0; i < len / 8 - 1; i++)
 		n[i] = pr_get_le64(p + 8 + i * 8);
 	*w = (struct flow_window){n[0], (int64_t)n[1], (int64_t)n[2], n[3], n[4], n[5],
-		n[6], (int64_t)n[7], n[8], n[9], n[10], n[11],
+		n[6], (int64_t)n[7], n[8], n[9], n[10], n[11], n[12],
 		.complete = (flags & COMPLETE) != 0, .goes_on = (flags & GOES_ON) != 0,
 		.collected = (flags & COLLECTED) != 0, .filtered = (flags & FILTERED) != 0,
 		.share = flags >> SHARE & SHARE_MASK,
@@ -155,16 +156,16 @@ last_open(const struct windows *w)
 
 /* ---- records of flow.open ---- */
 
-/* u64 tag of the window; u8 kind; 7 bytes of zero */
+/* u64 tag of the window; u64 kind; of a state, its items' size << 8, too: those of another version are left out */
 enum { OPEN_HEADER = 16 };
 enum open_kind { OPEN_FLOWS, OPEN_STATE };
 #define OPEN_LEFT_OUT 0x8000 /* in a flow's length: the filter does not match it now */
 
 static bool
-is_open_record(const struct sfs_record *r, uint64_t tag, enum open_kind kind)
+is_open_record(const struct sfs_record *r, uint64_t tag, uint64_t kind)
 {
 	return r->length >= OPEN_HEADER && pr_get_le64(r->body) == tag &&
-	       r->body[8] == kind;
+	       pr_get_le64(r->body + 8) == kind;
 }
 
 struct open_flows {
@@ -593,21 +594,28 @@ struct flow_keeper {
 	struct flow_window last; /* that goes on; number 0: none */
 	int windows_id, open_id;
 	uint64_t number; /* of the last window */
-	uint64_t epoch, tag; /* tag: of the next window */
+	uint64_t epoch, tag, file; /* tag, file: of the next window */
 	uint64_t records; /* of this window */
 	int64_t reach, indexed; /* indexed: when */
 	uint8_t *room; /* for a record of flow.open */
 	size_t room_size, room_used;
 	uint64_t open;
 	bool collected;
+	uint64_t *files; /* that windows are of */
+	size_t file_count;
 };
 
 /* Windows that follow on each other are one. */
 static int
-note_window(struct windows *w, const struct flow_window *next, struct pr_error *err)
+note_window(struct flow_keeper *k, const struct flow_window *next, struct pr_error *err)
 {
+	struct windows *w = &k->windows;
 	struct flow_window *last = w->count ? &w->all[w->count - 1] : NULL;
 
+	if (next->file && PR_ARRAY_GROW(k->files, k->file_count) < 0)
+		return pr_error_set(err, "no memory for windows");
+	if (next->file)
+		k->files[k->file_count++] = next->file;
 	if (last && last->until == next->since) {
 		last->until = next->until;
 		return 0;
@@ -616,6 +624,17 @@ note_window(struct windows *w, const struct flow_window *next, struct pr_error *
 		return pr_error_set(err, "no memory for windows");
 	w->all[w->count++] = *next;
 	return 0;
+}
+
+/* It goes on. When a file's flows were says nothing of when that is. */
+static void
+note_last(struct flow_keeper *k, const struct flow_window *w)
+{
+	int64_t until = k->last.until;
+
+	k->last = *w;
+	if (w->file)
+		k->last.until = until;
 }
 
 /* Reads what there is, before the volume is written. */
@@ -632,14 +651,25 @@ look(struct flow_keeper *k, struct pr_error *err)
 				k->volume,
 				k->collected ? "made of packets (packrack flows --keep)"
 					     : "of exporters (packrack collect)");
+		else if (k->file && w.all[i].file == k->file)
+			rc = pr_error_set(
+				err, "%s has the file's flows already", k->volume);
 		else
-			rc = note_window(&k->windows, &w.all[i], err);
+			rc = note_window(k, &w.all[i], err);
 		if (w.all[i].goes_on)
-			k->last = w.all[i];
+			note_last(k, &w.all[i]);
 		k->number = w.all[i].number;
 	}
 	windows_free(&w);
 	return rc;
+}
+
+static void
+begin_epoch(struct flow_keeper *k)
+{
+	k->epoch = pr_epoch_make(pr_now_real());
+	prl_direct_link_begin(&k->link, k->writer.append, k->epoch, 0, LINK_NAME,
+		PR_LINKTYPE_ETHERNET, PRI_FLOW_FRAME_MAX);
 }
 
 static int
@@ -671,10 +701,22 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 	if (!k->room)
 		return pr_error_set(err, "no memory for flows");
 	randombytes_buf(&k->tag, sizeof(k->tag));
-	k->epoch = pr_epoch_make(pr_now_real());
-	prl_direct_link_begin(&k->link, k->writer.append, k->epoch, 0, LINK_NAME,
-		PR_LINKTYPE_ETHERNET, PRI_FLOW_FRAME_MAX);
+	begin_epoch(k);
 	k->index.path = k->volume;
+	return 0;
+}
+
+int
+flow_keeper_file(struct flow_keeper *k, uint64_t file, struct pr_error *err)
+{
+	for (size_t i = 0; i < k->file_count; i++)
+		if (k->files[i] == file)
+			return pr_error_set(
+				err, "%s has the flows of this file already", k->volume);
+	k->file = file;
+	k->records = 0;
+	k->reach = 0;
+	begin_epoch(k);
 	return 0;
 }
 
@@ -706,6 +748,7 @@ flow_keeper_close(struct flow_keeper **keeper)
 	inline_index_close(&k->index);
 	volume_writer_close(&k->writer);
 	windows_free(&k->windows);
+	free(k->files);
 	free(k->room);
 	free(k->volume);
 	free(k);
@@ -747,7 +790,7 @@ flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t mis
 /* ---- the open flows ---- */
 
 static int
-store_open(struct flow_keeper *k, enum open_kind kind, int64_t time, struct pr_error *err)
+store_open(struct flow_keeper *k, uint64_t kind, int64_t time, struct pr_error *err)
 {
 	pr_put_le64(k->room, k->tag);
 	pr_put_le64(k->room + 8, kind);
@@ -780,7 +823,8 @@ add_open(void *arg, const struct pri_flow *flow, struct pr_error *err)
 		store_open(k, OPEN_FLOWS, to->time, err) < 0)
 		return -1;
 	pr_put_le16(k->room + k->room_used,
-		(uint16_t)(len | (pri_flow_filter_match(to->open->filter, flow)
+		(uint16_t)(len | (!to->open->filter || pri_flow_filter_match(
+							       to->open->filter, flow)
 						 ? 0
 						 : OPEN_LEFT_OUT)));
 	memcpy(k->room + k->room_used + 2, frame, len);
@@ -826,7 +870,7 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 		n = n < count - at ? n : count - at;
 		memcpy(k->room + OPEN_HEADER, (const uint8_t *)items + at * size, n * size);
 		k->room_used = OPEN_HEADER + n * size;
-		if (store_open(k, OPEN_STATE, time, err) < 0)
+		if (store_open(k, OPEN_STATE | (uint64_t)size << 8, time, err) < 0)
 			return -1;
 		at += n;
 	}
@@ -845,7 +889,8 @@ take_state(void *arg, const struct sfs_record *r, struct pr_error *err)
 {
 	struct state *s = arg;
 
-	if (!is_open_record(r, s->tag, OPEN_STATE) || (r->length - OPEN_HEADER) % s->size)
+	if (!is_open_record(r, s->tag, OPEN_STATE | (uint64_t)s->size << 8) ||
+		(r->length - OPEN_HEADER) % s->size)
 		return 0;
 	for (size_t at = OPEN_HEADER; at < r->length; at += s->size)
 		if (s->take(s->arg, r->body + at, err) < 0)
@@ -884,7 +929,7 @@ store_window(struct flow_keeper *k, struct flow_window *w,
 	const struct flow_keep_open *open, struct pr_error *err)
 {
 	struct prl_direct_link *m = &k->link;
-	struct storing to = {k, open, w->until};
+	struct storing to = {k, open, k->file ? pr_now_real() : w->until};
 
 	k->open = 0;
 	k->room_used = OPEN_HEADER;
@@ -892,7 +937,7 @@ store_window(struct flow_keeper *k, struct flow_window *w,
 		m->packets ? m->earliest : PR_TIME_MAX, "");
 	prl_direct_link_say(m, pr_now_real(), false);
 	if (open && (pri_flow_table_open_flows(open->table, add_open, &to, err) < 0 ||
-			    store_open(k, OPEN_FLOWS, w->until, err) < 0))
+			    store_open(k, OPEN_FLOWS, to.time, err) < 0))
 		return -1;
 	return prl_writer_flush(k->writer.append, err) != 0 ? -1 : 0;
 }
@@ -917,11 +962,12 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	window->tag = k->tag;
 	window->goes_on = open != NULL;
 	window->collected = k->collected;
+	window->file = k->file;
 	window_write(window, entry);
 	if (sfs_append(sfs, k->windows_id, window->since, window->until, entry,
 		    sizeof(entry), NULL, err) != SFS_OK ||
 		prl_writer_flush(k->writer.append, err) != 0 ||
-		note_window(&k->windows, window, err) < 0)
+		note_window(k, window, err) < 0)
 		return -1;
 	k->records = 0;
 	k->reach = 0;
@@ -936,6 +982,6 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 		sfs_trim(sfs, k->open_id, k->last.until, 0, &trimmed, err) != SFS_OK)
 		return -1;
 	if (open || k->collected)
-		k->last = *window;
+		note_last(k, window);
 	return 0;
 }

@@ -25,6 +25,7 @@ struct flow_window {
 	uint64_t open; /* flows in "flow.open"; 0 also if the range ended them */
 	uint64_t epoch, seq; /* of the last record */
 	uint64_t tag; /* of its records of flow.open */
+	uint64_t file; /* a hash of the file that it is of; 0: of none */
 	bool complete; /* of the answer that it was made of; if not, missing may be too small */
 	bool goes_on; /* the next window begins where it ends, with the open flows */
 	bool collected; /* records of exporters: packets are theirs, missing are messages or records */
@@ -40,6 +41,11 @@ struct flow_keeper;
  */
 struct flow_keeper *flow_keeper_open(
 	const char *volume, bool collected, struct pr_error *err);
+/*
+ * What is put from here on is of the file with this hash, and the next window is its. What was put before, and has no
+ * window yet, is nobody's. -1: err, the volume has the file already.
+ */
+int flow_keeper_file(struct flow_keeper *keeper, uint64_t file, struct pr_error *err);
 void flow_keeper_close(struct flow_keeper **keeper);
 /*
  * The last window that goes on. 0: there is none; -1: err. 1: *last, whose open flows are in the table; last.complete is
@@ -68,7 +74,7 @@ int flow_state_each(const char *volume, size_t size,
  */
 struct flow_keep_open {
 	struct pri_flow_table *table;
-	const struct pri_flow_filter *filter; /* of what is kept */
+	const struct pri_flow_filter *filter; /* of what is kept; NULL: all */
 	const struct flow_losses *losses;
 };
 int flow_keeper_commit(struct flow_keeper *keeper, struct flow_window *window,

@@ -476,7 +476,7 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 		return CLI_USAGE;
 	if (question_check(&a->query, err) < 0)
 		return CLI_USAGE;
-	s->engine = sql_open(false, err);
+	s->engine = sql_open(NULL, NULL, err);
 	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
 	for (int i = 0; i < (a->kept ? FLOWS + 1 : TABLES) && s->flows; i++) {
 		s->table[i] = sql_table_create(

@@ -80,7 +80,9 @@ typedef void *handle;
 	X(void, scalar_function_set_function,                                              \
 		(handle function, void (*call)(handle info, handle in, handle out)))       \
 	X(void, scalar_function_set_error, (handle info, const char *text))                \
-	X(int, register_scalar_function, (handle connection, handle function))
+	X(int, register_scalar_function, (handle connection, handle function))             \
+	X(int, execute_prepared_streaming, (handle statement, struct result * out))        \
+	X(handle, fetch_chunk, (struct result result))
 
 #define DECLARE(type, name, parameters) static type(*duckdb_##name) parameters;
 FUNCTIONS(DECLARE)
@@ -269,19 +271,41 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 #define SQL_I32 4
 
 /* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
-static const char *const settings[][2] = {{"enable_external_access", "false"},
-	{"temp_directory", ""}, {"autoload_known_extensions", "false"},
-	{"autoinstall_known_extensions", "false"}, {"allow_community_extensions", "false"},
+static const char *const settings[][2] = {{"temp_directory", ""},
+	{"autoload_known_extensions", "false"}, {"autoinstall_known_extensions", "false"},
+	{"allow_community_extensions", "false"}, {"enable_external_access", "false"},
 	{"lock_configuration", "true"}};
+#define SETTINGS_FILE 2 /* so many of the last are set behind the file that may be read */
+
+/* allowed_paths is none of the settings that a database is opened with. */
+static int
+allow_file(struct sql_engine *e, const char *file, const char *before)
+{
+	struct result result = {.internal = NULL};
+	char *text;
+	int rc;
+
+	if (asprintf(&text,
+		    "SET allowed_paths = ['%s']; SET enable_external_access = false; "
+		    "SET lock_configuration = true; %s",
+		    file, before) < 0)
+		return -1;
+	rc = duckdb_query(e->connection, text, &result);
+	free(text);
+	duckdb_destroy_result(&result);
+	return rc;
+}
 
 static int
-database_open(struct sql_engine *e, bool files, struct pr_error *err)
+database_open(
+	struct sql_engine *e, const char *file, const char *before, struct pr_error *err)
 {
 	handle config = NULL;
 	char *error = NULL;
 	int rc = duckdb_create_config(&config);
 
-	for (size_t i = files ? 1 : 0; i < PR_COUNT(settings) && rc == 0; i++)
+	for (size_t i = 0; i < PR_COUNT(settings) - (file ? SETTINGS_FILE : 0) && rc == 0;
+		i++)
 		rc = duckdb_set_config(config, settings[i][0], settings[i][1]);
 	if (rc == 0)
 		rc = duckdb_open_ext(NULL, &e->database, config, &error);
@@ -293,6 +317,8 @@ database_open(struct sql_engine *e, bool files, struct pr_error *err)
 			e, "prefix", (enum sql_type)SQL_I32, SQL_TEXT, call_prefix);
 	if (rc == 0)
 		rc = function_add(e, "within", SQL_TEXT, SQL_BOOL, call_within);
+	if (rc == 0 && file)
+		rc = allow_file(e, file, before);
 	if (rc != 0)
 		pr_error_set(err, "DuckDB does not start: %s",
 			error ? error : "it does not say why");
@@ -302,13 +328,13 @@ database_open(struct sql_engine *e, bool files, struct pr_error *err)
 }
 
 struct sql_engine *
-sql_open(bool files, struct pr_error *err)
+sql_open(const char *file, const char *before, struct pr_error *err)
 {
 	struct sql_engine *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return pr_error_null(err, "no memory for SQL");
-	if (library_load(err) < 0 || database_open(e, files, err) < 0)
+	if (library_load(err) < 0 || database_open(e, file, before, err) < 0)
 		sql_close(&e);
 	return e;
 }
@@ -350,6 +376,8 @@ type_name(enum sql_type type)
 		return "UINTEGER";
 	case SQL_U64:
 		return "UBIGINT";
+	case SQL_I64:
+		return "BIGINT";
 	case SQL_DOUBLE:
 		return "DOUBLE";
 	case SQL_TEXT:
@@ -554,13 +582,16 @@ sql_names(struct sql_engine *e, const char *statement, const char *table)
 #define NUMBER_DECIMAL 19
 #define NUMBER_UHUGE 32
 
-/* DuckDB's messages have several lines: the first says what is wrong. */
+/* DuckDB's messages have several lines: the first says what is wrong, of CSV another one, too. */
 static int
 say_error(const char *text, struct pr_error *err)
 {
 	size_t len = text ? strcspn(text, "\n") : 0;
+	const char *more = len ? strstr(text, "\nExpected Number of") : NULL;
 
-	return pr_error_set(err, "SQL: %.*s", len ? (int)len : 7, len ? text : "failed");
+	return pr_error_set(err, "SQL: %.*s%s%.*s", len ? (int)len : 7,
+		len ? text : "failed", more ? ": " : "",
+		more ? (int)strcspn(more + 1, "\n") : 0, more ? more + 1 : "");
 }
 
 static bool
@@ -764,5 +795,64 @@ sql_execute(struct sql_engine *e, const char *statement, enum sql_form form, FIL
 	duckdb_destroy_result(&result);
 	duckdb_destroy_prepare(&prepared);
 	free(text);
+	return rc;
+}
+
+/* ---- rows ---- */
+
+static int
+each_row(handle chunk, const enum sql_type *types, size_t columns, struct sql_cell *row,
+	int (*take)(void *arg, const struct sql_cell *row, struct pr_error *err), void *arg,
+	struct pr_error *err)
+{
+	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(chunk); i < n; i++) {
+		for (size_t c = 0; c < columns; c++) {
+			handle vector = duckdb_data_chunk_get_vector(chunk, c);
+			uint64_t *validity = duckdb_vector_get_validity(vector);
+
+			row[c].null =
+				validity && !duckdb_validity_row_is_valid(validity, i);
+			if (types[c] == SQL_TEXT)
+				text_at(vector, i, row[c].text);
+			else
+				row[c].number =
+					row[c].null ? 0
+						    : ((int64_t *)duckdb_vector_get_data(
+							      vector))[i];
+		}
+		if (take(arg, row, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+sql_each(struct sql_engine *e, const char *statement, const enum sql_type *types,
+	size_t columns,
+	int (*take)(void *arg, const struct sql_cell *row, struct pr_error *err), void *arg,
+	struct pr_error *err)
+{
+	struct sql_cell *row = calloc(columns, sizeof(*row));
+	struct result result = {.internal = NULL};
+	handle prepared = NULL, chunk;
+	const char *why;
+	int rc = 0;
+
+	if (!row)
+		rc = pr_error_set(err, "no memory for a row");
+	else if (duckdb_prepare(e->connection, statement, &prepared) != 0)
+		rc = say_error(duckdb_prepare_error(prepared), err);
+	else if (duckdb_execute_prepared_streaming(prepared, &result) != 0)
+		rc = say_error(duckdb_result_error(&result), err);
+	while (rc == 0 && (chunk = duckdb_fetch_chunk(result))) {
+		rc = each_row(chunk, types, columns, row, take, arg, err);
+		duckdb_destroy_data_chunk(&chunk);
+	}
+	why = rc == 0 ? duckdb_result_error(&result) : NULL;
+	if (why)
+		rc = say_error(why, err);
+	duckdb_destroy_result(&result);
+	duckdb_destroy_prepare(&prepared);
+	free(row);
 	return rc;
 }

@@ -13,8 +13,11 @@
  */
 struct sql_engine;
 
-/* files: it may open them, for statements of our own only. NULL: err tells how to get the library. */
-struct sql_engine *sql_open(bool files, struct pr_error *err);
+/*
+ * file: statements may open this one, by this name; before: statements that are executed first, with a file. NULL: none.
+ * NULL: err tells how to get the library.
+ */
+struct sql_engine *sql_open(const char *file, const char *before, struct pr_error *err);
 void sql_close(struct sql_engine **engine);
 
 /* ---- tables ---- */
@@ -22,6 +25,7 @@ void sql_close(struct sql_engine **engine);
 /* Numbers of types are DuckDB's own. */
 enum sql_type {
 	SQL_BOOL = 1,
+	SQL_I64 = 5,
 	SQL_U8 = 6,
 	SQL_U16 = 7,
 	SQL_U32 = 8,
@@ -64,3 +68,15 @@ int sql_check(struct sql_engine *engine, const char *statement, struct pr_error 
 /* Executes one statement and prints its rows: a table, CSV with a head, or an object a line. -1: err has DuckDB's message. */
 int sql_execute(struct sql_engine *engine, const char *statement, enum sql_form form,
 	FILE *to, struct pr_error *err);
+
+/* Of a row: number by SQL_I64, text by SQL_TEXT ("": longer than an address is). NULL: 0 and "". */
+struct sql_cell {
+	bool null;
+	int64_t number;
+	char text[64];
+};
+/* Executes one query, and takes its rows as they come; types of all columns. -1: as take, or err has DuckDB's message. */
+int sql_each(struct sql_engine *engine, const char *statement, const enum sql_type *types,
+	size_t columns,
+	int (*take)(void *arg, const struct sql_cell *row, struct pr_error *err), void *arg,
+	struct pr_error *err);

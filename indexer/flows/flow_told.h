@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "indexer/flows/flow.h"
+
+/* A flow as somebody else tells of it: an exporter's record, or a row of a file. Index 0: the sender, 1: who answers. */
+struct pri_told {
+	uint8_t address[2][16], address_len; /* 0: none */
+	uint16_t port[2], vlan, icmp; /* icmp: type << 8 | code */
+	bool has_icmp;
+	uint8_t protocol, flags[2];
+	uint8_t state; /* 1 + enum pri_flow_state; 0: as the flags tell */
+	uint64_t bytes[2], packets[2], payload[2];
+	int64_t first[2], last[2]; /* of each direction, ns since 1970; 0: not told */
+	int64_t init; /* ns since 1970 of the uptime's 0; 0: not told */
+	int64_t sent; /* of the message, with `uptime` (ms); 0: it has no uptime */
+	uint32_t uptime, up_first, up_last; /* ms */
+	int64_t duration;
+	bool has_up, out; /* out: packets[1] are those that left */
+	uint32_t sampling, sampler;
+	bool has_sampler;
+	uint64_t sampled, skipped; /* packets, in turn */
+};
+
+/* The key and the side of the sender are those that a packet of the flow would have. False: no addresses. */
+bool pri_told_packet(const struct pri_told *r, uint16_t link, struct pri_flow_packet *out);
+/*
+ * The flow, with first and last as they are. Packets and bytes are multiplied by `sampling`. Flags tell that they came,
+ * not when; a state is that of the flow, if its packets can have it.
+ */
+bool pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out);
+/* count * sampling, or count if that is too much, or nothing was left out. */
+uint64_t pri_told_times(uint64_t count, uint32_t sampling);
