@@ -144,6 +144,19 @@ run_step "no file, no address, no extension" refused
 run_step "a filter that is wrong" says 2 'illegal port' "$PACKRACK" sql -r "$CUT" --filter 'port 99999' 'select 1'
 run_step "two statements" says 2 'one STATEMENT' "$PACKRACK" sql -r "$CUT" select 1
 
+# ---- questions that are served ----
+
+"$PACKRACK" query -q -r "$CUT" --since @1709715700 --until @1709715712 -w "$LAB_DIR/small.pcap"
+run_step "each answer is that of one question alone" tests/system/served.py "$PACKRACK" "$LAB_DIR/small.pcap" same "$LAB_DIR"
+run_step "a faulty question is told in a line, and ends only itself" tests/system/served.py "$PACKRACK" "$LAB_DIR/small.pcap" faults "$LAB_DIR"
+run_step "2,000 questions take no more memory" tests/system/served.py "$PACKRACK" "$LAB_DIR/small.pcap" memory "$LAB_DIR"
+run_step "a statement beside --serve" says 2 'each question has its STATEMENT' "$PACKRACK" sql --serve 'select 1'
+run_step "--as alone" says 2 'in a question to --serve' "$PACKRACK" sql --as live 'select 1'
+ends_with_its_input() { # also within a question
+	"$PACKRACK" sql --serve < /dev/null && printf 'select 1' > "$LAB_DIR/half" && "$PACKRACK" sql --serve < "$LAB_DIR/half" > "$LAB_DIR/out" && [ ! -s "$LAB_DIR/out" ]
+}
+run_step "it ends with its input" ends_with_its_input
+
 # ---- over nodes ----
 
 on_the_rack() {

@@ -116,6 +116,25 @@ its_question_ends() { # with it, when it is killed
 	rm "$LAB_DIR/watch.d/slow.watch"
 	poll_until 10 has_ended "$question" || { kill -9 "$question"; return 1; }
 }
+server_dies() { # once: it is asked again; twice: a line
+	local watch times i rc
+	watch_file slow "[watch]\nwindow = 20s\nkeep = 3\n[live]\nsql = select count(*) + (select count(*) from range(2000000000) t(i) where i % 7 = 3) - (select count(*) from range(2000000000) t(i) where i % 7 = 3) as n from flows
+[rule]\nsql = select n, (select count(*) from past) as before from live\n"
+	for times in 1 2; do
+		"$PACKRACK" watch test slow -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 20)) --format json > "$LAB_DIR/slow" 2> "$LAB_DIR/said" &
+		watch=$!
+		for ((i = 0; i < times; i++)); do
+			poll_until 30 asks "$watch" && kill -9 "$(pgrep -P "$watch")" || { kill -9 "$watch"; return 1; }
+		done
+		wait "$watch" && rc=0 || rc=$?
+		((times == rc + 1)) && { ((times == 2)) || one_answer; } || { echo "status $rc"; cat "$LAB_DIR/said"; return 1; }
+	done
+	rm "$LAB_DIR/watch.d/slow.watch"
+	grep -q 'ended with status -9' "$LAB_DIR/said" && (($(wc -l < "$LAB_DIR/said") == 1)) || { cat "$LAB_DIR/said"; return 1; }
+}
+one_answer() { # the one that there would have been
+	[ "$(jq '.rows[0].n' "$LAB_DIR/slow")" = "$("$PACKRACK" sql -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 19)).999999999 --active 1d --format csv 'select count(*) from flows' 2> /dev/null | tail -n 1)" ]
+}
 asks() { # it has counted for a while
 	local question
 	question=$(pgrep -P "$1") && (($(awk '{ print $14 + $15 }' "/proc/$question/stat") > 100))
@@ -124,6 +143,7 @@ has_ended() {
 	! kill -0 "$1" 2> /dev/null
 }
 run_step "its question ends with it" its_question_ends
+run_step "a server that is killed is asked again; twice is told in a line" server_dies
 run_step "no such parameter" says 1 'no parameter "kk"' "$PACKRACK" watch test matrix --set kk=1 -r "$CUT" --since @"$BEGIN"
 run_step "no such watch" says 1 'no watch "nosuch"' "$PACKRACK" watch show nosuch
 run_step "no whole window" says 1 'no whole window' "$PACKRACK" watch test matrix -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 59))

@@ -389,7 +389,7 @@ read_rows(struct reading *r, bool nfdump, int fd, struct pr_error *err)
 		pr_error_set(err,
 			"not known what it is: IPFIX, nfdump's, Parquet, JSON, EVE, "
 			"conn.log, or CSV with a head, not packed");
-	else if ((engine = sql_open(file, macros, err)) != NULL)
+	else if ((engine = sql_open(file, macros, false, err)) != NULL)
 		rc = sql_each(engine, statement, types, COLUMNS, on_row, r, err) < 0
 			     ? leave_out_name(file, err)
 			     : 0;

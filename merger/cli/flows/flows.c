@@ -513,7 +513,8 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 		if (!f->groups)
 			return -1;
 	}
-	if (a->form == FLOW_PARQUET && (f->engine = sql_open("/dev/stdout", "", err)))
+	if (a->form == FLOW_PARQUET &&
+		(f->engine = sql_open("/dev/stdout", "", false, err)))
 		f->rows = flow_table_create(f->engine, err);
 	if (!f->rows == (a->form == FLOW_PARQUET))
 		return -1;

@@ -23,6 +23,8 @@ struct sql_args {
 	int form;
 	char *packets; /* a filter */
 	char *kept; /* a volume that keeps flows */
+	char *as; /* the table that the rows become */
+	bool serve;
 };
 
 #define PR_VALUES struct sql_args
@@ -48,6 +50,11 @@ static const struct pr_option options[] = {
 		"a network of ours, as in 10.0.0.0/8: for `outgoing`"),
 	PR_OPT_FLAG(query.explain, "explain", 0,
 		"print what was searched and what was skipped"),
+	PR_OPT_FLAG(serve, "serve", 0,
+		"answer questions of standard input, which are such options and a "
+		"STATEMENT, as words with a NUL behind each; a further NUL ends one"),
+	PR_OPT_STRING(as, "as", 0, "NAME",
+		"with --serve: keep the rows as table NAME for further questions"),
 	CLI_KEY_OPTION(query.merger.key),
 };
 
@@ -118,10 +125,14 @@ struct second {
 	uint16_t link;
 };
 
+/* Of the process: questions that are served share it. */
+static struct sql_engine *engine;
+static FILE *questions; /* NULL: one question alone */
+
 struct sql {
 	const struct sql_args *args;
-	struct sql_engine *engine;
 	struct sql_table *table[TABLES]; /* NULL: no statement names it */
+	bool made[TABLES];
 	struct pri_flow_table *flows;
 	struct flow_context context;
 	struct second *seconds;
@@ -129,9 +140,9 @@ struct sql {
 };
 
 struct sql_table *
-flow_table_create(struct sql_engine *engine, struct pr_error *err)
+flow_table_create(struct sql_engine *of, struct pr_error *err)
 {
-	return sql_table_create(engine, "flows", flow_columns, PR_COUNT(flow_columns), err);
+	return sql_table_create(of, "flows", flow_columns, PR_COUNT(flow_columns), err);
 }
 
 int
@@ -370,7 +381,7 @@ run_input(struct sql *s)
 	char *statement;
 
 	while ((statement = statement_read(prompt))) {
-		if (sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout,
+		if (sql_execute(engine, statement, (enum sql_form)s->args->form, stdout,
 			    &err) < 0) {
 			fprintf(stderr, "%s: %s\n", program.name, err.text);
 			status = CLI_FAILED;
@@ -384,8 +395,9 @@ run_input(struct sql *s)
 static int
 run_statement(struct sql *s, const char *statement, struct pr_error *err)
 {
-	if (sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout, err) <
-		0)
+	if (s->args->as ? sql_keep(engine, s->args->as, statement, err) < 0
+			: sql_execute(engine, statement, (enum sql_form)s->args->form,
+				  stdout, err) < 0)
 		return CLI_FAILED;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return CLI_OK;
@@ -463,6 +475,38 @@ answer(struct sql *s, const char *statement, struct pr_error *err)
 	return status;
 }
 
+static void
+tables_end(struct sql *s)
+{
+	struct pr_error later;
+
+	for (int i = 0; i < TABLES; i++) {
+		sql_table_finish(&s->table[i], &later);
+		if (questions && s->made[i])
+			sql_table_drop(engine, tables[i].name);
+	}
+}
+
+#define NAME "abcdefghijklmnopqrstuvwxyz_"
+
+static int
+served_check(const struct sql_args *a, struct pr_error *err)
+{
+	if (a->as && !questions)
+		return pr_error_set(err, "--as: in a question to --serve");
+	for (int i = 0; i < TABLES && a->as; i++)
+		if (!*a->as || a->as[strspn(a->as, NAME)] ||
+			!strcasecmp(a->as, tables[i].name))
+			return pr_error_set(err,
+				"--as %s: small letters and _, and another name than the "
+				"tables have",
+				a->as);
+	for (size_t i = 0; i < a->query.files.count && questions; i++)
+		if (!strcmp(a->query.files.items[i], "-"))
+			return pr_error_set(err, "-r -: questions come from there");
+	return 0;
+}
+
 /* CLI_OK, ..USAGE, or ..FAILED: no engine, or no memory */
 static int
 prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_error *err)
@@ -474,22 +518,115 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 		pr_error_set(err, "--kept: --filter is of packets; WHERE is of flows");
 	if (a->kept && (a->packets || flow_kept_alone(&a->query, err) < 0))
 		return CLI_USAGE;
-	if (question_check(&a->query, err) < 0)
+	if (served_check(a, err) < 0 || question_check(&a->query, err) < 0)
 		return CLI_USAGE;
-	s->engine = sql_open(NULL, NULL, err);
-	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
+	engine = engine ? engine : sql_open(NULL, NULL, false, err);
+	s->flows = engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
 	for (int i = 0; i < (a->kept ? FLOWS + 1 : TABLES) && s->flows; i++) {
+		bool named = !statement || sql_names(engine, statement, tables[i].name);
+
+		if (questions && !named)
+			continue;
 		s->table[i] = sql_table_create(
-			s->engine, tables[i].name, tables[i].columns, tables[i].count, err);
-		if (!s->table[i])
-			return CLI_FAILED;
-		if (statement && !sql_names(s->engine, statement, tables[i].name) &&
-			sql_table_finish(&s->table[i], err) < 0)
+			engine, tables[i].name, tables[i].columns, tables[i].count, err);
+		s->made[i] = true;
+		if (!s->table[i] || (!named && sql_table_finish(&s->table[i], err) < 0))
 			return CLI_FAILED;
 	}
-	if (s->flows && statement && sql_check(s->engine, statement, err) < 0)
+	if (s->flows && statement &&
+		sql_check(engine, statement, questions != NULL, err) < 0)
 		return CLI_USAGE;
 	return s->flows ? CLI_OK : CLI_FAILED;
+}
+
+/* ---- questions that are served ---- */
+
+#define WORDS 256
+#define QUESTION_SIZE (64 << 20)
+
+/* Of a question, as argv; count 1: it has none, or too many. */
+struct words {
+	char *text, *word[WORDS];
+	int count;
+};
+
+/* False: there is none any more. */
+static bool
+question_read(struct words *w)
+{
+	size_t size = 0, begin = 0;
+	FILE *to;
+	int c = 0;
+
+	free(w->text);
+	*w = (struct words){.word = {(char *)program.name}, .count = 1};
+	to = open_memstream(&w->text, &size);
+	for (bool empty = true; to && (c = getc(questions)) != EOF && (c || !empty);
+		empty = !c)
+		if (ftello(to) <= QUESTION_SIZE)
+			fputc(c, to);
+	if (!to || fclose(to) != 0 || c == EOF)
+		return false;
+	for (; begin < size && size <= QUESTION_SIZE && w->count < WORDS;
+		begin += strlen(w->text + begin) + 1)
+		w->word[w->count++] = w->text + begin;
+	if (begin < size)
+		w->count = 1;
+	return true;
+}
+
+static int run(const struct cli_call *call, struct pr_error *err);
+
+/* What is said of a question is a part of its answer. */
+static void
+question_answer(struct words *w)
+{
+	struct sql_args a = {.query = QUERY_ARGS(program.name)};
+	FILE *const printed = stderr;
+	char *said = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&said, &size);
+	int status = CLI_USAGE;
+
+	if (to)
+		stderr = to;
+	if (w->count > 1)
+		status = cli_run(&program, &a, -1, w->count, w->word, run);
+	else
+		fprintf(stderr, "%s: a question has 1 to %d words, of at most %d MiB\n",
+			program.name, WORDS - 1, QUESTION_SIZE >> 20);
+	stderr = printed;
+	if (to)
+		fclose(to);
+	printf("\n{\"status\": %d, \"rows\": %" PRIu64 ", \"said\": ", status,
+		status == CLI_OK || status == CLI_PARTIAL ? sql_rows(engine) : 0);
+	sql_print_json(said ? said : "", stdout);
+	puts("}");
+	fflush(stdout);
+	free(said);
+}
+
+/* Nothing of a question is left for the next one but the tables of --as, and the engine. */
+static int
+serve(struct pr_error *err)
+{
+	struct words w = {.text = NULL};
+
+	/* DuckDB's C++ remembers what stderr is while it is loaded: before that is another */
+	engine = sql_open(NULL, NULL, true, err);
+	if (!engine)
+		return CLI_FAILED;
+	/* a question that names standard input reads nothing */
+	questions = fdopen(dup(STDIN_FILENO), "r");
+	if (!questions || !freopen("/dev/null", "r", stdin)) {
+		pr_error_set(err, "cannot read questions: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	while (!ferror(stdout) && question_read(&w))
+		question_answer(&w);
+	free(w.text);
+	fclose(questions);
+	return CLI_OK;
 }
 
 static int
@@ -499,23 +636,23 @@ run(const struct cli_call *call, struct pr_error *err)
 	struct sql s = {.args = a};
 	const char *statement = call->count ? call->operands[0] : NULL;
 	bool of_input = statement && !strcmp(statement, "-");
-	char *input = of_input ? statement_of_input(err) : NULL;
-	struct pr_error later;
+	char *input = NULL;
 	int status = CLI_USAGE;
 
 	signal(SIGPIPE, SIG_IGN);
+	if (a->serve && !questions && !statement)
+		return serve(err);
 	if (call->count > 1)
 		pr_error_set(err, "one STATEMENT: put it in quotes");
-	else if (input || !of_input)
+	else if (a->serve || (questions && !statement))
+		pr_error_set(err, "--serve: each question has its STATEMENT");
+	else if (!of_input || (input = statement_of_input(err)))
 		status = prepare(&s, a, input ? input : statement, err);
 	if (status == CLI_OK)
 		status = a->kept ? answer_kept(&s, input ? input : statement, err)
 				 : answer(&s, input ? input : statement, err);
-	for (int i = 0; i < TABLES; i++)
-		sql_table_finish(&s.table[i], &later);
+	tables_end(&s);
 	pri_flow_table_destroy(&s.flows);
-	if (s.engine)
-		sql_close(&s.engine);
 	networks_free(&s.context.inside);
 	flow_losses_free(&s.context.losses);
 	free(s.seconds);
@@ -529,5 +666,9 @@ cmd_sql(int argc, char **argv)
 {
 	struct sql_args a = {.query = QUERY_ARGS(program.name)};
 
-	return cli_run(&program, &a, -1, argc, argv, run);
+	int status = cli_run(&program, &a, -1, argc, argv, run);
+
+	if (engine)
+		sql_close(&engine);
+	return status;
 }

@@ -42,6 +42,7 @@ typedef void *handle;
 	X(char *, value_varchar, (struct result * result, uint64_t column, uint64_t row))  \
 	X(int, prepare, (handle connection, const char *text, handle *statement))          \
 	X(const char *, prepare_error, (handle statement))                                 \
+	X(int, prepared_statement_type, (handle statement))                                \
 	X(int, prepared_statement_column_type, (handle statement, uint64_t column))        \
 	X(void, destroy_prepare, (handle * statement))                                     \
 	X(handle, get_table_names, (handle connection, const char *text, bool qualified))  \
@@ -96,6 +97,7 @@ static const struct {
 
 struct sql_engine {
 	handle database, connection;
+	uint64_t rows; /* of the last statement */
 };
 
 /* The library stays loaded until the program ends. */
@@ -297,8 +299,8 @@ allow_file(struct sql_engine *e, const char *file, const char *before)
 }
 
 static int
-database_open(
-	struct sql_engine *e, const char *file, const char *before, struct pr_error *err)
+database_open(struct sql_engine *e, const char *file, const char *before, bool small,
+	struct pr_error *err)
 {
 	handle config = NULL;
 	char *error = NULL;
@@ -307,6 +309,8 @@ database_open(
 	for (size_t i = 0; i < PR_COUNT(settings) - (file ? SETTINGS_FILE : 0) && rc == 0;
 		i++)
 		rc = duckdb_set_config(config, settings[i][0], settings[i][1]);
+	if (rc == 0 && small)
+		rc = duckdb_set_config(config, "threads", "1");
 	if (rc == 0)
 		rc = duckdb_open_ext(NULL, &e->database, config, &error);
 	duckdb_destroy_config(&config);
@@ -328,13 +332,13 @@ database_open(
 }
 
 struct sql_engine *
-sql_open(const char *file, const char *before, struct pr_error *err)
+sql_open(const char *file, const char *before, bool small, struct pr_error *err)
 {
 	struct sql_engine *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return pr_error_null(err, "no memory for SQL");
-	if (library_load(err) < 0 || database_open(e, file, before, err) < 0)
+	if (library_load(err) < 0 || database_open(e, file, before, small, err) < 0)
 		sql_close(&e);
 	return e;
 }
@@ -555,6 +559,17 @@ sql_table_finish(struct sql_table **table, struct pr_error *err)
 	return rc;
 }
 
+void
+sql_table_drop(struct sql_engine *e, const char *name)
+{
+	struct result result = {.internal = NULL};
+	char text[80];
+
+	PR_PRINT(text, "DROP TABLE IF EXISTS %s", name);
+	duckdb_query(e->connection, text, &result);
+	duckdb_destroy_result(&result);
+}
+
 /* ---- statements ---- */
 
 bool
@@ -601,15 +616,9 @@ is_number(int type)
 	       type == 19;
 }
 
-/* bare: a number or a truth. JSON has no infinity: a text. */
-static void
-print_json_value(const char *text, bool bare, FILE *to)
+void
+sql_print_json(const char *text, FILE *to)
 {
-	if (bare && (strspn(text, "-+.0123456789eE") == strlen(text) ||
-			    !strcmp(text, "true") || !strcmp(text, "false"))) {
-		fputs(text, to);
-		return;
-	}
 	fputc('"', to);
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
@@ -636,6 +645,17 @@ print_csv_value(const char *text, FILE *to)
 		fputc(*text, to);
 	}
 	fputc('"', to);
+}
+
+/* bare: a number or a truth. JSON has no infinity: a text. */
+static void
+print_json_value(const char *text, bool bare, FILE *to)
+{
+	if (bare && (strspn(text, "-+.0123456789eE") == strlen(text) ||
+			    !strcmp(text, "true") || !strcmp(text, "false")))
+		fputs(text, to);
+	else
+		sql_print_json(text, to);
 }
 
 struct answer {
@@ -709,6 +729,17 @@ print_rows(const struct answer *a, enum sql_form form)
 	}
 }
 
+/* Without what ends it: within another one. */
+static int
+statement_len(const char *statement)
+{
+	size_t len = strlen(statement);
+
+	while (len && strchr("; \t\r\n", statement[len - 1]))
+		len--;
+	return (int)len;
+}
+
 /*
  * The statement with all columns as text, as DuckDB shows them, which its C API does not do for lists and the like. What
  * is no query (EXPLAIN, PRAGMA) is left as it is. Free it; NULL: no memory.
@@ -716,14 +747,11 @@ print_rows(const struct answer *a, enum sql_form form)
 static char *
 as_text(struct sql_engine *e, const char *statement)
 {
-	size_t len = strlen(statement);
 	handle prepared = NULL;
 	char *text;
 
-	while (len && strchr("; \t\r\n", statement[len - 1]))
-		len--;
-	if (asprintf(&text, "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM (%.*s\n)", (int)len,
-		    statement) < 0)
+	if (asprintf(&text, "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM (%.*s\n)",
+		    statement_len(statement), statement) < 0)
 		return NULL;
 	if (duckdb_prepare(e->connection, text, &prepared) != 0) {
 		free(text);
@@ -763,16 +791,42 @@ print_result(struct result *result, handle prepared, enum sql_form form, FILE *t
 	return number && a.width ? 0 : -1;
 }
 
+#define A_SELECT 1 /* type of a prepared statement */
+
 int
-sql_check(struct sql_engine *e, const char *statement, struct pr_error *err)
+sql_check(struct sql_engine *e, const char *statement, bool query, struct pr_error *err)
 {
 	handle prepared = NULL;
 	int rc = duckdb_prepare(e->connection, statement, &prepared);
 
 	if (rc != 0)
 		say_error(duckdb_prepare_error(prepared), err);
+	else if (query && duckdb_prepared_statement_type(prepared) != A_SELECT)
+		rc = pr_error_set(
+			err, "SQL: only queries are served: SELECT, WITH, VALUES");
 	duckdb_destroy_prepare(&prepared);
 	return rc != 0 ? -1 : 0;
+}
+
+int
+sql_keep(
+	struct sql_engine *e, const char *name, const char *statement, struct pr_error *err)
+{
+	char *text;
+	int rc;
+
+	if (asprintf(&text, "CREATE OR REPLACE TEMP TABLE \"%s\" AS SELECT * FROM (%.*s\n)",
+		    name, statement_len(statement), statement) < 0)
+		return pr_error_set(err, "no memory for the statement");
+	rc = sql_execute(e, text, SQL_AS_TEXT, NULL, err);
+	free(text);
+	return rc;
+}
+
+uint64_t
+sql_rows(const struct sql_engine *e)
+{
+	return e->rows;
 }
 
 int
@@ -792,6 +846,13 @@ sql_execute(struct sql_engine *e, const char *statement, enum sql_form form, FIL
 		say_error(duckdb_result_error(&result), err);
 	else
 		rc = to ? print_result(&result, prepared, form, to, err) : 0;
+	e->rows = rc == 0 ? duckdb_row_count(&result) : 0;
+	if (e->rows && !to) { /* how many rows were made */
+		char *count = duckdb_value_varchar(&result, 0, 0);
+
+		e->rows = count ? strtoull(count, NULL, 10) : 0;
+		duckdb_free(count);
+	}
 	duckdb_destroy_result(&result);
 	duckdb_destroy_prepare(&prepared);
 	free(text);

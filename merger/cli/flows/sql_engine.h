@@ -15,9 +15,10 @@ struct sql_engine;
 
 /*
  * file: statements may open this one, by this name; before: statements that are executed first, with a file. NULL: none.
- * NULL: err tells how to get the library.
+ * small: for many small statements, which one thread executes in half the CPU. NULL: err tells how to get the library.
  */
-struct sql_engine *sql_open(const char *file, const char *before, struct pr_error *err);
+struct sql_engine *sql_open(
+	const char *file, const char *before, bool small, struct pr_error *err);
 void sql_close(struct sql_engine **engine);
 
 /* ---- tables ---- */
@@ -56,6 +57,7 @@ void sql_put_null(struct sql_table *table);
 int sql_row_end(struct sql_table *table, struct pr_error *err);
 /* All rows are there: statements see them. */
 int sql_table_finish(struct sql_table **table, struct pr_error *err);
+void sql_table_drop(struct sql_engine *engine, const char *name);
 
 /* ---- statements ---- */
 
@@ -63,8 +65,12 @@ int sql_table_finish(struct sql_table **table, struct pr_error *err);
 bool sql_names(struct sql_engine *engine, const char *statement, const char *table);
 
 enum sql_form { SQL_AS_TEXT, SQL_AS_CSV, SQL_AS_JSON };
-/* Can it be executed? -1: err has DuckDB's message. */
-int sql_check(struct sql_engine *engine, const char *statement, struct pr_error *err);
+/* Can it be executed? query: and is it one that changes nothing? -1: err has DuckDB's message. */
+int sql_check(
+	struct sql_engine *engine, const char *statement, bool query, struct pr_error *err);
+/* Its rows become a table, in place of one of that name. */
+int sql_keep(struct sql_engine *engine, const char *name, const char *statement,
+	struct pr_error *err);
 /* Executes one statement and prints its rows: a table, CSV with a head, or an object a line. -1: err has DuckDB's message. */
 int sql_execute(struct sql_engine *engine, const char *statement, enum sql_form form,
 	FILE *to, struct pr_error *err);
@@ -80,3 +86,7 @@ int sql_each(struct sql_engine *engine, const char *statement, const enum sql_ty
 	size_t columns,
 	int (*take)(void *arg, const struct sql_cell *row, struct pr_error *err), void *arg,
 	struct pr_error *err);
+/* Of the last statement. */
+uint64_t sql_rows(const struct sql_engine *engine);
+/* A text in quotes. */
+void sql_print_json(const char *text, FILE *to);
