@@ -320,15 +320,20 @@ pri_flow_share(const struct pri_flow_key *key, uint32_t shares)
 {
 	bool swap = memcmp(key->address[0], key->address[1], sizeof(key->address[0])) > 0;
 	uint8_t pair[sizeof(key->address)];
-	uint64_t best = 0;
+	uint64_t best = 0, hash;
 	uint32_t share = 1;
 
 	memcpy(pair, key->address[swap], sizeof(key->address[0]));
 	memcpy(pair + sizeof(key->address[0]), key->address[!swap],
 		sizeof(key->address[0]));
+	hash = XXH3_64bits(pair, sizeof(pair));
 	for (uint32_t i = 1; i <= shares; i++) {
-		uint64_t score = XXH3_64bits_withSeed(pair, sizeof(pair), i);
+		/* splitmix64 */
+		uint64_t score = hash + i * 0x9e3779b97f4a7c15u;
 
+		score = (score ^ score >> 30) * 0xbf58476d1ce4e5b9u;
+		score = (score ^ score >> 27) * 0x94d049bb133111ebu;
+		score ^= score >> 31;
 		if (score > best) {
 			best = score;
 			share = i;

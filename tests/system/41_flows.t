@@ -217,6 +217,7 @@ shares() { # three keepers of a share each have all flows between them, and each
 }
 run_step "shares add up to the whole" shares
 run_step "a share that there is not" says 2 'as in 1/3' "$PACKRACK" flows --keep "$LAB_DIR/share1" --share 4/3
+run_step "a share of a number that wraps" says 2 'as in 1/3' "$PACKRACK" flows --keep "$LAB_DIR/share1" --share 4294967297/3
 run_step "a share of what is not kept" says 2 'that --keep stores' "$PACKRACK" flows --share 1/3
 a_node_is_gone() {
 	"$RACK" kill idx2 || return 1

@@ -3,6 +3,7 @@
 
 #include "indexer/query/answer.h"
 #include "indexer/filter/filter.h"
+#include "indexer/flows/flow_frame.h"
 #include "proto/base/clock.h"
 #include "tests/unit/query_volume.h"
 #include "tests/unit/unit.h"
@@ -13,6 +14,7 @@ struct question {
 	int64_t since, until;
 	const char *filter, *link;
 	uint64_t limit;
+	bool parts; /* of flows; without a limit */
 };
 
 static bool
@@ -40,6 +42,9 @@ struct result {
 	uint64_t packets, held, lower[EPOCHS + 1][LINKS], upper[EPOCHS + 1][LINKS];
 	size_t next; /* in the model */
 	int64_t frontier;
+	struct pri_flow_table *flows; /* of parts */
+	uint64_t flow_sum; /* of all flows that have ended */
+	int64_t last; /* otime of the last frame of parts */
 	uint64_t batches, whole; /* whole: segments as they lie in the volume */
 };
 
@@ -96,6 +101,52 @@ same(const struct pr_packet *p, const struct pr_packet *sought)
 	       memcmp(p->data, sought->data, p->caplen) == 0;
 }
 
+/* The order in which flows end does not matter. */
+static int
+add_flow(void *arg, const struct pri_flow *flow, struct pr_error *e)
+{
+	uint8_t frame[PRI_FLOW_FRAME_MAX];
+	size_t len = pri_flow_frame_write(flow, 0, frame);
+	uint64_t hash = 14695981039346656037u;
+
+	(void)e;
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ frame[i]) * 1099511628211u;
+	*(uint64_t *)arg += hash;
+	return 0;
+}
+
+/* Frames come in order, behind the watermark. */
+static void
+check_parts(struct result *r, const struct pr_packet *p)
+{
+	unit_must(p->flags & PR_PACKET_PARTS);
+	unit_must(p->otime >= r->frontier && p->otime >= r->last);
+	r->last = p->otime;
+	unit_must(pri_flow_table_packet(r->flows, p, &err) == 0);
+	r->packets = pri_flow_table_figures(r->flows)->packets;
+}
+
+/* The flows are those of the packets that match. */
+static void
+check_flows(const struct question *q, const struct pri_bpf_set *programs, struct result *r)
+{
+	const struct pri_flow_limits limits = {.flows = 0};
+	uint64_t sum = 0;
+	struct pri_flow_table *one = pri_flow_table_create(&limits, add_flow, &sum, &err);
+
+	for (size_t i = 0; i < model_count; i++)
+		if (expected(q, programs, &model[i].p))
+			unit_must(pri_flow_table_packet(one, &model[i].p, &err) == 0);
+	unit_must(pri_flow_table_advance(one, PRI_FLOW_NEVER, &err) == 0);
+	unit_must(pri_flow_table_advance(r->flows, PRI_FLOW_NEVER, &err) == 0);
+	ck_assert_uint_eq(r->flow_sum, sum);
+	ck_assert_uint_eq(pri_flow_table_figures(r->flows)->not_ip,
+		pri_flow_table_figures(one)->not_ip);
+	pri_flow_table_destroy(&one);
+	pri_flow_table_destroy(&r->flows);
+}
+
 static void
 check_packets(const struct question *q, const struct pri_bpf_set *programs,
 	struct result *r, const Packrack__Batch *batch)
@@ -111,6 +162,10 @@ check_packets(const struct question *q, const struct pri_bpf_set *programs,
 		"%s", err.text);
 	r->whole += !(reader.header.flags & PR_SEGMENT_MIXED);
 	while ((rc = pr_segment_next(&reader, &p, &err)) == 1) {
+		if (q->parts) {
+			check_parts(r, &p);
+			continue;
+		}
 		while (r->next < model_count && !expected(q, programs, &model[r->next].p))
 			r->next++;
 		unit_must(r->next < model_count && same(&p, &model[r->next].p));
@@ -151,7 +206,7 @@ expected_count(const struct question *q, const struct pri_bpf_set *programs, boo
 					 (!q->link ||
 						 expected(&(struct question){PR_TIME_MIN,
 								  PR_TIME_MAX, "", q->link,
-								  0},
+								  0, false},
 							 &(struct pri_bpf_set){0}, p))
 			      : expected(q, programs, p);
 	}
@@ -164,7 +219,7 @@ ask(struct pri_volume *view, const struct question *q)
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	struct pri_bpf_set programs = {0};
-	struct result r = {.frontier = PR_TIME_MIN};
+	struct result r = {.frontier = PR_TIME_MIN, .last = PR_TIME_MIN};
 	struct pri_answer *a;
 	const Packrack__End *end;
 	enum pri_answer_state state;
@@ -175,6 +230,9 @@ ask(struct pri_volume *view, const struct question *q)
 	query.until = q->until;
 	query.limit = q->limit;
 	query.link = (char *)(q->link ? q->link : "");
+	query.fold_flows = q->parts;
+	r.flows = pri_flow_table_create(
+		&(struct pri_flow_limits){.flows = 0}, add_flow, &r.flow_sum, &err);
 	a = pri_answer_create(view, &query, &err);
 	ck_assert_msg(a != NULL, "%s", err.text);
 	while ((state = pri_answer_step(a, pr_now_mono() + PR_NS_PER_MS, &err)) !=
@@ -199,6 +257,9 @@ ask(struct pri_volume *view, const struct question *q)
 		ck_assert_int_eq(r.frontier, PR_TIME_MAX);
 		check_edges(q, &r);
 	}
+	if (q->parts)
+		check_flows(q, &programs, &r);
+	pri_flow_table_destroy(&r.flows);
 	pri_answer_destroy(&a);
 	pri_query_message_free(&query);
 	pri_bpf_set_free(&programs);

@@ -23,6 +23,7 @@ ask_at_random(struct pri_volume *view, unsigned times)
 			q.until = PR_TIME_MAX;
 		if (i % 7 == 0)
 			q.limit = 1 + (uint64_t)random() % 2000;
+		q.parts = !q.limit && i % 3 == 0;
 		ask(view, &q);
 	}
 }
@@ -49,6 +50,36 @@ START_TEST(equals_the_list)
 	refresh(view);
 	ask_at_random(view, 40);
 	pri_volume_close(&view);
+}
+END_TEST
+
+/* Parts of flows instead of packets, of seconds that begin within the segments. */
+START_TEST(parts_have_the_flows)
+{
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	struct pri_volume *view;
+
+	srandom((unsigned)_i + 30);
+	open_writer(64 << 20);
+	write_epoch(1, 999850000, 6000, 40);
+	write_epoch(3, 999900000, 6000, 100);
+	write_epoch(2, 2999850000, 6000, 70);
+	flush_directory();
+	sort_model();
+	ck_assert_int_lt(model[0].p.otime, PR_NS_PER_S);
+	ck_assert_int_gt(model[model_count - 1].p.otime, 3 * PR_NS_PER_S);
+	view = open_view();
+	refresh(view);
+	ask_at_random(view, 60);
+	query.since = PR_TIME_MIN;
+	query.until = PR_TIME_MAX;
+	query.fold_flows = true;
+	query.shares = 3;
+	for (query.share = 0; query.share < 5; query.share += 4)
+		ck_assert_ptr_null(pri_answer_create(view, &query, &err));
+	ck_assert_str_eq(err.text, "there is no share 4 of 3 of the flows");
+	pri_volume_close(&view);
+	sfs_close(&w.sfs);
 }
 END_TEST
 
@@ -148,6 +179,7 @@ fill(TCase *tests)
 {
 	tcase_add_checked_fixture(tests, make_volume, remove_volume);
 	tcase_set_timeout(tests, 120);
+	tcase_add_loop_test(tests, parts_have_the_flows, 0, 3);
 	tcase_add_loop_test(tests, equals_the_list, 0, 3);
 	tcase_add_loop_test(tests, whole_segments_equal_the_list, 0, 2);
 	tcase_add_test(tests, follows_the_writer);

@@ -33,7 +33,7 @@ forget_expired(struct pri_volume *view)
 START_TEST(recycled_is_evicted)
 {
 	struct pri_volume *view, *fresh;
-	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
+	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0, false};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	struct pri_answer *a;
 	const Packrack__End *end;
@@ -420,7 +420,7 @@ END_TEST
 START_TEST(corrupt_is_skipped)
 {
 	struct pri_volume *view;
-	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
+	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0, false};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	struct sfs_handle bad;
 	struct pri_answer *a;

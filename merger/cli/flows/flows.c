@@ -427,7 +427,7 @@ share_parse(struct flows_args *a, struct pr_error *err)
 	unsigned share, shares;
 	char more;
 
-	if (sscanf(a->share, "%u/%u%c", &share, &shares, &more) != 2 || share < 1 ||
+	if (sscanf(a->share, "%5u/%5u%c", &share, &shares, &more) != 2 || share < 1 ||
 		share > shares || shares > PRI_FLOW_SHARES_MAX)
 		return pr_error_set(err,
 			"--share %s: a share and how many there are, at most %d, as in 1/3",
