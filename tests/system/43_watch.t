@@ -44,6 +44,22 @@ BEGIN=$(date -d 2024-03-06T09:02:00Z +%s)
 for name in elephants mice portscans anomaly:{cosine,jaccard,jensen_shannon,l1} dispersion entropy flow-sizes matrix; do
 	run_step "$name, as computed without SQL" tests/system/watch_oracle.py "$PACKRACK" "$CUT" "$BEGIN" $((BEGIN + 120)) 20 "$name" "$LAB_DIR/short"
 done
+of_kept_flows() { # each flow is in one window; windows made together are as those made alone
+	local name
+	mkdir "$LAB_DIR/kept"
+	"$PACKRACK" volume create "$LAB_DIR/flows" --size 64M > /dev/null && "$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/flows" 2> /dev/null || return 1
+	for name in elephants mice portscans anomaly dispersion entropy flow-sizes matrix; do
+		[ -e "$LAB_DIR/short/$name.watch" ] || cp "$BUILD/watch.d/$name.watch" "$LAB_DIR/short/"
+		sed "s#^window = .*#window = 2s\nkept = $LAB_DIR/flows#; s/^every = 1s/every = 20s/" "$LAB_DIR/short/$name.watch" > "$LAB_DIR/kept/$name.watch"
+	done
+	tests/system/watch_together.py "$PACKRACK" "$LAB_DIR/flows" "$BEGIN" $((BEGIN + 30)) "$LAB_DIR"/kept/*.watch > "$LAB_DIR/together" || { cat "$LAB_DIR/together"; return 1; }
+	cat "$LAB_DIR/together"
+	(($(grep -c ' 1[45] of them made together' "$LAB_DIR/together") >= 7)) || return 1
+	watch_file ended "[watch]\nwindow = 10s\nkept = $LAB_DIR/flows\n[live]\nsql = select uid from flows\n[report]\nmost = 100000\n[rule]\nsql = select * from live\n"
+	"$PACKRACK" watch test ended --since 2024-03-06T09:00:00Z --until 2024-03-06T09:05:00Z --format json | jq -r '.rows[].uid' | sort > "$LAB_DIR/ended"
+	"$PACKRACK" sql --kept "$LAB_DIR/flows" --format csv 'select uid from flows' 2> /dev/null | tail -n +2 | sort | cmp - "$LAB_DIR/ended" || return 1
+	rm "$LAB_DIR/watch.d/ended.watch"
+}
 forms() { # text, JSON and a page have the same rows
 	test_matrix() { "$PACKRACK" watch test matrix -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 60)) --set k=7 --format "$1"; }
 	[ "$(test_matrix json | jq '.rows | length')" = 7 ] && (($(test_matrix text | wc -l) == 10)) &&
@@ -51,12 +67,13 @@ forms() { # text, JSON and a page have the same rows
 		grep -q '<svg' "$LAB_DIR/page.html" && ! grep -qE 'src=|href=|@import' "$LAB_DIR/page.html"
 }
 run_step "as text, JSON and a page" forms
-
-# ---- watch files ----
-
 watch_file() { # NAME TEXT: with \n
 	printf '%b' "$2" > "$LAB_DIR/watch.d/$1.watch"
 }
+run_step "windows of kept flows, together and alone" of_kept_flows
+
+# ---- watch files ----
+
 COUNT='[watch]\nwindow = 1s\n[live]\nsql = select count(*) as n from packets\n[rule]\nsql = select n from live\n'
 faulty() { # each has one line, which names the file, and what is wrong
 	local text said
@@ -82,6 +99,7 @@ faulty() { # each has one line, which names the file, and what is wrong
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1s\nsql = select 1 as a\n[rule]\nsql = select 1|is not before the window
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nevery = 1m\nsql = select a from live\n[rule]\nsql = select 1|its sql names live
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1\n[report]\nsyslog = true|syslog: yes or no
+		[watch]\nwindow = 1s\nkept = /v\nfilter = tcp\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|kept: of all flows
 		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number
 	END
 	ln -s /nonexistent "$LAB_DIR/watch.d/dangling.watch"
@@ -124,13 +142,16 @@ server_dies() { # once: it is asked again; twice: a line
 		"$PACKRACK" watch test slow -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 20)) --format json > "$LAB_DIR/slow" 2> "$LAB_DIR/said" &
 		watch=$!
 		for ((i = 0; i < times; i++)); do
-			poll_until 30 asks "$watch" && kill -9 "$(pgrep -P "$watch")" || { kill -9 "$watch"; return 1; }
+			poll_until 30 asks "$watch" || { kill -9 "$watch"; return 1; }
+			kill -9 "$(pgrep -P "$watch")"
 		done
 		wait "$watch" && rc=0 || rc=$?
-		((times == rc + 1)) && { ((times == 2)) || one_answer; } || { echo "status $rc"; cat "$LAB_DIR/said"; return 1; }
+		cat "$LAB_DIR/said"
+		((times == rc + 1)) || return 1
+		((times == 2)) || one_answer || return 1
 	done
 	rm "$LAB_DIR/watch.d/slow.watch"
-	grep -q 'ended with status -9' "$LAB_DIR/said" && (($(wc -l < "$LAB_DIR/said") == 1)) || { cat "$LAB_DIR/said"; return 1; }
+	grep -q 'ended with status -9' "$LAB_DIR/said" && (($(wc -l < "$LAB_DIR/said") == 1))
 }
 one_answer() { # the one that there would have been
 	[ "$(jq '.rows[0].n' "$LAB_DIR/slow")" = "$("$PACKRACK" sql -r "$CUT" --since @"$BEGIN" --until @$((BEGIN + 19)).999999999 --active 1d --format csv 'select count(*) from flows' 2> /dev/null | tail -n 1)" ]

@@ -25,6 +25,7 @@ struct sql_args {
 	char *kept; /* a volume that keeps flows */
 	char *as; /* the table that the rows become */
 	bool serve;
+	uint64_t times;
 };
 
 #define PR_VALUES struct sql_args
@@ -55,6 +56,8 @@ static const struct pr_option options[] = {
 		"STATEMENT, as words with a NUL behind each; a further NUL ends one"),
 	PR_OPT_STRING(as, "as", 0, "NAME",
 		"with --serve: keep the rows as table NAME for further questions"),
+	PR_OPT_UINT(times, "times", 0, "N", 1, 1000000,
+		"with --serve: execute the statement for $1 = 0 to N - 1"),
 	CLI_KEY_OPTION(query.merger.key),
 };
 
@@ -381,7 +384,7 @@ run_input(struct sql *s)
 	char *statement;
 
 	while ((statement = statement_read(prompt))) {
-		if (sql_execute(engine, statement, (enum sql_form)s->args->form, stdout,
+		if (sql_execute(engine, statement, 0, (enum sql_form)s->args->form, stdout,
 			    &err) < 0) {
 			fprintf(stderr, "%s: %s\n", program.name, err.text);
 			status = CLI_FAILED;
@@ -395,9 +398,11 @@ run_input(struct sql *s)
 static int
 run_statement(struct sql *s, const char *statement, struct pr_error *err)
 {
-	if (s->args->as ? sql_keep(engine, s->args->as, statement, err) < 0
-			: sql_execute(engine, statement, (enum sql_form)s->args->form,
-				  stdout, err) < 0)
+	const struct sql_args *a = s->args;
+
+	if (a->as ? sql_keep(engine, a->as, statement, a->times, err) < 0
+		  : sql_execute(engine, statement, a->times, (enum sql_form)a->form, stdout,
+			    err) < 0)
 		return CLI_FAILED;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return CLI_OK;
@@ -492,8 +497,8 @@ tables_end(struct sql *s)
 static int
 served_check(const struct sql_args *a, struct pr_error *err)
 {
-	if (a->as && !questions)
-		return pr_error_set(err, "--as: in a question to --serve");
+	if ((a->as || a->times) && !questions)
+		return pr_error_set(err, "--as and --times: in a question to --serve");
 	for (int i = 0; i < TABLES && a->as; i++)
 		if (!*a->as || a->as[strspn(a->as, NAME)] ||
 			!strcasecmp(a->as, tables[i].name))

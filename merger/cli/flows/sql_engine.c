@@ -45,6 +45,8 @@ typedef void *handle;
 	X(int, prepared_statement_type, (handle statement))                                \
 	X(int, prepared_statement_column_type, (handle statement, uint64_t column))        \
 	X(void, destroy_prepare, (handle * statement))                                     \
+	X(int, bind_int64, (handle statement, uint64_t number, int64_t value))             \
+	X(int, execute_prepared, (handle statement, struct result * out))                  \
 	X(handle, get_table_names, (handle connection, const char *text, bool qualified))  \
 	X(uint64_t, get_list_size, (handle list))                                          \
 	X(handle, get_list_child, (handle list, uint64_t index))                           \
@@ -432,7 +434,7 @@ table_make(
 		fprintf(to, "%s%s %s", i ? ", " : "", t->columns[i].name,
 			type_name(t->columns[i].type));
 	fputc(')', to);
-	rc = fclose(to) != 0 ? -1 : sql_execute(e, text, SQL_AS_TEXT, NULL, err);
+	rc = fclose(to) != 0 ? -1 : sql_execute(e, text, 0, SQL_AS_TEXT, NULL, err);
 	free(text);
 	if (rc == 0 && duckdb_appender_create(e->connection, NULL, name, &t->appender) != 0)
 		rc = pr_error_set(err, "DuckDB: no rows can be added to table %s", name);
@@ -741,10 +743,10 @@ statement_len(const char *statement)
 }
 
 /*
- * The statement with all columns as text, as DuckDB shows them, which its C API does not do for lists and the like. What
- * is no query (EXPLAIN, PRAGMA) is left as it is. Free it; NULL: no memory.
+ * The statement with all columns as text, as DuckDB shows them, which its C API does not do for lists and the like. NULL:
+ * it is no query (EXPLAIN, PRAGMA), and is left as it is.
  */
-static char *
+static handle
 as_text(struct sql_engine *e, const char *statement)
 {
 	handle prepared = NULL;
@@ -753,12 +755,10 @@ as_text(struct sql_engine *e, const char *statement)
 	if (asprintf(&text, "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM (%.*s\n)",
 		    statement_len(statement), statement) < 0)
 		return NULL;
-	if (duckdb_prepare(e->connection, text, &prepared) != 0) {
-		free(text);
-		text = strdup(statement);
-	}
-	duckdb_destroy_prepare(&prepared);
-	return text;
+	if (duckdb_prepare(e->connection, text, &prepared) != 0)
+		duckdb_destroy_prepare(&prepared);
+	free(text);
+	return prepared;
 }
 
 /* prepared: the statement itself, whose columns have their types. */
@@ -793,6 +793,19 @@ print_result(struct result *result, handle prepared, enum sql_form form, FILE *t
 
 #define A_SELECT 1 /* type of a prepared statement */
 
+/* made: of a statement that makes rows, how many it made. */
+static uint64_t
+row_count(struct result *result, bool made)
+{
+	uint64_t count = duckdb_row_count(result);
+	char *text = made && count ? duckdb_value_varchar(result, 0, 0) : NULL;
+
+	if (made)
+		count = text ? strtoull(text, NULL, 10) : 0;
+	duckdb_free(text);
+	return count;
+}
+
 int
 sql_check(struct sql_engine *e, const char *statement, bool query, struct pr_error *err)
 {
@@ -808,17 +821,59 @@ sql_check(struct sql_engine *e, const char *statement, bool query, struct pr_err
 	return rc != 0 ? -1 : 0;
 }
 
-int
-sql_keep(
-	struct sql_engine *e, const char *name, const char *statement, struct pr_error *err)
+/* typed: the statement itself, whose columns have their types. */
+static int
+execute(struct sql_engine *e, handle prepared, handle typed, uint64_t times,
+	enum sql_form form, FILE *to, struct pr_error *err)
 {
+	int rc = 0;
+
+	e->rows = 0;
+	for (uint64_t i = 0; rc == 0 && (i < times || i == 0); i++) {
+		struct result result = {.internal = NULL};
+
+		if (times && duckdb_bind_int64(prepared, 1, (int64_t)i) != 0)
+			return pr_error_set(err, "SQL: --times: no $1 that is a number");
+		if (duckdb_execute_prepared(prepared, &result) != 0)
+			rc = say_error(duckdb_result_error(&result), err);
+		else if (to)
+			rc = print_result(&result, typed, form, to, err);
+		e->rows += rc == 0 ? row_count(&result, !to) : 0;
+		duckdb_destroy_result(&result);
+	}
+	return rc;
+}
+
+int
+sql_execute(struct sql_engine *e, const char *statement, uint64_t times, enum sql_form form,
+	FILE *to, struct pr_error *err)
+{
+	handle typed = NULL, text = NULL;
+	int rc = duckdb_prepare(e->connection, statement, &typed);
+
+	if (rc != 0)
+		say_error(duckdb_prepare_error(typed), err);
+	else if (to)
+		text = as_text(e, statement);
+	if (rc == 0)
+		rc = execute(e, text ? text : typed, typed, times, form, to, err);
+	duckdb_destroy_prepare(&text);
+	duckdb_destroy_prepare(&typed);
+	return rc == 0 ? 0 : -1;
+}
+
+int
+sql_keep(struct sql_engine *e, const char *name, const char *statement, uint64_t times,
+	struct pr_error *err)
+{
+	const char *what = times ? "INSERT INTO" : "CREATE OR REPLACE TEMP TABLE";
 	char *text;
 	int rc;
 
-	if (asprintf(&text, "CREATE OR REPLACE TEMP TABLE \"%s\" AS SELECT * FROM (%.*s\n)",
-		    name, statement_len(statement), statement) < 0)
+	if (asprintf(&text, "%s \"%s\" %s SELECT * FROM (%.*s\n)", what, name,
+		    times ? "" : "AS", statement_len(statement), statement) < 0)
 		return pr_error_set(err, "no memory for the statement");
-	rc = sql_execute(e, text, SQL_AS_TEXT, NULL, err);
+	rc = sql_execute(e, text, times, SQL_AS_TEXT, NULL, err);
 	free(text);
 	return rc;
 }
@@ -827,36 +882,6 @@ uint64_t
 sql_rows(const struct sql_engine *e)
 {
 	return e->rows;
-}
-
-int
-sql_execute(struct sql_engine *e, const char *statement, enum sql_form form, FILE *to,
-	struct pr_error *err)
-{
-	struct result result = {.internal = NULL};
-	handle prepared = NULL;
-	char *text = NULL;
-	int rc = -1;
-
-	if (duckdb_prepare(e->connection, statement, &prepared) != 0)
-		say_error(duckdb_prepare_error(prepared), err);
-	else if (!(text = to ? as_text(e, statement) : strdup(statement)))
-		pr_error_set(err, "no memory for the statement");
-	else if (duckdb_query(e->connection, text, &result) != 0)
-		say_error(duckdb_result_error(&result), err);
-	else
-		rc = to ? print_result(&result, prepared, form, to, err) : 0;
-	e->rows = rc == 0 ? duckdb_row_count(&result) : 0;
-	if (e->rows && !to) { /* how many rows were made */
-		char *count = duckdb_value_varchar(&result, 0, 0);
-
-		e->rows = count ? strtoull(count, NULL, 10) : 0;
-		duckdb_free(count);
-	}
-	duckdb_destroy_result(&result);
-	duckdb_destroy_prepare(&prepared);
-	free(text);
-	return rc;
 }
 
 /* ---- rows ---- */

@@ -68,12 +68,15 @@ enum sql_form { SQL_AS_TEXT, SQL_AS_CSV, SQL_AS_JSON };
 /* Can it be executed? query: and is it one that changes nothing? -1: err has DuckDB's message. */
 int sql_check(
 	struct sql_engine *engine, const char *statement, bool query, struct pr_error *err);
-/* Its rows become a table, in place of one of that name. */
+/*
+ * Executes one statement and prints its rows: a table, CSV with a head, or an object a line; to NULL: prints nothing.
+ * times: for $1 = 0 .. times - 1; 0: once, without it. -1: err has DuckDB's message.
+ */
+int sql_execute(struct sql_engine *engine, const char *statement, uint64_t times,
+	enum sql_form form, FILE *to, struct pr_error *err);
+/* Its rows become a table, in place of one of that name. times: they are added to the table, which is there. */
 int sql_keep(struct sql_engine *engine, const char *name, const char *statement,
-	struct pr_error *err);
-/* Executes one statement and prints its rows: a table, CSV with a head, or an object a line. -1: err has DuckDB's message. */
-int sql_execute(struct sql_engine *engine, const char *statement, enum sql_form form,
-	FILE *to, struct pr_error *err);
+	uint64_t times, struct pr_error *err);
 
 /* Of a row: number by SQL_I64, text by SQL_TEXT ("": longer than an address is). NULL: 0 and "". */
 struct sql_cell {
