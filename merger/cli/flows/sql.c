@@ -57,7 +57,7 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(as, "as", 0, "NAME",
 		"with --serve: keep the rows as table NAME for further questions"),
 	PR_OPT_UINT(times, "times", 0, "N", 1, 1000000,
-		"with --serve: execute the statement for $1 = 0 to N - 1"),
+		"with --serve: execute the statement N times; turn() is 0, 1, ..."),
 	CLI_KEY_OPTION(query.merger.key),
 };
 

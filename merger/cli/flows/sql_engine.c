@@ -45,7 +45,6 @@ typedef void *handle;
 	X(int, prepared_statement_type, (handle statement))                                \
 	X(int, prepared_statement_column_type, (handle statement, uint64_t column))        \
 	X(void, destroy_prepare, (handle * statement))                                     \
-	X(int, bind_int64, (handle statement, uint64_t number, int64_t value))             \
 	X(int, execute_prepared, (handle statement, struct result * out))                  \
 	X(handle, get_table_names, (handle connection, const char *text, bool qualified))  \
 	X(uint64_t, get_list_size, (handle list))                                          \
@@ -82,6 +81,7 @@ typedef void *handle;
 	X(void, scalar_function_set_return_type, (handle function, handle type))           \
 	X(void, scalar_function_set_function,                                              \
 		(handle function, void (*call)(handle info, handle in, handle out)))       \
+	X(void, scalar_function_set_volatile, (handle function))                           \
 	X(void, scalar_function_set_error, (handle info, const char *text))                \
 	X(int, register_scalar_function, (handle connection, handle function))             \
 	X(int, execute_prepared_streaming, (handle statement, struct result * out))        \
@@ -247,6 +247,20 @@ call_within(handle info, handle in, handle out)
 	}
 }
 
+static int64_t turn;
+
+/* turn() is the number of the execution. A parameter would have the statement planned for each. */
+static void
+call_turn(handle info, handle in, handle out)
+{
+	int64_t *data = duckdb_vector_get_data(out);
+
+	(void)info;
+	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(in); i < n; i++)
+		data[i] = turn;
+}
+
+/* second: of its parameters, behind a text; 0: it has none, and its value changes. */
 static int
 function_add(struct sql_engine *e, const char *name, enum sql_type second,
 	enum sql_type returns, void (*call)(handle info, handle in, handle out))
@@ -258,8 +272,12 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 	int rc;
 
 	duckdb_scalar_function_set_name(function, name);
-	duckdb_scalar_function_add_parameter(function, text);
-	duckdb_scalar_function_add_parameter(function, other);
+	if (second) {
+		duckdb_scalar_function_add_parameter(function, text);
+		duckdb_scalar_function_add_parameter(function, other);
+	} else {
+		duckdb_scalar_function_set_volatile(function);
+	}
 	duckdb_scalar_function_set_return_type(function, result);
 	duckdb_scalar_function_set_function(function, call);
 	rc = duckdb_register_scalar_function(e->connection, function);
@@ -273,6 +291,7 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 /* ---- the database ---- */
 
 #define SQL_I32 4
+#define SQL_I64 5
 
 /* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
 static const char *const settings[][2] = {{"temp_directory", ""},
@@ -323,6 +342,8 @@ database_open(struct sql_engine *e, const char *file, const char *before, bool s
 			e, "prefix", (enum sql_type)SQL_I32, SQL_TEXT, call_prefix);
 	if (rc == 0)
 		rc = function_add(e, "within", SQL_TEXT, SQL_BOOL, call_within);
+	if (rc == 0)
+		rc = function_add(e, "turn", 0, (enum sql_type)SQL_I64, call_turn);
 	if (rc == 0 && file)
 		rc = allow_file(e, file, before);
 	if (rc != 0)
@@ -832,8 +853,7 @@ execute(struct sql_engine *e, handle prepared, handle typed, uint64_t times,
 	for (uint64_t i = 0; rc == 0 && (i < times || i == 0); i++) {
 		struct result result = {.internal = NULL};
 
-		if (times && duckdb_bind_int64(prepared, 1, (int64_t)i) != 0)
-			return pr_error_set(err, "SQL: --times: no $1 that is a number");
+		turn = (int64_t)i;
 		if (duckdb_execute_prepared(prepared, &result) != 0)
 			rc = say_error(duckdb_result_error(&result), err);
 		else if (to)

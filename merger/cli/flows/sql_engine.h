@@ -70,7 +70,7 @@ int sql_check(
 	struct sql_engine *engine, const char *statement, bool query, struct pr_error *err);
 /*
  * Executes one statement and prints its rows: a table, CSV with a head, or an object a line; to NULL: prints nothing.
- * times: for $1 = 0 .. times - 1; 0: once, without it. -1: err has DuckDB's message.
+ * times: so often, with turn() = 0, 1, ..; 0: once. -1: err has DuckDB's message.
  */
 int sql_execute(struct sql_engine *engine, const char *statement, uint64_t times,
 	enum sql_form form, FILE *to, struct pr_error *err);
