@@ -169,12 +169,18 @@ sampled() { # packets of both sources, summed by flow, as their own headers say;
 		(($(wc -l < "$LAB_DIR/csv") < 1500))
 }
 run_step "samples of sFlow become flows" sampled
+sf_listening() {
+	ss -Hlun "sport = :$((PORT + 1))" | grep -q .
+}
+sf_done() {
+	! ss -Haun "sport = :$((PORT + 1))" | grep -q '^[A-Z]* *[1-9]'
+}
 as_sfcapd() { # packets of each pair of ends; its bytes are those of frames
 	mkdir -p "$LAB_DIR/sf"
 	sfcapd -b 127.0.0.1 -p $((PORT + 1)) -w "$LAB_DIR/sf" > /dev/null 2>&1 &
 	COLLECTOR=$!
-	poll_until 10 eval 'ss -Hlun "sport = :$((PORT + 1))" | grep -q .' && "$SFLOW" $((PORT + 1)) "$FULL" 10 > /dev/null 2>&1
-	poll_until 10 eval '! ss -Hun "sport = :$((PORT + 1))" | grep -q "^[A-Z]* *[1-9]"'
+	poll_until 10 sf_listening && "$SFLOW" $((PORT + 1)) "$FULL" 10 > /dev/null 2>&1
+	poll_until 10 sf_done
 	end || return 1
 	nfdump -R "$LAB_DIR/sf" -q -N -6 -o 'fmt:%sa,%da,%sp,%dp,%pr,%pkt,%byt' 'proto tcp or proto udp' > "$LAB_DIR/nf.csv"
 	"$SFLOW" --sums "$LAB_DIR/nf.csv" | cut -d' ' -f1-6 > "$LAB_DIR/theirs"
@@ -198,7 +204,10 @@ run_step "lost samples are told, and those that wait outlive a kill" samples_los
 
 "$PACKRACK" flows -r "$CUT" --format csv 2> /dev/null | LC_ALL=C sort > "$LAB_DIR/all"
 read_back() { # FILE CUT: these columns of csv are as they were
-	fresh && "$PACKRACK" collect --read "$1" --keep "$V" > "$LAB_DIR/out" 2> "$LAB_DIR/words" || { cat "$LAB_DIR/words"; return 1; }
+	if ! fresh || ! "$PACKRACK" collect --read "$1" --keep "$V" > "$LAB_DIR/out" 2> "$LAB_DIR/words"; then
+		cat "$LAB_DIR/words"
+		return 1
+	fi
 	"$PACKRACK" flows --kept "$V" --format csv 2> "$LAB_DIR/said" | LC_ALL=C sort | cut -d, "-f$2" > "$LAB_DIR/got"
 	cut -d, "-f$2" "$LAB_DIR/all" | diff - "$LAB_DIR/got" > "$LAB_DIR/diff"
 	head -n 4 "$LAB_DIR/diff"
@@ -253,7 +262,10 @@ conn_logs() { # Zeek's own, of 54 traces; their times are masked
 	for f in "$DATA"/zeek/*.conn.log; do
 		sed 's/X\{10\}\.X\{6\}/1400000000.123456/g' "$f" > "$LAB_DIR/zeek/${f##*/}" && files+=(--read "$LAB_DIR/zeek/${f##*/}")
 	done
-	((${#files[@]} >= 108)) && fresh && "$PACKRACK" collect "${files[@]}" --keep "$V" 2> "$LAB_DIR/words" || { cat "$LAB_DIR/words"; return 1; }
+	if ((${#files[@]} < 108)) || ! fresh || ! "$PACKRACK" collect "${files[@]}" --keep "$V" 2> "$LAB_DIR/words"; then
+		cat "$LAB_DIR/words"
+		return 1
+	fi
 	"$PACKRACK" flows --kept "$V" --format csv > "$LAB_DIR/csv" 2> /dev/null
 	python3 - "$LAB_DIR/csv" "$LAB_DIR"/zeek/* <<- 'END' || return 1
 		import collections, csv, sys
@@ -308,7 +320,10 @@ run_step "files beside exporters" beside
 
 damaged() { # WORDS FILE
 	fresh && "$PACKRACK" collect --read "$2" --keep "$V" > "$LAB_DIR/out" 2>&1
-	(($? == 1)) && grep -E -- "$1" "$LAB_DIR/out" && (($(wc -l < "$LAB_DIR/out") == 1)) || { cat "$LAB_DIR/out"; return 1; }
+	if (($? != 1)) || ! grep -E -- "$1" "$LAB_DIR/out" || (($(wc -l < "$LAB_DIR/out") != 1)); then
+		cat "$LAB_DIR/out"
+		return 1
+	fi
 	! "$PACKRACK" flows --kept "$V" > "$LAB_DIR/out" 2>&1 && grep -q 'keeps no flows' "$LAB_DIR/out"
 }
 make_bad() { # NAME SED-SCRIPT FROM
@@ -321,6 +336,11 @@ make_bad short '3000s/,[^,]*$//' "$LAB_DIR/good.csv"
 run_step "csv: a line lacks a column" damaged 'short: SQL: .*CSV Error on Line: 3000.*Expected Number of Columns: 22 Found: 21' "$LAB_DIR/short"
 make_bad number '3000s/,[0-9]*,/,12x,/7' "$LAB_DIR/good.csv"
 run_step "csv: no number" damaged 'number: record 2999: no number' "$LAB_DIR/number"
+beside_damaged() { # what was read of it is not in the window of the next one
+	fresh && "$PACKRACK" collect --read "$LAB_DIR/number" --read "$LAB_DIR/good.csv" --keep "$V" > "$LAB_DIR/out" 2>&1
+	(($? == 3)) && grep 'number: record 2999' "$LAB_DIR/out" && "$PACKRACK" flows --kept "$V" --format csv 2> "$LAB_DIR/said" | LC_ALL=C sort | cmp - "$LAB_DIR/all"
+}
+run_step "a damaged file beside another one" beside_damaged
 make_bad big '3000s/^\([^,]*,[^,]*,[^,]*,[^,]*\),[0-9]*/\1,65536/' "$LAB_DIR/good.csv"
 run_step "csv: a port that is none" damaged 'big: record 2999: no number, or too large: src_port' "$LAB_DIR/big"
 make_bad time '3000s/^[^,]*/yesterday/' "$LAB_DIR/good.csv"

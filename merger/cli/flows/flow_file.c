@@ -109,15 +109,8 @@ static int
 on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 {
 	struct reading *r = arg;
-	struct pri_told t = {.protocol = (uint8_t)v[PROTOCOL].number,
-		.port = {(uint16_t)v[SPORT].number, (uint16_t)v[DPORT].number},
-		.state = state_take(v[STATE].text),
-		.vlan = (uint16_t)v[VLAN].number,
-		.has_icmp = true,
-		.icmp = (uint16_t)(v[SPORT].number << 8 | (v[DPORT].number & 0xff))};
-	int64_t first = v[FIRST].number,
-		last = v[LAST].null ? pr_time_minus(first, -v[DURATION].number)
-				    : v[LAST].number;
+	struct pri_told t = {.has_icmp = true};
+	int64_t first = v[FIRST].number, port = v[DPORT].number, last;
 	struct pri_flow flow;
 	uint8_t other;
 
@@ -128,19 +121,26 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 		return row_error(r, SRC, "no address", err);
 	if (!address_take(&v[DST], t.address[1], &other) || other != t.address_len)
 		return row_error(r, DST, "no address of the same family", err);
+	t.protocol = (uint8_t)v[PROTOCOL].number;
 	t.protocol = t.protocol == 1 && other == 16 ? 58 : t.protocol;
-	if (v[DPORT].number >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
+	if (port >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
 		return row_error(r, DPORT, "no number, or too large", err);
-	t.icmp = v[DPORT].number >= ICMP_PORT ? t.port[1] : t.icmp;
+	t.port[0] = (uint16_t)v[SPORT].number;
+	t.port[1] = (uint16_t)port;
+	t.icmp = (uint16_t)(port >= ICMP_PORT ? port : t.port[0] << 8 | (port & 0xff));
+	t.state = state_take(v[STATE].text);
+	t.vlan = (uint16_t)v[VLAN].number;
 	for (unsigned i = 0; i < 2; i++) {
 		t.bytes[i] = (uint64_t)v[BYTES + i].number;
 		t.packets[i] = (uint64_t)v[PACKETS + i].number;
 		t.payload[i] = (uint64_t)v[PAYLOAD + i].number;
 		t.flags[i] = (uint8_t)v[FLAGS + i].number;
 	}
+	last = v[LAST].null ? pr_time_minus(first, -v[DURATION].number) : v[LAST].number;
 	t.first[0] = t.first[1] = first;
 	t.last[0] = t.last[1] = last > first ? last : first;
-	pri_told_flow(&t, (uint16_t)v[LINK].number, &flow);
+	if (!pri_told_flow(&t, (uint16_t)v[LINK].number, &flow))
+		return row_error(r, SRC, "no address", err);
 	flow.sampling =
 		(uint32_t)v[SAMPLING].number; /* its counts are multiplied already */
 	for (int i = 0; i < 2 && !flow.key.one_way; i++)

@@ -949,7 +949,8 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	struct sfs *sfs = k->writer.sfs;
 	uint8_t entry[WINDOW_BYTES];
 	struct sfs_trimmed trimmed;
-	bool due = pr_now_mono() - k->indexed >= INDEX_NS || !(open || k->collected);
+	bool due = pr_now_mono() - k->indexed >= INDEX_NS || k->file ||
+		   !(open || k->collected);
 
 	if (store_window(k, window, open, err) < 0)
 		return -1;

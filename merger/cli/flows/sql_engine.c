@@ -300,7 +300,7 @@ static const char *const settings[][2] = {{"temp_directory", ""},
 	{"lock_configuration", "true"}};
 #define SETTINGS_FILE 2 /* so many of the last are set behind the file that may be read */
 
-/* allowed_paths is none of the settings that a database is opened with. */
+/* allowed_paths is none of the settings that a database is opened with. More threads only wait for the one that takes rows. */
 static int
 allow_file(struct sql_engine *e, const char *file, const char *before)
 {
@@ -310,7 +310,7 @@ allow_file(struct sql_engine *e, const char *file, const char *before)
 
 	if (asprintf(&text,
 		    "SET allowed_paths = ['%s']; SET enable_external_access = false; "
-		    "SET lock_configuration = true; %s",
+		    "SET threads = 1; SET lock_configuration = true; %s",
 		    file, before) < 0)
 		return -1;
 	rc = duckdb_query(e->connection, text, &result);
