@@ -114,26 +114,31 @@ to_text(const uint8_t *bytes, size_t len, char buf[INET6_ADDRSTRLEN])
 	inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, buf, INET6_ADDRSTRLEN);
 }
 
+const char *
+pri_protocol_name(unsigned protocol)
+{
+	static const struct {
+		unsigned number;
+		const char *name;
+	} names[] = {{1, "icmp"}, {2, "igmp"}, {6, "tcp"}, {17, "udp"}, {47, "gre"},
+		{50, "esp"}, {51, "ah"}, {58, "icmp6"}, {89, "ospf"}, {103, "pim"},
+		{112, "vrrp"}, {132, "sctp"}};
+
+	for (size_t i = 0; i < PR_COUNT(names); i++)
+		if (names[i].number == protocol)
+			return names[i].name;
+	return NULL;
+}
+
 /* A protocol, in a filter by its number, because names like vrrp mean IPv4 only. */
 static void
 say_proto(unsigned proto, char *buf, bool filter)
 {
-	static const char *const names[UINT8_MAX + 1] = {[1] = "icmp",
-		[2] = "igmp",
-		[6] = "tcp",
-		[17] = "udp",
-		[50] = "esp",
-		[51] = "ah",
-		[58] = "icmp6",
-		[103] = "pim",
-		[112] = "vrrp",
-		[132] = "sctp"};
-
 	if (filter)
 		snprintf(buf, PRI_TALLY_KEY_TEXT, "(ip proto %u or ip6 proto %u)", proto,
 			proto);
-	else if (names[proto])
-		snprintf(buf, PRI_TALLY_KEY_TEXT, "%s", names[proto]);
+	else if (pri_protocol_name(proto))
+		snprintf(buf, PRI_TALLY_KEY_TEXT, "%s", pri_protocol_name(proto));
 	else
 		snprintf(buf, PRI_TALLY_KEY_TEXT, "proto %u", proto);
 }

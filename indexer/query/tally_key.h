@@ -57,3 +57,5 @@ int64_t pri_tally_key_interval_of(const struct pr_tally_item *item);
 #define PRI_TALLY_KEY_TEXT 512
 bool pri_tally_key_text(
 	enum pri_tally_key group, const struct pr_tally_item *item, bool filter, char *buf);
+/* "tcp"; NULL: of no common name. */
+const char *pri_protocol_name(unsigned protocol);

@@ -36,7 +36,7 @@ sums_add_up() { # FILTER
 		return 1
 	python3 - "$LAB_DIR" <<- 'END'
 		import collections, csv, ipaddress, json, sys
-		names = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"}
+		names = {1: "icmp", 2: "igmp", 6: "tcp", 17: "udp", 47: "gre", 50: "esp", 51: "ah", 58: "icmp6", 89: "ospf", 103: "pim", 112: "vrrp", 132: "sctp"}
 		want = collections.defaultdict(lambda: [0] * 5)
 		for r in csv.DictReader(open(sys.argv[1] + "/all.csv")):
 		    p = int(r["protocol"])

@@ -291,9 +291,10 @@ class Peer(http.server.BaseHTTPRequestHandler):
             after = query.get("continuation-token", "&")
             keys = [k for k in sorted(self.state.objects) if k.startswith(query["prefix"]) and "&" + k > after]
         more = len(keys) > self.pages
-        text = "".join("<Contents><Key>%s</Key></Contents>" % k for k in keys[:self.pages])
-        return 200, "<ListBucketResult><IsTruncated>%s</IsTruncated>%s%s</ListBucketResult>" % (
-            str(more).lower(), text, "<NextContinuationToken>&amp;%s</NextContinuationToken>" % keys[self.pages - 1] * more)
+        text = "".join("<Contents><Key>%s</Key><Size>%d</Size></Contents>" % (k, len(self.state.objects[k])) for k in keys[:self.pages])
+        if more:
+            text += "<NextContinuationToken>&amp;%s</NextContinuationToken>" % keys[self.pages - 1]
+        return 200, "<ListBucketResult><IsTruncated>%s</IsTruncated>%s</ListBucketResult>" % (str(more).lower(), text)
 
 
 def signed(method, url, headers, body):

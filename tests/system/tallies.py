@@ -111,7 +111,7 @@ def keys(key, d):
 
 
 PROTOS = {"icmp": 1, "igmp": 2, "tcp": 6, "udp": 17, "icmp6": 58, "esp": 50, "ah": 51, "sctp": 132,
-          "vrrp": 112, "pim": 103}
+          "vrrp": 112, "pim": 103, "gre": 47, "ospf": 89}
 
 
 def named(key, text):

@@ -219,7 +219,7 @@ struct reading {
 	flow_take *take;
 	void *arg;
 	uint64_t others; /* packets that are no records */
-	uint64_t found; /* of the only window */
+	uint64_t found;
 	size_t last_epoch; /* index in windows.epochs */
 };
 
@@ -263,18 +263,18 @@ static int
 on_frame(void *arg, const struct pr_packet *p, struct pr_error *err)
 {
 	struct reading *r = arg;
+	uint64_t missing, row = r->only ? row_of(r->only, p) : is_covered(r, p);
 	struct pri_flow flow;
-	uint64_t missing;
 
-	if (r->only ? !row_of(r->only, p) : !is_covered(r, p))
+	if (!row)
 		return 0;
-	if (!pri_flow_frame_read(p->data, p->caplen, &flow, &missing))
+	if (!pri_flow_frame_read(p->data, p->caplen, &flow, &missing)) {
 		r->others++;
-	else if (r->only && ++r->found)
-		return r->take(r->arg, &flow, missing, row_of(r->only, p), err);
-	else
-		return take_in_range(r, &flow, missing, err);
-	return 0;
+		return 0;
+	}
+	r->found++;
+	return r->only ? r->take(r->arg, &flow, missing, row, err)
+		       : take_in_range(r, &flow, missing, err);
 }
 
 /* What of the records is no more. */

@@ -250,9 +250,7 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	flow_address(k, !o, r->dst);
 	pri_community_id(k, context->seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
-	r->ipfix = context->ipfix;
-	r->window = context->window;
-	r->row = context->row;
+	r->context = context;
 	r->missing = context->kept ? context->missing
 				   : flow_losses_between(
 					     &context->losses, k->link, r->first, r->last);
@@ -269,21 +267,10 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 const char *
 flow_protocol_name(uint8_t protocol, char buf[8])
 {
-	switch (protocol) {
-	case 1:
-		return "icmp";
-	case 6:
-		return "tcp";
-	case 17:
-		return "udp";
-	case 58:
-		return "icmp6";
-	case 132:
-		return "sctp";
-	default:
-		snprintf(buf, 8, "%u", protocol);
-		return buf;
-	}
+	const char *name = pri_protocol_name(protocol);
+
+	snprintf(buf, 8, "%u", protocol);
+	return name ? name : buf;
 }
 
 /* ---- forms ---- */
@@ -343,9 +330,9 @@ print_json(const struct flow_record *r)
 	char duration[32];
 
 	putchar('{');
-	if (r->row)
-		printf("\"window\": %" PRIu64 ", \"row\": %" PRIu64 ", ", r->window,
-			r->row);
+	if (r->context->row)
+		printf("\"window\": %" PRIu64 ", \"row\": %" PRIu64 ", ",
+			r->context->window, r->context->row);
 	printf("\"tcqtime\": %" PRId64
 	       ", \"duration\": %s, \"src_ip\": \"%s\", \"dst_ip\": "
 	       "\"%s\", \"src_port\": %u, \"dst_port\": %u, \"protocol\": %u, "
@@ -462,32 +449,25 @@ print_eve(const struct flow_record *r)
 const char *const flow_forms[] = {
 	"text", "csv", "json", "zeek", "eve", "ipfix", "parquet", NULL};
 
+static void
+print_ipfix(const struct flow_record *r)
+{
+	flow_ipfix_add(r->context->ipfix, r);
+}
+
 void
 flow_record_print(const struct flow_record *r, enum flow_form form)
 {
-	switch (form) {
-	case FLOW_TEXT:
-		print_text(r);
-		break;
-	case FLOW_CSV:
-		print_csv(r);
-		break;
-	case FLOW_JSON:
-		print_json(r);
-		break;
-	case FLOW_ZEEK:
-		print_zeek(r);
-		break;
-	case FLOW_EVE:
-		print_eve(r);
-		break;
-	case FLOW_IPFIX:
-		flow_ipfix_add(r->ipfix, r);
-		break;
-	case FLOW_PARQUET:
-	case FLOW_FORMS:
-		break;
-	}
+	static void (*const print[FLOW_FORMS])(const struct flow_record *r) = {
+		[FLOW_TEXT] = print_text,
+		[FLOW_CSV] = print_csv,
+		[FLOW_JSON] = print_json,
+		[FLOW_ZEEK] = print_zeek,
+		[FLOW_EVE] = print_eve,
+		[FLOW_IPFIX] = print_ipfix};
+
+	if (print[form])
+		print[form](r);
 }
 
 void

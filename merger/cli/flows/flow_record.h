@@ -58,7 +58,8 @@ uint64_t flow_losses_between(
 	const struct flow_losses *l, uint16_t link, int64_t first, int64_t last);
 
 struct flow_ipfix;
-/* What all forms print. Borrows the flow. */
+struct flow_context;
+/* What all forms print. Borrows the flow and the context. */
 struct flow_record {
 	const struct pri_flow *flow;
 	const struct pri_flow_side *sent, *received;
@@ -68,8 +69,7 @@ struct flow_record {
 	uint64_t id; /* a hash of key and first time, as uid is */
 	uint64_t missing; /* packets of the link while it lasted */
 	char missing_text[21]; /* "": nobody knows yet */
-	struct flow_ipfix *ipfix;
-	uint64_t window, row; /* of what was kept; 0: not asked for */
+	const struct flow_context *context;
 	uint16_t sport, dport;
 	int64_t first, last;
 };

@@ -100,8 +100,8 @@ static const char footer[] =
 	"S0'\n"
 	"  packrack flows --since \"1h ago\" --top 1 --packets -w largest.pcapng\n"
 	"  packrack flows -r trace.pcap --format zeek\n"
-	"  packrack flows --follow --format json | clickhouse-client --query \"insert into "
-	"flows format JSONEachRow\"\n"
+	"  packrack flows --kept flows.vol --follow --to "
+	"clickhouse://127.0.0.1/rack.flows\n"
 	"  packrack flows --since today 'state = S0 and dst port 22' --format csv";
 
 static const struct pr_cmdline program = {.name = "packrack flows",

@@ -49,23 +49,15 @@ put_end(struct line *l, const struct pr_headers *h, const uint8_t *address, uint
 static void
 put_ip(struct line *l, const struct pr_headers *h)
 {
-	static const struct {
-		uint8_t number;
-		const char *name;
-	} names[] = {{1, "icmp"}, {2, "igmp"}, {6, "tcp"}, {17, "udp"}, {47, "gre"},
-		{50, "esp"}, {51, "ah"}, {58, "icmp6"}, {89, "ospf"}, {103, "pim"},
-		{112, "vrrp"}, {132, "sctp"}};
 	static const char letters[] = "FSRP.UEW"; /* of TCP flags, as tcpdump has them */
-	size_t i = 0, count = sizeof(names) / sizeof(names[0]);
+	const char *name = pri_protocol_name(h->protocol);
 
 	put(l, "%s ", h->flags & PR_DECODE_IP4 ? "IP" : "IP6");
 	put_end(l, h, h->src, h->src_port);
 	put(l, " > ");
 	put_end(l, h, h->dst, h->dst_port);
-	while (i < count && names[i].number != h->protocol)
-		i++;
-	if (i < count)
-		put(l, ": %s", names[i].name);
+	if (name)
+		put(l, ": %s", name);
 	else
 		put(l, ": proto %u", h->protocol);
 	if (h->protocol == 6 && h->flags & PR_DECODE_PORTS) {
