@@ -54,12 +54,6 @@ range() { # those that were active in it
 	[ ! -s "$LAB_DIR/diff" ] && (($(wc -l < "$LAB_DIR/range") > 10))
 }
 run_step "a range has what was active in it" range
-pruned() { # a needle reads the index, not the records
-	local host
-	host=$(kept --limit 1 2> /dev/null | tail -n 1 | cut -d, -f3)
-	"$PACKRACK" query --volume "$V" --count --json "host $host" 2> /dev/null | jq -e '.matched > 0'
-}
-run_step "records are packets to other commands" pruned
 not_all() { # of a time without any
 	says 3 'nothing was kept' "$PACKRACK" flows --kept "$V" --until 2020-01-01 &&
 		says 3 'not kept: 2024-03-06T09:04' "$PACKRACK" flows --kept "$V" --since 2024-03-06T09:04:00Z --until 2024-03-06T10:00:00Z

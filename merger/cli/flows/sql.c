@@ -412,7 +412,7 @@ answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 
 	s->context.kept = true;
 	if (s->table[FLOWS])
-		status = flow_kept_read(s->args->kept, q, "", on_kept, s, err);
+		status = flow_kept_read(s->args->kept, q, NULL, on_kept, s, err);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	if (status == CLI_OK || status == CLI_PARTIAL) {
