@@ -6,9 +6,7 @@
 
 #include "indexer/flows/flow.h"
 #include "indexer/index/packet_fields.h"
-#include "merger/cli/flows/flow_keep.h"
-#include "merger/cli/flows/flow_record.h"
-#include "merger/cli/flows/sql_engine.h"
+#include "merger/cli/flows/sql_kept.h"
 #include "merger/cli/query/ask.h"
 
 /*
@@ -124,6 +122,7 @@ struct sql {
 	struct sql_table *table[TABLES]; /* NULL: no statement names it */
 	struct pri_flow_table *flows;
 	struct flow_context context;
+	struct sql_kept kept; /* with --kept */
 	struct second *seconds;
 	size_t second_count;
 };
@@ -359,6 +358,14 @@ statement_of_input(struct pr_error *err)
 	return text;
 }
 
+static int
+execute(struct sql *s, const char *statement, struct pr_error *err)
+{
+	if (s->args->kept)
+		sql_kept_ask(&s->kept, statement);
+	return sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout, err);
+}
+
 /* A mistake ends only its statement. */
 static int
 run_input(struct sql *s)
@@ -369,8 +376,7 @@ run_input(struct sql *s)
 	char *statement;
 
 	while ((statement = statement_read(prompt))) {
-		if (sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout,
-			    &err) < 0) {
+		if (execute(s, statement, &err) < 0) {
 			fprintf(stderr, "%s: %s\n", program.name, err.text);
 			status = CLI_FAILED;
 		}
@@ -383,8 +389,7 @@ run_input(struct sql *s)
 static int
 run_statement(struct sql *s, const char *statement, struct pr_error *err)
 {
-	if (sql_execute(s->engine, statement, (enum sql_form)s->args->form, stdout, err) <
-		0)
+	if (execute(s, statement, err) < 0)
 		return CLI_FAILED;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return CLI_OK;
@@ -394,35 +399,34 @@ run_statement(struct sql *s, const char *statement, struct pr_error *err)
 	return CLI_FAILED;
 }
 
-static int
-on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
-{
-	struct sql *s = arg;
-
-	s->context.missing = missing;
-	return on_flow(s, flow, err);
-}
-
 /* Of a volume that keeps flows. */
 static int
 answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 {
 	const struct query_args *q = &s->args->query;
-	int status = CLI_OK, said;
+	struct flow_kept_figures f;
+	int status, told;
 
-	s->context.kept = true;
-	if (s->table[FLOWS])
-		status = flow_kept_read(s->args->kept, q, NULL, on_kept, s, err);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
+	s->kept.context = s->context;
+	s->kept.context.kept = true;
+	s->kept.volume = flow_kept_open(s->args->kept, q, err);
+	if (!s->kept.volume)
+		return CLI_FAILED;
+	status = statement ? run_statement(s, statement, err) : run_input(s);
+	told = flow_kept_lacks(s->kept.volume, &f);
+	if (q->explain)
+		fprintf(stderr,
+			"batches of flows: %" PRIu64 " of the volume, %" PRIu64
+			" read; %" PRIu64 " rows given to SQL\n",
+			f.batches, f.read, f.rows);
+	if (q->explain && s->kept.plan && statement)
+		fprintf(stderr, "the statement excludes others: %zu of its tests\n",
+			s->kept.plan->key_count + s->kept.plan->range_count);
+	if (status == CLI_OK)
+		status = told;
 	if (status == CLI_OK || status == CLI_PARTIAL) {
-		said = sql_table_finish(&s->table[FLOWS], err) < 0 ? CLI_FAILED
-		       : statement ? run_statement(s, statement, err)
-				   : run_input(s);
-		if (said != CLI_OK)
-			return said;
-		said = flow_kept_report(s->args->kept, q, err);
-		status = said == CLI_OK ? status : said;
+		told = flow_kept_report(s->args->kept, q, err);
+		status = told == CLI_OK ? status : told;
 	}
 	return status;
 }
@@ -474,7 +478,11 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 		return CLI_USAGE;
 	s->engine = sql_open(err);
 	s->flows = s->engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
-	for (int i = 0; i < (a->kept ? FLOWS + 1 : TABLES) && s->flows; i++) {
+	if (a->kept && s->flows &&
+		sql_kept_create(
+			&s->kept, s->engine, flow_columns, PR_COUNT(flow_columns), err) < 0)
+		return CLI_FAILED;
+	for (int i = 0; i < TABLES && s->flows && !a->kept; i++) {
 		s->table[i] = sql_table_create(
 			s->engine, tables[i].name, tables[i].columns, tables[i].count, err);
 		if (!s->table[i])
@@ -512,6 +520,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	pri_flow_table_destroy(&s.flows);
 	if (s.engine)
 		sql_close(&s.engine);
+	flow_kept_close(&s.kept.volume);
+	pri_plan_destroy(&s.kept.plan);
 	networks_free(&s.context.inside);
 	flow_losses_free(&s.context.losses);
 	free(s.seconds);
