@@ -158,7 +158,7 @@ by_file() {
 run_step "a password by file" by_file
 gone() { # windows that are overwritten before they are sent
 	local n
-	start_peer clickhouse && "$PACKRACK" volume create "$LAB_DIR/small" --size 16M --block-size 64K || return 1
+	start_peer clickhouse && "$PACKRACK" volume create "$LAB_DIR/small" --size 12M --block-size 64K || return 1
 	for n in $(seq 60); do # each takes a block of each stream
 		"$PACKRACK" flows -r "$year" --until 2017-04-20T00:00:00Z --keep "$LAB_DIR/small" 2> /dev/null || return 1
 	done
