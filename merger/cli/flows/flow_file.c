@@ -320,7 +320,9 @@ delimiter(const char *line)
 	size_t counts[sizeof(all)] = {0}, best = 0;
 
 	for (; *line && *line != '\n'; line++)
-		if (strchr(all, *line))
+		if ((unsigned char)*line < ' ' && *line != '\t' && *line != '\r')
+			return 0; /* no text: gzip's time may look like one */
+		else if (strchr(all, *line))
 			counts[strchr(all, *line) - all]++;
 	for (size_t i = 1; i < sizeof(all) - 1; i++)
 		best = counts[i] > counts[best] ? i : best;

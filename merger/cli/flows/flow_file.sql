@@ -26,8 +26,9 @@ CREATE MACRO t(x) AS CASE WHEN u(x) IS NOT NULL THEN CASE
     WHEN whole_part(x) IS NOT NULL THEN whole_part(x)
     ELSE coalesce(epoch_ns(try_cast(replace(u(x), '/', '-') AS TIMESTAMP_NS)), -9223372036854775808) END END;
 -- a protocol
-CREATE MACRO p(x) AS whole(coalesce(map {'icmp': '1', 'tcp': '6', 'udp': '17', 'gre': '47', 'esp': '50', 'ah': '51',
-    'icmp6': '58', 'ipv6-icmp': '58', 'sctp': '132', 'unknown_transport': '255'}[lower(u(x))], u(x)));
+CREATE MACRO p(x) AS whole(coalesce(map {'icmp': '1', 'igmp': '2', 'tcp': '6', 'udp': '17', 'gre': '47', 'esp': '50',
+    'ah': '51', 'icmp6': '58', 'ipv6-icmp': '58', 'ospf': '89', 'pim': '103', 'vrrp': '112', 'sctp': '132',
+    'unknown_transport': '255'}[lower(u(x))], u(x)));
 -- flags of TCP
 CREATE MACRO f(x) AS coalesce(try_cast(u(x) AS BIGINT), CASE WHEN regexp_full_match(u(x), '[.A-Z]+') THEN
     contains(x, 'F')::BIGINT + contains(x, 'S')::BIGINT * 2 + contains(x, 'R')::BIGINT * 4 +
