@@ -105,6 +105,34 @@ several() { # uses of the table in one statement, on several threads, with the o
 		"$(kept | tail -n +2 | wc -l | sed 's/.*/&,&/')" ]
 }
 run_step "the table twice" several
+served() { # each question has the flows that are there then, the conditions of its own statement, and no other's tables
+	! ldconfig -p | grep -q libduckdb && [ ! -e /usr/local/lib/packrack/libduckdb.so ] && return 0
+	local count='select count(*) n from flows' volume=$LAB_DIR/growing n
+	"$PACKRACK" volume create "$volume" --size 64M > /dev/null && "$PACKRACK" flows -r "$CUT" --until 2024-03-06T09:01:30Z --keep "$volume" 2> /dev/null || return 1
+	coproc SERVER { "$PACKRACK" sql --serve; }
+	ask() {
+		printf '%s\0' --format json "$@" '' >&"${SERVER[1]}"
+		while read -r -t 60 line <&"${SERVER[0]}" && [ "$line" ]; do echo "$line"; done
+		read -r line <&"${SERVER[0]}"
+		jq -e '.status == 0 or .status == 3' <<< "$line" > /dev/null || echo "$line"
+	}
+	{
+		ask --kept "$volume" "$count"
+		"$PACKRACK" flows -r "$CUT" --since 2024-03-06T09:01:30.000000001Z --keep "$volume" 2> /dev/null
+		ask --kept "$volume" "$count where src_ip = '192.0.2.99'"
+		ask --kept "$volume" --as growing 'select * from flows'
+		ask -r "$CUT" "$count"
+		ask --kept "$volume" "$count"
+		ask --kept "$volume" 'select count(*) n from growing'
+		ask --kept "$V" "$count"
+	} > "$LAB_DIR/answers"
+	exec {SERVER[1]}>&-
+	wait "$SERVER_PID" || return 1
+	mapfile -t n < <(jq .n "$LAB_DIR/answers")
+	echo "${n[*]}"
+	((${#n[@]} == 6 && n[0] > 100 && n[0] < n[3] && n[1] == 0 && n[3] == n[4] && n[2] == n[5] && n[2] <= n[3]))
+}
+run_step "the table of questions that are served" served
 watched() { # the past of a watch is asked of it
 	! ldconfig -p | grep -q libduckdb && [ ! -e /usr/local/lib/packrack/libduckdb.so ] && return 0
 	cat > "$LAB_DIR/kept.watch" <<- END

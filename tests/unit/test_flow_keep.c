@@ -200,6 +200,126 @@ START_TEST(hostile_columns)
 }
 END_TEST
 
+struct rows {
+	uint64_t windows, heads, count, last;
+	uint64_t records[3]; /* of each window */
+};
+
+static void
+on_window(void *arg, const struct flow_window *w, bool is_head)
+{
+	struct rows *r = arg;
+
+	*(is_head ? &r->heads : &r->windows) += 1;
+	ck_assert_uint_eq(w->number, is_head ? r->heads : r->windows);
+	r->last = 0;
+}
+
+/* make_windows has it in its time. */
+static int
+on_row(void *arg, const struct pri_flow *flow, uint64_t missing, uint64_t row,
+	struct pr_error *e)
+{
+	struct rows *r = arg;
+
+	(void)missing;
+	(void)e;
+	unit_must(row > r->last && (uint64_t)pri_flow_first(flow) == row);
+	r->last = row;
+	r->records[r->windows - 1]++;
+	r->count++;
+	return 0;
+}
+
+static struct rows
+read_windows(int *status)
+{
+	struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct rows r = {.count = 0};
+
+	*status = flow_kept_windows(path, &all, 1, 0, on_window, on_row, &r, &err);
+	ck_assert_uint_eq(r.heads, 2);
+	ck_assert_uint_eq(r.windows, 2);
+	return r;
+}
+
+#define MANY 10000
+
+/* Two windows of several batches; before the second, flows that never got a window. */
+static void
+make_windows(void)
+{
+	struct sfs_create_options o = {
+		.size = 32 << 20, .block_size = 65536, .force = true};
+	const char *const paths[] = {path};
+	struct flow_keeper *k;
+
+	snprintf(path, sizeof(path), "/tmp/test_flow_keep.%d", (int)getpid());
+	unit_must(sfs_create(paths, 1, &o, &err) == SFS_OK);
+	k = flow_keeper_open(path, true, &err);
+	unit_must(k != NULL);
+	for (uint64_t file = 1; file <= 3; file++) {
+		struct flow_window w = {.since = 0, .until = MANY + 1, .complete = true};
+
+		unit_must(flow_keeper_file(k, file, &err) == 0);
+		for (int i = 1; i <= MANY; i++) {
+			struct pri_flow_key key = {.address_len = 4,
+				.protocol = 6,
+				.vlan = PRI_FLOW_UNTAGGED,
+				.port = {(uint16_t)i, 80}};
+			struct pri_flow f;
+
+			pri_flow_begin(&f, &key);
+			f.side[0].packets = 1;
+			f.side[0].first = f.side[0].last = i;
+			unit_must(flow_keeper_put(k, &f, 0, i, &err) == 0);
+		}
+		if (file != 2)
+			unit_must(flow_keeper_commit(k, &w, NULL, &err) == 0);
+	}
+	unit_must(flow_keeper_file(k, 1, &err) < 0 && strstr(err.text, "already"));
+	flow_keeper_close(&k);
+}
+
+/* Spoils the nth head of a batch that the volume's file has. */
+static void
+spoil_head(int n)
+{
+	FILE *f = fopen(path, "r+");
+	static char bytes[32 << 20];
+	char *at = bytes;
+
+	unit_must(f && fread(bytes, 1, sizeof(bytes), f) > 0);
+	while (at && n-- > 0)
+		at = memmem(at + 1, sizeof(bytes) - (size_t)(at + 1 - bytes), "PFB\1", 4);
+	unit_must(at && fseek(f, at + 30 - bytes, SEEK_SET) == 0);
+	fputc(at[30] ^ 1, f);
+	fclose(f);
+}
+
+/* A window's rows have the same numbers whenever they are read, also when a batch before them is lost. */
+START_TEST(rows_of_windows)
+{
+	struct rows r;
+	int status;
+
+	make_windows();
+	r = read_windows(&status);
+	ck_assert_int_eq(status, CLI_OK);
+	ck_assert_uint_eq(r.records[0], MANY);
+	ck_assert_uint_eq(r.records[1], MANY);
+	ck_assert_uint_eq(read_all(&status), 2 * MANY);
+	ck_assert_int_eq(status, CLI_OK);
+	spoil_head(2);
+	r = read_windows(&status);
+	ck_assert_int_eq(status, CLI_PARTIAL);
+	ck_assert_uint_lt(r.records[0], MANY);
+	ck_assert_uint_gt(r.records[0], MANY / 2);
+	ck_assert_uint_eq(r.records[1], MANY);
+	unlink(path);
+}
+END_TEST
+
 /* A volume of an older packrack is refused by name. */
 START_TEST(another_version)
 {
@@ -224,6 +344,7 @@ fill(TCase *tests)
 {
 	tcase_add_test(tests, hostile_heads);
 	tcase_add_test(tests, hostile_columns);
+	tcase_add_test(tests, rows_of_windows);
 	tcase_add_test(tests, another_version);
 }
 
