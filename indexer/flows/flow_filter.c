@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/flows/flow_frame.h"
+#include "indexer/filter/plan.h"
 #include "indexer/index/packet_fields.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
@@ -46,7 +46,6 @@ struct pri_flow_filter {
 	struct term terms[TERMS_MAX];
 	size_t count;
 	struct pri_bpf *program;
-	char *text; /* with a test of a byte in the place of each attribute */
 };
 
 /* ---- attributes in the text ---- */
@@ -170,10 +169,7 @@ pri_flow_filter_create(const char *text, struct pr_error *err)
 			rc = pr_error_set(err,
 				"less, greater and len are tests of a packet: of a flow, "
 				"use bytes, as in bytes > 1M");
-	if (f)
-		f->text = packets;
-	else
-		free(packets);
+	free(packets);
 	if (rc < 0)
 		pri_flow_filter_destroy(&f);
 	return f;
@@ -182,10 +178,8 @@ pri_flow_filter_create(const char *text, struct pr_error *err)
 void
 pri_flow_filter_destroy(struct pri_flow_filter **filter)
 {
-	if (*filter) {
+	if (*filter)
 		pri_bpf_destroy(&(*filter)->program);
-		free((*filter)->text);
-	}
 	free(*filter);
 	*filter = NULL;
 }
@@ -242,6 +236,41 @@ holds(const struct term *t, uint64_t value)
 	return false;
 }
 
+/*
+ * Ethernet, IP and 20 bytes of the transport header, of a packet from who began the flow, with the TCP flags of all its
+ * packets (ICMP: type and code). The frame is zero.
+ */
+static void
+put_headers(const struct pri_flow *flow, uint8_t *frame)
+{
+	const struct pri_flow_key *k = &flow->key;
+	unsigned o = flow->originator;
+	bool six = k->address_len == 16;
+	size_t at = 12;
+	uint8_t *ip;
+
+	if (k->vlan != PRI_FLOW_UNTAGGED) {
+		pr_put_be16(frame + at, 0x8100);
+		pr_put_be16(frame + at + 2, k->vlan);
+		at += 4;
+	}
+	pr_put_be16(frame + at, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
+	ip = frame + at + 2;
+	ip[0] = six ? 0x60 : 0x45;
+	ip[six ? 6 : 9] = k->protocol;
+	memcpy(ip + (six ? 8 : 12), k->address[o], k->address_len);
+	memcpy(ip + (six ? 24 : 16), k->address[!o], k->address_len);
+	ip += six ? 40 : 20;
+	if (pri_has_ports(k->protocol)) {
+		pr_put_be16(ip, k->port[o]);
+		pr_put_be16(ip + 2, k->port[!o]);
+		ip[12] = 0x50;
+		ip[13] = flow->side[0].flags | flow->side[1].flags;
+	} else {
+		pri_flow_icmp(flow, &ip[0], &ip[1]);
+	}
+}
+
 bool
 pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *flow)
 {
@@ -254,48 +283,15 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 		.otime = pri_flow_first(flow),
 		.data = frame};
 
-	pri_flow_frame_headers(flow, frame);
+	put_headers(flow, frame);
 	for (size_t i = 0; i < f->count; i++)
 		frame[TERMS_AT + i] =
 			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
 	return pri_bpf_run(f->program, &packet) != 0;
 }
 
-/* ---- of stored records ---- */
-
-/* With more attributes, or where bytes or the time count, all records are looked at. */
-#define RELAXED_MAX 2
-#define TRUE_TEST "(ether[000] = 0)" /* as long as the attributes' tests */
-#define FALSE_TEST "(ether[000] = 1)"
-
-char *
-pri_flow_filter_relaxed(const struct pri_flow_filter *f)
+struct pri_plan *
+pri_flow_filter_plan(const struct pri_flow_filter *f, struct pr_error *err)
 {
-	char *text = NULL, *end;
-	size_t size, tests = 0, len = sizeof(TRUE_TEST) - 1;
-	FILE *to;
-
-	for (const char *p = f->text; (p = strchr(p, '[')); p++)
-		tests++;
-	/* tests of bytes: those of a frame are not all those of the packet that is matched */
-	if (tests > f->count || f->count > RELAXED_MAX || strstr(f->text, "after") ||
-		strstr(f->text, "before"))
-		return strdup("");
-	if (!f->count)
-		return strdup(f->text);
-	to = open_memstream(&text, &size);
-	for (unsigned truth = 0; to && truth < 1u << f->count; truth++) {
-		char *copy = strdup(f->text), test[32];
-
-		for (size_t i = 0; copy && i < f->count; i++) {
-			snprintf(test, sizeof(test), "(ether[%zu] = 1)", TERMS_AT + i);
-			end = strstr(copy, test);
-			memcpy(end, truth >> i & 1 ? TRUE_TEST : FALSE_TEST, len);
-		}
-		fprintf(to, "%s(%s)", truth ? " or " : "", copy ? copy : "");
-		free(copy);
-	}
-	if (to)
-		fclose(to);
-	return text;
+	return pri_plan_create(f->program, NULL, err);
 }

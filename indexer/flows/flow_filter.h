@@ -22,7 +22,9 @@ bool pri_flow_filter_match(
 	const struct pri_flow_filter *filter, const struct pri_flow *flow);
 
 /*
- * A filter of packets that matches the frames (flow_frame.h) of all flows that the filter
- * matches, and perhaps others: attributes are taken as true and as false. To be freed; NULL: no memory.
+ * What keys and numbers of a flow's headers tell of the filter: true of each flow that it matches, and perhaps of
+ * others. NULL: err.
  */
-char *pri_flow_filter_relaxed(const struct pri_flow_filter *filter);
+struct pri_plan;
+struct pri_plan *pri_flow_filter_plan(
+	const struct pri_flow_filter *filter, struct pr_error *err);

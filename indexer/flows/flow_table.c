@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/answer.h"
 
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
 #include "proto/rpc/message.h"

@@ -21,7 +21,7 @@ enum pr_packet_flag {
 	PR_PACKET_FRAGMENT_OF = 1 << 4,
 	PR_PACKET_ERROR_ABOUT = 1 << 5,
 	PR_PACKET_COPY_OF = 1 << 6,
-	/* in answers only: no packet, but sums of packets of a slice (indexer/flows/flow_frame.h) */
+	/* in answers only: no packet, but sums of packets of a slice (indexer/flows/flow_parts.h) */
 	PR_PACKET_PARTS = 1 << 7,
 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "indexer/filter/bpf.h"
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/unit/golden_sflow.h"
 

@@ -8,23 +8,27 @@
 #include <string.h>
 
 #include "indexer/flows/flow_export.h"
-#include "indexer/flows/flow_frame.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/flow_packed.h"
 
 static int
 on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
-	uint8_t frame[PRI_FLOW_FRAME_MAX];
+	static struct pri_batch *batch, *other;
 	struct pri_flow kept;
 	uint64_t missing;
 
+	batch = batch ? batch : pri_batch_create();
+	other = other ? other : pri_batch_create();
+	MUST(batch && other);
 	(void)err;
 	++*(uint64_t *)arg;
 	MUST(flow->side[0].packets + flow->side[1].packets > 0);
 	MUST(pri_flow_first(flow) <= pri_flow_last(flow));
 	MUST(pri_flow_state(flow) < PRI_FLOW_STATES);
-	MUST(pri_flow_frame_read(
-		frame, pri_flow_frame_write(flow, 0, frame), &kept, &missing));
+	pri_batch_clear(batch);
+	pri_batch_add(batch, flow, 0, false);
+	MUST(batch_again(batch, other) && pri_batch_flow(other, 0, &kept, &missing));
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Packets and filters of flows. Covers indexer/flows/flow_key.c indexer/flows/flow_filter.c indexer/flows/flow.c
- * indexer/flows/flow_table.c indexer/flows/flow_frame.c
+ * indexer/flows/flow_table.c indexer/flows/flow_columns.c indexer/flows/flow_parts.c
  * Options -max_len=2048
  *
  * The input is a filter up to a zero byte, and packets: link type, step of time, length, bytes.
@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "indexer/flows/flow_filter.h"
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/flow_packed.h"
 
 static uint64_t packets;
 
@@ -23,30 +24,42 @@ ignore_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	return 0;
 }
 
+static struct pri_batch *batch, *other;
+
 /* A record is the same when it was kept. */
 static void
-frame_again(const struct pri_flow *flow)
+kept_again(const struct pri_flow *flow)
 {
-	uint8_t frame[PRI_FLOW_FRAME_MAX], again[PRI_FLOW_FRAME_MAX];
-	size_t len = pri_flow_frame_write(flow, packets, frame);
 	struct pri_flow kept;
 	uint64_t missing;
 
-	MUST(pri_flow_frame_read(frame, len, &kept, &missing) && missing == packets);
-	MUST(pri_flow_frame_write(&kept, missing, again) == len &&
-		!memcmp(frame, again, len));
+	pri_batch_clear(batch);
+	pri_batch_add(batch, flow, packets, false);
+	MUST(batch_again(batch, other));
+	MUST(pri_batch_flow(other, 0, &kept, &missing) && missing == packets);
+	MUST(!memcmp(&kept.key, &flow->key, sizeof(kept.key)) &&
+		pri_flow_state(&kept) == pri_flow_state(flow));
 }
 
-/* Any bytes: what is read as a record is written as the same. */
+/* Any bytes as columns: what is unpacked can be read. */
 static void
-frame_of(const uint8_t *data, size_t len)
+columns_of(const uint8_t *data, size_t len)
 {
 	struct pri_flow flow;
 	uint64_t missing;
 
-	if (pri_flow_frame_read(data, len, &flow, &missing))
-		MUST(pri_flow_frame_write(
-			     &flow, missing, (uint8_t[PRI_FLOW_FRAME_MAX]){0}) > 0);
+	other->rows = 1 + (len ? data[0] % 4 : 0);
+	other->addresses = 1 + other->rows / 2;
+	for (unsigned i = 0; i < PRI_COLUMNS; i++) {
+		unsigned c = (i + PRI_COL_HIGH) % PRI_COLUMNS;
+
+		if (!pri_column_unpack(other, c, len, len + i, data, len) &&
+			!pri_column_unpack(other, c, len % 2, len % 2, NULL, 0))
+			MUST(pri_column_unpack(other, c, 0, 0, NULL, 0));
+	}
+	for (size_t i = 0; i < other->rows; i++)
+		if (pri_batch_flow(other, i, &flow, &missing))
+			MUST(pri_flow_first(&flow) <= pri_flow_last(&flow));
 }
 
 /* Any bytes as parts of flows: they are damaged, or a table takes them all. */
@@ -97,7 +110,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	MUST(strlen(id) == 30);
 	if (arg)
 		pri_flow_filter_match(arg, flow);
-	frame_again(flow);
+	kept_again(flow);
 	return 0;
 }
 
@@ -117,6 +130,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!end)
 		return 0;
+	batch = batch ? batch : pri_batch_create();
+	other = other ? other : pri_batch_create();
+	MUST(batch && other);
 	at = (size_t)(end - data) + 1;
 	filter = pri_flow_filter_create((const char *)data, &err);
 	table = pri_flow_table_create(&limits, on_flow, filter, &err);
@@ -143,7 +159,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p.len = (uint32_t)len + data[at + 2];
 		p.data = data + at + 4;
 		MUST(pri_flow_table_packet(table, &p, &err) == 0);
-		frame_of(p.data, len);
+		columns_of(p.data, len);
 		parts_of(p.data, len);
 		p.otime = last = time > last ? time : last;
 		MUST(pri_flow_parts_packet(parts, &p, &err) == 0);

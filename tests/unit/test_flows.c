@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flow records: keys, states, ends; and that they are the same whichever node got which packet. */
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <zstd.h>
+
 #include "indexer/filter/filter.h"
+#include "indexer/filter/plan.h"
 #include "indexer/flows/flow_filter.h"
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 #include "proto/port/trace.h"
+#include "tests/unit/flow_packed.h"
 #include "tests/unit/unit.h"
 
 #define S PR_NS_PER_S
@@ -301,18 +306,23 @@ send_frames(struct pri_flow_table **owners)
 	}
 }
 
-/* As its frame has it. */
+/* As a batch has it. */
 static struct pri_flow
-framed(const struct pri_flow *flow)
+in_columns(const struct pri_flow *flow)
 {
-	uint8_t frame[PRI_FLOW_FRAME_MAX], again[PRI_FLOW_FRAME_MAX];
-	size_t len = pri_flow_frame_write(flow, 7, frame);
+	static struct pri_batch *from, *to;
 	struct pri_flow out;
 	uint64_t missing;
 
-	unit_must(pri_flow_frame_read(frame, len, &out, &missing) && missing == 7);
-	unit_must(
-		pri_flow_frame_write(&out, 7, again) == len && !memcmp(frame, again, len));
+	if (!from) {
+		from = pri_batch_create();
+		to = pri_batch_create();
+		unit_must(from && to);
+	}
+	pri_batch_clear(from);
+	pri_batch_add(from, flow, 7, false);
+	unit_must(batch_again(from, to));
+	unit_must(pri_batch_flow(to, 0, &out, &missing) && missing == 7);
 	return out;
 }
 
@@ -329,7 +339,7 @@ restart(struct pri_flow_table **owner, const struct pri_flow_limits *limits, int
 	*owner = pri_flow_table_create(limits, on_flow, out, &err);
 	unit_must(pri_flow_table_advance(*owner, time, &err) == 0);
 	for (size_t i = 0; i < open.count; i++) {
-		struct pri_flow flow = framed(&open.all[i]);
+		struct pri_flow flow = in_columns(&open.all[i]);
 
 		unit_must(pri_flow_table_restore(*owner, &flow, &err) == 0);
 	}
@@ -530,7 +540,7 @@ one_case(uint64_t seed)
 	}
 	rack_end(&r, restarts);
 	for (size_t i = 0; i < r.parts.count; i++) {
-		const struct pri_flow stored = framed(&r.parts.all[i]);
+		const struct pri_flow stored = in_columns(&r.parts.all[i]);
 
 		unit_must(!memcmp(&stored.key, &r.parts.all[i].key, sizeof(stored.key)) &&
 			  pri_flow_state(&stored) == pri_flow_state(&r.parts.all[i]));
@@ -584,7 +594,123 @@ START_TEST(the_same_of_real_packets)
 }
 END_TEST
 
-/* ---- frames ---- */
+/* ---- columns ---- */
+
+/* All values of all kinds of flows come back, in batches of any size. */
+START_TEST(columns_come_back)
+{
+	struct pri_batch *from = pri_batch_create(), *to = pri_batch_create();
+	static struct records out;
+	struct pri_flow flow;
+	uint64_t missing;
+
+	ck_assert(from && to);
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		out.count = 0;
+		some_flows(seed, &out);
+		pri_batch_clear(from);
+		for (size_t i = 0; i < out.count; i++) {
+			out.all[i].sampling = (uint32_t)seed % 3 * 1000;
+			out.all[i].key.vlan = i % 5 ? PRI_FLOW_UNTAGGED : (uint16_t)i;
+			pri_batch_add(from, &out.all[i], i % 7 ? 0 : UINT64_MAX - i, i % 2);
+		}
+		ck_assert(batch_again(from, to));
+		for (size_t i = 0; i < out.count; i++) {
+			const struct pri_flow *f = &out.all[i];
+
+			ck_assert(pri_batch_flow(to, i, &flow, &missing));
+			ck_assert_mem_eq(&flow.key, &f->key, sizeof(flow.key));
+			ck_assert_uint_eq(missing, i % 7 ? 0 : UINT64_MAX - i);
+			ck_assert(flow.originator == f->originator &&
+				  flow.last_syn == f->last_syn &&
+				  flow.sampling == f->sampling);
+			for (int k = 0; k < 2; k++)
+				ck_assert_mem_eq(&flow.side[k], &f->side[k],
+					offsetof(struct pri_flow_side, icmp_code) + 1);
+			ck_assert_uint_eq(to->values[PRI_COL_STATE][i], pri_flow_state(f));
+			ck_assert_uint_eq(
+				(to->values[PRI_COL_BITS][i] & PRI_LEFT_OUT) != 0, i % 2);
+		}
+	}
+	pri_batch_destroy(&from);
+	pri_batch_destroy(&to);
+}
+END_TEST
+
+/* The bytes of a column stay the same; what is shorter, longer or changed is refused, or within the limits. */
+START_TEST(columns_are_golden)
+{
+	static const uint8_t planes[] = {0, 1, 2, 3, 0, 0, 0, 1};
+	struct pri_batch *b = pri_batch_create();
+	uint64_t least, most, *ports = b->values[PRI_COL_DPORT];
+	uint8_t packed[256], plain[sizeof(planes)], bad[256];
+	size_t len;
+
+	b->rows = 4;
+	b->addresses = 3;
+	for (size_t i = 0; i < 4; i++)
+		ports[i] = 80 + i + (i == 3 ? 256 : 0);
+	len = pri_column_pack(b, PRI_COL_DPORT, &least, &most, packed, sizeof(packed));
+	ck_assert(len && len < sizeof(packed) && least == 80 && most == 339);
+	ck_assert_uint_eq(
+		ZSTD_decompress(plain, sizeof(plain), packed, len), sizeof(plain));
+	ck_assert_mem_eq(plain, planes, sizeof(planes));
+	ck_assert(pri_column_unpack(b, PRI_COL_DPORT, least, most, packed, len));
+	ck_assert(ports[0] == 80 && ports[3] == 339);
+	ck_assert(!pri_column_unpack(b, PRI_COL_DPORT, least, most - 1, packed, len));
+	ck_assert(!pri_column_unpack(b, PRI_COL_DPORT, most, least, packed, len));
+	ck_assert(!pri_column_unpack(b, PRI_COL_DPORT, least, least, packed, len));
+	ck_assert(!pri_column_unpack(b, PRI_COL_DPORT, least, most, NULL, 0));
+	for (size_t n = 1; n < len; n++)
+		ck_assert(!pri_column_unpack(b, PRI_COL_DPORT, least, most, packed, n));
+	for (size_t bit = 0; bit < 8 * len; bit++) {
+		memcpy(bad, packed, len);
+		bad[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (pri_column_unpack(b, PRI_COL_DPORT, least, most, bad, len))
+			for (size_t i = 0; i < 4; i++)
+				ck_assert(ports[i] <= most);
+	}
+	/* places of three addresses */
+	ck_assert(pri_column_unpack(b, PRI_COL_SRC, 2, 2, NULL, 0));
+	ck_assert(!pri_column_unpack(b, PRI_COL_SRC, 3, 3, NULL, 0));
+	ck_assert(!pri_column_unpack(
+		b, PRI_COL_STATE, PRI_FLOW_STATES, PRI_FLOW_STATES, NULL, 0));
+	ck_assert(pri_column_unpack(b, PRI_COL_MISSING, UINT64_MAX, UINT64_MAX, NULL, 0));
+	pri_batch_destroy(&b);
+}
+END_TEST
+
+START_TEST(bloom_filters)
+{
+	struct pri_batch *b = pri_batch_create();
+	struct pri_flow f = {.key = {.address_len = 4}};
+	uint8_t *bloom, six[16] = {0};
+	size_t size, wrong = 0;
+
+	for (uint32_t i = 0; i < 20000; i++) {
+		pr_put_be32(f.key.address[0], 2 * i);
+		pr_put_be32(f.key.address[1], 2 * i + 2);
+		pri_batch_add(b, &f, 0, false);
+	}
+	ck_assert_uint_eq(b->addresses, 20001);
+	size = pri_batch_bloom_size(b);
+	bloom = malloc(size);
+	pri_batch_bloom(b, bloom);
+	for (uint32_t i = 0; i < 20000; i++) {
+		pr_put_be32(f.key.address[0], 2 * i);
+		ck_assert(pri_bloom_has(bloom, size, f.key.address[0], 4));
+		pr_put_be32(f.key.address[0], 2 * i + 1);
+		wrong += pri_bloom_has(bloom, size, f.key.address[0], 4);
+		memcpy(six + 12, f.key.address[0], 4);
+		wrong += pri_bloom_has(bloom, size, six, 16);
+	}
+	ck_assert_msg(wrong < 40000 / 100, "%zu of 40000", wrong);
+	free(bloom);
+	pri_batch_destroy(&b);
+}
+END_TEST
+
+/* ---- parts ---- */
 
 static void
 hex(const uint8_t *bytes, size_t len, char *out)
@@ -592,55 +718,6 @@ hex(const uint8_t *bytes, size_t len, char *out)
 	for (size_t i = 0; i < len; i++)
 		sprintf(out + 2 * i, "%02x", bytes[i]);
 }
-
-/* An IPv6 flow with a VLAN, and an ICMP flow of one way: volumes keep these bytes. */
-START_TEST(frames_are_golden)
-{
-	static const char *const expected[] = {
-		"0000000000000000000000008100006486dd600000000042064000000000000000000000"
-		"0000000000020000000000000000000000000000000100501f9000000000000000005013"
-		"00000000000050464c0100e40b5402000000010201e80700000000000003dc0be40a1303"
-		"0181a8d6b907075a010081a8d6b90700",
-		"000000000000000000000000080045000059000000004001000000000001000000020503"
-		"00000000000000000000000000000000000050464c0100e40b540200000002ac02050101"
-		"e8070003dc0be40a13030181a8d6b907075a010081a8d6b907000000000000"};
-	uint8_t frame[PRI_FLOW_FRAME_MAX];
-	char text[2 * PRI_FLOW_FRAME_MAX + 1];
-	struct pri_flow flow, back;
-	uint64_t missing;
-	size_t len;
-
-	for (int i = 0; i < 2; i++) {
-		struct pri_flow_key key = {.protocol = i ? 1 : 6,
-			.address_len = i ? 4 : 16,
-			.vlan = i ? PRI_FLOW_UNTAGGED : 100,
-			.link = i ? 300 : 2,
-			.port = {i ? 5 : 8080, i ? 1 : 80},
-			.one_way = i};
-		struct pri_flow_side *s = flow.side;
-
-		key.address[0][i ? 3 : 15] = 1;
-		key.address[1][i ? 3 : 15] = 2;
-		pri_flow_begin(&flow, &key);
-		flow.originator = !i;
-		s[!i] = (struct pri_flow_side){3, 1500, 1380, 10 * S, 12 * S, 7, 90, 10 * S,
-			PRI_FLOW_NEVER, 12 * S, PRI_FLOW_NEVER, FIN | SYN | ACK, 3};
-		flow.last_syn = 10 * S;
-		len = pri_flow_frame_write(&flow, 1000, frame);
-		hex(frame, len, text);
-		ck_assert_str_eq(text, expected[i]);
-		ck_assert(pri_flow_frame_read(frame, len, &back, &missing));
-		ck_assert_uint_eq(missing, 1000);
-		ck_assert_mem_eq(&back.key, &key, sizeof(key));
-		/* shorter or longer it is none, nor of another version */
-		for (size_t n = 0; n < len; n++)
-			ck_assert(!pri_flow_frame_read(frame, n, &back, &missing));
-		ck_assert(!pri_flow_frame_read(frame, len + 1, &back, &missing));
-		frame[(i ? 54 : 78) + 3]++;
-		ck_assert(!pri_flow_frame_read(frame, len, &back, &missing));
-	}
-}
-END_TEST
 
 static bool
 reads_parts(const struct pr_packet *p)
@@ -765,39 +842,62 @@ START_TEST(shares_are_stable)
 }
 END_TEST
 
-/* The relaxed filter of packets matches the frames of all flows that the filter matches. */
-START_TEST(relaxed_filters)
+/* ---- plans ---- */
+
+static bool
+is_of_flow(void *arg, const struct pri_key *key)
+{
+	const struct pri_flow *f = arg;
+	unsigned o = f->originator;
+
+	if (key->kind != PRI_KEY_SRC && key->kind != PRI_KEY_DST)
+		return true;
+	return key->len == f->key.address_len &&
+	       !memcmp(key->bytes, f->key.address[key->kind == PRI_KEY_SRC ? o : !o],
+		       key->len);
+}
+
+static bool
+any_range(void *arg, const struct pri_plan_range *range)
+{
+	(void)arg;
+	(void)range;
+	return true;
+}
+
+/* A filter's plan holds of all flows that the filter matches, and tells addresses apart. */
+START_TEST(plans_of_filters)
 {
 	static const char *const texts[] = {"tcp", "bytes > 100", "not bytes > 100 and udp",
 		"state = S0 or port 80", "bytes > 1 and packets > 2 and not duration > 1s",
-		"bytes > 1 and packets > 2 and payload > 1 and port 80",
-		"not (host 10.0.0.1)", "ether[6] = 0 and bytes > 10"};
-	uint8_t frame[PRI_FLOW_FRAME_MAX];
+		"not (host 10.0.0.1)", "ether[6] = 0 and bytes > 10", "host 10.0.0.1",
+		"src host 10.0.0.2 and bytes > 1", "host 10.0.0.1 and host 10.0.0.4",
+		"host 10.0.0.1 and tcp port 80 or dst net 10.0.0.0/30"};
 	static struct records out;
+	size_t excluded = 0;
+	uint8_t scratch[1000];
 
 	out.count = 0;
 	for (uint64_t seed = 1; seed <= 20; seed++)
 		some_flows(seed, &out);
 	for (size_t t = 0; t < sizeof(texts) / sizeof(*texts); t++) {
 		struct pri_flow_filter *f = pri_flow_filter_create(texts[t], &err);
-		char *relaxed = pri_flow_filter_relaxed(f);
-		struct pri_bpf *program =
-			pri_filter_compile(PR_LINKTYPE_ETHERNET, relaxed, &err);
+		struct pri_plan *plan = pri_flow_filter_plan(f, &err);
 
-		ck_assert_msg(program != NULL, "%s: %s", relaxed, err.text);
+		ck_assert(plan && plan->count < sizeof(scratch));
 		for (size_t i = 0; i < out.count; i++) {
-			uint32_t len =
-				(uint32_t)pri_flow_frame_write(&out.all[i], 0, frame);
-			struct pr_packet p = packet_of(frame, len, 0, 1);
+			const struct pri_plan_index index = {
+				is_of_flow, any_range, NULL, &out.all[i]};
+			bool holds = pri_plan_holds(plan, &index, scratch);
 
-			ck_assert_msg(!pri_flow_filter_match(f, &out.all[i]) ||
-					      pri_bpf_run(program, &p),
-				"%s: %s", texts[t], relaxed);
+			ck_assert_msg(!pri_flow_filter_match(f, &out.all[i]) || holds, "%s",
+				texts[t]);
+			excluded += !holds;
 		}
-		pri_bpf_destroy(&program);
-		free(relaxed);
+		pri_plan_destroy(&plan);
 		pri_flow_filter_destroy(&f);
 	}
+	ck_assert_uint_gt(excluded, 100);
 }
 END_TEST
 
@@ -1022,10 +1122,12 @@ fill(TCase *tests)
 	tcase_add_test(tests, room_is_short);
 	tcase_add_test(tests, the_same_for_all_nodes);
 	tcase_add_test(tests, the_same_of_real_packets);
-	tcase_add_test(tests, frames_are_golden);
 	tcase_add_test(tests, parts_are_golden);
 	tcase_add_test(tests, shares_are_stable);
-	tcase_add_test(tests, relaxed_filters);
+	tcase_add_test(tests, columns_come_back);
+	tcase_add_test(tests, columns_are_golden);
+	tcase_add_test(tests, bloom_filters);
+	tcase_add_test(tests, plans_of_filters);
 	tcase_add_test(tests, community_id_of_no_ports);
 	tcase_add_loop_test(tests, below_ip, 0, sizeof(lower) / sizeof(lower[0]));
 	tcase_add_test(tests, lengths);

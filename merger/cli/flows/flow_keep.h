@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "indexer/flows/flow.h"
+#include "indexer/filter/plan.h"
+#include "indexer/flows/flow_columns.h"
 #include "merger/cli/query/query_args.h"
 
 struct pri_flow_filter;
 struct flow_losses;
 
 /*
- * Flow records kept in a volume of their own, as packets (indexer/flows/flow_frame.h) of the link "flows", in the order
- * in which they ended. Records are made window by window. When all of a window are durable, an entry of stream
- * "flow.windows" says so, with what was seen and what was missing. Records that no entry covers (by epoch and seq of
- * their packets) are of a window that was not finished: nobody is given them, and they are made again. Flows that are
- * still open at the end of a window go to stream "flow.open" before its entry, so that a keeper that was killed goes on
- * with the next window as if nothing had been; readers take these as they are then.
+ * Flow records kept in a volume of their own, in batches of columns (indexer/flows/flow_columns.h), in the order in
+ * which they ended. Records are made window by window. When all of a window are durable, an entry of stream
+ * "flow.windows" says so, with what was seen and what was missing. Batches with a tag that no entry has are of a window
+ * that was not finished: nobody is given them, and they are made again. Flows that are still open at the end of a window
+ * go to stream "flow.open" before its entry, so that a keeper that was killed goes on with the next window as if nothing
+ * had been; readers take these as they are then.
  */
 
 /* One entry. Times as [since, until). */
@@ -23,8 +24,7 @@ struct flow_window {
 	uint64_t packets, not_ip, missing, records;
 	int64_t reach; /* ns: what is active at a time is stored until so much later (collected: or before) */
 	uint64_t open; /* flows in "flow.open"; 0 also if the range ended them */
-	uint64_t epoch, seq; /* of the last record */
-	uint64_t tag; /* of its records of flow.open */
+	uint64_t tag; /* of its batches and of its records of flow.open */
 	uint64_t file; /* a hash of the file that it is of; 0: of none */
 	bool complete; /* of the answer that it was made of; if not, missing may be too small */
 	bool goes_on; /* the next window begins where it ends, with the open flows */
@@ -69,7 +69,7 @@ int flow_state_each(const char *volume, size_t size,
 	int (*take)(void *arg, const void *item, struct pr_error *err), void *arg,
 	struct pr_error *err);
 /*
- * Makes the window durable. Sets its number, records, open, epoch, seq and tag, and a larger reach. open: the flows that
+ * Makes the window durable. Sets its number, records, open and tag, and a larger reach. open: the flows that
  * go on; NULL: none do.
  */
 struct flow_keep_open {
@@ -85,12 +85,37 @@ typedef int flow_take(void *arg, const struct pri_flow *flow, uint64_t missing,
 	uint64_t row, struct pr_error *err);
 /* -1: err, args have more than a range: nobody else is asked. */
 int flow_kept_alone(const struct query_args *args, struct pr_error *err);
+/* The flows that were active between range.since and range.until, both included, as they are now. NULL: err. */
+struct flow_kept;
+struct flow_kept *flow_kept_open(
+	const char *volume, const struct query_args *range, struct pr_error *err);
+void flow_kept_close(struct flow_kept **kept);
+/* Says what of the records is no more, to stderr. CLI_OK, or CLI_PARTIAL. */
+struct flow_kept_figures {
+	uint64_t batches, read; /* of the volume; those that had rows */
+	uint64_t rows, lost,
+		gone; /* given; that cannot be read; overwritten since it was opened */
+};
+int flow_kept_lacks(const struct flow_kept *kept, struct flow_kept_figures *figures);
 /*
- * Takes the records of flows that were active between args.since and args.until, both included.
- * relaxed: a filter of their frames (pri_flow_filter_relaxed). CLI_OK, CLI_PARTIAL, or CLI_FAILED and err.
+ * Those that a plan does not exclude (NULL: all). What it asks of addresses, and of numbers that are FLOW_NUMBER of a
+ * column, excludes batches before they are read, and rows; what else it asks excludes nothing. free it; NULL: no memory
  */
-int flow_kept_read(const char *volume, const struct query_args *args, const char *relaxed,
-	flow_take *take, void *arg, struct pr_error *err);
+#define FLOW_NUMBER(column) ((uint64_t)100 + (column))
+struct flow_scan;
+struct flow_scan *flow_scan_create(struct flow_kept *kept, const struct pri_plan *plan);
+/* One a thread, which share the batches of the scan. NULL: no memory. */
+struct flow_reader;
+struct flow_reader *flow_reader_create(struct flow_scan *scan);
+void flow_reader_destroy(struct flow_reader **reader);
+/* Reads these columns (bits) of the next batch that has a row. False: there is none. */
+bool flow_reader_next(struct flow_reader *reader, uint64_t columns);
+/* That batch, and which of its rows count; both until the next call. */
+const struct pri_batch *flow_reader_batch(
+	const struct flow_reader *reader, const uint32_t **rows, size_t *count);
+/* Takes all of them. CLI_OK, CLI_PARTIAL, or CLI_FAILED and err. */
+int flow_kept_read(const char *volume, const struct query_args *range,
+	const struct pri_plan *plan, flow_take *take, void *arg, struct pr_error *err);
 /*
  * Windows from this number on (count; 0: all) that lie in the range, at least in part: first the head of each, then each
  * again and its records, as they were stored: the same whenever they are read, but for what is lost. Flows that are still

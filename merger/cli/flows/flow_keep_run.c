@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "indexer/flows/flow_filter.h"
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 #include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/flow_record.h"
 #include "merger/cli/query/ask.h"

@@ -70,8 +70,8 @@ network_has(const struct network *n, const uint8_t *address, unsigned len)
 	       (!rest || !((n->bytes[whole] ^ address[whole]) >> (8 - rest)));
 }
 
-static bool
-is_inside(const struct networks *all, const uint8_t *address, uint8_t len)
+bool
+networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
 {
 	for (size_t i = 0; i < all->count; i++)
 		if (network_has(&all->all[i], address, len))
@@ -257,8 +257,8 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	if (!context->live)
 		PR_PRINT(r->missing_text, "%" PRIu64, r->missing);
 	if (context->inside.count) {
-		bool from = is_inside(&context->inside, k->address[o], k->address_len);
-		bool to = is_inside(&context->inside, k->address[!o], k->address_len);
+		bool from = networks_have(&context->inside, k->address[o], k->address_len);
+		bool to = networks_have(&context->inside, k->address[!o], k->address_len);
 
 		r->outgoing = from && !to ? "true" : "false";
 	}

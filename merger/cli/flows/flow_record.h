@@ -30,6 +30,7 @@ struct networks {
 int networks_parse(struct networks *n, const char *option,
 	const struct pr_string_list *texts, struct pr_error *err);
 void networks_free(struct networks *n);
+bool networks_have(const struct networks *n, const uint8_t *address, uint8_t len);
 
 /* What an answer lacks, by link and time: how much of a record is not known. */
 struct flow_losses {

@@ -323,19 +323,17 @@ on_window(void *arg, const struct flow_window *w, bool head)
 static int
 answer_kept(struct flows *f, struct pr_error *err)
 {
-	char *relaxed = pri_flow_filter_relaxed(f->filter);
+	struct pri_plan *plan = pri_flow_filter_plan(f->filter, err);
 	int status = CLI_FAILED, said;
 
 	f->context.kept = true;
 	if (f->args->from_window)
 		status = flow_kept_windows(f->args->kept, &f->args->query,
 			f->args->from_window, f->args->windows, on_window, on_kept, f, err);
-	else if (relaxed)
+	else if (plan)
 		status = flow_kept_read(
-			f->args->kept, &f->args->query, relaxed, on_kept, f, err);
-	else
-		pr_error_set(err, "no memory for the filter");
-	free(relaxed);
+			f->args->kept, &f->args->query, plan, on_kept, f, err);
+	pri_plan_destroy(&plan);
 	if (status == CLI_FAILED || status == CLI_USAGE)
 		return f->closed ? CLI_OK : status;
 	if (finish(f, err) != CLI_OK)

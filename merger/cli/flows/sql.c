@@ -6,9 +6,7 @@
 
 #include "indexer/flows/flow.h"
 #include "indexer/index/packet_fields.h"
-#include "merger/cli/flows/flow_keep.h"
-#include "merger/cli/flows/flow_record.h"
-#include "merger/cli/flows/sql_engine.h"
+#include "merger/cli/flows/sql_kept.h"
 #include "merger/cli/query/ask.h"
 
 /*
@@ -131,6 +129,7 @@ struct second {
 /* Of the process: questions that are served share it. */
 static struct sql_engine *engine;
 static FILE *questions; /* NULL: one question alone */
+static struct sql_kept kept; /* with --kept */
 
 struct sql {
 	const struct sql_args *args;
@@ -374,6 +373,17 @@ statement_of_input(struct pr_error *err)
 	return text;
 }
 
+static int
+execute(struct sql *s, const char *statement, struct pr_error *err)
+{
+	if (s->args->kept)
+		sql_kept_ask(&kept, statement);
+	if (s->args->as)
+		return sql_keep(engine, s->args->as, statement, s->args->times, err);
+	return sql_execute(engine, statement, s->args->times, (enum sql_form)s->args->form,
+		stdout, err);
+}
+
 /* A mistake ends only its statement. */
 static int
 run_input(struct sql *s)
@@ -384,8 +394,7 @@ run_input(struct sql *s)
 	char *statement;
 
 	while ((statement = statement_read(prompt))) {
-		if (sql_execute(engine, statement, 0, (enum sql_form)s->args->form, stdout,
-			    &err) < 0) {
+		if (execute(s, statement, &err) < 0) {
 			fprintf(stderr, "%s: %s\n", program.name, err.text);
 			status = CLI_FAILED;
 		}
@@ -398,11 +407,7 @@ run_input(struct sql *s)
 static int
 run_statement(struct sql *s, const char *statement, struct pr_error *err)
 {
-	const struct sql_args *a = s->args;
-
-	if (a->as ? sql_keep(engine, a->as, statement, a->times, err) < 0
-		  : sql_execute(engine, statement, a->times, (enum sql_form)a->form, stdout,
-			    err) < 0)
+	if (execute(s, statement, err) < 0)
 		return CLI_FAILED;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return CLI_OK;
@@ -412,36 +417,36 @@ run_statement(struct sql *s, const char *statement, struct pr_error *err)
 	return CLI_FAILED;
 }
 
-static int
-on_kept(void *arg, const struct pri_flow *flow, uint64_t missing, PR_UNUSED uint64_t row,
-	struct pr_error *err)
-{
-	struct sql *s = arg;
-
-	s->context.missing = missing;
-	return on_flow(s, flow, err);
-}
-
 /* Of a volume that keeps flows. */
 static int
 answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 {
 	const struct query_args *q = &s->args->query;
-	int status = CLI_OK, said;
+	struct flow_kept_figures f = {0};
+	int status, told = CLI_OK;
 
-	s->context.kept = true;
-	if (s->table[FLOWS])
-		status = flow_kept_read(s->args->kept, q, "", on_kept, s, err);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
+	kept.context = s->context;
+	kept.context.kept = true;
+	if (s->made[FLOWS])
+		kept.volume = flow_kept_open(s->args->kept, q, err);
+	if (s->made[FLOWS] && !kept.volume)
+		return CLI_FAILED;
+	status = statement ? run_statement(s, statement, err) : run_input(s);
+	if (kept.volume)
+		told = flow_kept_lacks(kept.volume, &f);
+	if (q->explain)
+		fprintf(stderr,
+			"batches of flows: %" PRIu64 " of the volume, %" PRIu64
+			" read; %" PRIu64 " rows given to SQL\n",
+			f.batches, f.read, f.rows);
+	if (q->explain && kept.plan && statement)
+		fprintf(stderr, "the statement excludes others: %zu of its tests\n",
+			kept.plan->key_count + kept.plan->range_count);
+	if (status == CLI_OK)
+		status = told;
 	if (status == CLI_OK || status == CLI_PARTIAL) {
-		said = sql_table_finish(&s->table[FLOWS], err) < 0 ? CLI_FAILED
-		       : statement ? run_statement(s, statement, err)
-				   : run_input(s);
-		if (said != CLI_OK)
-			return said;
-		said = flow_kept_report(s->args->kept, q, err);
-		status = said == CLI_OK ? status : said;
+		told = flow_kept_report(s->args->kept, q, err);
+		status = told == CLI_OK ? status : told;
 	}
 	return status;
 }
@@ -488,8 +493,10 @@ tables_end(struct sql *s)
 	for (int i = 0; i < TABLES; i++) {
 		sql_table_finish(&s->table[i], &later);
 		if (questions && s->made[i])
-			sql_table_drop(engine, tables[i].name);
+			sql_drop(engine, s->args->kept ? "VIEW" : "TABLE", tables[i].name);
 	}
+	flow_kept_close(&kept.volume);
+	pri_plan_destroy(&kept.plan);
 }
 
 #define NAME "abcdefghijklmnopqrstuvwxyz_"
@@ -532,9 +539,14 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 
 		if (questions && !named)
 			continue;
+		s->made[i] = true;
+		if (a->kept && sql_kept_create(&kept, engine, flow_columns,
+				       PR_COUNT(flow_columns), err) < 0)
+			return CLI_FAILED;
+		if (a->kept)
+			break;
 		s->table[i] = sql_table_create(
 			engine, tables[i].name, tables[i].columns, tables[i].count, err);
-		s->made[i] = true;
 		if (!s->table[i] || (!named && sql_table_finish(&s->table[i], err) < 0))
 			return CLI_FAILED;
 	}

@@ -9,6 +9,7 @@
 
 #include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
+#include "proto/base/text.h"
 
 /* ---- the library ---- */
 
@@ -19,8 +20,6 @@ struct result {
 	char *error;
 	void *internal;
 };
-
-typedef void *handle;
 
 /* X(what it returns, name behind duckdb_, parameters) */
 #define FUNCTIONS(X)                                                                       \
@@ -58,22 +57,14 @@ typedef void *handle;
 	X(int, appender_close, (handle appender))                                          \
 	X(int, appender_destroy, (handle * appender))                                      \
 	X(int, append_data_chunk, (handle appender, handle chunk))                         \
-	X(handle, create_logical_type, (int type))                                         \
-	X(void, destroy_logical_type, (handle * type))                                     \
 	X(handle, create_data_chunk, (handle * types, uint64_t count))                     \
 	X(void, destroy_data_chunk, (handle * chunk))                                      \
 	X(void, data_chunk_reset, (handle chunk))                                          \
-	X(handle, data_chunk_get_vector, (handle chunk, uint64_t column))                  \
 	X(uint64_t, data_chunk_get_size, (handle chunk))                                   \
-	X(void, data_chunk_set_size, (handle chunk, uint64_t size))                        \
-	X(uint64_t, vector_size, (void))                                                   \
-	X(void *, vector_get_data, (handle vector))                                        \
 	X(uint64_t *, vector_get_validity, (handle vector))                                \
 	X(void, vector_ensure_validity_writable, (handle vector))                          \
 	X(void, validity_set_row_invalid, (uint64_t * validity, uint64_t row))             \
 	X(bool, validity_row_is_valid, (uint64_t * validity, uint64_t row))                \
-	X(void, vector_assign_string_element_len,                                          \
-		(handle vector, uint64_t row, const char *text, uint64_t len))             \
 	X(handle, create_scalar_function, (void))                                          \
 	X(void, destroy_scalar_function, (handle * function))                              \
 	X(void, scalar_function_set_name, (handle function, const char *name))             \
@@ -89,13 +80,15 @@ typedef void *handle;
 
 #define DECLARE(type, name, parameters) static type(*duckdb_##name) parameters;
 FUNCTIONS(DECLARE)
+#define DEFINE(type, name, parameters) type(*duckdb_##name) parameters;
+SQL_TABLE_FUNCTIONS(DEFINE)
 
 static const struct {
 	const char *name;
 	void *at;
 } functions[] = {
 #define ROW(type, name, parameters) {"duckdb_" #name, (void *)&duckdb_##name},
-	FUNCTIONS(ROW)};
+	FUNCTIONS(ROW) SQL_TABLE_FUNCTIONS(ROW)};
 
 struct sql_engine {
 	handle database, connection;
@@ -183,8 +176,8 @@ mask(uint8_t *address, unsigned len, unsigned bits)
 }
 
 /* NULL where the arguments are no address, or no network. */
-static void
-set_null(handle out, uint64_t row)
+void
+sql_set_null(handle out, uint64_t row)
 {
 	duckdb_vector_ensure_validity_writable(out);
 	duckdb_validity_set_row_invalid(duckdb_vector_get_validity(out), row);
@@ -209,7 +202,7 @@ call_prefix(handle info, handle in, handle out)
 		len = address_parse(text, address);
 		if (!len || (validity && !duckdb_validity_row_is_valid(validity, i)) ||
 			bits[i] < 0) {
-			set_null(out, i);
+			sql_set_null(out, i);
 			continue;
 		}
 		if ((unsigned)bits[i] < 8 * len)
@@ -241,7 +234,7 @@ call_within(handle info, handle in, handle out)
 		len = address_parse(text, address);
 		text_at(networks, i, text);
 		if (!len || network_parse(text, &network, &err) < 0)
-			set_null(out, i);
+			sql_set_null(out, i);
 		else
 			is[i] = network_has(&network, address, len);
 	}
@@ -538,7 +531,7 @@ sql_put_text(struct sql_table *t, const char *text)
 void
 sql_put_null(struct sql_table *t)
 {
-	set_null(t->vectors[t->at++], t->rows);
+	sql_set_null(t->vectors[t->at++], t->rows);
 }
 
 static int
@@ -583,17 +576,50 @@ sql_table_finish(struct sql_table **table, struct pr_error *err)
 }
 
 void
-sql_table_drop(struct sql_engine *e, const char *name)
+sql_drop(struct sql_engine *e, const char *kind, const char *name)
 {
 	struct result result = {.internal = NULL};
 	char text[80];
 
-	PR_PRINT(text, "DROP TABLE IF EXISTS %s", name);
+	PR_PRINT(text, "DROP %s IF EXISTS %s", kind, name);
 	duckdb_query(e->connection, text, &result);
 	duckdb_destroy_result(&result);
 }
 
+int
+sql_function_add(
+	struct sql_engine *e, handle function, const char *name, struct pr_error *err)
+{
+	duckdb_table_function_set_name(function, name);
+	return duckdb_register_table_function(e->connection, function) == 0
+		       ? 0
+		       : pr_error_set(err, "DuckDB makes no table function %s", name);
+}
+
 /* ---- statements ---- */
+
+char *
+sql_value_of(struct sql_engine *e, const char *begin, const char *argument)
+{
+	struct result result = {.internal = NULL};
+	char *text = NULL, *value = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (!to)
+		return NULL;
+	fprintf(to, "SELECT %s'", begin);
+	for (; *argument; argument++)
+		fputs(*argument == '\'' ? "''" : (char[]){*argument, 0}, to);
+	fputs("')", to);
+	if (fclose(to) == 0 && duckdb_query(e->connection, text, &result) == 0)
+		value = duckdb_value_varchar(&result, 0, 0);
+	duckdb_destroy_result(&result);
+	free(text);
+	text = value ? strdup(value) : NULL;
+	duckdb_free(value);
+	return text;
+}
 
 bool
 sql_names(struct sql_engine *e, const char *statement, const char *table)

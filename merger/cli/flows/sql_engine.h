@@ -57,9 +57,59 @@ void sql_put_null(struct sql_table *table);
 int sql_row_end(struct sql_table *table, struct pr_error *err);
 /* All rows are there: statements see them. */
 int sql_table_finish(struct sql_table **table, struct pr_error *err);
-void sql_table_drop(struct sql_engine *engine, const char *name);
+/* kind: TABLE or VIEW */
+void sql_drop(struct sql_engine *engine, const char *kind, const char *name);
+
+/* ---- tables whose rows are made when they are read ---- */
+
+typedef void *handle;
+
+/* What DuckDB's C API has for them: duckdb_NAME, once there is an engine. X(what it returns, name, parameters) */
+#define SQL_TABLE_FUNCTIONS(X)                                                             \
+	X(handle, create_table_function, (void))                                           \
+	X(void, destroy_table_function, (handle * function))                               \
+	X(void, table_function_set_name, (handle function, const char *name))              \
+	X(void, table_function_set_extra_info,                                             \
+		(handle function, void *, void (*)(void *)))                               \
+	X(void, table_function_set_bind, (handle function, void (*)(handle info)))         \
+	X(void, table_function_set_init, (handle function, void (*)(handle info)))         \
+	X(void, table_function_set_local_init, (handle function, void (*)(handle info)))   \
+	X(void, table_function_set_function, (handle function, void (*)(handle, handle)))  \
+	X(void, table_function_supports_projection_pushdown, (handle function, bool is))   \
+	X(int, register_table_function, (handle connection, handle function))              \
+	X(void *, bind_get_extra_info, (handle info))                                      \
+	X(void, bind_add_result_column, (handle info, const char *name, handle type))      \
+	X(void *, init_get_extra_info, (handle info))                                      \
+	X(uint64_t, init_get_column_count, (handle info))                                  \
+	X(uint64_t, init_get_column_index, (handle info, uint64_t column))                 \
+	X(void, init_set_max_threads, (handle info, uint64_t threads))                     \
+	X(void, init_set_init_data, (handle info, void *data, void (*)(void *)))           \
+	X(void, init_set_error, (handle info, const char *text))                           \
+	X(void, function_set_error, (handle info, const char *text))                       \
+	X(void *, function_get_init_data, (handle info))                                   \
+	X(void *, function_get_local_init_data, (handle info))                             \
+	X(handle, create_logical_type, (int type))                                         \
+	X(void, destroy_logical_type, (handle * type))                                     \
+	X(handle, data_chunk_get_vector, (handle chunk, uint64_t column))                  \
+	X(void, data_chunk_set_size, (handle chunk, uint64_t size))                        \
+	X(uint64_t, vector_size, (void))                                                   \
+	X(void *, vector_get_data, (handle vector))                                        \
+	X(void, vector_assign_string_element_len,                                          \
+		(handle, uint64_t, const char *, uint64_t))
+#define SQL_DECLARE(type, name, parameters) extern type(*duckdb_##name) parameters;
+SQL_TABLE_FUNCTIONS(SQL_DECLARE)
+void sql_set_null(handle vector, uint64_t row);
+/* For all of the engine's time. */
+int sql_function_add(
+	struct sql_engine *engine, handle function, const char *name, struct pr_error *err);
 
 /* ---- statements ---- */
+
+/*
+ * The value, as text, of an expression that is `begin`, a text and a parenthesis; free it. NULL: it is NULL, or there is
+ * an error.
+ */
+char *sql_value_of(struct sql_engine *engine, const char *begin, const char *argument);
 
 /* Does the statement name the table? True, too, if it cannot be read: then executing it says why. */
 bool sql_names(struct sql_engine *engine, const char *statement, const char *table);

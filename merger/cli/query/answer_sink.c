@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 #include "indexer/query/tally_key.h"
 #include "proto/base/tcp.h"
 #include "proto/wire/decode.h"

@@ -5,42 +5,17 @@
 #include "proto/base/cursor.h"
 
 /*
- * A flow record as a packet: so volumes, their index and queries keep records as they keep
- * packets, and tcpdump shows them. Its headers are those of a packet from who began the flow,
- * with the TCP flags of all its packets (ICMP: type and code). Behind them, numbers are
- * varints, `time` is 0 for none, else 1 + ns from the flow's first packet on:
- *
- *   "PFL" version u8 (1)
- *   first i64 of the flow; u8: 1 side 1 began it, 2 one_way; link; protocol without ports:
- *   port of side 0, of side 1; time of the last SYN; missing; sampling
- *   of each side: packets; bytes; payload; u8 flags; u8 ICMP code; of packets: time of the
- *   first, of the last, seq of the first, seq of the last, times of the first SYN, SYN+ACK,
- *   FIN, RST
- *
- * Only who made the volume knows that its packets are such: a packet of a network may have any bytes.
- */
-#define PRI_FLOW_FRAME_MAX 512
-#define PRI_FLOW_HEADERS_MAX 78
-
-/* Ethernet, IP and 20 bytes of the transport header; zeros where nothing is known. Returns their length. */
-size_t pri_flow_frame_headers(const struct pri_flow *flow, uint8_t *frame);
-
-/* missing: packets of the link that are missing while the flow lasted. Returns the length. */
-size_t pri_flow_frame_write(
-	const struct pri_flow *flow, uint64_t missing, uint8_t out[PRI_FLOW_FRAME_MAX]);
-/* False: no record. Any bytes may come. */
-bool pri_flow_frame_read(
-	const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing);
-
-/*
  * Parts of flows as packets of flag PR_PACKET_PARTS, so that an answer has them in its order, and with its watermark and
  * credit. A frame has parts of one slice, and counts of packets; its otime is the last one of the slice. All frames of a
  * slice together have each packet once. "PFP", version u8 (1), struct pri_flow_parts_head (little-endian), and each part
  * up to the end:
  *
  *   u8: 1 one_way, 2 IPv6, 4 VLAN; u8 protocol; addresses; ports; link; VLAN if there is one; otime of the first packet
- *   since the second that names the slice; the lowest seq, since which seqs count; time of the last SYN; sides as above,
- *   one without packets only with their number, times of SYN, FIN and RST only where the flags have one
+ *   since the second that names the slice; the lowest seq, since which seqs count; time of the last SYN; of each side:
+ *   packets, and if there are any: bytes; payload; u8 flags; u8 ICMP code; times of the first and of the last; seqs of the
+ *   first and of the last; and if the flags have SYN, FIN or RST: times of the first SYN, SYN+ACK, FIN, RST
+ *
+ * Numbers are varints; a time is 0 for none, else 1 + ns since the part's first packet.
  */
 struct pri_flow_parts_head {
 	int64_t slice, first, last; /* first, last: otimes of packets */

@@ -1,107 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/flows/flow_frame.h"
+#include "indexer/flows/flow_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/packet_fields.h"
 #include "proto/base/field_table.h"
 
-enum { TRANSPORT = 20, VERSION = 1 };
-enum { SIDE_1_BEGAN = 1, ONE_WAY = 2 };
-static const uint8_t magic[4] = {'P', 'F', 'L', VERSION},
-		     parts_magic[4] = {'P', 'F', 'P', VERSION};
-
-/* ---- headers ---- */
-
-size_t
-pri_flow_frame_headers(const struct pri_flow *flow, uint8_t *frame)
-{
-	const struct pri_flow_key *k = &flow->key;
-	unsigned o = flow->originator;
-	bool six = k->address_len == 16;
-	size_t at = 12;
-	uint8_t *ip;
-
-	memset(frame, 0, PRI_FLOW_HEADERS_MAX);
-	if (k->vlan != PRI_FLOW_UNTAGGED) {
-		pr_put_be16(frame + at, 0x8100);
-		pr_put_be16(frame + at + 2, k->vlan);
-		at += 4;
-	}
-	pr_put_be16(frame + at, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	ip = frame + at + 2;
-	ip[0] = six ? 0x60 : 0x45;
-	ip[six ? 6 : 9] = k->protocol;
-	memcpy(ip + (six ? 8 : 12), k->address[o], k->address_len);
-	memcpy(ip + (six ? 24 : 16), k->address[!o], k->address_len);
-	ip += six ? 40 : 20;
-	if (pri_has_ports(k->protocol)) {
-		pr_put_be16(ip, k->port[o]);
-		pr_put_be16(ip + 2, k->port[!o]);
-		ip[12] = 0x50;
-		ip[13] = flow->side[0].flags | flow->side[1].flags;
-	} else {
-		pri_flow_icmp(flow, &ip[0], &ip[1]);
-	}
-	return (size_t)(ip - frame) + TRANSPORT;
-}
-
-/* Where IP begins; 0: the frame is too short, or not IP. */
-static size_t
-ip_at(const uint8_t *frame, size_t len)
-{
-	size_t at = len > 14 && pr_get_be16(frame + 12) == 0x8100 ? 18 : 14;
-
-	if (len < at)
-		return 0;
-	return pr_get_be16(frame + at - 2) == PRI_ETHERTYPE_IP    ? at
-	       : pr_get_be16(frame + at - 2) == PRI_ETHERTYPE_IP6 ? at
-								  : 0;
-}
-
-/* Lengths and a hop limit, as programs expect them that show packets. */
-static void
-finish_headers(const struct pri_flow_key *k, uint8_t *frame, size_t len)
-{
-	size_t at = ip_at(frame, len);
-	bool six = k->address_len == 16;
-	uint8_t *ip = frame + at;
-
-	ip[six ? 7 : 8] = 64;
-	pr_put_be16(ip + (six ? 4 : 2), (uint16_t)(len - at - (six ? 40 : 0)));
-	if (k->protocol == 17)
-		pr_put_be16(
-			ip + (six ? 40 : 20) + 4, (uint16_t)(len - at - (six ? 40 : 20)));
-}
-
-static bool
-read_headers(const uint8_t *data, size_t len, struct pri_flow_key *k, unsigned o, size_t at)
-{
-	const uint8_t *ip = data + at;
-	bool six = pr_get_be16(ip - 2) == PRI_ETHERTYPE_IP6;
-
-	if (len < at + (six ? 40 : 20) + TRANSPORT)
-		return false;
-	k->address_len = six ? 16 : 4;
-	k->vlan = at == 18 ? pr_get_be16(data + 14) : PRI_FLOW_UNTAGGED;
-	k->protocol = ip[six ? 6 : 9];
-	memcpy(k->address[o], ip + (six ? 8 : 12), k->address_len);
-	memcpy(k->address[!o], ip + (six ? 24 : 16), k->address_len);
-	ip += six ? 40 : 20;
-	if (pri_has_ports(k->protocol)) {
-		k->port[o] = pr_get_be16(ip);
-		k->port[!o] = pr_get_be16(ip + 2);
-	}
-	return true;
-}
+static const uint8_t magic[4] = {'P', 'F', 'P', 1};
 
 /* ---- numbers: one function writes and reads, so that both agree ---- */
 
 struct coder {
 	struct pr_writer *out; /* NULL: reads */
 	struct pr_cursor in;
-	bool brief; /* of a side, only what it has */
 	bool bad;
 };
 
@@ -151,95 +62,24 @@ static void
 code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 {
 	code(c, &s->packets);
-	if (c->brief && !s->packets)
+	if (!s->packets)
 		return;
 	code(c, &s->bytes);
 	code(c, &s->payload);
 	code_bytes(c, &s->flags, 1);
 	code_bytes(c, &s->icmp_code, 1);
-	if (!s->packets || c->bad)
+	if (c->bad)
 		return;
 	code_time(c, &s->first, PRI_FLOW_NEVER, base);
 	code_time(c, &s->last, INT64_MIN, base);
 	code(c, &s->first_seq);
 	code(c, &s->last_seq);
-	if (c->brief && !(s->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
+	if (!(s->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
 		return;
 	code_time(c, &s->syn, PRI_FLOW_NEVER, base);
 	code_time(c, &s->syn_ack, PRI_FLOW_NEVER, base);
 	code_time(c, &s->fin, PRI_FLOW_NEVER, base);
 	code_time(c, &s->rst, PRI_FLOW_NEVER, base);
-}
-
-/* ---- records ---- */
-
-/* What is behind bits and headers. */
-static void
-code_record(struct coder *c, struct pri_flow *f, uint64_t *missing, int64_t first)
-{
-	uint64_t sampling = f->sampling;
-
-	code_u16(c, &f->key.link);
-	for (int i = 0; i < 2 && !pri_has_ports(f->key.protocol); i++)
-		code_u16(c, &f->key.port[i]);
-	code_time(c, &f->last_syn, INT64_MIN, first);
-	code(c, missing);
-	code(c, &sampling);
-	c->bad |= sampling > UINT32_MAX;
-	f->sampling = (uint32_t)sampling;
-	for (int i = 0; i < 2; i++)
-		code_side(c, &f->side[i], first);
-}
-
-size_t
-pri_flow_frame_write(
-	const struct pri_flow *flow, uint64_t missing, uint8_t out[PRI_FLOW_FRAME_MAX])
-{
-	struct pr_writer w = {.start = out, .end = out + PRI_FLOW_FRAME_MAX};
-	struct coder c = {.out = &w};
-	struct pri_flow f = *flow;
-	int64_t first = pri_flow_first(flow);
-
-	w.at = out + pri_flow_frame_headers(flow, out);
-	memcpy(w.at, magic, sizeof(magic));
-	pr_put_le64(w.at + sizeof(magic), (uint64_t)first);
-	w.at += sizeof(magic) + 8;
-	*w.at++ = (flow->originator ? SIDE_1_BEGAN : 0) | (f.key.one_way ? ONE_WAY : 0);
-	code_record(&c, &f, &missing, first);
-	finish_headers(&f.key, out, (size_t)(w.at - out));
-	return (size_t)(w.at - out);
-}
-
-bool
-pri_flow_frame_read(
-	const uint8_t *data, size_t len, struct pri_flow *out, uint64_t *missing)
-{
-	size_t at = ip_at(data, len), body;
-	struct coder c = {.out = NULL};
-	struct pri_flow_key key;
-	const uint8_t *begin;
-	uint8_t bits;
-	int64_t first;
-
-	memset(&key, 0, sizeof(key));
-	if (!at)
-		return false;
-	body = at + (pr_get_be16(data + at - 2) == PRI_ETHERTYPE_IP6 ? 40 : 20) + TRANSPORT;
-	if (len < body)
-		return false;
-	c.in = pr_cursor_make(data + body, len - body);
-	if (!pr_load_bytes(&c.in, &begin, sizeof(magic) + 8) ||
-		memcmp(begin, magic, sizeof(magic)) != 0 || !pr_load_u8(&c.in, &bits) ||
-		bits > (SIDE_1_BEGAN | ONE_WAY) ||
-		!read_headers(data, len, &key, bits & SIDE_1_BEGAN, at))
-		return false;
-	first = (int64_t)pr_get_le64(begin + sizeof(magic));
-	key.one_way = (bits & ONE_WAY) != 0;
-	pri_flow_begin(out, &key);
-	out->originator = bits & SIDE_1_BEGAN;
-	code_record(&c, out, missing, first);
-	return !c.bad && pr_cursor_left(&c.in) == 0 && pri_flow_first(out) == first &&
-	       pri_flow_last(out) >= first;
 }
 
 /* ---- parts ---- */
@@ -316,8 +156,8 @@ pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *pac
 
 	*r = (struct pri_flow_parts_reader){
 		.c = pr_cursor_make(packet->data, packet->caplen)};
-	if (!pr_load_bytes(&r->c, &begin, sizeof(parts_magic)) ||
-		memcmp(begin, parts_magic, sizeof(parts_magic)) != 0 ||
+	if (!pr_load_bytes(&r->c, &begin, sizeof(magic)) ||
+		memcmp(begin, magic, sizeof(magic)) != 0 ||
 		!pr_field_table_load(&r->c, &r->head, &head_table, PR_LITTLE_ENDIAN))
 		return false;
 	r->packets = r->head.not_ip;
@@ -328,7 +168,7 @@ pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *pac
 int
 pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out)
 {
-	struct coder c = {.in = r->c, .brief = true};
+	struct coder c = {.in = r->c};
 	struct pri_flow_key key;
 
 	if (pr_cursor_left(&r->c) == 0)
@@ -367,8 +207,8 @@ seal_frame(struct pri_flow_parts *p)
 	h->packets += h->not_ip;
 	if (!h->packets)
 		return;
-	memcpy(w.at, parts_magic, sizeof(parts_magic));
-	w.at += sizeof(parts_magic);
+	memcpy(w.at, magic, sizeof(magic));
+	w.at += sizeof(magic);
 	if (!pr_field_table_store(&w, h, &head_table, PR_LITTLE_ENDIAN))
 		return; /* cannot be: HEAD is its length */
 	p->ready = (struct pr_packet){.time = h->last,
@@ -385,7 +225,7 @@ on_part(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct pri_flow_parts *p = arg;
 	struct pr_writer w = pr_writer_make(p->frame + p->len, PART_MAX);
-	struct coder c = {.out = &w, .brief = true};
+	struct coder c = {.out = &w};
 	struct pri_flow part = *flow;
 
 	if (p->len + PART_MAX > sizeof(p->frame))

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/flows/flow_columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zstd.h>
+
+#include "proto/base/cursor.h"
+
+#define LEVEL 1
+#define ADDRESSES (2 * PRI_BATCH_ROWS)
+#define SLOTS (2 * ADDRESSES)
+
+static size_t
+room_of(unsigned column)
+{
+	return pri_column_is_address(column) ? ADDRESSES : PRI_BATCH_ROWS;
+}
+
+struct pri_batch *
+pri_batch_create(void)
+{
+	struct pri_batch *b = calloc(1, sizeof(*b));
+	bool made = b;
+
+	if (!b)
+		return NULL;
+	for (unsigned c = 0; c < PRI_COLUMNS; c++) {
+		b->values[c] = calloc(room_of(c), sizeof(*b->values[c]));
+		made &= b->values[c] != NULL;
+	}
+	b->slots = calloc(SLOTS, sizeof(*b->slots));
+	b->planes = malloc(ADDRESSES * sizeof(uint64_t));
+	b->pack = ZSTD_createCCtx();
+	b->unpack = ZSTD_createDCtx();
+	if (!made || !b->slots || !b->planes || !b->pack || !b->unpack)
+		pri_batch_destroy(&b);
+	return b;
+}
+
+void
+pri_batch_destroy(struct pri_batch **batch)
+{
+	struct pri_batch *b = *batch;
+
+	*batch = NULL;
+	if (!b)
+		return;
+	for (unsigned c = 0; c < PRI_COLUMNS; c++)
+		free(b->values[c]);
+	free(b->slots);
+	free(b->planes);
+	ZSTD_freeCCtx(b->pack);
+	ZSTD_freeDCtx(b->unpack);
+	free(b);
+}
+
+/* ---- addresses ---- */
+
+struct address {
+	uint64_t high, low, six;
+};
+
+static struct address
+address_of(const uint8_t *bytes, size_t len)
+{
+	struct address a = {.six = len == 16};
+
+	if (len == 4) {
+		a.low = pr_get_be32(bytes);
+		return a;
+	}
+	a.high = pr_get_be64(bytes);
+	a.low = pr_get_be64(bytes + 8);
+	return a;
+}
+
+static uint64_t
+address_hash(const struct address *a)
+{
+	uint64_t h = ((a->high ^ a->six << 63) * UINT64_C(0x9e3779b97f4a7c15)) ^ a->low;
+
+	h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	return h ^ h >> 32;
+}
+
+static struct address
+address_at(const struct pri_batch *b, size_t place)
+{
+	return (struct address){b->values[PRI_COL_HIGH][place],
+		b->values[PRI_COL_LOW][place], b->values[PRI_COL_SIX][place]};
+}
+
+void
+pri_batch_clear(struct pri_batch *b)
+{
+	for (size_t i = 0; i < b->addresses; i++) {
+		const struct address a = address_at(b, i);
+		size_t at = address_hash(&a) % SLOTS;
+
+		while (b->slots[at] != i + 1)
+			at = (at + 1) % SLOTS;
+		b->slots[at] = 0;
+	}
+	b->rows = b->addresses = 0;
+}
+
+static uint64_t
+place_of(struct pri_batch *b, const uint8_t *bytes, size_t len)
+{
+	struct address a = address_of(bytes, len);
+	size_t at = address_hash(&a) % SLOTS, i;
+
+	for (; b->slots[at]; at = (at + 1) % SLOTS) {
+		i = b->slots[at] - 1;
+		if (b->values[PRI_COL_LOW][i] == a.low &&
+			b->values[PRI_COL_HIGH][i] == a.high &&
+			b->values[PRI_COL_SIX][i] == a.six)
+			return i;
+	}
+	i = b->addresses++;
+	b->slots[at] = (uint32_t)i + 1;
+	b->values[PRI_COL_HIGH][i] = a.high;
+	b->values[PRI_COL_LOW][i] = a.low;
+	b->values[PRI_COL_SIX][i] = a.six;
+	return i;
+}
+
+unsigned
+pri_batch_address(const struct pri_batch *b, uint64_t place, uint8_t out[16])
+{
+	if (!b->values[PRI_COL_SIX][place]) {
+		pr_put_be32(out, (uint32_t)b->values[PRI_COL_LOW][place]);
+		return 4;
+	}
+	pr_put_be64(out, b->values[PRI_COL_HIGH][place]);
+	pr_put_be64(out + 8, b->values[PRI_COL_LOW][place]);
+	return 16;
+}
+
+/* ---- a Bloom filter of them ---- */
+
+#define BITS_EACH 12
+#define PROBES 7
+
+size_t
+pri_batch_bloom_size(const struct pri_batch *b)
+{
+	return b->addresses * BITS_EACH / 8 + 8;
+}
+
+/* Calls for each probe: the bit's place. */
+#define EACH_PROBE(hash, size, bit)                                                        \
+	for (uint64_t bit, h_ = (hash), p_ = 0;                                            \
+		p_ < PROBES && (bit = (h_ >> 11) % ((size)*8), true);                      \
+		p_++, h_ += (hash) << 32 | (hash) >> 32 | 1)
+
+void
+pri_batch_bloom(const struct pri_batch *b, uint8_t *out)
+{
+	size_t size = pri_batch_bloom_size(b);
+
+	memset(out, 0, size);
+	for (size_t i = 0; i < b->addresses; i++) {
+		const struct address a = address_at(b, i);
+		uint64_t hash = address_hash(&a);
+
+		EACH_PROBE(hash, size, bit)
+		out[bit / 8] |= (uint8_t)(1u << bit % 8);
+	}
+}
+
+bool
+pri_bloom_has(const uint8_t *bloom, size_t size, const uint8_t *address, size_t len)
+{
+	const struct address a = address_of(address, len);
+	uint64_t hash = address_hash(&a);
+
+	if (!size)
+		return true;
+	EACH_PROBE(hash, size, bit)
+	if (!(bloom[bit / 8] >> bit % 8 & 1))
+		return false;
+	return true;
+}
+
+/* ---- rows ---- */
+
+/* Time from one to the other; 0: there is none. */
+static uint64_t
+apart(int64_t from, int64_t to, int64_t time, int64_t none)
+{
+	return time == none ? 0 : (uint64_t)to - (uint64_t)from + 1;
+}
+
+static int64_t
+on(int64_t from, uint64_t v, int64_t none)
+{
+	return v ? (int64_t)((uint64_t)from + (v - 1)) : none;
+}
+
+static int64_t
+back(int64_t from, uint64_t v, int64_t none)
+{
+	return v ? (int64_t)((uint64_t)from - (v - 1)) : none;
+}
+
+static void
+add_side(struct pri_batch *b, unsigned column, const struct pri_flow_side *s,
+	const struct pri_flow *f, uint64_t seq)
+{
+	const uint64_t all[] = {s->packets, s->bytes, s->payload, s->flags, s->icmp_code,
+		apart(pri_flow_first(f), s->first, s->first, PRI_FLOW_NEVER),
+		apart(s->last, pri_flow_last(f), s->last, INT64_MIN), s->first_seq - seq,
+		s->last_seq - s->first_seq, apart(s->first, s->syn, s->syn, PRI_FLOW_NEVER),
+		apart(s->first, s->syn_ack, s->syn_ack, PRI_FLOW_NEVER),
+		apart(s->fin, s->last, s->fin, PRI_FLOW_NEVER),
+		apart(s->rst, s->last, s->rst, PRI_FLOW_NEVER)};
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++)
+		b->values[column + i][b->rows] = all[i];
+}
+
+void
+pri_batch_add(
+	struct pri_batch *b, const struct pri_flow *flow, uint64_t missing, bool left_out)
+{
+	const struct pri_flow_key *k = &flow->key;
+	unsigned o = flow->originator;
+	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
+	const uint64_t all[] = {[PRI_COL_FIRST] = pri_column_time(first),
+		[PRI_COL_SPAN] = (uint64_t)last - (uint64_t)first,
+		[PRI_COL_SRC] = place_of(b, k->address[o], k->address_len),
+		[PRI_COL_DST] = place_of(b, k->address[!o], k->address_len),
+		[PRI_COL_SPORT] = k->port[o],
+		[PRI_COL_DPORT] = k->port[!o],
+		[PRI_COL_PROTOCOL] = k->protocol,
+		[PRI_COL_VLAN] = k->vlan,
+		[PRI_COL_LINK] = k->link,
+		[PRI_COL_STATE] = pri_flow_state(flow),
+		[PRI_COL_BITS] = (o ? PRI_SIDE_1_BEGAN : 0) |
+				 (k->one_way ? PRI_ONE_WAY : 0) |
+				 (left_out ? PRI_LEFT_OUT : 0),
+		[PRI_COL_MISSING] = missing,
+		[PRI_COL_SAMPLING] = flow->sampling,
+		[PRI_COL_LAST_SYN] =
+			apart(flow->last_syn, last, flow->last_syn, INT64_MIN)};
+
+	for (unsigned c = 0; c < sizeof(all) / sizeof(*all); c++)
+		b->values[c][b->rows] = all[c];
+	add_side(b, PRI_COL_SENT, &flow->side[o], flow, 0);
+	add_side(b, PRI_COL_RECEIVED, &flow->side[!o], flow, flow->side[o].first_seq);
+	b->rows++;
+}
+
+static void
+side_of(const struct pri_batch *b, unsigned column, size_t row, uint64_t seq,
+	struct pri_flow_side *s)
+{
+	uint64_t v[PRI_SIDE_RST + 1];
+	int64_t first = pri_time_of_column(b->values[PRI_COL_FIRST][row]);
+	int64_t last = (int64_t)((uint64_t)first + b->values[PRI_COL_SPAN][row]);
+
+	for (unsigned i = 0; i <= PRI_SIDE_RST; i++)
+		v[i] = b->values[column + i][row];
+	s->packets = v[PRI_SIDE_PACKETS];
+	s->bytes = v[PRI_SIDE_BYTES];
+	s->payload = v[PRI_SIDE_PAYLOAD];
+	s->flags = (uint8_t)v[PRI_SIDE_FLAGS];
+	s->icmp_code = (uint8_t)v[PRI_SIDE_ICMP];
+	s->first = on(first, v[PRI_SIDE_FIRST], PRI_FLOW_NEVER);
+	s->last = back(last, v[PRI_SIDE_LAST], INT64_MIN);
+	s->first_seq = seq + v[PRI_SIDE_FIRST_SEQ];
+	s->last_seq = s->first_seq + v[PRI_SIDE_SEQS];
+	s->syn = on(s->first, v[PRI_SIDE_SYN], PRI_FLOW_NEVER);
+	s->syn_ack = on(s->first, v[PRI_SIDE_SYN_ACK], PRI_FLOW_NEVER);
+	s->fin = back(s->last, v[PRI_SIDE_FIN], PRI_FLOW_NEVER);
+	s->rst = back(s->last, v[PRI_SIDE_RST], PRI_FLOW_NEVER);
+}
+
+bool
+pri_batch_flow(
+	const struct pri_batch *b, size_t row, struct pri_flow *out, uint64_t *missing)
+{
+	uint64_t *const *v = b->values;
+	struct pri_flow_key *k = &out->key;
+	unsigned o = v[PRI_COL_BITS][row] & PRI_SIDE_1_BEGAN;
+	int64_t first = pri_time_of_column(v[PRI_COL_FIRST][row]), last;
+
+	memset(out, 0, sizeof(*out));
+	k->address_len = (uint8_t)pri_batch_address(b, v[PRI_COL_SRC][row], k->address[o]);
+	if (pri_batch_address(b, v[PRI_COL_DST][row], k->address[!o]) != k->address_len)
+		return false;
+	k->port[o] = (uint16_t)v[PRI_COL_SPORT][row];
+	k->port[!o] = (uint16_t)v[PRI_COL_DPORT][row];
+	k->protocol = (uint8_t)v[PRI_COL_PROTOCOL][row];
+	k->vlan = (uint16_t)v[PRI_COL_VLAN][row];
+	k->link = (uint16_t)v[PRI_COL_LINK][row];
+	k->one_way = (v[PRI_COL_BITS][row] & PRI_ONE_WAY) != 0;
+	out->originator = (uint8_t)o;
+	out->sampling = (uint32_t)v[PRI_COL_SAMPLING][row];
+	*missing = v[PRI_COL_MISSING][row];
+	side_of(b, PRI_COL_SENT, row, 0, &out->side[o]);
+	side_of(b, PRI_COL_RECEIVED, row, out->side[o].first_seq, &out->side[!o]);
+	last = (int64_t)((uint64_t)first + v[PRI_COL_SPAN][row]);
+	out->last_syn = back(last, v[PRI_COL_LAST_SYN][row], INT64_MIN);
+	return first <= last && pri_flow_first(out) == first && pri_flow_last(out) == last;
+}
+
+/* ---- columns ---- */
+
+static size_t
+count_of(const struct pri_batch *b, unsigned column)
+{
+	return pri_column_is_address(column) ? b->addresses : b->rows;
+}
+
+/* Bytes that a number takes. */
+static unsigned
+width_of(uint64_t v)
+{
+	return v ? (71 - (unsigned)__builtin_clzll(v)) / 8 : 0;
+}
+
+size_t
+pri_column_room(size_t count)
+{
+	return ZSTD_compressBound(count * sizeof(uint64_t));
+}
+
+size_t
+pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
+	uint64_t *most, void *out, size_t room)
+{
+	const uint64_t *v = b->values[column];
+	size_t n = count_of(b, column), len;
+	unsigned width;
+
+	*least = n ? UINT64_MAX : 0;
+	*most = 0;
+	for (size_t i = 0; i < n; i++) {
+		*least = v[i] < *least ? v[i] : *least;
+		*most = v[i] > *most ? v[i] : *most;
+	}
+	width = width_of(*most - *least);
+	for (unsigned w = 0; w < width; w++)
+		for (size_t i = 0; i < n; i++)
+			b->planes[w * n + i] = (uint8_t)((v[i] - *least) >> (8 * w));
+	if (!width)
+		return 0;
+	len = ZSTD_compressCCtx(b->pack, out, room, b->planes, width * n, LEVEL);
+	return ZSTD_isError(len) ? SIZE_MAX : len;
+}
+
+/* The greatest that other code can take: places in the list of addresses, names of states. */
+static uint64_t
+limit_of(const struct pri_batch *b, unsigned column)
+{
+	if (column == PRI_COL_SRC || column == PRI_COL_DST)
+		return b->addresses - 1;
+	return column == PRI_COL_STATE ? PRI_FLOW_STATES - 1 : UINT64_MAX;
+}
+
+/* Puts values together; returns the greatest without `least`. */
+static uint64_t
+put_together(const uint8_t *planes, unsigned width, size_t n, uint64_t least, uint64_t *v)
+{
+	uint64_t greatest = 0;
+
+	for (size_t i = 0; i < n && !width; i++)
+		v[i] = least;
+	switch (width) {
+#define CASE(w)                                                                            \
+	case w:                                                                            \
+		for (size_t i = 0; i < n; i++) {                                           \
+			uint64_t x = 0;                                                    \
+			_Pragma("GCC unroll 8") for (unsigned j = 0; j < w; j++) x |=      \
+				(uint64_t)planes[j * n + i] << (8 * j);                    \
+			greatest = x > greatest ? x : greatest;                            \
+			v[i] = least + x;                                                  \
+		}                                                                          \
+		break;
+		CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
+	}
+	return greatest;
+}
+
+bool
+pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
+	uint64_t most, const void *in, size_t len)
+{
+	size_t n = count_of(b, column);
+	unsigned width = most >= least ? width_of(most - least) : 0;
+
+	if (n > room_of(column) || most < least || (width == 0) != (len == 0) ||
+		(width && ZSTD_decompressDCtx(b->unpack, b->planes, width * n, in, len) !=
+				  width * n))
+		return false;
+	return put_together(b->planes, width, n, least, b->values[column]) <=
+		       most - least &&
+	       most <= limit_of(b, column);
+}

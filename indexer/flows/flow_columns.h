@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "indexer/flows/flow.h"
+
+/*
+ * Flow records column by column: a batch of rows, each column an array of numbers, and addresses by their place in a
+ * list of the batch. A column is packed by itself, so a reader takes those that it needs, and its least and greatest
+ * value tell what it need not read.
+ *
+ * Packed: value - least, in as many bytes as the greatest takes; the lowest bytes of all values first, then the next
+ * ones, and all that with zstd. A column of one value takes no bytes.
+ */
+#define PRI_BATCH_ROWS 32768
+/* Those of a side stand twice, of who began (SENT) and of the other. */
+enum pri_column {
+	PRI_COL_FIRST, /* pri_column_time */
+	PRI_COL_SPAN, /* from first to last */
+	PRI_COL_SRC, /* place in the list of addresses */
+	PRI_COL_DST,
+	PRI_COL_SPORT,
+	PRI_COL_DPORT,
+	PRI_COL_PROTOCOL,
+	PRI_COL_VLAN,
+	PRI_COL_LINK,
+	PRI_COL_STATE, /* enum pri_flow_state */
+	PRI_COL_BITS, /* enum pri_column_bits */
+	PRI_COL_MISSING,
+	PRI_COL_SAMPLING,
+	PRI_COL_LAST_SYN, /* 0 none, else 1 + ns back from last */
+	/* the list of addresses: in network order as two numbers; IPv4: high 0; six: 1 for IPv6 */
+	PRI_COL_HIGH,
+	PRI_COL_LOW,
+	PRI_COL_SIX,
+	PRI_COL_SENT,
+	PRI_COL_RECEIVED = PRI_COL_SENT + 13,
+	PRI_COLUMNS = PRI_COL_RECEIVED + 13
+};
+enum pri_column_bits { PRI_SIDE_1_BEGAN = 1, PRI_ONE_WAY = 2, PRI_LEFT_OUT = 4 };
+/* Of a side. Times are 0 for none, else 1 + ns: on from the begin of the flow or of the side, back from their ends. */
+enum pri_side_column {
+	PRI_SIDE_PACKETS,
+	PRI_SIDE_BYTES,
+	PRI_SIDE_PAYLOAD,
+	PRI_SIDE_FLAGS,
+	PRI_SIDE_ICMP, /* code */
+	PRI_SIDE_FIRST, /* on from the flow's */
+	PRI_SIDE_LAST, /* back from the flow's */
+	PRI_SIDE_FIRST_SEQ, /* received: on from that of who began */
+	PRI_SIDE_SEQS, /* last - first */
+	PRI_SIDE_SYN, /* on */
+	PRI_SIDE_SYN_ACK, /* on */
+	PRI_SIDE_FIN, /* back */
+	PRI_SIDE_RST, /* back */
+};
+#define PRI_COLUMNS_ALL ((UINT64_C(1) << PRI_COLUMNS) - 1)
+#define PRI_COLUMNS_ADDRESSES                                                              \
+	(UINT64_C(1) << PRI_COL_HIGH | UINT64_C(1) << PRI_COL_LOW |                        \
+		UINT64_C(1) << PRI_COL_SIX)
+
+/* Times as numbers in the same order, and back. */
+static inline uint64_t
+pri_column_time(int64_t time)
+{
+	return (uint64_t)time ^ UINT64_C(1) << 63;
+}
+static inline int64_t
+pri_time_of_column(uint64_t v)
+{
+	return (int64_t)(v ^ UINT64_C(1) << 63);
+}
+
+struct pri_batch {
+	size_t rows, addresses;
+	uint64_t
+		*values[PRI_COLUMNS]; /* rows, or of the list of addresses: twice as many */
+	/* of flow_columns.c */
+	uint32_t *slots; /* a hash table of the list: place + 1 */
+	uint8_t *planes;
+	void *pack, *unpack;
+};
+/* NULL: no memory. */
+struct pri_batch *pri_batch_create(void);
+void pri_batch_destroy(struct pri_batch **batch);
+void pri_batch_clear(struct pri_batch *batch);
+/* There must be room: rows < PRI_BATCH_ROWS. left_out: PRI_LEFT_OUT. */
+void pri_batch_add(struct pri_batch *batch, const struct pri_flow *flow, uint64_t missing,
+	bool left_out);
+/* All columns must be there. What others' bytes gave is a flow, too, or false. */
+bool pri_batch_flow(
+	const struct pri_batch *batch, size_t row, struct pri_flow *out, uint64_t *missing);
+
+static inline bool
+pri_column_is_address(unsigned column)
+{
+	return column >= PRI_COL_HIGH && column <= PRI_COL_SIX;
+}
+/* Longest packed column of so many values. */
+size_t pri_column_room(size_t count);
+/* Packs a column. Returns the number of bytes, 0 if all values are *least; SIZE_MAX: no room. */
+size_t pri_column_pack(struct pri_batch *batch, enum pri_column column, uint64_t *least,
+	uint64_t *most, void *out, size_t room);
+/* Any bytes may come; rows and addresses must be set, and not 0. False: they are no such column. */
+bool pri_column_unpack(struct pri_batch *batch, enum pri_column column, uint64_t least,
+	uint64_t most, const void *in, size_t len);
+
+/* The address at a place of the list, in network order; returns its length. */
+unsigned pri_batch_address(const struct pri_batch *batch, uint64_t place, uint8_t out[16]);
+
+/* A Bloom filter of the batch's addresses. */
+size_t pri_batch_bloom_size(const struct pri_batch *batch);
+void pri_batch_bloom(const struct pri_batch *batch, uint8_t *out);
+/* False: the batch has no such address. */
+bool pri_bloom_has(const uint8_t *bloom, size_t size, const uint8_t *address, size_t len);

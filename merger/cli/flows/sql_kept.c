@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/flows/sql_kept.h"
+
+#include <arpa/inet.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/array.h"
+
+#define TABLE "flows"
+#define THREADS 64 /* at most: DuckDB has one a processor */
+
+/* How a column of the table is made of those of a batch. */
+enum how { NUMBER, TIME, LAST, DURATION, OUTGOING, ADDRESS, STATE, UID, COMMUNITY };
+static const struct making {
+	const char *name;
+	enum how how;
+	enum sql_type type; /* of numbers */
+	unsigned column; /* the first of the stored ones */
+	uint64_t stored; /* all of them */
+	uint64_t null; /* of VLAN and sampling: the value that is NULL */
+} makings[] = {
+#define ONE(name, how, type, column)                                                       \
+	{                                                                                  \
+		name, how, type, column, UINT64_C(1) << (column), 0                        \
+	}
+#define SENT(c) (PRI_COL_SENT + (c))
+#define RECEIVED(c) (PRI_COL_RECEIVED + (c))
+#define TIMES (UINT64_C(1) << PRI_COL_FIRST | UINT64_C(1) << PRI_COL_SPAN)
+#define SOURCE (UINT64_C(1) << PRI_COL_SRC | PRI_COLUMNS_ADDRESSES)
+#define TARGET (UINT64_C(1) << PRI_COL_DST | PRI_COLUMNS_ADDRESSES)
+	ONE("tcqtime", TIME, 0, PRI_COL_FIRST), ONE("duration", DURATION, 0, PRI_COL_SPAN),
+	{"src_ip", ADDRESS, 0, PRI_COL_SRC, SOURCE, 0},
+	{"dst_ip", ADDRESS, 0, PRI_COL_DST, TARGET, 0},
+	ONE("src_port", NUMBER, SQL_U16, PRI_COL_SPORT),
+	ONE("dst_port", NUMBER, SQL_U16, PRI_COL_DPORT),
+	ONE("protocol", NUMBER, SQL_U8, PRI_COL_PROTOCOL),
+	ONE("bytes_sent", NUMBER, SQL_U64, SENT(PRI_SIDE_BYTES)),
+	ONE("bytes_recv", NUMBER, SQL_U64, RECEIVED(PRI_SIDE_BYTES)),
+	{"outgoing", OUTGOING, 0, PRI_COL_SRC, SOURCE | TARGET, 0},
+	ONE("state", STATE, 0, PRI_COL_STATE),
+	ONE("packets_sent", NUMBER, SQL_U64, SENT(PRI_SIDE_PACKETS)),
+	ONE("packets_recv", NUMBER, SQL_U64, RECEIVED(PRI_SIDE_PACKETS)),
+	ONE("payload_sent", NUMBER, SQL_U64, SENT(PRI_SIDE_PAYLOAD)),
+	ONE("payload_recv", NUMBER, SQL_U64, RECEIVED(PRI_SIDE_PAYLOAD)),
+	ONE("flags_sent", NUMBER, SQL_U8, SENT(PRI_SIDE_FLAGS)),
+	ONE("flags_recv", NUMBER, SQL_U8, RECEIVED(PRI_SIDE_FLAGS)),
+	{"vlan", NUMBER, SQL_U16, PRI_COL_VLAN, UINT64_C(1) << PRI_COL_VLAN,
+		PRI_FLOW_UNTAGGED},
+	ONE("link", NUMBER, SQL_U16, PRI_COL_LINK),
+	{"last", LAST, 0, PRI_COL_FIRST, TIMES, 0},
+	{"community_id", COMMUNITY, 0, 0, PRI_COLUMNS_ALL, 0},
+	{"uid", UID, 0, 0, PRI_COLUMNS_ALL, 0},
+	ONE("missing", NUMBER, SQL_U64, PRI_COL_MISSING),
+	ONE("sampling", NUMBER, SQL_U32, PRI_COL_SAMPLING)};
+
+static const struct making *
+making_of(const char *name)
+{
+	for (size_t i = 0; i < PR_COUNT(makings); i++)
+		if (!strcasecmp(makings[i].name, name))
+			return &makings[i];
+	return NULL;
+}
+
+/* ---- rows ---- */
+
+/* A use of the table by a statement. */
+struct use {
+	const struct sql_kept *kept;
+	struct flow_scan *scan;
+	uint64_t stored; /* columns of a batch */
+	size_t count; /* columns of the table */
+	const struct making *columns[64]; /* NULL: none, as for count(*) */
+	bool addresses, outgoing;
+};
+
+struct worker { /* a thread of it */
+	struct flow_reader *reader;
+	const struct pri_batch *batch;
+	const uint32_t *rows;
+	size_t count, at;
+	struct address { /* of the batch */
+		char text[INET6_ADDRSTRLEN];
+		uint8_t len;
+		bool inside;
+	} * addresses;
+};
+
+static void
+use_end(void *arg)
+{
+	struct use *u = arg;
+
+	free(u->scan);
+	free(u);
+}
+
+static void
+begin_binding(handle info)
+{
+	const struct sql_kept *k = duckdb_bind_get_extra_info(info);
+
+	for (size_t i = 0; i < k->count; i++) {
+		handle type = duckdb_create_logical_type((int)k->columns[i].type);
+
+		duckdb_bind_add_result_column(info, k->columns[i].name, type);
+		duckdb_destroy_logical_type(&type);
+	}
+}
+
+static void
+begin(handle info)
+{
+	const struct sql_kept *k = duckdb_init_get_extra_info(info);
+	struct use *u = calloc(1, sizeof(*u));
+
+	if (u)
+		u->scan = flow_scan_create(k->volume, k->plan);
+	if (!u || !u->scan) {
+		free(u);
+		duckdb_init_set_error(info, "no memory for table " TABLE);
+		return;
+	}
+	u->kept = k;
+	u->count = duckdb_init_get_column_count(info);
+	for (size_t i = 0; i < u->count; i++) {
+		uint64_t column = duckdb_init_get_column_index(info, i);
+		const struct making *m =
+			column < k->count ? making_of(k->columns[column].name) : NULL;
+
+		u->columns[i] = m;
+		u->stored |= m ? m->stored : 0;
+		u->addresses |= m && m->stored & PRI_COLUMNS_ADDRESSES;
+		u->outgoing |= m && m->how == OUTGOING;
+	}
+	duckdb_init_set_max_threads(info, THREADS);
+	duckdb_init_set_init_data(info, u, use_end);
+}
+
+static void
+worker_end(void *arg)
+{
+	struct worker *w = arg;
+
+	flow_reader_destroy(&w->reader);
+	free(w->addresses);
+	free(w);
+}
+
+static void
+begin_thread(handle info)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+
+	if (w)
+		duckdb_init_set_init_data(info, w, worker_end);
+	else
+		duckdb_init_set_error(info, "no memory for table " TABLE);
+}
+
+static void
+take_address(struct address *a, const uint8_t *bytes, unsigned len)
+{
+	char *to = a->text;
+
+	if (len == 16) {
+		inet_ntop(AF_INET6, bytes, a->text, sizeof(a->text));
+		a->len = (uint8_t)strlen(a->text);
+		return;
+	}
+	for (unsigned i = 0; i < 4; i++) { /* inet_ntop takes ten times as long */
+		unsigned b = bytes[i];
+
+		if (b >= 100)
+			*to++ = (char)('0' + b / 100);
+		if (b >= 10)
+			*to++ = (char)('0' + b / 10 % 10);
+		*to++ = (char)('0' + b % 10);
+		*to++ = '.';
+	}
+	a->len = (uint8_t)(to - a->text - 1);
+}
+
+/* The next batch. False: there is none. */
+static bool
+next_batch(struct worker *w, const struct use *u)
+{
+	uint8_t bytes[16];
+
+	w->at = 0;
+	if (!flow_reader_next(w->reader, u->stored))
+		return false;
+	w->batch = flow_reader_batch(w->reader, &w->rows, &w->count);
+	for (size_t i = 0; u->addresses && i < w->batch->addresses; i++) {
+		unsigned len = pri_batch_address(w->batch, i, bytes);
+
+		take_address(&w->addresses[i], bytes, len);
+		w->addresses[i].inside =
+			u->outgoing &&
+			networks_have(&u->kept->context.inside, bytes, (uint8_t)len);
+	}
+	return true;
+}
+
+#define EACH for (size_t i = 0; i < count; i++)
+#define VALUE(column) v[column][from[i]]
+
+static void
+fill_numbers(const struct worker *w, const struct making *m, handle vector, size_t count)
+{
+	uint64_t *const *v = w->batch->values;
+	const uint32_t *from = w->rows + w->at;
+	void *to = duckdb_vector_get_data(vector);
+
+	switch (m->type) {
+	case SQL_U8:
+		EACH((uint8_t *)to)[i] = (uint8_t)VALUE(m->column);
+		break;
+	case SQL_U16:
+		EACH((uint16_t *)to)[i] = (uint16_t)VALUE(m->column);
+		break;
+	case SQL_U32:
+		EACH((uint32_t *)to)[i] = (uint32_t)VALUE(m->column);
+		break;
+	default:
+		EACH((uint64_t *)to)[i] = VALUE(m->column);
+	}
+	if (m->column == PRI_COL_VLAN || m->column == PRI_COL_SAMPLING)
+		EACH if (VALUE(m->column) == m->null) sql_set_null(vector, i);
+}
+
+static void
+fill_texts(const struct use *u, const struct worker *w, const struct making *m,
+	handle vector, size_t count)
+{
+	uint64_t *const *v = w->batch->values;
+	const uint32_t *from = w->rows + w->at;
+	const struct address *a;
+	struct flow_record r;
+	struct pri_flow flow;
+	const char *text;
+	uint64_t missing;
+
+	EACH
+	{
+		if (m->how == ADDRESS) {
+			a = &w->addresses[VALUE(m->column)];
+			duckdb_vector_assign_string_element_len(vector, i, a->text, a->len);
+			continue;
+		}
+		if (m->how == STATE) {
+			text = pri_flow_state_name((enum pri_flow_state)VALUE(m->column));
+		} else if (pri_batch_flow(w->batch, from[i], &flow, &missing)) {
+			flow_record_make(&r, &flow, &u->kept->context);
+			text = m->how == UID ? r.uid : r.community_id;
+		} else {
+			text = "";
+		}
+		duckdb_vector_assign_string_element_len(vector, i, text, strlen(text));
+	}
+}
+
+static void
+fill_column(const struct use *u, const struct worker *w, const struct making *m,
+	handle vector, size_t count)
+{
+	uint64_t *const *v = w->batch->values;
+	const uint32_t *from = w->rows + w->at;
+	int64_t *times = duckdb_vector_get_data(vector);
+	double *seconds = (double *)times;
+	bool *truth = (bool *)times;
+
+	switch (m->how) {
+	case NUMBER:
+		fill_numbers(w, m, vector, count);
+		break;
+	case TIME:
+		EACH times[i] = pri_time_of_column(VALUE(PRI_COL_FIRST));
+		break;
+	case LAST:
+		EACH times[i] =
+			(int64_t)((uint64_t)pri_time_of_column(VALUE(PRI_COL_FIRST)) +
+				  VALUE(PRI_COL_SPAN));
+		break;
+	case DURATION: /* as pr_time_minus has it */
+		EACH seconds[i] = (double)(VALUE(PRI_COL_SPAN) > INT64_MAX
+						   ? INT64_MAX
+						   : (int64_t)VALUE(PRI_COL_SPAN)) /
+				  PR_NS_PER_S;
+		break;
+	case OUTGOING:
+		EACH truth[i] = w->addresses[VALUE(PRI_COL_SRC)].inside &&
+				!w->addresses[VALUE(PRI_COL_DST)].inside;
+		for (size_t i = 0; i < count && !u->kept->context.inside.count; i++)
+			sql_set_null(vector, i);
+		break;
+	default:
+		fill_texts(u, w, m, vector, count);
+	}
+}
+
+static void
+fill(handle info, handle out)
+{
+	const struct use *u = duckdb_function_get_init_data(info);
+	struct worker *w = duckdb_function_get_local_init_data(info);
+	size_t count = duckdb_vector_size();
+
+	if (!w->reader) {
+		w->reader = flow_reader_create(u->scan);
+		w->addresses = malloc(2 * PRI_BATCH_ROWS * sizeof(*w->addresses));
+	}
+	if (!w->reader || !w->addresses) {
+		duckdb_function_set_error(info, "no memory for table " TABLE);
+		return;
+	}
+	if (w->at == w->count && !next_batch(w, u))
+		w->count = 0;
+	count = w->count - w->at < count ? w->count - w->at : count;
+	for (size_t i = 0; i < u->count && count; i++)
+		if (u->columns[i])
+			fill_column(u, w, u->columns[i],
+				duckdb_data_chunk_get_vector(out, i), count);
+	w->at += count;
+	duckdb_data_chunk_set_size(out, count);
+}
+
+static int
+register_rows(struct sql_kept *k, struct sql_engine *engine, struct pr_error *err)
+{
+	handle function = duckdb_create_table_function();
+	int rc;
+
+	duckdb_table_function_set_extra_info(function, k, NULL);
+	duckdb_table_function_set_bind(function, begin_binding);
+	duckdb_table_function_set_init(function, begin);
+	duckdb_table_function_set_local_init(function, begin_thread);
+	duckdb_table_function_set_function(function, fill);
+	duckdb_table_function_supports_projection_pushdown(function, true);
+	rc = sql_function_add(engine, function, TABLE "_rows", err);
+	duckdb_destroy_table_function(&function);
+	return rc;
+}
+
+int
+sql_kept_create(struct sql_kept *k, struct sql_engine *engine,
+	const struct sql_column *columns, size_t count, struct pr_error *err)
+{
+	k->columns = columns;
+	k->count = count;
+	if (!k->engine && register_rows(k, engine, err) < 0)
+		return -1;
+	k->engine = engine;
+	return sql_execute(engine, "CREATE VIEW " TABLE " AS FROM " TABLE "_rows()", 0,
+		SQL_AS_TEXT, NULL, err);
+}
+
+/* ---- what a statement asks for ---- */
+
+/* Nodes have an index; NONE: not understood, so any row may be. */
+#define NONE UINT32_MAX
+
+struct asking {
+	struct sql_engine *engine;
+	struct pri_plan *plan;
+	const char *alias; /* of the table */
+	const json_t *select; /* the SELECT that reads it */
+	size_t uses; /* times that the table is named; more than once: nothing is understood */
+	bool failed; /* no memory */
+};
+
+static uint32_t
+node(struct asking *a, enum pri_plan_op op, size_t left, size_t right)
+{
+	struct pri_plan *p = a->plan;
+
+	if (PR_ARRAY_GROW(p->nodes, p->count) < 0) {
+		a->failed = true;
+		return NONE;
+	}
+	p->nodes[p->count] =
+		(struct pri_plan_node){(uint32_t)op, (uint32_t)left, (uint32_t)right};
+	return (uint32_t)p->count++;
+}
+
+/* One that is not understood leaves the other of an AND, and nothing of an OR. */
+static uint32_t
+join(struct asking *a, enum pri_plan_op op, uint32_t left, uint32_t right)
+{
+	if (left == NONE || right == NONE)
+		return op == PRI_PLAN_OR ? NONE : left == NONE ? right : left;
+	return node(a, op, left, right);
+}
+
+static const char *
+text_of(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text ? text : "";
+}
+
+static bool
+is(const json_t *object, const char *name, const char *value)
+{
+	return !strcmp(text_of(object, name), value);
+}
+
+static const struct making *
+column_of(const struct asking *a, const json_t *e)
+{
+	const json_t *names = json_object_get(e, "column_names");
+	size_t count = json_array_size(names);
+	const char *table = json_string_value(json_array_get(names, 0));
+	const char *name = json_string_value(json_array_get(names, count - 1));
+
+	if (!is(e, "class", "COLUMN_REF") || !count || count > 2 || !name || !table ||
+		(count == 2 && strcasecmp(table, a->alias) != 0))
+		return NULL;
+	return making_of(name);
+}
+
+/* A text or a whole number as it stands there, a text perhaps cast to a time. NULL: something else. */
+static const json_t *
+constant_of(const json_t *e)
+{
+	const json_t *cast = json_object_get(e, "cast_type"), *value;
+
+	if (is(e, "class", "CAST") &&
+		(is(cast, "id", "TIMESTAMP") || is(cast, "id", "TIMESTAMP_NS")))
+		e = json_object_get(e, "child");
+	else
+		cast = NULL;
+	value = json_object_get(e, "value");
+	if (!is(e, "class", "CONSTANT") ||
+		!json_is_false(json_object_get(value, "is_null")))
+		return NULL;
+	e = json_object_get(value, "type");
+	value = json_object_get(value, "value");
+	return (json_is_string(value) && is(e, "id", "VARCHAR")) ||
+			       (!cast && json_is_integer(value) &&
+				       (is(e, "id", "INTEGER") || is(e, "id", "BIGINT")))
+		       ? value
+		       : NULL;
+}
+
+static uint32_t
+range(struct asking *a, const struct making *m, int64_t least, int64_t most)
+{
+	struct pri_plan *p = a->plan;
+
+	if (PR_ARRAY_GROW(p->ranges, p->range_count) < 0) {
+		a->failed = true;
+		return NONE;
+	}
+	p->ranges[p->range_count] =
+		(struct pri_plan_range){FLOW_NUMBER(m->column), least, most};
+	return node(a, PRI_PLAN_RANGE, p->range_count++, 0);
+}
+
+static uint32_t
+address(struct asking *a, const struct making *m, const char *text)
+{
+	struct pri_plan *p = a->plan;
+	uint8_t bytes[16];
+	size_t len = inet_pton(AF_INET, text, bytes) == 1    ? 4
+		     : inet_pton(AF_INET6, text, bytes) == 1 ? 16
+							     : 0;
+
+	if (!len)
+		return NONE;
+	if (PR_ARRAY_GROW(p->keys, p->key_count) < 0) {
+		a->failed = true;
+		return NONE;
+	}
+	p->keys[p->key_count] = pri_key_bytes(
+		m->column == PRI_COL_SRC ? PRI_KEY_SRC : PRI_KEY_DST, bytes, len);
+	return node(a, PRI_PLAN_KEY, p->key_count++, 0);
+}
+
+/* A time as DuckDB reads it. */
+static bool
+time_of(const struct asking *a, const char *text, int64_t *out)
+{
+	char *ns = text ? sql_value_of(a->engine, "epoch_ns(TIMESTAMP_NS ", text) : NULL;
+	char *end = NULL;
+
+	*out = ns ? strtoll(ns, &end, 10) : 0;
+	free(ns);
+	return end != NULL;
+}
+
+enum { LESS = 1, EQUAL = 2, GREATER = 4 }; /* how a column may lie to the constant */
+
+static unsigned
+sense_of(const char *type)
+{
+	return !strcmp(type, "COMPARE_EQUAL")              ? EQUAL
+	       : !strncmp(type, "COMPARE_LESSTHAN", 16)    ? LESS | EQUAL
+	       : !strncmp(type, "COMPARE_GREATERTHAN", 19) ? GREATER | EQUAL
+							   : 0;
+}
+
+static uint32_t
+compare(struct asking *a, const json_t *column, unsigned sense, const json_t *constant)
+{
+	const struct making *m = column_of(a, column);
+	const json_t *value = constant_of(constant);
+	int64_t least = INT64_MIN, most = INT64_MAX, n = json_integer_value(value);
+
+	if (!m || !value || !sense)
+		return NONE;
+	if (m->how == ADDRESS)
+		return sense == EQUAL && json_is_string(value)
+			       ? address(a, m, json_string_value(value))
+			       : NONE;
+	if (m->how == TIME || m->how == LAST) {
+		if (!time_of(a, json_string_value(value), &n))
+			return NONE;
+		/* digits may be rounded; a flow begins before its last packet */
+		least = m->how == LAST ? least : pr_time_minus(n, PR_NS_PER_S);
+		most = pr_time_minus(n, -PR_NS_PER_S);
+	} else if (m->how == NUMBER && json_is_integer(value)) {
+		least = most = n;
+	} else {
+		return NONE;
+	}
+	return range(
+		a, m, sense & LESS ? INT64_MIN : least, sense & GREATER ? INT64_MAX : most);
+}
+
+/* COLUMN IN (...): any of them */
+static uint32_t
+one_of(struct asking *a, const json_t *list)
+{
+	size_t i = json_array_size(list);
+	uint32_t out =
+		compare(a, json_array_get(list, 0), EQUAL, json_array_get(list, --i));
+
+	while (--i > 0)
+		out = join(a, PRI_PLAN_OR,
+			compare(a, json_array_get(list, 0), EQUAL, json_array_get(list, i)),
+			out);
+	return out;
+}
+
+static uint32_t
+condition(struct asking *a, const json_t *e)
+{
+	const char *type = text_of(e, "type");
+	const json_t *list = json_object_get(e, "children");
+	const json_t *left = json_object_get(e, "left"),
+		     *right = json_object_get(e, "right"),
+		     *input = json_object_get(e, "input");
+	unsigned sense = sense_of(type);
+	uint32_t out = NONE;
+
+	if (!strcmp(type, "CONJUNCTION_AND") || !strcmp(type, "CONJUNCTION_OR")) {
+		out = condition(a, json_array_get(list, 0));
+		for (size_t i = 1; i < json_array_size(list); i++)
+			out = join(a, type[12] == 'A' ? PRI_PLAN_AND : PRI_PLAN_OR, out,
+				condition(a, json_array_get(list, i)));
+	} else if (!strcmp(type, "COMPARE_IN") && json_array_size(list) > 1) {
+		out = one_of(a, list);
+	} else if (!strcmp(type, "COMPARE_BETWEEN")) {
+		out = join(a, PRI_PLAN_AND,
+			compare(a, input, GREATER | EQUAL, json_object_get(e, "lower")),
+			compare(a, input, LESS | EQUAL, json_object_get(e, "upper")));
+	} else if (is(e, "class", "COMPARISON")) {
+		out = compare(a, left, sense, right);
+		if (out == NONE) /* LESS and GREATER change places */
+			out = compare(a, right,
+				(sense & EQUAL) | (sense & LESS) << 2 |
+					(sense & GREATER) >> 2,
+				left);
+	}
+	return out;
+}
+
+/* Finds the uses of the table; what else may read it counts as several. */
+static void
+find_uses(struct asking *a, json_t *e, unsigned depth)
+{
+	const json_t *from = json_object_get(e, "from_table");
+	const char *function = text_of(json_object_get(e, "function"), "function_name");
+	const char *key;
+	json_t *child;
+	size_t i;
+
+	if (is(from, "type", "BASE_TABLE") &&
+		!strcasecmp(text_of(from, "table_name"), TABLE))
+		a->select = e;
+	a->uses +=
+		is(e, "type", "BASE_TABLE") && !strcasecmp(text_of(e, "table_name"), TABLE);
+	/* WITH flows AS ..., functions that read tables by their names, and what is too deep */
+	if (depth > 500 || !strcasecmp(text_of(e, "key"), TABLE) ||
+		!strcasecmp(text_of(e, "cte_name"), TABLE) ||
+		(is(e, "type", "TABLE_FUNCTION") && strcmp(function, "unnest") != 0 &&
+			strcmp(function, "range") != 0)) {
+		a->uses += 2;
+		return;
+	}
+	json_array_foreach(e, i, child) find_uses(a, child, depth + 1);
+	json_object_foreach(e, key, child) find_uses(a, child, depth + 1);
+}
+
+/* The FROM has the table alone, all rows of it, by its own columns' names. */
+static bool
+is_alone(const json_t *select)
+{
+	const json_t *from = json_object_get(select, "from_table");
+
+	return is(select, "type", "SELECT_NODE") &&
+	       json_is_null(json_object_get(select, "sample")) &&
+	       json_is_null(json_object_get(from, "sample")) &&
+	       json_array_size(json_object_get(from, "column_name_alias")) == 0;
+}
+
+struct pri_plan *
+sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query)
+{
+	char *text = sql_value_of(engine, "json_serialize_sql(", statement);
+	json_t *tree, *statements;
+	struct asking a = {.engine = engine};
+	uint32_t root = NONE;
+
+	/* where the text has no place for a node: more than Jansson takes */
+	for (char *p = text; p && (p = strstr(p, "18446744073709551615"));)
+		memcpy(p, "                   0", 20);
+	tree = text ? json_loads(text, 0, NULL) : NULL;
+	statements = json_object_get(tree, "statements");
+	*query = json_is_false(json_object_get(tree, "error"));
+	if (*query)
+		find_uses(&a, statements, 0);
+	if (a.uses == 1 && a.select && is_alone(a.select))
+		a.plan = calloc(1, sizeof(*a.plan));
+	if (a.plan) {
+		a.alias = text_of(json_object_get(a.select, "from_table"), "alias");
+		a.alias = *a.alias ? a.alias : TABLE;
+		root = condition(&a, json_object_get(a.select, "where_clause"));
+		if (root != NONE && root + 1 != a.plan->count)
+			root = node(&a, PRI_PLAN_AND, root, root); /* the last one counts */
+	}
+	if (root == NONE || a.failed)
+		pri_plan_destroy(&a.plan);
+	json_decref(tree);
+	free(text);
+	return a.plan;
+}
+
+void
+sql_kept_ask(struct sql_kept *k, const char *statement)
+{
+	bool query;
+
+	pri_plan_destroy(&k->plan);
+	k->plan = sql_kept_plan(k->engine, statement, &query);
+	if (k->changed)
+		pri_plan_destroy(&k->plan);
+	k->changed |= !query;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "merger/cli/flows/flow_keep.h"
+#include "merger/cli/flows/flow_record.h"
+#include "merger/cli/flows/sql_engine.h"
+
+/*
+ * Table `flows` of kept flows: a statement reads the columns that it names, of the batches that may have rows for it.
+ * What it asks for is read from its tree (DuckDB's json_serialize_sql): conditions of the WHERE over `flows` alone that
+ * compare a column with constants. What is not understood excludes nothing, and DuckDB tests all rows again.
+ */
+struct sql_kept {
+	struct flow_kept *volume; /* set it before a statement is executed */
+	struct flow_context context; /* networks of ours; kept */
+	struct sql_engine *engine;
+	const struct sql_column *columns;
+	size_t count;
+	struct pri_plan *plan; /* of the statement; NULL: all rows */
+	bool changed; /* there were other statements than queries: views and macros may name the table */
+};
+/* Makes the table, all zero; or makes it again in the same engine, when it was dropped. */
+int sql_kept_create(struct sql_kept *kept, struct sql_engine *engine,
+	const struct sql_column *columns, size_t count, struct pr_error *err);
+/* Before the statement is executed: sets the plan. */
+void sql_kept_ask(struct sql_kept *kept, const char *statement);
+/* What the statement's tree tells; NULL: nothing, or it is no query (*query). */
+struct pri_plan *sql_kept_plan(
+	struct sql_engine *engine, const char *statement, bool *query);
