@@ -73,8 +73,8 @@ struct prl_match_stats {
 };
 
 /*
- * The matcher's clock stands still while the dispatcher is silent (a MARK comes every 100 ms), for `most` ns at most: its
- * line is perhaps down, and what frames and entries wait for comes, or is asked for, when it is back. The dispatcher keeps
+ * The matcher's clock stands still while nothing of the dispatcher comes (it sends a MARK every 100 ms), for `most` ns at
+ * most. Perhaps its line is down: the logs that frames wait for come when it is back. The dispatcher keeps
  * its logs for three match timeouts. Zeroed is ready. One thread.
  */
 struct prl_silence_clock {

@@ -700,11 +700,10 @@ account_for(struct prm_fanout *f, const struct node_query *node)
 		prm_completeness_accounted(f->completeness, node->index);
 }
 
-static void
-finish(struct prm_fanout *f, bool cancelled)
+/* What the nodes have failed to give, and what the answer therefore lacks. */
+static int
+judge(struct prm_fanout *f, struct pr_error *err)
 {
-	struct pr_error err = {""};
-
 	for (size_t i = 0; i < f->node_count; i++)
 		if (f->nodes[i].remote && f->nodes[i].remote->error)
 			prm_completeness_failed(f->completeness, f->nodes[i].index,
@@ -712,8 +711,17 @@ finish(struct prm_fanout *f, bool cancelled)
 	for (size_t i = 0; i < f->node_count && !f->follow.idle; i++)
 		account_for(f, &f->nodes[i]);
 	cancel_nodes(f);
-	if (!f->follow.idle && /* else that has been done */
-		prm_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
+	if (f->follow.idle)
+		return 0; /* that has been done */
+	return prm_completeness_finish(f->completeness, &f->sums.completeness, err);
+}
+
+static void
+finish(struct prm_fanout *f, bool cancelled)
+{
+	struct pr_error err = {""};
+
+	if (judge(f, &err) < 0) {
 		send_failure(f, err.text, false);
 		return;
 	}

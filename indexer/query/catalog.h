@@ -149,7 +149,7 @@ struct pri_series_ledger {
 	bool have_mark, have_link;
 	struct pr_ledger_mark mark;
 	int64_t said_until; /* of the MARKs that told of packets */
-	uint64_t durable; /* up to this seq nothing was lost by a kill; 0: not said */
+	uint64_t durable; /* a kill has lost nothing up to this seq; 0: the ledger does not say */
 	uint8_t unsure; /* enum pr_loss_reason: since the last of them it may have lost packets without a word; 0: no */
 	struct pr_ledger_link
 		info; /* when have_link; else pri_series_ledger_name looks at the mark */

@@ -59,14 +59,14 @@ pri_volume_open(
 	return v;
 }
 
-/* Into which what is read of the ledger goes. */
+/* The view that takes what is read of the ledger. */
 static struct pri_ledger_view *
 ledger_read(struct pri_volume *v)
 {
 	return v->ledger_again ? &v->ledger_anew : &v->ledger;
 }
 
-/* All of the ledger has been read. Answers had the old one until now: half of a ledger would hide what is lost. */
+/* All of the ledger has been read. Until now answers used the old view: a part of a ledger would hide losses. */
 static void
 ledger_exchange(struct pri_volume *v)
 {

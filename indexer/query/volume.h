@@ -15,7 +15,7 @@ struct pri_volume {
 	struct sfs *sfs;
 	struct pri_catalog catalog;
 	struct pri_ledger_view ledger;
-	/* Read from the begin again, since a logger began; takes the place of ledger once it is as new. */
+	/* The ledger read again from its begin, because a logger has started. It replaces `ledger` when all of it is read. */
 	struct pri_ledger_view ledger_anew;
 	bool ledger_again; /* ledger_anew is being read */
 	struct pri_index_map index_map;
