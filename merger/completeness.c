@@ -1512,6 +1512,9 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 	if (unseen.count)
 		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
 	asked = until;
+	/* a dispatcher that was heard a moment ago may have been started again */
+	bool restarted = heard <= asked && !c->options.settled &&
+			 heard > pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
 	/* nor, if all that was recorded is asked for, the time behind the end of a capture that was stopped */
 	const struct time *last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
 	if (c->options.since == INT64_MIN &&
@@ -1519,11 +1522,9 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		!strcmp(last->reason, PRM_UNOBSERVED_STOPPED) && last->until == INT64_MAX &&
 		last->since <= until &&
 		(!seen.count || seen.items[seen.count - 1].until < last->since))
-		until = last->since - 1;
+		until = (restarted && heard > last->since ? heard : last->since) - 1;
 	range_unobserved(c, series, &seen, &unseen, since, until);
-	/* a dispatcher that was heard a moment ago may have been started again */
-	if (until < asked && heard <= asked && !c->options.settled &&
-		heard > pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS))
+	if (until < asked && restarted)
 		unobserved_list(c, series, heard, asked, PRM_UNOBSERVED_UNKNOWN, "");
 	free(seen.items);
 	free(unseen.items);

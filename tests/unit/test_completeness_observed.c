@@ -58,10 +58,10 @@ static const struct observed {
 		"a 9 0 stopped ann;"},
 	{EVER, STILL, true,
 		{{1, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 9, STILL, "ann"}}}}, ""},
-	/* it may have been started again since it was heard */
+	/* it may have been started again since it was heard: then the stop is in the midst of what was recorded */
 	{EVER, STILL, false,
 		{{1, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 9, STILL, "ann"}}}},
-		"a 1 0 unknown ;"},
+		"a 9 2 stopped ann;a 1 0 unknown ;"},
 	{EVER, STILL, false,
 		{{5, true, "a", {{BEGAN, EVER, 100, ""}, {HALT, 9, STILL, "ann"}}}}, ""},
 	{EVER, 70, true,
