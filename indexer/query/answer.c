@@ -73,7 +73,8 @@ query_from_message(
 		.until = message->until,
 		.limit = message->limit,
 		.link = message->link,
-		.strays = message->strays};
+		.strays = message->strays,
+		.estimate = message->estimate};
 	if (programs_from_message(
 		    message->programs, message->n_programs, &out->programs, err) < 0 ||
 		(message->related && take_related(message->related, out, err) < 0)) {

@@ -116,7 +116,7 @@ plan(struct pri_query *q, struct pr_error *err)
 	c->programs = &q->spec.programs;
 	c->stats = &q->stats;
 	/* what is counted in the index, or searched for in two ways, is not for other threads */
-	c->ahead = !q->spec.relations && !q->spec.tally;
+	c->ahead = !q->spec.relations && !q->spec.tally && !q->spec.estimate;
 	c->prune = pri_prune_create(q->volume, &q->spec.programs, &q->stats, err);
 	if (!c->prune || !q->spec.relations)
 		return c->prune ? 0 : -1;
@@ -528,6 +528,20 @@ skip_segment(
 	return 0;
 }
 
+/* Counts the segment that waits as read, and passes it over. -1: no memory. */
+static int
+estimate_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
+{
+	q->stats.scanned_packets += r->entry.count;
+	q->stats.scanned_bytes += r->entry.handle.length;
+	q->stats.scanned_segments++;
+	if (!r->series->strays && cover_segment(q, r, err) < 0)
+		return -1;
+	r->state = PRI_RUN_WAITING;
+	pr_merge_pass(q->merge, NULL);
+	return 0;
+}
+
 /* Opens the segment that waits. -1: no memory. */
 static int
 open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
@@ -637,6 +651,11 @@ pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 			return PR_SOURCE_WAIT;
 		if (rc > 0)
 			continue;
+		if (q->spec.estimate) {
+			if (estimate_segment(q, r, err) < 0)
+				return PR_SOURCE_ERROR;
+			continue;
+		}
 		if (!pri_run_reader_ready(r))
 			return PR_SOURCE_WAIT;
 		if (open_segment(q, r, err) < 0)

@@ -23,6 +23,7 @@ struct pri_query_spec {
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
 	bool strays; /* also packets that were never matched (only without link) */
+	bool estimate; /* reads no packets: scanned_* of the statistics are what would be read */
 	struct pr_tally *tally; /* the caller's: also counts the packets in it; or NULL */
 	enum pri_tally_key tally_key; /* for tally */
 	int64_t step;

@@ -75,6 +75,17 @@ plans = json.load(sys.stdin)["plans"]
 assert plans[0]["words"] == "port 53" and not plans[0]["may_match_all"], plans'
 }
 run_step "explained, in words and as data" explained
+estimated() { # without reading what the search then reads
+	local filter
+	for filter in '' 'udp port 53' 'host 192.0.2.7' 'tcp[13] & 2 != 0'; do
+		"$PACKRACK" query --volume "$VOLUME" --estimate "$filter" 2> "$LAB_DIR/err" | cmp - /dev/null || return 1
+		cat "$LAB_DIR/err"
+		"$PACKRACK" query --volume "$VOLUME" --count --explain "$filter" 2>&1 > /dev/null |
+			sed -n 's/^  searched/  to be searched/p' | cmp - <(grep searched "$LAB_DIR/err") || return 1
+	done
+	says 2 'does not go together' "$PACKRACK" query --volume "$VOLUME" --estimate -c 5
+}
+run_step "estimated" estimated
 
 time_range() {
 	local since until

@@ -403,7 +403,7 @@ print_plans(FILE *to, const struct pri_plans *plans)
 }
 
 static void
-print_node(FILE *to, const Packrack__NodeAnswer *n)
+print_node(FILE *to, const Packrack__NodeAnswer *n, bool estimate)
 {
 	if (n->left_out) {
 		fprintf(to, "    %s: not asked: %s\n", n->node, n->why);
@@ -411,17 +411,17 @@ print_node(FILE *to, const Packrack__NodeAnswer *n)
 	}
 	fprintf(to, "    %s: %s%s%s", n->node, n->why[0] ? "asked: " : "", n->why,
 		n->why[0] ? "; " : "");
-	if (n->stopped)
-		fputs("stopped before its end\n", to);
-	else if (n->answered)
-		fprintf(to,
-			"%" PRIu64 " match of %" PRIu64 " packets, %" PRIu64
-			" bytes in %" PRIu64 " segments; skipped: %" PRIu64
-			" segments, %" PRIu64 " bytes\n",
-			n->matched, n->scanned_packets, n->scanned_bytes,
-			n->scanned_segments, n->skipped_segments, n->skipped_bytes);
-	else
-		fprintf(to, "%s\n", n->error);
+	if (n->stopped || !n->answered) {
+		fprintf(to, "%s\n", n->stopped ? "stopped before its end" : n->error);
+		return;
+	}
+	if (!estimate)
+		fprintf(to, "%" PRIu64 " match of ", n->matched);
+	fprintf(to,
+		"%" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
+		" segments; skipped: %" PRIu64 " segments, %" PRIu64 " bytes\n",
+		n->scanned_packets, n->scanned_bytes, n->scanned_segments,
+		n->skipped_segments, n->skipped_bytes);
 }
 
 void
@@ -435,15 +435,15 @@ explain_text(FILE *to, const struct sink *sink)
 		end_of_range(sink->args->until, last));
 	print_plans(to, &sink->plans);
 	fprintf(to,
-		"  searched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
+		"  %ssearched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
 		" segments; skipped: %" PRIu64 " segments\n",
-		end->scanned_packets, end->scanned_bytes, end->scanned_segments,
+		sink->args->estimate ? "to be " : "", end->scanned_packets, end->scanned_bytes, end->scanned_segments,
 		end->skipped_segments);
 	if (end->index_damaged)
 		fprintf(to, "  of the index %" PRIu64 " records are damaged: not used\n",
 			end->index_damaged);
 	for (size_t i = 0; c && i < c->n_nodes; i++)
-		print_node(to, c->nodes[i]);
+		print_node(to, c->nodes[i], sink->args->estimate);
 }
 
 /* ---- as data ---- */

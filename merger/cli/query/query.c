@@ -36,6 +36,8 @@ static const struct pr_option options[] = {QUERY_RANGE_OPTIONS(),
 	PR_OPT_FLAG(strays, "strays", 0,
 		"also packets without a timestamp from the dispatcher"),
 	PR_OPT_FLAG(explain, "explain", 0, "print what was searched and what was skipped"),
+	PR_OPT_FLAG(estimate, "estimate", 0,
+		"print what would be searched, without reading a packet"),
 	PR_OPT_FLAG(quiet, "quiet", 'q', "print no report if the answer is complete"),
 	PR_OPT_FLAG(json, "json", 0,
 		"print the completeness report as JSON (packets only with -w)"),
@@ -85,11 +87,12 @@ print_report(const struct sink *sink)
 	bool text = !a->json && !a->keyvalue;
 	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
 
-	if (text && a->count)
+	if (text && a->count && !a->estimate)
 		printf("%llu\n", (unsigned long long)sink->end->matched);
 	if (fflush(stdout) != 0)
 		return -1;
-	if ((to == stdout || text) && !(a->quiet && report_status(sink) == CLI_OK))
+	if ((to == stdout || text) &&
+		!((a->quiet || a->estimate) && report_status(sink) == CLI_OK))
 		report_text(stderr, sink);
 	if (a->explain && text)
 		explain_text(stderr, sink);
@@ -218,6 +221,10 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 				"no node given: use --node NAME or --volume VOLUME"},
 			{command != QUERY_COMMAND && !a->write,
 				"no file given: use -w FILE, or -w - for standard output"},
+			{a->estimate && (command != QUERY_COMMAND || a->write || a->limit ||
+						a->related || a->files.count),
+				"--estimate is of a rack's or a volume's packets, and does "
+				"not go together with -w, -c and --related"},
 			{a->related && !a->filter[0], "--related needs a FILTER"},
 			{a->related && a->limit,
 				"--related and --limit do not go together"},
@@ -232,6 +239,8 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 			{a->write && a->count, "--count and --write do not go together"}) <
 			0)
 		return cli_fail(program->name, CLI_USAGE, &err);
+	a->count |= a->estimate;
+	a->explain |= a->estimate;
 	/* packets captured in the meantime are not counted */
 	a->verify = data_export && !a->follow && !a->limit && !a->strays && !a->related;
 	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)

@@ -386,7 +386,8 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 			"--read does not go together with --volume, --merger, --node, "
 			"--link, --follow or --strays"},
 		{a->follow && a->related, "--follow and --related do not go together"},
-		{a->follow && a->explain, "--follow and --explain do not go together"},
+		{a->follow && (a->explain || a->estimate),
+			"--follow and --explain or --estimate do not go together"},
 		{a->volumes.count && a->nodes.count,
 			"--volume and --node do not go together"},
 		{a->json && a->keyvalue, "--json and --keyvalue do not go together"});
