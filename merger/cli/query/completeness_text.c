@@ -437,8 +437,8 @@ explain_text(FILE *to, const struct sink *sink)
 	fprintf(to,
 		"  %ssearched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
 		" segments; skipped: %" PRIu64 " segments\n",
-		sink->args->estimate ? "to be " : "", end->scanned_packets, end->scanned_bytes, end->scanned_segments,
-		end->skipped_segments);
+		sink->args->estimate ? "to be " : "", end->scanned_packets,
+		end->scanned_bytes, end->scanned_segments, end->skipped_segments);
 	if (end->index_damaged)
 		fprintf(to, "  of the index %" PRIu64 " records are damaged: not used\n",
 			end->index_damaged);
