@@ -109,7 +109,11 @@ def main():
             b.press(".links svg", KEYS["escape"])
             b.until(lambda: matched(b) == 130930)
             settled(b)
-            b.press("#filter", "udp port 53" + KEYS["enter"])
+            b.press("#filter", "udp port 53")
+            same("what a search would read, while it is written", b.until(lambda: b.js("return document.getElementById('plan').textContent")).split(" packets")[0],
+                 "looks for all of protocol UDP port 53: reads 128503")
+            same("and nothing was asked yet", matched(b), 130930)
+            b.press("#filter", KEYS["enter"])
             b.until(lambda: 0 < matched(b) < 10000)
             settled(b)
             same("protocols of the flows", b.js("return [...new Set([...document.querySelectorAll('#flows tbody tr td:nth-child(7)')].map(e => e.textContent))].join()"), "udp")

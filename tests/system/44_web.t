@@ -13,9 +13,8 @@ VOLUME=$LAB_DIR/cut.vol
 "$PACKRACK" import "$CUT" --volume "$VOLUME" --create 64M > /dev/null 2>&1
 
 serve() { # OPTION...
-	"$PACKRACK" web --listen 127.0.0.1:0 "$@" > "$LAB_DIR/address" 2> "$LAB_DIR/web.err" &
+	setpriv --pdeathsig TERM "$PACKRACK" web --listen 127.0.0.1:0 "$@" > "$LAB_DIR/address" 2> "$LAB_DIR/web.err" &
 	WEB=$!
-	echo $WEB >> "$LAB_DIR/pids/web"
 	poll_until 20 grep -q token= "$LAB_DIR/address" || return 1
 	SITE=$(sed 's/#.*//' "$LAB_DIR/address")
 	TOKEN="X-Packrack-Token: $(sed 's/.*token=//' "$LAB_DIR/address")"
@@ -81,6 +80,16 @@ as_flows() {
 	"$PACKRACK" flows --volume "$VOLUME" "${TIMES[@]}" --top 25 --by src,dst,dport --format json 2> /dev/null | jq -c . | cmp - "$LAB_DIR/got" && [ -s "$LAB_DIR/got" ]
 }
 run_step "flows" as_flows
+as_planned() {
+	local filter
+	for filter in 'udp port 53' 'host 192.0.2.7' 'tcp[13] & 2 != 0'; do
+		get api/plan "${RANGE[@]}" filter="$filter" | jq -c '[.packets, .bytes, .segments, .skipped]' > "$LAB_DIR/got"
+		"$PACKRACK" query --volume "$VOLUME" "${TIMES[@]}" --count --json "$filter" 2> /dev/null |
+			jq -c '[.scanned_packets, .scanned_bytes, .scanned_segments, .skipped_segments]' | cmp - "$LAB_DIR/got" || return 1
+	done
+	get api/plan filter='udp port 53' | jq -e '.words == ["all of\n\tprotocol UDP\n\tport 53"] and .skipped > 0'
+}
+run_step "what a search would read" as_planned
 as_saved() {
 	get packets.pcapng "ticket=$(get api/ticket | jq -r .ticket)" "${RANGE[@]}" filter='udp port 53' > "$LAB_DIR/got.pcapng"
 	"$PACKRACK" query --volume "$VOLUME" "${TIMES[@]}" -w "$LAB_DIR/want.pcapng" udp port 53 2> /dev/null
@@ -169,6 +178,26 @@ ended() {
 	! kill -0 "$WEB" 2> /dev/null
 }
 run_step "a signal ends it" stops
+kept() { # flows come from the volume that keeps them; of reports those of the range that say something
+	"$PACKRACK" volume create "$LAB_DIR/kept.vol" --size 64M > /dev/null && "$PACKRACK" flows --volume "$VOLUME" --keep "$LAB_DIR/kept.vol" 2> /dev/null || return 1
+	mkdir "$LAB_DIR/reports"
+	python3 - > "$LAB_DIR/reports/elephants.jsonl" <<- 'END'
+		import json
+		for i in range(60):
+		    print(json.dumps({"watch": "elephants", "begin": (1709715720 + i) * 10**9, "end": (1709715721 + i) * 10**9, "complete": i != 7,
+		                      "live": {"rows": 9, "status": 0, "said": ""}, "history": [], "not_shown": i,
+		                      "rows": [{"src_ip": "192.0.2.%d" % j, "bytes": j} for j in range(i % 8)]}))
+	END
+	serve --volume "$VOLUME" --kept "$LAB_DIR/kept.vol" --reports "$LAB_DIR/reports" || return 1
+	get api/flows by=src,dst,dport filter=tcp | jq -c '.rows[]' > "$LAB_DIR/got"
+	"$PACKRACK" flows --kept "$LAB_DIR/kept.vol" --by src,dst,dport --top 25 --format json tcp 2> /dev/null |
+		jq -c 'with_entries(if .key == "tcqtime" or .key == "last" then .value |= tostring else . end)' | cmp - "$LAB_DIR/got" && [ -s "$LAB_DIR/got" ] || return 1
+	get api/reports since=1709715726000000000 until=1709715728999999999 | jq -ce '.rows | map([.begin, .complete, (.rows | length), .more]) ==
+		[["1709715727000000000", false, 5, 9], ["1709715726000000000", true, 5, 7]]' ||
+		{ get api/reports since=1709715726000000000 until=1709715728999999999; return 1; }
+	get api/reports | jq -e '.rows | length == 40' && stops
+}
+run_step "kept flows, and reports" kept
 silent() {
 	cat "$LAB_DIR/web.err"
 	[ ! -s "$LAB_DIR/web.err" ]
