@@ -33,9 +33,10 @@ $(BUILD)/tests/fuzz/make_corpus: $(CORPUS_OBJS) $(ALL_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CORPUS_OBJS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS)
 
-fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
+fuzz: all $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds
 	$(Q)tests/tidy tests/fuzz/run --seconds $(SECONDS) $(FUZZ)
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/tidy tests/fuzz/texts.py --seconds $(SECONDS)
 
 ifeq ($(FUZZ_CC),)
 check-fuzz:
@@ -45,12 +46,14 @@ check-fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds
 	$(Q)tests/tidy tests/fuzz/run --runs 20000 $(FUZZ)
 endif
+check-texts: all
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/tidy tests/fuzz/texts.py --runs 400
 # the fuzzers bring sanitizers of their own
 ifeq ($(SAN),)
-check: check-fuzz
+check: check-fuzz check-texts
 ifneq ($(FUZZ_CC),)
 check-build: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 endif
 endif
-.PHONY: check-fuzz
+.PHONY: check-fuzz check-texts
 -include $(shell find $(FUZZ_DIR) -name '*.d' 2>/dev/null)
