@@ -68,9 +68,8 @@ cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, 
 	return call_command(program, &command, values, argc, argv);
 }
 
-/* group: "packrack volume" */
-static int
-run_command(
+int
+cli_run_command(
 	const char *group, const struct cli_command *c, void *values, int argc, char **argv)
 {
 	char name[64];
@@ -78,7 +77,9 @@ run_command(
 
 	PR_COPY(&program, c, summary, usage, footer, options, option_count);
 	PR_PRINT(name, "%s %s", group, c->name);
-	return c->run ? c->run(argc, argv) : call_command(&program, c, values, argc, argv);
+	if (c->run)
+		return c->run(argc, argv);
+	return call_command(&program, c, c->values ? c->values : values, argc, argv);
 }
 
 int
@@ -134,7 +135,7 @@ show_help(const char *group, const struct cli_command *command, void *values, in
 	if (words) {
 		memcpy(words, argv, argc * sizeof(*words));
 		words[argc] = "--help";
-		status = run_command(group, command, values, argc + 1, words);
+		status = cli_run_command(group, command, values, argc + 1, words);
 	}
 	free(words);
 	return status;
@@ -171,7 +172,7 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 		else if (help && !strcmp(argv[operand], "help"))
 			status = puts(footer ? footer : "") < 0 ? CLI_FAILED : CLI_OK;
 		else if (command)
-			status = run_command(
+			status = cli_run_command(
 				name, command, values, argc - operand, argv + operand);
 	}
 	if (status < 0) {

@@ -24,6 +24,7 @@ struct cli_command {
 	int (*call)(const struct cli_call *call, struct pr_error *err);
 	/* for a call that several commands share: what only this one does with the values */
 	int (*task)(void *values, struct pr_error *err);
+	void *values; /* of the options; NULL: those that cli_dispatch got */
 	/* instead of all this; argv[0] is the command's name; an exit status */
 	int (*run)(int argc, char **argv);
 };
@@ -31,10 +32,14 @@ struct cli_command {
 
 /*
  * Runs the subcommand that argv[1] names; name is shown in help and errors ("packrack volume"). values: of the
- * options of commands without run.
+ * options of commands that have none and no run.
  */
 int cli_dispatch(const char *name, const char *summary, const struct cli_command *commands,
 	size_t count, void *values, int argc, char **argv);
+
+/* Runs one: group is what its name follows ("packrack volume"), argv[0] the command's name. */
+int cli_run_command(const char *group, const struct cli_command *command, void *values,
+	int argc, char **argv);
 
 /* Prints "NAME: text" to stderr and returns status. */
 int cli_fail(const char *name, int status, const struct pr_error *err);
@@ -132,25 +137,19 @@ const char *cli_keys(const struct cli_connection *c);
  * own. NULL: err.
  */
 const char *cli_keys_home(const char *flag, struct pr_error *err);
+extern const struct cli_command rate_command, top_command, setup_command, sizing_command,
+	import_command, extcap_command, compare_command, replay_command,
+	node_rebuild_command;
 int cmd_query(int argc, char **argv);
-int cmd_rate(int argc, char **argv);
-int cmd_top(int argc, char **argv);
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
 int cmd_status(int argc, char **argv);
-int cmd_setup(int argc, char **argv);
-int cmd_sizing(int argc, char **argv);
-int cmd_import(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_queries(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
-int cmd_extcap(int argc, char **argv);
-int cmd_compare(int argc, char **argv);
-int cmd_replay(int argc, char **argv);
 int cmd_data(int argc, char **argv);
-int cmd_node_rebuild(int argc, char **argv);
 int cmd_data_export(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 

@@ -13,51 +13,46 @@ cmd_program(PR_UNUSED int argc, char **argv)
 	return cli_become(name, argv);
 }
 
-static const struct cli_command commands[] = {
-	{"query", "show or save the packets that a filter and a time range select",
-		.run = cmd_query},
-	{"export", "save them to a trace file", .run = cmd_query},
-	{"rate", "show how busy the links were, or when they were busier than a rate",
-		.run = cmd_rate},
-	{"top", "show which hosts, ports, flows ... had most of the traffic",
-		.run = cmd_top},
-	{"flows", "show the flows of a time range: who talked to whom, how much",
-		.run = cmd_flows},
-	{"sql", "answer SQL over the flows, packets and losses of a time range",
-		.run = cmd_sql},
-	{"collect", "store flow records that routers send (NetFlow, IPFIX)",
-		.run = cmd_collect},
-	{"watch", "run analyses all the time: of now, compared with the past",
-		.run = cmd_program},
-	{"web", "serve a page that shows the traffic, to this machine's browser",
-		.run = cmd_program},
-	{"status", "show what the rack is doing, and what it lost", .run = cmd_status},
-	{"console", "show the rack live on a terminal, and operate it", .run = cmd_program},
-	{"import", "store trace files in a volume", .run = cmd_import},
-	{"volume", "create, show, check volumes", .run = cmd_volume},
-	{"data", "list, export, move, delete packets of a node", .run = cmd_data},
-	{"queries", "list the queries that are running, and cancel one",
-		.run = cmd_queries},
-	{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
-		.run = cmd_node},
-	{"capture", "start and stop the dispatcher's capture, change its distribution mode",
-		.run = cmd_capture},
-	{"keys", "make keys, and set who may do what", .run = cmd_keys},
-	{"setup", "find what makes this machine lose packets, and what to change",
-		.run = cmd_setup},
-	{"sizing", "compute how long disks keep packets, or how many disks it takes",
-		.run = cmd_sizing},
-	{"compare", "compare two trace files, or hash one", .run = cmd_compare},
-	{"replay", "send packets onto an interface, at the recorded or another pace",
-		.run = cmd_replay},
-	{"extcap", "serve as an interface of Wireshark", .run = cmd_extcap}};
-
 int
 main(int argc, char **argv)
 {
+	const struct cli_command commands[] = {
+		{"query", "show or save the packets that a filter and a time range select",
+			.run = cmd_query},
+		{"export", "save them to a trace file", .run = cmd_query}, rate_command,
+		top_command,
+		{"flows", "show the flows of a time range: who talked to whom, how much",
+			.run = cmd_flows},
+		{"sql", "answer SQL over the flows, packets and losses of a time range",
+			.run = cmd_sql},
+		{"collect", "store flow records that routers send (NetFlow, IPFIX)",
+			.run = cmd_collect},
+		{"watch", "run analyses all the time: of now, compared with the past",
+			.run = cmd_program},
+		{"web", "serve a page that shows the traffic, to this machine's browser",
+			.run = cmd_program},
+		{"status", "show what the rack is doing, and what it lost",
+			.run = cmd_status},
+		{"console", "show the rack live on a terminal, and operate it",
+			.run = cmd_program},
+		import_command,
+		{"volume", "create, show, check volumes", .run = cmd_volume},
+		{"data", "list, export, move, delete packets of a node", .run = cmd_data},
+		{"queries", "list the queries that are running, and cancel one",
+			.run = cmd_queries},
+		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
+			.run = cmd_node},
+		{"capture",
+			"start and stop the dispatcher's capture, change its distribution "
+			"mode",
+			.run = cmd_capture},
+		{"keys", "make keys, and set who may do what", .run = cmd_keys},
+		setup_command, sizing_command, compare_command, replay_command,
+		extcap_command};
+
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap"))
-		return cmd_extcap(argc, argv);
+		return cli_run_command("packrack", &extcap_command, NULL, argc, argv);
 	return cli_dispatch("packrack",
 		"Queries the packets that a rack recorded, and manages the rack.", commands,
 		PR_COUNT(commands), NULL, argc, argv);

@@ -152,13 +152,6 @@ static const char footer[] = "A step begins at a multiple of its length since 19
 			     "  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
 			     "  packrack rate --step 1m udp port 53";
 
-static const struct pr_cmdline program = {.name = "packrack rate",
-	.summary = "Shows how busy the links were over time, or when they were busier than "
-		   "a rate.",
-	.usage = "[options] [FILTER...]",
-	PR_OPTIONS(options),
-	.footer = footer};
-
 static double
 per_second(uint64_t count, uint64_t steps, int64_t step)
 {
@@ -341,10 +334,10 @@ run(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_rate(int argc, char **argv)
-{
-	struct rate_args a = {.query = QUERY_ARGS(program.name)};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
-}
+const struct cli_command rate_command = {"rate",
+	"show how busy the links were, or when they were busier than a rate",
+	.summary = "Shows how busy the links were over time, or when they were busier than "
+		   "a rate.",
+	.usage = "[options] [FILTER...]", PR_OPTIONS(options), .footer = footer,
+	.operands = -1, .call = run,
+	.values = &(struct rate_args){.query = QUERY_ARGS("packrack rate")}};

@@ -124,12 +124,6 @@ static const char footer[] =
 	"  packrack top --since \"1h ago\"\n"
 	"  packrack top flow -n 20 --by packets udp port 53";
 
-static const struct pr_cmdline program = {.name = "packrack top",
-	.summary = "Shows which hosts, ports, flows ... had most of the traffic.",
-	.usage = "[options] [KEY] [FILTER...]",
-	PR_OPTIONS(options),
-	.footer = footer};
-
 static void
 print_answer(void *arg, const struct sink *sink, struct render *r)
 {
@@ -173,10 +167,9 @@ run(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_top(int argc, char **argv)
-{
-	struct top_args a = {.query = QUERY_ARGS(program.name)};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
-}
+const struct cli_command top_command = {"top",
+	"show which hosts, ports, flows ... had most of the traffic",
+	.summary = "Shows which hosts, ports, flows ... had most of the traffic.",
+	.usage = "[options] [KEY] [FILTER...]", PR_OPTIONS(options), .footer = footer,
+	.operands = -1, .call = run,
+	.values = &(struct top_args){.query = QUERY_ARGS("packrack top")}};

@@ -158,7 +158,7 @@ run_list(const struct cli_call *call, struct pr_error *err)
 int
 cmd_node(int argc, char **argv)
 {
-	static const struct cli_command commands[] = {
+	const struct cli_command commands[] = {
 		{"list", "the nodes that the dispatcher knows",
 			"Lists the nodes that the dispatcher knows.", "[options]", NULL,
 			CLI_OPTIONS(node_list_options), 0, .call = run_list},
@@ -179,8 +179,7 @@ cmd_node(int argc, char **argv)
 			"missing.",
 			"NAME [options]", NULL, CLI_OPTIONS(merger_options), 1,
 			.call = run_order},
-		{"rebuild", "copy packets to it that only one other node holds",
-			.run = cmd_node_rebuild}};
+		node_rebuild_command};
 
 	return cli_dispatch("packrack node",
 		"Lists the rack's nodes, and sends them commands.", commands,

@@ -758,14 +758,6 @@ static const struct pr_option options[] = {
 		"make the changes until the next boot, and print how to undo them"),
 	CLI_FORM_OPTIONS()};
 
-static const struct pr_cmdline program = {.name = "packrack setup",
-	.summary = "Looks for what makes this machine lose packets, and prints what to "
-		   "change.",
-	.usage = "[options]",
-	PR_OPTIONS(options),
-	.footer = "Exit status: 0 nothing is to be changed, 3 something is, 1 a change "
-		  "failed, 2 bad\nusage."};
-
 static void
 check_all(struct setup *s, const struct setup_args *a)
 {
@@ -860,8 +852,11 @@ run(const struct cli_call *call, struct pr_error *err)
 	return failed || rc || s.failed ? CLI_FAILED : left ? CLI_PARTIAL : CLI_OK;
 }
 
-int
-cmd_setup(int argc, char **argv)
-{
-	return cli_run(&program, &(struct setup_args){0}, 0, argc, argv, run);
-}
+const struct cli_command setup_command = {"setup",
+	"find what makes this machine lose packets, and what to change",
+	.summary = "Looks for what makes this machine lose packets, and prints what to "
+		   "change.",
+	.usage = "[options]", PR_OPTIONS(options),
+	.footer = "Exit status: 0 nothing is to be changed, 3 something is, 1 a change "
+		  "failed, 2 bad\nusage.",
+	.call = run, .values = &(struct setup_args){.fix = false}};

@@ -72,17 +72,6 @@ static const struct pr_option options[] = {
 		.aliases = {"keep"}),
 	CLI_FORM_OPTIONS()};
 
-static const struct pr_cmdline program = {.name = "packrack sizing",
-	.summary = "Prints how long a rack keeps packets, or how many disks keep them that "
-		   "long.",
-	.usage = "--rate RATE [options]",
-	PR_OPTIONS(options),
-	.footer = "The overhead assumed for StreamFS and the index was measured. "
-		  "Examples:\n"
-		  "  packrack sizing --rate 400Mbit --nodes 4 --disks 2 --disk-size 4TB\n"
-		  "  packrack sizing --rate 2Gbit --nodes 8 --disk-size 16TB --retention "
-		  "30d"};
-
 static int
 fill(struct sizing_args *a, struct pr_error *err)
 {
@@ -188,8 +177,14 @@ run(const struct cli_call *call, struct pr_error *err)
 	return render_end(&out);
 }
 
-int
-cmd_sizing(int argc, char **argv)
-{
-	return cli_run(&program, &(struct sizing_args){0}, 0, argc, argv, run);
-}
+const struct cli_command sizing_command = {"sizing",
+	"compute how long disks keep packets, or how many disks it takes",
+	.summary = "Prints how long a rack keeps packets, or how many disks keep them that "
+		   "long.",
+	.usage = "--rate RATE [options]", PR_OPTIONS(options),
+	.footer = "The overhead assumed for StreamFS and the index was measured. "
+		  "Examples:\n"
+		  "  packrack sizing --rate 400Mbit --nodes 4 --disks 2 --disk-size 4TB\n"
+		  "  packrack sizing --rate 2Gbit --nodes 8 --disk-size 16TB --retention "
+		  "30d",
+	.call = run, .values = &(struct sizing_args){0}};

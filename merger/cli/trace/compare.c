@@ -25,15 +25,6 @@ static const struct pr_option options[] = {
 		"ignore"),
 	CLI_FORM_OPTIONS()};
 
-static const struct pr_cmdline program = {.name = "packrack compare",
-	.summary = "Compares the packets of two trace files: bytes, lengths, times and "
-		   "order. Of one file, shows its hash.",
-	.usage = "[options] FILE [FILE]",
-	PR_OPTIONS(options),
-	.footer = "The hash is the one that query -w and export write into a pcapng, where "
-		  "all of a file is\nof one link type.\nExit status: 0 equal, 1 different, "
-		  "2 trouble, or bad usage."};
-
 struct side {
 	const char *path;
 	struct pr_trace *file;
@@ -181,9 +172,12 @@ run(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_compare(int argc, char **argv)
-{
-	return cli_run(
-		&program, &(struct compare_args){.times = TIMES_NS}, -1, argc, argv, run);
-}
+const struct cli_command compare_command = {"compare",
+	"compare two trace files, or hash one",
+	.summary = "Compares the packets of two trace files: bytes, lengths, times and "
+		   "order. Of one file, shows its hash.",
+	.usage = "[options] FILE [FILE]", PR_OPTIONS(options),
+	.footer = "The hash is the one that query -w and export write into a pcapng, where "
+		  "all of a file is\nof one link type.\nExit status: 0 equal, 1 different, "
+		  "2 trouble, or bad usage.",
+	.operands = -1, .call = run, .values = &(struct compare_args){.times = TIMES_NS}};

@@ -35,15 +35,6 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTION(merger.key),
 };
 
-static const struct pr_cmdline program = {.name = "packrack extcap",
-	.summary = "Makes the rack an interface of Wireshark, which calls this by itself.",
-	.usage = "--extcap-interfaces | --extcap-interface NAME ...",
-	PR_OPTIONS(options),
-	.footer =
-		"Wireshark finds it as packrack-extcap in its extcap folder:\n"
-		"  ln -s /usr/bin/packrack ~/.local/lib/wireshark/extcap/packrack-extcap\n"
-		"  tshark -i packrack"};
-
 /* ---- what there is ---- */
 
 /* Prints a value of extcap's grammar, without braces, which would end it. */
@@ -220,8 +211,11 @@ run(const struct cli_call *call, struct pr_error *err)
 	return CLI_USAGE;
 }
 
-int
-cmd_extcap(int argc, char **argv)
-{
-	return cli_run(&program, &(struct extcap_args){0}, 0, argc, argv, run);
-}
+const struct cli_command extcap_command = {"extcap", "serve as an interface of Wireshark",
+	.summary = "Makes the rack an interface of Wireshark, which calls this by itself.",
+	.usage = "--extcap-interfaces | --extcap-interface NAME ...", PR_OPTIONS(options),
+	.footer =
+		"Wireshark finds it as packrack-extcap in its extcap folder:\n"
+		"  ln -s /usr/bin/packrack ~/.local/lib/wireshark/extcap/packrack-extcap\n"
+		"  tshark -i packrack",
+	.call = run, .values = &(struct extcap_args){.dlts = false}};

@@ -147,16 +147,6 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTION(query.merger.key),
 };
 
-static const struct pr_cmdline program = {.name = "packrack replay",
-	.summary = "Sends the packets that a filter and a time range choose onto an "
-		   "interface.",
-	.usage = "--out IFACE [options] [FILTER...]",
-	PR_OPTIONS(options),
-	.footer = "Needs root, or CAP_NET_RAW.\n\n"
-		  "  packrack replay --volume v --out eth1\n"
-		  "  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp port 80\n"
-		  "  packrack replay --out eth1 --pace 100Mbit --at 23:00"};
-
 /* ---- the answer's packets ---- */
 
 /* What has gathered, if anything, may be taken, and the next chunk is to be filled. */
@@ -546,7 +536,7 @@ send_answer(struct replay *r, struct pr_error *err)
 	} else if (r->interrupted) {
 		print_text(r);
 		pr_error_set(err, "interrupted");
-		status = cli_fail(program.name, CLI_PARTIAL, err);
+		status = cli_fail("packrack replay", CLI_PARTIAL, err);
 	} else if (status == CLI_OK) {
 		status = report(r, err);
 	}
@@ -576,10 +566,14 @@ run(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_replay(int argc, char **argv)
-{
-	struct replay_args a = {.query = QUERY_ARGS(program.name)};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
-}
+const struct cli_command replay_command = {"replay",
+	"send packets onto an interface, at the recorded or another pace",
+	.summary = "Sends the packets that a filter and a time range choose onto an "
+		   "interface.",
+	.usage = "--out IFACE [options] [FILTER...]", PR_OPTIONS(options),
+	.footer = "Needs root, or CAP_NET_RAW.\n\n"
+		  "  packrack replay --volume v --out eth1\n"
+		  "  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp port 80\n"
+		  "  packrack replay --out eth1 --pace 100Mbit --at 23:00",
+	.operands = -1, .call = run,
+	.values = &(struct replay_args){.query = QUERY_ARGS("packrack replay")}};

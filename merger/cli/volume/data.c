@@ -402,7 +402,7 @@ run_delete(const struct cli_call *call, struct pr_error *err)
 int
 cmd_data(int argc, char **argv)
 {
-	static const struct cli_command commands[] = {
+	const struct cli_command commands[] = {
 		{"list", "what each node holds, from when to when",
 			"Lists what each node holds, stream by stream, and what was "
 			"deleted.",
@@ -412,10 +412,7 @@ cmd_data(int argc, char **argv)
 			CLI_OPTIONS(list_options), 0, .call = run_list},
 		{"export", "save packets of a node or volume to a file",
 			.run = cmd_data_export},
-		{"move",
-			"move packets of a node (all, or a time range) to another place, "
-			"verifying the copy first",
-			.run = data_move},
+		data_move_command,
 		{"delete", "permanently delete packets of a node (all, or a time range)",
 			"Permanently deletes packets of a node: all, or those of a time "
 			"range.",

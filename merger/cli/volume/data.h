@@ -78,4 +78,4 @@ struct query_args data_question(const struct data_args *a, const char *const *na
  * not answer, records that cannot be read) is an error.
  */
 int data_ask_count(struct query_args q, uint64_t *count, struct pr_error *err);
-int data_move(int argc, char **argv);
+extern const struct cli_command data_move_command;

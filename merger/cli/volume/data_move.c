@@ -25,18 +25,6 @@ static const struct pr_option options[] = {DATA_WHERE_OPTIONS,
 	PR_OPT_STRING(to_file, "to-file", 0, "FILE", "into this new trace file (pcapng)"),
 	PR_OPT_FLAG(yes, "yes", 'y', "delete what was copied without asking")};
 
-static const struct pr_cmdline program = {.name = "packrack data move",
-	.summary = "Moves packets of a node (all, or a time range) to another place, "
-		   "verifying the copy before it deletes them.",
-	.usage = "--node NAME|--volume VOLUME --to NODE|--to-volume VOLUME|--to-file FILE "
-		 "[--since TIME] [--until TIME] [--yes]",
-	PR_OPTIONS(options),
-	.footer = "An interrupted move loses nothing: repeat the command to finish it. A "
-		  "segment that\n"
-		  "reaches beyond the time range also remains at the source; answers give "
-		  "each packet\n"
-		  "once."};
-
 /* What packrack node rebuild has besides; see its section. */
 struct rebuild {
 	const char **nodes; /* that are connected */
@@ -656,11 +644,20 @@ run(const struct cli_call *call, struct pr_error *err)
 	return rc;
 }
 
-int
-data_move(int argc, char **argv)
-{
-	return cli_run(&program, &(struct data_args)DATA_ARGS, 0, argc, argv, run);
-}
+const struct cli_command data_move_command = {"move",
+	"move packets of a node (all, or a time range) to another place, verifying the "
+	"copy first",
+	.summary = "Moves packets of a node (all, or a time range) to another place, "
+		   "verifying the copy before it deletes them.",
+	.usage = "--node NAME|--volume VOLUME --to NODE|--to-volume VOLUME|--to-file FILE "
+		 "[--since TIME] [--until TIME] [--yes]",
+	PR_OPTIONS(options),
+	.footer = "An interrupted move loses nothing: repeat the command to finish it. A "
+		  "segment that\n"
+		  "reaches beyond the time range also remains at the source; answers give "
+		  "each packet\n"
+		  "once.",
+	.call = run};
 
 /* ---- packrack node rebuild ---- */
 
@@ -679,17 +676,6 @@ static const struct pr_option rebuild_options[] = {
 	CLI_KEY_OPTION(merger.key),
 	CLI_FORM_OPTIONS(),
 };
-
-static const struct pr_cmdline rebuild_program = {.name = "packrack node rebuild",
-	.summary = "Copies packets to a node that only one other node holds, as after the "
-		   "loss of a node.",
-	.usage = "NAME [options]",
-	PR_OPTIONS(rebuild_options),
-	.footer = "For a rack whose dispatcher sends each packet to two nodes (--copies "
-		  "2). Recording goes on.\n"
-		  "'packrack queries list' shows how far it is. After an interruption, "
-		  "repeat the command to\n"
-		  "finish.\n" CLI_STATUSES};
 
 static uint64_t
 count_alone(struct rebuild *r, size_t node)
@@ -883,9 +869,14 @@ run_rebuild(const struct cli_call *call, struct pr_error *err)
 	return rc;
 }
 
-int
-cmd_node_rebuild(int argc, char **argv)
-{
-	return cli_run(
-		&rebuild_program, &(struct data_args)DATA_ARGS, 1, argc, argv, run_rebuild);
-}
+const struct cli_command node_rebuild_command = {"rebuild",
+	"copy packets to it that only one other node holds",
+	.summary = "Copies packets to a node that only one other node holds, as after the "
+		   "loss of a node.",
+	.usage = "NAME [options]", PR_OPTIONS(rebuild_options),
+	.footer = "For a rack whose dispatcher sends each packet to two nodes (--copies "
+		  "2). Recording goes on.\n"
+		  "'packrack queries list' shows how far it is. After an interruption, "
+		  "repeat the command to\n"
+		  "finish.\n" CLI_STATUSES,
+	.operands = 1, .call = run_rebuild, .values = &(struct data_args)DATA_ARGS};

@@ -31,17 +31,6 @@ static const struct pr_option options[] = {
 		"also index combinations of fields, such as src+dport"),
 	CLI_FORM_OPTIONS()};
 
-static const struct pr_cmdline program = {.name = "packrack import",
-	.summary = "Stores trace files (pcap, pcapng; also .gz, .zst) in a volume; - is "
-		   "standard input.",
-	.usage = "FILE... --volume VOLUME [options]",
-	PR_OPTIONS(options),
-	.footer = "The readable part of a damaged file is stored; the exit status is then "
-		  "3.\n"
-		  "Without --overwrite, an import that does not fit ends when the volume "
-		  "is full,\n"
-		  "also with exit status 3.\n" CLI_STATUSES};
-
 static volatile sig_atomic_t interrupted;
 
 static void
@@ -73,9 +62,9 @@ tell_earlier(struct import *im, const struct pr_ledger_import *e)
 	im->told = true;
 	progress_end(&im->progress);
 	fprintf(stderr,
-		"%s: %s: was imported before, as %s at %s (link %u, %" PRIu64
+		"packrack import: %s: was imported before, as %s at %s (link %u, %" PRIu64
 		" packets): they are now in the volume again\n",
-		program.name, im->path, e->name,
+		im->path, e->name,
 		pr_time_format((int64_t)(e->epoch >> 32) * PR_NS_PER_S, time, sizeof(time)),
 		e->link, e->packets);
 }
@@ -100,7 +89,7 @@ show(struct import *im, const struct prl_import_stats *s)
 	progress_end(&im->progress);
 	tell_earlier(im, &s->earlier);
 	if (s->secrets)
-		fprintf(stderr, "%s: " PRL_SECRETS_LEFT_OUT "\n", program.name, im->path,
+		fprintf(stderr, "packrack import: " PRL_SECRETS_LEFT_OUT "\n", im->path,
 			s->secrets);
 	if (!r) {
 		printf("%s: %" PRIu64 " packets, link %u\n", im->path, s->stored, s->link);
@@ -151,7 +140,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 			show(im, &stats);
 		progress_end(&im->progress);
 		if (result < 0)
-			cli_fail(program.name, CLI_FAILED, &err);
+			cli_fail("packrack import", CLI_FAILED, &err);
 		if (o.link_from <= stats.link)
 			o.link_from = stats.link + 1;
 		all &= result == 0;
@@ -159,8 +148,8 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 	}
 	inline_index_close(&index);
 	if (interrupted)
-		fprintf(stderr, "%s: interrupted: the packets read so far are stored\n",
-			program.name);
+		fprintf(stderr, "packrack import: interrupted: the packets read so far are "
+				"stored\n");
 	return interrupted || (im->stored && !all) ? CLI_PARTIAL
 	       : all                               ? CLI_OK
 						   : CLI_FAILED;
@@ -250,10 +239,14 @@ run(const struct cli_call *call, struct pr_error *err)
 	return err->text[0] ? CLI_USAGE : import_all(a, call->count, call->operands, err);
 }
 
-int
-cmd_import(int argc, char **argv)
-{
-	struct import_args a = {.link = PRL_LINK_BY_NAME};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
-}
+const struct cli_command import_command = {"import", "store trace files in a volume",
+	.summary = "Stores trace files (pcap, pcapng; also .gz, .zst) in a volume; - is "
+		   "standard input.",
+	.usage = "FILE... --volume VOLUME [options]", PR_OPTIONS(options),
+	.footer = "The readable part of a damaged file is stored; the exit status is then "
+		  "3.\n"
+		  "Without --overwrite, an import that does not fit ends when the volume "
+		  "is full,\n"
+		  "also with exit status 3.\n" CLI_STATUSES,
+	.operands = -1, .call = run,
+	.values = &(struct import_args){.link = PRL_LINK_BY_NAME}};
