@@ -45,8 +45,8 @@ struct prd_reader {
 	struct prd_link *link;
 	struct pr_capture *capture; /* NULL: closed, or the interface is down */
 	int64_t last_stats, idle_since, last_time;
-	int64_t stopped,
-		stopped_mono; /* real; when it noticed that it should stop; 0: it runs */
+	/* real; when it noticed that it should stop; 0: it runs */
+	int64_t stopped, stopped_mono;
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
 	uint64_t kernel_before; /* drops of captures that have been closed */
@@ -333,8 +333,8 @@ prd_capture_round(struct prd_reader *r)
 		r->carrier.observing = false; /* prd_inputs_stop has noted it */
 	else if (!r->capture) {
 		check_carrier(r, pr_now_real());
-		capture_done_until(
-			r, r->carrier.checked); /* other links do not wait for it */
+		/* other links do not wait for it */
+		capture_done_until(r, r->carrier.checked);
 	}
 	if (!r->capture && running && capture_open(r, &err) == 0) {
 		pr_log_link(PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);

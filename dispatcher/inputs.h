@@ -34,18 +34,18 @@ struct prd_link {
 	pr_counter dropped_kernel; /* the kernel's ring was full */
 	pr_counter dropped_interface; /* the card, or the kernel's backlog */
 	pr_counter dropped_ring; /* the cyclic buffer was full */
-	_Atomic int64_t
-		captured_until; /* ns: all packets stamped earlier have been published */
-	pthread_mutex_t
-		lock; /* of observation; taken ten times a second, and when it changes */
+	/* ns: all packets stamped earlier have been published */
+	_Atomic int64_t captured_until;
+	/* of observation; taken ten times a second, and when it changes */
+	pthread_mutex_t lock;
 	struct pr_observation observation; /* its generation: see prd_inputs_observation */
 	/* under lock: what MARKs tell, and what is told once they reach the time at which it was read */
 	struct prd_drops told, next;
 
 	/* written by the send thread */
 	alignas(64) pr_counter last_seq;
-	_Atomic int64_t last_otime,
-		last_time; /* of the last packet: running maximum, its own */
+	/* of the last packet: running maximum, its own */
+	_Atomic int64_t last_otime, last_time;
 	pr_counter sent_packets, sent_bytes; /* primaries, as sent */
 	pr_counter dropped_no_node, dropped_send;
 	pr_counter cut, escaped, runts;

@@ -173,8 +173,8 @@ struct prd_spread {
 	bool strict; /* wait rather than send more than a node's announced buffer holds */
 	struct prd_nodes *nodes;
 	uint64_t change_count; /* of nodes, at the last rebuild */
-	struct prd_node
-		queue; /* head of the ring of usable nodes; only its lru pointers are used */
+	/* head of the ring of usable nodes; only its lru pointers are used */
+	struct prd_node queue;
 	unsigned usable;
 	int64_t total_weight;
 	uint16_t top[PRD_FLOW_BUCKETS][2]; /* node numbers, best and second best */

@@ -614,8 +614,8 @@ sender_main(void *arg)
 	}
 	s->now = s->state_since = pr_now_mono();
 	if (s->inputs->live)
-		prd_inputs_set_running(s->inputs,
-			true); /* the cyclic buffer holds packets until a node has joined */
+		/* the cyclic buffer holds packets until a node has joined */
+		prd_inputs_set_running(s->inputs, true);
 	prd_control_reconnect_all(s);
 	while (!atomic_load(&s->quit))
 		if (prd_sender_round(s) == 0)

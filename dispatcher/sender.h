@@ -182,8 +182,8 @@ struct prd_sender {
 	int64_t state_since;
 	int64_t last_tick, last_mark, last_weigh, last_trouble;
 	uint64_t commands; /* numbers given to commands */
-	uint64_t
-		unbound_number; /* of ANN_ACK and RECONNECT frames, which may go to strangers */
+	/* of ANN_ACK and RECONNECT frames, which may go to strangers */
+	uint64_t unbound_number;
 	uint64_t stop_request; /* request of the STOP event, for the reply; 0: none */
 	bool marking_stop; /* MARKs carry `stopping` */
 	unsigned cut_warnings;
@@ -193,21 +193,21 @@ struct prd_sender {
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
 	int64_t last_canary; /* monotonic */
-	struct prd_record
-		*unplaced[PRD_LINKS_MAX]; /* taken from the ring, no node has room */
+	/* taken from the ring, no node has room */
+	struct prd_record *unplaced[PRD_LINKS_MAX];
 	bool used[PRD_LINKS_MAX]; /* rings to release after sending */
 	bool stuck; /* every ring with packets has an unplaced one */
 	unsigned first_ring;
-	int64_t drained_until
-		[PRD_LINKS_MAX]; /* ns: all packets stamped earlier have been taken */
+	/* ns: all packets stamped earlier have been taken */
+	int64_t drained_until[PRD_LINKS_MAX];
 
 	pthread_t thread;
 	bool started;
 	_Atomic bool quit;
 	/* Three copies: one is written, one is read, and one lies between, so that neither side waits. */
 	struct prd_snapshot snapshots[3];
-	_Atomic unsigned
-		snapshot_between; /* index of the one between; SNAPSHOT_NEW until read */
+	/* index of the one between; SNAPSHOT_NEW until read */
+	_Atomic unsigned snapshot_between;
 	unsigned snapshot_written; /* the send thread's */
 	unsigned snapshot_read; /* the reader's */
 };

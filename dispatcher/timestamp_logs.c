@@ -14,16 +14,16 @@ struct sent_log {
 	struct prd_log_meta meta;
 	uint64_t before;
 	int64_t sent_at;
-	uint32_t len,
-		total; /* total: with this header and padding; 0: a gap up to the end of the memory */
+	/* total: with this header and padding; 0: a gap up to the end of the memory */
+	uint32_t len, total;
 	uint8_t body[];
 };
 
 /* The logs of one (node, link). */
 struct prd_log_series {
 	uint64_t newest;
-	struct prd_log_meta *
-		gone; /* the last PRD_GONE_LOGS_MAX that left; made when the first one does */
+	/* the last PRD_GONE_LOGS_MAX that left; made when the first one does */
+	struct prd_log_meta *gone;
 	uint64_t gone_count;
 };
 

@@ -8,8 +8,8 @@
 #define LAG_NS (3 * PR_NS_PER_S)
 /* The dispatcher makes one a second. */
 #define SILENT_NS (3 * PR_NS_PER_S)
-#define CREDIT                                                                             \
-	64 /* batches: more than one comes only after the merger was not heard for long */
+/* batches: more than one comes only after the merger was not heard for long */
+#define CREDIT 64
 
 static void
 take_packets(struct prm_canary *c, const Packrack__Batch *batch)

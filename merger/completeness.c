@@ -119,8 +119,8 @@ struct prm_completeness {
 	struct walk walk; /* while a series' gaps are explained */
 	int64_t cut_otime;
 	struct series *cut_at; /* has the last packet; NULL: not known */
-	const struct range *
-		*active; /* sweep's scratch: ranges that may cover the present seq */
+	/* sweep's scratch: ranges that may cover the present seq */
+	const struct range **active;
 };
 
 enum { SWEEP_BYTES_DEFAULT = 1024 * 1024, NODES_MAX = 4096 };
@@ -1350,9 +1350,8 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 		all.since = begin->until;
 		if (!series->confirmed)
 			all.until = all.since - 1;
-	} else if (
-		series->first
-			.seq) { /* of an older version, or the ledger's begin was overwritten */
+	} else if (series->first.seq) {
+		/* of an older version, or the ledger's begin was overwritten */
 		at = series->first.otime;
 		all.since = !series->confirmed || at < all.since ? at : all.since;
 		at = series->last.otime;
@@ -1478,8 +1477,8 @@ range_unobserved(struct prm_completeness *c, const struct series *series,
 	}
 }
 
-#define NOW_NS                                                                             \
-	INT64_C(60000000000) /* who asks up to now may have said so a little earlier */
+/* who asks up to now may have said so a little earlier */
+#define NOW_NS INT64_C(60000000000)
 
 /* Lists at which times of the range the link of c->series[first] was not observed. */
 static void

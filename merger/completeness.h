@@ -22,8 +22,8 @@
 
 #define PRM_COMPLETENESS_LIST_MAX 10000 /* entries listed; the rest goes into classes */
 #define PRM_COMPLETENESS_CLASSES_MAX 1000
-#define PRM_COMPLETENESS_GAPS_MAX                                                          \
-	100000 /* kept until the end; beyond, the gaps of a minute become one */
+/* kept until the end; beyond, the gaps of a minute become one */
+#define PRM_COMPLETENESS_GAPS_MAX 100000
 #define PRM_COMPLETENESS_LOSSES_MAX 500000 /* loss entries kept of all nodes */
 #define PRM_COMPLETENESS_SERIES_MAX 65536 /* pairs of epoch and link */
 
@@ -126,14 +126,14 @@ int prm_gaps_add(
 
 /* Reasons in Completeness.unobserved: a link was not observed at this time, or not for certain. */
 #define PRM_UNOBSERVED_BEFORE "before" /* its first capture began later */
-#define PRM_UNOBSERVED_STOPPED                                                             \
-	"stopped" /* a user had stopped the capture, or the dispatcher was ended */
+/* a user had stopped the capture, or the dispatcher was ended */
+#define PRM_UNOBSERVED_STOPPED "stopped"
 #define PRM_UNOBSERVED_NO_CARRIER "no_carrier"
 #define PRM_UNOBSERVED_GONE "gone" /* nothing was heard of the dispatcher */
 #define PRM_UNOBSERVED_UNKNOWN "unknown" /* not confirmed yet */
 #define PRM_UNOBSERVED_FILE "file" /* outside of the trace file */
-#define PRM_UNOBSERVED_NO_LINK                                                             \
-	"no_link" /* no link has the name or number that was asked for */
+/* no link has the name or number that was asked for */
+#define PRM_UNOBSERVED_NO_LINK "no_link"
 #define PRM_UNOBSERVED_MAX 1000 /* listed; neighbours of one link beyond are put together */
 
 /* Reasons in Completeness.missing besides the loss reasons that nodes give. */
@@ -141,7 +141,7 @@ int prm_gaps_add(
 #define PRM_MISSING_CORRUPT "corrupt" /* a node found records that it cannot read */
 #define PRM_MISSING_ONE_OF "one_of" /* of several causes, which `node` lists */
 #define PRM_MISSING_DROPPED "dispatcher" /* the dispatcher had no node, or could not send */
-#define PRM_MISSING_UNDELIVERED                                                            \
-	"undelivered" /* announced by a dispatcher that has ended, not stored */
-#define PRM_MISSING_UNKNOWN                                                                \
-	"not_stored" /* announced by the dispatcher, on no node that was asked */
+/* announced by a dispatcher that has ended, not stored */
+#define PRM_MISSING_UNDELIVERED "undelivered"
+/* announced by the dispatcher, on no node that was asked */
+#define PRM_MISSING_UNKNOWN "not_stored"

@@ -32,8 +32,8 @@ struct node_query {
 	bool stopping; /* it was told that the limit is reached, and tells what it knows */
 	bool end_owed; /* a client that merges itself has not been told that it ended */
 	uint32_t credit; /* from a client that merges itself, not passed on yet */
-	int64_t heard,
-		moved; /* last sign of life; last progress, or when it was first owed */
+	/* last sign of life; last progress, or when it was first owed */
+	int64_t heard, moved;
 };
 
 /*
@@ -59,8 +59,8 @@ struct prm_fanout {
 	struct pr_segment_builder builder;
 	uint8_t *buf;
 	size_t room;
-	struct pr_packet
-		kept; /* did not fit into the last batch; its data is the merge's still */
+	/* did not fit into the last batch; its data is the merge's still */
+	struct pr_packet kept;
 	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
 	size_t sealed_len;
 	uint32_t credit;

@@ -22,8 +22,8 @@
 /* how long a client whose queue is full may take to read the end of its answer */
 #define PRM_FANOUT_TELL_NS INT64_C(60000000000)
 #define PRM_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
-#define PRM_FANOUT_QUEUED_MAX                                                              \
-	(64 * 1024 * 1024) /* bytes of batches that wait to be merged */
+/* bytes of batches that wait to be merged */
+#define PRM_FANOUT_QUEUED_MAX (64 * 1024 * 1024)
 /* Bytes of coverage that nodes reported. */
 #define PRM_FANOUT_STRETCHES_MAX (32 * 1024 * 1024)
 
@@ -44,8 +44,8 @@ struct prm_fanout_options {
 	const Packrack__Query *query;
 	const struct prm_registry *registry;
 	const struct prm_summaries *summaries; /* NULL: all nodes are asked */
-	const struct prm_exclusions
-		*exclusions; /* of other mergers, for prm_fanout_create only; or NULL */
+	/* of other mergers, for prm_fanout_create only; or NULL */
+	const struct prm_exclusions *exclusions;
 	uint64_t *next_id; /* id of the next request to a node; never used twice */
 	int64_t mono, real;
 	int64_t silent_ns; /* 0: PRM_FANOUT_SILENT_NS */

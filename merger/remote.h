@@ -20,8 +20,8 @@
 #define PRM_REMOTE_WINDOW 4 /* batches under way or waiting */
 
 struct prm_remote {
-	struct pr_source
-		source; /* first; a merge it is added to must end before the remote */
+	/* first; a merge it is added to must end before the remote */
+	struct pr_source source;
 	/* set when the answer has ended; packets that are here are still given */
 	bool ended;
 	/*

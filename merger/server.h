@@ -57,10 +57,10 @@ void prm_merger_destroy(struct prm_merger **m);
 struct prm_canary_figures {
 	uint64_t queries; /* answered */
 	uint64_t packets, missing;
-	uint64_t
-		first_packet_us; /* of the last answer: from the question to its first packet */
-	uint64_t
-		complete; /* the last answer: 1 complete, and not without packets for seconds */
+	/* of the last answer: from the question to its first packet */
+	uint64_t first_packet_us;
+	/* the last answer: 1 complete, and not without packets for seconds */
+	uint64_t complete;
 };
 
 struct prm_canary {

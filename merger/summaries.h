@@ -36,8 +36,8 @@ size_t prm_owner_of(const struct prm_ownership *ownership, int64_t time);
  */
 
 #define PRM_SUMMARIES_MEMORY_DEFAULT ((uint64_t)256 * 1024 * 1024)
-#define PRM_SUMMARIES_COVERAGE_MAX                                                         \
-	((size_t)8 * 1024 * 1024) /* bytes of memory of one node's */
+/* bytes of memory of one node's */
+#define PRM_SUMMARIES_COVERAGE_MAX ((size_t)8 * 1024 * 1024)
 #define PRM_SUMMARIES_LISTED_MAX 65536 /* of one node: a week of 10 s each */
 #define PRM_SUMMARIES_LATE_NS INT64_C(3500000000) /* nodes report every second */
 #define PRM_SUMMARIES_WANT_MAX 16 /* asked of a node at a time */

@@ -494,8 +494,8 @@ pcapng_finish(struct prm_trace_writer *w, Packrack__Ledger *const *ledgers,
 	return 0;
 }
 
-#define LINKS_MAX                                                                          \
-	65536 /* an interface's number is 32 bits; more links come from no honest node */
+/* an interface's number is 32 bits; more links come from no honest node */
+#define LINKS_MAX 65536
 
 struct prm_trace_writer *
 prm_trace_create(struct prm_output *out, const struct prm_trace_options *options,

@@ -10,8 +10,7 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTIAL = 3 };
 #define CLI_STATUSES                                                                       \
 	"Exit status: 0 done and complete, 1 failed, 2 bad usage, 3 done in part or "      \
-	"needs "                                                                           \
-	"attention."
+	"needs attention."
 
 struct cli_call;
 struct cli_command {
@@ -117,8 +116,8 @@ struct cli_connection {
 
 /* The two programs that users ask. */
 struct cli_server {
-	const char *program, *variable,
-		*fallback; /* $variable or fallback has the endpoint */
+	/* $variable or fallback has the endpoint */
+	const char *program, *variable, *fallback;
 };
 extern const struct cli_server cli_merger, cli_dispatcher;
 

@@ -51,8 +51,8 @@ struct pr_counter_row {
 	const char *name; /* in status messages: snake_case, the unit at the end */
 	enum pr_counter_type type;
 	const char *help; /* a sentence, for metrics */
-	const char *
-		metric; /* without the program's prefix; NULL: name, and _total of a counter */
+	/* without the program's prefix; NULL: name, and _total of a counter */
+	const char *metric;
 	enum pr_counter_unit unit;
 	const char *labels; /* constant ones, as in place="kernel"; or NULL */
 };

@@ -12,8 +12,8 @@
 
 #define PR_FIELD_NAME 0x40 /* char[PR_NAME_MAX + 1]: u8 length, bytes; no control bytes */
 #define PR_FIELD_BOOL 0x41 /* uint8_t: written as 0 or 1; others are refused in reading */
-#define PR_FIELD_ZEROS                                                                     \
-	0x80 /* and a number of bytes: written as zeros, passed by in reading */
+/* and a number of bytes: written as zeros, passed by in reading */
+#define PR_FIELD_ZEROS 0x80
 
 struct pr_field {
 	uint16_t offset;

@@ -45,8 +45,8 @@ struct pr_option {
 
 	/* what a row may add behind its help */
 	const char *def; /* default, as a user would write it */
-	const char *
-		def_note; /* default that is not in the table, in words: "the host's name" */
+	/* default that is not in the table, in words: "the host's name" */
+	const char *def_note;
 	bool required;
 	uint64_t unit; /* SIZE: bytes that a number without a unit counts, if not one */
 	const char *aliases[2]; /* older names, not in the help; one character: a letter */

@@ -19,8 +19,8 @@ void pr_ring_destroy(struct pr_ring **ring);
 
 /* Producer. reserve returns NULL when there is no room (count the drop); at most size/4 bytes. */
 void *pr_ring_reserve(struct pr_ring *ring, size_t len);
-void pr_ring_commit(
-	struct pr_ring *ring, size_t len); /* len <= reserved; not yet visible */
+/* len <= reserved; not yet visible */
+void pr_ring_commit(struct pr_ring *ring, size_t len);
 void pr_ring_publish(struct pr_ring *ring); /* makes all commits visible, wakes a waiter */
 
 /* Consumer. next returns the following record, not yet released, or NULL when there is none. */

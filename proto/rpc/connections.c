@@ -31,8 +31,8 @@ struct connection {
 	int64_t accepted, heard; /* monotonic ns; heard: its last message, or accepted */
 };
 
-#define CHECK_NS                                                                           \
-	(20 * PR_NS_PER_MS) /* a flood must not cost a look at all for each connection */
+/* a flood must not cost a look at all for each connection */
+#define CHECK_NS (20 * PR_NS_PER_MS)
 
 static struct {
 	pthread_mutex_t mutex;
@@ -40,8 +40,8 @@ static struct {
 	int count; /* of items */
 	unsigned max, peer_max;
 	int spare; /* closed when descriptors run out, to accept and close a connection */
-	int64_t said,
-		checked; /* monotonic ns: the last line in the log, the last check of all */
+	/* monotonic ns: the last line in the log, the last check of all */
+	int64_t said, checked;
 	struct figures {
 		uint64_t open, refused, replaced; /* open: filled in when asked for */
 	} figures;

@@ -399,8 +399,8 @@ unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 	head.batch =
 		(void *)protobuf_c_message_unpack(body_field(head.body_case)->descriptor,
 			allocator, pr_cursor_left(&c), c.at);
-	if (head.batch &&
-		!(batch && head.batch->packets.len)) /* in the order that we write */
+	/* in the order that we write */
+	if (head.batch && !(batch && head.batch->packets.len))
 		env = malloc(sizeof(*env));
 	if (!env)
 		protobuf_c_message_free_unpacked((void *)head.batch, NULL);

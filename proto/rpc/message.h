@@ -15,8 +15,8 @@
  * range, and the message took at most PR_MESSAGE_MEMORY. Texts need not be UTF-8.
  */
 #define PR_RPC_MESSAGE_MAX (4 * 1024 * 1024) /* bytes on the wire */
-#define PR_MESSAGE_MEMORY                                                                  \
-	(64 * 1024 * 1024) /* bytes unpacked: 2 on the wire can make 150 */
+/* bytes unpacked: 2 on the wire can make 150 */
+#define PR_MESSAGE_MEMORY (64 * 1024 * 1024)
 #define PR_MESSAGE_NAME_MAX 128 /* names and other short texts */
 #define PR_MESSAGE_TEXT_MAX 65536 /* filters, failures, the logger's note */
 #define PR_MESSAGE_INSTRUCTIONS_MAX 200000 /* of a query, over all its programs */

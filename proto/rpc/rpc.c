@@ -86,8 +86,8 @@ send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *er
 		rpc->connected_once = true;
 		return 0;
 	}
-	if (errno == EAGAIN &&
-		!rpc->connected) /* ZeroMQ does not tell one from the other */
+	/* ZeroMQ does not tell one from the other */
+	if (errno == EAGAIN && !rpc->connected)
 		errno = ENOTCONN;
 	return pr_error_set(err, "%s %s", rpc->endpoint,
 		errno == EAGAIN ? "takes nothing more" : "is not connected");

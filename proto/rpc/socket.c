@@ -288,8 +288,8 @@ struct pr_zevent {
 	struct pr_zevent_calls calls;
 	struct event *fd_event;
 	bool want_write;
-	struct event *
-		again; /* a timer of 0: event_active would starve the loop's other events */
+	/* a timer of 0: event_active would starve the loop's other events */
+	struct event *again;
 };
 
 int

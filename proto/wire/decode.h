@@ -44,8 +44,8 @@ struct pr_headers {
 	uint16_t src_port, dst_port;
 	uint32_t fragment_id;
 	uint8_t src[16], dst[16]; /* IPv4 in the first four bytes */
-	size_t ip_offset, l4_offset,
-		payload_offset; /* from the start of the frame; 0 unknown */
+	/* from the start of the frame; 0 unknown */
+	size_t ip_offset, l4_offset, payload_offset;
 	uint32_t ip_length; /* from the IP header; for IPv6 plus its 40 bytes */
 };
 

@@ -57,8 +57,8 @@ const struct pr_field_table pr_unobserved_fields = PR_FIELD_TABLE(unobserved_ite
 /* The wire table: a row a frame type. */
 static const struct row {
 	const char *name;
-	struct pr_field_table
-		fields; /* of the union member; MARK, UNOBSERVED: of what comes first */
+	/* of the union member; MARK, UNOBSERVED: of what comes first */
+	struct pr_field_table fields;
 } rows[PR_FRAME_TYPES] = {[PR_FRAME_ANN] = {"ANN", PR_FIELD_TABLE(ann_items)},
 	[PR_FRAME_ANN_ACK] = {"ANN_ACK", PR_FIELD_TABLE(ann_ack_items)},
 	[PR_FRAME_STATUS] = {"STATUS", PR_FIELD_TABLE(status_items)},
@@ -394,8 +394,8 @@ pr_replay_accept(struct pr_replay *replay, uint32_t nonce, uint64_t number)
 {
 	uint64_t bit = UINT64_C(1) << number % 64;
 
-	if (number ==
-		UINT64_MAX) /* nobody counts this far, and the head must stay below it */
+	/* nobody counts this far, and the head must stay below it */
+	if (number == UINT64_MAX)
 		return false;
 	if (!replay->any || replay->nonce != nonce)
 		*replay =

@@ -51,8 +51,8 @@
  */
 #define PR_FRAME_VERSION 1
 #define PR_ETHERTYPE_DEFAULT 0x88B5 /* IEEE 802 local experimental 1 */
-#define PR_ETHERTYPE_ESCAPE                                                                \
-	0x88B6 /* what a tapped frame of our Ethertype carries on the switch */
+/* what a tapped frame of our Ethertype carries on the switch */
+#define PR_ETHERTYPE_ESCAPE 0x88B6
 #define PR_MAC_LEN 6
 #define PR_MAC_FORMAT "%02x:%02x:%02x:%02x:%02x:%02x"
 #define PR_MAC_ARGS(m) (m)[0], (m)[1], (m)[2], (m)[3], (m)[4], (m)[5]
@@ -119,8 +119,8 @@ struct pr_ann_ack {
 
 enum pr_node_state {
 	PR_NODE_RUNNING = 0,
-	PR_NODE_STOPPED =
-		1, /* all that came before STOP is flushed: this acknowledges it */
+	/* all that came before STOP is flushed: this acknowledges it */
+	PR_NODE_STOPPED = 1,
 	PR_NODE_SUSPENDED = 2, /* cannot write */
 };
 
@@ -128,8 +128,8 @@ enum pr_node_state {
 struct pr_status {
 	uint8_t state; /* enum pr_node_state */
 	uint8_t buffer_fill; /* percent */
-	uint64_t
-		ordinal_settled; /* frames of lower ordinal are all stored, lost or given up */
+	/* frames of lower ordinal are all stored, lost or given up */
+	uint64_t ordinal_settled;
 	uint64_t frames_received; /* data frames, and their bytes */
 	uint64_t bytes_received;
 	uint64_t packets_stored, bytes_stored;
@@ -152,33 +152,33 @@ struct pr_mark_link {
 	uint8_t ended; /* the trace file is at its end, or capture has stopped */
 	uint64_t last_seq; /* last seq given on this link; 0 none (seqs start at 1) */
 	int64_t last_otime; /* of last_seq */
-	uint64_t
-		last_log; /* last TSLOG number for this node and link; 0 none (they start at 1) */
+	/* last TSLOG number for this node and link; 0 none (they start at 1) */
+	uint64_t last_log;
 	uint64_t assigned; /* entries logged for this node on this link, primaries */
 	uint64_t dropped_kernel, dropped_interface; /* packets that never got a seq */
 	uint64_t dropped_ring; /* no room in the cyclic buffer: no seq either */
 	uint64_t dropped_no_node; /* got a seq, and no node to go to */
 	uint64_t dropped_send; /* got a seq, and the rack interface refused them */
 	uint64_t cut; /* sent truncated, see PR_ENTRY_CUT */
-	uint64_t undelivered_first,
-		undelivered_last; /* seqs of the last range of no_node/send drops; 0 none */
+	/* seqs of the last range of no_node/send drops; 0 none */
+	uint64_t undelivered_first, undelivered_last;
 	char name[PR_NAME_MAX + 1];
 };
 
 struct pr_mark {
 	int64_t said_until; /* ns UTC: every packet captured earlier is in a log already sent to this node */
-	uint64_t
-		next_ordinal; /* of the next data frame to this node; all lower ones were sent */
+	/* of the next data frame to this node; all lower ones were sent */
+	uint64_t next_ordinal;
 	uint8_t stopping;
-	uint16_t
-		link_count; /* links of the dispatcher, over all MARK frames of this round */
+	/* links of the dispatcher, over all MARK frames of this round */
+	uint16_t link_count;
 	uint16_t count; /* links in this frame */
 	const struct pr_mark_link *links;
 };
 /* Links of a MARK, alike in frames and in the ledger (struct pr_mark_link). */
 extern const struct pr_field_table pr_mark_link_fields;
-extern const struct pr_field_table
-	pr_unobserved_fields; /* of struct pr_unobserved, likewise */
+/* of struct pr_unobserved, likewise */
+extern const struct pr_field_table pr_unobserved_fields;
 #define PR_MARK_LINKS_MAX 8 /* in one frame, so that it fits 1500 bytes */
 
 /* RESEND: logs first..last of a link that the node misses. GONE: they are no longer kept. */
@@ -215,26 +215,26 @@ struct pr_port {
  */
 enum pr_unobserved_reason {
 	PR_UNOBSERVED_BEGIN = 1, /* the capture began at `until`; not yet: PR_TIME_MAX */
-	PR_UNOBSERVED_FILE =
-		2, /* a trace file, whose earliest packet is of `until`; it observes up to its last */
+	/* a trace file, whose earliest packet is of `until`; it observes up to its last */
+	PR_UNOBSERVED_FILE = 2,
 	PR_UNOBSERVED_NO_CARRIER = 3, /* the capture interface had none, or was down */
 	PR_UNOBSERVED_STOPPED = 4, /* a user has stopped the capture */
 	PR_UNOBSERVED_REASONS
 };
 struct pr_unobserved {
 	uint8_t reason; /* enum pr_unobserved_reason */
-	int64_t since,
-		until; /* ns UTC; since PR_TIME_MIN: from ever; until PR_TIME_MAX: still */
-	char by[PR_NAME_MAX +
-		1]; /* who has stopped it; of a BEGIN or FILE: the node that records it by itself */
+	/* ns UTC; since PR_TIME_MIN: from ever; until PR_TIME_MAX: still */
+	int64_t since, until;
+	/* who has stopped it; of a BEGIN or FILE: the node that records it by itself */
+	char by[PR_NAME_MAX + 1];
 };
 #define PR_UNOBSERVED_MAX 16
 struct pr_observation {
 	uint16_t link;
 	uint16_t generation;
 	uint8_t count;
-	struct pr_unobserved
-		items[PR_UNOBSERVED_MAX]; /* first BEGIN or FILE, then in order of time */
+	/* first BEGIN or FILE, then in order of time */
+	struct pr_unobserved items[PR_UNOBSERVED_MAX];
 };
 
 bool pr_unobserved_valid(const struct pr_unobserved *u);
@@ -266,8 +266,8 @@ struct pr_frame {
 		struct pr_port port;
 		struct pr_observation observation;
 		struct {
-			const uint8_t
-				*data; /* TSLOG body, see tslog.h; points into the frame */
+			/* TSLOG body, see tslog.h; points into the frame */
+			const uint8_t *data;
 			size_t len;
 		} raw;
 	} body;

@@ -21,8 +21,8 @@
  *   DURABLE    epoch u64, seq u64, link u16
  */
 enum pr_ledger_type {
-	PR_LEDGER_MARK =
-		1, /* one link of a MARK, with epoch and said_until; the latest counts */
+	/* one link of a MARK, with epoch and said_until; the latest counts */
+	PR_LEDGER_MARK = 1,
 	PR_LEDGER_LOSS = 2,
 	PR_LEDGER_BOOT = 3, /* the logger started: time, nonce, node name */
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
@@ -43,8 +43,8 @@ enum pr_loss_reason {
 	/* Not in the ledger; answers have them: */
 	PR_LOSS_DISPATCHER = 6, /* it had no node, or could not send; as MARKs tell */
 	PR_LOSS_UNREADABLE = 7, /* in a segment that is damaged */
-	PR_LOSS_UNSAVED =
-		8, /* in a segment that is gone: its logger was killed before it was durable, or a repair has dropped it */
+	/* in a segment that is gone: its logger was killed before it was durable, or a repair has dropped it */
+	PR_LOSS_UNSAVED = 8,
 };
 const char *pr_loss_reason_name(unsigned reason);
 
@@ -98,8 +98,8 @@ struct pr_ledger_deleted {
 	uint16_t link;
 	uint8_t phase;
 	char by[PR_NAME_MAX + 1];
-	char moved_to[PR_NAME_MAX +
-		      1]; /* a node, volume or file that has them; "": nobody has */
+	/* a node, volume or file that has them; "": nobody has */
+	char moved_to[PR_NAME_MAX + 1];
 };
 
 struct pr_ledger_link {

@@ -71,8 +71,8 @@ enum { PR_SOURCE_ERROR = -1, PR_SOURCE_END = 0, PR_SOURCE_PACKET = 1, PR_SOURCE_
 struct pr_source {
 	/* PR_SOURCE_PACKET and *out; END; WAIT (ask again later, never from files); ERROR and err. */
 	int (*next)(struct pr_source *source, struct pr_packet *out, struct pr_error *err);
-	void (*destroy)(
-		struct pr_source *source); /* frees source itself; NULL: its owner does */
+	/* frees source itself; NULL: its owner does */
+	void (*destroy)(struct pr_source *source);
 };
 
 static inline int

@@ -29,8 +29,8 @@
 enum { PR_SUMMARY_VERSION = 1, PR_SUMMARY_HEADER = 112, PR_SUMMARY_PROBES = 5 };
 #define PR_SUMMARY_BITS_A_KEY 8 /* at least, and less than twice as many */
 enum { PR_SUMMARY_LOG2_MIN = 6, PR_SUMMARY_LOG2_MAX = 20 };
-#define PR_SUMMARY_KEYS_MAX                                                                \
-	((1u << PR_SUMMARY_LOG2_MAX) / PR_SUMMARY_BITS_A_KEY) /* of one, about */
+/* of one, about */
+#define PR_SUMMARY_KEYS_MAX ((1u << PR_SUMMARY_LOG2_MAX) / PR_SUMMARY_BITS_A_KEY)
 #define PR_SUMMARY_NO_RUNS 1u /* flag: they would be too long; the node must be asked */
 
 /* The range that a summary covers; both ends are included. */

@@ -31,13 +31,13 @@
  * About 8.8 bytes an entry on a gateway's mix; every log stands alone.
  */
 enum pr_entry_flag {
-	PR_ENTRY_SECOND =
-		1 << 0, /* second copy: counts only while the primary's node is gone */
+	/* second copy: counts only while the primary's node is gone */
+	PR_ENTRY_SECOND = 1 << 0,
 	PR_ENTRY_PAIR = 1 << 1, /* MAC pair by number */
 	PR_ENTRY_CAPLEN = 1 << 2,
 	PR_ENTRY_LEN = 1 << 3,
-	PR_ENTRY_ETHERTYPE =
-		1 << 4, /* escaped: the original Ethertype, at pr_ethertype_offset */
+	/* escaped: the original Ethertype, at pr_ethertype_offset */
+	PR_ENTRY_ETHERTYPE = 1 << 4,
 	PR_ENTRY_OTIME = 1 << 5, /* otime > time, by so many ns */
 	PR_ENTRY_RUNT = 1 << 6, /* captured bytes below 14, whole, in the log itself */
 	PR_ENTRY_CUT = 1 << 7, /* truncated by the dispatcher to the rack interface's MTU */
@@ -109,5 +109,5 @@ struct pr_tslog_reader {
 	int64_t last_time;
 };
 int pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len);
-int pr_tslog_next(
-	struct pr_tslog_reader *r, struct pr_entry *out); /* 1, 0 at the end, -1 */
+/* 1, 0 at the end, -1 */
+int pr_tslog_next(struct pr_tslog_reader *r, struct pr_entry *out);

@@ -29,8 +29,8 @@ struct series_sample {
 
 struct series {
 	const struct series_names *names;
-	unsigned
-		count; /* samples taken since the counters began; the last SERIES_WINDOW are kept */
+	/* samples taken since the counters began; the last SERIES_WINDOW are kept */
+	unsigned count;
 	struct series_sample samples[SERIES_WINDOW];
 	uint64_t spark[SERIES_SPARK]; /* the oldest first */
 	unsigned spark_count;

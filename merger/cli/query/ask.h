@@ -29,8 +29,8 @@ struct sink {
 	bool to_stdout, opened, regular, terminal;
 	uint64_t packets, unsure, related, truncated;
 	int64_t last_time;
-	int64_t held_first,
-		held_last; /* times of what is asked, for the progress line; last PR_TIME_MIN: not known */
+	/* times of what is asked, for the progress line; last PR_TIME_MIN: not known */
+	int64_t held_first, held_last;
 	/* counts for args.tally: of packets here, or by nodes */
 	struct pr_tally *tally;
 	struct progress progress;
@@ -78,11 +78,10 @@ size_t packet_line(const struct pr_packet *p, char *buf, size_t size);
 
 /*
  * Asks a merger, or volumes or trace files in this process; packets go into the sink as they come. The filter is checked
- * first: CLI_USAGE before anything is opened.
+ * first: CLI_USAGE before anything is opened. CLI_OK, CLI_FAILED, CLI_USAGE, or ASK_CLOSED: nobody reads our output any
+ * more.
  */
-enum {
-	ASK_CLOSED = 4
-}; /* nobody reads our output any more; else CLI_OK, ..FAILED, ..USAGE */
+enum { ASK_CLOSED = 4 };
 int ask_query(struct sink *sink, struct pr_error *err);
 
 /* The three ways of ask_query(). */

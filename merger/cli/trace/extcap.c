@@ -59,8 +59,8 @@ list_links(
 	Packrack__LinkInfo *const *links = reply ? reply->status->links : NULL;
 
 	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
-		size_t first =
-			0; /* of its name: a link has a number in each run of its dispatcher */
+		/* of its name: a link has a number in each run of its dispatcher */
+		size_t first = 0;
 
 		while (strcmp(links[first]->name, links[i]->name) != 0)
 			first++;

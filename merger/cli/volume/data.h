@@ -35,8 +35,8 @@ int data_check(const struct data_args *a, struct pr_error *err);
 struct data_inventory {
 	const Packrack__NodeStatus **nodes;
 	size_t count;
-	Packrack__LinkInfo *const
-		*links; /* links that any node, or the first volume, has recorded */
+	/* links that any node, or the first volume, has recorded */
+	Packrack__LinkInfo *const *links;
 	size_t link_count;
 	/* nodes and links belong to a merger's reply, or to volumes */
 	Packrack__Envelope *reply;
