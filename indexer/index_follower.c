@@ -17,8 +17,8 @@ struct stream {
 	int64_t added; /* monotonic ns: when a segment was added last */
 	int64_t rested; /* as added, or when the record was finished */
 	uint64_t first; /* lowest sequence that is not overwritten, as of the last step */
-	struct pr_summary_span
-		unsummarized[UNSUMMARIZED_MAX]; /* without summary in the index */
+	/* without summary in the index */
+	struct pr_summary_span unsummarized[UNSUMMARIZED_MAX];
 	size_t unsummarized_count;
 	uint64_t unknown; /* also none up to this sequence, times unknown; 0: no such */
 };

@@ -23,8 +23,8 @@ struct import {
 	void *arg;
 	const struct prl_import_options *options;
 	struct prl_import_stats *stats;
-	uint64_t fingerprint,
-		looked; /* looked: bytes read when the free room was looked at */
+	/* looked: bytes read when the free room was looked at */
+	uint64_t fingerprint, looked;
 	int64_t ticked, said;
 	bool stopped, failed, rereadable;
 	struct pr_error error;

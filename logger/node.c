@@ -64,8 +64,8 @@ struct session {
 	size_t link_count;
 	uint16_t links_told; /* of the dispatcher, as MARK says */
 	bool stopping;
-	uint64_t
-		settled_cost; /* bytes of frames given back, with what each takes besides */
+	/* bytes of frames given back, with what each takes besides */
+	uint64_t settled_cost;
 	uint64_t reported_cost;
 	uint64_t stashed; /* frames copied out of the buffer */
 	uint64_t frames, bytes;

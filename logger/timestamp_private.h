@@ -194,8 +194,8 @@ struct prl_match {
 	uint64_t first_in_ring; /* first not done nor moved */
 	uint64_t first_parked; /* no parked ones below */
 	uint64_t front_arrival; /* of the frame that last moved next_expected */
-	uint64_t pace_arrival,
-		pace_ordinal; /* of the last pair that was in order on both sides */
+	/* of the last pair that was in order on both sides */
+	uint64_t pace_arrival, pace_ordinal;
 	uint64_t marked
 		[2]; /* frames that had come by the last MARK but one, and by the last */
 	int64_t marked_at;

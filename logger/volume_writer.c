@@ -18,8 +18,8 @@ struct link_segment {
 	size_t sealed; /* length of a segment that the volume has refused so far */
 	int64_t began;
 	uint64_t packets, durable;
-	struct durable_mark
-		points[DURABLE_POINTS]; /* ring of records that are not durable yet */
+	/* ring of records that are not durable yet */
+	struct durable_mark points[DURABLE_POINTS];
 	unsigned point_first, point_count;
 	struct pr_loss lost; /* run of packets lost to a refusing volume */
 };

@@ -35,8 +35,8 @@ struct prl_writer_counters {
 	pr_counter packets_durable;
 	pr_counter segments_stored;
 	pr_counter strays_stored;
-	pr_counter
-		lost_write; /* packets that came while suspended, or are too long for a block */
+	/* packets that came while suspended, or are too long for a block */
+	pr_counter lost_write;
 	pr_counter write_errors;
 	pr_counter ledger_refused; /* entries */
 	pr_counter index_records, index_bytes; /* stored */
@@ -45,8 +45,8 @@ struct prl_writer_counters {
 /* sfs stays the caller's and must be a writer's. */
 struct prl_volume_writer *prl_writer_create(
 	struct sfs *sfs, const struct prl_writer_options *options, struct pr_error *err);
-void prl_writer_destroy(
-	struct prl_volume_writer **append); /* call prl_writer_flush first */
+/* call prl_writer_flush first */
+void prl_writer_destroy(struct prl_volume_writer **append);
 
 /*
  * Copies and stores a packet. Call in order of seq for each (epoch, link). 0, or -1: the

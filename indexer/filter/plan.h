@@ -68,8 +68,8 @@ void pri_plan_destroy(struct pri_plan **plan);
 struct pri_plan_index {
 	bool (*has_key)(void *arg, const struct pri_key *key);
 	bool (*has_range)(void *arg, const struct pri_plan_range *range);
-	bool (*has_parts)(
-		void *arg, const struct pri_key *parts); /* NULL: the index cannot tell */
+	/* NULL: the index cannot tell */
+	bool (*has_parts)(void *arg, const struct pri_key *parts);
 	void *arg;
 };
 /*

@@ -215,8 +215,8 @@ enum {
 
 struct sure {
 	uint16_t possible;
-	uint16_t
-		only; /* TYPES, TYPES | PROTOS, or UNTAGGED: the formula says no more than these */
+	/* TYPES, TYPES | PROTOS, or UNTAGGED: the formula says no more than these */
+	uint16_t only;
 };
 
 struct lower {

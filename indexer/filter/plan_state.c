@@ -111,8 +111,8 @@ pri_state_step(struct pri_state *s, const struct pri_insn *in)
 /* A test of the register a, and what is known if its bits under mask are those of value. */
 struct test {
 	struct pri_state *state;
-	const struct pri_linktype_layout
-		*layout; /* NULL: nothing is known of such packets */
+	/* NULL: nothing is known of such packets */
+	const struct pri_linktype_layout *layout;
 	struct pri_terms *terms;
 	uint32_t holds; /* what was found so far */
 	/* len bytes of the packet as a number, and which of its bits are known */

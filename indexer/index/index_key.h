@@ -47,15 +47,15 @@ enum pri_key_kind {
 	PRI_KEY_MAC_DST = 5, /* 6; Ethernet at 0 */
 	PRI_KEY_SRC = 6, /* 4 or 16 */
 	PRI_KEY_DST = 7, /* 4 or 16 */
-	PRI_KEY_NET =
-		8, /* prefix of SRC or of DST: /8 /16 /24 are 1, 2, 3 bytes, /32 /48 /64 are 4, 6, 8 */
+	/* prefix of SRC or of DST: /8 /16 /24 are 1, 2, 3 bytes, /32 /48 /64 are 4, 6, 8 */
+	PRI_KEY_NET = 8,
 	PRI_KEY_PROTO = 9, /* 1 */
 	/* 2; in level 1 it has 3: the last one is 6 for TCP, 17 for other protocols */
 	PRI_KEY_SPORT = 10,
 	PRI_KEY_DPORT = 11, /* as SPORT */
 	PRI_KEY_PAIR = 12, /* SRC and DST, the smaller first */
-	PRI_KEY_FLOW =
-		13, /* protocol, both (address, port), the smaller pair first; for grouping, in no index */
+	/* protocol, both (address, port), the smaller pair first; for grouping, in no index */
+	PRI_KEY_FLOW = 13,
 	PRI_KEY_FRAGMENT = 14, /* 0: a later fragment of IPv4 */
 	PRI_KEY_ICMP = 15, /* 1: type */
 	PRI_KEY_ICMP6 = 16, /* 1: type */
@@ -128,8 +128,8 @@ enum pri_number {
 	PRI_NUMBER_LENGTH = 1, /* original length */
 	PRI_NUMBER_SPORT = 2,
 	PRI_NUMBER_DPORT = 3,
-	PRI_NUMBER_SRC4 =
-		4, /* IPv4 and ARP addresses as numbers: for masks that are no prefix of NET */
+	/* IPv4 and ARP addresses as numbers: for masks that are no prefix of NET */
+	PRI_NUMBER_SRC4 = 4,
 	PRI_NUMBER_DST4 = 5,
 };
 

@@ -162,12 +162,12 @@ bool pri_level1_series(
 
 struct pri_segment_keys;
 struct pri_level1_writer {
-	struct pri_level1_segment
-		items[PRI_LEVEL1_SEGMENTS_MAX]; /* their data counted from its beginning */
+	/* their data counted from its beginning */
+	struct pri_level1_segment items[PRI_LEVEL1_SEGMENTS_MAX];
 	uint8_t *data; /* series and held seqs */
 	size_t used, room;
-	uint64_t *
-		hashes; /* of the keys of all segments, one after the other, and as much to sort */
+	/* of the keys of all segments, one after the other, and as much to sort */
+	uint64_t *hashes;
 	size_t count, hash_room;
 	size_t ends[PRI_LEVEL1_SEGMENTS_MAX];
 	size_t max; /* of the record */

@@ -149,10 +149,11 @@ struct pri_series_ledger {
 	bool have_mark, have_link;
 	struct pr_ledger_mark mark;
 	int64_t said_until; /* of the MARKs that told of packets */
-	uint64_t durable; /* a kill has lost nothing up to this seq; 0: the ledger does not say */
+	/* a kill has lost nothing up to this seq; 0: the ledger does not say */
+	uint64_t durable;
 	uint8_t unsure; /* enum pr_loss_reason: since the last of them it may have lost packets without a word; 0: no */
-	struct pr_ledger_link
-		info; /* when have_link; else pri_series_ledger_name looks at the mark */
+	/* when have_link; else pri_series_ledger_name looks at the mark */
+	struct pr_ledger_link info;
 	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
 	int64_t first_said; /* of the first MARK that is known and says something */
 	struct pri_unobserved_list unobserved;
@@ -163,8 +164,8 @@ struct pri_series_ledger {
 	struct pri_seq_time *points;
 	size_t point_count;
 	int64_t point_step; /* ns of otime between two points */
-	struct pri_drop *
-		drops; /* in order; of more than PRI_DROPS_MAX neighbours are put together */
+	/* in order; of more than PRI_DROPS_MAX neighbours are put together */
+	struct pri_drop *drops;
 	size_t drop_count;
 	struct pr_loss *losses; /* in the order of the ledger */
 	size_t loss_count;
@@ -240,8 +241,8 @@ void pri_series_ledger_points(const struct pri_series_ledger *series, int64_t si
 const struct pr_ledger_deleted *pri_ledger_view_deletion(
 	const struct pri_ledger_view *ledger, uint16_t link, bool oldest, int64_t since,
 	int64_t until);
-const char *pri_series_ledger_name(
-	const struct pri_series_ledger *series); /* "" when none is known */
+/* "" when none is known */
+const char *pri_series_ledger_name(const struct pri_series_ledger *series);
 
 /*
  * Puts neighbours of a list together until at most max are left; returns how many are.
@@ -286,8 +287,8 @@ struct pri_index_map {
 };
 
 void pri_index_map_free(struct pri_index_map *map);
-struct pri_index_stream *pri_index_map_find(
-	const struct pri_index_map *map, uint16_t link); /* or NULL */
+/* or NULL */
+struct pri_index_stream *pri_index_map_find(const struct pri_index_map *map, uint16_t link);
 int pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err);
 /* Notes the tag of a segment that is listed. */

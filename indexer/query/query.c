@@ -33,8 +33,8 @@ struct pri_query {
 	struct pri_read_buffer whole; /* of the segment given last */
 	struct pri_range_list coverage;
 	struct pri_prune *direct_prune; /* with relations: where nothing can be related */
-	uint32_t
-		packets_a_look; /* that are filtered before the caller may look at the clock */
+	/* that are filtered before the caller may look at the clock */
+	uint32_t packets_a_look;
 	Packrack__End stats, report; /* report: with what the volume knows */
 };
 
@@ -546,8 +546,8 @@ estimate_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error 
 static int
 open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
 {
-	uint64_t left =
-		q->spec.limit - q->stats.matched; /* at least 1, if there is a limit */
+	/* at least 1, if there is a limit */
+	uint64_t left = q->spec.limit - q->stats.matched;
 	int64_t skip_max = q->spec.limit && left < INT64_MAX ? left - 1 : INT64_MAX;
 	bool skips = pri_run_reader_open(r, is_alone(q, r) ? skip_max : -1);
 

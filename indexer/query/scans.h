@@ -52,8 +52,8 @@ struct pri_matches {
 	uint8_t *bits; /* from malloc, as places are */
 	struct pr_segment_reader *places;
 	size_t room;
-	uint32_t judged,
-		count; /* count: of places; more match where they are more than PRI_PLACES_MAX */
+	/* count: of places; more match where they are more than PRI_PLACES_MAX */
+	uint32_t judged, count;
 	uint64_t last_seq; /* the segment's; when sound */
 	bool sound;
 };

@@ -25,8 +25,8 @@ struct pri_volume {
 	uint64_t writers; /* sfs_volume_info */
 	bool had_writer;
 	bool with_summaries;
-	struct sfs_cursor
-		*cursors[PRI_VOLUME_LISTS]; /* of the ledger, segments, summaries */
+	/* of the ledger, segments, summaries */
+	struct sfs_cursor *cursors[PRI_VOLUME_LISTS];
 	uint64_t corrupt;
 };
 
@@ -52,8 +52,8 @@ int pri_volume_refresh(
 
 /* The time up to which a stream's data was overwritten; PR_TIME_MIN: none was. */
 int64_t pri_volume_evicted_until(const struct pri_volume *volume, uint32_t stream);
-const char *pri_volume_stream_name(
-	const struct pri_volume *volume, uint32_t stream); /* or "" */
+/* or "" */
+const char *pri_volume_stream_name(const struct pri_volume *volume, uint32_t stream);
 
 #define PRI_STREAM_STRAYS "strays" /* packets that were never matched */
 /*

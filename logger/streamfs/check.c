@@ -420,8 +420,8 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 	while (scan.sequence < end) {
 		if (cut && sfs_hole_at(c->sfs, p->s->id, scan.sequence, &hole)) {
 			scan.sequence = hole.first_sequence + hole.records;
-			struct sfs_scan behind =
-				scan; /* some deleted ones may not be erased yet */
+			/* some deleted ones may not be erased yet */
+			struct sfs_scan behind = scan;
 			if (scan.sequence >= end)
 				return 0;
 			scan.pos = sfs_scan_resync(&behind, UINT64_MAX, &h) ? h.offset

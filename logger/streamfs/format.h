@@ -223,8 +223,8 @@ struct sfs_stream {
 	int64_t created;
 	uint32_t oldest, newest; /* SFS_NONE: holds nothing */
 	uint64_t blocks, bytes;
-	uint64_t first_sequence, last_sequence,
-		durable_sequence; /* first = last + 1: holds nothing */
+	/* first = last + 1: holds nothing */
+	uint64_t first_sequence, last_sequence, durable_sequence;
 	uint64_t oldest_generation, next_block_number;
 	int64_t evicted_until;
 	uint32_t flags; /* SFS_STREAM_KEPT */

@@ -51,8 +51,8 @@ struct sfs_writer {
 	struct sfs_request *failed; /* to be tried again */
 	uint8_t *map_buf;
 	bool map_in_flight;
-	uint32_t *
-		sealed_after_map; /* blocks sealed after their interval's map was written */
+	/* blocks sealed after their interval's map was written */
+	uint32_t *sealed_after_map;
 	uint32_t sealed_after_map_count, sealed_after_map_room;
 
 	enum sfs_flush_state state;
@@ -60,8 +60,8 @@ struct sfs_writer {
 	bool dirty;
 	bool put_off; /* a due flush was put off; it will be SFS_FLUSH_ALL */
 	uint64_t since_flush; /* bytes given to the devices since the last timed flush */
-	uint32_t flush_parity, in_flight[2],
-		control; /* writes by parity of the flush; syncs and roots under way */
+	/* writes by parity of the flush; syncs and roots under way */
+	uint32_t flush_parity, in_flight[2], control;
 	bool control_failed;
 	uint64_t flush_position; /* of the frontier when the flush began */
 	uint32_t root_pending;

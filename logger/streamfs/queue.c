@@ -190,8 +190,8 @@ struct uring_queue {
 	size_t pinned_size;
 	struct sfs_request *todo, **todo_tail, *done;
 	unsigned inside;
-	size_t inside_bytes,
-		gathered_bytes; /* gathered: the kernel has not been entered for them yet */
+	/* gathered: the kernel has not been entered for them yet */
+	size_t inside_bytes, gathered_bytes;
 };
 
 /* The number of the pinned piece that holds the request's bytes; -1: none. */

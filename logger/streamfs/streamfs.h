@@ -33,8 +33,8 @@ enum sfs_result {
 	SFS_OK = 0,
 	SFS_ERROR = -1, /* see err: I/O and the like */
 	SFS_EXPIRED = -2, /* recycled since, or lost in a crash before it was durable */
-	SFS_FORGED =
-		-3, /* handle does not fit the record: stale, forged or of another volume */
+	/* handle does not fit the record: stale, forged or of another volume */
+	SFS_FORGED = -3,
 	SFS_CORRUPT = -4, /* the device gives other bytes than were written */
 	SFS_DENIED = -5, /* permission of the record */
 	SFS_TOO_BIG = -6, /* longer than a block takes, or than the caller's buffer */
@@ -50,8 +50,8 @@ struct sfs_handle {
 	uint32_t offset, length; /* within the block; body length */
 	uint16_t stream;
 	uint16_t header; /* bytes of the record's header, before its body */
-	uint32_t
-		check; /* keyed hash of the other fields: a forged handle is refused at once */
+	/* keyed hash of the other fields: a forged handle is refused at once */
+	uint32_t check;
 	uint64_t proof; /* part of the record's keyed hash */
 };
 /* Little-endian, SFS_HANDLE_BYTES; for storing handles in other records. */
@@ -82,8 +82,8 @@ struct sfs_record {
 	int64_t min_time, max_time;
 	uint64_t sequence; /* of the record in its stream, from 1, without gaps */
 	size_t length;
-	const uint8_t
-		*body; /* a checked copy of the reader's own; valid until the next call */
+	/* a checked copy of the reader's own; valid until the next call */
+	const uint8_t *body;
 };
 
 /*
@@ -133,8 +133,8 @@ struct sfs_open_options {
 	 * wakes no other thread.
 	 */
 	bool one_thread;
-	uint32_t
-		permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
+	/* a record is given only if all bits of its permission are here; 0: any */
+	uint32_t permission_mask;
 	/*
 	 * writer: goes on without devices that are missing, and without one that fails a write, as
 	 * long as one is left. Records on them are lost for good, even when they come back
@@ -373,16 +373,16 @@ struct sfs_volume_info {
 	uint64_t bytes; /* of records held */
 	uint32_t utilization; /* most that may be guaranteed, in 1/1000 */
 	uint64_t guaranteed_blocks, guarantee_most; /* blocks: now, and at most */
-	uint64_t generation,
-		writers; /* writers: followed by this reader, one after the other */
+	/* writers: followed by this reader, one after the other */
+	uint64_t generation, writers;
 	bool writer_alive;
 	uint32_t devices, devices_missing, devices_lost;
 	bool zones; /* balanced over a spinning disk's zones */
 	size_t stream_count;
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 	uint64_t repairs; /* entries in the root for what repairs have dropped */
-	uint64_t
-		deletions; /* ranges deleted in the middle of streams, and not recycled yet */
+	/* ranges deleted in the middle of streams, and not recycled yet */
+	uint64_t deletions;
 	/* Deleted blocks and ranges without zeros so far: the next opening writes them. */
 	uint64_t wiping;
 };
@@ -428,10 +428,10 @@ bool sfs_stream_deleted(
 /* Estimates how long the volume keeps new data, if it is written as until now. */
 struct sfs_forecast {
 	uint64_t capacity; /* bytes of all data blocks */
-	uint64_t
-		rate; /* bytes a second of all streams, over the times of the records held; 0: not known */
-	uint64_t
-		recent_rate; /* of the last minute before now, while a writer lives; 0: none, or not known */
+	/* bytes a second of all streams, over the times of the records held; 0: not known */
+	uint64_t rate;
+	/* of the last minute before now, while a writer lives; 0: none, or not known */
+	uint64_t recent_rate;
 	bool wrapped; /* something was recycled */
 	/*
 	 * ns, at the recent rate if there is one, else at the rate; INT64_MAX: not known.

@@ -75,8 +75,8 @@ uint32_t sfs_zone_region(uint64_t rows, uint32_t block_size);
 #define SFS_NONE UINT32_MAX
 
 enum sfs_block_state {
-	SFS_FREE =
-		0, /* never used, evicted or dropped; generation says when it was last used */
+	/* never used, evicted or dropped; generation says when it was last used */
+	SFS_FREE = 0,
 	SFS_RESERVED, /* in the frontier's window */
 	SFS_OPEN, /* being filled */
 	SFS_SEALED,
