@@ -33,7 +33,7 @@ fault_of(const struct pri_insn *in, size_t i, size_t count)
 	if (!code_known(code))
 		return "is not known";
 	if (code == JA ? target < 0 || target >= (int64_t)count
-		       : (code & CLASS_MASK) == CLASS_JMP &&
+		       : BPF_CLASS(code) == BPF_JMP &&
 				 (i + 1 + in->jt >= count || i + 1 + in->jf >= count))
 		return "jumps out of the program";
 	if ((code == LD_MEM || code == LDX_MEM || code == ST || code == STX) &&
@@ -61,7 +61,7 @@ check(const struct pri_insn *insns, size_t count, size_t times, struct pr_error 
 			return pr_error_set(err, "filter: instruction %zu (code 0x%02x) %s",
 				i, insns[i].code, fault);
 	}
-	if (count && (insns[count - 1].code & CLASS_MASK) != CLASS_RET)
+	if (count && BPF_CLASS(insns[count - 1].code) != BPF_RET)
 		return pr_error_set(err, "filter: it runs off its end");
 	return 0;
 }
@@ -132,17 +132,17 @@ load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 static bool
 step_load(struct machine *m, const struct pri_insn *in)
 {
-	uint32_t *to = (in->code & CLASS_MASK) == CLASS_LD ? &m->a : &m->x, byte;
+	uint32_t *to = BPF_CLASS(in->code) == BPF_LD ? &m->a : &m->x, byte;
 	uint64_t at = in->k;
 	struct pri_bpf_time t;
 	size_t i;
 
-	switch (in->code & MODE_MASK) {
-	case MODE_IND:
+	switch (BPF_MODE(in->code)) {
+	case BPF_IND:
 		at += m->x;
 		/* fall through */
-	case MODE_ABS:
-		if ((in->code & SIZE_MASK) != SIZE_W)
+	case BPF_ABS:
+		if (BPF_SIZE(in->code) != BPF_W)
 			return load(m, at, pri_insn_size(in), to);
 		if (load(m, at, 4, to))
 			return true;
@@ -153,16 +153,16 @@ step_load(struct machine *m, const struct pri_insn *in)
 		t = pri_bpf_time(m->program->insns, i);
 		*to = t.after ? m->packet->time >= t.time : m->packet->time <= t.time;
 		return true;
-	case MODE_IMM:
+	case BPF_IMM:
 		*to = in->k;
 		return true;
-	case MODE_MEM:
+	case BPF_MEM:
 		*to = m->mem[in->k];
 		return true;
-	case MODE_LEN:
+	case BPF_LEN:
 		*to = m->packet->len;
 		return true;
-	case MODE_MSH: /* an IP header's length */
+	case BPF_MSH: /* an IP header's length */
 		if (!load(m, in->k, 1, &byte))
 			return false;
 		*to = (byte & 0xf) << 2;
@@ -175,34 +175,34 @@ step_load(struct machine *m, const struct pri_insn *in)
 static inline uint32_t
 operand(const struct machine *m, const struct pri_insn *in)
 {
-	return in->code & SOURCE_X ? m->x : in->k;
+	return in->code & BPF_X ? m->x : in->k;
 }
 
 static uint32_t
 computed(unsigned op, uint32_t a, uint32_t v)
 {
 	switch (op) {
-	case OP_ADD:
+	case BPF_ADD:
 		return a + v;
-	case OP_SUB:
+	case BPF_SUB:
 		return a - v;
-	case OP_MUL:
+	case BPF_MUL:
 		return a * v;
-	case OP_DIV:
+	case BPF_DIV:
 		return a / v;
-	case OP_MOD:
+	case BPF_MOD:
 		return a % v;
-	case OP_AND:
+	case BPF_AND:
 		return a & v;
-	case OP_OR:
+	case BPF_OR:
 		return a | v;
-	case OP_XOR:
+	case BPF_XOR:
 		return a ^ v;
-	case OP_LSH:
+	case BPF_LSH:
 		return v < 32 ? a << v : 0;
-	case OP_RSH:
+	case BPF_RSH:
 		return v < 32 ? a >> v : 0;
-	default: /* OP_NEG */
+	default: /* BPF_NEG */
 		return 0u - a;
 	}
 }
@@ -222,9 +222,9 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 	if (program->count == 0)
 		return UINT32_MAX;
 	for (;; in++) {
-		switch (in->code & CLASS_MASK) {
-		case CLASS_LD:
-		case CLASS_LDX:
+		switch (BPF_CLASS(in->code)) {
+		case BPF_LD:
+		case BPF_LDX:
 			if (step_load(&m, in))
 				break;
 			/*
@@ -236,17 +236,16 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 			if (in == end)
 				return 0;
 			break;
-		case CLASS_ALU:
+		case BPF_ALU:
 			v = operand(&m, in);
-			if (v == 0 && ((in->code & OP_MASK) == OP_DIV ||
-					      (in->code & OP_MASK) == OP_MOD))
+			if (v == 0 && (BPF_OP(in->code) == BPF_DIV ||
+					      BPF_OP(in->code) == BPF_MOD))
 				return 0;
-			m.a = computed(in->code & OP_MASK, m.a, v);
+			m.a = computed(BPF_OP(in->code), m.a, v);
 			break;
-		case CLASS_JMP:
+		case BPF_JMP:
 			if (in->code != JA) {
-				in += pri_insn_holds(
-					      in->code & OP_MASK, m.a, operand(&m, in))
+				in += pri_insn_holds(BPF_OP(in->code), m.a, operand(&m, in))
 					      ? in->jt
 					      : in->jf;
 				break;
@@ -255,7 +254,7 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 				return 0;
 			in += (int32_t)in->k;
 			break;
-		case CLASS_RET:
+		case BPF_RET:
 			return in->code == RET_A ? m.a : in->k;
 		default: /* few cases, so that the compiler makes no jump table */
 			if (in->code == ST || in->code == STX)

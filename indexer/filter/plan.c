@@ -47,29 +47,29 @@ find_live(struct planner *p)
 {
 	for (size_t i = p->count; i-- > 0;) {
 		const struct pri_insn *in = &p->insns[i];
-		unsigned class = in->code & CLASS_MASK, live = 0,
-			 source = in->code & SOURCE_X ? LIVE_X : 0;
+		unsigned class = BPF_CLASS(in->code), live = 0,
+			 source = in->code & BPF_X ? LIVE_X : 0;
 
-		if (class == CLASS_RET)
+		if (class == BPF_RET)
 			live = in->code == RET_A ? LIVE_A : 0;
 		else if (in->code == JA)
 			live = (int32_t)in->k >= 0 ? p->live[i + 1 + in->k] : 0;
-		else if (class == CLASS_JMP)
+		else if (class == BPF_JMP)
 			live = LIVE_A | source | p->live[i + 1 + in->jt] |
 			       p->live[i + 1 + in->jf];
 		else
 			live = p->live[i + 1];
-		if (class == CLASS_LD)
+		if (class == BPF_LD)
 			live &= ~LIVE_A;
-		else if (class == CLASS_LDX)
+		else if (class == BPF_LDX)
 			live &= ~LIVE_X;
-		else if (class == CLASS_ALU)
+		else if (class == BPF_ALU)
 			live |= LIVE_A | source;
 		else if (in->code == TAX && live & LIVE_X)
 			live = LIVE_A;
 		else if (in->code == TXA && live & LIVE_A)
 			live = LIVE_X;
-		if (class == CLASS_LD && (in->code & MODE_MASK) == MODE_IND)
+		if (class == BPF_LD && BPF_MODE(in->code) == BPF_IND)
 			live |= LIVE_X;
 		p->live[i] = live;
 	}
@@ -103,7 +103,7 @@ reach(struct planner *p, size_t at, struct pri_state state)
 	unsigned here;
 
 	/* drop what is not read later */
-	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
+	if (BPF_CLASS(p->insns[at].code) == BPF_RET) {
 		state = forgotten();
 		state.a = a;
 	}
@@ -139,7 +139,7 @@ go_on(struct planner *p, size_t at, uint32_t node)
 
 	if (in->code == JA) {
 		next += in->k;
-	} else if ((in->code & CLASS_MASK) == CLASS_JMP) {
+	} else if (BPF_CLASS(in->code) == BPF_JMP) {
 		if_yes = pri_state_branch(&yes, p->layout, in, true, &p->terms);
 		if_no = pri_state_branch(&no, p->layout, in, false, &p->terms);
 		next += in->jt;
@@ -214,7 +214,7 @@ make(struct planner *p)
 		find_live(p);
 		reach(p, 0, pri_state_start(p->layout, PRI_VALUE_CONSTANT));
 		for (size_t at = 0; at < p->count && !p->failed && !p->terms.failed; at++)
-			if ((p->insns[at].code & CLASS_MASK) != CLASS_RET)
+			if (BPF_CLASS(p->insns[at].code) != BPF_RET)
 				for (uint32_t i = p->first[at]; i != NOWHERE;
 					i = p->nodes[i].next)
 					go_on(p, at, i);

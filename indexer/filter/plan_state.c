@@ -47,10 +47,10 @@ load(const struct pri_state *s, const struct pri_insn *in)
 	unsigned size = pri_insn_size(in);
 	struct pri_value v = any;
 
-	switch (in->code & MODE_MASK) {
-	case MODE_ABS:
+	switch (BPF_MODE(in->code)) {
+	case BPF_ABS:
 		return loaded(in->k, size);
-	case MODE_IND:
+	case BPF_IND:
 		if (s->x.form == PRI_VALUE_CONSTANT)
 			return loaded((uint64_t)s->x.at + in->k, size);
 		if (s->x.form == PRI_VALUE_HEADER)
@@ -60,11 +60,11 @@ load(const struct pri_state *s, const struct pri_insn *in)
 		v.form = PRI_VALUE_LOAD_BEHIND;
 		v.base = s->x.at;
 		return v;
-	case MODE_LEN:
+	case BPF_LEN:
 		return (struct pri_value){.form = PRI_VALUE_LENGTH};
-	case MODE_IMM:
+	case BPF_IMM:
 		return (struct pri_value){.form = PRI_VALUE_CONSTANT, .at = in->k};
-	case MODE_MSH:
+	case BPF_MSH:
 		if (in->k <= FAR)
 			v = (struct pri_value){.form = PRI_VALUE_HEADER, .at = in->k};
 		return v;
@@ -92,13 +92,13 @@ computed(struct pri_value v, const struct pri_insn *in)
 void
 pri_state_step(struct pri_state *s, const struct pri_insn *in)
 {
-	unsigned class = in->code & CLASS_MASK;
+	unsigned class = BPF_CLASS(in->code);
 
-	if (class == CLASS_LD)
+	if (class == BPF_LD)
 		s->a = load(s, in);
-	else if (class == CLASS_LDX)
+	else if (class == BPF_LDX)
 		s->x = load(s, in);
-	else if (class == CLASS_ALU)
+	else if (class == BPF_ALU)
 		s->a = computed(s->a, in);
 	else if (in->code == TAX)
 		s->x = s->a;
@@ -477,7 +477,7 @@ branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 {
 	const struct pri_terms *terms = t->terms;
 
-	if (op != OP_JEQ || k != 1 || t->state->a.at >= terms->time_count)
+	if (op != BPF_JEQ || k != 1 || t->state->a.at >= terms->time_count)
 		return PRI_TERM_TRUE;
 	struct pri_bpf_time time = pri_bpf_time(terms->times, t->state->a.at);
 	if (!taken && time.time == (time.after ? INT64_MIN : INT64_MAX))
@@ -495,10 +495,10 @@ pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
 {
 	struct test t = {
 		.state = s, .layout = layout, .terms = terms, .holds = PRI_TERM_TRUE};
-	unsigned op = in->code & OP_MASK, form = s->a.form;
+	unsigned op = BPF_OP(in->code), form = s->a.form;
 	uint32_t k = in->k;
 
-	if (in->code & SOURCE_X) {
+	if (in->code & BPF_X) {
 		if (s->x.form != PRI_VALUE_CONSTANT)
 			return PRI_TERM_TRUE;
 		k = s->x.at;
@@ -508,11 +508,11 @@ pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
 							       : PRI_TERM_FALSE;
 	if (form == PRI_VALUE_TIME)
 		return branch_time(&t, op, k, taken);
-	if (form == PRI_VALUE_LENGTH && op == OP_JEQ)
+	if (form == PRI_VALUE_LENGTH && op == BPF_JEQ)
 		return taken ? within(&t, k, k) : PRI_TERM_TRUE;
-	if (op == OP_JGT || op == OP_JGE)
-		return branch_order(&t, (uint64_t)k + (op == OP_JGT), taken);
+	if (op == BPF_JGT || op == BPF_JGE)
+		return branch_order(&t, (uint64_t)k + (op == BPF_JGT), taken);
 	if (form != PRI_VALUE_LOAD && form != PRI_VALUE_LOAD_BEHIND)
 		return PRI_TERM_TRUE;
-	return op == OP_JEQ ? branch_equal(&t, k, taken) : branch_bits(&t, k, taken);
+	return op == BPF_JEQ ? branch_equal(&t, k, taken) : branch_bits(&t, k, taken);
 }
