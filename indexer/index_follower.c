@@ -36,8 +36,7 @@ struct pri_index_follower {
 static void
 note_unknown(struct stream *s, uint64_t upto)
 {
-	if (upto > s->unknown)
-		s->unknown = upto;
+	s->unknown = PR_MAX(s->unknown, upto);
 }
 
 static void
@@ -90,9 +89,7 @@ pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
 				s->unsummarized[kept++] = s->unsummarized[j];
 		s->unsummarized_count = kept;
 		if (!readable && s->first < end)
-			pri_follower_mark_gap(s,
-				s->first > first_sequence ? s->first : first_sequence,
-				end - 1);
+			pri_follower_mark_gap(s, PR_MAX(s->first, first_sequence), end - 1);
 	}
 }
 
@@ -338,8 +335,7 @@ begin(struct stream *s, const struct sfs_stream_info *info)
 			continue;
 		if (ref->first_sequence > at)
 			pri_follower_mark_gap(s, at, ref->first_sequence - 1);
-		if (ref->first_sequence + ref->segments > at)
-			at = ref->first_sequence + ref->segments;
+		at = PR_MAX(at, ref->first_sequence + ref->segments);
 	}
 	if (at < s->next)
 		pri_follower_mark_gap(s, at, s->next - 1);
@@ -401,8 +397,7 @@ look(struct pri_index_follower *f, struct pr_error *err)
 		s->last = info.last_sequence;
 		s->first = info.first_sequence ? info.first_sequence : 1;
 		pri_follower_expire(s);
-		if (info.first_sequence > s->next)
-			s->next = info.first_sequence;
+		s->next = PR_MAX(s->next, info.first_sequence);
 		/* skips deleted ranges: they have nothing to index */
 		while (sfs_stream_deleted(sfs, s->id, s->next, &hole) &&
 			hole.first <= s->next)

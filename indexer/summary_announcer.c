@@ -101,9 +101,7 @@ pri_announcer_destroy(struct pri_summary_announcer **offer)
 
 	if (!o)
 		return;
-	free(o->items);
-	free(o->streams);
-	free(o->buffer.bytes);
+	PR_FREE(o, items, streams, buffer.bytes);
 	free(o);
 }
 
@@ -276,8 +274,7 @@ fill_ledger(struct message *m, const struct pri_volume *volume)
 		int64_t last = s->mark.link.last_otime;
 		Packrack__Ledger *l = &m->ledgers[c->n_ledgers];
 
-		if (last < s->mark.said_until)
-			last = s->mark.said_until;
+		last = PR_MAX(last, s->mark.said_until);
 		if (s->have_mark && c->n_ledgers < LEDGERS) {
 			pri_hello_ledger(l, s);
 			/* drops are told by their times, so that only queries of these times ask */
@@ -331,8 +328,7 @@ fill_gone(struct message *m, struct pri_volume *volume)
 		if (sfs_stream_info(volume->sfs, i, &info, NULL) != SFS_OK ||
 			strncmp(info.name, "packets.", 8) != 0)
 			continue;
-		if (info.evicted_until > c->evicted_until)
-			c->evicted_until = info.evicted_until;
+		c->evicted_until = PR_MAX(c->evicted_until, info.evicted_until);
 		while (sfs_stream_deleted(volume->sfs, i, hole.last + 1, &hole))
 			add_range(&m->deleted, RANGES, 0, hole.min_time, hole.max_time);
 	}
@@ -381,7 +377,7 @@ open_mark(const struct news *news, int64_t settled)
 
 	for (size_t i = 0; i < news->span_count; i++) {
 		const struct pr_summary_span *s = &news->spans[i];
-		int64_t most = s->max_time < settled ? s->max_time : settled;
+		int64_t most = PR_MIN(s->max_time, settled);
 
 		if (s->min_time < settled)
 			mark = (mark + s->min_time) * 0x9e3779b97f4a7c15u + most;
@@ -395,7 +391,7 @@ gather(struct pri_summary_announcer *o, struct pri_announced *line, struct news 
 	struct sfs_volume_info whole;
 	bool unknown;
 
-	news->first_number = line->sent > o->base ? line->sent : o->base;
+	news->first_number = PR_MAX(line->sent, o->base);
 	news->span_count = pri_follower_unsummarized(o->feed, news->spans, &unknown);
 	news->settled_until = pr_now_real() - STORED_NS;
 	if (sfs_info(o->volume->sfs, &whole, NULL) == SFS_OK && !whole.writer_alive)
@@ -405,8 +401,7 @@ gather(struct pri_summary_announcer *o, struct pri_announced *line, struct news 
 				  : NULL;
 	news->items = o->items + (news->first_number - o->base);
 	news->item_count = o->base + o->count - news->first_number;
-	if (news->item_count > CHUNK)
-		news->item_count = CHUNK;
+	news->item_count = PR_MIN(news->item_count, CHUNK);
 }
 
 void

@@ -73,8 +73,7 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 		while (sfs_stream_deleted(sfs, stream->id, hole.last + 1, &hole))
 			if (hole.max_time > gone && hole.min_time <= order->until)
 				gone = hole.max_time;
-		if (gone < range.until)
-			range.until = gone;
+		range.until = PR_MIN(range.until, gone);
 	}
 	if (range.until < range.since)
 		return 0;
@@ -146,8 +145,7 @@ announce(struct sfs *sfs, struct prl_volume_writer *append,
 				(!s.last_sequence || s.min_time > order->until ||
 					s.max_time < order->since)))
 			continue;
-		tell(append, &s, order, phase,
-			s.max_time < order->until ? s.max_time : order->until, NULL);
+		tell(append, &s, order, phase, PR_MIN(s.max_time, order->until), NULL);
 	}
 	return prl_writer_flush(append, err);
 }

@@ -31,8 +31,7 @@ prl_direct_link_packet(struct prl_direct_link *m, int64_t time, const uint8_t *d
 		.caplen = caplen,
 		.len = len};
 
-	if (time > link->last_otime)
-		link->last_otime = time;
+	link->last_otime = PR_MAX(link->last_otime, time);
 	if (m->packets == 0 || time < m->earliest)
 		m->earliest = time;
 	m->last_time = time;

@@ -211,7 +211,7 @@ open_node(struct rack *r, struct pr_error *err)
 	memcpy(config.mac, r->dev.mac, sizeof(config.mac));
 	PR_PRINT(config.ann.name, "%s", r->o->name);
 	/* Half of the memory: the other half is for frames that are being stored. */
-	config.ann.buffer_size = (size < r->o->buffer_size ? size : r->o->buffer_size) / 2;
+	config.ann.buffer_size = PR_MIN(size, r->o->buffer_size) / 2;
 	prl_match_defaults(&config.match);
 	config.match.window = r->o->window;
 	config.match.hold_ns = r->o->hold_time;

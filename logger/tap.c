@@ -50,7 +50,7 @@ say(struct tap *t, bool ended)
 			&t->monitor.observation, PR_UNOBSERVED_STOPPED, now, "");
 		said = now;
 	}
-	prl_direct_link_say(&t->monitor, said < now ? said : now, ended);
+	prl_direct_link_say(&t->monitor, PR_MIN(said, now), ended);
 }
 
 static void

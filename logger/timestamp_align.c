@@ -40,8 +40,7 @@ hash_entry(struct prl_match *m, struct match_entry *s)
 static void
 hash_until(struct prl_match *m, uint64_t until)
 {
-	uint64_t from =
-		m->indexed_below > m->next_expected ? m->indexed_below : m->next_expected;
+	uint64_t from = PR_MAX(m->indexed_below, m->next_expected);
 
 	for (uint64_t o = from; o < until; o++) {
 		struct match_entry *s = slot_at(m, o);
@@ -49,8 +48,7 @@ hash_until(struct prl_match *m, uint64_t until)
 		if (s->state == SLOT_WAITING)
 			hash_entry(m, s);
 	}
-	if (until > m->indexed_below)
-		m->indexed_below = until;
+	m->indexed_below = PR_MAX(m->indexed_below, until);
 }
 
 static void
@@ -336,8 +334,7 @@ match_last_chance(struct prl_match *m, struct match_entry *s)
 	if (m->parked == 0)
 		return false;
 	span_around(m, s->e.ordinal, s->e.ordinal, &span);
-	if (span.floor < m->held_base)
-		span.floor = m->held_base;
+	span.floor = PR_MAX(span.floor, m->held_base);
 	for (uint64_t n = span.floor; n < m->held_at && n <= span.ceiling; n++) {
 		const struct match_frame *h = held_at(m, n);
 		uint32_t len = h->state == HELD_PARKED ? fit(h, s->e.fingerprint) : 0;
@@ -455,8 +452,7 @@ match_fate(const struct prl_match *m, uint64_t arrival)
 void
 match_age_parked(struct prl_match *m, int64_t now, uint64_t all_below)
 {
-	if (m->first_parked < m->held_base)
-		m->first_parked = m->held_base;
+	m->first_parked = PR_MAX(m->first_parked, m->held_base);
 	for (; m->first_parked < m->held_at; m->first_parked++) {
 		struct match_frame *h = held_at(m, m->first_parked);
 

@@ -131,8 +131,7 @@ bounds_from_neighbours(
 	/* with several links some of the ordinals are of another: that all seqs were this node's is never certain */
 	most = loss->last_seq - loss->first_seq + 1;
 	most -= m->link_count > 1 && most > 1;
-	if (loss->count > most)
-		loss->count = most;
+	loss->count = PR_MIN(loss->count, most);
 }
 
 /*
@@ -154,8 +153,7 @@ match_loss_log(struct prl_match *m, struct match_link *link, const struct match_
 	} else {
 		bounds_from_neighbours(m, link, &loss);
 	}
-	if (loss.last_seq > link->last_seq)
-		link->last_seq = loss.last_seq;
+	link->last_seq = PR_MAX(link->last_seq, loss.last_seq);
 	link->last_otime = loss.last_time;
 	link->last_ordinal += loss.count;
 	m->calls.loss(m->calls.arg, &loss);
@@ -551,12 +549,9 @@ prl_match_create(const struct prl_match_options *options,
 	m->held_base = m->held_at = m->held_top = 1;
 	m->o = *options;
 	m->calls = *calls;
-	if (m->o.window < PRL_MATCH_WINDOW_MIN)
-		m->o.window = PRL_MATCH_WINDOW_MIN;
-	if (m->o.window > PRL_MATCH_WINDOW_MAX)
-		m->o.window = PRL_MATCH_WINDOW_MAX;
-	if (m->o.room < 2 * ROOM_FIRST)
-		m->o.room = 2 * ROOM_FIRST;
+	m->o.window = PR_MAX(m->o.window, PRL_MATCH_WINDOW_MIN);
+	m->o.window = PR_MIN(m->o.window, PRL_MATCH_WINDOW_MAX);
+	m->o.room = PR_MAX(m->o.room, 2 * ROOM_FIRST);
 	return m;
 }
 
@@ -569,14 +564,8 @@ prl_match_destroy(struct prl_match **match)
 		return;
 	for (size_t i = 0; i < m->link_count; i++)
 		free(m->links[i].logs);
-	free(m->links);
-	free(m->entries.items);
-	free(m->frames.items);
-	free(m->recent);
-	free(m->lost);
-	free(m->entries.buckets);
-	free(m->frames.buckets);
-	free(m->scratch);
+	PR_FREE(m, links, entries.items, frames.items, recent, lost, entries.buckets,
+		frames.buckets, scratch);
 	free(m);
 }
 
@@ -719,8 +708,7 @@ prl_match_finish(struct prl_match *m)
 struct prl_match_frame *
 prl_match_oldest(struct prl_match *m)
 {
-	if (m->first_in_ring < m->held_base)
-		m->first_in_ring = m->held_base;
+	m->first_in_ring = PR_MAX(m->first_in_ring, m->held_base);
 	for (; m->first_in_ring < m->held_top; m->first_in_ring++) {
 		struct match_frame *h = held_at(m, m->first_in_ring);
 

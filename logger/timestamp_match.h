@@ -89,7 +89,7 @@ prl_silence_clock_now(struct prl_silence_clock *c, int64_t now, bool heard, int6
 {
 	int64_t silent = c->heard ? now - c->heard - PRL_SILENT_NS : 0;
 
-	silent = silent < 0 ? 0 : silent < most ? silent : most;
+	silent = silent < 0 ? 0 : PR_MIN(silent, most);
 	if (!heard)
 		return now - c->left_out - silent;
 	c->left_out += silent;

@@ -97,8 +97,7 @@ prl_writer_create(
 	 * empty.
 	 */
 	a->target = a->room / 4 > 256 ? a->room / 4 - 128 : a->room;
-	if (a->target > PR_SEGMENT_TARGET)
-		a->target = PR_SEGMENT_TARGET;
+	a->target = PR_MIN(a->target, PR_SEGMENT_TARGET);
 	a->ledger = prl_journal_create(sfs, "ledger", LEDGER_SHARE, err);
 	if (a->ledger)
 		a->segments = prl_journal_create(sfs, "segments", SEGMENTS_SHARE, err);
@@ -120,11 +119,7 @@ prl_writer_destroy(struct prl_volume_writer **append)
 		free(a->outs[i]->buf);
 		free(a->outs[i]);
 	}
-	free(a->ledger);
-	free(a->segments);
-	free(a->summaries);
-	free(a->marks);
-	free(a->link_facts);
+	PR_FREE(a, ledger, segments, summaries, marks, link_facts);
 	free(a);
 }
 

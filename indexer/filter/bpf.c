@@ -343,8 +343,7 @@ pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps)
 	uint32_t most = 1;
 
 	for (size_t i = 0; i < programs->count; i++)
-		if (programs->items[i]->steps > most)
-			most = programs->items[i]->steps;
+		most = PR_MAX(most, programs->items[i]->steps);
 	return steps > most ? steps / most : 1;
 }
 

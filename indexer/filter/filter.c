@@ -278,8 +278,7 @@ compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *er
 	} else if (rc == 0) {
 		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
 	}
-	free(s.words);
-	free(s.times);
+	PR_FREE(&s, words, times);
 	*too_much = s.too_much;
 	return program;
 }
@@ -313,8 +312,7 @@ is_good_beginning(uint16_t linktype, const char *text, size_t len)
 		pcap_close(s.pcap);
 	}
 	free(beginning);
-	free(s.words);
-	free(s.times);
+	PR_FREE(&s, words, times);
 	return good;
 }
 

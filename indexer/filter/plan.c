@@ -239,9 +239,7 @@ pri_plan_create(
 	struct pri_plan *plan = make(&p);
 
 	pri_terms_free(&p.terms);
-	free(p.live);
-	free(p.first);
-	free(p.nodes);
+	PR_FREE(&p, live, first, nodes);
 	if (plan)
 		plan->linktype = program->linktype;
 	else

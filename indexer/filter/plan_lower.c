@@ -456,7 +456,7 @@ add_node(struct pri_plan *p, const struct pri_terms *t, uint32_t term, uint32_t 
 	if (is_pair(n.op)) {
 		uint16_t left = depth[n.left] + 1, right = depth[n.right];
 
-		depth[term] = left > right ? left : right;
+		depth[term] = PR_MAX(left, right);
 		n.left = map[n.left];
 		n.right = map[n.right];
 	} else if (n.op == PRI_PLAN_KEY) {

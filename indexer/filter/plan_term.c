@@ -25,9 +25,7 @@ pri_terms_init(struct pri_terms *t, uint32_t limit)
 void
 pri_terms_free(struct pri_terms *t)
 {
-	free(t->nodes);
-	free(t->leaves);
-	free(t->table);
+	PR_FREE(t, nodes, leaves, table);
 }
 
 /* The contents by which equal nodes are found: a leaf's, or the numbers of the parts. */
@@ -187,10 +185,8 @@ merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 		a.mask[i] |= b.mask[i];
 		a.value[i] |= b.value[i];
 	}
-	if (b.range.least > a.range.least)
-		a.range.least = b.range.least;
-	if (b.range.most < a.range.most)
-		a.range.most = b.range.most;
+	a.range.least = PR_MAX(a.range.least, b.range.least);
+	a.range.most = PR_MIN(a.range.most, b.range.most);
 	return possible && a.range.least <= a.range.most ? pri_term_leaf(t, &a)
 							 : PRI_TERM_FALSE;
 }

@@ -211,8 +211,8 @@ has_port(const struct pri_level1_segment *s, int64_t least, int64_t most, uint16
 {
 	if (min > max || !overlaps(least, most, min, max))
 		return false;
-	return any_bit(s->ports, pri_port_interval((uint16_t)(least > min ? least : min)),
-		pri_port_interval((uint16_t)(most < max ? most : max)));
+	return any_bit(s->ports, pri_port_interval((uint16_t)PR_MAX(least, min)),
+		pri_port_interval((uint16_t)PR_MIN(most, max)));
 }
 
 bool
@@ -328,8 +328,7 @@ pri_level1_begin(struct pri_level1_writer *w)
 void
 pri_level1_free(struct pri_level1_writer *w)
 {
-	free(w->data);
-	free(w->hashes);
+	PR_FREE(w, data, hashes);
 	*w = (struct pri_level1_writer){0};
 }
 
@@ -433,9 +432,7 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 		.first_sequence = w->first_sequence,
 		.segments = w->segments,
 		.tops = pri_heavy_hitters_best(hitters, tops),
-		.packets_short = hitters->packets_short < UINT32_MAX
-					 ? hitters->packets_short
-					 : UINT32_MAX,
+		.packets_short = PR_MIN(hitters->packets_short, UINT32_MAX),
 		.bytes_short = hitters->bytes_short};
 	size_t len;
 

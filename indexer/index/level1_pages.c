@@ -174,8 +174,7 @@ count_sets(struct pri_level1_keys *k)
 	for (uint32_t page = 0; page < k->pages; page++) {
 		k->of_page[page] = ends[page] ? ends[page] - end : 0;
 		end += k->of_page[page];
-		if (k->of_page[page] > k->crowd)
-			k->crowd = k->of_page[page];
+		k->crowd = PR_MAX(k->crowd, k->of_page[page]);
 	}
 }
 
@@ -287,7 +286,7 @@ put_key(struct bit_writer *b, const struct pri_level1_keys *k, uint32_t step, ui
 		put(b, key.value, key.n);
 		put(b, 3, 2);
 		for (unsigned n = k->segments, some; n; n -= some, set >>= some) {
-			some = n < 32 ? n : 32;
+			some = PR_MIN(n, 32);
 			put(b, set & ((UINT64_C(1) << some) - 1), some);
 		}
 	}
@@ -368,7 +367,7 @@ get_set(struct bit_reader *b, unsigned segments, unsigned index_bits)
 		unsigned first = get(b, index_bits);
 		return stretch_set(first, get(b, index_bits));
 	}
-	unsigned lower = segments < 32 ? segments : 32;
+	unsigned lower = PR_MIN(segments, 32);
 	uint64_t set = get(b, lower);
 	return set | (uint64_t)get(b, segments - lower) << 32;
 }

@@ -336,9 +336,7 @@ pri_segment_keys_free(struct pri_segment_keys *s)
 	pri_hashset_free(&s->wide);
 	pri_header_layouts_free(&s->layouts);
 	pri_hosts_free(&s->hosts);
-	free(s->series);
-	free(s->held);
-	free(s->seqs);
+	PR_FREE(s, series, held, seqs);
 	*s = (struct pri_segment_keys){.composites = s->composites};
 }
 
@@ -363,7 +361,7 @@ find_bucket(struct pri_segment_keys *s, int64_t time, int64_t *first)
 	uint64_t at = now > least ? (now - (uint64_t)least) >> s->item.series_width : 0;
 
 	*first = (uint64_t)now * PR_NS_PER_S;
-	return &s->buckets[at < PRI_LEVEL1_BUCKETS ? at : PRI_LEVEL1_BUCKETS - 1];
+	return &s->buckets[PR_MIN(at, PRI_LEVEL1_BUCKETS - 1)];
 }
 
 /*
@@ -378,8 +376,7 @@ take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *linktyp
 	struct pr_packet p = {.caplen = step->caplen, .len = step->len};
 	uint8_t front[PRI_FIELDS_REACH];
 
-	if (p.caplen > PRI_FIELDS_REACH)
-		p.caplen = PRI_FIELDS_REACH;
+	p.caplen = PR_MIN(p.caplen, PRI_FIELDS_REACH);
 	memcpy(front, step->data, p.caplen);
 	atomic_signal_fence(memory_order_seq_cst);
 	p.data = front;
@@ -440,8 +437,8 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 			__builtin_prefetch(from + AHEAD);
 		from = walk.at;
 		*seq++ = step.seq;
-		least = step.len < least ? step.len : least;
-		most = step.len > most ? step.len : most;
+		least = PR_MIN(step.len, least);
+		most = PR_MAX(step.len, most);
 		if ((uint64_t)step.time - (uint64_t)first >= PR_NS_PER_S)
 			bucket = find_bucket(s, step.time, &first);
 		bucket->packets++;

@@ -30,10 +30,7 @@ pri_seeded_hash_set(struct pri_seeded_hash *slot, size_t slots)
 void
 pri_header_layouts_free(struct pri_header_layouts *k)
 {
-	free(k->items);
-	free(k->more);
-	free(k->slots.items);
-	free(k->odd);
+	PR_FREE(k, items, more, slots.items, odd);
 	*k = (struct pri_header_layouts){0};
 }
 
@@ -55,9 +52,7 @@ int
 pri_header_layouts_begin(struct pri_header_layouts *k, size_t packets)
 {
 	if (packets > k->room) {
-		free(k->items);
-		free(k->more);
-		free(k->odd);
+		PR_FREE(k, items, more, odd);
 		k->room = 0;
 		k->items = aligned_alloc(sizeof(*k->items), packets * sizeof(*k->items));
 		k->more = malloc(packets * sizeof(*k->more));

@@ -53,8 +53,7 @@ struct pri_hashset {
 static inline void
 pri_hashset_free(struct pri_hashset *s)
 {
-	free(s->items);
-	free(s->slots);
+	PR_FREE(s, items, slots);
 	*s = (struct pri_hashset){0};
 }
 
@@ -197,8 +196,7 @@ struct pri_hosts {
 static inline void
 pri_hosts_free(struct pri_hosts *a)
 {
-	free(a->items);
-	free(a->slots.items);
+	PR_FREE(a, items, slots.items);
 	*a = (struct pri_hosts){0};
 }
 

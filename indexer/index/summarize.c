@@ -70,8 +70,7 @@ pri_range_builder_add_range(struct pri_range_builder *s, uint64_t first, uint64_
 			s->held = 0;
 		}
 		end = s->first + PRI_RANGE_SPAN - 1;
-		if (end > last)
-			end = last;
+		end = PR_MIN(end, last);
 		/* bits are needed once the range has a hole; until then there are none */
 		if (first - s->first != s->held) {
 			if (s->held == s->last - s->first + 1)
@@ -174,8 +173,7 @@ pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out)
 	size_t used = pr_summary_size(z->keys.count, NULL, 0), len,
 	       rest = used < record_max ? record_max - used : 0;
 
-	if (rest > PRI_SUMMARIZE_RUNS_MAX)
-		rest = PRI_SUMMARIZE_RUNS_MAX;
+	rest = PR_MIN(rest, PRI_SUMMARIZE_RUNS_MAX);
 	len = pr_summary_write(&z->span, z->keys.items, z->keys.count, z->held.items,
 		z->held.count, rest, out);
 	pri_hashset_clear(&z->keys);

@@ -177,7 +177,7 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 	out->link = loss->link;
 	out->first_seq = loss->first_seq;
 	out->last_seq = loss->last_seq;
-	out->count = loss->count < span ? loss->count : span;
+	out->count = PR_MIN(loss->count, span);
 	out->bits = loss->bits;
 	out->first_time = loss->first_time;
 	out->last_time = loss->last_time;
@@ -438,7 +438,7 @@ pri_answer_settled(const struct pri_volume *volume, int64_t until, int64_t came)
 	int64_t now = pr_now_real();
 
 	/* a MARK confirms the time before it */
-	until = until < came ? until : came;
+	until = PR_MIN(until, came);
 	if (now - came > SETTLE_MAX_NS)
 		return true;
 	/* packets of an epoch that has just begun may be here before its first MARK */
@@ -488,8 +488,7 @@ pri_answer_create(
 	}
 	a->packets_a_look =
 		pri_bpf_set_packets(&pri_query_spec(a->query)->programs, STEPS_A_LOOK);
-	if (a->packets_a_look > PACKETS_A_LOOK)
-		a->packets_a_look = PACKETS_A_LOOK;
+	a->packets_a_look = PR_MIN(a->packets_a_look, PACKETS_A_LOOK);
 	begin_segment(a);
 	return a;
 }
@@ -499,8 +498,7 @@ free_held(struct pri_answer *a)
 {
 	pri_range_list_free(&a->held);
 	pri_range_list_free(&a->edges);
-	free(a->messages);
-	free(a->pointers);
+	PR_FREE(a, messages, pointers);
 	a->messages = NULL;
 	a->pointers = NULL;
 }
@@ -513,14 +511,10 @@ pri_answer_destroy(struct pri_answer **answer)
 	if (!a)
 		return;
 	free_held(a);
-	free(a->end.message.losses);
-	free(a->end.message.evicted);
+	PR_FREE(a, end.message.losses, end.message.evicted);
 	for (size_t i = 0; i < a->end.message.n_ledgers; i++)
 		packrack__ledger__free_unpacked(a->end.message.ledgers[i], NULL);
-	free(a->end.message.ledgers);
-	free(a->end.losses);
-	free(a->end.evicted.items);
-	free(a->end.deleted);
+	PR_FREE(a, end.message.ledgers, end.losses, end.evicted.items, end.deleted);
 	pri_query_destroy(&a->query);
 	pri_flow_parts_destroy(&a->parts);
 	pr_tally_destroy(&a->tally);

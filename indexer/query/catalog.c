@@ -97,9 +97,8 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 		return pr_error_set(err, "no memory for the list of %llu segments",
 			(unsigned long long)catalog->segments);
 	run->items[run->head + run->count++] = *entry;
-	int64_t back = pr_time_minus(entry->first_otime, entry->min_time);
-	if (back > run->most_back)
-		run->most_back = back;
+	run->most_back =
+		PR_MAX(run->most_back, pr_time_minus(entry->first_otime, entry->min_time));
 	if (run->count == 1 || entry->max_time > run->max_time)
 		run->max_time = entry->max_time;
 	add_to_sums(catalog, series, entry, 1);
@@ -375,14 +374,10 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 static void
 join(struct pr_loss *into, const struct pr_loss *next)
 {
-	if (next->first_seq < into->first_seq)
-		into->first_seq = next->first_seq;
-	if (next->last_seq > into->last_seq)
-		into->last_seq = next->last_seq;
-	if (next->first_time < into->first_time)
-		into->first_time = next->first_time;
-	if (next->last_time > into->last_time)
-		into->last_time = next->last_time;
+	into->first_seq = PR_MIN(into->first_seq, next->first_seq);
+	into->last_seq = PR_MAX(into->last_seq, next->last_seq);
+	pr_time_widen(
+		&into->first_time, &into->last_time, next->first_time, next->last_time);
 	into->count += next->count;
 	into->bits = 0;
 	into->second &= next->second;
@@ -688,8 +683,7 @@ take_mark(struct pri_ledger_view *ledger, struct pri_series_ledger *s,
 		if (unsaved.first_seq && take_loss(ledger, s, &unsaved) < 0)
 			return -1;
 		s->unsure = 0;
-		if (mark->said_until > s->said_until)
-			s->said_until = mark->said_until;
+		s->said_until = PR_MAX(s->said_until, mark->said_until);
 	}
 	if (take_drops(s, &now) < 0 || take_undelivered(ledger, s, &now.link) < 0 ||
 		take_point(s, &now.link) < 0)
@@ -797,8 +791,7 @@ pri_ledger_view_stored_until(
 		}
 		if (!s->have_mark || over || heard < now - alive_ns)
 			continue;
-		if (s->mark.said_until < until)
-			until = s->mark.said_until;
+		until = PR_MIN(until, s->mark.said_until);
 	}
 	return until;
 }
@@ -808,13 +801,8 @@ series_ledger_free(struct pri_series_ledger *s)
 {
 	for (size_t j = 0; j < s->unobserved.count; j++)
 		free(s->unobserved.by[j]);
-	free(s->unobserved.reason);
-	free(s->unobserved.since);
-	free(s->unobserved.until);
-	free(s->unobserved.by);
-	free(s->losses);
-	free(s->points);
-	free(s->drops);
+	PR_FREE(s, unobserved.reason, unobserved.since, unobserved.until, unobserved.by,
+		losses, points, drops);
 	free(s);
 }
 
@@ -867,8 +855,7 @@ pri_ledger_view_free(struct pri_ledger_view *ledger)
 {
 	for (size_t i = 0; i < ledger->count; i++)
 		series_ledger_free(ledger->series[i]);
-	free(ledger->series);
-	free(ledger->deleted);
+	PR_FREE(ledger, series, deleted);
 	*ledger = (struct pri_ledger_view){0};
 }
 

@@ -140,8 +140,7 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 	size_t deletions = volume->ledger.deleted_count + 1;
 	Packrack__NodeStatus *s = &h->status;
 
-	if (count > PRI_HELLO_STREAMS_MAX)
-		count = PRI_HELLO_STREAMS_MAX;
+	count = PR_MIN(count, PRI_HELLO_STREAMS_MAX);
 	h->stream_infos = calloc(count + 1, sizeof *h->stream_infos);
 	h->streams = calloc(count + 1, sizeof *h->streams);
 	h->deleted = calloc(deletions, sizeof *h->deleted);
@@ -169,8 +168,7 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	pri_volume_stats(volume, &stats);
 	PR_COPY(s, catalog, segments, packets, bytes);
 	pri_catalog_times(catalog, -1, &s->first_time, &s->last_time);
-	if (behind < stats.unlisted)
-		behind = stats.unlisted;
+	behind = PR_MAX(behind, stats.unlisted);
 	if (catalog->segments)
 		s->indexed_lag_bytes = behind * (catalog->bytes / catalog->segments);
 	s->missing = volume->ledger.missing;
@@ -230,12 +228,7 @@ pri_hello_destroy(struct pri_hello **hello)
 
 	if (!h)
 		return;
-	free(h->message.links);
-	free(h->status.streams);
-	free(h->stream_infos);
-	free(h->links);
-	free(h->streams);
-	free(h->deleted);
-	free(h->deleted_pointers);
+	PR_FREE(h, message.links, status.streams, stream_infos, links, streams, deleted,
+		deleted_pointers);
 	free(h);
 }

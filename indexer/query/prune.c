@@ -189,11 +189,7 @@ prepare_pages(struct record *r, size_t count, size_t from, size_t to)
 static void
 free_record(struct record *r)
 {
-	free(r->head.bytes);
-	free(r->part.bytes);
-	free(r->whole.bytes);
-	free(r->pages);
-	free(r->state);
+	PR_FREE(r, head.bytes, part.bytes, whole.bytes, pages, state);
 }
 
 /* ---- level 2: records of level 1 are its columns ---- */
@@ -209,8 +205,7 @@ take_level2(struct stream *s, const struct pri_index_ref *ref)
 		return r->usable;
 	PR_COPY(r, ref, first_sequence, handle);
 	s->inquiry2.plan = NULL;
-	if (len > PRI_LEVEL2_HEAD_MAX)
-		len = PRI_LEVEL2_HEAD_MAX;
+	len = PR_MIN(len, PRI_LEVEL2_HEAD_MAX);
 	const uint8_t *at = read_part(s->prune, r, 0, len, &r->head);
 	r->usable = at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
 		    l->link == s->link && l->first_sequence == ref->first_sequence &&
@@ -275,8 +270,7 @@ read_head1(struct stream *s, const struct pri_index_ref *ref)
 	struct pri_level1 *l = &s->level1;
 	size_t len = pri_level1_head(ref->segments, PAGES_GUESSED), last;
 
-	if (len > r->handle.length)
-		len = r->handle.length;
+	len = PR_MIN(len, r->handle.length);
 	const uint8_t *at =
 		len > PRI_LEVEL1_HEADER ? read_part(s->prune, r, 0, len, &r->head) : NULL;
 	/* the beginning of the head contains its length */
@@ -746,8 +740,7 @@ pri_prune_ready(struct pri_prune *p, struct pr_error *err)
 	planning->programs = (struct pri_bpf_set){0};
 	planning_leave(planning);
 	for (size_t i = 0; i < p->plans.count; i++)
-		if (p->plans.items[i]->count > longest)
-			longest = p->plans.items[i]->count;
+		longest = PR_MAX(longest, p->plans.items[i]->count);
 	p->scratch = malloc(longest);
 	return p->scratch ? 1 : pr_error_set(err, "no memory for a query");
 }
@@ -787,13 +780,11 @@ pri_prune_destroy(struct pri_prune **prune)
 
 		free_record(&s->record1);
 		free_record(&s->record2);
-		free(s->inquiry1.nodes);
-		free(s->inquiry2.nodes);
+		PR_FREE(s, inquiry1.nodes, inquiry2.nodes);
 		free(s);
 	}
 	pri_plans_free(&p->plans);
-	free(p->streams);
-	free(p->scratch);
+	PR_FREE(p, streams, scratch);
 	free(p);
 }
 

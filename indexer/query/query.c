@@ -172,9 +172,7 @@ pri_query_destroy(struct pri_query **query)
 	for (size_t i = 0; i < q->reader_count; i++)
 		pri_run_reader_free(&q->readers[i]);
 	pri_scans_destroy(&q->context.scans);
-	free(q->context.spare.bytes);
-	free(q->context.damaged);
-	free(q->whole.bytes);
+	PR_FREE(q, context.spare.bytes, context.damaged, whole.bytes);
 	for (size_t i = 0; i < q->series_count; i++) {
 		q->series[i].stored->queries--;
 		free(q->series[i].coverage);
@@ -183,9 +181,7 @@ pri_query_destroy(struct pri_query **query)
 	pri_prune_destroy(&q->context.prune);
 	pri_prune_destroy(&q->direct_prune);
 	pri_query_spec_free(&q->spec);
-	free(q->readers);
-	free(q->series);
-	free(q->link);
+	PR_FREE(q, readers, series, link);
 	free(q);
 }
 
@@ -339,10 +335,8 @@ step_of(const struct pri_query *q, const struct pri_segment_entry *e,
 		__builtin_add_overflow(first, begin, &first) ||
 		__builtin_add_overflow(first, width - 1, &last))
 		return false;
-	if (first < e->min_time)
-		first = e->min_time;
-	if (last > e->max_time)
-		last = e->max_time;
+	first = PR_MAX(first, e->min_time);
+	last = PR_MIN(last, e->max_time);
 	*out = pri_tally_key_interval(first, step);
 	return first <= last && *out == pri_tally_key_interval(last, step);
 }
@@ -417,8 +411,7 @@ batch_serves(const struct pri_run_reader *r, const struct pri_level1 *batch,
 		if (packets != e->count)
 			return false;
 		sums->packets += packets;
-		if (s.len_min < sums->len_min)
-			sums->len_min = s.len_min;
+		sums->len_min = PR_MIN(sums->len_min, s.len_min);
 	}
 	return true;
 }
@@ -447,8 +440,7 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 	 */
 	if (count == PRI_LEVEL1_TOPS_MAX)
 		others.slack_bytes += tops[count - 1].bytes;
-	if (others.slack_bytes > sums->bytes)
-		others.slack_bytes = sums->bytes;
+	others.slack_bytes = PR_MIN(others.slack_bytes, sums->bytes);
 	if (sums->len_min && others.slack_bytes / sums->len_min < sums->packets)
 		others.slack_packets = others.slack_bytes / sums->len_min;
 	pr_tally_sum(q->spec.tally, &others);
@@ -929,7 +921,7 @@ add_gone_of_link(const struct pri_query *q, struct pri_evicted_list *list, unsig
 	const struct gone *gone, struct pr_error *err)
 {
 	const struct pri_ledger_view *ledger = &q->volume->ledger;
-	int64_t since = gone->since > q->spec.since ? gone->since : q->spec.since;
+	int64_t since = PR_MAX(gone->since, q->spec.since);
 
 	for (size_t i = 0; i < q->series_count; i++) {
 		const struct pri_epoch_series *s = q->series[i].stored;

@@ -32,8 +32,7 @@ pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds 
 static void
 note_evicted(struct pri_run_bounds *b, int64_t until)
 {
-	if (until > b->evicted_until)
-		b->evicted_until = until;
+	b->evicted_until = PR_MAX(b->evicted_until, until);
 }
 
 /* Moves to the next entry that can matter. False: there is none. */
@@ -199,8 +198,7 @@ look_ahead(struct pri_run_reader *r)
 		return;
 	/* few segments at first: they may be all that is wanted */
 	c->window = c->window < PRI_SCANS_AHEAD / 2 ? c->window * 2 + 1 : PRI_SCANS_AHEAD;
-	if (a->next < r->next)
-		a->next = r->next;
+	a->next = PR_MAX(a->next, r->next);
 	while (a->next < r->end && a->count < DECIDED_MAX &&
 		pri_scans_free(c->scans) > PRI_SCANS_AHEAD - c->window) {
 		const struct pri_segment_entry *e = pri_sorted_run_at(r->run, a->next);
@@ -448,7 +446,6 @@ pri_run_reader_free(struct pri_run_reader *r)
 {
 	while (r->ahead && r->ahead->count)
 		pop_decision(r);
-	free(r->ahead);
-	free(r->buffer.bytes);
+	PR_FREE(r, ahead, buffer.bytes);
 	pri_matches_free(&r->matches);
 }

@@ -88,8 +88,7 @@ pause_thread(void)
 void
 pri_matches_free(struct pri_matches *m)
 {
-	free(m->bits);
-	free(m->places);
+	PR_FREE(m, bits, places);
 	*m = (struct pri_matches){0};
 }
 
@@ -213,8 +212,7 @@ join_pool(struct pri_scans *scans)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned want = cpus > 2 ? (unsigned)cpus - 1 : 2;
 
-	if (want > PRI_SCANS_THREADS_MAX)
-		want = PRI_SCANS_THREADS_MAX;
+	want = PR_MIN(want, PRI_SCANS_THREADS_MAX);
 	pthread_mutex_lock(&pool.starting);
 	scans->member = true;
 	if (pool.users++ == 0) {

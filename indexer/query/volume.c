@@ -133,8 +133,7 @@ find_stream(const struct pri_volume *v, uint32_t id)
 static uint64_t
 step_back(const struct pri_volume *v, struct pri_volume_stream *s)
 {
-	uint64_t at = s->info.last_sequence < s->last_sequence ? s->info.last_sequence
-							       : s->last_sequence;
+	uint64_t at = PR_MIN(s->info.last_sequence, s->last_sequence);
 	const struct sfs_handle *last = NULL;
 	struct sfs_record record;
 

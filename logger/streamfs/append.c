@@ -38,8 +38,8 @@ publish_backlog(struct sfs *sfs)
 {
 	uint64_t all = (uint64_t)sfs->shm.slots * sfs->shm.block_size;
 	uint64_t backlog = sfs->w->bytes_in_flight * 1000 / all;
-	atomic_store_explicit(&sfs->shm.header->backlog, backlog < 1000 ? backlog : 1000,
-		memory_order_relaxed);
+	atomic_store_explicit(
+		&sfs->shm.header->backlog, PR_MIN(backlog, 1000), memory_order_relaxed);
 }
 
 static void
@@ -190,7 +190,7 @@ tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
 	else
 		tail->partial = full >= start ? 1 : tail->partial + 1;
 	/* if no request is free, the next flush submits them */
-	if (full >= tail->submitted + (half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT))
+	if (full >= tail->submitted + PR_MIN(half, SFS_BLOCK_DEFAULT))
 		sfs_tail_submit(sfs, stream, 0);
 }
 

@@ -653,8 +653,7 @@ sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records
 	} else {
 		c.faults = pr_error_set(err, "no memory for a block");
 	}
-	free(c.buf);
-	free(c.streams);
+	PR_FREE(&c, buf, streams);
 	if (records)
 		*records = c.records;
 	if (uuid_faults)

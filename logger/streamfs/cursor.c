@@ -339,7 +339,7 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 			sfs_open_queue(sfs, &sfs->reads, SFS_QUEUE_ANY, NULL) == 0)) {
 		uint32_t fit = SFS_AHEAD_BYTES / sfs->root.block_size;
 		fit = fit > 0 ? fit : 1;
-		c->ahead = fit < SFS_AHEAD_BLOCKS ? fit : SFS_AHEAD_BLOCKS;
+		c->ahead = PR_MIN(fit, SFS_AHEAD_BLOCKS);
 	}
 	if (c->ahead > 0)
 		ahead_start(c, e);

@@ -25,7 +25,7 @@ sfs_redo_over(
 {
 	for (uint32_t i = 0; i < sfs->redos && !sfs->live; i++) {
 		const struct sfs_redo *r = &sfs->redo[i];
-		uint32_t low = r->offset > from ? r->offset : from;
+		uint32_t low = PR_MAX(r->offset, from);
 		uint32_t high = r->offset + SFS_SECTOR < to ? r->offset + SFS_SECTOR : to;
 		if (r->block == block && low < high)
 			memcpy(buf + (low - from), r->sector + (low - r->offset),
@@ -132,7 +132,7 @@ erase_part(struct sfs *sfs, uint32_t block, const struct sfs_map_entry *hole,
 	if (first > e->first_sequence || last + 1 < end) {
 		if (sfs_fetch(sfs, block, e, 0, e->end, bytes, err) != SFS_OK)
 			return -1;
-		place_of(sfs, block, bytes, first, last < end ? last : end - 1, &from, &to);
+		place_of(sfs, block, bytes, first, PR_MIN(last, end - 1), &from, &to);
 	}
 	if (e->slot != SFS_NONE)
 		memset(sfs_shm_data(&sfs->shm, e->slot) + from, 0, to - from);
@@ -295,8 +295,7 @@ begin_deletion(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err
 					 "room for what is to be deleted");
 	if (*most == 0 || *most > BATCH)
 		*most = BATCH;
-	if (*most > room)
-		*most = room;
+	*most = PR_MIN(*most, room);
 	return 0;
 }
 
@@ -381,7 +380,7 @@ static bool
 fetch(struct deletion *d, uint32_t block, uint32_t to)
 {
 	const struct sfs_entry *e = &d->sfs->table.entry[block];
-	uint32_t end = e->end < to ? e->end : to;
+	uint32_t end = PR_MIN(e->end, to);
 	memset(d->bytes + end, 0, sfs_sector_up(end) - end);
 	d->rc = sfs_fetch(d->sfs, block, e, 0, end, d->bytes, d->err);
 	return d->rc == SFS_OK;

@@ -99,8 +99,7 @@ fit_guarantees(struct sfs *sfs)
 	for (uint32_t i = 0; i < t->streams; i++) {
 		struct sfs_stream *s = &t->stream[i];
 		uint64_t blocks = sfs_table_blocks_for(t, s->guarantee) * most / sum;
-		if (s->guarantee > blocks * t->block_size)
-			s->guarantee = blocks * t->block_size;
+		s->guarantee = PR_MIN(s->guarantee, blocks * t->block_size);
 		sfs_table_notify_stream(t, i);
 	}
 }
@@ -137,7 +136,7 @@ lose_block(struct sfs *sfs, uint32_t block)
 		return false;
 	if (sfs_entry_holds(e) && e->records > 0) {
 		uint64_t last = sfs_entry_end(e) - 1;
-		tail->lost_until = last > tail->lost_until ? last : tail->lost_until;
+		tail->lost_until = PR_MAX(last, tail->lost_until);
 	}
 	/* the slot becomes free when the last request that uses it has ended */
 	if (e->state == SFS_OPEN) {

@@ -107,7 +107,7 @@ sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)
 	dev_t dev = block ? st.st_rdev : st.st_dev;
 	uint64_t most = queue_limit(dev, "max_sectors_kb") * 1024;
 	uint64_t pages = queue_limit(dev, "max_segments") * PAGE;
-	most = pages < most ? pages : most;
+	most = PR_MIN(pages, most);
 	disk->piece = most > 0 ? LEAST : UNKNOWN;
 	while (disk->piece < MOST && disk->piece * 2 <= most)
 		disk->piece *= 2;

@@ -125,9 +125,9 @@ sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t end
 	struct sfs_map_entry h;
 	uint64_t sum = 0, at = first;
 	while (at < end && sfs_hole_next(sfs, stream, at, &h) && h.first_sequence < end) {
-		uint64_t from = h.first_sequence > at ? h.first_sequence : at;
+		uint64_t from = PR_MAX(h.first_sequence, at);
 		at = end_of(&h);
-		sum += (at < end ? at : end) - from;
+		sum += PR_MIN(at, end) - from;
 	}
 	return sum;
 }

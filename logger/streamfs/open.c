@@ -77,8 +77,7 @@ sfs_dispose(struct sfs **sfs_pointer, bool unlink_shm)
 	sfs_table_free(&sfs->table);
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		sfs_disk_close(&sfs->disk[i]);
-	free(sfs->disk);
-	free(sfs->scratch);
+	PR_FREE(sfs, disk, scratch);
 	free(sfs);
 }
 

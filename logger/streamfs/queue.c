@@ -289,7 +289,7 @@ complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 	q->idle = slot;
 	if (res == -EINTR || res == -EAGAIN || (res > 0 && (size_t)res < p.len)) {
 		/* gives the rest of the piece again: it has a free part now */
-		size_t done = res > 0 ? res : 0;
+		size_t done = PR_MAX(res, 0);
 		if (give(q, r, p.at + done, p.len - done))
 			return;
 		res = -EIO;

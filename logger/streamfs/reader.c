@@ -136,7 +136,7 @@ fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t fr
 
 	if (sfs->shm.header && e->slot != SFS_NONE) {
 		split = sfs_shm_valid_from(&sfs->shm, e->slot);
-		split = split < from ? from : split > to ? to : split;
+		split = PR_MIN(PR_MAX(split, from), to);
 		if (split < to && !sfs_shm_copy(&sfs->shm, e->slot, block, e->generation,
 					  split, to, at + (split - low)))
 			split = to;

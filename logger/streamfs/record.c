@@ -136,7 +136,7 @@ sfs_copy_past(void *to, const void *from, size_t len)
 	uint8_t *t = to;
 	const uint8_t *f = from;
 	size_t head = -(uintptr_t)t % LINE;
-	head = head < len ? head : len;
+	head = PR_MIN(head, len);
 	memcpy(t, f, head);
 	t += head;
 	f += head;

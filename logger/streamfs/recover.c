@@ -192,7 +192,7 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 {
 	struct sfs *sfs = r->sfs;
 	uint64_t map = first + sfs->root.map_interval - 1;
-	uint64_t end = map < sfs->root.blocks ? map : sfs->root.blocks;
+	uint64_t end = PR_MIN(map, sfs->root.blocks);
 	bool known = sfs_map_knows_all(sfs, &sfs->root, map), headers = !known;
 	if (map < sfs->root.blocks && ever_written(sfs, &sfs->root, map)) {
 		int rc = load_map(r, map);
@@ -386,7 +386,7 @@ count_lost(const struct sfs *sfs, struct sfs_entry *e, uint64_t end)
 {
 	uint64_t records = end - e->first_sequence;
 	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
-	e->records = records > most ? most : records;
+	e->records = PR_MIN(records, most);
 	e->end = sfs->root.block_size;
 }
 
@@ -434,7 +434,7 @@ count_found(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	const struct sfs_entry *e = &r->sfs->table.entry[block];
 	count_records(r, run, block);
 	uint64_t before = e->first_sequence - 1, last = before + e->records;
-	before = run->durable > before ? run->durable : before;
+	before = PR_MAX(run->durable, before);
 	r->sfs->recovered_records += last > before ? last - before : 0;
 }
 
@@ -545,16 +545,14 @@ chain_all(struct sfs_recovery *r)
 		const struct sfs_stream *root = &r->streams[i];
 		struct sfs_stream *s = &t->stream[i];
 		bool none = s->oldest == SFS_NONE;
-		if (root->evicted_until > s->evicted_until)
-			s->evicted_until = root->evicted_until;
+		s->evicted_until = PR_MAX(s->evicted_until, root->evicted_until);
 		if (none)
 			s->last_sequence = s->first_sequence - 1;
 		/*
 		 * durable records that are gone count as lost, and no sequence is given
 		 * twice
 		 */
-		if (root->durable_sequence > s->last_sequence)
-			s->last_sequence = root->durable_sequence;
+		s->last_sequence = PR_MAX(s->last_sequence, root->durable_sequence);
 		if (none)
 			s->first_sequence = s->last_sequence + 1;
 		else if (root->first_sequence < s->first_sequence)
@@ -610,8 +608,6 @@ sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 		}
 		sfs->table_valid = true;
 	}
-	free(r.late);
-	free(r.open);
-	free(r.buf);
+	PR_FREE(&r, late, open, buf);
 	return sfs->table_valid ? 0 : pr_error_set(err, "no memory to open the volume");
 }

@@ -62,7 +62,7 @@ put_gone(struct repair *r, const struct sfs_finding *f)
 		.end = f->to};
 	r->out->dropped_records += records;
 	do {
-		e.records = records > UINT32_MAX ? UINT32_MAX : records;
+		e.records = PR_MIN(records, UINT32_MAX);
 		put_entry(r, &e);
 		e.first_sequence += e.records;
 		records -= e.records;
@@ -139,8 +139,7 @@ map_generation(const struct sfs *sfs, uint64_t pos)
 {
 	uint64_t newest = 0;
 	for (uint64_t b = pos - (sfs->root.map_interval - 1); b < pos; b++)
-		if (sfs->table.entry[b].generation > newest)
-			newest = sfs->table.entry[b].generation;
+		newest = PR_MAX(newest, sfs->table.entry[b].generation);
 	return newest + 1;
 }
 
@@ -275,10 +274,8 @@ sfs_repair(const char *const *paths, size_t count, const struct sfs_repair_optio
 	for (int round = 0; round < ROUNDS && rc > 0; round++)
 		rc = repair_round(&r, err);
 	int64_t left = rc >= 0 ? sfs_check(r.sfs, NULL, NULL, &out->records, err) : 0;
-	out->left = left > 0 ? left : 0;
+	out->left = PR_MAX(left, 0);
 	sfs_close(&r.sfs);
-	free(r.entry);
-	free(r.map);
-	free(r.stale);
+	PR_FREE(&r, entry, map, stale);
 	return rc < 0 || left < 0 ? -1 : 0;
 }

@@ -141,8 +141,8 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 {
 	uint64_t slots = bytes / root->block_size;
 	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
-	slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
-	shm->slots = slots > SLOTS_MIN ? slots : SLOTS_MIN;
+	slots = PR_MIN(slots, SLOTS_MAX);
+	shm->slots = PR_MAX(slots, SLOTS_MIN);
 	lay_out(shm, NULL);
 	int fd = -1;
 	if (named) {

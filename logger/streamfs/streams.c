@@ -300,8 +300,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, PR_UNUSED struct pr_error
 					  (s.guarantee % out->block_size != 0);
 	}
 	out->blocks_free = data_blocks(sfs);
-	out->blocks_free -=
-		out->blocks_used < out->blocks_free ? out->blocks_used : out->blocks_free;
+	out->blocks_free -= PR_MIN(out->blocks_used, out->blocks_free);
 	return SFS_OK;
 }
 
@@ -336,14 +335,14 @@ stream_deleted(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_in
 	struct sfs_map_entry h;
 	uint64_t at = s->first_sequence, bytes = 0;
 	while (sfs_hole_next(sfs, s->id, at, &h)) {
-		uint64_t from = h.first_sequence > at ? h.first_sequence : at, held;
+		uint64_t from = PR_MAX(h.first_sequence, at), held;
 		at = h.first_sequence + h.records;
 		held = at - from;
 		out->deleted_records += held;
 		bytes += h.block_number / h.records * held +
 			 h.block_number % h.records * held / h.records;
 	}
-	out->deleted_bytes = bytes < s->bytes ? bytes : s->bytes;
+	out->deleted_bytes = PR_MIN(bytes, s->bytes);
 	out->bytes = s->bytes - out->deleted_bytes;
 }
 
@@ -461,14 +460,14 @@ stream_rates(struct sfs *sfs, const struct sfs_stream *s, int64_t now, struct ra
 		if (e.max_time < now - RECENT || e.min_time > now)
 			continue;
 		recent += size;
-		recent_from = e.min_time < recent_from ? e.min_time : recent_from;
+		recent_from = PR_MIN(e.min_time, recent_from);
 	}
 	double time = (double)to - (double)from;
 	if (s->blocks <= 1)
 		out->small += bytes;
 	else
 		out->whole += over(bytes, time);
-	out->longest = time > out->longest ? time : out->longest;
+	out->longest = PR_MAX(time, out->longest);
 	out->recent += over(recent, (double)now - (double)recent_from);
 }
 

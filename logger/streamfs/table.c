@@ -49,8 +49,7 @@ uint32_t
 sfs_zone_region(uint64_t rows, uint32_t block_size)
 {
 	uint64_t region = REGION_BYTES / block_size, most = rows / (3 * REGIONS_MIN);
-	if (region > most)
-		region = most;
+	region = PR_MIN(region, most);
 	return region ? region : 1;
 }
 
@@ -138,8 +137,7 @@ sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
 void
 sfs_order_free(struct sfs_order *o)
 {
-	free(o->block_at);
-	free(o->position_of);
+	PR_FREE(o, block_at, position_of);
 	o->block_at = o->position_of = NULL;
 }
 
@@ -168,8 +166,7 @@ void
 sfs_table_free(struct sfs_table *t)
 {
 	sfs_order_free(&t->order);
-	free(t->entry);
-	free(t->stream);
+	PR_FREE(t, entry, stream);
 	t->entry = NULL;
 	t->stream = NULL;
 }
@@ -373,8 +370,8 @@ sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
 	uint64_t n = blocks / 64, want = (uint64_t)buffered * 2;
 	if (n < want)
 		n = want < blocks / 32 ? want : blocks / 32;
-	n = n < 256 ? n : 256;
-	*f = (struct sfs_frontier){.batch = n < 2 ? 2 : n,
+	n = PR_MIN(n, 256);
+	*f = (struct sfs_frontier){.batch = PR_MAX(n, 2),
 		.clear = position,
 		.stable = position,
 		.high_water = high_water,
@@ -403,7 +400,7 @@ outlived(const struct sfs_table *t, const struct sfs_entry *e, uint64_t after)
 	for (const struct sfs_stream *s = t->stream; s < t->stream + t->streams; s++) {
 		uint64_t need = sfs_table_blocks_for(t, s->guarantee) + 1;
 		if (s->guarantee) {
-			rest -= need < rest ? need : rest;
+			rest -= PR_MIN(need, rest);
 			streams++;
 		} else if (s->oldest != SFS_NONE &&
 			   t->entry[s->oldest].generation < oldest) {
@@ -450,8 +447,7 @@ sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 			t->entry[block].state = SFS_RESERVED;
 			f->ring[(f->head + f->ready + f->pending++) % f->room] = f->clear;
 		}
-		if (f->clear + 1 > f->high_water)
-			f->high_water = f->clear + 1;
+		f->high_water = PR_MAX(f->high_water, f->clear + 1);
 		f->clear = (f->clear + 1) % t->blocks;
 		f->window++;
 	}

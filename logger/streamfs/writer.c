@@ -307,7 +307,7 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 		uint32_t block = sfs_order_block(&sfs->table.order, pos);
 		if (!sfs_table_is_map(&sfs->table, block)) {
 			uint64_t generation = sfs->table.entry[block].generation;
-			newest = generation > newest ? generation : newest;
+			newest = PR_MAX(generation, newest);
 			continue;
 		}
 		newest++;
@@ -388,11 +388,7 @@ sfs_writer_stop(struct sfs *sfs)
 		;
 	sfs_queue_close(&w->queue);
 	sfs_frontier_free(&w->frontier);
-	free(w->slot);
-	free(w->sealed_after_map);
-	free(w->map_buf);
-	free(w->root_buf);
-	free(w->pool);
+	PR_FREE(w, slot, sealed_after_map, map_buf, root_buf, pool);
 	free(w);
 	sfs->w = NULL;
 }

@@ -61,3 +61,10 @@ void pr_close(int fd);
 /* Adds those of from to those of to. */
 #define PR_ADD(to, from, ...) PR_EACH(PR_ADD_ONE, to, from, __VA_ARGS__)
 #define PR_ADD_ONE(to, from, member) ((to)->member += (from)->member)
+/* Frees what members of a struct point to: PR_FREE(list, names, items). */
+#define PR_FREE(of, ...) PR_EACH(PR_FREE_ONE, of, of, __VA_ARGS__)
+#define PR_FREE_ONE(of, same, member) free((of)->member)
+
+/* The smaller, the larger of two; each may be computed twice. */
+#define PR_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define PR_MAX(a, b) ((a) > (b) ? (a) : (b))
