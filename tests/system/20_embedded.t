@@ -83,6 +83,7 @@ estimated() { # without reading what the search then reads
 		"$PACKRACK" query --volume "$VOLUME" --count --explain "$filter" 2>&1 > /dev/null |
 			sed -n 's/^  searched/  to be searched/p' | cmp - <(grep searched "$LAB_DIR/err") || return 1
 	done
+	"$PACKRACK" query --volume "$VOLUME" --estimate --json tcp | jq -e '.estimate and (has("matched") | not) and .scanned_packets > 0' || return 1
 	says 2 'does not go together' "$PACKRACK" query --volume "$VOLUME" --estimate -c 5
 }
 run_step "estimated" estimated

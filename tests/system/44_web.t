@@ -46,6 +46,9 @@ run_step "on loopback only" says 1 'ssh -L' "$PACKRACK" web --listen 0.0.0.0:0
 run_step "no port" says 1 'a port from 0' "$PACKRACK" web --listen 127.0.0.1:http
 run_step "no address" says 1 'an address and a port' "$PACKRACK" web --listen example.org:80
 run_step "a port that is taken" says 1 'Address already in use' "$PACKRACK" web --listen "$(sed 's|http://||; s|/$||' <<< "$SITE")"
+run_step "no volume" says 1 'No such file or directory' "$PACKRACK" web --volume "$LAB_DIR/nosuch"
+run_step "no kept flows" says 1 'keeps no flows' "$PACKRACK" web --volume "$VOLUME" --kept "$VOLUME"
+run_step "no reports" says 1 'no such folder' "$PACKRACK" web --volume "$VOLUME" --reports "$LAB_DIR/nosuch"
 the_page() { # asks nobody else, and may not
 	curl -s -D "$LAB_DIR/head" "$SITE" > "$LAB_DIR/page" && grep -qi "^content-security-policy: default-src 'none'" "$LAB_DIR/head" &&
 		grep -qi '^x-frame-options: deny' "$LAB_DIR/head" && ! grep -oE '(src|href)="?(https?:)?//' "$LAB_DIR/page" &&
@@ -195,7 +198,8 @@ kept() { # flows come from the volume that keeps them; of reports those of the r
 	get api/reports since=1709715726000000000 until=1709715728999999999 | jq -ce '.rows | map([.begin, .complete, (.rows | length), .more]) ==
 		[["1709715727000000000", false, 5, 9], ["1709715726000000000", true, 5, 7]]' ||
 		{ get api/reports since=1709715726000000000 until=1709715728999999999; return 1; }
-	get api/reports | jq -e '.rows | length == 40' && stops
+	get api/reports | jq -e '.rows | length == 40' && stops &&
+		says 1 'keeps flows, no packets' "$PACKRACK" query --volume "$LAB_DIR/kept.vol"
 }
 run_step "kept flows, and reports" kept
 silent() {

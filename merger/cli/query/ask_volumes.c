@@ -310,6 +310,9 @@ open_all(struct ask *ask, struct pr_error *err)
 			 poll(NULL, 0, SETTLE_MS) == 0);
 		if (pri_catalog_times(&v->view->catalog, -1, &first, &last))
 			sink_reaches(ask->sink, first, last);
+		else if (sfs_stream_find(v->view->sfs, "flow.windows") >= 0)
+			return pr_error_set(err,
+				"%s keeps flows, no packets: ask it with --kept", v->path);
 	}
 	return 0;
 }

@@ -99,7 +99,15 @@ print_report(const struct sink *sink)
 	if (text)
 		return 0;
 	struct render *r = render_begin(to, cli_form(a->json, a->keyvalue));
-	report_render(r, sink);
+	if (a->estimate) {
+		render_bool(r, "estimate", true);
+		RENDER_UINTS(r, {"scanned_packets", sink->end->scanned_packets},
+			{"scanned_bytes", sink->end->scanned_bytes},
+			{"scanned_segments", sink->end->scanned_segments},
+			{"skipped_segments", sink->end->skipped_segments});
+	} else {
+		report_render(r, sink);
+	}
 	if (a->explain)
 		explain_render(r, sink);
 	return render_end(&r);
