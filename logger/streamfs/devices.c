@@ -53,10 +53,8 @@ int
 sfs_open_queue(const struct sfs *sfs, struct sfs_queue *q, enum sfs_queue_kind kind,
 	struct pr_error *err)
 {
-	bool descriptors = true;
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
-	return sfs_queue_open(q, descriptors, kind, err);
+	const struct sfs_disk_ops *ops = sfs_first_disk(sfs)->ops;
+	return ops->open_queue ? ops->open_queue(q) : sfs_queue_open(q, kind, err);
 }
 
 bool

@@ -12,17 +12,14 @@
  * writes are multiples of 4096; only the length of the last write to a block is a multiple
  * of the device's sector.
  */
+struct sfs_queue;
 struct sfs_disk_ops {
 	ssize_t (*read)(void *arg, void *buf, size_t len, uint64_t offset); /* -1: errno */
 	ssize_t (*write)(void *arg, const void *buf, size_t len, uint64_t offset);
 	int (*sync)(void *arg);
 	void (*close)(void *arg);
-	/*
-	 * Optional, for disks without descriptor: chooses which of n waiting requests is
-	 * done next; n: none for now. Without pick each request is done when it is
-	 * submitted.
-	 */
-	unsigned (*pick)(void *arg, unsigned n);
+	/* Of disks without descriptor (simulated ones): opens a queue for their requests. */
+	int (*open_queue)(struct sfs_queue *q);
 };
 struct sfs_disk {
 	const struct sfs_disk_ops *ops;
@@ -90,9 +87,7 @@ enum sfs_queue_kind {
 	/* io_uring; one thread submits and reaps, so completions need not wake it. */
 	SFS_QUEUE_ONE_THREAD,
 };
-/* For disks without descriptor: requests are done at once. */
-int sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
-	struct pr_error *err);
+int sfs_queue_open(struct sfs_queue *q, enum sfs_queue_kind kind, struct pr_error *err);
 void sfs_queue_close(struct sfs_queue *q);
 /*
  * Registers memory (io_uring's registered buffers): the kernel need not look up its pages

@@ -22,23 +22,6 @@ sfs_request_wait(
 	*list = r;
 }
 
-/*
- * Performs the request at once, and waits: for queues with threads, or with simulated
- * disks.
- */
-static void
-perform_request(struct sfs_request *r)
-{
-	int rc;
-	if (r->buf)
-		rc = sfs_disk_write(r->disk, r->buf, r->len, r->offset);
-	else if (r->into)
-		rc = sfs_disk_read(r->disk, r->into, r->len, r->offset);
-	else
-		rc = sfs_disk_sync(r->disk);
-	r->error = rc < 0 ? errno : 0;
-}
-
 /* ---- threads ---- */
 
 /*
@@ -57,6 +40,20 @@ struct thread_queue {
 	bool stop;
 };
 
+/* Performs the request at once, and waits. */
+static void
+perform(struct sfs_request *r)
+{
+	int rc;
+	if (r->buf)
+		rc = sfs_disk_write(r->disk, r->buf, r->len, r->offset);
+	else if (r->into)
+		rc = sfs_disk_read(r->disk, r->into, r->len, r->offset);
+	else
+		rc = sfs_disk_sync(r->disk);
+	r->error = rc < 0 ? errno : 0;
+}
+
 static void *
 run(void *arg)
 {
@@ -70,7 +67,7 @@ run(void *arg)
 			break;
 		q->todo = r->next;
 		pthread_mutex_unlock(&q->lock);
-		perform_request(r);
+		perform(r);
 		pthread_mutex_lock(&q->lock);
 		r->next = q->done;
 		q->done = r;
@@ -382,78 +379,12 @@ uring_open(struct sfs_queue *queue, bool one_thread)
 	return 0;
 }
 
-/* ---- for simulated disks ---- */
-
-/*
- * A request is done when it is submitted, or when and in the order that the disk chooses
- * (pick).
- */
-struct inline_queue {
-	struct sfs_request *todo, *done;
-	unsigned waiting;
-};
-
-static void
-perform(struct inline_queue *q, struct sfs_request *r)
-{
-	perform_request(r);
-	r->next = q->done;
-	q->done = r;
-}
-
-static void
-inline_submit(void *state, struct sfs_request *r)
-{
-	struct inline_queue *q = state;
-	/* the order of reads does not matter */
-	if (r->into || !r->disk->ops->pick) {
-		perform(q, r);
-		return;
-	}
-	r->next = q->todo;
-	q->todo = r;
-	q->waiting++;
-}
-
-static struct sfs_request *
-inline_reap(void *state, bool wait)
-{
-	struct inline_queue *q = state;
-	while (q->waiting > 0) {
-		struct sfs_disk *disk = q->todo->disk;
-		unsigned n = disk->ops->pick(disk->arg, q->waiting);
-		if (n >= q->waiting && (!wait || q->done))
-			break;
-		struct sfs_request **p = &q->todo, *r;
-		for (n %= q->waiting; n > 0; n--)
-			p = &(*p)->next;
-		r = *p;
-		*p = r->next;
-		q->waiting--;
-		perform(q, r);
-	}
-	struct sfs_request *list = q->done;
-	q->done = NULL;
-	return list;
-}
-
-static const struct sfs_queue_ops inline_ops = {
-	.submit = inline_submit, .reap = inline_reap, .destroy = free};
-
 int
-sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
-	struct pr_error *err)
+sfs_queue_open(struct sfs_queue *q, enum sfs_queue_kind kind, struct pr_error *err)
 {
-	if (descriptors && kind != SFS_QUEUE_NO_URING &&
-		uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0)
-		return 0;
-	if (descriptors)
-		return thread_open(q, err);
-	void *state = calloc(1, sizeof(struct inline_queue));
-	if (!state)
-		return pr_error_set(err, "no memory for the write queue");
-	*q = (struct sfs_queue){.ops = &inline_ops, .state = state, .name = "inline"};
-	return 0;
+	bool uring = kind != SFS_QUEUE_NO_URING &&
+		     uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0;
+	return uring ? 0 : thread_open(q, err);
 }
 
 void

@@ -15,6 +15,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
+#include "tests/unit/streamfs_queue.h"
 #include "tests/unit/streamfs_volume.h"
 
 #define BLOCK SFS_BLOCK_DEFAULT
@@ -54,8 +55,10 @@ thin_sync(void *arg)
 	return t->whole ? fdatasync(t->fd) : 0;
 }
 
-static const struct sfs_disk_ops thin_ops = {
-	.read = thin_read, .write = thin_write, .sync = thin_sync};
+static const struct sfs_disk_ops thin_ops = {.read = thin_read,
+	.write = thin_write,
+	.sync = thin_sync,
+	.open_queue = inline_open};
 
 static int
 die(const char *what, const struct pr_error *err)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "logger/streamfs/disk.h"
+#include "tests/unit/streamfs_queue.h"
 
 /*
  * A device in memory: requests are done at once, without threads and system calls, which took most of a run.
@@ -57,8 +57,10 @@ disk_sync(void *arg)
 static inline struct sfs_disk
 disk_make(void)
 {
-	static const struct sfs_disk_ops ops = {
-		.read = disk_read, .write = disk_write, .sync = disk_sync};
+	static const struct sfs_disk_ops ops = {.read = disk_read,
+		.write = disk_write,
+		.sync = disk_sync,
+		.open_queue = inline_open};
 
 	return (struct sfs_disk){
 		.ops = &ops, .size = disk.size, .fd = -1, .path = "memory"};

@@ -9,6 +9,7 @@
 
 #include "logger/streamfs/disk.h"
 #include "logger/streamfs/streamfs.h"
+#include "tests/unit/streamfs_queue.h"
 #include "tests/unit/streamfs_volume.h"
 
 /*
@@ -157,12 +158,20 @@ sim_pick(void *arg, unsigned n)
 	return (unsigned)sim_below(d->rng, n + 1);
 }
 
+static inline int
+sim_open_queue(struct sfs_queue *q)
+{
+	return inline_open_picking(q, sim_pick);
+}
+
 /* A fresh disk of zeros; d is all zero, or was made before and is used again, which is cheaper. */
 static inline struct sfs_disk
 sim_make(struct sim_disk *d, uint64_t size, struct sim_rng *rng)
 {
-	static const struct sfs_disk_ops ops = {
-		.read = sim_read, .write = sim_write, .sync = sim_sync, .pick = sim_pick};
+	static const struct sfs_disk_ops ops = {.read = sim_read,
+		.write = sim_write,
+		.sync = sim_sync,
+		.open_queue = sim_open_queue};
 	if (size > d->room_size) {
 		free(d->image);
 		free(d->touched);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/disk.h"
+#include "tests/unit/streamfs_queue.h"
 
 /*
  * A spinning disk by a simulated clock: the rate falls from the first byte to the last, and whatever
@@ -77,8 +77,10 @@ timed_sync(void *arg)
 static inline struct sfs_disk
 timed_make(struct timed_disk *d, uint64_t size, double outer, double inner)
 {
-	static const struct sfs_disk_ops ops = {
-		.read = timed_read, .write = timed_write, .sync = timed_sync};
+	static const struct sfs_disk_ops ops = {.read = timed_read,
+		.write = timed_write,
+		.sync = timed_sync,
+		.open_queue = inline_open};
 	*d = (struct timed_disk){.size = size, .outer = outer, .inner = inner, .seek = 8e6};
 	d->clock = &d->now;
 	d->kept = calloc(1, TIMED_KEPT);

@@ -61,7 +61,7 @@ start(void)
 	handle = sim_make(&disk, SIZE, &rng);
 	ops = *handle.ops;
 	ops.sync = failing_sync;
-	ops.pick = NULL;
+	ops.open_queue = inline_open;
 	handle.ops = &ops;
 	sync_fails = false;
 	next_seq = 1;

@@ -176,7 +176,7 @@ START_TEST(test_long_requests)
 	uint8_t *from = sfs_buffer(size), *to = sfs_buffer(size);
 	close(mkstemp(name));
 	ck_assert(sfs_disk_open(&disk, name, true, true, &err) == 0);
-	ck_assert(sfs_queue_open(&q, true, (enum sfs_queue_kind)(_i % 3), &err) == 0);
+	ck_assert(sfs_queue_open(&q, (enum sfs_queue_kind)(_i % 3), &err) == 0);
 	if (_i >= 3)
 		sfs_queue_pin(&q, from, size);
 	for (size_t i = 0; i < size; i++)
@@ -218,7 +218,7 @@ START_TEST(test_gathered_writes)
 	memset(from, 'x', 4096);
 	close(mkstemp(name));
 	ck_assert(sfs_disk_open(&disk, name, true, true, &err) == 0);
-	ck_assert(sfs_queue_open(&q, true, (enum sfs_queue_kind)_i, &err) == 0);
+	ck_assert(sfs_queue_open(&q, (enum sfs_queue_kind)_i, &err) == 0);
 	for (size_t i = 0; i < COUNT; i++) {
 		w[i] = (struct sfs_request){
 			.disk = &disk, .buf = from, .len = 4096, .offset = i * 4096};

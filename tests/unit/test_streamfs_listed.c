@@ -29,8 +29,10 @@ read_counted(void *arg, void *buf, size_t len, uint64_t offset)
 static struct sfs_disk
 handle(void)
 {
-	static const struct sfs_disk_ops ops = {
-		.read = read_counted, .write = sim_write, .sync = sim_sync};
+	static const struct sfs_disk_ops ops = {.read = read_counted,
+		.write = sim_write,
+		.sync = sim_sync,
+		.open_queue = inline_open};
 	return (struct sfs_disk){
 		.ops = &ops, .arg = &disk, .size = DISK_SIZE, .fd = -1, .path = "sim"};
 }
