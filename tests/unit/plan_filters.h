@@ -174,16 +174,16 @@ random_insn(size_t i, size_t count)
 		0xff, 0xf0, 0x1fff, 0xffff0000, 0xfffff000, 0xfff, 1, 4};
 	size_t left = count - 2 - i;
 	struct pri_insn in = {.code = PICK(codes)};
-	bool jump = (in.code & CLASS_MASK) == CLASS_JMP;
+	bool jump = BPF_CLASS(in.code) == BPF_JMP;
 
 	if (in.code == RET_K && random() % 3)
 		in.code = LD_H_ABS;
-	in.k = jump                                  ? (random() % 2          ? PICK(types)
-							       : random() % 2 ? PICK(hosts)
-							       : random() % 2 ? PICK(protos)
-									      : PICK(ports))
-	       : (in.code & CLASS_MASK) == CLASS_ALU ? PICK(masks)
-						     : PICK(offsets);
+	in.k = jump                            ? (random() % 2          ? PICK(types)
+							 : random() % 2 ? PICK(hosts)
+							 : random() % 2 ? PICK(protos)
+									: PICK(ports))
+	       : BPF_CLASS(in.code) == BPF_ALU ? PICK(masks)
+					       : PICK(offsets);
 	if (in.code == JSET_K)
 		in.k = PICK(masks);
 	if (in.code == RSH_K)
