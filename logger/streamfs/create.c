@@ -79,23 +79,6 @@ sfs_read_buffer(size_t size)
 	return aligned_alloc(SFS_SECTOR, size);
 }
 
-/* Refuses a device that holds a volume, of any version, even a damaged one. */
-static int
-refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)
-{
-	for (int copy = 0; copy < 2; copy++) {
-		if (disk->size < 2 * SFS_ROOT_BYTES ||
-			sfs_disk_read(disk, buf, SFS_SECTOR, copy ? SFS_ROOT_BYTES : 0) < 0)
-			continue;
-		if (memcmp(buf, "SFSroot\n", 8) == 0)
-			return pr_error_set(err,
-				"%s already holds a volume: give --force to lose what is "
-				"in it",
-				disk->path);
-	}
-	return 0;
-}
-
 /* The stripe sets that a volume has, or will have. */
 struct plan {
 	struct sfs_root root; /* as it will be */
@@ -220,8 +203,6 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 		.utilization = shape->utilization};
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
 	int rc = buf ? 0 : pr_error_set(err, "no memory");
-	for (size_t i = 0; rc == 0 && !shape->force && i < count; i++)
-		rc = refuse_existing(&disks[i], buf, err);
 	if (rc == 0)
 		rc = geometry(&root, disks, count, shape->block_size, err);
 	if (rc == 0 && shape->zones)
@@ -349,7 +330,10 @@ size_file(const char *path, uint64_t size, struct sized_files *sized, struct pr_
 	return rc;
 }
 
-/* Before anything is changed: refuses a volume in use, and, without force, any volume. */
+/*
+ * Before anything is changed: refuses a volume in use, and, without force, a volume of any
+ * version, even a damaged one.
+ */
 static int
 check_file(const char *path, bool force, struct pr_error *err)
 {
@@ -358,7 +342,10 @@ check_file(const char *path, bool force, struct pr_error *err)
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = 0;
 	if (fd < 0)
 		return 0; /* does not exist yet, or creating it will fail and report why */
-	bool volume = pread(fd, head, 8, 0) == 8 && memcmp(head, "SFSroot\n", 8) == 0;
+	bool volume = false;
+	for (int copy = 0; copy < 2; copy++)
+		volume |= pread(fd, head, 8, copy * (off_t)SFS_ROOT_BYTES) == 8 &&
+			  memcmp(head, "SFSroot\n", 8) == 0;
 	if (fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
 		rc = pr_error_set(err,
 			"%s is being written by a running program: stop it first", path);
@@ -372,7 +359,7 @@ check_file(const char *path, bool force, struct pr_error *err)
 
 static int
 check_options(const char *const *paths, size_t count, const struct sfs_create_shape *shape,
-	struct pr_error *err)
+	bool force, struct pr_error *err)
 {
 	uint32_t block_size = shape->block_size;
 	if (count < 1 || count > SFS_DEVICES_MAX)
@@ -390,7 +377,7 @@ check_options(const char *const *paths, size_t count, const struct sfs_create_sh
 			shape->utilization / 10, SFS_UTILIZATION_MIN / 10,
 			SFS_UTILIZATION_MAX / 10);
 	for (size_t i = 0; i < count; i++)
-		if (check_file(paths[i], shape->force, err) < 0)
+		if (check_file(paths[i], force, err) < 0)
 			return -1;
 	return 0;
 }
@@ -405,11 +392,10 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 		.interval = SFS_MAP_INTERVAL,
 		.utilization =
 			options->utilization ? options->utilization * 10 : SFS_UTILIZATION,
-		.force = options->force,
 		.zones = options->zones == SFS_ZONES_ON};
 	struct sized_files sized = {0};
 	size_t opened = 0;
-	int rc = check_options(paths, count, &shape, err);
+	int rc = check_options(paths, count, &shape, options->force, err);
 	while (rc == 0 && opened < count) {
 		rc = size_file(paths[opened], options->size / count, &sized, err);
 		if (rc == 0)

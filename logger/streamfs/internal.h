@@ -150,7 +150,6 @@ struct sfs_create_shape {
 	uint32_t block_size, interval;
 	uint32_t utilization; /* in 1/1000 */
 	bool zones;
-	bool force;
 };
 int sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	const struct sfs_create_shape *shape, struct pr_error *err);

@@ -80,9 +80,8 @@ bool
 sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
 {
 	const uint64_t blocks = sfs->root.blocks;
-	if (block >= blocks)
-		return false;
-	if (sfs->w && sfs->w->drop_pending && !sfs_block_there(sfs, block))
+	if (block >= blocks ||
+		(sfs->w && sfs->w->drop_pending && !sfs_block_there(sfs, block)))
 		return false;
 	if (!sfs->live) {
 		*out = sfs->table.entry[block];
@@ -312,6 +311,8 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
 {
 	uint64_t span = sfs_handle_size(h);
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present");
 	if (h->check != sfs_handle_check(&sfs->key, h) || h->block >= sfs->root.blocks ||
 		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
@@ -424,8 +425,6 @@ sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_
 	const uint32_t at = handle->offset;
 	struct sfs_record_header h;
 	struct sfs_entry e;
-	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present");
 	/* the header alone, which the volume's key proves */
 	if (find_block(sfs, handle, &e, err) == SFS_OK &&
 		fetch_at(sfs, handle->block, &e, at, at + handle->header, buf, err) ==
@@ -455,8 +454,6 @@ static int
 read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
 	struct sfs_record_header *h, struct pr_error *err)
 {
-	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present");
 	int rc = fetch_record(sfs, handle, at, h, err);
 	bool moved = rc == SFS_EXPIRED && !sfs->live && sfs_writer_alive(sfs);
 	if (!sfs->writer && (moved || rc == SFS_CORRUPT)) {
@@ -477,7 +474,7 @@ sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t
 	struct sfs_record_header h;
 	uint8_t *at = room;
 
-	if (handle->length > sfs->root.block_size || sfs_read_room(handle) > size)
+	if (sfs_read_room(handle) > size)
 		return pr_error_as(SFS_TOO_BIG, err,
 			"the record has %u bytes, the buffer %zu", handle->length, size);
 	int rc = read_at(sfs, handle, at, &h, err);
@@ -490,23 +487,21 @@ int
 sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t size,
 	size_t *length, struct sfs_record *out, struct pr_error *err)
 {
-	struct sfs_record_header h;
-	int rc = read_at(sfs, handle, sfs->scratch, &h, err);
+	struct sfs_record record;
+	/* what does not fit a block is refused before it is read */
+	int rc = sfs_read_in(sfs, handle, sfs->scratch, SIZE_MAX, &record, err);
 
 	if (rc != SFS_OK)
 		return rc;
 	if (length)
-		*length = h.length;
-	const uint8_t *body = sfs->scratch + h.offset % SFS_SECTOR + h.size;
-	if (buf) {
-		if (h.length > size)
-			return pr_error_as(SFS_TOO_BIG, err,
-				"the record has %u bytes, the buffer %zu", h.length, size);
-		memcpy(buf, body, h.length);
-		body = buf;
-	}
+		*length = record.length;
+	if (buf && record.length > size)
+		return pr_error_as(SFS_TOO_BIG, err,
+			"the record has %u bytes, the buffer %zu", handle->length, size);
+	if (buf)
+		record.body = memcpy(buf, record.body, record.length);
 	if (out)
-		sfs_record_out(&sfs->key, &h, body, out);
+		*out = record;
 	return SFS_OK;
 }
 
@@ -524,8 +519,6 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
 		return pr_error_as(SFS_TOO_BIG, err, "bytes %zu to %zu of a record of %u",
 			offset, offset + length, handle->length);
-	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present");
 	/* the permission is in the header, and only the whole record proves it */
 	int rc =
 		sfs->permission_mask ? read_at(sfs, handle, sfs->scratch, &h, err) : SFS_OK;
@@ -570,8 +563,7 @@ sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan 
 	struct plan *p = (struct plan *)out;
 	struct sfs_entry e;
 
-	if ((!sfs->live && !sfs->table_valid) || handle->length > sfs->root.block_size ||
-		find_block(sfs, handle, &e, NULL) != SFS_OK ||
+	if (find_block(sfs, handle, &e, NULL) != SFS_OK ||
 		(sfs->shm.header && e.slot != SFS_NONE) || (e.flags & SFS_ENTRY_CUT))
 		return 0;
 	struct sfs_spot at = sfs_locate(sfs, handle->block);

@@ -331,9 +331,8 @@ start_frontier(struct sfs *sfs, bool keep, struct pr_error *err)
 	const struct sfs_root *r = &sfs->root;
 	bool erasing = sfs->erasing > 0;
 	w->root_full = 2;
-	if (mend_maps(sfs, err) < 0 || sfs_sync_disks(sfs, err) < 0)
-		return -1;
-	if (sfs_wipe(sfs, err) < 0)
+	if (mend_maps(sfs, err) < 0 || sfs_sync_disks(sfs, err) < 0 ||
+		sfs_wipe(sfs, err) < 0)
 		return -1;
 	if (sfs_frontier_init(&w->frontier, r->blocks, sfs->shm.slots, r->frontier,
 		    r->generation_limit + 1, r->high_water, err) < 0)

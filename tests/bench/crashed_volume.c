@@ -139,7 +139,7 @@ make(const char *path, uint64_t gib, int streams)
 	if (t.fd < 0 || ftruncate(t.fd, (off_t)disk.size) < 0)
 		die(path, NULL);
 	t.data_start = BLOCK;
-	if (sfs_create_disks(&disk, 1, BLOCK, SFS_MAP_INTERVAL, true, &err) < 0)
+	if (sfs_create_disks(&disk, 1, BLOCK, SFS_MAP_INTERVAL, &err) < 0)
 		die("create", &err);
 	struct sfs *sfs = sfs_open_disks(&disk, 1, &o, &err);
 	if (!sfs || sfs->root.data_start != t.data_start)

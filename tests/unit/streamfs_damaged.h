@@ -123,8 +123,8 @@ make_volume(bool keep)
 		ck_assert_int_eq(ftruncate(file[i], DEVICE_BYTES), 0);
 		ck_assert_int_eq(sfs_disk_open(&disks[i], path[i], true, false, &err), 0);
 	}
-	ck_assert_msg(sfs_create_disks(disks, DEVICES, BLOCK, INTERVAL, true, &err) == 0,
-		"%s", err.text);
+	ck_assert_msg(sfs_create_disks(disks, DEVICES, BLOCK, INTERVAL, &err) == 0, "%s",
+		err.text);
 	for (int i = 0; i < DEVICES; i++)
 		sfs_disk_close(&disks[i]);
 	struct sfs *w = sfs_open(paths, DEVICES, &o, &err);

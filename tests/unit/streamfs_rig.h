@@ -34,7 +34,7 @@ rig_make(uint64_t seed, uint32_t block, uint32_t blocks)
 	r->rng.s = seed;
 	r->block = block;
 	r->handle = sim_make(&r->disk, (uint64_t)blocks * block, &r->rng);
-	ck_assert_int_eq(sfs_create_disks(&r->handle, 1, block, 8, false, &err), 0);
+	ck_assert_int_eq(sfs_create_disks(&r->handle, 1, block, 8, &err), 0);
 	rig_open(r);
 	return r;
 }

@@ -6,13 +6,12 @@
 /* Creates a volume with the default utilization and without zones. */
 static inline int
 sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
-	uint32_t interval, bool force, struct pr_error *why)
+	uint32_t interval, struct pr_error *why)
 {
 	const struct sfs_create_shape shape = {
 		.block_size = block_size,
 		.interval = interval,
 		.utilization = SFS_UTILIZATION,
-		.force = force,
 	};
 	return sfs_create_shaped(disks, count, &shape, why);
 }

@@ -49,7 +49,7 @@ setup(void)
 	struct sfs_disk handle = sim_make(&disk, 256 * (uint64_t)BLOCK, &rng);
 
 	write_trace();
-	ck_assert_int_eq(sfs_create_disks(&handle, 1, BLOCK, 8, false, &err), 0);
+	ck_assert_int_eq(sfs_create_disks(&handle, 1, BLOCK, 8, &err), 0);
 	sfs = sfs_open_disks(&handle, 1, &o, &err);
 	ck_assert_msg(sfs != NULL, "%s", err.text);
 	looks = 0;

@@ -66,7 +66,7 @@ start(void)
 	sync_fails = false;
 	next_seq = 1;
 	now = pr_now_mono();
-	ck_assert_int_eq(sfs_create_disks(&handle, 1, BLOCK, 8, false, &err), 0);
+	ck_assert_int_eq(sfs_create_disks(&handle, 1, BLOCK, 8, &err), 0);
 	open_volume();
 }
 

@@ -260,7 +260,7 @@ START_TEST(test_too_many)
 	struct sfs_disk disk = sim_make(&sim, 6 << 20, &rng);
 
 	ck_assert_int_eq(
-		sfs_create_disks(&disk, 1, SFS_BLOCK_MIN, SFS_MAP_INTERVAL, true, &err), 0);
+		sfs_create_disks(&disk, 1, SFS_BLOCK_MIN, SFS_MAP_INTERVAL, &err), 0);
 	struct sfs *w = sfs_open_disks(&disk, 1, &o, &err);
 	int a = sfs_stream_open(w, "a", 0, 0, &err);
 	struct sfs_volume_info volume;

@@ -49,7 +49,7 @@ rig_make(uint64_t seed, size_t disks, bool degraded)
 	r->seed = r->rng.s = seed;
 	for (size_t i = 0; i < DISKS; i++)
 		r->handle[i] = sim_make(&r->disk[i], 40 * BLOCK, &r->rng);
-	ck_assert_int_eq(sfs_create_disks(r->handle, disks, BLOCK, 8, false, &err), 0);
+	ck_assert_int_eq(sfs_create_disks(r->handle, disks, BLOCK, 8, &err), 0);
 	HOLDS(r, rig_open(r, 0, disks, true, degraded));
 	HOLDS(r, sfs_stream_open(r->sfs, "a", 0, 0, &err) == 0);
 	HOLDS(r, sfs_stream_open(r->sfs, "b", 9 * BLOCK, 0, &err) == 1);

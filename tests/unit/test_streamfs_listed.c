@@ -53,8 +53,7 @@ setup(void)
 {
 	struct sfs_disk d = sim_make(&disk, DISK_SIZE, &rng);
 	memset(appended, 0, sizeof(appended));
-	ck_assert_msg(
-		sfs_create_disks(&d, 1, BLOCK, INTERVAL, false, &err) == 0, "%s", err.text);
+	ck_assert_msg(sfs_create_disks(&d, 1, BLOCK, INTERVAL, &err) == 0, "%s", err.text);
 }
 
 static void

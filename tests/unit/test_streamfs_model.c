@@ -30,7 +30,6 @@ make_volume(struct model *m)
 		.interval = interval[sim_below(&m->rng, 5)],
 		.utilization = SFS_UTILIZATION,
 		.zones = sim_below(&m->rng, 3) == 0,
-		.force = true,
 	};
 	MUST(m, sfs_create_shaped(m->handle, m->disks, &shape, &m->err) == 0, "create");
 }

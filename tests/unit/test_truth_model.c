@@ -107,8 +107,7 @@ node_make(struct world *w, unsigned i)
 	struct t_node *n = &w->node[i];
 	struct sfs_create_shape shape = {.block_size = T_BLOCK,
 		.interval = SFS_MAP_INTERVAL,
-		.utilization = SFS_UTILIZATION,
-		.force = true};
+		.utilization = SFS_UTILIZATION};
 
 	n->w = w;
 	n->number = i;
