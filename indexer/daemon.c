@@ -190,14 +190,12 @@ static void
 open_volume(struct daemon *d)
 {
 	struct pr_error err;
-	struct stat st;
+	struct stat st = {0};
 	char text[400];
 
-	d->inode = 0;
-	if (pr_privilege_stat(d->options.paths.items[0], &st) == 0) {
-		d->device = st.st_dev;
-		d->inode = st.st_ino;
-	}
+	pr_privilege_stat(d->options.paths.items[0], &st);
+	d->device = st.st_dev;
+	d->inode = st.st_ino;
 	d->volume = pri_volume_open((const char *const *)d->options.paths.items,
 		d->options.paths.count, PRI_VOLUME_SUMMARIES, &err);
 	if (!d->volume) {
@@ -218,15 +216,11 @@ pri_indexer_refresh(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err;
-	struct stat st;
-	bool same;
+	struct stat st = {0}; /* of a path that is missing, as it may be from the start */
 
 	/* a new volume at the same path is another one: what we hold open is gone */
-	if (pr_privilege_stat(d->options.paths.items[0], &st) < 0)
-		same = d->inode == 0; /* it was missing when the others were opened, too */
-	else
-		same = st.st_dev == d->device && st.st_ino == d->inode;
-	if (d->volume && !same)
+	pr_privilege_stat(d->options.paths.items[0], &st);
+	if (d->volume && (st.st_dev != d->device || st.st_ino != d->inode))
 		close_volume(d, "the volume was replaced");
 	if (!d->volume)
 		open_volume(d);
@@ -348,14 +342,12 @@ pri_indexer_hand_over(struct daemon *d)
 static struct pri_hello *
 make_hello(struct daemon *d)
 {
-	struct pri_hello_input facts = {.name = d->options.name, .boot = d->boot};
-	struct pri_follower_stats figures;
+	struct pri_follower_stats figures = {0};
 
-	if (d->feed) {
+	if (d->feed)
 		pri_follower_stats(d->feed, &figures);
-		facts.behind = figures.behind;
-	}
-	struct pri_hello *hello = pri_hello_create(d->volume, &facts, NULL);
+	struct pri_hello *hello =
+		pri_hello_create(d->volume, d->options.name, d->boot, figures.behind, NULL);
 	if (hello)
 		pri_serve_status(d->serve, &hello->status);
 	return hello;
@@ -403,7 +395,6 @@ answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uin
 {
 	struct pri_hello *hello = make_hello(connection->daemon);
 	Packrack__Status status = pr_status_of("packrack-indexer");
-	Packrack__Envelope env;
 
 	if (!hello)
 		return;
@@ -411,7 +402,8 @@ answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uin
 	status.nodes = &node;
 	status.n_nodes = 1;
 	PR_COPY(&status, &hello->message, links, n_links);
-	env = pr_message_of(id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
+	Packrack__Envelope env =
+		pr_message_of(id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	pr_rpc_send(connection->rpc, peer, &env, NULL);
 	pri_hello_destroy(&hello);
 }

@@ -46,7 +46,6 @@ pri_sender_send(struct pri_record_sender *d)
 	for (size_t i = 0; i < d->count; i++) {
 		struct item *item = &d->items[i];
 		Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
-		Packrack__Envelope env;
 
 		if (item->sent)
 			continue;
@@ -55,7 +54,8 @@ pri_sender_send(struct pri_record_sender *d)
 		m.body.data = item->buf;
 		m.body.len = item->record.len;
 		item->id = ++d->id;
-		env = pr_message_of(item->id, PACKRACK__ENVELOPE__BODY_INDEX_RECORD, &m);
+		Packrack__Envelope env =
+			pr_message_of(item->id, PACKRACK__ENVELOPE__BODY_INDEX_RECORD, &m);
 		item->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
 	}
 }

@@ -341,7 +341,6 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	uint64_t *bytes)
 {
 	struct message *m = calloc(1, sizeof *m);
-	Packrack__Envelope env;
 	struct pri_volume_stats figures;
 
 	if (!m)
@@ -357,7 +356,8 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	fill_items(m, o, news);
 	fill_ledger(m, o->volume);
 	fill_gone(m, o->volume);
-	env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_COVERAGE, &m->coverage);
+	Packrack__Envelope env =
+		pr_message_of(0, PACKRACK__ENVELOPE__BODY_COVERAGE, &m->coverage);
 	*bytes = packrack__envelope__get_packed_size(&env);
 	int rc = pr_rpc_send(rpc, NULL, &env, NULL);
 	free(m);
@@ -435,7 +435,6 @@ pri_announcer_want(struct pri_summary_announcer *o, struct pri_announced *line,
 	for (size_t i = 0; want->boot == o->boot && i < want->n_numbers && i < WANT_MAX;
 		i++) {
 		Packrack__Summary m = PACKRACK__SUMMARY__INIT;
-		Packrack__Envelope env;
 		uint64_t number = want->numbers[i];
 		const struct sfs_handle *handle = NULL;
 		const uint8_t *body;
@@ -449,7 +448,8 @@ pri_announcer_want(struct pri_summary_announcer *o, struct pri_announced *line,
 			m.body.data = (uint8_t *)body;
 			m.body.len = handle->length;
 		}
-		env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_SUMMARY, &m);
+		Packrack__Envelope env =
+			pr_message_of(0, PACKRACK__ENVELOPE__BODY_SUMMARY, &m);
 		line->bytes += packrack__envelope__get_packed_size(&env);
 		pr_rpc_send(rpc, NULL, &env, NULL);
 	}

@@ -676,16 +676,16 @@ static void
 prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)
 {
 	struct pr_frame f;
-	enum pr_frame_result result;
-	const struct row *row;
 	bool for_us, of_capture;
 
-	result = pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
+	enum pr_frame_result result =
+		pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
 	if (result != PR_FRAME_OK) {
 		n->stats.control_bad[result]++;
 		return;
 	}
-	row = f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
+	const struct row *row =
+		f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
 	if (f.header.rack != n->c.rack || !row || !row->call)
 		return; /* another rack's, or another node's announcement */
 	if (n->c.key)

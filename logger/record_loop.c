@@ -360,7 +360,6 @@ static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct prl_record_loop *d = arg;
-	Packrack__Envelope reply;
 	Packrack__Status status = pr_status_of("packrack-logger");
 	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
 	struct pr_values values = PR_VALUE_LIST(items, list);
@@ -379,7 +378,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	status.state = (char *)report.state;
 	status.values = list;
 	status.n_values = values.count;
-	reply = pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
+	Packrack__Envelope reply =
+		pr_message_of(env->id, PACKRACK__ENVELOPE__BODY_STATUS, &status);
 	pr_rpc_send(d->manage, peer, &reply, NULL);
 }
 

@@ -59,11 +59,11 @@ slot_of(const struct pri_terms *t, const struct pri_plan_node *n)
 static int
 grow(struct pri_terms *t)
 {
-	struct pri_plan_node *nodes;
 
 	if (t->count < t->room)
 		return 0;
-	nodes = reallocarray(t->nodes, 2 * (size_t)t->room, sizeof(*nodes));
+	struct pri_plan_node *nodes =
+		reallocarray(t->nodes, 2 * (size_t)t->room, sizeof(*nodes));
 	if (!nodes)
 		return -1;
 	t->nodes = nodes;

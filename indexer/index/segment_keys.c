@@ -519,7 +519,6 @@ pri_segment_keys_take(
 	struct pri_segment_keys *s, const void *body, size_t len, struct pr_error *err)
 {
 	struct pr_segment_reader r;
-	int rc;
 
 	if (pr_segment_open(&r, body, len, err) < 0 || r.header.flags & PR_SEGMENT_MIXED)
 		return 1;
@@ -533,11 +532,12 @@ pri_segment_keys_take(
 		.dport_min = UINT16_MAX,
 		.held_form = PRI_HELD_ALL};
 	s->seq_count = 0;
-	rc = PR_ARRAY_RESERVE(s->seqs, s->seq_room, r.header.count) < 0 ||
-			     pri_header_layouts_begin(&s->layouts, r.header.count) < 0 ||
-			     pri_hosts_begin(&s->hosts, 2 * (size_t)r.header.count) < 0
-		     ? -1
-		     : take_packets(s, &r);
+	int rc =
+		PR_ARRAY_RESERVE(s->seqs, s->seq_room, r.header.count) < 0 ||
+				pri_header_layouts_begin(&s->layouts, r.header.count) < 0 ||
+				pri_hosts_begin(&s->hosts, 2 * (size_t)r.header.count) < 0
+			? -1
+			: take_packets(s, &r);
 	if (rc == 0 && (make_keys(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0))
 		rc = -1;
 	return rc < 0 ? pr_error_set(err, "no memory for indexing") : rc;

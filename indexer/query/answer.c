@@ -15,7 +15,6 @@ programs_from_message(Packrack__Program *const *list, size_t count, struct pri_b
 	for (size_t i = 0; i < count; i++) {
 		const Packrack__Program *message = list[i];
 		struct pri_insn *insns = calloc(message->n_instructions + 1, sizeof *insns);
-		struct pri_bpf *program;
 
 		if (!insns)
 			return pr_error_set(err, "no memory for a filter");
@@ -24,7 +23,7 @@ programs_from_message(Packrack__Program *const *list, size_t count, struct pri_b
 
 			insns[j] = (struct pri_insn){in->code, in->jt, in->jf, in->k};
 		}
-		program = pri_bpf_create(
+		struct pri_bpf *program = pri_bpf_create(
 			message->linktype, insns, message->n_instructions, err);
 		free(insns);
 		if (!program || pri_bpf_set_add(out, program, err) < 0)
@@ -69,12 +68,8 @@ static int
 query_from_message(
 	const Packrack__Query *message, struct pri_query_spec *out, struct pr_error *err)
 {
-	*out = (struct pri_query_spec){.since = message->since,
-		.until = message->until,
-		.limit = message->limit,
-		.link = message->link,
-		.strays = message->strays,
-		.estimate = message->estimate};
+	*out = (struct pri_query_spec){0};
+	PR_COPY(out, message, since, until, limit, link, strays, estimate);
 	if (programs_from_message(
 		    message->programs, message->n_programs, &out->programs, err) < 0 ||
 		(message->related && take_related(message->related, out, err) < 0)) {
@@ -173,14 +168,8 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 	uint64_t span = loss->last_seq - loss->first_seq + 1;
 
 	packrack__loss__init(out);
-	out->epoch = loss->epoch;
-	out->link = loss->link;
-	out->first_seq = loss->first_seq;
-	out->last_seq = loss->last_seq;
+	PR_COPY(out, loss, epoch, link, first_seq, last_seq, bits, first_time, last_time);
 	out->count = PR_MIN(loss->count, span);
-	out->bits = loss->bits;
-	out->first_time = loss->first_time;
-	out->last_time = loss->last_time;
 	out->reason = (char *)pr_loss_reason_name(loss->reason);
 }
 
@@ -193,7 +182,6 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 	struct pr_loss **losses, size_t *count)
 {
 	const struct pri_query_spec *spec = pri_query_spec(q);
-	const struct pr_loss *damaged;
 	size_t damaged_count;
 
 	for (size_t i = 0; i < book->count; i++) {
@@ -214,7 +202,7 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 			(*losses)[(*count)++] = *l;
 		}
 	}
-	damaged = pri_query_damaged(q, &damaged_count);
+	const struct pr_loss *damaged = pri_query_damaged(q, &damaged_count);
 	for (size_t i = 0; i < damaged_count; i++) {
 		if (PR_ARRAY_GROW(*losses, *count) < 0)
 			return -1;
@@ -320,7 +308,6 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 		struct pri_seq_time below, above;
 		char stream[SFS_NAME_MAX + 1];
 		int64_t since = spec->since;
-		struct pri_drop drops;
 		Packrack__Ledger ledger;
 
 		if (!s->have_mark || !pri_query_selects(q, s))
@@ -343,7 +330,7 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 		if (since == PR_TIME_MIN) /* it begins at the oldest packet */
 			since = pri_volume_evicted_until(
 				volume, sfs_stream_find(volume->sfs, stream));
-		drops = pri_series_ledger_drops(s, since, spec->until);
+		struct pri_drop drops = pri_series_ledger_drops(s, since, spec->until);
 		ledger.dropped_kernel = drops.kernel;
 		ledger.dropped_interface = drops.interface;
 		ledger.dropped_ring = drops.ring;
@@ -407,8 +394,7 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 		return -1;
 	spec->tally = a->tally;
 	spec->tally_key = tally->group;
-	spec->step = tally->step;
-	spec->exact = tally->exact;
+	PR_COPY(spec, tally, step, exact);
 	return 0;
 }
 
@@ -541,14 +527,9 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 		Packrack__Held *out = &a->messages[i];
 
 		packrack__held__init(out);
-		out->epoch = from->epoch;
-		out->link = from->link;
-		out->first = from->first;
-		out->last = from->last;
+		PR_COPY(out, from, epoch, link, first, last, first_otime, last_otime);
 		out->bits.data = (uint8_t *)from->bits;
 		out->bits.len = from->bits_len;
-		out->first_otime = from->first_otime;
-		out->last_otime = from->last_otime;
 	}
 	a->batch.held = a->pointers;
 	a->batch.n_held = a->held.count;
@@ -626,11 +607,10 @@ hand_on(struct pri_answer *a, struct pr_error *err)
 	struct pri_read_buffer *buffer;
 	const uint8_t *body;
 	size_t len;
-	int rc;
 
 	if (a->builder.used > PR_SEGMENT_HEADER)
 		return make_batch(a, err);
-	rc = pri_query_take_whole(a->query, &body, &len, &buffer, err);
+	int rc = pri_query_take_whole(a->query, &body, &len, &buffer, err);
 	if (rc <= 0)
 		return rc < 0 ? PRI_ANSWER_ERROR : PRI_ANSWER_MORE;
 	if (make_batch(a, err) != PRI_ANSWER_BATCH)
@@ -669,8 +649,6 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
 	for (unsigned i = 1;; i++) {
 		enum pri_answer_state state;
-		int64_t now;
-		int rc;
 
 		/* not while batches are still small, at the beginning of the answer */
 		if (!a->count_only && !a->parts && a->target == PR_SEGMENT_TARGET &&
@@ -679,8 +657,8 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 			if (state != PRI_ANSWER_MORE)
 				return state;
 		}
-		rc = a->parts ? next_parts(a, err)
-			      : pri_query_next(a->query, &a->waiting, err);
+		int rc = a->parts ? next_parts(a, err)
+				  : pri_query_next(a->query, &a->waiting, err);
 		if (rc == PR_SOURCE_ERROR)
 			return PRI_ANSWER_ERROR;
 		if (rc == PR_SOURCE_END) {
@@ -693,7 +671,7 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 			return state;
 		if (rc == PR_SOURCE_PACKET && i % a->packets_a_look)
 			continue;
-		now = pr_now_mono();
+		int64_t now = pr_now_mono();
 		if (now - a->flushed >= FLUSH_NS ||
 			pri_query_coverage_bytes(a->query) >= HELD_MAX)
 			return make_batch(a, err);

@@ -187,8 +187,8 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 }
 
 struct pri_hello *
-pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
-	struct pr_error *err)
+pri_hello_create(struct pri_volume *volume, const char *name, uint64_t boot,
+	uint64_t behind, struct pr_error *err)
 {
 	struct pri_hello *h = calloc(1, sizeof *h);
 	size_t first = 0;
@@ -197,13 +197,13 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 		return pr_error_null(err, "no memory");
 	packrack__hello__init(&h->message);
 	packrack__node_status__init(&h->status);
-	h->message.name = h->status.name = (char *)input->name;
+	h->message.name = h->status.name = (char *)name;
 	h->message.version = PACKRACK_VERSION;
-	h->message.boot = input->boot;
+	h->message.boot = boot;
 	h->message.status = &h->status;
 	if (!volume)
 		return h;
-	fill_status(h, volume, input->behind);
+	fill_status(h, volume, behind);
 	/* the ledger is sorted by epoch, and epochs begin with their start time: the newest are last */
 	const struct pri_ledger_view *ledger = &volume->ledger;
 	if (ledger->count > PRI_HELLO_LINKS_MAX)

@@ -22,20 +22,17 @@ struct pri_hello {
 	size_t deleted_count; /* used, over all streams */
 };
 
-struct pri_hello_input {
-	const char *name;
-	uint64_t boot;
-	uint64_t behind; /* segments that are stored and have no index yet */
-};
-
 /*
  * Limits, so that a merger can take the message: the newest links, and the first streams.
  */
 enum { PRI_HELLO_LINKS_MAX = 1024, PRI_HELLO_STREAMS_MAX = 320 };
 
-/* volume NULL: there is none yet. Texts are borrowed from input and volume. NULL: no memory. */
-struct pri_hello *pri_hello_create(struct pri_volume *volume,
-	const struct pri_hello_input *input, struct pr_error *err);
+/*
+ * volume NULL: there is none yet. Texts are borrowed from name and volume. behind: segments that are
+ * stored and have no index yet. NULL: no memory.
+ */
+struct pri_hello *pri_hello_create(struct pri_volume *volume, const char *name,
+	uint64_t boot, uint64_t behind, struct pr_error *err);
 void pri_hello_destroy(struct pri_hello **hello);
 
 /* What is known of a link, and of its ledger (there must be a mark); borrow their texts. */

@@ -324,12 +324,12 @@ find_segment(struct stream *s, const struct pri_index_stream *known,
 	const struct pri_segment_entry *entry, bool whole)
 {
 	const struct pri_index_ref *ref = pri_index_find(known, 1, entry->sequence);
-	const struct pri_level1_segment *segment;
 
 	if (!ref || !take_level1(s, ref, whole) ||
 		entry->sequence - s->level1.first_sequence >= s->level1.segments)
 		return NULL;
-	segment = &s->segments[entry->sequence - s->level1.first_sequence];
+	const struct pri_level1_segment *segment =
+		&s->segments[entry->sequence - s->level1.first_sequence];
 	return segment->proof == entry->handle.proof ? segment : NULL;
 }
 

@@ -59,13 +59,13 @@ pri_query_selects(const struct pri_query *q, const struct pri_series_ledger *ser
 static bool
 selects_stored(const struct pri_query *q, const struct pri_epoch_series *stored)
 {
-	const struct pri_series_ledger *ledger;
 
 	if (!*q->link) /* strays too: they are always counted */
 		return stored->strays || stored->link != PR_LINK_CANARY;
 	if (stored->strays)
 		return false;
-	ledger = pri_ledger_view_find(&q->volume->ledger, stored->epoch, stored->link);
+	const struct pri_series_ledger *ledger =
+		pri_ledger_view_find(&q->volume->ledger, stored->epoch, stored->link);
 	return link_is(q->link, stored->link, ledger ? pri_series_ledger_name(ledger) : "");
 }
 
@@ -400,9 +400,7 @@ batch_serves(const struct pri_run_reader *r, const struct pri_level1 *batch,
 		pri_level1_get(batch, i, &s);
 		if (!e || e->deleted || number >= r->end ||
 			e->sequence != batch->first_sequence + i ||
-			e->handle.proof != s.proof)
-			return false;
-		if (!pri_entry_inside(e, r->bounds))
+			e->handle.proof != s.proof || !pri_entry_inside(e, r->bounds))
 			return false;
 		for (size_t at = 0; pri_level1_series(&s, &at, &b);) {
 			packets += b.packets;

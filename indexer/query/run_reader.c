@@ -323,7 +323,6 @@ pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max)
 	struct pri_run_context *c = r->context;
 	struct decision *d = current_decision(r);
 	struct pri_scan *scan = d ? d->scan : NULL;
-	bool scanned;
 
 	if (d)
 		d->scan = NULL; /* the scan is used up, even if it failed */
@@ -331,7 +330,8 @@ pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max)
 		r->buffer = c->spare;
 		c->spare = (struct pri_read_buffer){0};
 	}
-	scanned = scan && pri_scan_take(c->scans, scan, &r->buffer, &r->body, &r->matches);
+	bool scanned =
+		scan && pri_scan_take(c->scans, scan, &r->buffer, &r->body, &r->matches);
 	if (!scanned) {
 		r->matches.judged = 0;
 		r->matches.sound = false;

@@ -476,13 +476,14 @@ take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
 	struct pri_volume_stream *s = find_stream(v, handle->stream);
-	const struct sfs_handle *last;
 	struct listed listed;
 
 	if (!s || !s->data || d->first_otime > d->last_otime ||
 		!list(d, handle, s->strays, &listed))
 		return 0;
-	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;
+	const struct sfs_handle *last =
+		s->pending_count ? &s->pending[s->pending_count - 1].entry.handle
+				 : &s->last;
 	if ((s->pending_count || s->any) && !handle_before(last, handle))
 		return 0;
 	if (PR_ARRAY_GROW(s->pending, s->pending_count) < 0)
@@ -659,13 +660,13 @@ pri_volume_read_record(struct pri_volume *v, const struct sfs_handle *handle,
 	struct pri_read_buffer *buffer, const uint8_t **body)
 {
 	struct sfs_record record;
-	int rc;
 
 	if (handle->length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
 	if (pri_read_buffer_grow(buffer, sfs_read_room(handle)) < 0)
 		return SFS_ERROR;
-	rc = sfs_read_in(v->sfs, handle, buffer->bytes, buffer->capacity, &record, NULL);
+	int rc =
+		sfs_read_in(v->sfs, handle, buffer->bytes, buffer->capacity, &record, NULL);
 	if (rc == SFS_OK)
 		*body = record.body;
 	return rc;

@@ -181,8 +181,7 @@ served(void)
 static inline int
 try_hello(void)
 {
-	struct pri_hello_input facts = {.name = "log1", .boot = 1};
-	struct pri_hello *hello = pri_hello_create(view, &facts, &err);
+	struct pri_hello *hello = pri_hello_create(view, "log1", 1, 0, &err);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	int rc;
 

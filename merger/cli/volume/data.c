@@ -45,13 +45,12 @@ from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 	if (!inv->volumes || !inv->nodes)
 		return pr_error_set(err, "no memory for %zu volumes", paths->count);
 	for (size_t i = 0; i < paths->count; i++) {
-		struct pri_hello_input input = {.name = paths->items[i]};
 		struct data_volume *v = &inv->volumes[inv->volume_count++];
 
-		v->volume = ask_volume_open(input.name, PRI_VOLUME_CACHED, err);
+		v->volume = ask_volume_open(paths->items[i], PRI_VOLUME_CACHED, err);
 		if (!v->volume || pri_volume_refresh(v->volume, true, INT64_MAX, err) < 0)
 			return -1;
-		v->hello = pri_hello_create(v->volume, &input, err);
+		v->hello = pri_hello_create(v->volume, paths->items[i], 0, 0, err);
 		if (!v->hello)
 			return -1;
 		inv->nodes[inv->count++] = &v->hello->status;
