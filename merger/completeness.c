@@ -246,15 +246,13 @@ static struct series *
 series_of(struct prm_completeness *c, uint64_t epoch, uint32_t link, const char *what,
 	struct pr_error *err)
 {
-	size_t at = 0, high = c->series_count;
-	struct series *series;
-
-	PR_ARRAY_SEARCH(at, high,
+	size_t at = PR_ARRAY_SEARCH(c->series_count,
 		c->series[mid]->epoch < epoch ||
 			(c->series[mid]->epoch == epoch && c->series[mid]->link < link));
 	if (at < c->series_count && c->series[at]->epoch == epoch &&
 		c->series[at]->link == link)
 		return c->series[at];
+	struct series *series;
 	if (c->series_count >= PRM_COMPLETENESS_SERIES_MAX ||
 		PR_ARRAY_GROW(c->series, c->series_count) < 0 ||
 		!(series = malloc(sizeof(*series))))

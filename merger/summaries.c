@@ -286,10 +286,9 @@ prm_summaries_clusters(const struct prm_summaries *s)
 static struct prm_summary_entry *
 find_in_node(const struct prm_node_summaries *c, uint64_t number)
 {
-	size_t low = 0, high = c->count;
+	size_t at = PR_ARRAY_SEARCH(c->count, c->items[mid].number < number);
 
-	PR_ARRAY_SEARCH(low, high, c->items[mid].number < number);
-	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
+	return at < c->count && c->items[at].number == number ? &c->items[at] : NULL;
 }
 
 const struct prm_summary_entry *

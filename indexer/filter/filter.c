@@ -331,7 +331,7 @@ word_end(const char *text, size_t at)
 static void
 add_place(uint16_t linktype, const char *text, struct pr_error *err)
 {
-	size_t begins[PLACE_MAX / 2 + 1], count = 0, low = 0, high, at;
+	size_t begins[PLACE_MAX / 2 + 1], count = 0, at;
 	const struct pr_error why = *err;
 
 	if (strlen(text) > PLACE_MAX || !is_good_beginning(linktype, "", 0))
@@ -341,13 +341,12 @@ add_place(uint16_t linktype, const char *text, struct pr_error *err)
 		begins[count++] = at;
 		at = word_end(text, at);
 	}
-	high = count;
-	PR_ARRAY_SEARCH(
-		low, high, is_good_beginning(linktype, text, word_end(text, begins[mid])));
-	if (low < count)
-		pr_error_set(err, "%s, at word %zu: %.*s", why.text, low + 1,
-			(int)(word_end(text, begins[low]) - begins[low]),
-			text + begins[low]);
+	size_t bad = PR_ARRAY_SEARCH(
+		count, is_good_beginning(linktype, text, word_end(text, begins[mid])));
+	if (bad < count)
+		pr_error_set(err, "%s, at word %zu: %.*s", why.text, bad + 1,
+			(int)(word_end(text, begins[bad]) - begins[bad]),
+			text + begins[bad]);
 	else if (strstr(why.text, "syntax error"))
 		pr_error_set(err, "%s, at its end", why.text);
 }

@@ -45,10 +45,8 @@ uint64_t
 pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime)
 {
 	const struct pri_segment_entry *items = run->items + run->head;
-	size_t low = 0, high = run->count;
 
-	PR_ARRAY_SEARCH(low, high, items[mid].last_otime < otime);
-	return run->base + low;
+	return run->base + PR_ARRAY_SEARCH(run->count, items[mid].last_otime < otime);
 }
 
 /* Index of the first entry of this sequence or a later one; run->count: none. */
@@ -56,10 +54,8 @@ static size_t
 run_find(const struct pri_sorted_run *run, uint64_t sequence)
 {
 	const struct pri_segment_entry *items = run->items + run->head;
-	size_t low = 0, high = run->count;
 
-	PR_ARRAY_SEARCH(low, high, items[mid].sequence < sequence);
-	return low;
+	return PR_ARRAY_SEARCH(run->count, items[mid].sequence < sequence);
 }
 
 /* ---- the catalog ---- */
@@ -339,11 +335,9 @@ static size_t
 ledger_position(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
 {
 	struct pri_series_ledger *const *s = ledger->series;
-	size_t low = 0, high = ledger->count;
 
-	PR_ARRAY_SEARCH(low, high,
+	return PR_ARRAY_SEARCH(ledger->count,
 		s[mid]->epoch < epoch || (s[mid]->epoch == epoch && s[mid]->link < link));
-	return low;
 }
 
 struct pri_series_ledger *
@@ -591,16 +585,15 @@ void
 pri_series_ledger_points(const struct pri_series_ledger *series, int64_t since,
 	int64_t until, struct pri_seq_time *below, struct pri_seq_time *above)
 {
-	size_t low = 0, high = series->point_count;
+	const struct pri_seq_time *points = series->points;
+	size_t at = PR_ARRAY_SEARCH(series->point_count, points[mid].otime < since);
 
 	*below = *above = (struct pri_seq_time){0, 0};
-	PR_ARRAY_SEARCH(low, high, series->points[mid].otime < since);
-	if (low > 0)
-		*below = series->points[low - 1];
-	high = series->point_count;
-	PR_ARRAY_SEARCH(low, high, series->points[mid].otime <= until);
-	if (low < series->point_count)
-		*above = series->points[low];
+	if (at > 0)
+		*below = points[at - 1];
+	at = PR_ARRAY_SEARCH(series->point_count, points[mid].otime <= until);
+	if (at < series->point_count)
+		*above = points[at];
 }
 
 static int
@@ -648,14 +641,14 @@ pri_series_ledger_unsaved(const struct pri_series_ledger *s, uint64_t last_seq, 
 		.last_time = pr_time_minus(s->said_until, -PR_LEDGER_ALIVE_NS),
 		.reason = s->unsure ? s->unsure : PR_LOSS_UNSAVED};
 	struct pri_seq_time below, above;
-	size_t low = 0, high = s->point_count;
 
 	pri_series_ledger_points(s, loss.first_time, PR_TIME_MAX, &below, &above);
 	if (s->durable) {
-		PR_ARRAY_SEARCH(low, high, s->points[mid].seq <= s->durable);
+		size_t at =
+			PR_ARRAY_SEARCH(s->point_count, s->points[mid].seq <= s->durable);
 		below.seq = s->durable;
-		if (low > 0)
-			loss.first_time = s->points[low - 1].otime;
+		if (at > 0)
+			loss.first_time = s->points[at - 1].otime;
 	}
 	if ((s->unsure || (gone && !s->mark.link.ended)) && below.seq < last_seq)
 		loss.first_seq = below.seq + 1;
@@ -952,10 +945,7 @@ end_of(const struct pri_index_ref *ref)
 static size_t
 list_search(const struct pri_index_list *l, uint64_t sequence)
 {
-	size_t low = 0, high = l->count;
-
-	PR_ARRAY_SEARCH(low, high, end_of(&l->items[mid]) <= sequence);
-	return low;
+	return PR_ARRAY_SEARCH(l->count, end_of(&l->items[mid]) <= sequence);
 }
 
 int

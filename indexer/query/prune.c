@@ -608,7 +608,6 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 {
 	const struct pri_index_ref *ref = pri_index_find(known, 2, sequence);
 	const struct question q = {s, &s->inquiry2, 2};
-	size_t low = 1, high;
 	uint64_t check;
 
 	if (!ref || !take_level2(s, ref))
@@ -618,9 +617,7 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 			return true;
 		ask_level2(&q);
 	}
-	high = s->level2.columns;
-	PR_ARRAY_SEARCH(low, high, s->starts[mid] <= sequence);
-	unsigned c = low - 1;
+	unsigned c = PR_ARRAY_SEARCH(s->level2.columns - 1, s->starts[mid + 1] <= sequence);
 	if (s->proven[c] == UNKNOWN)
 		s->proven[c] = pri_index_check(known, s->starts[c],
 				       s->level2.column[c].segments, &check) &&

@@ -434,16 +434,15 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 static int
 resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_error *err)
 {
-	size_t low = 0, high = s->pending_count, count;
+	size_t low = 0, count = s->pending_count;
 	uint64_t sequence = 0;
 
 	if (s->pending_count == 0)
 		return 0;
 	/* the entries of overwritten records are the first ones */
 	if (sequence_of(v, &s->pending[0], &sequence) == SFS_EXPIRED)
-		PR_ARRAY_SEARCH(low, high,
-			sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED);
-	count = s->pending_count;
+		low = PR_ARRAY_SEARCH(
+			count, sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED);
 	while (count > low && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
 		count--; /* the walk after the last good entry reports what they are */
 	int rc = count > low ? add_range(v, s, low, count, sequence + 1, err) : 0;

@@ -21,11 +21,9 @@ static uint32_t
 search(const struct sfs *sfs, uint32_t stream, uint64_t sequence)
 {
 	const struct sfs_map_entry *h = sfs->hole;
-	size_t low = 0, high = sfs->holes;
-	PR_ARRAY_SEARCH(low, high,
+	return PR_ARRAY_SEARCH(sfs->holes,
 		h[mid].stream < stream ||
 			(h[mid].stream == stream && end_of(&h[mid]) <= sequence));
-	return low;
 }
 
 static int

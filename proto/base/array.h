@@ -29,20 +29,23 @@
 	pr_array_reserve(&(items), &(capacity), (want), sizeof *(items))
 
 /*
- * Binary search: moves `low` to the first place of low..high - 1 at which `before` is not true, or to
- * high. `before` is an expression about the place `mid`, true up to some place, and false from there
- * on. low and high are variables of type size_t.
+ * Binary search: the first place of 0..count - 1 at which `before` is not true, or count. `before`
+ * is an expression about the place `mid`, true up to some place, and false from there on.
  *
- *	PR_ARRAY_SEARCH(low, high, items[mid].key < key);
+ *	size_t at = PR_ARRAY_SEARCH(count, items[mid].key < key);
  */
-#define PR_ARRAY_SEARCH(low, high, before)                                                 \
-	while ((low) < (high)) {                                                           \
-		size_t mid = (low) + ((high) - (low)) / 2;                                 \
-		if (before)                                                                \
-			(low) = mid + 1;                                                   \
-		else                                                                       \
-			(high) = mid;                                                      \
-	}
+#define PR_ARRAY_SEARCH(count, before)                                                     \
+	({                                                                                 \
+		size_t low_ = 0, high_ = (count);                                          \
+		while (low_ < high_) {                                                     \
+			size_t mid = low_ + (high_ - low_) / 2;                            \
+			if (before)                                                        \
+				low_ = mid + 1;                                            \
+			else                                                               \
+				high_ = mid;                                               \
+		}                                                                          \
+		low_;                                                                      \
+	})
 
 /* array: address of the pointer, of any type. */
 static inline int

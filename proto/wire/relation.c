@@ -287,21 +287,19 @@ pr_relations_valid(const struct pr_relations *r)
 bool
 pr_relations_overlap(const struct pr_relations *r, int64_t first, int64_t last)
 {
-	size_t low = 0, high = r->span_count;
-
 	/* the first span that ends at or behind `first` */
-	PR_ARRAY_SEARCH(low, high, r->spans[mid].last < first);
-	return low < r->span_count && r->spans[low].first <= last;
+	size_t at = PR_ARRAY_SEARCH(r->span_count, r->spans[mid].last < first);
+
+	return at < r->span_count && r->spans[at].first <= last;
 }
 
 static bool
 has(const struct pr_relations *r, uint64_t key, int64_t time)
 {
-	size_t low = 0, high = r->count;
+	size_t at = PR_ARRAY_SEARCH(r->count, r->keys[mid].key < key);
 
-	PR_ARRAY_SEARCH(low, high, r->keys[mid].key < key);
-	for (; low < r->count && r->keys[low].key == key; low++)
-		if (time >= earlier(r->keys[low].first) && time <= later(r->keys[low].last))
+	for (; at < r->count && r->keys[at].key == key; at++)
+		if (time >= earlier(r->keys[at].first) && time <= later(r->keys[at].last))
 			return true;
 	return false;
 }

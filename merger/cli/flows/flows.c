@@ -178,14 +178,11 @@ is_wanted(void *arg, const struct pr_packet *p)
 	struct flows *f = arg;
 	struct pri_flow_packet packet;
 	struct chosen *c = NULL;
-	size_t low = 0, high = 0;
 
 	if (pri_flow_packet_parse(p, &packet))
 		HASH_FIND(hh, f->chosen, &packet.key, sizeof(packet.key), c);
-	if (c)
-		high = c->count;
-	PR_ARRAY_SEARCH(low, high, c->spans[mid].first <= p->otime);
-	return low > 0 && p->otime <= c->spans[low - 1].last;
+	size_t at = c ? PR_ARRAY_SEARCH(c->count, c->spans[mid].first <= p->otime) : 0;
+	return at > 0 && p->otime <= c->spans[at - 1].last;
 }
 
 static int
