@@ -2,6 +2,7 @@
 #include "dispatcher/nodes.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "proto/wire/decode.h"
 
@@ -362,28 +363,6 @@ prd_spread_init(struct prd_spread *spread, enum prd_spread_mode mode, bool stric
 	spread->strict = strict;
 	spread->nodes = nodes;
 	spread->change_count = UINT64_MAX;
-	spread->queue.lru_next = spread->queue.lru_prev = &spread->queue;
-}
-
-static void
-queue_remove(struct prd_node *node)
-{
-	if (!node->lru_next)
-		return;
-	node->lru_next->lru_prev = node->lru_prev;
-	node->lru_prev->lru_next = node->lru_next;
-	node->lru_next = node->lru_prev = NULL;
-}
-
-static void
-queue_append(struct prd_spread *spread, struct prd_node *node)
-{
-	struct prd_node *head = &spread->queue;
-
-	node->lru_prev = head->lru_prev;
-	node->lru_next = head;
-	head->lru_prev->lru_next = node;
-	head->lru_prev = node;
 }
 
 static void
@@ -433,14 +412,13 @@ void
 prd_spread_weigh(struct prd_spread *spread)
 {
 	uint64_t rate_max = 1, free_max = 1;
-	struct prd_node *n, *head = &spread->queue;
 
-	for (n = head->lru_next; n != head; n = n->lru_next) {
+	for (struct prd_node *n = spread->queue; n; n = n->lru_next) {
 		rate_max = rate_of(n) > rate_max ? rate_of(n) : rate_max;
 		free_max = space_of(n) > free_max ? space_of(n) : free_max;
 	}
 	spread->total_weight = 0;
-	for (n = head->lru_next; n != head; n = n->lru_next) {
+	for (struct prd_node *n = spread->queue; n; n = n->lru_next) {
 		double share = rate_of(n) ? (double)rate_of(n) / (double)rate_max : 1.0;
 
 		/* a full volume overwrites its oldest data: it counts for less, but not for nothing */
@@ -457,13 +435,15 @@ spread_rebuild(struct prd_spread *spread)
 	spread->usable = 0;
 	for (unsigned i = 0; i < spread->nodes->count; i++) {
 		struct prd_node *node = spread->nodes->list[i];
-		bool queued = node->lru_next != NULL;
+		bool queued = node->lru_prev != NULL;
 
-		if (queued && !prd_node_usable(node))
-			queue_remove(node);
+		if (queued && !prd_node_usable(node)) {
+			DL_DELETE2(spread->queue, node, lru_prev, lru_next);
+			node->lru_prev = NULL;
+		}
 		if (!queued && prd_node_usable(node)) {
 			node->credit = 0;
-			queue_append(spread, node);
+			DL_APPEND2(spread->queue, node, lru_prev, lru_next);
 		}
 		spread->usable += prd_node_usable(node);
 	}
@@ -484,9 +464,9 @@ prd_spread_change(struct prd_spread *spread, enum prd_spread_mode mode)
 static struct prd_node *
 pick_round_robin(struct prd_spread *spread, size_t len, const struct prd_node *except)
 {
-	struct prd_node *n, *head = &spread->queue, *fallback = NULL;
+	struct prd_node *n, *fallback = NULL;
 
-	for (n = head->lru_next; n != head; n = n->lru_next) {
+	for (n = spread->queue; n; n = n->lru_next) {
 		if (n == except)
 			continue;
 		if (prd_node_has_room(n, len))
@@ -494,11 +474,11 @@ pick_round_robin(struct prd_spread *spread, size_t len, const struct prd_node *e
 		if (!fallback)
 			fallback = n;
 	}
-	if (n == head)
-		n = spread->strict ? NULL : fallback;
+	if (!n && !spread->strict)
+		n = fallback;
 	if (n) {
-		queue_remove(n);
-		queue_append(spread, n);
+		DL_DELETE2(spread->queue, n, lru_prev, lru_next);
+		DL_APPEND2(spread->queue, n, lru_prev, lru_next);
 	}
 	return n;
 }
@@ -507,9 +487,9 @@ pick_round_robin(struct prd_spread *spread, size_t len, const struct prd_node *e
 static struct prd_node *
 pick_weighted(struct prd_spread *spread, size_t len, const struct prd_node *except)
 {
-	struct prd_node *n, *head = &spread->queue, *best = NULL, *fallback = NULL;
+	struct prd_node *n, *best = NULL, *fallback = NULL;
 
-	for (n = head->lru_next; n != head; n = n->lru_next) {
+	for (n = spread->queue; n; n = n->lru_next) {
 		n->credit += n->weight;
 		if (n == except)
 			continue;
@@ -527,7 +507,7 @@ pick_weighted(struct prd_spread *spread, size_t len, const struct prd_node *exce
 		return best;
 	}
 	/* No frame was sent: undo the credit of this round. */
-	for (n = head->lru_next; n != head; n = n->lru_next)
+	for (n = spread->queue; n; n = n->lru_next)
 		n->credit -= n->weight;
 	return NULL;
 }
@@ -541,10 +521,10 @@ pick_two(struct prd_spread *spread, unsigned copies, size_t len, struct prd_node
 	struct prd_node *(*pick)(struct prd_spread *, size_t, const struct prd_node *))
 {
 	unsigned room = 0;
-	const struct prd_node *n, *head = &spread->queue;
+	const struct prd_node *n;
 
 	if (spread->strict) {
-		for (n = head->lru_next; n != head && room < copies; n = n->lru_next)
+		for (n = spread->queue; n && room < copies; n = n->lru_next)
 			room += prd_node_has_room(n, len);
 		if (room < copies && room < spread->usable)
 			return PRD_SPREAD_FULL;

@@ -75,7 +75,7 @@ struct prd_node {
 	uint64_t command_request; /* the manager's, 0 none */
 	int64_t command_next, command_deadline;
 
-	/* the spread */
+	/* the spread; lru_prev NULL: not in its queue */
 	struct prd_node *lru_next, *lru_prev;
 	int64_t weight, credit;
 };
@@ -173,8 +173,7 @@ struct prd_spread {
 	bool strict; /* wait rather than send more than a node's announced buffer holds */
 	struct prd_nodes *nodes;
 	uint64_t change_count; /* of nodes, at the last rebuild */
-	/* head of the ring of usable nodes; only its lru pointers are used */
-	struct prd_node queue;
+	struct prd_node *queue; /* of usable nodes, by lru_next */
 	unsigned usable;
 	int64_t total_weight;
 	uint16_t top[PRD_FLOW_BUCKETS][2]; /* node numbers, best and second best */

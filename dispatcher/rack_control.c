@@ -4,7 +4,6 @@
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <unistd.h>
 
 #include "dispatcher/sender.h"
 #include "proto/base/log.h"

@@ -6,6 +6,7 @@
 #include <event2/bufferevent.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "merger/trace_writer.h"
 #include "proto/base/log.h"
@@ -153,11 +154,7 @@ deliver(void *arg, const Packrack__Envelope *env)
 static void
 reader_free(struct pcap_reader *r)
 {
-	struct pcap_reader **at = &r->all->readers;
-
-	while (*at != r)
-		at = &(*at)->next;
-	*at = r->next;
+	LL_DELETE(r->all->readers, r);
 	r->all->figures.readers--;
 	r->closing = true;
 	if (r->fanout)
@@ -170,8 +167,9 @@ reader_free(struct pcap_reader *r)
 
 /* The reader has room again; or its query has ended, and the rest was sent. */
 static void
-grant(struct pcap_reader *r)
+grant(PR_UNUSED struct bufferevent *io, void *arg)
 {
+	struct pcap_reader *r = arg;
 	bool full = waiting(r) > PRM_PCAP_OVER_IP_BUFFER;
 	uint32_t more = CREDIT - r->owed;
 
@@ -189,12 +187,6 @@ grant(struct pcap_reader *r)
 		return;
 	r->owed += more;
 	prm_fanout_credit(r->fanout, 0, more);
-}
-
-static void
-on_written(PR_UNUSED struct bufferevent *io, void *arg)
-{
-	grant(arg);
 }
 
 /* Discards what the reader sends: the protocol has no requests. */
@@ -232,8 +224,7 @@ reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_er
 	r->all = all;
 	r->io = io;
 	r->moved = pr_now_mono();
-	r->next = all->readers;
-	all->readers = r;
+	LL_PREPEND(all->readers, r);
 	all->figures.readers++;
 	return r;
 }
@@ -268,10 +259,10 @@ reader_start(struct prm_pcap_over_ip *all, struct bufferevent *io, const char *l
 		return -1;
 	}
 	pr_log_info("pcap-over-IP: %s reads", r->name);
-	bufferevent_setcb(r->io, on_read, on_written, on_event, r);
+	bufferevent_setcb(r->io, on_read, grant, on_event, r);
 	bufferevent_setwatermark(r->io, EV_WRITE, PRM_PCAP_OVER_IP_BUFFER / 2, 0);
 	bufferevent_enable(r->io, EV_READ | EV_WRITE);
-	grant(r);
+	grant(r->io, r);
 	return 0;
 }
 
@@ -379,8 +370,7 @@ prm_pcap_over_ip_add(struct prm_pcap_over_ip **allp, struct pr_loop *loop,
 		free(port);
 		return -1;
 	}
-	port->next = all->ports;
-	all->ports = port;
+	LL_PREPEND(all->ports, port);
 	pr_tcp_name(evconnlistener_get_fd(port->listener), false, place);
 	pr_log_info("pcap-over-IP on %s: %s%s", place, *link ? "link " : "all links", link);
 	return 0;
@@ -400,7 +390,7 @@ prm_pcap_over_ip_free(struct prm_pcap_over_ip **pp)
 		reader_free(all->readers);
 	}
 	for (struct pcap_port *port; (port = all->ports);) {
-		all->ports = port->next;
+		LL_DELETE(all->ports, port);
 		evconnlistener_free(port->listener);
 		free(port->link);
 		free(port);

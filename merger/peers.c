@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "proto/base/log.h"
 
@@ -260,20 +261,15 @@ prm_peers_ask(struct prm_peers *p, struct prm_route *route,
 	}
 	if (!q->left)
 		return false;
-	q->next = p->inquiries;
-	p->inquiries = q;
+	LL_PREPEND(p->inquiries, q);
 	return true;
 }
 
 void
 prm_peers_forget(struct prm_peers *p, struct prm_inquiry *q)
 {
-	struct prm_inquiry **at = &p->inquiries;
-
-	while (*at && *at != q)
-		at = &(*at)->next;
-	if (*at)
-		*at = q->next;
+	if (p->inquiries)
+		LL_DELETE(p->inquiries, q);
 	prm_exclusions_free(&q->exclusions);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/server.h"
 
+#include <utlist.h>
+
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
 #include "proto/base/array.h"
@@ -97,11 +99,9 @@ waiting_add(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 	struct waiting *w = calloc(1, sizeof(*w));
 
 	if (w) {
-		*w = (struct waiting){.next = m->waiting,
-			.from = *from,
-			.id = id,
-			.deadline = pr_now_mono() + WAITING_NS};
-		m->waiting = w;
+		*w = (struct waiting){
+			.from = *from, .id = id, .deadline = pr_now_mono() + WAITING_NS};
+		LL_PREPEND(m->waiting, w);
 	}
 	return w;
 }
@@ -277,11 +277,7 @@ cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 static void
 waiting_remove(struct prm_merger *m, struct waiting *w)
 {
-	struct waiting **at = &m->waiting;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
+	LL_DELETE(m->waiting, w);
 	if (w->query) {
 		prm_peers_forget(m->peers, &w->inquiry);
 		packrack__query__free_unpacked(w->query, NULL);

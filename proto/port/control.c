@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <libnet.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { PAYLOAD_MAX = 65535 };
 

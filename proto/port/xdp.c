@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 /*
  * A frame keeps its place until the completion ring gives the place back, because some
