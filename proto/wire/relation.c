@@ -98,20 +98,6 @@ pr_relations_free(struct pr_relations *r)
 	*r = (struct pr_relations){.keys = NULL};
 }
 
-static int64_t
-earlier(int64_t time)
-{
-	return time < PR_TIME_MIN + PR_RELATION_WINDOW ? PR_TIME_MIN
-						       : time - PR_RELATION_WINDOW;
-}
-
-static int64_t
-later(int64_t time)
-{
-	return time > PR_TIME_MAX - PR_RELATION_WINDOW ? PR_TIME_MAX
-						       : time + PR_RELATION_WINDOW;
-}
-
 static size_t
 slot_of(const struct pr_relations *r, uint64_t key)
 {
@@ -151,7 +137,7 @@ note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *er
 		return -1;
 	size_t at = slot_of(r, key);
 	struct pr_relation_key *k = r->slots[at] ? &r->keys[r->slots[at] - 1] : NULL;
-	if (k && time >= k->first && time <= later(k->last)) {
+	if (k && time >= k->first && pr_time_minus(time, k->last) <= PR_RELATION_WINDOW) {
 		k->last = time > k->last ? time : k->last;
 		return 0;
 	}
@@ -221,7 +207,8 @@ pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_e
 {
 	const struct bytes b = {p->data, p->caplen};
 	struct pr_relation_span *last = r->span_count ? &r->spans[r->span_count - 1] : NULL;
-	int64_t from = earlier(p->time), until = later(p->time);
+	int64_t from = pr_time_minus(p->time, PR_RELATION_WINDOW);
+	int64_t until = pr_time_minus(p->time, -PR_RELATION_WINDOW);
 	struct pr_decoded d;
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
@@ -299,7 +286,8 @@ has(const struct pr_relations *r, uint64_t key, int64_t time)
 	size_t at = PR_ARRAY_SEARCH(r->count, r->keys[mid].key < key);
 
 	for (; at < r->count && r->keys[at].key == key; at++)
-		if (time >= earlier(r->keys[at].first) && time <= later(r->keys[at].last))
+		if (pr_time_minus(r->keys[at].first, time) <= PR_RELATION_WINDOW &&
+			pr_time_minus(time, r->keys[at].last) <= PR_RELATION_WINDOW)
 			return true;
 	return false;
 }
@@ -348,11 +336,10 @@ pr_relations_test(const struct pr_relations *r, const struct pr_packet *p)
 {
 	const struct bytes b = {p->data, p->caplen};
 	struct pr_decoded d;
-	bool tunnel, tagged;
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
-	tunnel = d.outer.flags & PR_DECODE_TUNNEL;
-	tagged = d.outer.vlan_count || d.outer.mpls_count || d.outer.ethertype == 0x8864;
+	bool tunnel = d.outer.flags & PR_DECODE_TUNNEL;
+	bool tagged = d.outer.vlan_count || d.outer.mpls_count || d.outer.ethertype == 0x8864;
 	if ((tunnel && (has_packet(r, &d.inner, &b, p->time) ||
 			       has_fragment(r, &d.inner, p->time))) ||
 		(tagged && has_packet(r, &d.outer, &b, p->time)))

@@ -25,10 +25,9 @@ put(struct line *l, const char *fmt, ...)
 {
 	size_t room = l->end - l->at;
 	va_list args;
-	int n;
 
 	va_start(args, fmt);
-	n = vsnprintf(l->at, room, fmt, args);
+	int n = vsnprintf(l->at, room, fmt, args);
 	va_end(args);
 	if (n > 0)
 		l->at += (size_t)n < room ? (size_t)n : room - 1;
@@ -399,13 +398,12 @@ show_progress(struct sink *s)
 	const struct query_args *a = s->args;
 	char time[PR_TIME_TEXT] = "so far";
 	struct progress_state state = {time, "packets", .count = s->packets};
-	int64_t since, until;
 
 	ask_times(s);
 	if (s->packets)
 		pr_time_local(s->last_time, time, sizeof(time));
-	since = a->since > s->held_first ? a->since : s->held_first;
-	until = a->until < s->held_last ? a->until : s->held_last;
+	int64_t since = a->since > s->held_first ? a->since : s->held_first;
+	int64_t until = a->until < s->held_last ? a->until : s->held_last;
 	if (s->packets && until > since) {
 		state.total = until - since;
 		state.done = s->last_time > since ? (uint64_t)(s->last_time - since) : 0;
@@ -435,20 +433,18 @@ sink_finish(struct sink *s, struct pr_error *err)
 	const Packrack__Completeness *c = s->end ? s->end->completeness : NULL;
 	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT] = "trace hash ";
 	const char *comments[2] = {NULL, hash};
-	char *comment;
-	int rc;
 
 	progress_end(&s->progress);
 	if (!s->out.buf)
 		return 0;
 	if (!s->trace)
 		return prm_output_sync(&s->out, err);
-	comment = c ? report_comment(s) : strdup("the answer was broken off");
+	char *comment = c ? report_comment(s) : strdup("the answer was broken off");
 	prm_trace_hash_of(s->trace, hash + strlen(hash));
 	comments[0] = comment;
-	rc = comment ? prm_trace_finish(s->trace, c ? c->ledgers : NULL,
-			       c ? c->n_ledgers : 0, comments, 2, err)
-		     : pr_error_set(err, "no memory for the end of the trace");
+	int rc = comment ? prm_trace_finish(s->trace, c ? c->ledgers : NULL,
+				   c ? c->n_ledgers : 0, comments, 2, err)
+			 : pr_error_set(err, "no memory for the end of the trace");
 	free(comment);
 	return rc < 0 ? -1 : prm_output_sync(&s->out, err);
 }

@@ -421,13 +421,11 @@ ask_merger(struct sink *sink, struct pr_error *err)
 int
 ask_query(struct sink *sink, struct pr_error *err)
 {
-	int status;
-
 	if (question_check(sink->args, err) < 0)
 		return CLI_USAGE;
-	status = sink->args->files.count     ? ask_files(sink, err)
-		 : sink->args->volumes.count ? ask_volumes(sink, err)
-					     : ask_merger(sink, err);
+	int status = sink->args->files.count     ? ask_files(sink, err)
+		     : sink->args->volumes.count ? ask_volumes(sink, err)
+						 : ask_merger(sink, err);
 	/* of packets that were merged here only the sink knows */
 	if (status == CLI_OK && sink->end->truncated && sink->end->completeness)
 		sink->end->completeness->complete = false;
