@@ -79,6 +79,9 @@ cli_run_command(
 	PR_PRINT(name, "%s %s", group, c->name);
 	if (c->run)
 		return c->run(argc, argv);
+	if (c->list)
+		return cli_dispatch(
+			name, c->summary, c->list, c->list_count, c->values, argc, argv);
 	return call_command(&program, c, c->values ? c->values : values, argc, argv);
 }
 

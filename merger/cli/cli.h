@@ -24,10 +24,14 @@ struct cli_command {
 	/* for a call that several commands share: what only this one does with the values */
 	int (*task)(void *values, struct pr_error *err);
 	void *values; /* of the options; NULL: those that cli_dispatch got */
+	/* of a group: its commands, which get the values */
+	const struct cli_command *list;
+	size_t list_count;
 	/* instead of all this; argv[0] is the command's name; an exit status */
 	int (*run)(int argc, char **argv);
 };
 #define CLI_OPTIONS(table) table, PR_COUNT(table)
+#define CLI_LIST(table) .list = table, .list_count = PR_COUNT(table)
 
 /*
  * Runs the subcommand that argv[1] names; name is shown in help and errors ("packrack volume"). values: of the
@@ -138,19 +142,16 @@ const char *cli_keys(const struct cli_connection *c);
 const char *cli_keys_home(const char *flag, struct pr_error *err);
 extern const struct cli_command rate_command, top_command, setup_command, sizing_command,
 	import_command, extcap_command, compare_command, replay_command,
-	node_rebuild_command;
+	node_rebuild_command, volume_command, keys_command, queries_command,
+	capture_command;
 int cmd_query(int argc, char **argv);
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
 int cmd_status(int argc, char **argv);
-int cmd_volume(int argc, char **argv);
 int cmd_node(int argc, char **argv);
-int cmd_queries(int argc, char **argv);
-int cmd_keys(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_data_export(int argc, char **argv);
-int cmd_capture(int argc, char **argv);
 
 /*
  * One request, one reply, whose body is a Status or a CommandDone; free it with pr_message_free. CLI_OK, or

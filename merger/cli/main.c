@@ -35,20 +35,13 @@ main(int argc, char **argv)
 			.run = cmd_status},
 		{"console", "show the rack live on a terminal, and operate it",
 			.run = cmd_program},
-		import_command,
-		{"volume", "create, show, check volumes", .run = cmd_volume},
+		import_command, volume_command,
 		{"data", "list, export, move, delete packets of a node", .run = cmd_data},
-		{"queries", "list the queries that are running, and cancel one",
-			.run = cmd_queries},
+		queries_command,
 		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
 			.run = cmd_node},
-		{"capture",
-			"start and stop the dispatcher's capture, change its distribution "
-			"mode",
-			.run = cmd_capture},
-		{"keys", "make keys, and set who may do what", .run = cmd_keys},
-		setup_command, sizing_command, compare_command, replay_command,
-		extcap_command};
+		capture_command, keys_command, setup_command, sizing_command,
+		compare_command, replay_command, extcap_command};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap"))

@@ -559,9 +559,6 @@ static const struct cli_command commands[] = {
 		"dispatcher.\nSee packrack-keys(7).",
 		CLI_OPTIONS(renew_options), 0, run, .task = run_renew}};
 
-int
-cmd_keys(int argc, char **argv)
-{
-	return cli_dispatch("packrack keys", "Makes keys, and sets who may do what.",
-		commands, PR_COUNT(commands), &(struct keys_args){0}, argc, argv);
-}
+const struct cli_command keys_command = {"keys", "make keys, and set who may do what",
+	"Makes keys, and sets who may do what.", CLI_LIST(commands),
+	.values = &(struct keys_args){.json = false}};

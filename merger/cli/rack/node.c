@@ -186,43 +186,33 @@ cmd_node(int argc, char **argv)
 		PR_COUNT(commands), &(struct command_args){.seconds = 10}, argc, argv);
 }
 
-int
-cmd_capture(int argc, char **argv)
-{
-	static const struct cli_command commands[] = {
-		{"start", "capture, and send packets to the nodes",
-			"Starts the dispatcher's capture.", "[options]", NULL,
-			CLI_OPTIONS(dispatcher_options), 0, .call = run_order},
-		{"stop", "stop, and wait until the nodes have stored all packets",
-			"Stops the capture, and waits until the nodes have stored all "
-			"packets.",
-			"[options]", NULL, CLI_OPTIONS(dispatcher_options), 0,
-			.call = run_order},
-		{"spread", "choose how packets are distributed",
-			"Changes how packets are distributed to the nodes.",
-			"round-robin|weighted|flow [options]", NULL,
-			CLI_OPTIONS(dispatcher_options), 1, .call = run_order}};
+static const struct cli_command capture_commands[] = {
+	{"start", "capture, and send packets to the nodes",
+		"Starts the dispatcher's capture.", "[options]", NULL,
+		CLI_OPTIONS(dispatcher_options), 0, .call = run_order},
+	{"stop", "stop, and wait until the nodes have stored all packets",
+		"Stops the capture, and waits until the nodes have stored all "
+		"packets.",
+		"[options]", NULL, CLI_OPTIONS(dispatcher_options), 0, .call = run_order},
+	{"spread", "choose how packets are distributed",
+		"Changes how packets are distributed to the nodes.",
+		"round-robin|weighted|flow [options]", NULL,
+		CLI_OPTIONS(dispatcher_options), 1, .call = run_order}};
 
-	return cli_dispatch("packrack capture",
-		"Starts and stops the dispatcher's capture, and changes its distribution "
-		"mode.",
-		commands, PR_COUNT(commands), &(struct command_args){.seconds = 10}, argc,
-		argv);
-}
+const struct cli_command capture_command = {"capture",
+	"start and stop the dispatcher's capture, change its distribution mode",
+	"Starts and stops the dispatcher's capture, and changes its distribution mode.",
+	CLI_LIST(capture_commands), .values = &(struct command_args){.seconds = 10}};
 
-int
-cmd_queries(int argc, char **argv)
-{
-	static const struct cli_command commands[] = {
-		{"list", "list running queries, and their cost",
-			"Lists the running queries of a merger, and their cost.",
-			"[options]", NULL, CLI_OPTIONS(queries_list_options), 0,
-			.call = run_list},
-		{"cancel", "end a query, by its number",
-			"Ends a query; its client gets an error.", "NUMBER [options]", NULL,
-			CLI_OPTIONS(merger_options), 1, .call = run_order}};
+static const struct cli_command queries_commands[] = {
+	{"list", "list running queries, and their cost",
+		"Lists the running queries of a merger, and their cost.", "[options]", NULL,
+		CLI_OPTIONS(queries_list_options), 0, .call = run_list},
+	{"cancel", "end a query, by its number", "Ends a query; its client gets an error.",
+		"NUMBER [options]", NULL, CLI_OPTIONS(merger_options), 1,
+		.call = run_order}};
 
-	return cli_dispatch("packrack queries",
-		"Lists and ends the running queries of a merger.", commands,
-		PR_COUNT(commands), &(struct command_args){.seconds = 10}, argc, argv);
-}
+const struct cli_command queries_command = {"queries",
+	"list the queries that are running, and cancel one",
+	"Lists and ends the running queries of a merger.", CLI_LIST(queries_commands),
+	.values = &(struct command_args){.seconds = 10}};

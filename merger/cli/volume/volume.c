@@ -755,9 +755,6 @@ static const struct cli_command commands[] = {
 		"Makes a volume larger. No program may be writing it.", "[options] VOLUME",
 		FOOTER, CLI_OPTIONS(grow_options), 1, run, .task = volume_grow}};
 
-int
-cmd_volume(int argc, char **argv)
-{
-	return cli_dispatch("packrack volume", "Creates, shows, checks and grows volumes.",
-		commands, PR_COUNT(commands), &(struct volume_call){0}, argc, argv);
-}
+const struct cli_command volume_command = {"volume", "create, show, check volumes",
+	"Creates, shows, checks and grows volumes.", CLI_LIST(commands),
+	.values = &(struct volume_call){.json = false}};
