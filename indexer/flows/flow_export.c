@@ -11,70 +11,104 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Elements of both: iana.org/assignments/ipfix; RFC 3954, section 8. */
-enum element {
-	OCTETS = 1,
-	PACKETS = 2,
-	PROTOCOL = 4,
-	TCP_FLAGS = 6,
-	SRC_PORT = 7,
-	SRC_IPV4 = 8,
-	DST_PORT = 11,
-	DST_IPV4 = 12,
-	LAST_UPTIME = 21,
-	FIRST_UPTIME = 22,
-	OUT_OCTETS = 23,
-	OUT_PACKETS = 24,
-	SRC_IPV6 = 27,
-	DST_IPV6 = 28,
-	ICMP_IPV4 = 32,
-	SAMPLING_INTERVAL = 34,
-	SAMPLER_INTERVAL = 50,
-	SAMPLER_ID = 48,
-	SRC_VLAN = 58,
-	OCTETS_TOTAL = 85,
-	PACKETS_TOTAL = 86,
-	ICMP_IPV6 = 139,
-	START_S = 150,
-	END_S = 151,
-	START_MS = 152,
-	END_MS = 153,
-	START_US = 154,
-	END_US = 155,
-	START_NS = 156,
-	END_NS = 157,
-	START_DELTA_US = 158, /* before the message was sent */
-	END_DELTA_US = 159,
-	INIT_MS = 160,
-	DURATION_MS = 161,
-	ICMP_TYPE_IPV4 = 176,
-	ICMP_CODE_IPV4 = 177,
-	ICMP_TYPE_IPV6 = 178,
-	ICMP_CODE_IPV6 = 179,
-	INITIATOR_OCTETS = 231,
-	RESPONDER_OCTETS = 232,
-	DOT1Q_VLAN = 243,
-	INITIATOR_PACKETS = 298,
-	RESPONDER_PACKETS = 299,
-	SELECTOR_ID = 302,
-	SAMPLED_PACKETS = 305,
-	SKIPPED_PACKETS = 306,
-};
 #define REVERSE_PEN 29305
 #define NTP_EPOCH 2208988800u /* 1970, in seconds since 1900 */
 #define VARIABLE 65535
 #define QUIET (3600 * PR_NS_PER_S) /* who was not heard for so long makes room */
 
+/*
+ * Elements of both (iana.org/assignments/ipfix; RFC 3954, section 8), how each is read, and which member of struct
+ * pri_told it becomes, of each direction.
+ */
+enum how {
+	SKIP,
+	U8,
+	U16,
+	U32,
+	U64,
+	ADDRESS4,
+	ADDRESS16,
+	ICMP, /* type << 8 | code, or 0 */
+	ICMP_TYPE,
+	ICMP_CODE,
+	SECONDS,
+	MILLISECONDS,
+	NTP,
+	BEFORE /* us before the message was sent */
+};
+#define AT(member) offsetof(struct pri_told, member)
+#define BOTH(member)                                                                       \
+	{                                                                                  \
+		AT(member[0]), AT(member[1])                                               \
+	}
+
+static const struct element {
+	uint16_t id;
+	enum how how;
+	uint16_t to[2]; /* [1] 0: none */
+	uint16_t also; /* a bool that it sets; 0: none */
+} elements[] = {
+	{1, U64, BOTH(bytes), 0}, /* octetDeltaCount */
+	{2, U64, BOTH(packets), 0}, /* packetDeltaCount */
+	{4, U8, {AT(protocol)}, 0},
+	{6, U8, BOTH(flags), 0}, /* tcpControlBits */
+	{7, U16, {AT(port[0])}, 0},
+	{8, ADDRESS4, {AT(address[0])}, 0},
+	{11, U16, {AT(port[1])}, 0},
+	{12, ADDRESS4, {AT(address[1])}, 0},
+	{21, U32, {AT(up_last)}, AT(has_up)}, /* flowEndSysUpTime */
+	{22, U32, {AT(up_first)}, AT(has_up)},
+	{23, U64, {AT(bytes[1])}, AT(out)}, /* postOctetDeltaCount */
+	{24, U64, {AT(packets[1])}, AT(out)},
+	{27, ADDRESS16, {AT(address[0])}, 0},
+	{28, ADDRESS16, {AT(address[1])}, 0},
+	{32, ICMP, {AT(icmp)}, 0},
+	{34, U32, {AT(sampling)}, 0}, /* samplingInterval */
+	{48, U32, {AT(sampler)}, AT(has_sampler)}, /* samplerId */
+	{50, U32, {AT(sampling)}, 0}, /* samplerRandomInterval */
+	{58, U16, {AT(vlan)}, 0},
+	{85, U64, BOTH(bytes), 0}, /* octetTotalCount */
+	{86, U64, BOTH(packets), 0},
+	{139, ICMP, {AT(icmp)}, 0}, /* of IPv6 */
+	{150, SECONDS, BOTH(first), 0}, /* flowStartSeconds, and so on */
+	{151, SECONDS, BOTH(last), 0},
+	{152, MILLISECONDS, BOTH(first), 0},
+	{153, MILLISECONDS, BOTH(last), 0},
+	{154, NTP, BOTH(first), 0}, /* Microseconds */
+	{155, NTP, BOTH(last), 0},
+	{156, NTP, BOTH(first), 0}, /* Nanoseconds */
+	{157, NTP, BOTH(last), 0},
+	{158, BEFORE, BOTH(first), 0}, /* DeltaMicroseconds */
+	{159, BEFORE, BOTH(last), 0},
+	{160, MILLISECONDS, {AT(init)}, 0}, /* systemInitTimeMilliseconds */
+	{161, MILLISECONDS, {AT(duration)}, 0},
+	{176, ICMP_TYPE, {AT(icmp)}, AT(has_icmp)},
+	{177, ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
+	{178, ICMP_TYPE, {AT(icmp)}, AT(has_icmp)}, /* of IPv6 */
+	{179, ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
+	{231, U64, {AT(bytes[0])}, 0}, /* initiatorOctets, responderOctets */
+	{232, U64, {AT(bytes[1])}, 0},
+	{243, U16, {AT(vlan)}, 0}, /* dot1qVlanId */
+	{298, U64, {AT(packets[0])}, 0}, /* initiatorPackets, responderPackets */
+	{299, U64, {AT(packets[1])}, 0},
+	{302, U32, {AT(sampler)}, AT(has_sampler)}, /* selectorId */
+	{305, U64, {AT(sampled)}, 0}, /* samplingPacketInterval, -Space */
+	{306, U64, {AT(skipped)}, 0},
+};
+
+/* One step of reading a record: an element, or several that are skipped. */
 struct field {
-	uint16_t id, len;
-	uint32_t pen;
+	uint16_t len, to;
+	uint8_t how; /* enum how */
+	bool variable; /* its length comes before it */
 };
 
 struct template
 {
-	uint16_t id, fields, scopes; /* scopes: first fields of options */
+	uint16_t id, fields;
 	size_t shortest; /* bytes of a record */
 	bool options;
+	struct pri_told start; /* what each record tells already */
 	UT_hash_handle hh;
 	struct field field[];
 };
@@ -378,22 +412,46 @@ struct message {
 	bool v9;
 };
 
+/* What to do with an element; of IPFIX those that left are the same packets once more. */
+static struct field
+field_of(struct template *t, uint16_t id, uint32_t pen, uint16_t len, bool v9)
+{
+	struct field f = {.len = len, .variable = !v9 && len == VARIABLE};
+	bool reverse = pen == REVERSE_PEN;
+
+	for (size_t i = 0; len && i < PR_COUNT(elements); i++) {
+		const struct element *e = &elements[i];
+
+		if (e->id != id || (pen && !(reverse && e->to[1])) ||
+			(e->also == AT(out) && !v9))
+			continue;
+		f.how = (uint8_t)e->how;
+		f.to = e->to[reverse];
+		if (e->also)
+			*((bool *)&t->start + e->also) = true;
+	}
+	return f;
+}
+
 /* Reads fields of a template; false: it breaks off. */
 static bool
-load_fields(struct pr_cursor *c, struct template *t, bool v9)
+load_fields(struct pr_cursor *c, struct template *t, unsigned count, bool v9)
 {
-	for (unsigned i = 0; i < t->fields; i++) {
-		struct field *f = &t->field[i];
+	for (unsigned i = 0; i < count; i++) {
+		struct field *last = t->fields ? &t->field[t->fields - 1] : NULL, f;
+		uint16_t id, len;
+		uint32_t pen = 0;
 
-		if (!pr_load_be16(c, &f->id) || !pr_load_be16(c, &f->len))
+		if (!pr_load_be16(c, &id) || !pr_load_be16(c, &len) ||
+			(!v9 && id & 0x8000 && !pr_load_be32(c, &pen)))
 			return false;
-		f->pen = 0;
-		if (!v9 && (f->id & 0x8000)) {
-			f->id &= 0x7fff;
-			if (!pr_load_be32(c, &f->pen))
-				return false;
-		}
-		t->shortest += !v9 && f->len == VARIABLE ? 1 : f->len;
+		f = field_of(t, v9 ? id : id & 0x7fff, pen, len, v9);
+		t->shortest += f.variable ? 1 : len;
+		if (last && last->how == SKIP && f.how == SKIP && !last->variable &&
+			!f.variable && last->len + len <= UINT16_MAX)
+			last->len = (uint16_t)(last->len + len);
+		else
+			t->field[t->fields++] = f;
 	}
 	return true;
 }
@@ -450,10 +508,8 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 		if (!t)
 			return pr_error_set(err, "no memory for a template");
 		t->id = id;
-		t->fields = fields;
 		t->options = options;
-		t->scopes = scopes;
-		if (load_fields(&c, t, m->v9))
+		if (load_fields(&c, t, fields, m->v9))
 			rc = keep_template(m, t, err);
 		else
 			free(t);
@@ -470,9 +526,18 @@ number(const uint8_t *p, size_t len)
 {
 	uint64_t v = 0;
 
-	for (size_t i = len > 8 ? len - 8 : 0; i < len; i++)
-		v = v << 8 | p[i];
-	return v;
+	switch (len) {
+	case 2:
+		return pr_get_be16(p);
+	case 4:
+		return pr_get_be32(p);
+	case 8:
+		return pr_get_be64(p);
+	default:
+		for (size_t i = len > 8 ? len - 8 : 0; i < len; i++)
+			v = v << 8 | p[i];
+		return v;
+	}
 }
 
 /* From seconds and 2^-32 seconds since 1900. */
@@ -492,153 +557,64 @@ ms_ns(uint64_t v)
 }
 
 static void
-take_address(struct pri_told *r, int side, const uint8_t *p, size_t len, uint8_t want)
+take_address(struct pri_told *r, uint8_t *to, const uint8_t *p, size_t len, uint8_t want)
 {
 	/* of both families, the one that says something */
 	if (len != want ||
 		(r->address_len && number(p, len) == 0 && r->address_len != want))
 		return;
 	r->address_len = want;
-	memcpy(r->address[side], p, want);
+	memcpy(to, p, want);
 }
 
-/* v: as the element has it; side: of the direction */
+/* sent: of the message */
 static void
-take_time(struct pri_told *r, unsigned id, uint64_t v, int side)
-{
-	switch (id) {
-	case FIRST_UPTIME:
-	case LAST_UPTIME:
-		r->has_up = true;
-		*(id == FIRST_UPTIME ? &r->up_first : &r->up_last) = (uint32_t)v;
-		break;
-	case START_S:
-	case END_S:
-		*(id == START_S ? &r->first[side] : &r->last[side]) = ms_ns(v * 1000);
-		break;
-	case START_MS:
-	case END_MS:
-		*(id == START_MS ? &r->first[side] : &r->last[side]) = ms_ns(v);
-		break;
-	case START_US:
-	case START_NS:
-		r->first[side] = v ? ntp_ns(v) : 0;
-		break;
-	case END_US:
-	case END_NS:
-		r->last[side] = v ? ntp_ns(v) : 0;
-		break;
-	case INIT_MS:
-		r->init = ms_ns(v);
-		break;
-	case DURATION_MS:
-		r->duration = ms_ns(v);
-		break;
-	default:
-		break;
-	}
-}
-
-/* What there is of each direction. True: taken. */
-static bool
-take_count(struct pri_told *r, unsigned id, uint64_t v, bool reverse)
-{
-	switch (id) {
-	case OCTETS:
-	case OCTETS_TOTAL:
-		r->bytes[reverse] = v;
-		break;
-	case PACKETS:
-	case PACKETS_TOTAL:
-		r->packets[reverse] = v;
-		break;
-	case INITIATOR_OCTETS:
-	case RESPONDER_OCTETS:
-		r->bytes[id == RESPONDER_OCTETS] = v;
-		break;
-	case INITIATOR_PACKETS:
-	case RESPONDER_PACKETS:
-		r->packets[id == RESPONDER_PACKETS] = v;
-		break;
-	case OUT_OCTETS: /* of IPFIX: the same packets once more, as they left */
-		if (r->sent)
-			r->bytes[1] = v;
-		break;
-	case OUT_PACKETS:
-		if (r->sent)
-			r->packets[1] = v;
-		r->out = r->sent != 0;
-		break;
-	case TCP_FLAGS:
-		r->flags[reverse] = (uint8_t)v;
-		break;
-	default:
-		if (reverse)
-			take_time(r, id, v, 1);
-		return reverse;
-	}
-	return true;
-}
-
-static void
-take_element(struct pri_told *r, unsigned id, const uint8_t *p, size_t len, bool reverse)
+take_field(struct pri_told *r, const struct field *f, const uint8_t *p, size_t len,
+	int64_t sent)
 {
 	uint64_t v = number(p, len);
+	void *to = (uint8_t *)r + f->to;
 
-	if (take_count(r, id, v, reverse))
-		return;
-	switch (id) {
-	case PROTOCOL:
-		r->protocol = (uint8_t)v;
+	switch ((enum how)f->how) {
+	case SKIP:
 		break;
-	case SRC_PORT:
-	case DST_PORT:
-		r->port[id == DST_PORT] = (uint16_t)v;
+	case U8:
+		*(uint8_t *)to = (uint8_t)v;
 		break;
-	case SRC_IPV4:
-	case DST_IPV4:
-		take_address(r, id == DST_IPV4, p, len, 4);
+	case U16:
+		*(uint16_t *)to = (uint16_t)v;
 		break;
-	case SRC_IPV6:
-	case DST_IPV6:
-		take_address(r, id == DST_IPV6, p, len, 16);
+	case U32:
+		*(uint32_t *)to = (uint32_t)v;
 		break;
-	case ICMP_IPV4:
-	case ICMP_IPV6:
+	case U64:
+		*(uint64_t *)to = v;
+		break;
+	case ADDRESS4:
+	case ADDRESS16:
+		take_address(r, to, p, len, f->how == ADDRESS4 ? 4 : 16);
+		break;
+	case ICMP:
 		r->has_icmp = r->has_icmp || v;
 		r->icmp = v ? (uint16_t)v : r->icmp;
 		break;
-	case ICMP_TYPE_IPV4:
-	case ICMP_TYPE_IPV6:
-		r->has_icmp = true;
+	case ICMP_TYPE:
 		r->icmp = (uint16_t)((r->icmp & 0xff) | v << 8);
 		break;
-	case ICMP_CODE_IPV4:
-	case ICMP_CODE_IPV6:
-		r->has_icmp = true;
+	case ICMP_CODE:
 		r->icmp = (uint16_t)((r->icmp & 0xff00) | (v & 0xff));
 		break;
-	case SAMPLER_ID:
-	case SELECTOR_ID:
-		r->has_sampler = true;
-		r->sampler = (uint32_t)v;
+	case SECONDS:
+		*(int64_t *)to = ms_ns(v * 1000);
 		break;
-	case SRC_VLAN:
-	case DOT1Q_VLAN:
-		r->vlan = (uint16_t)v;
+	case MILLISECONDS:
+		*(int64_t *)to = ms_ns(v);
 		break;
-	case SAMPLING_INTERVAL:
-	case SAMPLER_INTERVAL:
-		r->sampling = (uint32_t)v;
+	case NTP:
+		*(int64_t *)to = v ? ntp_ns(v) : 0;
 		break;
-	case SAMPLED_PACKETS:
-		r->sampled = v;
-		break;
-	case SKIPPED_PACKETS:
-		r->skipped = v;
-		break;
-	default:
-		take_time(r, id, v, 0);
+	case BEFORE:
+		*(int64_t *)to = sent - (int64_t)(v & UINT32_MAX) * 1000;
 	}
 }
 
@@ -668,18 +644,18 @@ static int
 take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 	struct pr_error *err)
 {
-	struct pri_told r = {.init = m->of->public.init,
-		.sent = m->v9 ? m->sent : 0,
-		.uptime = m->uptime};
+	struct pri_told r = t->start;
 	const uint8_t *p;
 
+	r.init = m->of->public.init;
+	r.sent = m->v9 ? m->sent : 0;
+	r.uptime = m->uptime;
 	for (unsigned i = 0; i < t->fields; i++) {
 		const struct field *f = &t->field[i];
-		bool reverse = f->pen == REVERSE_PEN;
 		uint16_t len = f->len;
 		uint8_t shorter;
 
-		if (!m->v9 && len == VARIABLE) {
+		if (f->variable) {
 			if (!pr_load_u8(c, &shorter) ||
 				(shorter == 255 && !pr_load_be16(c, &len)))
 				return 1;
@@ -687,13 +663,8 @@ take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 		}
 		if (!pr_load_bytes(c, &p, len))
 			return 1;
-		if ((f->pen != 0 && !reverse) || !len)
-			continue;
-		if (f->id == START_DELTA_US || f->id == END_DELTA_US)
-			*(f->id == START_DELTA_US ? &r.first[reverse] : &r.last[reverse]) =
-				m->sent - (int64_t)(number(p, len) & UINT32_MAX) * 1000;
-		else
-			take_element(&r, f->id, p, len, reverse);
+		if (len && f->how != SKIP)
+			take_field(&r, f, p, len, m->sent);
 	}
 	m->records++;
 	if (r.sampled && r.sampled < UINT16_MAX && r.skipped < UINT32_MAX / 2)
@@ -702,7 +673,7 @@ take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 		take_options(&m->of->public, &r);
 		return 0;
 	}
-	if (r.out && !r.packets[0]) { /* counted only where they left the router */
+	if (r.out && !r.packets[0] && r.packets[1]) { /* counted only where they left the router */
 		r.packets[0] = r.packets[1];
 		r.bytes[0] = r.bytes[1];
 		r.packets[1] = 0;

@@ -119,6 +119,22 @@ set_key(struct parser *p, const uint8_t *src, const uint8_t *dst)
 	p->out->side = swap;
 }
 
+void
+pri_flow_packet_of(
+	struct pri_flow_packet *f, const uint8_t address[2][16], const uint16_t port[2])
+{
+	const uint8_t type_code[] = {(uint8_t)port[0], (uint8_t)port[1]};
+	struct parser p = {.data = type_code, .len = sizeof(type_code), .out = f};
+
+	if (pri_has_ports(f->key.protocol)) {
+		p.port[0] = port[0];
+		p.port[1] = port[1];
+	} else if (f->key.protocol == (f->key.address_len == 16 ? ICMP6 : ICMP)) {
+		take_icmp(&p, 0);
+	}
+	set_key(&p, address[0], address[1]);
+}
+
 /* total: from the IP header on. */
 static void
 set_lengths(struct pri_flow_packet *f, size_t total, size_t headers)

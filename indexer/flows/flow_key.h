@@ -49,6 +49,13 @@ struct pri_flow_packet {
 bool pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *out);
 
 /*
+ * Of a packet that is not there: its key has protocol, VLAN, link and the addresses' length; adds what else a key has, and
+ * the side. port: of sender and receiver; of ICMP its type and code.
+ */
+void pri_flow_packet_of(struct pri_flow_packet *packet, const uint8_t address[2][16],
+	const uint16_t port[2]);
+
+/*
  * The share (1 to shares) that the address pair of a key belongs to, whatever its ports. Of the pairs only 1 in `shares`
  * changes its share when there is one more (rendezvous hashing).
  */

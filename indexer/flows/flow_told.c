@@ -4,44 +4,23 @@
 #include <string.h>
 
 #include "indexer/index/packet_fields.h"
-#include "proto/base/cursor.h"
-
-#define NOTHING_INSIDE 59 /* IPv6: no next header; IPv4 knows nothing of it */
 
 bool
 pri_told_packet(const struct pri_told *r, uint16_t link, struct pri_flow_packet *out)
 {
-	uint8_t frame[14 + 40 + 20] = {0}, *ip = frame + 14;
-	bool six = r->address_len == 16, ports = pri_has_ports(r->protocol);
-	bool icmp = r->protocol == (six ? 58 : 1);
-	size_t header = six ? 40 : 20;
-	struct pr_packet p = {.linktype = PR_LINKTYPE_ETHERNET,
-		.link = link,
-		.caplen = (uint32_t)(14 + header + 20),
-		.len = (uint32_t)(14 + header + 20),
-		.data = frame};
+	/* ICMP without an element of its own has it in the port of the receiver */
+	uint16_t icmp = r->has_icmp ? r->icmp : r->port[1];
+	const uint16_t type_code[2] = {icmp >> 8, icmp & 0xff};
 
 	if (!r->address_len)
 		return false;
-	pr_put_be16(frame + 12, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	ip[0] = six ? 0x60 : 0x45;
-	pr_put_be16(ip + (six ? 4 : 2), (uint16_t)(six ? 20 : 40));
-	/* what only looks like headers of IPv6 is not gone through */
-	ip[six ? 6 : 9] = ports || icmp ? r->protocol : NOTHING_INSIDE;
-	memcpy(ip + (six ? 8 : 12), r->address[0], r->address_len);
-	memcpy(ip + (six ? 24 : 16), r->address[1], r->address_len);
-	if (ports) {
-		pr_put_be16(ip + header, r->port[0]);
-		pr_put_be16(ip + header + 2, r->port[1]);
-		ip[header + 12] = 0x50;
-	} else if (icmp) {
-		/* without an element of its own it is in the port of the receiver */
-		pr_put_be16(ip + header, r->has_icmp ? r->icmp : r->port[1]);
-	}
-	if (!pri_flow_packet_parse(&p, out))
-		return false;
-	out->key.protocol = r->protocol;
-	out->key.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED;
+	*out = (struct pri_flow_packet){
+		.key = {.protocol = r->protocol,
+			.address_len = r->address_len,
+			.link = link,
+			.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED}};
+	pri_flow_packet_of(
+		out, r->address, pri_has_ports(r->protocol) ? r->port : type_code);
 	return true;
 }
 
