@@ -11,6 +11,7 @@
 #define LEVEL 1
 #define ADDRESSES (2 * PRI_BATCH_ROWS)
 #define SLOTS (2 * ADDRESSES)
+#define APART 24 /* numbers between two columns */
 
 static size_t
 room_of(unsigned column)
@@ -22,19 +23,21 @@ struct pri_batch *
 pri_batch_create(void)
 {
 	struct pri_batch *b = calloc(1, sizeof(*b));
-	bool made = b;
+	size_t room = 0;
 
 	if (!b)
 		return NULL;
-	for (unsigned c = 0; c < PRI_COLUMNS; c++) {
-		b->values[c] = calloc(room_of(c), sizeof(*b->values[c]));
-		made &= b->values[c] != NULL;
-	}
+	/* of rows that follow each other, columns that lie alike would push each other out of the cache */
+	for (unsigned c = 0; c < PRI_COLUMNS; c++)
+		room += room_of(c) + APART;
+	b->values[0] = calloc(room, sizeof(*b->values[0]));
+	for (unsigned c = 1; c < PRI_COLUMNS && b->values[0]; c++)
+		b->values[c] = b->values[c - 1] + room_of(c - 1) + APART;
 	b->slots = calloc(SLOTS, sizeof(*b->slots));
 	b->planes = malloc(ADDRESSES * sizeof(uint64_t));
 	b->pack = ZSTD_createCCtx();
 	b->unpack = ZSTD_createDCtx();
-	if (!made || !b->slots || !b->planes || !b->pack || !b->unpack)
+	if (!b->values[0] || !b->slots || !b->planes || !b->pack || !b->unpack)
 		pri_batch_destroy(&b);
 	return b;
 }
@@ -47,8 +50,7 @@ pri_batch_destroy(struct pri_batch **batch)
 	*batch = NULL;
 	if (!b)
 		return;
-	for (unsigned c = 0; c < PRI_COLUMNS; c++)
-		free(b->values[c]);
+	free(b->values[0]);
 	free(b->slots);
 	free(b->planes);
 	ZSTD_freeCCtx(b->pack);
