@@ -116,6 +116,7 @@ struct template
 struct exporter {
 	struct pri_exporter public; /* its id is the key */
 	struct template *templates;
+	uint64_t connection; /* that it has now; 0: none */
 	UT_hash_handle hh;
 };
 
@@ -150,12 +151,18 @@ template_forget(struct pri_exporters *e, struct exporter *of, struct template *t
 }
 
 static void
-exporter_forget(struct pri_exporters *e, struct exporter *of)
+templates_forget(struct pri_exporters *e, struct exporter *of)
 {
 	struct template *t, *next;
 
 	HASH_ITER(hh, of->templates, t, next)
 	template_forget(e, of, t);
+}
+
+static void
+exporter_forget(struct pri_exporters *e, struct exporter *of)
+{
+	templates_forget(e, of);
 	HASH_DEL(e->all, of);
 	free(of);
 	e->count--;
@@ -493,6 +500,11 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 			return 1;
 		if (m->v9 && id == 0)
 			return 0; /* the rest fills up to a word */
+		if (!m->v9 && !fields && id == (options ? 3 : 2)) {
+			templates_forget(
+				m->e, m->of); /* withdrawn; who has others, sends them */
+			continue;
+		}
 		if (options && m->v9) { /* bytes of scopes, and of others */
 			scope_len = fields;
 			if (!pr_load_be16(&c, &fields))
@@ -673,7 +685,8 @@ take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 		take_options(&m->of->public, &r);
 		return 0;
 	}
-	if (r.out && !r.packets[0] && r.packets[1]) { /* counted only where they left the router */
+	if (r.out && !r.packets[0] &&
+		r.packets[1]) { /* counted only where they left the router */
 		r.packets[0] = r.packets[1];
 		r.bytes[0] = r.bytes[1];
 		r.packets[1] = 0;
@@ -721,7 +734,15 @@ take_sets(struct message *m, struct pr_cursor c, struct pr_error *err)
 	return rc < 0 ? -1 : 0;
 }
 
-enum { V9_HEADER = 20, IPFIX_HEADER = 16 };
+enum { V9_HEADER = 20 };
+
+size_t
+pri_ipfix_length(const uint8_t *head)
+{
+	size_t len = pr_get_be16(head) == 10 ? pr_get_be16(head + 2) : 0;
+
+	return len >= PRI_IPFIX_HEADER ? len : 0;
+}
 
 static int
 take_v9(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
@@ -736,14 +757,15 @@ take_v9(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
 static int
 take_ipfix(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
 {
-	size_t said = pr_get_be16(d + 2);
+	size_t said = pri_ipfix_length(d);
 
 	m->sent = (int64_t)pr_get_be32(d + 4) * PR_NS_PER_S;
-	if (said < IPFIX_HEADER || said > len) {
+	if (!said || said > len) {
 		m->of->public.bad++;
 		return 0;
 	}
-	if (take_sets(m, pr_cursor_make(d + IPFIX_HEADER, said - IPFIX_HEADER), err) < 0)
+	if (take_sets(m, pr_cursor_make(d + PRI_IPFIX_HEADER, said - PRI_IPFIX_HEADER),
+		    err) < 0)
 		return -1;
 	/* of records without a template, the next number says how many there were */
 	follow_sequence(&m->of->public, pr_get_be32(d + 8), m->records);
@@ -949,7 +971,7 @@ take_sample(struct pri_exporters *e, struct pri_exporter_id *id, uint16_t port,
 }
 
 static int
-take_sflow(struct pri_exporters *e, const struct pri_exporter_id *sender, uint16_t port,
+take_sflow(struct pri_exporters *e, const struct pri_export_from *sender,
 	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
 {
 	struct pr_cursor c = pr_cursor_make(data, len);
@@ -976,17 +998,49 @@ take_sflow(struct pri_exporters *e, const struct pri_exporter_id *sender, uint16
 		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
 			return 1;
 		if (w[0] >= 1 && w[0] <= 4)
-			rc = take_sample(
-				e, &id, port, w[0], pr_cursor_make(body, w[1]), now, err);
+			rc = take_sample(e, &id, sender->port, w[0],
+				pr_cursor_make(body, w[1]), now, err);
 	}
 	return rc;
 }
 
-int
-pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *from,
-	uint16_t port, const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+/* Of several connections at once each has templates and numbers of its own; one that ended gives its own to the next. */
+static bool
+choose_stream(struct pri_exporters *e, struct pri_exporter_id *id, uint64_t connection)
 {
-	static const uint8_t shortest[] = {[5] = 4, [9] = V9_HEADER, [10] = IPFIX_HEADER};
+	uint8_t unused = 0;
+
+	for (id->stream = 1; id->stream <= PRI_EXPORT_STREAMS_MAX; id->stream++) {
+		struct exporter *of;
+
+		HASH_FIND(hh, e->all, id, sizeof(*id), of);
+		if (of && of->connection == connection)
+			return true;
+		if (!unused && !(of && of->connection))
+			unused = id->stream;
+	}
+	id->stream = unused;
+	return unused != 0;
+}
+
+void
+pri_exporters_end(struct pri_exporters *e, uint64_t connection)
+{
+	for (struct exporter *of = e->all; of; of = of->hh.next) {
+		if (of->connection != connection)
+			continue;
+		templates_forget(e, of);
+		of->connection = 0;
+		of->public.sequence_known = false;
+	}
+}
+
+int
+pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
+	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+{
+	static const uint8_t shortest[] = {
+		[5] = 4, [9] = V9_HEADER, [10] = PRI_IPFIX_HEADER};
 	unsigned version = len >= 2 ? pr_get_be16(data) : 0;
 	struct pri_exporter_id id = {
 		.address_len = from->address_len, .version = (uint8_t)version};
@@ -994,7 +1048,7 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *from,
 	int rc = 0;
 
 	if (len >= SFLOW_SHORTEST && pr_get_be32(data) == 5) {
-		rc = take_sflow(e, from, port, data, len, now, err);
+		rc = take_sflow(e, from, data, len, now, err);
 		e->refused += rc > 0;
 		return rc < 0 ? -1 : 0;
 	}
@@ -1008,9 +1062,14 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *from,
 		    : version == 9                   ? pr_get_be32(data + 16)
 		    : version == 10                  ? pr_get_be32(data + 12)
 						     : 0;
-	of = exporter_heard(e, &id, port, now, &rc, err);
+	if (from->connection && !choose_stream(e, &id, from->connection)) {
+		e->refused++;
+		return 0;
+	}
+	of = exporter_heard(e, &id, from->port, now, &rc, err);
 	if (!of)
 		return rc;
+	of->connection = from->connection;
 	if (version == 5)
 		return take_v5(e, of, data, len, now, err);
 	struct message m = {.e = e, .of = of, .now = now};

@@ -17,13 +17,15 @@
 #define PRI_EXPORT_GAPS_MAX 16 /* in its numbers: what is late is looked for in these */
 #define PRI_EXPORT_FIELDS_MAX 128 /* of a template */
 #define PRI_EXPORT_SAMPLES_MAX 256 /* of a datagram of sFlow */
+#define PRI_EXPORT_STREAMS_MAX 8 /* connections of one at once */
 
 #define PRI_EXPORT_SFLOW (128 + 5)
 
 struct pri_exporter_id {
 	uint8_t address[16], address_len; /* 4 or 16 */
 	uint8_t version; /* 5, 9, 10, PRI_EXPORT_SFLOW */
-	uint8_t source_class, unused;
+	uint8_t source_class;
+	uint8_t stream; /* 0: of datagrams; connections at once: 1, 2, ... */
 	uint32_t domain, source; /* source, and its class: of sFlow */
 };
 _Static_assert(sizeof(struct pri_exporter_id) == 28, "no padding: it is hashed as bytes");
@@ -59,18 +61,29 @@ struct pri_exporter {
 	bool drops_known;
 };
 
+/* The length of the message of IPFIX that begins with these 4 bytes; 0: none does. */
+#define PRI_IPFIX_HEADER 16
+size_t pri_ipfix_length(const uint8_t *head);
+
 struct pri_exporters;
 /* samples: takes parts of flows, one of each sampled packet, at the time at which it came (pri_flow_table_part). */
 struct pri_exporters *pri_exporters_create(
 	pri_flow_sink sink, pri_flow_sink samples, void *arg, struct pr_error *err);
 void pri_exporters_destroy(struct pri_exporters **exporters);
+/* Where a message comes from. */
+struct pri_export_from {
+	uint8_t address[16], address_len;
+	uint16_t port;
+	uint64_t connection; /* its number, never used twice; 0: a datagram */
+};
 /*
- * A message that came at `now` (ns since 1970) from id.address and its port; the rest of id is set from it. Counts of sampled packets
- * are multiplied, and the flow says so (pri_flow.sampling). 0: also if it was bad, which is counted; -1: as the sink, or
- * no memory.
+ * A message that came at `now` (ns since 1970). Counts of sampled packets are multiplied, and the flow says so
+ * (pri_flow.sampling). 0: also if it was bad, which is counted; -1: as the sink, or no memory.
  */
-int pri_exporters_take(struct pri_exporters *e, const struct pri_exporter_id *id,
-	uint16_t port, const uint8_t *data, size_t len, int64_t now, struct pr_error *err);
+int pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
+	const uint8_t *data, size_t len, int64_t now, struct pr_error *err);
+/* Its templates and numbers end with a connection (RFC 7011, 10.4.2.2). */
+void pri_exporters_end(struct pri_exporters *e, uint64_t connection);
 /* i: 0, 1, ...; NULL: no more. Valid until the next call that takes. */
 const struct pri_exporter *pri_exporters_get(const struct pri_exporters *e, size_t i);
 /* One that was known before: goes on with its numbers. -1: err */

@@ -32,6 +32,20 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	return 0;
 }
 
+/* As a connection gives them (merger/cli/flows/collect.c, on_bytes). */
+static void
+take_stream(struct pri_exporters *e, const struct pri_export_from *from,
+	const uint8_t *data, size_t left)
+{
+	struct pr_error err;
+	size_t len;
+
+	for (; left >= 4 && (len = pri_ipfix_length(data)) && len <= left;
+		data += len, left -= len)
+		MUST(pri_exporters_take(
+			     e, from, data, len, 1700000000 * PR_NS_PER_S, &err) == 0);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -42,14 +56,21 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	MUST(e);
 	for (size_t at = 0; at + 3 <= size;) {
-		const struct pri_exporter_id id = {
-			.address = {10, 0, 0, data[at] & 3}, .address_len = 4};
+		struct pri_export_from from = {.address = {10, 0, 0, data[at] & 3},
+			.address_len = 4,
+			.port = data[at] >> 7,
+			.connection = data[at] >> 2 & 15};
 		size_t len = (size_t)data[at + 1] << 8 | data[at + 2];
 
 		at += 3;
 		len = len < size - at ? len : size - at;
-		MUST(pri_exporters_take(e, &id, data[at - 3] >> 7, data + at, len,
-			     1700000000 * PR_NS_PER_S, &err) == 0);
+		if (from.connection) /* messages behind each other */
+			take_stream(e, &from, data + at, len);
+		else
+			MUST(pri_exporters_take(e, &from, data + at, len,
+				     1700000000 * PR_NS_PER_S, &err) == 0);
+		if (from.connection && from.port)
+			pri_exporters_end(e, from.connection);
 		at += len;
 	}
 	for (size_t i = 0; (x = pri_exporters_get(e, i)); i++)

@@ -55,6 +55,27 @@ send() { # FILE [SKIP]: messages of an IPFIX file, without each SKIP-th; SKIP -1
 		        time.sleep(0.005)
 	END
 }
+stream() { # PYTHON: with data, messages, and connect()
+	python3 - "$PORT" "$LAB_DIR/ipfix" "$1" <<- 'END'
+		import random, socket, struct, sys, time
+		data, at, messages = open(sys.argv[2], "rb").read(), 0, []
+		while at < len(data):
+		    n = struct.unpack(">H", data[at + 2:at + 4])[0]
+		    messages.append(data[at:at + n])
+		    at += n
+		def connect():
+		    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+		    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+		    s.settimeout(20)
+		    return s
+		def closed(s):
+		    try:
+		        return s.recv(1) == b""
+		    except ConnectionResetError:
+		        return True
+		exec(sys.argv[3])
+	END
+}
 columns() { # what IPFIX has of a flow, from csv
 	cut -d, -f1-9,12-13,16-18,20 | LC_ALL=C sort
 }
@@ -146,6 +167,96 @@ junk() { # any bytes: counted; what is good is stored
 		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e '(.exporters | length) > 1 and ([.exporters[].bad] | add) > 100'
 }
 run_step "junk does no harm" junk
+
+# ---- IPFIX over TCP ----
+
+tcp() {
+	fresh && begin --listen-tcp "127.0.0.1:$PORT" "$@"
+}
+over_tcp() { # in pieces of any length the records are those of UDP, and a connection's last ones are there
+	tcp && stream '
+random.seed(3)
+with connect() as s:
+    at = 0
+    while at < len(data):
+        n = random.choice((1, 2, 3, 5, 17, 400, 1500, 9000))
+        s.sendall(data[at:at + n])
+        at += n' && poll_until 20 arrived flows "$ALL" && end || return 1
+	"$PACKRACK" flows --kept "$V" --format csv 2> "$LAB_DIR/said" | columns | diff "$LAB_DIR/want" - > "$LAB_DIR/diff"
+	head -n 4 "$LAB_DIR/diff"
+	[ ! -s "$LAB_DIR/diff" ] && [ ! -s "$LAB_DIR/words" ] &&
+		exporter '.protocol == "ipfix/tcp" and .lost == 0 and .bad == 0 and .messages == 345 and .link == 0'
+}
+run_step "over TCP the records are those of UDP" over_tcp
+tcp_ended() { # what has come when the collector ends is taken
+	tcp --every 1m && stream 'connect().sendall(data)' && end && exporter ".flows == $ALL and .messages == 345"
+}
+run_step "ended, it has taken what had come" tcp_ended
+tcp_lost() { # of each connection for itself; the next one begins anew
+	tcp && stream '
+with connect() as s:
+    s.sendall(b"".join(m for i, m in enumerate(messages) if i % 7 != 6))
+    s.shutdown(socket.SHUT_WR)
+    assert closed(s)
+with connect() as s:
+    s.sendall(data)' && poll_until 20 arrived messages $((296 + 345)) && end &&
+		exporter ".flows + .lost >= 2 * $ALL - 60 and .flows + .lost <= 2 * $ALL and .lost > 400 and .restarts == 1 and .link == 0" &&
+		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e '.exporters | length == 1'
+}
+run_step "what is lost of a connection is told" tcp_lost
+tcp_bad() { # BYTES WORDS: the connection is closed, others go on
+	tcp && stream "
+a, b = connect(), connect()
+b.sendall(messages[0])
+a.sendall(messages[0] + messages[1] + $1)
+$3
+assert closed(a)
+b.sendall(b''.join(messages[1:]))
+b.close()" && poll_until 20 arrived flows "$ALL" && end || return 1
+	cat "$LAB_DIR/words"
+	[ "$(wc -l < "$LAB_DIR/words")" = 1 ] && grep "connection of 127.0.0.1:[0-9]* closed: $2" "$LAB_DIR/words" &&
+		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e "(.exporters | length) == 2 and ([.exporters[].flows] | add) > $ALL + 20" &&
+		{ "$PACKRACK" flows --kept "$V" > /dev/null 2> "$LAB_DIR/said"; (($? == 3)) && grep 'not complete' "$LAB_DIR/said"; }
+}
+run_step "tcp: a length that is none" tcp_bad 'b"\0\x0a\0\x0f" + bytes(60)' 'it sends what is no message of IPFIX' ''
+run_step "tcp: another version" tcp_bad 'b"\0\x09\0\x20" + bytes(60)' 'it sends what is no message of IPFIX' ''
+run_step "tcp: it breaks off" tcp_bad 'messages[2][:-1]' 'it ended within a message' 'a.shutdown(socket.SHUT_WR)'
+tcp_silent() { # also one that never ends a message
+	tcp --idle 1s && stream '
+a, b = connect(), connect()
+b.sendall(messages[0][:20])
+assert closed(a) and closed(b)' && end && grep 'closed: it has sent no message for --idle' "$LAB_DIR/words"
+}
+run_step "tcp: silent" tcp_silent
+tcp_many() { # those that have sent nothing make room; those that have keep theirs
+	tcp --every 1m && stream '
+silent = [connect() for _ in range(70)]
+used = [connect() for _ in range(64)]
+for i, s in enumerate(used):
+    s.sendall(messages[0][:12] + struct.pack(">I", i) + messages[0][16:])
+assert all(closed(s) for s in silent)
+for s in used[1:]:
+    s.sendall(messages[1][:12] + struct.pack(">I", used.index(s)) + messages[1][16:])
+last = connect()
+assert closed(last)
+used[0].sendall(data[len(messages[0]):])
+used[0].close()
+' && end && cat "$LAB_DIR/words" && grep 'it has sent nothing, and others come' "$LAB_DIR/words" &&
+		grep '70 more connections closed or refused' "$LAB_DIR/words" &&
+		"$PACKRACK" collect --keep "$V" --exporters --json | jq -e ".exporters | length == 64 and .[0].flows == $ALL and all(.[1:][]; .messages == 2)"
+}
+run_step "tcp: too many" tcp_many
+tcp_killed() { # it is heard again at its port
+	tcp && stream 'connect().sendall(data)' && poll_until 20 arrived flows "$ALL" && kill -KILL "$COLLECTOR"
+	wait "$COLLECTOR"
+	begin --listen-tcp "127.0.0.1:$PORT" && stream 'connect().sendall(data)' && poll_until 20 arrived flows $((2 * ALL)) && end &&
+		exporter ".link == 0 and .restarts == 1 and .flows == 2 * $ALL and .lost == 0"
+}
+run_step "tcp: killed, it goes on" tcp_killed
+tcp_from() {
+	tcp --from 192.0.2.0/24 && stream 'assert closed(connect())' && end && grep 'from elsewhere than --from' "$LAB_DIR/words"
+}
+run_step "tcp: only those of --from" tcp_from
 
 # ---- sFlow ----
 

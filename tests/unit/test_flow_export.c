@@ -15,7 +15,7 @@ static struct pr_error err;
 static struct pri_flow flows[64];
 static size_t count;
 static struct pri_exporters *exporters;
-static const struct pri_exporter_id here = {.address = {192, 0, 2, 1}, .address_len = 4};
+static struct pri_export_from here = {.address = {192, 0, 2, 1}, .address_len = 4};
 
 static int
 on_flow(void *arg, const struct pri_flow *flow, struct pr_error *e)
@@ -115,7 +115,7 @@ send(void)
 {
 	if (bytes[1] == 10)
 		pr_put_be16(bytes + 2, (uint16_t)len);
-	unit_must(pri_exporters_take(exporters, &here, 9995, bytes, len, NOW, &err) == 0);
+	unit_must(pri_exporters_take(exporters, &here, bytes, len, NOW, &err) == 0);
 }
 
 /* id, length, ... , 0 */
@@ -334,7 +334,7 @@ enum { SAMPLE_1 = 40, SAMPLE_2 = SAMPLE_1 + 8 + 148 };
 static void
 send_sflow(const uint8_t *data, size_t size)
 {
-	unit_must(pri_exporters_take(exporters, &here, 6343, data, size, NOW, &err) == 0);
+	unit_must(pri_exporters_take(exporters, &here, data, size, NOW, &err) == 0);
 }
 
 START_TEST(sflow_is_golden)
@@ -554,8 +554,7 @@ START_TEST(too_many)
 		ck_assert(link < PRI_EXPORTERS_MAX && !links[link]);
 		links[link] = true;
 	}
-	unit_must(pri_exporters_take(
-			  exporters, &here, 9995, junk, sizeof(junk), NOW, &err) == 0);
+	unit_must(pri_exporters_take(exporters, &here, junk, sizeof(junk), NOW, &err) == 0);
 	ck_assert_uint_eq(pri_exporters_refused(exporters), 6);
 	/* known before: its numbers go on, and its link is its own */
 	x = *pri_exporters_get(exporters, 3);

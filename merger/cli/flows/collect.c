@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,16 +16,18 @@
 #include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
+#include "proto/base/loop.h"
+#include "proto/base/tcp.h"
 
 /*
- * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX, sFlow over UDP), into a volume
- * that keeps flows.
+ * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX, sFlow over UDP; IPFIX over
+ * TCP), into a volume that keeps flows.
  */
 
 struct collect_args {
-	struct pr_string_list listen, from, read;
+	struct pr_string_list listen, tcp, from, read;
 	char *keep;
-	int64_t every;
+	int64_t every, idle;
 	bool exporters, json, keyvalue;
 };
 
@@ -34,6 +37,10 @@ static const struct pr_option options[] = {
 	PR_OPT_LIST(listen, "listen", 'l', "[ADDRESS:]PORT",
 		"take NetFlow (5, 9), IPFIX and sFlow (5) at this UDP port; [ADDRESS]:PORT "
 		"of IPv6"),
+	PR_OPT_LIST(tcp, "listen-tcp", 0, "[ADDRESS:]PORT",
+		"take IPFIX of connections to this TCP port"),
+	PR_OPT_DURATION(idle, "idle", 0, "DURATION", PR_NS_PER_S, 24 * 3600 * PR_NS_PER_S,
+		"close a connection that sends no message for so long", .def = "10m"),
 	PR_OPT_LIST(from, "from", 0, "NETWORK",
 		"only of exporters in this network, as in 192.0.2.0/24"),
 	PR_OPT_LIST(read, "read", 'r', "FILE",
@@ -51,9 +58,9 @@ static const struct pr_cmdline program = {.name = "packrack collect",
 	.summary =
 		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
 		"and sFlow version 5.",
-	.usage =
-		"--keep VOLUME --listen [ADDRESS:]PORT... | --keep VOLUME --read FILE... | "
-		"--keep VOLUME --exporters",
+	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | --keep VOLUME "
+		 "--read FILE... | "
+		 "--keep VOLUME --exporters",
 	PR_OPTIONS(options),
 	.footer = "  packrack volume create flows.vol --size 16G\n"
 		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "
@@ -69,16 +76,39 @@ static const struct pri_flow_limits sample_limits = {.idle_tcp = 30 * PR_NS_PER_
 	.active = 60 * PR_NS_PER_S,
 	.flows = 250000};
 enum { SOCKETS_MAX = 16, BATCH = 64, DATAGRAM = 65536, RECEIVE_BUFFER = 32 << 20 };
+enum { STREAMS_MAX = 64, INPUT_MAX = 2 * 65536 };
+
+struct socket {
+	struct collect *collect;
+	struct event *event; /* of UDP */
+	struct evconnlistener *listener; /* of TCP */
+	uint32_t overflows; /* by the kernel's count */
+};
+
+/* A connection of an exporter. */
+struct stream {
+	struct collect *collect;
+	struct bufferevent *io; /* NULL: the slot is free */
+	struct pri_export_from from;
+	int64_t heard; /* its last whole message, or since when it is there; monotonic */
+	uint64_t messages;
+};
 
 struct collect {
 	const struct collect_args *args;
+	struct pr_error *err;
+	bool failed; /* err says why */
+	struct pr_loop *loop;
 	struct networks from;
 	struct flow_keeper *keeper;
 	struct pri_exporters *exporters;
 	struct pri_flow_table *samples; /* flows of sampled packets */
-	struct pollfd sockets[SOCKETS_MAX];
-	uint32_t overflows[SOCKETS_MAX]; /* of each socket, by the kernel's count */
+	struct socket sockets[SOCKETS_MAX];
 	size_t count;
+	struct stream streams[STREAMS_MAX];
+	uint64_t connections; /* until now */
+	uint64_t closed,
+		broken; /* in this window: by us; with a message that is not whole */
 	uint8_t (*datagrams)[DATAGRAM];
 	struct flow_window window;
 	uint64_t lost
@@ -90,15 +120,22 @@ struct collect {
 	int64_t now;
 };
 
-static volatile sig_atomic_t stopped;
+static void
+fail(struct collect *c)
+{
+	c->failed = true;
+	pr_loop_break(c->loop);
+}
 
 static void
-on_signal(PR_UNUSED int number)
+set_now(struct collect *c)
 {
-	stopped = 1;
+	c->now = pr_now_real() > c->now ? pr_now_real() : c->now;
 }
 
 /* ---- sockets ---- */
+
+#define LISTENER (LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC)
 
 /* "PORT", "ADDRESS:PORT" or "[ADDRESS]:PORT". host: room for an address. */
 static bool
@@ -128,68 +165,40 @@ place_parse(const char *text, char host[64], const char **port)
 
 /* errno tells why not. -1 */
 static int
-socket_bind(const char *host, const char *port, bool both)
+socket_bind(const char *host, const char *port, bool both, int type)
 {
 	const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-		.ai_socktype = SOCK_DGRAM,
+		.ai_socktype = type,
 		.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
-	int fd, only = !both;
+	int fd, only = !both, yes = 1;
 	struct addrinfo *at;
 
 	errno = EINVAL;
 	if (getaddrinfo(host, port, &hints, &at) != 0)
 		return -1;
-	fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = socket(at->ai_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && at->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
+	if (fd >= 0 && type == SOCK_STREAM)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
-		int why = errno;
-
-		close(fd);
+		pr_close(fd);
 		fd = -1;
-		errno = why;
 	}
 	freeaddrinfo(at);
 	return fd;
 }
 
-static int
-socket_open(struct collect *c, const char *text, struct pr_error *err)
-{
-	int fd, size = RECEIVE_BUFFER, yes = 1;
-	const char *port;
-	char host[64];
-
-	if (!place_parse(text, host, &port))
-		return pr_error_set(err,
-			"--listen %s: not a port, or a numeric address and a port, as in "
-			"192.0.2.1:2055 or [2001:db8::1]:2055",
-			text);
-	if (c->count == SOCKETS_MAX)
-		return pr_error_set(err, "--listen %s: 16 at most", text);
-	fd = socket_bind(host, port, port == text); /* PORT alone: of both families */
-	if (fd < 0 && port == text)
-		fd = socket_bind("0.0.0.0", port, false);
-	if (fd < 0)
-		return pr_error_errno(err, "--listen %s", text);
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof(yes));
-	c->sockets[c->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
-	return 0;
-}
-
 /* The sender; false: not of --from. */
 static bool
-sender(const struct collect *c, const struct sockaddr_storage *from,
-	struct pri_exporter_id *id, uint16_t *port)
+sender(const struct collect *c, const void *from, struct pri_export_from *id)
 {
-	const struct sockaddr_in6 *six = (const void *)from;
-	const struct sockaddr_in *four = (const void *)from;
+	const struct sockaddr_in6 *six = from;
+	const struct sockaddr_in *four = from;
 
-	*id = (struct pri_exporter_id){.address_len = 4};
-	*port = ntohs(four->sin_port); /* at the same place in both */
-	if (from->ss_family == AF_INET) {
+	/* the port is at the same place in both */
+	*id = (struct pri_export_from){.address_len = 4, .port = ntohs(four->sin_port)};
+	if (four->sin_family == AF_INET) {
 		memcpy(id->address, &four->sin_addr, 4);
 	} else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
 		memcpy(id->address, six->sin6_addr.s6_addr + 12, 4);
@@ -204,7 +213,7 @@ sender(const struct collect *c, const struct sockaddr_storage *from,
 }
 
 static void
-count_overflows(struct collect *c, size_t socket, struct msghdr *m)
+count_overflows(struct socket *s, struct msghdr *m)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
 		uint32_t now;
@@ -212,15 +221,17 @@ count_overflows(struct collect *c, size_t socket, struct msghdr *m)
 		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SO_RXQ_OVFL)
 			continue;
 		memcpy(&now, CMSG_DATA(h), sizeof(now));
-		c->dropped += now - c->overflows[socket];
-		c->overflows[socket] = now;
+		s->collect->dropped += now - s->overflows;
+		s->overflows = now;
 	}
 }
 
-/* What has come to one socket, up to a batch: how many messages; -1: err */
-static int
-receive(struct collect *c, size_t socket, struct pr_error *err)
+/* What has come to one socket, up to a batch. */
+static void
+on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
+	struct socket *s = arg;
+	struct collect *c = s->collect;
 	struct sockaddr_storage from[BATCH];
 	struct mmsghdr messages[BATCH];
 	struct iovec bytes[BATCH];
@@ -237,24 +248,187 @@ receive(struct collect *c, size_t socket, struct pr_error *err)
 			.msg_control = control[i],
 			.msg_controllen = sizeof(control[i])};
 	}
-	got = recvmmsg(c->sockets[socket].fd, messages, BATCH, MSG_DONTWAIT, NULL);
-	if (got < 0)
-		return errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED
-			       ? 0
-			       : pr_error_errno(err, "cannot receive");
-	c->messages += (uint64_t)got;
+	got = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL);
+	if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED)
+		rc = pr_error_errno(c->err, "cannot receive");
+	set_now(c);
+	c->messages += got > 0 ? (uint64_t)got : 0;
 	for (int i = 0; i < got && rc == 0; i++) {
-		struct pri_exporter_id id;
-		uint16_t port;
+		struct pri_export_from id;
 
-		count_overflows(c, socket, &messages[i].msg_hdr);
-		if (sender(c, &from[i], &id, &port))
-			rc = pri_exporters_take(c->exporters, &id, port, c->datagrams[i],
-				messages[i].msg_len, c->now, err);
+		count_overflows(s, &messages[i].msg_hdr);
+		if (sender(c, &from[i], &id))
+			rc = pri_exporters_take(c->exporters, &id, c->datagrams[i],
+				messages[i].msg_len, c->now, c->err);
 		else
 			c->foreign++;
 	}
-	return rc < 0 ? -1 : got;
+	if (rc < 0)
+		fail(c);
+}
+
+/* ---- connections: messages of IPFIX, one behind the other ---- */
+
+/* Of those that we close in a window the first is named, with why; the others are counted. */
+static void
+stream_close(struct stream *s, const char *why)
+{
+	struct collect *c = s->collect;
+	char name[PR_TCP_TEXT];
+
+	if (why && !c->closed++)
+		fprintf(stderr, "%s: connection of %s closed: %s\n", program.name,
+			pr_tcp_name(bufferevent_getfd(s->io), true, name), why);
+	c->broken += evbuffer_get_length(bufferevent_get_input(s->io)) > 0;
+	pri_exporters_end(c->exporters, s->from.connection);
+	bufferevent_free(s->io);
+	s->io = NULL;
+}
+
+static void
+on_bytes(struct bufferevent *io, void *arg)
+{
+	struct evbuffer *in = bufferevent_get_input(io);
+	struct stream *s = arg;
+	struct collect *c = s->collect;
+	uint8_t head[4];
+
+	set_now(c);
+	while (evbuffer_copyout(in, head, sizeof(head)) == sizeof(head)) {
+		size_t len = pri_ipfix_length(head);
+		const uint8_t *message;
+
+		if (!len)
+			return stream_close(s, "it sends what is no message of IPFIX");
+		if (evbuffer_get_length(in) < len)
+			return;
+		message = evbuffer_pullup(in, (ev_ssize_t)len);
+		if (!message)
+			return stream_close(s, "no memory for a message");
+		if (pri_exporters_take(
+			    c->exporters, &s->from, message, len, c->now, c->err) < 0)
+			return fail(c);
+		evbuffer_drain(in, len);
+		s->heard = pr_now_mono();
+		s->messages++;
+		c->messages++;
+	}
+}
+
+static void
+on_end(struct bufferevent *io, PR_UNUSED short what, void *arg)
+{
+	stream_close(arg, evbuffer_get_length(bufferevent_get_input(io))
+				  ? "it ended within a message"
+				  : NULL);
+}
+
+/* A free slot; or that of the oldest connection without a message: anybody can open those. */
+static struct stream *
+stream_slot(struct collect *c)
+{
+	struct stream *oldest = NULL;
+
+	for (size_t i = 0; i < STREAMS_MAX; i++) {
+		struct stream *s = &c->streams[i];
+
+		if (!s->io)
+			return s;
+		if (!s->messages && (!oldest || s->heard < oldest->heard))
+			oldest = s;
+	}
+	if (oldest)
+		stream_close(oldest, "it has sent nothing, and others come");
+	return oldest;
+}
+
+static void
+on_accept(PR_UNUSED struct evconnlistener *listener, evutil_socket_t fd,
+	struct sockaddr *from, PR_UNUSED int len, void *arg)
+{
+	struct collect *c = arg;
+	struct pri_export_from id;
+	bool known = sender(c, from, &id);
+	struct stream *s = known ? stream_slot(c) : NULL;
+	struct bufferevent *io;
+
+	io = s ? bufferevent_socket_new(pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE)
+	       : NULL;
+	c->foreign += !known;
+	if (known && !s && !c->closed++)
+		fprintf(stderr, "%s: a connection refused: there are %d\n", program.name,
+			STREAMS_MAX);
+	if (!io) {
+		evutil_closesocket(fd);
+		return;
+	}
+	id.connection = ++c->connections;
+	*s = (struct stream){.collect = c, .io = io, .from = id, .heard = pr_now_mono()};
+	bufferevent_setcb(io, on_bytes, NULL, on_end, s);
+	bufferevent_setwatermark(io, EV_READ, 0, INPUT_MAX);
+	bufferevent_enable(io, EV_READ);
+}
+
+static void
+on_sweep(void *arg)
+{
+	struct collect *c = arg;
+
+	for (size_t i = 0; i < STREAMS_MAX; i++)
+		if (c->streams[i].io && pr_now_mono() - c->streams[i].heard > c->args->idle)
+			stream_close(&c->streams[i], "it has sent no message for --idle");
+}
+
+/* Of SOCK_DGRAM, or SOCK_STREAM. */
+static int
+socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
+{
+	int fd, size = RECEIVE_BUFFER, yes = 1;
+	struct event_base *base = pr_loop_base(c->loop);
+	struct socket *s = &c->sockets[c->count];
+	const char *port;
+	char host[64];
+
+	if (!place_parse(text, host, &port))
+		return pr_error_set(err,
+			"--listen %s: not a port, or a numeric address and a port, as in "
+			"192.0.2.1:2055 or [2001:db8::1]:2055",
+			text);
+	if (c->count == SOCKETS_MAX)
+		return pr_error_set(err, "--listen %s: 16 at most", text);
+	/* PORT alone: of both families */
+	fd = socket_bind(host, port, port == text, type);
+	if (fd < 0 && port == text)
+		fd = socket_bind("0.0.0.0", port, false, type);
+	if (fd < 0)
+		return pr_error_errno(err, "--listen %s", text);
+	s->collect = c;
+	c->count++;
+	if (type == SOCK_STREAM) {
+		s->listener =
+			evconnlistener_new(base, on_accept, c, LISTENER, STREAMS_MAX, fd);
+	} else {
+		if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+			setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+		setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof(yes));
+		s->event = event_new(base, fd, EV_READ | EV_PERSIST, on_datagrams, s);
+	}
+	if (s->listener || (s->event && event_add(s->event, NULL) == 0))
+		return 0;
+	pr_error_errno(err, "--listen %s", text);
+	pr_close(s->event ? -1 : fd);
+	return -1;
+}
+
+static void
+socket_close(struct socket *s)
+{
+	if (s->listener)
+		evconnlistener_free(s->listener);
+	if (s->event) {
+		close(event_get_fd(s->event));
+		event_free(s->event);
+	}
 }
 
 static int
@@ -296,8 +470,8 @@ account(struct collect *c, struct pri_exporter all[PRI_EXPORTERS_MAX])
 		c->window.missing += x->lost > *before ? x->lost - *before : 0;
 		*before = x->lost;
 	}
-	c->window.complete =
-		c->window.missing == 0 && c->unread == c->unread_before && !c->dropped;
+	c->window.complete = c->window.missing == 0 && c->unread == c->unread_before &&
+			     !c->dropped && !c->broken;
 	return count;
 }
 
@@ -316,7 +490,9 @@ say_lost(struct collect *c)
 		{c->dropped,
 			"datagrams dropped by the kernel: sysctl net.core.rmem_max bounds "
 			"the buffer"},
-		{c->foreign, "datagrams from elsewhere than --from"}};
+		{c->foreign, "datagrams or connections from elsewhere than --from"},
+		{c->closed > 1 ? c->closed - 1 : 0,
+			"more connections closed or refused, as the one before"}};
 
 	for (size_t i = 0; i < PR_COUNT(says); i++)
 		if (says[i].count)
@@ -350,29 +526,22 @@ commit(struct collect *c, int64_t until, struct pr_error *err)
 	say_lost(c);
 	c->unread_before = c->unread;
 	c->messages_before = c->messages;
-	c->dropped = c->foreign = 0;
+	c->dropped = c->foreign = c->closed = c->broken = 0;
 	c->window = (struct flow_window){.since = until, .reach = c->window.reach};
 	return 0;
 }
 
 /* What has come until now; for a second at most. */
-static int
-drain(struct collect *c, struct pr_error *err)
+static void
+drain(struct collect *c)
 {
 	int64_t end = pr_now_mono() + PR_NS_PER_S;
-	int got = 1;
+	uint64_t before;
 
-	while (got > 0 && pr_now_mono() < end) {
-		got = 0;
-		for (size_t i = 0; i < c->count; i++) {
-			int now = receive(c, i, err);
-
-			if (now < 0)
-				return -1;
-			got += now;
-		}
-	}
-	return 0;
+	do {
+		before = c->messages;
+		event_base_loop(pr_loop_base(c->loop), EVLOOP_NONBLOCK);
+	} while (c->messages != before && !c->failed && pr_now_mono() < end);
 }
 
 /* Begins to write the volume, with the flows of samples that it has. */
@@ -391,39 +560,36 @@ begin(struct collect *c, struct pr_error *err)
 	return rc < 0 ? -1 : 0;
 }
 
+static void
+on_due(void *arg)
+{
+	struct collect *c = arg;
+
+	c->now = pr_now_real() > c->now ? pr_now_real() : c->now + 1;
+	if ((c->messages != c->messages_before || c->now - c->window.since >= IDLE_NS) &&
+		commit(c, c->now, c->err) < 0)
+		fail(c);
+}
+
 static int
 serve(struct collect *c, struct pr_error *err)
 {
-	int64_t due = pr_now_real() + c->args->every;
+	struct pr_timer *due, *sweep;
 
 	if (begin(c, err) < 0)
 		return CLI_FAILED;
 	c->now = pr_now_real();
 	c->window.since = c->now;
-	while (!stopped) {
-		int64_t left = due - pr_now_real();
-
-		if (left <= 0 || left > c->args->every) { /* or the clock was set */
-			c->now = pr_now_real() > c->now ? pr_now_real() : c->now + 1;
-			due = pr_now_real() + c->args->every;
-			if ((c->messages != c->messages_before ||
-				    c->now - c->window.since >= IDLE_NS) &&
-				commit(c, c->now, err) < 0)
-				return CLI_FAILED;
-			continue;
-		}
-		if (poll(c->sockets, c->count, (int)(left / PR_NS_PER_MS) + 1) < 0 &&
-			errno != EINTR) {
-			pr_error_errno(err, "cannot wait");
-			return CLI_FAILED;
-		}
-		c->now = pr_now_real() > c->now ? pr_now_real() : c->now;
-		for (size_t i = 0; i < c->count; i++)
-			if (c->sockets[i].revents && receive(c, i, err) < 0)
-				return CLI_FAILED;
-	}
+	due = pr_timer_create(c->loop, c->args->every, on_due, c, err);
+	sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
+	if (!due || !sweep || pr_loop_run(c->loop, err) < 0)
+		c->failed = true;
+	else if (!c->failed)
+		drain(c);
+	pr_timer_destroy(&due);
+	pr_timer_destroy(&sweep);
 	c->now++;
-	return drain(c, err) < 0 || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
+	return c->failed || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
 }
 
 /* ---- files ---- */
@@ -510,6 +676,7 @@ static const char *
 protocol(const struct pri_exporter *x)
 {
 	return x->id.version == PRI_EXPORT_SFLOW ? "sflow"
+	       : x->id.stream                    ? "ipfix/tcp"
 	       : x->id.version == 10             ? "ipfix"
 	       : x->id.version == 9              ? "netflow 9"
 						 : "netflow 5";
@@ -572,9 +739,17 @@ collect(struct collect *c, struct pr_error *err)
 	}
 	if (a->read.count)
 		return read_files(c, err);
-	for (size_t i = 0; i < a->listen.count; i++)
-		if (socket_open(c, a->listen.items[i], err) < 0)
+	c->loop = pr_loop_create(&(const struct pr_loop_calls){0}, err);
+	if (!c->loop)
+		return CLI_FAILED;
+	for (size_t i = 0; i < a->listen.count + a->tcp.count; i++) {
+		bool udp = i < a->listen.count;
+		const struct pr_string_list *of = udp ? &a->listen : &a->tcp;
+
+		if (socket_open(c, of->items[udp ? i : i - a->listen.count],
+			    udp ? SOCK_DGRAM : SOCK_STREAM, err) < 0)
 			return CLI_FAILED;
+	}
 	c->datagrams = malloc(BATCH * sizeof(*c->datagrams));
 	if (!c->datagrams) {
 		pr_error_set(err, "no memory for datagrams");
@@ -587,22 +762,24 @@ static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct collect_args *a = call->values;
-	struct collect c = {.args = a};
+	struct collect c = {.args = a, .err = err};
 	int status = CLI_USAGE;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
 	if (!a->keep)
 		pr_error_set(err, "no volume given: use --keep VOLUME");
-	else if (a->exporters + !!a->listen.count + !!a->read.count != 1)
+	else if (a->exporters + (a->listen.count || a->tcp.count) + !!a->read.count != 1)
 		pr_error_set(err, "--listen [ADDRESS:]PORT, --read FILE, or --exporters");
 	else if (networks_parse(&c.from, "--from", &a->from, err) == 0)
 		status = collect(&c, err);
+	for (size_t i = 0; i < STREAMS_MAX; i++)
+		if (c.streams[i].io)
+			stream_close(&c.streams[i], NULL);
+	for (size_t i = 0; i < c.count; i++)
+		socket_close(&c.sockets[i]);
+	pr_loop_destroy(&c.loop);
 	flow_keeper_close(&c.keeper);
 	pri_exporters_destroy(&c.exporters);
 	pri_flow_table_destroy(&c.samples);
-	for (size_t i = 0; i < c.count; i++)
-		close(c.sockets[i].fd);
 	networks_free(&c.from);
 	free(c.datagrams);
 	return status;

@@ -227,16 +227,16 @@ on_export(void *arg, const struct pri_flow *flow, struct pr_error *err)
 static int
 read_messages(struct reading *r, struct pri_exporters *e, FILE *from, struct pr_error *err)
 {
-	static const struct pri_exporter_id id = {.address_len = 4};
+	static const struct pri_export_from id = {.address_len = 4};
 	uint8_t *bytes = (uint8_t *)r->file->head; /* it is known what it is */
 	const struct pri_exporter *x;
 	size_t len, got;
 
 	for (long at = 0; (got = fread(bytes, 1, 16, from)) > 0; at += (long)len) {
-		len = got == 16 && pr_get_be16(bytes) == 10 ? pr_get_be16(bytes + 2) : 0;
-		if (len < 16 || fread(bytes + 16, 1, len - 16, from) != len - 16)
+		len = got == 16 ? pri_ipfix_length(bytes) : 0;
+		if (!len || fread(bytes + 16, 1, len - 16, from) != len - 16)
 			return pr_error_set(err, "no message of IPFIX at byte %ld", at);
-		if (pri_exporters_take(e, &id, 0, bytes, len,
+		if (pri_exporters_take(e, &id, bytes, len,
 			    (int64_t)pr_get_be32(bytes + 4) * PR_NS_PER_S, err) < 0)
 			return -1;
 		r->file->lost = 0;
