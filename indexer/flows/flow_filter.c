@@ -18,27 +18,34 @@
 #define FRAME (TERMS_AT + TERMS_MAX)
 #define LOAD_LENGTH 0x80 /* instruction: BPF_LD | BPF_LEN */
 
-enum attribute {
-	BYTES,
-	PACKETS,
-	PAYLOAD,
-	BYTES_SENT,
-	BYTES_RECV,
-	PACKETS_SENT,
-	PACKETS_RECV,
-	DURATION,
-	STATE
-};
-static const char *const attributes[] = {"bytes", "packets", "payload", "bytes_sent",
-	"bytes_recv", "packets_sent", "packets_recv", "duration", "state"};
+enum { SENT = 1, RECEIVED = 2 };
+static const struct attribute {
+	const char *name;
+	unsigned sides; /* 0: not a sum of sides' */
+	size_t field; /* of a side */
+} attributes[] = {
+#define SIDES(name, sides, field)                                                          \
+	{                                                                                  \
+		name, sides, offsetof(struct pri_flow_side, field)                         \
+	}
+	SIDES("bytes", SENT | RECEIVED, bytes), SIDES("packets", SENT | RECEIVED, packets),
+	SIDES("payload", SENT | RECEIVED, payload), SIDES("bytes_sent", SENT, bytes),
+	SIDES("bytes_recv", RECEIVED, bytes), SIDES("packets_sent", SENT, packets),
+	SIDES("packets_recv", RECEIVED, packets), {"duration", 0, 0}, {"state", 0, 0}};
+#define DURATION (&attributes[PR_COUNT(attributes) - 2])
+#define STATE (&attributes[PR_COUNT(attributes) - 1])
 
 /* The longest first where one begins as another does. */
-enum comparison { AT_LEAST, AT_MOST, UNEQUAL, EQUAL_TWICE, EQUAL, MORE, LESS };
-static const char *const comparisons[] = {">=", "<=", "!=", "==", "=", ">", "<"};
+enum { LESS = 1, EQUAL = 2, MORE = 4 };
+static const struct comparison {
+	const char *text;
+	unsigned holds; /* if the value is this to what is given */
+} comparisons[] = {{">=", MORE | EQUAL}, {"<=", LESS | EQUAL}, {"!=", LESS | MORE},
+	{"==", EQUAL}, {"=", EQUAL}, {">", MORE}, {"<", LESS}};
 
 struct term {
-	enum attribute attribute;
-	enum comparison comparison;
+	const struct attribute *attribute;
+	unsigned holds;
 	uint64_t value;
 };
 
@@ -61,14 +68,16 @@ term_begin(const char *p, struct term *out)
 	for (size_t i = 0; i < PR_COUNT(attributes); i++) {
 		const char *at = p + len;
 
-		if (strlen(attributes[i]) != len || strncmp(p, attributes[i], len) != 0)
+		if (strlen(attributes[i].name) != len ||
+			strncmp(p, attributes[i].name, len) != 0)
 			continue;
 		at += strspn(at, " \t");
 		for (size_t j = 0; j < PR_COUNT(comparisons); j++)
-			if (!strncmp(at, comparisons[j], strlen(comparisons[j]))) {
-				out->attribute = (enum attribute)i;
-				out->comparison = (enum comparison)j;
-				at += strlen(comparisons[j]);
+			if (!strncmp(
+				    at, comparisons[j].text, strlen(comparisons[j].text))) {
+				out->attribute = &attributes[i];
+				out->holds = comparisons[j].holds;
+				at += strlen(comparisons[j].text);
 				return at + strspn(at, " \t");
 			}
 	}
@@ -81,8 +90,7 @@ value_parse(struct term *t, const char *text, struct pr_error *err)
 	int64_t duration = 0;
 
 	if (t->attribute == STATE) {
-		if (t->comparison != EQUAL && t->comparison != EQUAL_TWICE &&
-			t->comparison != UNEQUAL)
+		if (t->holds != EQUAL && t->holds != (LESS | MORE))
 			return pr_error_set(err, "state is compared by = or !=");
 		for (t->value = 0; t->value < PRI_FLOW_STATES; t->value++)
 			if (!strcasecmp(pri_flow_state_name((enum pri_flow_state)t->value),
@@ -95,8 +103,7 @@ value_parse(struct term *t, const char *text, struct pr_error *err)
 	}
 	if (t->attribute == DURATION ? pr_parse_duration(text, &duration) < 0
 				     : pr_parse_count(text, &t->value) < 0)
-		return pr_error_set(err, "%s: '%s' is not a %s", attributes[t->attribute],
-			text,
+		return pr_error_set(err, "%s: '%s' is not a %s", t->attribute->name, text,
 			t->attribute == DURATION ? "duration, as in 10s or 5m"
 						 : "number, as in 1500 or 1M");
 	if (t->attribute == DURATION)
@@ -134,7 +141,7 @@ terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_erro
 		len = strcspn(value, " \t\n()&|");
 		if (len >= sizeof(buf))
 			return pr_error_set(
-				err, "%s: its value is too long", attributes[t->attribute]);
+				err, "%s: its value is too long", t->attribute->name);
 		snprintf(buf, sizeof(buf), "%.*s", (int)len, value);
 		if (value_parse(t, buf, err) < 0)
 			return -1;
@@ -187,53 +194,27 @@ pri_flow_filter_destroy(struct pri_flow_filter **filter)
 /* ---- a flow ---- */
 
 static uint64_t
-value_of(const struct pri_flow *flow, enum attribute attribute)
+value_of(const struct pri_flow *flow, const struct attribute *a)
 {
-	const struct pri_flow_side *o = &flow->side[flow->originator];
-	const struct pri_flow_side *r = &flow->side[!flow->originator];
+	uint64_t sum = 0;
 
-	switch (attribute) {
-	case BYTES:
-		return o->bytes + r->bytes;
-	case PACKETS:
-		return o->packets + r->packets;
-	case PAYLOAD:
-		return o->payload + r->payload;
-	case BYTES_SENT:
-		return o->bytes;
-	case BYTES_RECV:
-		return r->bytes;
-	case PACKETS_SENT:
-		return o->packets;
-	case PACKETS_RECV:
-		return r->packets;
-	case DURATION:
-		return (uint64_t)pri_flow_last(flow) - (uint64_t)pri_flow_first(flow);
-	case STATE:
+	if (a == STATE)
 		return pri_flow_state(flow);
+	if (a == DURATION)
+		return (uint64_t)pri_flow_last(flow) - (uint64_t)pri_flow_first(flow);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct pri_flow_side *s = &flow->side[flow->originator ^ i];
+
+		if (a->sides >> i & 1)
+			sum += *(const uint64_t *)((const char *)s + a->field);
 	}
-	return 0;
+	return sum;
 }
 
 static bool
 holds(const struct term *t, uint64_t value)
 {
-	switch (t->comparison) {
-	case AT_LEAST:
-		return value >= t->value;
-	case AT_MOST:
-		return value <= t->value;
-	case UNEQUAL:
-		return value != t->value;
-	case EQUAL:
-	case EQUAL_TWICE:
-		return value == t->value;
-	case MORE:
-		return value > t->value;
-	case LESS:
-		return value < t->value;
-	}
-	return false;
+	return t->holds & (value < t->value ? LESS : value > t->value ? MORE : EQUAL);
 }
 
 /*

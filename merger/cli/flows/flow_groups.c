@@ -110,10 +110,9 @@ flow_groups_create(const char *by, enum flow_measure of, uint64_t top, struct pr
 void
 flow_groups_destroy(struct flow_groups **groups)
 {
-	struct flow_groups *g = *groups;
+	struct flow_groups *g = PR_TAKE(groups);
 	struct group *e, *next;
 
-	*groups = NULL;
 	if (!g)
 		return;
 	HASH_ITER(hh, g->all, e, next)
@@ -144,31 +143,18 @@ set_value(union value *v, const struct by *by, const struct pri_flow *f)
 	const struct pri_flow_key *k = &f->key;
 	unsigned o = f->originator;
 
-	switch (by->key) {
-	case SRC:
-		set_address(v, k->address[o], k->address_len, by->bits);
-		break;
-	case DST:
-		set_address(v, k->address[!o], k->address_len, by->bits);
-		break;
-	case SPORT:
-		v->number = k->port[o];
-		break;
-	case DPORT:
-		v->number = k->port[!o];
-		break;
-	case PROTO:
-		v->number = k->protocol;
-		break;
-	case VLAN:
-		v->number = k->vlan;
-		break;
-	case LINK:
-		v->number = k->link;
-		break;
-	case STATE:
-		v->number = pri_flow_state(f);
-	}
+	const uint32_t numbers[] = {[SPORT] = k->port[o],
+		[DPORT] = k->port[!o],
+		[PROTO] = k->protocol,
+		[VLAN] = k->vlan,
+		[LINK] = k->link,
+		[STATE] = by->key == STATE ? pri_flow_state(f) : 0};
+
+	if (by->key <= DST)
+		set_address(
+			v, k->address[by->key == SRC ? o : !o], k->address_len, by->bits);
+	else
+		v->number = numbers[by->key];
 }
 
 static int64_t
@@ -179,6 +165,20 @@ duration_of(const struct pri_flow *f)
 
 static int add_flow(
 	struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err);
+
+static void
+add_sums(struct group *e, const struct pri_flow *flow)
+{
+	e->flows++;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct pri_flow_side *s = &flow->side[flow->originator ^ i];
+
+		e->packets[i] += s->packets;
+		e->bytes[i] += s->bytes;
+		e->payload[i] += s->payload;
+	}
+	e->duration += duration_of(flow);
+}
 
 int
 flow_groups_add(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err)
@@ -191,32 +191,19 @@ flow_groups_add(struct flow_groups *g, const struct pri_flow *flow, struct pr_er
 	for (size_t i = 0; i < g->by_count; i++)
 		set_value(&key.values[i], &g->by[i], flow);
 	HASH_FIND(hh, g->all, key.values, sizeof(key.values), e);
-	if (!e) {
-		if (HASH_COUNT(g->all) >= FLOW_GROUPS_MAX)
-			return pr_error_set(err,
-				"--by: more than %d rows; name fewer keys, or networks "
-				"(src/24)",
-				FLOW_GROUPS_MAX);
-		e = calloc(1, sizeof(*e));
-		if (!e)
-			return pr_error_set(err, "no memory for sums of flows");
+	if (!e && HASH_COUNT(g->all) >= FLOW_GROUPS_MAX)
+		return pr_error_set(err,
+			"--by: more than %d rows; name fewer keys, or networks (src/24)",
+			FLOW_GROUPS_MAX);
+	if (!e && (e = calloc(1, sizeof(*e)))) {
 		memcpy(e->values, key.values, sizeof(key.values));
 		HASH_ADD(hh, g->all, values, sizeof(e->values), e);
-		if (!e->hh.tbl) {
-			free(e);
-			return pr_error_set(err, "no memory for sums of flows");
-		}
 	}
-	e->flows++;
-	for (int i = 0; i < 2; i++) {
-		const struct pri_flow_side *s =
-			&flow->side[i == 0 ? flow->originator : !flow->originator];
-
-		e->packets[i] += s->packets;
-		e->bytes[i] += s->bytes;
-		e->payload[i] += s->payload;
+	if (!e || !e->hh.tbl) {
+		free(e);
+		return pr_error_set(err, "no memory for sums of flows");
 	}
-	e->duration += duration_of(flow);
+	add_sums(e, flow);
 	return 0;
 }
 
@@ -225,30 +212,21 @@ flow_groups_add(struct flow_groups *g, const struct pri_flow *flow, struct pr_er
 static uint64_t
 size_of_group(const struct group *e, enum flow_measure of)
 {
-	switch (of) {
-	case FLOW_BY_BYTES:
-		return e->bytes[0] + e->bytes[1];
-	case FLOW_BY_PACKETS:
-		return e->packets[0] + e->packets[1];
-	case FLOW_BY_PAYLOAD:
-		return e->payload[0] + e->payload[1];
-	case FLOW_BY_DURATION:
-		return (uint64_t)e->duration;
-	case FLOW_BY_FLOWS:
-		return e->flows;
-	}
-	return 0;
+	const uint64_t sizes[] = {[FLOW_BY_BYTES] = e->bytes[0] + e->bytes[1],
+		[FLOW_BY_PACKETS] = e->packets[0] + e->packets[1],
+		[FLOW_BY_PAYLOAD] = e->payload[0] + e->payload[1],
+		[FLOW_BY_DURATION] = (uint64_t)e->duration,
+		[FLOW_BY_FLOWS] = e->flows};
+
+	return sizes[of];
 }
 
 static uint64_t
 size_of_flow(const struct pri_flow *f, enum flow_measure of)
 {
-	const struct group one = {.flows = 1,
-		.packets = {f->side[0].packets, f->side[1].packets},
-		.bytes = {f->side[0].bytes, f->side[1].bytes},
-		.payload = {f->side[0].payload, f->side[1].payload},
-		.duration = duration_of(f)};
+	struct group one = {.flows = 0};
 
+	add_sums(&one, f);
 	return size_of_group(&one, of);
 }
 
@@ -288,15 +266,9 @@ add_flow(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *er
 		qsort_r(g->flows, g->flow_count, sizeof(*g->flows), compare_flows, g);
 		g->flow_count = g->top;
 	}
-	if (g->flow_count >= g->room) {
-		size_t room = g->room ? 2 * g->room : 1024;
-		struct pri_flow *more = reallocarray(g->flows, room, sizeof(*more));
-
-		if (!more)
-			return pr_error_set(err, "no memory for %zu flows", room);
-		g->flows = more;
-		g->room = room;
-	}
+	if (PR_ARRAY_RESERVE(g->flows, g->room, g->flow_count + 1) < 0)
+		return pr_error_set(
+			err, "no memory for more than %zu flows", g->flow_count);
 	g->flows[g->flow_count++] = *flow;
 	return 0;
 }

@@ -171,17 +171,9 @@ static uint64_t
 sum_before(const struct flow_loss *all, size_t count, uint16_t link, int64_t time)
 {
 	const struct flow_loss at = {.link = link, .time = time};
-	size_t low = 0, high = count;
+	size_t n = PR_ARRAY_SEARCH(count, compare_losses(&all[mid], &at) < 0);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_losses(&all[middle], &at) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && all[low - 1].link == link ? all[low - 1].sum : 0;
+	return n && all[n - 1].link == link ? all[n - 1].sum : 0;
 }
 
 uint64_t
