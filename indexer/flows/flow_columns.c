@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
 #include <zstd.h>
 
 #include "proto/base/cursor.h"
@@ -30,7 +31,7 @@ pri_batch_create(void)
 	/* of rows that follow each other, columns that lie alike would push each other out of the cache */
 	for (unsigned c = 0; c < PRI_COLUMNS; c++)
 		room += room_of(c) + APART;
-	b->values[0] = calloc(room, sizeof(*b->values[0]));
+	b->values[0] = malloc(room * sizeof(**b->values));
 	for (unsigned c = 1; c < PRI_COLUMNS && b->values[0]; c++)
 		b->values[c] = b->values[c - 1] + room_of(c - 1) + APART;
 	b->slots = calloc(SLOTS, sizeof(*b->slots));
@@ -45,9 +46,8 @@ pri_batch_create(void)
 void
 pri_batch_destroy(struct pri_batch **batch)
 {
-	struct pri_batch *b = *batch;
+	struct pri_batch *b = PR_TAKE(batch);
 
-	*batch = NULL;
 	if (!b)
 		return;
 	free(b->values[0]);
@@ -144,13 +144,26 @@ pri_batch_address(const struct pri_batch *b, uint64_t place, uint8_t out[16])
 
 /* ---- a Bloom filter of them ---- */
 
-#define BITS_EACH 12
+#define BITS_EACH 16
 #define PROBES 7
 
-size_t
-pri_batch_bloom_size(const struct pri_batch *b)
+static uint64_t
+bloom_hash(const struct address *a, unsigned side)
 {
-	return b->addresses * BITS_EACH / 8 + 8;
+	return address_hash(a) ^ side * UINT64_C(0xd6e8feb86659fd93);
+}
+
+static size_t
+page_of(size_t size, uint64_t hash)
+{
+	hash *= UINT64_C(0x9e3779b97f4a7c15); /* not the bits that the probes take */
+	return (hash >> 32) % (size / PRI_BLOOM_PAGE) * PRI_BLOOM_PAGE;
+}
+
+static uint64_t
+page_check(const uint8_t *page, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(page, PRI_BLOOM_BYTES, seed);
 }
 
 /* Calls for each probe: the bit's place. */
@@ -159,31 +172,60 @@ pri_batch_bloom_size(const struct pri_batch *b)
 		p_ < PROBES && (bit = (h_ >> 11) % ((size)*8), true);                      \
 		p_++, h_ += (hash) << 32 | (hash) >> 32 | 1)
 
-void
-pri_batch_bloom(const struct pri_batch *b, uint8_t *out)
+size_t
+pri_batch_bloom(const struct pri_batch *b, uint64_t seed, uint8_t *out)
 {
-	size_t size = pri_batch_bloom_size(b);
+	uint8_t *sides = b->planes; /* on which the addresses are */
+	size_t count = 0, size;
 
-	memset(out, 0, size);
-	for (size_t i = 0; i < b->addresses; i++) {
-		const struct address a = address_at(b, i);
-		uint64_t hash = address_hash(&a);
-
-		EACH_PROBE(hash, size, bit)
-		out[bit / 8] |= (uint8_t)(1u << bit % 8);
+	memset(sides, 0, b->addresses);
+	for (size_t i = 0; i < b->rows; i++) {
+		sides[b->values[PRI_COL_SRC][i]] |= PRI_BLOOM_SRC;
+		sides[b->values[PRI_COL_DST][i]] |= PRI_BLOOM_DST;
 	}
+	for (size_t i = 0; i < b->addresses; i++)
+		count += sides[i] == (PRI_BLOOM_SRC | PRI_BLOOM_DST) ? 2 : 1;
+	size = (count * BITS_EACH / (PRI_BLOOM_BYTES * 8) + 1) * PRI_BLOOM_PAGE;
+	memset(out, 0, size);
+	for (size_t i = 0; i < 2 * b->addresses; i++) {
+		const struct address a = address_at(b, i / 2);
+		unsigned side = i % 2 ? PRI_BLOOM_DST : PRI_BLOOM_SRC;
+		uint64_t hash = bloom_hash(&a, side);
+		uint8_t *page = out + page_of(size, hash);
+
+		if (!(sides[i / 2] & side))
+			continue;
+		EACH_PROBE(hash, PRI_BLOOM_BYTES, bit)
+		page[bit / 8] |= (uint8_t)(1u << bit % 8);
+	}
+	for (size_t at = 0; at < size; at += PRI_BLOOM_PAGE)
+		pr_put_le64(out + at + PRI_BLOOM_BYTES, page_check(out + at, seed + at));
+	return size;
+}
+
+size_t
+pri_bloom_page(size_t size, unsigned side, const uint8_t *address, size_t len)
+{
+	const struct address a = address_of(address, len);
+
+	return page_of(size, bloom_hash(&a, side));
 }
 
 bool
-pri_bloom_has(const uint8_t *bloom, size_t size, const uint8_t *address, size_t len)
+pri_bloom_page_valid(const uint8_t *page, uint64_t seed)
+{
+	return pr_get_le64(page + PRI_BLOOM_BYTES) == page_check(page, seed);
+}
+
+bool
+pri_bloom_has(
+	const uint8_t *bits, size_t size, unsigned side, const uint8_t *address, size_t len)
 {
 	const struct address a = address_of(address, len);
-	uint64_t hash = address_hash(&a);
+	uint64_t hash = bloom_hash(&a, side);
 
-	if (!size)
-		return true;
 	EACH_PROBE(hash, size, bit)
-	if (!(bloom[bit / 8] >> bit % 8 & 1))
+	if (!(bits[bit / 8] >> bit % 8 & 1))
 		return false;
 	return true;
 }
@@ -365,28 +407,37 @@ limit_of(const struct pri_batch *b, unsigned column)
 	return column == PRI_COL_STATE ? PRI_FLOW_STATES - 1 : UINT64_MAX;
 }
 
-/* Puts values together; returns the greatest without `least`. */
-static uint64_t
-put_together(const uint8_t *planes, unsigned width, size_t n, uint64_t least, uint64_t *v)
+/* Puts the values of some rows together; returns the greatest without `least`. */
+static inline __attribute__((always_inline)) uint64_t
+put_together(const struct pri_batch *b, unsigned width, size_t n, uint64_t least,
+	const uint32_t *rows, size_t count, uint64_t *v)
 {
 	uint64_t greatest = 0;
 
-	for (size_t i = 0; i < n && !width; i++)
-		v[i] = least;
+	for (size_t i = 0; i < count; i++) {
+		size_t row = rows ? rows[i] : i;
+		uint64_t x = 0;
+
+#pragma GCC unroll 8
+		for (unsigned j = 0; j < width; j++)
+			x |= (uint64_t)b->planes[j * n + row] << (8 * j);
+		greatest = x > greatest ? x : greatest;
+		v[row] = least + x;
+	}
+	return greatest;
+}
+
+static uint64_t
+put_all_together(
+	const struct pri_batch *b, unsigned width, size_t n, uint64_t least, uint64_t *v)
+{
 	switch (width) {
 #define CASE(w)                                                                            \
 	case w:                                                                            \
-		for (size_t i = 0; i < n; i++) {                                           \
-			uint64_t x = 0;                                                    \
-			_Pragma("GCC unroll 8") for (unsigned j = 0; j < w; j++) x |=      \
-				(uint64_t)planes[j * n + i] << (8 * j);                    \
-			greatest = x > greatest ? x : greatest;                            \
-			v[i] = least + x;                                                  \
-		}                                                                          \
-		break;
-		CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
+		return put_together(b, w, n, least, NULL, n, v);
+		CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
 	}
-	return greatest;
+	return UINT64_MAX;
 }
 
 bool
@@ -395,12 +446,14 @@ pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 {
 	size_t n = count_of(b, column);
 	unsigned width = most >= least ? width_of(most - least) : 0;
+	uint64_t *v = b->values[column], greatest;
 
 	if (n > room_of(column) || most < least || (width == 0) != (len == 0) ||
 		(width && ZSTD_decompressDCtx(b->unpack, b->planes, width * n, in, len) !=
 				  width * n))
 		return false;
-	return put_together(b->planes, width, n, least, b->values[column]) <=
-		       most - least &&
-	       most <= limit_of(b, column);
+	greatest = b->only && !pri_column_is_address(column)
+			   ? put_together(b, width, n, least, b->only, b->only_count, v)
+			   : put_all_together(b, width, n, least, v);
+	return greatest <= most - least && most <= limit_of(b, column);
 }

@@ -74,6 +74,8 @@ struct pri_batch {
 	size_t rows, addresses;
 	uint64_t
 		*values[PRI_COLUMNS]; /* rows, or of the list of addresses: twice as many */
+	const uint32_t *only; /* rows whose values are unpacked; NULL: all */
+	size_t only_count;
 	/* of flow_columns.c */
 	uint32_t *slots; /* a hash table of the list: place + 1 */
 	uint8_t *planes;
@@ -107,8 +109,23 @@ bool pri_column_unpack(struct pri_batch *batch, enum pri_column column, uint64_t
 /* The address at a place of the list, in network order; returns its length. */
 unsigned pri_batch_address(const struct pri_batch *batch, uint64_t place, uint8_t out[16]);
 
-/* A Bloom filter of the batch's addresses. */
-size_t pri_batch_bloom_size(const struct pri_batch *batch);
-void pri_batch_bloom(const struct pri_batch *batch, uint8_t *out);
-/* False: the batch has no such address. */
-bool pri_bloom_has(const uint8_t *bloom, size_t size, const uint8_t *address, size_t len);
+/*
+ * A Bloom filter of the batch's addresses, by their sides. Each has one page, so that a reader takes no more of it: its
+ * bits, and a check value of them that has to do with the page's place and `seed`.
+ */
+#define PRI_BLOOM_PAGE 512
+#define PRI_BLOOM_BYTES (PRI_BLOOM_PAGE - 8)
+enum {
+	PRI_BLOOM_ANY,
+	PRI_BLOOM_SRC,
+	PRI_BLOOM_DST
+}; /* any: as filters had it that have no pages */
+/* Returns the size, a multiple of a page; there must be room. */
+size_t pri_batch_bloom(const struct pri_batch *batch, uint64_t seed, uint8_t *out);
+/* Where the page of an address begins in a filter of this size. */
+size_t pri_bloom_page(size_t size, unsigned side, const uint8_t *address, size_t len);
+/* seed: that of the filter, and where the page begins. */
+bool pri_bloom_page_valid(const uint8_t *page, uint64_t seed);
+/* False: the batch has no such address. The bits are the first PRI_BLOOM_BYTES of its page, or a filter without pages. */
+bool pri_bloom_has(const uint8_t *bits, size_t size, unsigned side, const uint8_t *address,
+	size_t len);

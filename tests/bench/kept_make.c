@@ -150,6 +150,7 @@ int
 main(int argc, char **argv)
 {
 	struct query_args all = QUERY_ARGS("kept_make");
+	struct flow_kept *from = NULL;
 	struct flow_keeper *k = NULL;
 	struct pr_error err = {.text = "usage: kept_make FROM TO RECORDS DAYS"};
 	int rc = 1;
@@ -157,14 +158,15 @@ main(int argc, char **argv)
 	all.since = PR_TIME_MIN;
 	all.until = PR_TIME_MAX;
 	all.quiet = true;
-	if (argc == 5 &&
-		flow_kept_read(argv[1], &all, NULL, on_flow, NULL, &err) == CLI_OK &&
-		flow_count && (k = flow_keeper_open(argv[2], false, &err)) &&
+	if (argc == 5 && (from = flow_kept_open(argv[1], &all, &err)) &&
+		flow_kept_read(from, NULL, on_flow, NULL, &err) == CLI_OK && flow_count &&
+		(k = flow_keeper_open(argv[2], false, &err)) &&
 		fill(k, strtoull(argv[3], NULL, 10), atoll(argv[4]), &err) == 0)
 		rc = 0;
 	if (rc)
 		fprintf(stderr, "kept_make: %s\n", err.text);
 	flow_keeper_close(&k);
+	flow_kept_close(&from);
 	free(flows);
 	return rc;
 }

@@ -106,9 +106,11 @@ static uint64_t
 read_all(int *status)
 {
 	struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct flow_kept *kept = flow_kept_open(path, &all, &err);
 	uint64_t count = 0;
 
-	*status = flow_kept_read(path, &all, NULL, count_flow, &count, &err);
+	*status = kept ? flow_kept_read(kept, NULL, count_flow, &count, &err) : CLI_FAILED;
+	flow_kept_close(&kept);
 	return count;
 }
 
@@ -236,8 +238,10 @@ read_windows(int *status)
 {
 	struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct rows r = {.count = 0};
+	char *one = path;
 
-	*status = flow_kept_windows(path, &all, 1, 0, on_window, on_row, &r, &err);
+	*status = flow_kept_windows(&(const struct pr_string_list){&one, 1}, &all, 1, 0,
+		on_window, on_row, &r, &err);
 	ck_assert_uint_eq(r.heads, 2);
 	ck_assert_uint_eq(r.windows, 2);
 	return r;
@@ -291,7 +295,7 @@ spoil_head(int n)
 
 	unit_must(f && fread(bytes, 1, sizeof(bytes), f) > 0);
 	while (at && n-- > 0)
-		at = memmem(at + 1, sizeof(bytes) - (size_t)(at + 1 - bytes), "PFB\1", 4);
+		at = memmem(at + 1, sizeof(bytes) - (size_t)(at + 1 - bytes), "PFB\2", 4);
 	unit_must(at && fseek(f, at + 30 - bytes, SEEK_SET) == 0);
 	fputc(at[30] ^ 1, f);
 	fclose(f);
@@ -316,6 +320,75 @@ START_TEST(rows_of_windows)
 	ck_assert_uint_lt(r.records[0], MANY);
 	ck_assert_uint_gt(r.records[0], MANY / 2);
 	ck_assert_uint_eq(r.records[1], MANY);
+	unlink(path);
+}
+END_TEST
+
+/* Flows whose source is 10.0.0.N; *read: batches that had some. */
+static uint64_t
+find_source(uint32_t n, uint64_t *batches)
+{
+	const struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct flow_kept *kept = flow_kept_open(path, &all, &err);
+	struct pri_plan_node node = {PRI_PLAN_KEY, 0, 0};
+	struct pri_key key;
+	struct pri_plan plan = {.nodes = &node, .count = 1, .keys = &key, .key_count = 1};
+	struct flow_kept_figures figures;
+	uint8_t address[4];
+	uint64_t count = 0;
+
+	pr_put_be32(address, 0x0a000000u + n);
+	key = pri_key_bytes(PRI_KEY_SRC, address, sizeof(address));
+	unit_must(kept && flow_kept_read(kept, &plan, count_flow, &count, &err) == CLI_OK);
+	flow_kept_lacks(kept, &figures);
+	*batches = figures.read;
+	flow_kept_close(&kept);
+	return count;
+}
+
+/* Makes the bits of all pages of the last record of flow.columns, a Bloom filter, zero. */
+static void
+spoil_bloom(void)
+{
+	static uint8_t bytes[32 << 20];
+	struct sfs *sfs = open_volume(false);
+	struct sfs_cursor *c =
+		sfs_cursor_open(sfs, sfs_stream_find(sfs, "flow.columns"), NULL, &err);
+	FILE *f = fopen(path, "r+");
+	uint8_t last[8192], *at;
+	struct sfs_record r;
+	size_t len = 0;
+
+	while (sfs_cursor_next(c, &r, &err) == 1)
+		memcpy(last, r.body, len = r.length < sizeof(last) ? r.length : 0);
+	unit_must(len > 0 && len % PRI_BLOOM_PAGE == 0);
+	unit_must(f && fread(bytes, 1, sizeof(bytes), f) > 0);
+	at = memmem(bytes, sizeof(bytes), last, len);
+	unit_must(at != NULL);
+	for (size_t i = 0; i < len; i += PRI_BLOOM_PAGE)
+		memset(at + i, 0, PRI_BLOOM_BYTES);
+	unit_must(fseek(f, at - bytes, SEEK_SET) == 0 && fwrite(at, 1, len, f) == len);
+	fclose(f);
+	sfs_cursor_close(&c);
+	sfs_close(&sfs);
+}
+
+/* A Bloom filter excludes what is not there, and when its page is damaged nothing. */
+START_TEST(needles)
+{
+	uint64_t found[50], sum = 0, batches;
+
+	make_volume();
+	for (uint32_t i = 0; i < 50; i++) {
+		found[i] = find_source(i, &batches);
+		ck_assert_uint_eq(batches, found[i] > 0);
+		sum += found[i];
+	}
+	ck_assert_uint_eq(sum, FLOWS);
+	ck_assert_uint_eq(find_source(50, &batches), 0);
+	spoil_bloom();
+	for (uint32_t i = 0; i < 50; i++)
+		ck_assert_uint_eq(find_source(i, &batches), found[i]);
 	unlink(path);
 }
 END_TEST
@@ -345,6 +418,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, hostile_heads);
 	tcase_add_test(tests, hostile_columns);
 	tcase_add_test(tests, rows_of_windows);
+	tcase_add_test(tests, needles);
 	tcase_add_test(tests, another_version);
 }
 

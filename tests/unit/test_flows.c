@@ -680,6 +680,16 @@ START_TEST(columns_are_golden)
 }
 END_TEST
 
+static bool
+page_has(const uint8_t *bloom, size_t size, unsigned side, const uint8_t *address,
+	size_t len)
+{
+	size_t at = pri_bloom_page(size, side, address, len);
+
+	ck_assert(at % PRI_BLOOM_PAGE == 0 && at < size);
+	return pri_bloom_has(bloom + at, PRI_BLOOM_BYTES, side, address, len);
+}
+
 START_TEST(bloom_filters)
 {
 	struct pri_batch *b = pri_batch_create();
@@ -689,22 +699,31 @@ START_TEST(bloom_filters)
 
 	for (uint32_t i = 0; i < 20000; i++) {
 		pr_put_be32(f.key.address[0], 2 * i);
-		pr_put_be32(f.key.address[1], 2 * i + 2);
+		pr_put_be32(f.key.address[1], 2 * i + 200000);
 		pri_batch_add(b, &f, 0, false);
 	}
-	ck_assert_uint_eq(b->addresses, 20001);
-	size = pri_batch_bloom_size(b);
-	bloom = malloc(size);
-	pri_batch_bloom(b, bloom);
+	bloom = malloc(1 << 20);
+	size = pri_batch_bloom(b, 77, bloom);
+	ck_assert(size % PRI_BLOOM_PAGE == 0 && size < 2 * 40000 * 102 / 100);
 	for (uint32_t i = 0; i < 20000; i++) {
 		pr_put_be32(f.key.address[0], 2 * i);
-		ck_assert(pri_bloom_has(bloom, size, f.key.address[0], 4));
+		pr_put_be32(f.key.address[1], 2 * i + 200000);
+		ck_assert(page_has(bloom, size, PRI_BLOOM_SRC, f.key.address[0], 4));
+		ck_assert(page_has(bloom, size, PRI_BLOOM_DST, f.key.address[1], 4));
+		wrong += page_has(bloom, size, PRI_BLOOM_DST, f.key.address[0], 4);
 		pr_put_be32(f.key.address[0], 2 * i + 1);
-		wrong += pri_bloom_has(bloom, size, f.key.address[0], 4);
-		memcpy(six + 12, f.key.address[0], 4);
-		wrong += pri_bloom_has(bloom, size, six, 16);
+		wrong += page_has(bloom, size, PRI_BLOOM_SRC, f.key.address[0], 4);
+		memcpy(six + 12, f.key.address[1], 4);
+		wrong += page_has(bloom, size, PRI_BLOOM_DST, six, 16);
 	}
-	ck_assert_msg(wrong < 40000 / 100, "%zu of 40000", wrong);
+	ck_assert_msg(wrong < 60000 / 500, "%zu of 60000", wrong);
+	for (size_t at = 0; at < size; at += PRI_BLOOM_PAGE) {
+		ck_assert(pri_bloom_page_valid(bloom + at, 77 + at));
+		ck_assert(!pri_bloom_page_valid(bloom + at, 76 + at));
+		ck_assert(!pri_bloom_page_valid(bloom + at, 77 + at + PRI_BLOOM_PAGE));
+		bloom[at + at % PRI_BLOOM_BYTES] ^= 4;
+		ck_assert(!pri_bloom_page_valid(bloom + at, 77 + at));
+	}
 	free(bloom);
 	pri_batch_destroy(&b);
 }

@@ -3,6 +3,7 @@
 
 #include "indexer/filter/plan.h"
 #include "indexer/flows/flow_columns.h"
+#include "indexer/query/volume.h"
 #include "merger/cli/query/query_args.h"
 
 struct pri_flow_filter;
@@ -17,7 +18,7 @@ struct flow_losses;
  * had been; readers take these as they are then.
  */
 
-/* One entry. Times as [since, until). */
+/* One entry: numbers first, as they are stored. Times as [since, until). */
 struct flow_window {
 	uint64_t number; /* of all in the volume, from 1 */
 	int64_t since, until;
@@ -85,10 +86,21 @@ typedef int flow_take(void *arg, const struct pri_flow *flow, uint64_t missing,
 	uint64_t row, struct pr_error *err);
 /* -1: err, args have more than a range: nobody else is asked. */
 int flow_kept_alone(const struct query_args *args, struct pr_error *err);
-/* The flows that were active between range.since and range.until, both included, as they are now. NULL: err. */
+/*
+ * The flows that were active between range.since and range.until, both included, as they are now, of one volume or of
+ * several, one after the other: shares of the same flows, or volumes of different times. NULL: err, also if they are
+ * others. Borrows all.
+ */
 struct flow_kept;
-struct flow_kept *flow_kept_open(
-	const char *volume, const struct query_args *range, struct pr_error *err);
+struct flow_kept *flow_kept_open_all(const struct pr_string_list *volumes,
+	const struct query_args *range, struct pr_error *err);
+static inline struct flow_kept *
+flow_kept_open(const char *volume, const struct query_args *range, struct pr_error *err)
+{
+	char *one = (char *)volume;
+
+	return flow_kept_open_all(&(const struct pr_string_list){&one, 1}, range, err);
+}
 void flow_kept_close(struct flow_kept **kept);
 /* Says what of the records is no more, to stderr. CLI_OK, or CLI_PARTIAL. */
 struct flow_kept_figures {
@@ -113,20 +125,59 @@ bool flow_reader_next(struct flow_reader *reader, uint64_t columns);
 /* That batch, and which of its rows count; both until the next call. */
 const struct pri_batch *flow_reader_batch(
 	const struct flow_reader *reader, const uint32_t **rows, size_t *count);
-/* Takes all of them. CLI_OK, CLI_PARTIAL, or CLI_FAILED and err. */
-int flow_kept_read(const char *volume, const struct query_args *range,
-	const struct pri_plan *plan, flow_take *take, void *arg, struct pr_error *err);
+/* Takes all of them, and says what is no more. CLI_OK, CLI_PARTIAL, or CLI_FAILED and err. */
+int flow_kept_read(struct flow_kept *kept, const struct pri_plan *plan, flow_take *take,
+	void *arg, struct pr_error *err);
 /*
  * Windows from this number on (count; 0: all) that lie in the range, at least in part: first the head of each, then each
  * again and its records, as they were stored: the same whenever they are read, but for what is lost. Flows that are still
- * open are in none. The statuses of flow_kept_read.
+ * open are in none. Of one volume. The statuses of flow_kept_read.
  */
-int flow_kept_windows(const char *volume, const struct query_args *args, uint64_t first,
-	uint64_t count, void (*begin)(void *arg, const struct flow_window *w, bool head),
-	flow_take *take, void *arg, struct pr_error *err);
+int flow_kept_windows(const struct pr_string_list *volume, const struct query_args *args,
+	uint64_t first, uint64_t count,
+	void (*begin)(void *arg, const struct flow_window *w, bool head), flow_take *take,
+	void *arg, struct pr_error *err);
 /* What the windows say about the range, to stderr. CLI_OK, or CLI_PARTIAL: not all of it was kept. */
+int flow_kept_tell(const struct flow_kept *kept, struct pr_error *err);
 int flow_kept_report(
 	const char *volume, const struct query_args *args, struct pr_error *err);
+
+/* ---- what a volume has: flow_keep.c writes it, flow_kept.c reads it ---- */
+
+enum flow_stream { FLOW_WINDOWS, FLOW_OPEN, FLOW_BATCHES, FLOW_COLUMNS, FLOW_STREAMS };
+extern const char *const flow_streams[FLOW_STREAMS];
+
+#define FLOW_WINDOW_BYTES 96
+void flow_window_write(const struct flow_window *w, uint8_t out[FLOW_WINDOW_BYTES]);
+struct flow_windows {
+	struct flow_window *all; /* in order of number, if nobody sorts them */
+	size_t count;
+	uint64_t damaged; /* entries */
+	int64_t evicted_until; /* of records; PR_TIME_MIN: none */
+};
+/* Free `all` in any case. */
+int flow_windows_of(struct flow_windows *w, const char *volume, struct pr_error *err);
+/* Puts the flows that are open at the end of the window into the table; last->complete: all are there, else it has none. */
+int flow_kept_restore(struct sfs *sfs, struct flow_window *last,
+	struct pri_flow_table *table, struct pr_error *err);
+
+/*
+ * A batch: its columns, each a record, and then its head in "flow.batches"; the flows that are open have both in
+ * "flow.open". A head: "PFB" version u8; rows u32; tag of the window u64; addresses u32; rows of the window before these
+ * u64; of each column, as varints: the least value, how much greater the greatest is, and, if it is, the record's handle
+ * (sfs_handle_pack, as the one before it in the head); at last the handle of the addresses' Bloom filter, of open flows
+ * none. Version 1: the filter has no pages.
+ */
+#define FLOW_HEAD_MAGIC "PFB"
+enum {
+	FLOW_HEAD_VERSION = 2,
+	FLOW_HEAD = 28, /* bytes before the columns */
+	FLOW_HEAD_MAX = FLOW_HEAD + (PRI_COLUMNS + 1) * (20 + SFS_HANDLE_PACKED_MAX)
+};
+#define FLOW_BLOOM_SEED(tag, before) ((tag) + ((before) << 24))
+/* What the maker has to know, in "flow.open": u64 tag of the window; u64 kind and size of the items: others are left out. */
+#define FLOW_STATE_HEAD 16
+#define FLOW_STATE_KIND(size) (1 | (uint64_t)(size) << 8)
 
 /* `packrack flows --keep`. every: ns, the length of a window with query.follow. Returns the exit status. */
 struct flow_keep_order {

@@ -94,9 +94,8 @@ account(const struct run *r, const struct sink *sink, struct flow_window *w)
 	const struct query_args *q = r->order->query;
 
 	w->complete = !c || c->complete;
-	w->filtered = r->order->filtered || q->link || q->nodes.count || q->shares > 1;
-	w->share = q->share;
-	w->shares = q->shares;
+	w->filtered = r->order->filtered || q->link || q->nodes.count;
+	PR_COPY(w, q, share, shares);
 	if (c)
 		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;
 	if (!w->complete)
@@ -164,15 +163,38 @@ end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool l
 	return CLI_OK;
 }
 
+/* The packets are taken: flows end, and are stored. */
+static int
+close_window(struct run *r, const struct sink *sink, int64_t since, int64_t until,
+	bool last, const struct pri_flow_figures *before, struct pr_error *err)
+{
+	const struct pri_flow_figures *now = pri_flow_table_figures(r->table);
+	bool files = sink->args->files.count > 0;
+	struct flow_window w = {.since = since, .until = until};
+
+	if (!last && until > r->now)
+		r->now = until;
+	/* a range that is there already may begin within a slice: it ends here */
+	if (pri_flow_table_advance(
+		    r->table, last ? PRI_FLOW_NEVER : slice_above(until), err) < 0)
+		return CLI_FAILED;
+	if (since == PR_TIME_MIN || (files && since < r->first))
+		w.since = r->first;
+	if (until == PR_TIME_MAX || (files && until > r->now))
+		w.until = r->now == PR_TIME_MIN ? r->now : r->now + 1;
+	else if (last && until > pr_now_real())
+		w.until = pr_now_real();
+	w.packets = now->packets - before->packets;
+	w.not_ip = now->not_ip - before->not_ip;
+	return end_window(r, sink, &w, last, err);
+}
+
 /* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was stopped; else the exit status. */
 static int
 take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_error *err)
 {
-	const struct pri_flow_figures *figures = pri_flow_table_figures(r->table);
-	const struct pri_flow_figures before = *figures;
+	const struct pri_flow_figures before = *pri_flow_table_figures(r->table);
 	struct query_args packets = *r->order->query;
-	bool files = packets.files.count > 0;
-	struct flow_window w = {.reach = 0};
 	int status = CLI_OK;
 	struct sink sink;
 
@@ -182,41 +204,20 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	packets.parts = true;
 	packets.quiet |= r->order->query->follow;
 	r->first = PR_TIME_MAX;
-	if (!files)
+	if (!packets.files.count)
 		status = ask_losses(r, &packets, reach_of(r->order), err);
-	if (stopped)
-		return CLI_OK;
+	if (stopped || status != CLI_OK)
+		return status;
 	sink_init(&sink, &packets);
 	sink.take = on_packet;
 	sink.take_arg = r;
-	if (status == CLI_OK)
-		status = ask_query(&sink, err);
+	status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	catch_signals();
-	if (status == CLI_OK && (sink.end->cancelled || stopped)) {
+	if (status == CLI_OK && (sink.end->cancelled || stopped))
 		stopped = 1;
-		sink_close(&sink);
-		return CLI_OK;
-	}
-	if (status == CLI_OK && !last && until > r->now)
-		r->now = until;
-	/* a range that is there already may begin within a slice: it ends here */
-	if (status == CLI_OK &&
-		pri_flow_table_advance(
-			r->table, last ? PRI_FLOW_NEVER : slice_above(until), err) < 0)
-		status = CLI_FAILED;
-	if (status == CLI_OK) {
-		w.since = since == PR_TIME_MIN || (files && since < r->first) ? r->first
-									      : since;
-		w.until = until;
-		if (until == PR_TIME_MAX || (files && until > r->now))
-			w.until = r->now == PR_TIME_MIN ? r->now : r->now + 1;
-		else if (last && until > pr_now_real())
-			w.until = pr_now_real();
-		w.packets = figures->packets - before.packets;
-		w.not_ip = figures->not_ip - before.not_ip;
-		status = end_window(r, &sink, &w, last, err);
-	}
+	else if (status == CLI_OK)
+		status = close_window(r, &sink, since, until, last, &before, err);
 	sink_close(&sink);
 	return status;
 }

@@ -12,9 +12,6 @@
 #include "merger/cli/flows/sql_engine.h"
 #include "merger/cli/query/ask.h"
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 /*
  * `packrack flows`: the packets of an answer as flow records. The records are those that one observer of the whole
  * link makes, since an answer has the packets in order.
@@ -23,11 +20,11 @@
 struct flows_args {
 	struct query_args query;
 	struct pri_flow_limits limits;
-	struct pr_string_list inside;
+	struct pr_string_list inside, kept;
 	uint64_t limit, top, seed, from_window, windows;
 	int form, of;
 	bool packets;
-	char *by, *keep, *kept, *share, *to;
+	char *by, *keep, *share, *to;
 	int64_t every;
 	char *filter; /* of flows; the packets are not filtered */
 };
@@ -75,7 +72,9 @@ static const struct pr_option options[] = {
 		"with --keep: store share N of M of the flows, by their pairs of "
 		"addresses; "
 		"other keepers store the others"),
-	PR_OPT_STRING(kept, "kept", 0, "VOLUME", "ask the flows that this volume keeps"),
+	PR_OPT_LIST(kept, "kept", 0, "VOLUME",
+		"ask the flows that this volume keeps; several: shares of the same flows, "
+		"or other times"),
 	PR_OPT_UINT(from_window, "from-window", 0, "N", 1, 0,
 		"with --kept: window by window from this number on, as they were stored"),
 	PR_OPT_UINT(
@@ -111,20 +110,16 @@ static const struct pr_cmdline program = {.name = "packrack flows",
 	PR_OPTIONS(options),
 	.footer = footer};
 
-/* The times of a key's flows that were chosen; in order once all are. */
+/* A flow whose packets are wanted; in order of keys and times once all are known. */
 struct chosen {
 	struct pri_flow_key key;
-	struct span {
-		int64_t first, last;
-	} * spans;
-	size_t count;
-	UT_hash_handle hh;
+	int64_t first, last;
 };
 #define CHOSEN_MAX 1000000 /* flows */
 
 struct flows {
 	const struct flows_args *args;
-	struct chosen *chosen; /* with --packets */
+	struct chosen *chosen; /* `printed`; with --packets */
 	struct pri_flow_filter *filter;
 	struct pri_flow_table *table;
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
@@ -139,50 +134,41 @@ struct flows {
 static int
 choose(struct flows *f, const struct pri_flow *flow, struct pr_error *err)
 {
-	struct chosen *c;
-
-	if (f->printed++ >= CHOSEN_MAX)
+	if (f->printed >= CHOSEN_MAX)
 		return pr_error_set(err,
 			"--packets: more than %d flows; a filter or --top chooses some",
 			CHOSEN_MAX);
-	HASH_FIND(hh, f->chosen, &flow->key, sizeof(flow->key), c);
-	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return pr_error_set(err, "no memory for the flows");
-		c->key = flow->key;
-		HASH_ADD(hh, f->chosen, key, sizeof(c->key), c);
-		if (!c->hh.tbl) {
-			free(c);
-			return pr_error_set(err, "no memory for the flows");
-		}
-	}
-	if (PR_ARRAY_GROW(c->spans, c->count) < 0)
+	if (PR_ARRAY_GROW(f->chosen, f->printed) < 0)
 		return pr_error_set(err, "no memory for the flows");
-	c->spans[c->count++] = (struct span){pri_flow_first(flow), pri_flow_last(flow)};
+	f->chosen[f->printed++] =
+		(struct chosen){flow->key, pri_flow_first(flow), pri_flow_last(flow)};
 	return 0;
 }
 
 static int
-compare_spans(const void *a, const void *b)
+compare_chosen(const void *a, const void *b)
 {
-	const struct span *x = a, *y = b;
+	const struct chosen *x = a, *y = b;
+	int order = memcmp(&x->key, &y->key, sizeof(x->key));
 
-	return (x->first > y->first) - (x->first < y->first);
+	return order ? order : (x->first > y->first) - (x->first < y->first);
 }
 
 /* A packet of a flow that was chosen. */
 static bool
 is_wanted(void *arg, const struct pr_packet *p)
 {
-	struct flows *f = arg;
+	const struct flows *f = arg;
+	struct chosen at = {.first = p->otime};
 	struct pri_flow_packet packet;
-	struct chosen *c = NULL;
 
-	if (pri_flow_packet_parse(p, &packet))
-		HASH_FIND(hh, f->chosen, &packet.key, sizeof(packet.key), c);
-	size_t at = c ? PR_ARRAY_SEARCH(c->count, c->spans[mid].first <= p->otime) : 0;
-	return at > 0 && p->otime <= c->spans[at - 1].last;
+	if (!pri_flow_packet_parse(p, &packet))
+		return false;
+	at.key = packet.key;
+	size_t n = PR_ARRAY_SEARCH(
+		f->printed, compare_chosen(&f->chosen[mid], &at) <= 0);
+	return n > 0 && p->otime <= f->chosen[n - 1].last &&
+	       !memcmp(&f->chosen[n - 1].key, &at.key, sizeof(at.key));
 }
 
 static int
@@ -262,8 +248,8 @@ finish(struct flows *f, struct pr_error *err)
 		for (size_t i = 0; i < count; i++)
 			if (choose(f, &flows[i], err) < 0)
 				return CLI_FAILED;
-		for (struct chosen *c = f->chosen; c; c = c->hh.next)
-			qsort(c->spans, c->count, sizeof(*c->spans), compare_spans);
+		if (f->printed)
+			qsort(f->chosen, f->printed, sizeof(*f->chosen), compare_chosen);
 		return CLI_OK;
 	}
 	if (!f->groups && !f->printed)
@@ -313,32 +299,36 @@ on_window(void *arg, const struct flow_window *w, bool head)
 		       ", \"missing\": %" PRIu64
 		       ", \"complete\": %d, \"collected\": %d, \"filtered\": %d}\n",
 			w->number, w->since, w->until, w->records, w->packets, w->not_ip,
-			w->missing, w->complete, w->collected, w->filtered);
+			w->missing, w->complete, w->collected,
+			w->filtered || w->shares > 1);
 }
 
 /* The answer of a volume that keeps flows. */
 static int
 answer_kept(struct flows *f, struct pr_error *err)
 {
+	const struct flows_args *a = f->args;
 	struct pri_plan *plan = pri_flow_filter_plan(f->filter, err);
-	int status = CLI_FAILED, said;
+	struct flow_kept *k = NULL;
+	int status = CLI_FAILED, said = CLI_OK;
 
 	f->context.kept = true;
-	if (f->args->from_window)
-		status = flow_kept_windows(f->args->kept, &f->args->query,
-			f->args->from_window, f->args->windows, on_window, on_kept, f, err);
-	else if (plan)
-		status = flow_kept_read(
-			f->args->kept, &f->args->query, plan, on_kept, f, err);
+	if (a->from_window) /* their heads say what was kept */
+		status = flow_kept_windows(&a->kept, &a->query, a->from_window, a->windows,
+			on_window, on_kept, f, err);
+	else if (plan && (k = flow_kept_open_all(&a->kept, &a->query, err)))
+		status = flow_kept_read(k, plan, on_kept, f, err);
 	pri_plan_destroy(&plan);
-	if (status == CLI_FAILED || status == CLI_USAGE)
+	if (status != CLI_FAILED && finish(f, err) != CLI_OK)
+		status = CLI_FAILED;
+	if (status != CLI_FAILED)
+		fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found,
+			pr_plural(f->found), f->found == 1 ? "es" : "");
+	if (status != CLI_FAILED && k)
+		said = flow_kept_tell(k, err);
+	flow_kept_close(&k);
+	if (status == CLI_FAILED)
 		return f->closed ? CLI_OK : status;
-	if (finish(f, err) != CLI_OK)
-		return f->closed ? CLI_OK : CLI_FAILED;
-	fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found, pr_plural(f->found),
-		f->found == 1 ? "es" : "");
-	said = f->args->from_window ? CLI_OK /* their heads say it */
-				    : flow_kept_report(f->args->kept, &f->args->query, err);
 	return said == CLI_OK ? status : said;
 }
 
@@ -382,7 +372,7 @@ answer(struct flows *f, struct pr_error *err)
 	f->context.seed = (uint16_t)a->seed;
 	f->context.ipfix = &f->ipfix;
 	f->ipfix.to = stdout;
-	if (a->kept)
+	if (a->kept.count)
 		return answer_kept(f, err);
 	f->context.live = a->query.follow;
 	if (a->query.follow)
@@ -439,17 +429,18 @@ check_kept(struct flows_args *a, struct pr_error *err)
 	const struct query_args *q = &a->query;
 
 	if (CLI_CHECK(err,
-		    {a->keep && (a->kept || a->by || a->top || a->limit || a->packets ||
-					a->form),
+		    {a->keep && (a->kept.count || a->by || a->top || a->limit ||
+					a->packets || a->form),
 			    "--keep: stores flows; --kept shows and counts them"},
 		    {a->share && !a->keep, "--share: of the flows that --keep stores"},
-		    {a->kept && a->packets, "--kept: there are no packets; ask the rack"},
+		    {a->kept.count && a->packets,
+			    "--kept: there are no packets; ask the rack"},
 		    {a->keep && q->follow && (q->volumes.count || q->files.count),
 			    "--keep --follow: of a rack"}) < 0)
 		return -1;
 	if (a->share && share_parse(a, err) < 0)
 		return -1;
-	return a->kept ? flow_kept_alone(q, err) : 0;
+	return a->kept.count ? flow_kept_alone(q, err) : 0;
 }
 
 /* -1: bad usage */
@@ -466,8 +457,9 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	if (!a->query.filter)
 		return pr_error_set(err, "no memory for the filter");
 	if (CLI_CHECK(err,
-		    {a->from_window && (!a->kept || a->by || a->top || a->filter[0]),
-			    "--from-window: with --kept; of all flows"},
+		    {a->from_window &&
+				    (a->kept.count != 1 || a->by || a->top || a->filter[0]),
+			    "--from-window: with one --kept; of all flows"},
 		    {a->form == FLOW_PARQUET && (a->top || a->query.follow),
 			    "--format parquet: all flows of a range that has ended"},
 		    {a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV &&
@@ -532,12 +524,7 @@ run(const struct cli_call *call, struct pr_error *err)
 							 a->every, a->filter[0] != 0},
 					   err)
 				 : answer(&f, err);
-	for (struct chosen *c = f.chosen, *next; c; c = next) {
-		next = c->hh.next;
-		HASH_DEL(f.chosen, c);
-		free(c->spans);
-		free(c);
-	}
+	free(f.chosen);
 	sql_table_finish(&f.rows, &later);
 	if (f.engine)
 		sql_close(&f.engine);
