@@ -379,7 +379,7 @@ pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 	uint64_t *most, void *out, size_t room)
 {
 	const uint64_t *v = b->values[column];
-	size_t n = count_of(b, column), len;
+	size_t n = count_of(b, column), len = 0;
 	unsigned width;
 
 	*least = n ? UINT64_MAX : 0;
@@ -389,13 +389,21 @@ pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 		*most = v[i] > *most ? v[i] : *most;
 	}
 	width = width_of(*most - *least);
-	for (unsigned w = 0; w < width; w++)
-		for (size_t i = 0; i < n; i++)
-			b->planes[w * n + i] = (uint8_t)((v[i] - *least) >> (8 * w));
-	if (!width)
-		return 0;
-	len = ZSTD_compressCCtx(b->pack, out, room, b->planes, width * n, LEVEL);
-	return ZSTD_isError(len) ? SIZE_MAX : len;
+	for (size_t at = 0, rows; width && at < n; at += rows) {
+		size_t packed;
+
+		rows = n - at < PRI_FRAME_ROWS ? n - at : PRI_FRAME_ROWS;
+		for (unsigned w = 0; w < width; w++)
+			for (size_t i = 0; i < rows; i++)
+				b->planes[w * rows + i] =
+					(uint8_t)((v[at + i] - *least) >> (8 * w));
+		packed = ZSTD_compressCCtx(b->pack, (uint8_t *)out + len, room - len,
+			b->planes, width * rows, LEVEL);
+		if (ZSTD_isError(packed))
+			return SIZE_MAX;
+		len += packed;
+	}
+	return len;
 }
 
 /* The greatest that other code can take: places in the list of addresses, names of states. */
@@ -407,20 +415,20 @@ limit_of(const struct pri_batch *b, unsigned column)
 	return column == PRI_COL_STATE ? PRI_FLOW_STATES - 1 : UINT64_MAX;
 }
 
-/* Puts the values of some rows together; returns the greatest without `least`. */
+/* Puts the values of a frame together, or of some rows (`at` is the frame's first); returns the greatest without `least`. */
 static inline __attribute__((always_inline)) uint64_t
-put_together(const struct pri_batch *b, unsigned width, size_t n, uint64_t least,
-	const uint32_t *rows, size_t count, uint64_t *v)
+put_together(const uint8_t *planes, unsigned width, size_t n, uint64_t least,
+	const uint32_t *rows, size_t at, size_t count, uint64_t *v)
 {
 	uint64_t greatest = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		size_t row = rows ? rows[i] : i;
+		size_t row = rows ? rows[i] - at : i;
 		uint64_t x = 0;
 
 #pragma GCC unroll 8
 		for (unsigned j = 0; j < width; j++)
-			x |= (uint64_t)b->planes[j * n + row] << (8 * j);
+			x |= (uint64_t)planes[j * n + row] << (8 * j);
 		greatest = x > greatest ? x : greatest;
 		v[row] = least + x;
 	}
@@ -429,31 +437,58 @@ put_together(const struct pri_batch *b, unsigned width, size_t n, uint64_t least
 
 static uint64_t
 put_all_together(
-	const struct pri_batch *b, unsigned width, size_t n, uint64_t least, uint64_t *v)
+	const uint8_t *planes, unsigned width, size_t n, uint64_t least, uint64_t *v)
 {
 	switch (width) {
 #define CASE(w)                                                                            \
 	case w:                                                                            \
-		return put_together(b, w, n, least, NULL, n, v);
+		return put_together(planes, w, n, least, NULL, 0, n, v);
 		CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
 	}
 	return UINT64_MAX;
+}
+
+/* How many rows the frame that begins there has. 0: it is none. */
+static size_t
+frame_rows(const uint8_t *in, size_t len, unsigned width, size_t most, size_t *size)
+{
+	unsigned long long content = ZSTD_getFrameContentSize(in, len);
+
+	*size = ZSTD_findFrameCompressedSize(in, len);
+	if (ZSTD_isError(*size) || content % width || content / width > most)
+		return 0;
+	return content / width;
 }
 
 bool
 pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 	uint64_t most, const void *in, size_t len)
 {
-	size_t n = count_of(b, column);
+	const uint8_t *from = in;
+	const uint32_t *only = pri_column_is_address(column) ? NULL : b->only;
+	size_t n = count_of(b, column), size, count, k = 0;
 	unsigned width = most >= least ? width_of(most - least) : 0;
-	uint64_t *v = b->values[column], greatest;
+	uint64_t *v = b->values[column], greatest = 0, x;
 
-	if (n > room_of(column) || most < least || (width == 0) != (len == 0) ||
-		(width && ZSTD_decompressDCtx(b->unpack, b->planes, width * n, in, len) !=
-				  width * n))
+	if (n > room_of(column) || most < least || most > limit_of(b, column) ||
+		(width == 0) != (len == 0))
 		return false;
-	greatest = b->only && !pri_column_is_address(column)
-			   ? put_together(b, width, n, least, b->only, b->only_count, v)
-			   : put_all_together(b, width, n, least, v);
-	return greatest <= most - least && most <= limit_of(b, column);
+	if (!width)
+		put_all_together(NULL, 0, n, least, v);
+	for (size_t at = 0, rows; width && at < n; at += rows, from += size, len -= size) {
+		rows = frame_rows(from, len, width, n - at, &size);
+		for (count = 0;
+			only && k + count < b->only_count && only[k + count] < at + rows;)
+			count++;
+		if (!rows || ((!only || count) &&
+				     ZSTD_decompressDCtx(b->unpack, b->planes, width * rows,
+					     from, size) != width * rows))
+			return false;
+		x = only ? put_together(b->planes, width, rows, least, only + k, at, count,
+				   v + at)
+			 : put_all_together(b->planes, width, rows, least, v + at);
+		greatest = x > greatest ? x : greatest;
+		k += count;
+	}
+	return len == 0 && greatest <= most - least;
 }

@@ -9,9 +9,11 @@
  * value tell what it need not read.
  *
  * Packed: value - least, in as many bytes as the greatest takes; the lowest bytes of all values first, then the next
- * ones, and all that with zstd. A column of one value takes no bytes.
+ * ones, and all that with zstd. Some thousand rows are a frame of zstd, so that few rows are unpacked without the others;
+ * a reader takes frames of any number of rows. A column of one value takes no bytes.
  */
 #define PRI_BATCH_ROWS 32768
+#define PRI_FRAME_ROWS 8192
 /* Those of a side stand twice, of who began (SENT) and of the other. */
 enum pri_column {
 	PRI_COL_FIRST, /* pri_column_time */

@@ -164,9 +164,9 @@ int flow_kept_restore(struct sfs *sfs, struct flow_window *last,
 /*
  * A batch: its columns, each a record, and then its head in "flow.batches"; the flows that are open have both in
  * "flow.open". A head: "PFB" version u8; rows u32; tag of the window u64; addresses u32; rows of the window before these
- * u64; of each column, as varints: the least value, how much greater the greatest is, and, if it is, the record's handle
- * (sfs_handle_pack, as the one before it in the head); at last the handle of the addresses' Bloom filter, of open flows
- * none. Version 1: the filter has no pages.
+ * u64; of each column, as varints, the least value and how much greater the greatest is; the handle of the addresses'
+ * Bloom filter, of open flows none; and that of each column whose greatest value is greater (sfs_handle_pack, as the one
+ * before it in the head). Version 1: a column's handle follows its numbers, the filter's is the last, and has no pages.
  */
 #define FLOW_HEAD_MAGIC "PFB"
 enum {

@@ -152,12 +152,13 @@ last_open(const struct flow_windows *w)
 struct head {
 	uint32_t rows, addresses;
 	uint64_t tag, before; /* rows of the window */
-	bool paged; /* the Bloom filter has pages */
+	bool paged; /* of this version: the Bloom filter has pages */
 	struct column {
 		uint64_t least, most;
 		struct sfs_handle at; /* if most is greater */
 	} columns[PRI_COLUMNS];
 	struct sfs_handle bloom; /* length 0: none */
+	struct pr_cursor rest; /* handles of the columns */
 };
 
 /* As it is stored, and copies of the columns, if they may go while they are read. */
@@ -186,17 +187,15 @@ take_handle(const struct sfs *sfs, struct pr_cursor *c, struct sfs_handle *last)
 	return len && pr_load_bytes(c, &at, len) && last->length <= SFS_BLOCK_MAX;
 }
 
-/* Any bytes may come. columns: so many are enough, all or the first; then what follows is not looked at. */
+/* Any bytes may come. columns: the numbers of so many are enough, all or the first ones. */
 static bool
-head_read(const struct sfs *sfs, const uint8_t *p, size_t len, unsigned columns,
+head_read(const struct sfs *sfs, const struct stored_head *stored, unsigned columns,
 	struct head *h)
 {
-	struct pr_cursor c = pr_cursor_make(p, len);
+	const uint8_t *p = stored->bytes;
+	struct pr_cursor c = pr_cursor_make(p + FLOW_HEAD, stored->len - FLOW_HEAD);
 	struct sfs_handle last = {0};
-	const uint8_t *begin;
 
-	if (!pr_load_bytes(&c, &begin, FLOW_HEAD) || !is_head(p, len))
-		return false;
 	*h = (struct head){.rows = pr_get_le32(p + 4),
 		.tag = pr_get_le64(p + 8),
 		.addresses = pr_get_le32(p + 16),
@@ -212,15 +211,32 @@ head_read(const struct sfs *sfs, const uint8_t *p, size_t len, unsigned columns,
 			!pr_load_varint(&c, &column->most))
 			return false;
 		column->most += column->least;
-		if (column->most != column->least && !take_handle(sfs, &c, &last))
+		if (!h->paged && column->most != column->least &&
+			!take_handle(sfs, &c, &last))
 			return false;
 		column->at = last;
 	}
-	if (columns < PRI_COLUMNS)
-		return true;
-	if (pr_cursor_left(&c) && take_handle(sfs, &c, &last))
-		h->bloom = last;
-	return pr_cursor_left(&c) == 0 && !(h->paged && h->bloom.length % PRI_BLOOM_PAGE);
+	if (columns == PRI_COLUMNS && !stored->open && !take_handle(sfs, &c, &last))
+		return false;
+	h->bloom = stored->open ? h->bloom : last;
+	h->rest = c;
+	return !(h->paged && h->bloom.length % PRI_BLOOM_PAGE);
+}
+
+/* The handles of the columns, if they were not among the numbers. */
+static bool
+head_handles(const struct sfs *sfs, struct head *h)
+{
+	struct sfs_handle last = h->bloom;
+
+	for (unsigned i = 0; i < PRI_COLUMNS && h->paged; i++) {
+		struct column *column = &h->columns[i];
+
+		if (column->most != column->least && !take_handle(sfs, &h->rest, &last))
+			return false;
+		column->at = last;
+	}
+	return pr_cursor_left(&h->rest) == 0;
 }
 
 /* ---- reading batches ---- */
@@ -261,6 +277,7 @@ struct flow_reader {
 	uint8_t *scratch; /* of the plan */
 	uint32_t rows[PRI_BATCH_ROWS];
 	size_t count;
+	bool asked[2 * PRI_BATCH_ROWS]; /* addresses of the batch that the plan asks for */
 };
 
 /* What a plan asks, of a row, of all addresses of a batch, or of what its head says. */
@@ -269,8 +286,10 @@ struct asked {
 	const struct pri_batch *batch; /* NULL: not read yet */
 	size_t row; /* SIZE_MAX: of any row */
 	bool every; /* of every row, by the head */
+	bool none; /* of rows that have no address that the plan asks for */
 	struct flow_reader *reader; /* of the Bloom filter; NULL: it tells nothing */
 	const uint8_t *bloom; /* all of it; NULL: its pages are read one by one */
+	bool *asked; /* notes those that are found; NULL: does not */
 };
 
 /* What the batch's Bloom filter says of an address. */
@@ -319,33 +338,39 @@ has_address(const struct asked *a, unsigned side, const uint8_t *address, size_t
 	for (size_t i = from; i < until; i++)
 		if (b->values[PRI_COL_LOW][i] == low &&
 			b->values[PRI_COL_HIGH][i] == high &&
-			b->values[PRI_COL_SIX][i] == (len == 16))
+			b->values[PRI_COL_SIX][i] == (len == 16)) {
+			if (a->asked)
+				a->asked[i] = true;
 			return true;
+		}
 	return false;
+}
+
+/* How many addresses a key asks for. */
+static unsigned
+addresses_of(const struct pri_key *key)
+{
+	unsigned n = key->kind == PRI_KEY_PAIR                              ? 2
+		     : key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST ? 1
+									    : 0;
+
+	return key->len == 4 * n || key->len == 16 * n ? n : 0;
 }
 
 static bool
 has_key(void *arg, const struct pri_key *key)
 {
 	const struct asked *a = arg;
-	size_t half = key->len / 2;
+	unsigned n = addresses_of(key);
 
-	if (a->every)
+	if (a->every || (a->none && n))
 		return false;
-	switch (key->kind) {
-	case PRI_KEY_SRC:
-	case PRI_KEY_DST:
-		return (key->len != 4 && key->len != 16) ||
-		       has_address(arg,
-			       key->kind == PRI_KEY_SRC ? PRI_COL_SRC : PRI_COL_DST,
-			       key->bytes, key->len);
-	case PRI_KEY_PAIR:
-		return (half != 4 && half != 16) ||
-		       (has_address(arg, PRI_COLUMNS, key->bytes, half) &&
-			       has_address(arg, PRI_COLUMNS, key->bytes + half, half));
-	default:
-		return true;
-	}
+	if (n == 2)
+		return has_address(a, PRI_COLUMNS, key->bytes, key->len / 2) &&
+		       has_address(a, PRI_COLUMNS, key->bytes + key->len / 2, key->len / 2);
+	return n == 0 ||
+	       has_address(a, key->kind == PRI_KEY_SRC ? PRI_COL_SRC : PRI_COL_DST,
+		       key->bytes, key->len);
 }
 
 /* A column's value in the order of signed numbers. */
@@ -364,7 +389,7 @@ has_range(void *arg, const struct pri_plan_range *r)
 	unsigned c = (unsigned)(r->number - FLOW_NUMBER(0));
 	int64_t least, most;
 
-	if (r->number < FLOW_NUMBER(0) || c >= PRI_COLUMNS)
+	if (a->none || r->number < FLOW_NUMBER(0) || c >= PRI_COLUMNS)
 		return !a->every;
 	least = signed_value(c, a->row == SIZE_MAX ? a->head->columns[c].least
 						   : a->batch->values[c][a->row]);
@@ -391,9 +416,7 @@ columns_of_plan(const struct pri_plan *plan)
 	uint64_t out = 0;
 
 	for (size_t i = 0; plan && i < plan->key_count; i++)
-		if (plan->keys[i].kind == PRI_KEY_SRC ||
-			plan->keys[i].kind == PRI_KEY_DST ||
-			plan->keys[i].kind == PRI_KEY_PAIR)
+		if (addresses_of(&plan->keys[i]))
 			out |= COLUMN(PRI_COL_SRC) | COLUMN(PRI_COL_DST) |
 			       PRI_COLUMNS_ADDRESSES;
 	for (size_t i = 0; plan && i < plan->range_count; i++)
@@ -476,14 +499,27 @@ choose_rows(struct flow_reader *r, const struct head *h, bool within)
 	const struct pri_plan *plan = r->scan->plan;
 	struct asked a = {.head = h, .batch = r->batch, .row = SIZE_MAX, .every = true};
 	bool exact = plan && plan->count <= EXACT_MAX && !plan_holds(r, &a);
+	bool few; /* a row must have an address that is asked for */
 
 	a.every = false;
+	a.none = true;
+	few = exact && !plan_holds(r, &a);
+	a.none = false;
 	if (within && !exact && !r->stored->open) {
 		for (; r->count < h->rows; r->count++)
 			r->rows[r->count] = (uint32_t)r->count;
 		return;
 	}
+	if (few) {
+		memset(r->asked, 0, h->addresses);
+		a.asked = r->asked;
+		for (size_t i = 0; i < plan->key_count; i++)
+			has_key(&a, &plan->keys[i]);
+		a.asked = NULL;
+	}
 	for (size_t i = 0; i < h->rows; i++) {
+		if (few && !r->asked[v[PRI_COL_SRC][i]] && !r->asked[v[PRI_COL_DST][i]])
+			continue;
 		if (!within) {
 			int64_t first = pri_time_of_column(v[PRI_COL_FIRST][i]);
 			uint64_t span = v[PRI_COL_SPAN][i];
@@ -501,6 +537,18 @@ choose_rows(struct flow_reader *r, const struct head *h, bool within)
 	}
 }
 
+static int
+read_handles(struct flow_reader *r)
+{
+	struct flow_kept *k = r->scan->kept;
+	bool good;
+
+	pthread_mutex_lock(&k->lock);
+	good = head_handles(r->stored->of->sfs, &r->head);
+	pthread_mutex_unlock(&k->lock);
+	return good ? SFS_OK : SFS_CORRUPT;
+}
+
 /* May the batch have what the plan asks for? Looks at the head, the Bloom filter, and the addresses, which are read. */
 static bool
 may_have(struct flow_reader *r, const struct head *h, int *rc)
@@ -509,15 +557,17 @@ may_have(struct flow_reader *r, const struct head *h, int *rc)
 
 	if (!plan_holds(r, &a))
 		return false;
-	if (!(r->scan->needed & PRI_COLUMNS_ADDRESSES))
-		return true;
 	/* of many addresses the whole filter is read */
-	if (h->bloom.length && ((h->paged && r->scan->plan->key_count <= EXACT_MAX) ||
-				       read_body(r, &h->bloom, &a.bloom) == SFS_OK)) {
+	if (r->scan->needed & PRI_COLUMNS_ADDRESSES && h->bloom.length &&
+		((h->paged && r->scan->plan->key_count <= EXACT_MAX) ||
+			read_body(r, &h->bloom, &a.bloom) == SFS_OK)) {
 		a.reader = r;
 		if (!plan_holds(r, &a))
 			return false;
 	}
+	*rc = read_handles(r);
+	if (*rc != SFS_OK || !(r->scan->needed & PRI_COLUMNS_ADDRESSES))
+		return *rc == SFS_OK;
 	*rc = read_columns(r, PRI_COLUMNS_ADDRESSES);
 	a.batch = r->batch;
 	return *rc == SFS_OK && (r->scan->plan->key_count > EXACT_MAX || plan_holds(r, &a));
@@ -571,7 +621,7 @@ flow_reader_next(struct flow_reader *r, uint64_t want)
 		const struct stored_head *h = k->heads[s->next++];
 
 		r->stored = h;
-		if (!head_read(h->of->sfs, h->bytes, h->len, PRI_COLUMNS, &r->head)) {
+		if (!head_read(h->of->sfs, h, PRI_COLUMNS, &r->head)) {
 			k->damaged++;
 			continue;
 		}
@@ -688,6 +738,7 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	struct stored_head *to;
 	struct head h;
 	uint64_t tag;
+	bool good, wanted;
 
 	if (!is_head(r->body, r->length)) {
 		k->damaged += !t->open;
@@ -695,16 +746,6 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	}
 	tag = pr_get_le64(r->body + 8);
 	if (!bsearch(&tag, t->tags, t->count, sizeof(tag), compare_tags))
-		return 0;
-	/* the time, and of open flows all columns */
-	if (!head_read(t->of->sfs, r->body, r->length,
-		    t->open ? PRI_COLUMNS : PRI_COL_SPAN + 1, &h)) {
-		k->damaged++;
-		return 0;
-	}
-	k->figures.batches++;
-	t->of->open += t->open ? h.rows : 0;
-	if (lies(k, &h) < 0)
 		return 0;
 	to = calloc(1, sizeof(*to) + PRI_COLUMNS * sizeof(*to->copies) + r->length);
 	if (!to || PR_ARRAY_GROW(k->heads, k->count) < 0) {
@@ -716,12 +757,18 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	to->of = t->of;
 	to->len = r->length;
 	to->open = t->open;
-	k->heads[k->count++] = to;
-	if (!copy_columns(&h, to)) { /* it is not found */
-		t->of->open -= h.rows;
-		k->count--;
+	/* the time, and of open flows all */
+	good = head_read(t->of->sfs, to, t->open ? PRI_COLUMNS : PRI_COL_SPAN + 1, &h) &&
+	       (!t->open || head_handles(t->of->sfs, &h));
+	k->damaged += !good;
+	k->figures.batches += good;
+	wanted = good && lies(k, &h) >= 0;
+	good = good && (!wanted || copy_columns(&h, to));
+	t->of->open += t->open && good ? h.rows : 0;
+	if (wanted && good)
+		k->heads[k->count++] = to;
+	else
 		stored_free(to);
-	}
 	return 0;
 }
 
