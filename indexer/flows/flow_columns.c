@@ -369,12 +369,6 @@ width_of(uint64_t v)
 }
 
 size_t
-pri_column_room(size_t count)
-{
-	return ZSTD_compressBound(count * sizeof(uint64_t));
-}
-
-size_t
 pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 	uint64_t *most, void *out, size_t room)
 {

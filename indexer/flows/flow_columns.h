@@ -99,8 +99,6 @@ pri_column_is_address(unsigned column)
 {
 	return column >= PRI_COL_HIGH && column <= PRI_COL_SIX;
 }
-/* Longest packed column of so many values. */
-size_t pri_column_room(size_t count);
 /* Packs a column. Returns the number of bytes, 0 if all values are *least; SIZE_MAX: no room. */
 size_t pri_column_pack(struct pri_batch *batch, enum pri_column column, uint64_t *least,
 	uint64_t *most, void *out, size_t room);

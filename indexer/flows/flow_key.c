@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "indexer/index/packet_fields.h"
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 #define ICMP 1
@@ -19,26 +20,20 @@
 
 /* ---- ICMP: which types answer which (RFC 792, 950, 1256, 4443, 2710, 4861, 4620, 6275) ---- */
 
-struct answer {
-	uint8_t type, answered_by;
-};
-static const struct answer icmp_answers[] = {{0, 8}, {8, 0}, {13, 14}, {14, 13}, {15, 16},
-	{16, 15}, {10, 9}, {9, 10}, {17, 18}, {18, 17}};
-static const struct answer icmp6_answers[] = {{128, 129}, {129, 128}, {133, 134},
-	{134, 133}, {135, 136}, {136, 135}, {130, 131}, {131, 130}, {139, 140}, {140, 139},
-	{144, 145}, {145, 144}};
+static const uint8_t icmp_pairs[][2] = {{0, 8}, {13, 14}, {15, 16}, {9, 10}, {17, 18}};
+static const uint8_t icmp6_pairs[][2] = {
+	{128, 129}, {133, 134}, {135, 136}, {130, 131}, {139, 140}, {144, 145}};
 
 static bool
 find_answer(uint8_t protocol, uint8_t type, uint16_t *answer)
 {
 	bool v6 = protocol == ICMP6;
-	const struct answer *all = v6 ? icmp6_answers : icmp_answers;
-	size_t count = v6 ? sizeof(icmp6_answers) / sizeof(icmp6_answers[0])
-			  : sizeof(icmp_answers) / sizeof(icmp_answers[0]);
+	const uint8_t(*all)[2] = v6 ? icmp6_pairs : icmp_pairs;
+	size_t count = v6 ? PR_COUNT(icmp6_pairs) : PR_COUNT(icmp_pairs);
 
-	for (size_t i = 0; i < count; i++)
-		if (all[i].type == type) {
-			*answer = all[i].answered_by;
+	for (size_t i = 0; i < 2 * count; i++)
+		if (all[i / 2][i % 2] == type) {
+			*answer = all[i / 2][i % 2 == 0];
 			return true;
 		}
 	return false;

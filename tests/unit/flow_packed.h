@@ -9,7 +9,7 @@
 static inline bool
 batch_again(struct pri_batch *from, struct pri_batch *to)
 {
-	size_t room = pri_column_room(from->rows + from->addresses), len;
+	size_t room = 4096 + 9 * (from->rows + from->addresses), len;
 	uint8_t *packed = malloc(room);
 	uint64_t least, most;
 	bool same = packed;

@@ -29,7 +29,9 @@ struct flow_keeper {
 	int64_t reach;
 	uint8_t *room; /* for a record */
 	size_t room_size;
-	uint64_t open;
+	uint64_t open; /* flows that are stored as such */
+	int64_t open_at;
+	const struct flow_keep_open *storing;
 	bool collected;
 	uint64_t *files; /* that windows are of */
 	size_t file_count;
@@ -304,22 +306,13 @@ flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t mis
 
 /* ---- the open flows ---- */
 
-struct storing {
-	struct flow_keeper *keeper;
-	const struct flow_keep_open *open;
-	int64_t time;
-};
-
 static int
 add_open(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
-	const struct storing *to = arg;
-	struct flow_keeper *k = to->keeper;
-	bool full = add_row(k, flow,
-		flow_losses_between(to->open->losses, flow->key.link, pri_flow_first(flow),
-			pri_flow_last(flow)),
-		to->open->filter && !pri_flow_filter_match(to->open->filter, flow),
-		to->time);
+	struct flow_keeper *k = arg;
+	const struct flow_keep_open *open = k->storing;
+	bool full = add_row(k, flow, flow_losses_of(open->losses, flow),
+		open->filter && !pri_flow_filter_match(open->filter, flow), k->open_at);
 
 	k->open++;
 	return full ? store_batch(k, true, err) : 0;
@@ -367,12 +360,11 @@ static int
 store_window(struct flow_keeper *k, struct flow_window *w,
 	const struct flow_keep_open *open, struct pr_error *err)
 {
-	struct storing to = {
-		.keeper = k, .open = open, .time = k->file ? pr_now_real() : w->until};
-
+	k->storing = open;
+	k->open_at = k->file ? pr_now_real() : w->until;
 	k->open = 0;
 	if (store_batch(k, false, err) < 0 ||
-		(open && (pri_flow_table_open_flows(open->table, add_open, &to, err) < 0 ||
+		(open && (pri_flow_table_open_flows(open->table, add_open, k, err) < 0 ||
 				 store_batch(k, true, err) < 0)))
 		return -1;
 	return sfs_flush(k->sfs, err) != SFS_OK ? -1 : 0;

@@ -18,7 +18,7 @@ struct flow_losses;
  * had been; readers take these as they are then.
  */
 
-/* One entry: numbers first, as they are stored. Times as [since, until). */
+/* One entry. Times as [since, until). */
 struct flow_window {
 	uint64_t number; /* of all in the volume, from 1 */
 	int64_t since, until;

@@ -45,10 +45,8 @@ on_ended(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	if (!pri_flow_filter_match(r->order->filter, flow))
 		return 0;
 	r->stored++;
-	return flow_keeper_put(r->keeper, flow,
-		flow_losses_between(&r->losses, flow->key.link, pri_flow_first(flow),
-			pri_flow_last(flow)),
-		r->now, err);
+	return flow_keeper_put(
+		r->keeper, flow, flow_losses_of(&r->losses, flow), r->now, err);
 }
 
 static int

@@ -10,6 +10,7 @@
 #include "merger/cli/flows/flow_record.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/volume/volume.h"
+#include "proto/base/field_table.h"
 
 const char *const flow_streams[FLOW_STREAMS] = {
 	"flow.windows", "flow.open", "flow.batches", "flow.columns"};
@@ -17,11 +18,11 @@ const char *const flow_streams[FLOW_STREAMS] = {
 
 /* ---- entries of windows ---- */
 
-/* "PFW" version u8; u32 flags; then all numbers of struct flow_window, which are its first members, as u64. */
-enum { NUMBERS = 11 };
-_Static_assert(FLOW_WINDOW_BYTES == 8 + NUMBERS * 8 &&
-		       offsetof(struct flow_window, complete) == NUMBERS * 8,
-	"numbers come first");
+/* "PFW" version u8; u32 flags; then numbers as u64. */
+static const struct pr_field numbers[] = {PR_INTS(flow_window, number, since, until,
+						  packets, not_ip, missing, records, reach),
+	PR_INTS(flow_window, open, tag, file)};
+static const struct pr_field_table numbers_table = PR_FIELD_TABLE(numbers);
 enum { COMPLETE = 1, GOES_ON = 2, COLLECTED = 4, FILTERED = 8 };
 enum { SHARE = 8, SHARES = 18, SHARE_MASK = 0x3ff }; /* above the flags */
 static const uint8_t window_magic[4] = {'P', 'F', 'W', 3};
@@ -29,22 +30,21 @@ static const uint8_t window_magic[4] = {'P', 'F', 'W', 3};
 void
 flow_window_write(const struct flow_window *w, uint8_t out[FLOW_WINDOW_BYTES])
 {
-	uint64_t n[NUMBERS];
+	struct pr_writer to = pr_writer_make(out + 8, FLOW_WINDOW_BYTES - 8);
 
-	memcpy(n, w, sizeof(n));
 	memcpy(out, window_magic, 4);
 	pr_put_le32(out + 4, (w->complete ? COMPLETE : 0) | (w->goes_on ? GOES_ON : 0) |
 				     (w->collected ? COLLECTED : 0) |
 				     (w->filtered ? FILTERED : 0) | w->share << SHARE |
 				     w->shares << SHARES);
-	for (size_t i = 0; i < NUMBERS; i++)
-		pr_put_le64(out + 8 + i * 8, n[i]);
+	/* there is room */
+	(void)!pr_field_table_store(&to, w, &numbers_table, PR_LITTLE_ENDIAN);
 }
 
 static bool
 window_read(const uint8_t *p, size_t len, struct flow_window *w)
 {
-	uint64_t n[NUMBERS];
+	struct pr_cursor c = pr_cursor_make(p + 8, FLOW_WINDOW_BYTES - 8);
 	uint32_t flags;
 
 	if (len != FLOW_WINDOW_BYTES || memcmp(p, window_magic, 4) != 0)
@@ -56,10 +56,8 @@ window_read(const uint8_t *p, size_t len, struct flow_window *w)
 		.filtered = flags & FILTERED,
 		.share = flags >> SHARE & SHARE_MASK,
 		.shares = flags >> SHARES & SHARE_MASK};
-	for (size_t i = 0; i < NUMBERS; i++)
-		n[i] = pr_get_le64(p + 8 + i * 8);
-	memcpy(w, n, sizeof(n));
-	return w->since <= w->until && w->reach >= 0;
+	return pr_field_table_load(&c, w, &numbers_table, PR_LITTLE_ENDIAN) &&
+	       w->since <= w->until && w->reach >= 0;
 }
 
 /* Each record of a stream. take: -1 ends. -1: err; damaged ones are counted. */

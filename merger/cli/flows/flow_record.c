@@ -243,9 +243,8 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	pri_community_id(k, context->seed, r->community_id);
 	make_uid(flow, r->uid, &r->id);
 	r->context = context;
-	r->missing = context->kept ? context->missing
-				   : flow_losses_between(
-					     &context->losses, k->link, r->first, r->last);
+	r->missing =
+		context->kept ? context->missing : flow_losses_of(&context->losses, flow);
 	if (!context->live)
 		PR_PRINT(r->missing_text, "%" PRIu64, r->missing);
 	if (context->inside.count) {

@@ -57,6 +57,11 @@ void flow_losses_free(struct flow_losses *l);
 /* Packets of the link that are missing at some time between first and last: at most so many are the flow's. */
 uint64_t flow_losses_between(
 	const struct flow_losses *l, uint16_t link, int64_t first, int64_t last);
+static inline uint64_t
+flow_losses_of(const struct flow_losses *l, const struct pri_flow *f)
+{
+	return flow_losses_between(l, f->key.link, pri_flow_first(f), pri_flow_last(f));
+}
 
 struct flow_ipfix;
 struct flow_context;
