@@ -152,7 +152,6 @@ run_step "a faulty question is told in a line, and ends only itself" tests/syste
 run_step "2,000 questions take no more memory" tests/system/served.py "$PACKRACK" "$LAB_DIR/small.pcap" memory "$LAB_DIR"
 run_step "a statement beside --serve" says 2 'each question has its STATEMENT' "$PACKRACK" sql --serve 'select 1'
 run_step "--as alone" says 2 'in a question to --serve' "$PACKRACK" sql --as live 'select 1'
-run_step "--times alone" says 2 'in a question to --serve' "$PACKRACK" sql --times 3 'select 1'
 ends_with_its_input() { # also within a question
 	"$PACKRACK" sql --serve < /dev/null && printf 'select 1' > "$LAB_DIR/half" && "$PACKRACK" sql --serve < "$LAB_DIR/half" > "$LAB_DIR/out" && [ ! -s "$LAB_DIR/out" ]
 }

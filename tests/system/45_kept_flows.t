@@ -96,7 +96,8 @@ pruned() { # a needle reads no other batch, and of columns those that are named
 	host=$("$PACKRACK" sql --kept "$V" --format csv 'select src_ip from flows group by 1 having count(*) = 1 limit 1' 2> /dev/null | tail -n 1)
 	"$PACKRACK" sql --kept "$V" --explain "select count(*) from flows where src_ip = '192.0.2.99'" 2>&1 | grep ' 0 read; 0 rows' &&
 		"$PACKRACK" sql --kept "$V" --explain "select count(*) from flows where tcqtime < '2020-01-01'" 2>&1 | grep ' 0 read; 0 rows' &&
-		"$PACKRACK" sql --kept "$V" --explain "select * from flows where src_ip = '$host' and state <> ''" 2>&1 | grep ' 1 rows given'
+		"$PACKRACK" sql --kept "$V" --explain "select * from flows where src_ip = '$host' and state <> ''" 2>&1 | grep ' 1 rows given' &&
+		"$PACKRACK" sql --kept "$V" --explain "select prefix(dst_ip, 8), sum(bytes_sent) from flows where protocol = 6 group by all" 2>&1 | grep -x 'columns read: dst_ip protocol bytes_sent'
 }
 run_step "a needle" pruned
 several() { # uses of the table in one statement, on several threads, with the open flows: each has all rows

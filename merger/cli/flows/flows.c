@@ -261,7 +261,7 @@ finish(struct flows *f, struct pr_error *err)
 		flow_ipfix_finish(&f->ipfix);
 	if (f->engine &&
 		(sql_table_finish(&f->rows, err) < 0 ||
-			sql_execute(f->engine, to_parquet, 0, SQL_AS_TEXT, NULL, err) < 0))
+			sql_execute(f->engine, to_parquet, SQL_AS_TEXT, NULL, err) < 0))
 		return CLI_FAILED;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		f->closed = f->closed || errno == EPIPE;

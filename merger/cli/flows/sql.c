@@ -23,7 +23,6 @@ struct sql_args {
 	char *kept; /* a volume that keeps flows */
 	char *as; /* the table that the rows become */
 	bool serve;
-	uint64_t times;
 };
 
 #define PR_VALUES struct sql_args
@@ -54,8 +53,6 @@ static const struct pr_option options[] = {
 		"STATEMENT, as words with a NUL behind each; a further NUL ends one"),
 	PR_OPT_STRING(as, "as", 0, "NAME",
 		"with --serve: keep the rows as table NAME for further questions"),
-	PR_OPT_UINT(times, "times", 0, "N", 1, 1000000,
-		"with --serve: execute the statement N times; turn() is 0, 1, ..."),
 	CLI_KEY_OPTION(query.merger.key),
 };
 
@@ -379,9 +376,8 @@ execute(struct sql *s, const char *statement, struct pr_error *err)
 	if (s->args->kept)
 		sql_kept_ask(&kept, statement);
 	if (s->args->as)
-		return sql_keep(engine, s->args->as, statement, s->args->times, err);
-	return sql_execute(engine, statement, s->args->times, (enum sql_form)s->args->form,
-		stdout, err);
+		return sql_keep(engine, s->args->as, statement, err);
+	return sql_execute(engine, statement, (enum sql_form)s->args->form, stdout, err);
 }
 
 /* A mistake ends only its statement. */
@@ -417,6 +413,19 @@ run_statement(struct sql *s, const char *statement, struct pr_error *err)
 	return CLI_FAILED;
 }
 
+static void
+explain_kept(const struct flow_kept_figures *f)
+{
+	fprintf(stderr,
+		"batches of flows: %" PRIu64 " of the volume, %" PRIu64 " read; %" PRIu64
+		" rows given to SQL\ncolumns read:",
+		f->batches, f->read, f->rows);
+	for (size_t i = 0; i < PR_COUNT(flow_columns); i++)
+		if (kept.read >> i & 1)
+			fprintf(stderr, " %s", flow_columns[i].name);
+	fputc('\n', stderr);
+}
+
 /* Of a volume that keeps flows. */
 static int
 answer_kept(struct sql *s, const char *statement, struct pr_error *err)
@@ -435,10 +444,7 @@ answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 	if (kept.volume)
 		told = flow_kept_lacks(kept.volume, &f);
 	if (q->explain)
-		fprintf(stderr,
-			"batches of flows: %" PRIu64 " of the volume, %" PRIu64
-			" read; %" PRIu64 " rows given to SQL\n",
-			f.batches, f.read, f.rows);
+		explain_kept(&f);
 	if (q->explain && kept.plan && statement)
 		fprintf(stderr, "the statement excludes others: %zu of its tests\n",
 			kept.plan->key_count + kept.plan->range_count);
@@ -504,8 +510,8 @@ tables_end(struct sql *s)
 static int
 served_check(const struct sql_args *a, struct pr_error *err)
 {
-	if ((a->as || a->times) && !questions)
-		return pr_error_set(err, "--as and --times: in a question to --serve");
+	if (a->as && !questions)
+		return pr_error_set(err, "--as: in a question to --serve");
 	for (int i = 0; i < TABLES && a->as; i++)
 		if (!*a->as || a->as[strspn(a->as, NAME)] ||
 			!strcasecmp(a->as, tables[i].name))

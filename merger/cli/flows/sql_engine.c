@@ -72,7 +72,6 @@ struct result {
 	X(void, scalar_function_set_return_type, (handle function, handle type))           \
 	X(void, scalar_function_set_function,                                              \
 		(handle function, void (*call)(handle info, handle in, handle out)))       \
-	X(void, scalar_function_set_volatile, (handle function))                           \
 	X(void, scalar_function_set_error, (handle info, const char *text))                \
 	X(int, register_scalar_function, (handle connection, handle function))             \
 	X(int, execute_prepared_streaming, (handle statement, struct result * out))        \
@@ -240,20 +239,7 @@ call_within(handle info, handle in, handle out)
 	}
 }
 
-static int64_t turn;
-
-/* turn() is the number of the execution. A parameter would have the statement planned for each. */
-static void
-call_turn(handle info, handle in, handle out)
-{
-	int64_t *data = duckdb_vector_get_data(out);
-
-	(void)info;
-	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(in); i < n; i++)
-		data[i] = turn;
-}
-
-/* second: of its parameters, behind a text; 0: it has none, and its value changes. */
+/* second: of its parameters, behind a text */
 static int
 function_add(struct sql_engine *e, const char *name, enum sql_type second,
 	enum sql_type returns, void (*call)(handle info, handle in, handle out))
@@ -265,12 +251,8 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 	int rc;
 
 	duckdb_scalar_function_set_name(function, name);
-	if (second) {
-		duckdb_scalar_function_add_parameter(function, text);
-		duckdb_scalar_function_add_parameter(function, other);
-	} else {
-		duckdb_scalar_function_set_volatile(function);
-	}
+	duckdb_scalar_function_add_parameter(function, text);
+	duckdb_scalar_function_add_parameter(function, other);
 	duckdb_scalar_function_set_return_type(function, result);
 	duckdb_scalar_function_set_function(function, call);
 	rc = duckdb_register_scalar_function(e->connection, function);
@@ -284,7 +266,6 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 /* ---- the database ---- */
 
 #define SQL_I32 4
-#define SQL_I64 5
 
 /* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
 static const char *const settings[][2] = {{"temp_directory", ""},
@@ -335,8 +316,6 @@ database_open(struct sql_engine *e, const char *file, const char *before, bool s
 			e, "prefix", (enum sql_type)SQL_I32, SQL_TEXT, call_prefix);
 	if (rc == 0)
 		rc = function_add(e, "within", SQL_TEXT, SQL_BOOL, call_within);
-	if (rc == 0)
-		rc = function_add(e, "turn", 0, (enum sql_type)SQL_I64, call_turn);
 	if (rc == 0 && file)
 		rc = allow_file(e, file, before);
 	if (rc != 0)
@@ -448,7 +427,7 @@ table_make(
 		fprintf(to, "%s%s %s", i ? ", " : "", t->columns[i].name,
 			type_name(t->columns[i].type));
 	fputc(')', to);
-	rc = fclose(to) != 0 ? -1 : sql_execute(e, text, 0, SQL_AS_TEXT, NULL, err);
+	rc = fclose(to) != 0 ? -1 : sql_execute(e, text, SQL_AS_TEXT, NULL, err);
 	free(text);
 	if (rc == 0 && duckdb_appender_create(e->connection, NULL, name, &t->appender) != 0)
 		rc = pr_error_set(err, "DuckDB: no rows can be added to table %s", name);
@@ -868,58 +847,42 @@ sql_check(struct sql_engine *e, const char *statement, bool query, struct pr_err
 	return rc != 0 ? -1 : 0;
 }
 
-/* typed: the statement itself, whose columns have their types. */
-static int
-execute(struct sql_engine *e, handle prepared, handle typed, uint64_t times,
-	enum sql_form form, FILE *to, struct pr_error *err)
-{
-	int rc = 0;
-
-	e->rows = 0;
-	for (uint64_t i = 0; rc == 0 && (i < times || i == 0); i++) {
-		struct result result = {.internal = NULL};
-
-		turn = (int64_t)i;
-		if (duckdb_execute_prepared(prepared, &result) != 0)
-			rc = say_error(duckdb_result_error(&result), err);
-		else if (to)
-			rc = print_result(&result, typed, form, to, err);
-		e->rows += rc == 0 ? row_count(&result, !to) : 0;
-		duckdb_destroy_result(&result);
-	}
-	return rc;
-}
-
 int
-sql_execute(struct sql_engine *e, const char *statement, uint64_t times, enum sql_form form,
-	FILE *to, struct pr_error *err)
+sql_execute(struct sql_engine *e, const char *statement, enum sql_form form, FILE *to,
+	struct pr_error *err)
 {
+	struct result result = {.internal = NULL};
 	handle typed = NULL, text = NULL;
 	int rc = duckdb_prepare(e->connection, statement, &typed);
 
+	e->rows = 0;
 	if (rc != 0)
 		say_error(duckdb_prepare_error(typed), err);
 	else if (to)
 		text = as_text(e, statement);
+	if (rc == 0 && duckdb_execute_prepared(text ? text : typed, &result) != 0)
+		rc = say_error(duckdb_result_error(&result), err);
+	else if (rc == 0 && to)
+		rc = print_result(&result, typed, form, to, err);
 	if (rc == 0)
-		rc = execute(e, text ? text : typed, typed, times, form, to, err);
+		e->rows = row_count(&result, !to);
+	duckdb_destroy_result(&result);
 	duckdb_destroy_prepare(&text);
 	duckdb_destroy_prepare(&typed);
 	return rc == 0 ? 0 : -1;
 }
 
 int
-sql_keep(struct sql_engine *e, const char *name, const char *statement, uint64_t times,
-	struct pr_error *err)
+sql_keep(
+	struct sql_engine *e, const char *name, const char *statement, struct pr_error *err)
 {
-	const char *what = times ? "INSERT INTO" : "CREATE OR REPLACE TEMP TABLE";
 	char *text;
 	int rc;
 
-	if (asprintf(&text, "%s \"%s\" %s SELECT * FROM (%.*s\n)", what, name,
-		    times ? "" : "AS", statement_len(statement), statement) < 0)
+	if (asprintf(&text, "CREATE OR REPLACE TEMP TABLE \"%s\" AS SELECT * FROM (%.*s\n)",
+		    name, statement_len(statement), statement) < 0)
 		return pr_error_set(err, "no memory for the statement");
-	rc = sql_execute(e, text, times, SQL_AS_TEXT, NULL, err);
+	rc = sql_execute(e, text, SQL_AS_TEXT, NULL, err);
 	free(text);
 	return rc;
 }

@@ -120,13 +120,13 @@ int sql_check(
 	struct sql_engine *engine, const char *statement, bool query, struct pr_error *err);
 /*
  * Executes one statement and prints its rows: a table, CSV with a head, or an object a line; to NULL: prints nothing.
- * times: so often, with turn() = 0, 1, ..; 0: once. -1: err has DuckDB's message.
+ * -1: err has DuckDB's message.
  */
-int sql_execute(struct sql_engine *engine, const char *statement, uint64_t times,
-	enum sql_form form, FILE *to, struct pr_error *err);
-/* Its rows become a table, in place of one of that name. times: they are added to the table, which is there. */
+int sql_execute(struct sql_engine *engine, const char *statement, enum sql_form form,
+	FILE *to, struct pr_error *err);
+/* Its rows become a table, in place of one of that name. */
 int sql_keep(struct sql_engine *engine, const char *name, const char *statement,
-	uint64_t times, struct pr_error *err);
+	struct pr_error *err);
 
 /* Of a row: number by SQL_I64, text by SQL_TEXT ("": longer than an address is). NULL: 0 and "". */
 struct sql_cell {

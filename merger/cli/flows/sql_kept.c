@@ -113,7 +113,7 @@ begin_binding(handle info)
 static void
 begin(handle info)
 {
-	const struct sql_kept *k = duckdb_init_get_extra_info(info);
+	struct sql_kept *k = duckdb_init_get_extra_info(info);
 	struct use *u = calloc(1, sizeof(*u));
 
 	if (u)
@@ -131,6 +131,7 @@ begin(handle info)
 			column < k->count ? making_of(k->columns[column].name) : NULL;
 
 		u->columns[i] = m;
+		k->read |= m ? UINT64_C(1) << column : 0;
 		u->stored |= m ? m->stored : 0;
 		u->addresses |= m && m->stored & PRI_COLUMNS_ADDRESSES;
 		u->outgoing |= m && m->how == OUTGOING;
@@ -353,7 +354,7 @@ sql_kept_create(struct sql_kept *k, struct sql_engine *engine,
 	if (!k->engine && register_rows(k, engine, err) < 0)
 		return -1;
 	k->engine = engine;
-	return sql_execute(engine, "CREATE VIEW " TABLE " AS FROM " TABLE "_rows()", 0,
+	return sql_execute(engine, "CREATE VIEW " TABLE " AS FROM " TABLE "_rows()",
 		SQL_AS_TEXT, NULL, err);
 }
 
@@ -656,6 +657,7 @@ sql_kept_ask(struct sql_kept *k, const char *statement)
 	bool query;
 
 	pri_plan_destroy(&k->plan);
+	k->read = 0;
 	k->plan = sql_kept_plan(k->engine, statement, &query);
 	if (k->changed)
 		pri_plan_destroy(&k->plan);

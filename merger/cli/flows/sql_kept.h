@@ -17,6 +17,7 @@ struct sql_kept {
 	const struct sql_column *columns;
 	size_t count;
 	struct pri_plan *plan; /* of the statement; NULL: all rows */
+	uint64_t read; /* columns, as bits, that it reads */
 	bool changed; /* there were other statements than queries: views and macros may name the table */
 };
 /* Makes the table, all zero; or makes it again in the same engine, when it was dropped. */
