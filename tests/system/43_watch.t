@@ -50,7 +50,7 @@ of_kept_flows() { # each flow is in one window; windows made together are as tho
 	"$PACKRACK" volume create "$LAB_DIR/flows" --size 64M > /dev/null && "$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/flows" 2> /dev/null || return 1
 	for name in elephants mice portscans anomaly dispersion entropy flow-sizes matrix; do
 		[ -e "$LAB_DIR/short/$name.watch" ] || cp "$BUILD/watch.d/$name.watch" "$LAB_DIR/short/"
-		sed "s#^window = .*#window = 2s\nkept = $LAB_DIR/flows#; s/^every = 1s/every = 20s/" "$LAB_DIR/short/$name.watch" > "$LAB_DIR/kept/$name.watch"
+		sed "s#^window = .*#window = 2s\nkept = $LAB_DIR/flows#; s/^every = 1s/every = 20s/; s/^least = 20/least = 4/" "$LAB_DIR/short/$name.watch" > "$LAB_DIR/kept/$name.watch"
 	done
 	# empty windows, all columns, times of the window; and an order that the windows together would lose
 	printf '[watch]\nwindow = 2s\nkept = %s\nkeep = 2\n[live]\nsql = select *, :begin as begin_ from flows where last < :end\n[rule]\nsql = select count(*) as n, count(uid) as uids,
@@ -59,6 +59,7 @@ of_kept_flows() { # each flow is in one window; windows made together are as tho
 	tests/system/watch_together.py "$PACKRACK" "$LAB_DIR/flows" "$BEGIN" $((BEGIN + 30)) "$LAB_DIR"/kept/*.watch > "$LAB_DIR/together" || { cat "$LAB_DIR/together"; return 1; }
 	cat "$LAB_DIR/together"
 	(($(grep -c ' 1[45] of them made together' "$LAB_DIR/together") == 9)) && grep -q 'ordered.*, 0 of them made together' "$LAB_DIR/together" || return 1
+	! grep -q ', 0 rows' "$LAB_DIR/together" || return 1
 	watch_file ended "[watch]\nwindow = 10s\nkept = $LAB_DIR/flows\n[live]\nsql = select uid from flows\n[report]\nmost = 100000\n[rule]\nsql = select * from live\n"
 	"$PACKRACK" watch test ended --since 2024-03-06T09:00:00Z --until 2024-03-06T09:05:00Z --format json | jq -r '.rows[].uid' | sort > "$LAB_DIR/ended"
 	"$PACKRACK" sql --kept "$LAB_DIR/flows" --format csv 'select uid from flows' 2> /dev/null | tail -n +2 | sort | cmp - "$LAB_DIR/ended" || return 1
@@ -102,6 +103,8 @@ faulty() { # each has one line, which names the file, and what is wrong
 		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1s\nsql = select 1 as a\n[rule]\nsql = select 1|is not before the window
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nevery = 1m\nsql = select a from live\n[rule]\nsql = select 1|its sql names live
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nby = a\nsql = select 1 as a\n[rule]\nsql = select 1|by and :keys
+		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nby = b\nsql = select 1 as a where 1 in (:keys)\n[rule]\nsql = select 1|[history] sql: packrack sql: SQL: Binder Error
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1\n[report]\nsyslog = true|syslog: yes or no
 		[watch]\nwindow = 1s\nkept = /v\nfilter = tcp\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|kept: of all flows
 		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number

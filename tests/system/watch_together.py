@@ -32,6 +32,8 @@ def reports(path, together, most):
         for part in [r, r["live"]] + r["history"]:
             part.pop("took")
         r["live"].pop("said")  # of all of them
+        for told in r["history"] if watch.by else []:  # together all keys are asked for at once
+            told.pop("rows"), told.pop("again", None)
     return made, at_once
 
 

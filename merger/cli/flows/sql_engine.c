@@ -129,21 +129,23 @@ library_load(struct pr_error *err)
 
 /* ---- functions of addresses ---- */
 
-/* A text in a vector: up to 12 bytes lie in it. */
-struct text {
-	uint32_t len;
-	char prefix[4];
-	union {
-		char rest[8];
-		const char *far;
-	} u;
-};
+void
+sql_text_set(struct sql_text *t, const char *from, size_t len)
+{
+	*t = (struct sql_text){.len = (uint32_t)len};
+	memcpy(t->prefix, from, len < 4 ? len : 4);
+	if (len > 12)
+		t->u.far = from;
+	else if (len > 4)
+		memcpy(t->u.rest, from + 4, len - 4);
+}
 
 /* Copies the text of a row; "" if it is NULL or longer than an address is. */
 static void
 text_at(handle vector, uint64_t row, char out[64])
 {
-	const struct text *t = (const struct text *)duckdb_vector_get_data(vector) + row;
+	const struct sql_text *t =
+		(const struct sql_text *)duckdb_vector_get_data(vector) + row;
 	uint64_t *validity = duckdb_vector_get_validity(vector);
 
 	out[0] = 0;

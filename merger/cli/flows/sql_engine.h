@@ -99,6 +99,19 @@ typedef void *handle;
 #define SQL_DECLARE(type, name, parameters) extern type(*duckdb_##name) parameters;
 SQL_TABLE_FUNCTIONS(SQL_DECLARE)
 void sql_set_null(handle vector, uint64_t row);
+/*
+ * A text in a vector: up to 12 bytes lie in it. A longer one stays where it is: there until the next rows are asked for,
+ * since what DuckDB keeps it copies.
+ */
+struct sql_text {
+	uint32_t len;
+	char prefix[4];
+	union {
+		char rest[8];
+		const char *far;
+	} u;
+};
+void sql_text_set(struct sql_text *text, const char *from, size_t len);
 /* For all of the engine's time. */
 int sql_function_add(
 	struct sql_engine *engine, handle function, const char *name, struct pr_error *err);

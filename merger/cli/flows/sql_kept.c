@@ -82,8 +82,8 @@ struct worker { /* a thread of it */
 	const uint32_t *rows;
 	size_t count, at;
 	struct address { /* of the batch */
-		char text[INET6_ADDRSTRLEN];
-		uint8_t len;
+		struct sql_text text;
+		char far[INET6_ADDRSTRLEN];
 		bool inside;
 	} * addresses;
 };
@@ -164,11 +164,11 @@ begin_thread(handle info)
 static void
 take_address(struct address *a, const uint8_t *bytes, unsigned len)
 {
-	char *to = a->text;
+	char *to = a->far;
 
 	if (len == 16) {
-		inet_ntop(AF_INET6, bytes, a->text, sizeof(a->text));
-		a->len = (uint8_t)strlen(a->text);
+		inet_ntop(AF_INET6, bytes, a->far, sizeof(a->far));
+		sql_text_set(&a->text, a->far, strlen(a->far));
 		return;
 	}
 	for (unsigned i = 0; i < 4; i++) { /* inet_ntop takes ten times as long */
@@ -181,7 +181,7 @@ take_address(struct address *a, const uint8_t *bytes, unsigned len)
 		*to++ = (char)('0' + b % 10);
 		*to++ = '.';
 	}
-	a->len = (uint8_t)(to - a->text - 1);
+	sql_text_set(&a->text, a->far, (size_t)(to - a->far - 1));
 }
 
 /* The next batch. False: there is none. */
@@ -238,7 +238,7 @@ fill_texts(const struct use *u, const struct worker *w, const struct making *m,
 {
 	uint64_t *const *v = w->batch->values;
 	const uint32_t *from = w->rows + w->at;
-	const struct address *a;
+	struct sql_text *to = duckdb_vector_get_data(vector);
 	struct flow_record r;
 	struct pri_flow flow;
 	const char *text;
@@ -247,8 +247,7 @@ fill_texts(const struct use *u, const struct worker *w, const struct making *m,
 	EACH
 	{
 		if (m->how == ADDRESS) {
-			a = &w->addresses[VALUE(m->column)];
-			duckdb_vector_assign_string_element_len(vector, i, a->text, a->len);
+			to[i] = w->addresses[VALUE(m->column)].text;
 			continue;
 		}
 		if (m->how == STATE) {
