@@ -76,6 +76,18 @@ watch_file() { # NAME TEXT: with \n
 	printf '%b' "$2" > "$LAB_DIR/watch.d/$1.watch"
 }
 run_step "windows of kept flows, together and alone" of_kept_flows
+summed_once() { # [history] all: the rows of several ranges, as the rule would sum them
+	local text="[watch]\nwindow = 10s\nkept = $LAB_DIR/flows\n[live]\nsql = select protocol, count(*) as n from flows group by all\n[history]\nback = 70s 40s\nlength = 20s\nevery = 20s
+sql = select protocol, sum(bytes_sent) as sent from flows group by all\n"
+	watch_file all "${text}all = select protocol, sum(sent) as sent from history group by all\n[rule]\nsql = select * from live join history using (protocol) order by protocol\n"
+	watch_file each "$text[rule]\nsql = select * from live join (select protocol, sum(sent) as sent from history group by all) using (protocol) order by protocol\n"
+	for name in all each; do
+		"$PACKRACK" watch test $name --since @"$BEGIN" --until @$((BEGIN + 60)) --format json | jq -c '[.begin, .rows]' > "$LAB_DIR/$name.rows" || return 1
+	done
+	cmp "$LAB_DIR/all.rows" "$LAB_DIR/each.rows" && (($(wc -l < "$LAB_DIR/all.rows") == 6)) && grep -q sent "$LAB_DIR/all.rows" || return 1
+	rm "$LAB_DIR"/watch.d/{all,each}.watch
+}
+run_step "the rows of several ranges become one relation" summed_once
 
 # ---- watch files ----
 
