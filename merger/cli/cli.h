@@ -140,18 +140,16 @@ const char *cli_keys(const struct cli_connection *c);
  * own. NULL: err.
  */
 const char *cli_keys_home(const char *flag, struct pr_error *err);
-extern const struct cli_command rate_command, top_command, setup_command, sizing_command,
-	import_command, extcap_command, compare_command, replay_command,
-	node_rebuild_command, volume_command, keys_command, queries_command,
-	capture_command;
-int cmd_query(int argc, char **argv);
+extern const struct cli_command query_command, export_command, data_export_command,
+	rate_command, top_command, setup_command, sizing_command, import_command,
+	extcap_command, compare_command, replay_command, node_rebuild_command,
+	volume_command, keys_command, queries_command, capture_command;
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_data(int argc, char **argv);
-int cmd_data_export(int argc, char **argv);
 
 /*
  * One request, one reply, whose body is a Status or a CommandDone; free it with pr_message_free. CLI_OK, or

@@ -16,10 +16,7 @@ cmd_program(PR_UNUSED int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	const struct cli_command commands[] = {
-		{"query", "show or save the packets that a filter and a time range select",
-			.run = cmd_query},
-		{"export", "save them to a trace file", .run = cmd_query}, rate_command,
+	const struct cli_command commands[] = {query_command, export_command, rate_command,
 		top_command,
 		{"flows", "show the flows of a time range: who talked to whom, how much",
 			.run = cmd_flows},

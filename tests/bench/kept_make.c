@@ -149,7 +149,7 @@ fill(struct flow_keeper *k, uint64_t count, int64_t days, struct pr_error *err)
 int
 main(int argc, char **argv)
 {
-	struct query_args all = QUERY_ARGS("kept_make");
+	struct query_args all = QUERY_ARGS;
 	struct flow_kept *from = NULL;
 	struct flow_keeper *k = NULL;
 	struct pr_error err = {.text = "usage: kept_make FROM TO RECORDS DAYS"};

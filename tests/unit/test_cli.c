@@ -14,31 +14,49 @@
 /* ---- arguments ---- */
 
 static int
-parse(struct query_args *a, enum query_command command, const char *line)
+parse(struct query_args *a, const struct cli_command *command, const char *line)
 {
 	static char copy[500], *argv[50];
-	int argc = 0;
+	struct pr_cmdline program = {.name = "query"};
+	struct pr_error err;
+	int argc = 0, operand = 0;
 
 	snprintf(copy, sizeof(copy), "query %s", line);
 	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
 		argv[argc++] = word;
 	argv[argc] = NULL;
-	return query_args_parse(a, command, argc, argv);
+	*a = (struct query_args)QUERY_ARGS;
+	PR_COPY(&program, command, options, option_count);
+	int status = cli_parse(&program, a, argc, argv, &operand);
+	const struct cli_call call = {"query", command, a, argc - operand, argv + operand};
+	if (status < 0 && query_args_check(a, &call, &err) < 0)
+		return CLI_USAGE;
+	return status;
+}
+
+static void
+query_args_free(struct query_args *a)
+{
+	struct pr_cmdline program = {.name = "query"};
+
+	PR_COPY(&program, &query_command, options, option_count);
+	free(a->filter);
+	pr_options_free(&program, a);
 }
 
 START_TEST(test_args)
 {
 	struct query_args a;
 
-	ck_assert_int_eq(
-		parse(&a, QUERY_COMMAND, "--since @10 --until @20.5 --limit 7 tcp port 80"),
+	ck_assert_int_eq(parse(&a, &query_command,
+				 "--since @10 --until @20.5 --limit 7 tcp port 80"),
 		-1);
 	ck_assert_int_eq(a.since, 10000000000);
 	ck_assert_int_eq(a.until, 20500000000);
 	ck_assert_uint_eq(a.limit, 7);
 	ck_assert_str_eq(a.filter, "tcp port 80");
 	query_args_free(&a);
-	ck_assert_int_eq(parse(&a, QUERY_COMMAND,
+	ck_assert_int_eq(parse(&a, &query_command,
 				 "udp and --format pcap-ns port 53 -w - --link tap0"),
 		-1);
 	ck_assert_str_eq(a.filter, "udp and port 53");
@@ -46,7 +64,7 @@ START_TEST(test_args)
 	ck_assert_str_eq(a.write, "-");
 	ck_assert_str_eq(a.link, "tap0");
 	query_args_free(&a);
-	ck_assert_int_eq(parse(&a, QUERY_COMMAND, ""), -1);
+	ck_assert_int_eq(parse(&a, &query_command, ""), -1);
 	ck_assert_int_eq(a.since, INT64_MIN);
 	ck_assert_int_eq(a.until, INT64_MAX);
 	ck_assert_str_eq(a.filter, "");
@@ -62,7 +80,7 @@ START_TEST(test_bad_args)
 {
 	struct query_args a;
 
-	ck_assert_int_eq(parse(&a, QUERY_COMMAND, bad_lines[_i]), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &query_command, bad_lines[_i]), CLI_USAGE);
 	query_args_free(&a);
 }
 END_TEST
@@ -71,9 +89,9 @@ START_TEST(test_export_needs_file)
 {
 	struct query_args a;
 
-	ck_assert_int_eq(parse(&a, EXPORT_COMMAND, "tcp"), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &export_command, "tcp"), CLI_USAGE);
 	query_args_free(&a);
-	ck_assert_int_eq(parse(&a, EXPORT_COMMAND, "tcp -w file"), -1);
+	ck_assert_int_eq(parse(&a, &export_command, "tcp -w file"), -1);
 	query_args_free(&a);
 }
 END_TEST
@@ -87,7 +105,7 @@ START_TEST(test_question)
 	struct query_args a;
 	struct question q;
 
-	parse(&a, QUERY_COMMAND, "--count host 192.0.2.1");
+	parse(&a, &query_command, "--count host 192.0.2.1");
 	ck_assert_int_eq(question_check(&a, &err), 0);
 	ck_assert_msg(question_make(&q, &a, types, 2, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(q.query.n_programs, 2);
@@ -96,11 +114,11 @@ START_TEST(test_question)
 	ck_assert(q.query.count_only);
 	question_free(&q);
 	query_args_free(&a);
-	parse(&a, QUERY_COMMAND, "prot tcp");
+	parse(&a, &query_command, "prot tcp");
 	ck_assert_int_eq(question_check(&a, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "prot tcp"));
 	query_args_free(&a);
-	parse(&a, QUERY_COMMAND, "wlan type mgt"); /* for links that are not here */
+	parse(&a, &query_command, "wlan type mgt"); /* for links that are not here */
 	ck_assert_int_eq(question_check(&a, &err), 0);
 	ck_assert_int_eq(question_make(&q, &a, types, 1, &err), -1);
 	question_free(&q);
@@ -230,7 +248,7 @@ END_TEST
 static void
 report_with(Packrack__Completeness *c, const char *expected, int status)
 {
-	const struct query_args args = {.program = "packrack query"};
+	const struct query_args args = {.json = false};
 	struct sink sink = {.args = &args};
 	Packrack__End end = PACKRACK__END__INIT;
 	char *text;

@@ -541,7 +541,7 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_flows(int argc, char **argv)
 {
-	struct flows_args a = {.query = QUERY_ARGS(program.name)};
+	struct flows_args a = {.query = QUERY_ARGS};
 
 	for (int i = 1; i < argc; i++) /* of Python; its options are its own */
 		if (!strncmp(argv[i], "--to", 4) && (!argv[i][4] || argv[i][4] == '='))

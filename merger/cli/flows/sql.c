@@ -604,7 +604,7 @@ static int run(const struct cli_call *call, struct pr_error *err);
 static void
 question_answer(struct words *w)
 {
-	struct sql_args a = {.query = QUERY_ARGS(program.name)};
+	struct sql_args a = {.query = QUERY_ARGS};
 	FILE *const printed = stderr;
 	char *said = NULL;
 	size_t size = 0;
@@ -687,7 +687,7 @@ run(const struct cli_call *call, struct pr_error *err)
 int
 cmd_sql(int argc, char **argv)
 {
-	struct sql_args a = {.query = QUERY_ARGS(program.name)};
+	struct sql_args a = {.query = QUERY_ARGS};
 
 	int status = cli_run(&program, &a, -1, argc, argv, run);
 

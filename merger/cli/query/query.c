@@ -56,26 +56,6 @@ static const char footer[] =
 	"  packrack export -w all.pcapng --volume trace.vol\n"
 	"  packrack query -r trace.pcap.gz icmp";
 
-static const struct pr_cmdline programs[] = {
-	[QUERY_COMMAND] = {.name = "packrack query",
-		.summary =
-			"Shows or saves the packets that a filter and a time range select.",
-		.usage = "[options] [FILTER...]",
-		PR_OPTIONS(options),
-		.footer = footer},
-	[EXPORT_COMMAND] = {.name = "packrack export",
-		.summary = "Saves the packets that a filter and a time range select, by "
-			   "default all.",
-		.usage = "-w FILE [options] [FILTER...]",
-		PR_OPTIONS(options),
-		.footer = footer},
-	[DATA_EXPORT_COMMAND] = {.name = "packrack data export",
-		.summary = "Saves the packets of one node or volume, and then counts them "
-			   "there once more.",
-		.usage = "--node NAME -w FILE [options] [FILTER...]",
-		PR_OPTIONS(options),
-		.footer = footer}};
-
 /*
  * Prints the report: for people on standard error; as data on standard output, unless the
  * trace goes there.
@@ -211,26 +191,15 @@ answer_query(const struct query_args *a, struct pr_error *err)
 }
 
 int
-query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
+query_args_check(struct query_args *a, const struct cli_call *call, struct pr_error *err)
 {
-	const struct pr_cmdline *program = &programs[command];
-	bool data_export = command == DATA_EXPORT_COMMAND, rotates;
-	struct pr_error err = {""};
-	int operand, status;
+	int (*task)(void *values, struct pr_error *err) = call->command->task;
+	bool rotates = a->rotate_bytes || a->rotate_ns;
 
-	*a = (struct query_args)QUERY_ARGS(program->name);
-	status = cli_parse(program, a, argc, argv, &operand);
-	if (status >= 0)
-		return status;
-	rotates = a->rotate_bytes || a->rotate_ns;
-	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
-		CLI_CHECK(&err,
-			{data_export && !a->nodes.count && !a->volumes.count,
-				"no node given: use --node NAME or --volume VOLUME"},
-			{command != QUERY_COMMAND && !a->write,
-				"no file given: use -w FILE, or -w - for standard output"},
-			{a->estimate && (command != QUERY_COMMAND || a->write || a->limit ||
-						a->related || a->files.count),
+	if (query_args_take(a, call->count, call->operands, err) < 0 ||
+		CLI_CHECK(err,
+			{a->estimate && (task || a->write || a->limit || a->related ||
+						a->files.count),
 				"--estimate is of a rack's or a volume's packets, and does "
 				"not go together with -w, -c and --related"},
 			{a->related && !a->filter[0], "--related needs a FILTER"},
@@ -246,50 +215,61 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 				"one before"},
 			{a->write && a->count, "--count and --write do not go together"}) <
 			0)
-		return cli_fail(program->name, CLI_USAGE, &err);
+		return -1;
 	a->count |= a->estimate;
 	a->explain |= a->estimate;
-	/* packets captured in the meantime are not counted */
-	a->verify = data_export && !a->follow && !a->limit && !a->strays && !a->related;
-	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)
-		a->until = pr_now_real();
-	return -1;
-}
-
-void
-query_args_free(struct query_args *a)
-{
-	free(a->filter);
-	pr_options_free(&programs[QUERY_COMMAND], a);
+	return task ? task(a, err) : 0;
 }
 
 static int
-run(enum query_command command, int argc, char **argv)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	struct query_args a;
-	struct pr_error err = {""};
-	int status = query_args_parse(&a, command, argc, argv);
+	struct query_args *a = call->values;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (status < 0) {
-		status = answer_query(&a, &err);
-		status = status < 0 ? CLI_FAILED : status;
-		if (status == CLI_FAILED || status == CLI_USAGE)
-			cli_fail(a.program, status, &err);
-	}
-	query_args_free(&a);
+	int status = query_args_check(a, call, err) == 0 ? answer_query(a, err) : CLI_USAGE;
+	free(a->filter);
 	return status;
 }
 
-/* argv[0] names the command: query, or export. */
-int
-cmd_query(int argc, char **argv)
+static int
+check_export(void *values, struct pr_error *err)
 {
-	return run(!strcmp(argv[0], "export") ? EXPORT_COMMAND : QUERY_COMMAND, argc, argv);
+	const struct query_args *a = values;
+
+	return CLI_CHECK(err,
+		{!a->write, "no file given: use -w FILE, or -w - for standard output"});
 }
 
-int
-cmd_data_export(int argc, char **argv)
+static int
+check_data_export(void *values, struct pr_error *err)
 {
-	return run(DATA_EXPORT_COMMAND, argc, argv);
+	struct query_args *a = values;
+
+	/* packets captured in the meantime are not counted */
+	a->verify = !a->follow && !a->limit && !a->strays && !a->related;
+	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)
+		a->until = pr_now_real();
+	if (CLI_CHECK(err, {!a->nodes.count && !a->volumes.count,
+				   "no node given: use --node NAME or --volume VOLUME"}) <
+		0)
+		return -1;
+	return check_export(a, err);
 }
+
+const struct cli_command query_command = {"query",
+	"show or save the packets that a filter and a time range select",
+	"Shows or saves the packets that a filter and a time range select.",
+	"[options] [FILTER...]", footer, CLI_OPTIONS(options), -1, run,
+	.values = &(struct query_args)QUERY_ARGS};
+
+const struct cli_command export_command = {"export", "save them to a trace file",
+	"Saves the packets that a filter and a time range select, by default all.",
+	"-w FILE [options] [FILTER...]", footer, CLI_OPTIONS(options), -1, run,
+	.task = check_export, .values = &(struct query_args)QUERY_ARGS};
+
+const struct cli_command data_export_command = {"export",
+	"save packets of a node or volume to a file",
+	"Saves the packets of one node or volume, and then counts them there once more.",
+	"--node NAME -w FILE [options] [FILTER...]", footer, CLI_OPTIONS(options), -1, run,
+	.task = check_data_export, .values = &(struct query_args)QUERY_ARGS};

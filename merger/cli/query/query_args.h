@@ -32,7 +32,6 @@ struct query_args {
 	 */
 	bool parts;
 	uint32_t share, shares;
-	const char *program; /* "packrack query" */
 	/*
 	 * --related runs the query twice. The first run notes what matches in `note`; the
 	 * second uses it as `noted`.
@@ -67,9 +66,9 @@ struct query_args {
 int query_args_take(struct query_args *a, int count, char **words, struct pr_error *err);
 
 /* Values before options are parsed. */
-#define QUERY_ARGS(name)                                                                   \
+#define QUERY_ARGS                                                                         \
 	{                                                                                  \
-		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .program = (name),             \
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX,                                \
 		.tally = PACKRACK__TALLY_SPEC__INIT                                        \
 	}
 
@@ -83,12 +82,9 @@ int query_args_take(struct query_args *a, int count, char **words, struct pr_err
 char *time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 	struct pr_error *err);
 
-/* query; export: -w is required; data export: and a node or a volume. */
-enum query_command { QUERY_COMMAND, EXPORT_COMMAND, DATA_EXPORT_COMMAND };
-/* -1: go on; else the exit status. Free in any case. */
-int query_args_parse(
-	struct query_args *a, enum query_command command, int argc, char **argv);
-void query_args_free(struct query_args *a);
+/* query_args_take, and the rules of query; then those of the command, its task. */
+int query_args_check(
+	struct query_args *a, const struct cli_call *call, struct pr_error *err);
 
 /* bytes of a filter, for logs and status; a message takes 64 KiB */
 #define QUESTION_TEXT 4096

@@ -339,5 +339,4 @@ const struct cli_command rate_command = {"rate",
 	.summary = "Shows how busy the links were over time, or when they were busier than "
 		   "a rate.",
 	.usage = "[options] [FILTER...]", PR_OPTIONS(options), .footer = footer,
-	.operands = -1, .call = run,
-	.values = &(struct rate_args){.query = QUERY_ARGS("packrack rate")}};
+	.operands = -1, .call = run, .values = &(struct rate_args){.query = QUERY_ARGS}};

@@ -171,5 +171,4 @@ const struct cli_command top_command = {"top",
 	"show which hosts, ports, flows ... had most of the traffic",
 	.summary = "Shows which hosts, ports, flows ... had most of the traffic.",
 	.usage = "[options] [KEY] [FILTER...]", PR_OPTIONS(options), .footer = footer,
-	.operands = -1, .call = run,
-	.values = &(struct top_args){.query = QUERY_ARGS("packrack top")}};
+	.operands = -1, .call = run, .values = &(struct top_args){.query = QUERY_ARGS}};

@@ -176,7 +176,7 @@ capture(const struct extcap_args *a)
 		of_link && !(a->link && a->link[0]) ? a->interface + sizeof(INTERFACE)
 						    : a->link);
 	add(&w, "--", a->capture_filter);
-	return cmd_query(w.count, w.items);
+	return cli_run_command("packrack", &query_command, NULL, w.count, w.items);
 }
 
 static int

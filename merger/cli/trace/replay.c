@@ -575,5 +575,4 @@ const struct cli_command replay_command = {"replay",
 		  "  packrack replay --volume v --out eth1\n"
 		  "  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp port 80\n"
 		  "  packrack replay --out eth1 --pace 100Mbit --at 23:00",
-	.operands = -1, .call = run,
-	.values = &(struct replay_args){.query = QUERY_ARGS("packrack replay")}};
+	.operands = -1, .call = run, .values = &(struct replay_args){.query = QUERY_ARGS}};

@@ -409,9 +409,7 @@ cmd_data(int argc, char **argv)
 			"With --since and --until: only streams that have packets of that "
 			"time.",
 			CLI_OPTIONS(list_options), 0, .call = run_list},
-		{"export", "save packets of a node or volume to a file",
-			.run = cmd_data_export},
-		data_move_command,
+		data_export_command, data_move_command,
 		{"delete", "permanently delete packets of a node (all, or a time range)",
 			"Permanently deletes packets of a node: all, or those of a time "
 			"range.",
