@@ -335,9 +335,7 @@ take_parts(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 		return pr_error_set(err, "a node's parts of flows are damaged");
 	s->packets += r.head.packets;
 	s->last_time = p->time;
-	s->unsure += r.head.unsure;
-	s->related += r.head.related;
-	s->truncated += r.head.truncated;
+	PR_ADD(s, &r.head, unsure, related, truncated);
 	return s->take(s->take_arg, p, err);
 }
 

@@ -71,14 +71,13 @@ stop(struct ask *ask, int result)
 	pr_loop_break(ask->loop);
 }
 
+#define fail(ask, ...) stop(ask, pr_error_as(CLI_FAILED, (ask)->err, __VA_ARGS__))
+
 static void
 send_body(struct ask *ask, uint64_t id, Packrack__Envelope__BodyCase body_case, void *body)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env = pr_message_of(id, body_case, body);
 
-	env.id = id;
-	env.body_case = body_case;
-	env.query = body; /* all bodies are pointers in one union */
 	if (pr_rpc_send(ask->rpc, NULL, &env, ask->err) < 0)
 		stop(ask, CLI_FAILED);
 }
@@ -181,9 +180,8 @@ drain(struct ask *ask)
 		 * lists
 		 */
 		if (!s->node) {
-			pr_error_set(ask->err, "%s: a damaged answer: %s", ask->endpoint,
+			fail(ask, "%s: a damaged answer: %s", ask->endpoint,
 				s->remote->error);
-			stop(ask, CLI_FAILED);
 			return false;
 		}
 		s->dropped = true;
@@ -205,8 +203,7 @@ on_end(struct ask *ask, const Packrack__End *end)
 	Packrack__Completeness *c = mine ? mine->completeness : NULL;
 
 	if (!mine) {
-		pr_error_set(ask->err, "no memory for the end of the answer");
-		stop(ask, CLI_FAILED);
+		fail(ask, "no memory for the end of the answer");
 		return;
 	}
 	/* the merger may have sent all before it was told of the interrupt */
@@ -214,8 +211,7 @@ on_end(struct ask *ask, const Packrack__End *end)
 	/* packets in flight did not arrive, or are merged here: use the counts made here */
 	if ((mine->cancelled && !ask->count_only) || ask->sources[0].node) {
 		mine->matched = ask->sink->packets;
-		mine->related = ask->sink->related;
-		mine->truncated = ask->sink->truncated;
+		PR_COPY(mine, ask->sink, related, truncated);
 	}
 	/* the merger may have counted a node as answered before we saw that its packets are damaged */
 	for (size_t i = 0; c && i < c->n_nodes; i++)
@@ -282,15 +278,11 @@ on_state(void *arg, enum pr_rpc_state state)
 {
 	struct ask *ask = arg;
 
-	if (state == PR_RPC_CONNECTED)
-		return;
 	if (state == PR_RPC_REFUSED)
-		pr_error_set(ask->err, "%s", pr_rpc_refusal(ask->rpc));
-	else
-		pr_error_set(ask->err,
-			"%s went away in the middle of the answer: ask again",
+		fail(ask, "%s", pr_rpc_refusal(ask->rpc));
+	else if (state != PR_RPC_CONNECTED)
+		fail(ask, "%s went away in the middle of the answer: ask again",
 			ask->endpoint);
-	stop(ask, CLI_FAILED);
 }
 
 static void
@@ -301,12 +293,10 @@ on_tick(void *arg)
 	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
 
 	if (ask->cancelled && now - ask->cancelled > CANCEL_NS) {
-		pr_error_set(ask->err, "interrupted");
-		stop(ask, CLI_FAILED);
+		fail(ask, "interrupted");
 	} else if (!ask->sink->args->follow && now - ask->heard > SILENCE_NS) {
-		pr_error_set(ask->err, "no message from %s for %lld s", ask->endpoint,
+		fail(ask, "no message from %s for %lld s", ask->endpoint,
 			(long long)(SILENCE_NS / PR_NS_PER_S));
-		stop(ask, CLI_FAILED);
 	} else if (now - ask->heard >= ALIVE_NS && now - ask->alive >= ALIVE_NS) {
 		ask->alive = now;
 		send_body(ask, ALIVE_ID, PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, &request);
@@ -324,12 +314,10 @@ run(const char *endpoint, const char *keys, const Packrack__Query *query, struct
 		.heard = pr_now_mono(),
 		.count_only = query->count_only};
 	struct pr_loop_calls calls = {.stop = on_interrupt, .arg = &ask};
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Query copy = *query;
+	Packrack__Envelope env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_QUERY, &copy);
 
 	copy.merges = true;
-	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
-	env.query = &copy;
 	ask.loop = pr_loop_create(&calls, err);
 	if (ask.loop && sources_set(&ask, NULL) == 0) {
 		ask.timer = pr_timer_create(ask.loop, TICK_NS, on_tick, &ask, err);

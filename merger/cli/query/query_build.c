@@ -262,8 +262,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	memcpy(q->text, text, len);
 	strcpy(q->text + len, text[len] ? "..." : "");
 	query->flow_parts = a->parts;
-	query->share = a->share;
-	query->shares = a->shares;
+	PR_COPY(query, a, share, shares);
 	query->tally = a->tally.group ? (Packrack__TallySpec *)&a->tally : NULL;
 	if (!a->filter[0])
 		return 0;
