@@ -216,10 +216,10 @@ prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_er
 	return n;
 }
 
-const char *
-prm_completeness_name(const struct prm_completeness *c, int node)
+Packrack__NodeAnswer *
+prm_completeness_answer(const struct prm_completeness *c, int node)
 {
-	return c->nodes[node].answer->node;
+	return c->nodes[node].answer;
 }
 
 void
@@ -340,18 +340,6 @@ prm_completeness_failed(struct prm_completeness *c, int node, const char *why)
 	if (!n->failed)
 		text_set(c, &n->answer->error, why);
 	n->failed = true;
-}
-
-void
-prm_completeness_accounted(struct prm_completeness *c, int node)
-{
-	c->nodes[node].answer->accounted = true;
-}
-
-bool
-prm_completeness_has_failed(const struct prm_completeness *c, int node)
-{
-	return c->nodes[node].failed;
 }
 
 void

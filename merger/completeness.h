@@ -49,7 +49,11 @@ bool prm_link_is(const char *wanted, uint32_t link);
 int prm_completeness_node(
 	struct prm_completeness *c, const char *name, struct pr_error *err);
 
-const char *prm_completeness_name(const struct prm_completeness *c, int node);
+/*
+ * What the answer says of the node: its name; an error if it failed. Set `accounted` if it did not answer, and others,
+ * which did, have the ledgers of all links that it recorded: an answer without a gap is then complete without it.
+ */
+Packrack__NodeAnswer *prm_completeness_answer(const struct prm_completeness *c, int node);
 
 /*
  * Sets why the node was asked, or not asked (then its summaries are reported instead). why
@@ -73,13 +77,6 @@ int prm_completeness_end(struct prm_completeness *c, int node, const Packrack__E
  * The node did not answer, or not completely. why is copied; later calls do not replace it.
  */
 void prm_completeness_failed(struct prm_completeness *c, int node, const char *why);
-
-/*
- * Call if the node did not answer, and others, which did, have the ledgers of all links that it recorded: an
- * answer without a gap is then complete without it.
- */
-void prm_completeness_accounted(struct prm_completeness *c, int node);
-bool prm_completeness_has_failed(const struct prm_completeness *c, int node);
 
 /*
  * The answer ends at this packet, because of its limit or because it was cancelled; NULL: at what the nodes have given.

@@ -437,6 +437,12 @@ grant_all(struct prm_fanout *f)
 
 /* ---- rounds of asking ---- */
 
+static Packrack__NodeAnswer *
+answer_of(const struct prm_fanout *f, const struct node_query *node)
+{
+	return prm_completeness_answer(f->completeness, node->index);
+}
+
 static void
 release(struct prm_fanout *f)
 {
@@ -485,8 +491,7 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	for (size_t i = 0; may_pass && i < f->node_count; i++)
 		if (node_live(&f->nodes[i])) {
 			ids[sources.n_ids++] = f->nodes[i].id;
-			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
-				f->completeness, f->nodes[i].index);
+			nodes[sources.n_nodes++] = answer_of(f, &f->nodes[i])->node;
 		}
 	/* rounds that only count come after; without room for this, the merger merges */
 	if (sources.n_ids &&
@@ -660,8 +665,8 @@ send_end(struct prm_fanout *f, bool cancelled)
 static const Packrack__Hello *
 hello_of(const struct prm_fanout *f, const struct node_query *node)
 {
-	const struct prm_node_info *info = prm_registry_find(
-		f->options.registry, prm_completeness_name(f->completeness, node->index));
+	const struct prm_node_info *info =
+		prm_registry_find(f->options.registry, answer_of(f, node)->node);
 
 	return info ? info->hello : NULL;
 }
@@ -673,8 +678,7 @@ has_ledger(const struct prm_fanout *f, const Packrack__LinkInfo *link)
 	for (size_t i = 0; i < f->node_count; i++) {
 		const Packrack__Hello *hello = hello_of(f, &f->nodes[i]);
 
-		if (!hello ||
-			prm_completeness_has_failed(f->completeness, f->nodes[i].index))
+		if (!hello || answer_of(f, &f->nodes[i])->error[0])
 			continue;
 		for (size_t j = 0; j < hello->n_links; j++)
 			if (hello->links[j]->ledger &&
@@ -692,12 +696,12 @@ account_for(struct prm_fanout *f, const struct node_query *node)
 	const Packrack__Hello *hello = hello_of(f, node);
 	size_t known = 0;
 
-	if (!hello || !prm_completeness_has_failed(f->completeness, node->index))
+	if (!hello || !answer_of(f, node)->error[0])
 		return;
 	while (known < hello->n_links && has_ledger(f, hello->links[known]))
 		known++;
 	if (known && known == hello->n_links)
-		prm_completeness_accounted(f->completeness, node->index);
+		answer_of(f, node)->accounted = true;
 }
 
 /* What the nodes have failed to give, and what the answer therefore lacks. */
@@ -936,7 +940,7 @@ pump(struct prm_fanout *f, bool flush)
 {
 	for (size_t i = 0; i < f->node_count; i++)
 		give_source(f, &f->nodes[i]);
-	if (f->sealed && f->credit)
+	if (!f->state.done && f->sealed && f->credit)
 		send_batch(f);
 	if (!f->state.done && !f->follow.idle)
 		merge_on(f, flush);
@@ -1032,8 +1036,7 @@ prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	else
 		drop_node(
 			f, node, env->failure->text[0] ? env->failure->text : "it failed");
-	if (!f->state.done)
-		pump(f, false);
+	pump(f, false);
 	return true;
 }
 
@@ -1045,8 +1048,7 @@ prm_fanout_on_node_lost(
 		if (node_live(&f->nodes[i]) &&
 			prm_peer_ref_equal(&f->nodes[i].address, node))
 			drop_node(f, &f->nodes[i], why);
-	if (!f->state.done)
-		pump(f, false);
+	pump(f, false);
 }
 
 /* ---- what the client sends ---- */
@@ -1107,8 +1109,7 @@ prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id)
 		drop_node(f, node, "its packets are damaged, or not in order");
 	else
 		cancel(f);
-	if (!f->state.done)
-		pump(f, false);
+	pump(f, false);
 }
 
 void
@@ -1252,8 +1253,7 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 		if (node_live(node) && (node->remote->owed || node->unasked))
 			check_node(f, node);
 	}
-	if (!f->state.done)
-		pump(f, true);
+	pump(f, true);
 	/* the next round of a query that follows */
 	if (f->state.done || !f->follow.idle ||
 		f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||

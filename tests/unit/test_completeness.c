@@ -39,10 +39,10 @@ START_TEST(test_node_gone)
 			batch_held(c, 0, 0, 1, 20, 10, 200, NULL, 0);
 			end_with(c, 0, NULL, &l, NULL);
 			prm_completeness_failed(c, 1, "gone");
-			ck_assert(prm_completeness_has_failed(c, 1));
-			ck_assert(!prm_completeness_has_failed(c, 0));
+			ck_assert_str_eq(prm_completeness_answer(c, 1)->error, "gone");
+			ck_assert_str_eq(prm_completeness_answer(c, 0)->error, "");
 			if (accounted)
-				prm_completeness_accounted(c, 1);
+				prm_completeness_answer(c, 1)->accounted = true;
 			out = finish(c);
 			ck_assert_int_eq(out->complete, accounted && !lacks);
 			ck_assert_uint_eq(out->missing_packets, lacks);
