@@ -78,10 +78,9 @@ reader_create(struct prd_inputs *in, const struct prd_options *o, struct pr_erro
 	r->inputs = in;
 	r->ring = ring;
 	r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (r->wake >= 0)
-		return r;
-	pr_error_errno(err, "cannot make an eventfd");
-	return NULL;
+	if (r->wake < 0)
+		pr_error_errno(err, "cannot make an eventfd");
+	return r->wake < 0 ? NULL : r;
 }
 
 static void
@@ -587,20 +586,18 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	if (!in->links)
 		return pr_error_as(PRD_EXIT_FAILED, err, "no memory for %u links", count);
 	memset(in->links, 0, in->all_links * sizeof *in->links);
-	for (unsigned i = 0; i < count; i++) {
-		const char *name = live ? o->in.items[i] : o->read.items[i];
+	for (unsigned i = 0; i < in->all_links; i++) {
+		bool canary = i == count;
+		const char *name = canary ? PR_LINK_CANARY_NAME
+				   : live ? o->in.items[i]
+					  : o->read.items[i];
 		const char *slash = live ? NULL : strrchr(name, '/');
 
-		link_init(
-			&in->links[i], i, slash && slash[1] ? slash + 1 : name, o->snaplen);
+		link_init(&in->links[i], canary ? PR_LINK_CANARY : i,
+			slash && slash[1] ? slash + 1 : name, o->snaplen);
 		pr_observation_begin(&in->links[i].observation,
-			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE, PR_TIME_MAX, "");
-	}
-	if (in->all_links > count) {
-		link_init(
-			&in->links[count], PR_LINK_CANARY, PR_LINK_CANARY_NAME, o->snaplen);
-		pr_observation_begin(&in->links[count].observation, PR_UNOBSERVED_BEGIN,
-			pr_now_real(), "");
+			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE,
+			canary ? pr_now_real() : PR_TIME_MAX, "");
 	}
 	for (unsigned i = 0; live && i < count && status == 0; i++)
 		status = open_interface(in, o, i, err);

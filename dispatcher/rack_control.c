@@ -384,16 +384,14 @@ prd_receiver_open(struct pr_loop *loop, const struct prd_options *o, int ifindex
 	r->events = events;
 	r->counters = counters;
 	r->fd = -1;
-	if (open_socket(r, ifindex, err) < 0) {
+	int rc = open_socket(r, ifindex, err);
+	if (rc == 0)
+		r->event = event_new(
+			pr_loop_base(loop), r->fd, EV_READ | EV_PERSIST, on_readable, r);
+	if (rc == 0 && (!r->event || event_add(r->event, NULL) < 0))
+		rc = pr_error_set(err, "cannot watch the rack interface");
+	if (rc < 0)
 		prd_receiver_close(&r);
-		return NULL;
-	}
-	r->event =
-		event_new(pr_loop_base(loop), r->fd, EV_READ | EV_PERSIST, on_readable, r);
-	if (!r->event || event_add(r->event, NULL) < 0) {
-		pr_error_set(err, "cannot watch the rack interface");
-		prd_receiver_close(&r);
-	}
 	return r;
 }
 
