@@ -110,17 +110,15 @@ prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	Packrack__Hello *copy;
 	size_t at = r->count, bytes;
 
-	if (check(r, node, from, hello, mono, err) < 0)
-		return PRM_HELLO_REFUSED;
-	copy = copy_within_limits(r, node, &from->peer, hello, &bytes, err);
-	if (!copy)
+	if (check(r, node, from, hello, mono, err) < 0 ||
+		!(copy = copy_within_limits(r, node, &from->peer, hello, &bytes, err)))
 		return PRM_HELLO_REFUSED;
 	if (!node && PR_ARRAY_GROW(r->nodes, r->count) == 0)
 		node = calloc(1, sizeof(*node));
 	if (!node) {
 		packrack__hello__free_unpacked(copy, NULL);
-		pr_error_set(err, "no memory for node %s", hello->name);
-		return PRM_HELLO_REFUSED;
+		return pr_error_as(
+			PRM_HELLO_REFUSED, err, "no memory for node %s", hello->name);
 	}
 	if (change == PRM_HELLO_NEW) {
 		for (r->count++;

@@ -17,9 +17,8 @@ tally_answer(const struct query_args *a,
 	int status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	if (status == CLI_OK && sink.end->cancelled) {
-		pr_error_set(
+		status = pr_error_set(
 			err, "interrupted: no result, because the count is incomplete");
-		status = CLI_FAILED;
 	} else if (status == CLI_OK) {
 		struct render *r = cli_render(a->json, a->keyvalue, NULL);
 		print(arg, &sink, r);
