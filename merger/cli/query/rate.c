@@ -145,12 +145,6 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTION(query.merger.key),
 };
 
-static const char footer[] = "A step begins at a multiple of its length since 1970 (UTC). "
-			     "Without FILTER, and with steps of\nwhole seconds, the index "
-			     "answers, and packets are read only where there is none.\n\n"
-			     "  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
-			     "  packrack rate --step 1m udp port 53";
-
 static double
 per_second(uint64_t count, uint64_t steps, int64_t step)
 {
@@ -337,5 +331,10 @@ const struct cli_command rate_command = {"rate",
 	"show how busy the links were, or when they were busier than a rate",
 	.summary = "Shows how busy the links were over time, or when they were busier than "
 		   "a rate.",
-	.usage = "[options] [FILTER...]", PR_OPTIONS(options), .footer = footer,
+	.usage = "[options] [FILTER...]", PR_OPTIONS(options),
+	.footer = "A step begins at a multiple of its length since 1970 (UTC). "
+		  "Without FILTER, and with steps of\nwhole seconds, the index "
+		  "answers, and packets are read only where there is none.\n\n"
+		  "  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
+		  "  packrack rate --step 1m udp port 53",
 	.operands = -1, .call = run, .values = &(struct rate_args){.query = QUERY_ARGS}};

@@ -117,13 +117,6 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTION(query.merger.key),
 };
 
-static const char footer[] =
-	"KEY is src, dst, host (the default), port, sport, dport, pair, flow, proto, "
-	"ethertype, vlan,\nmac or link. For host without FILTER the index gives a lower "
-	"and an upper bound; all else\nis counted packet by packet, and exact.\n\n"
-	"  packrack top --since \"1h ago\"\n"
-	"  packrack top flow -n 20 --by packets udp port 53";
-
 static void
 print_answer(void *arg, const struct sink *sink, struct render *r)
 {
@@ -170,5 +163,12 @@ run(const struct cli_call *call, struct pr_error *err)
 const struct cli_command top_command = {"top",
 	"show which hosts, ports, flows ... had most of the traffic",
 	.summary = "Shows which hosts, ports, flows ... had most of the traffic.",
-	.usage = "[options] [KEY] [FILTER...]", PR_OPTIONS(options), .footer = footer,
+	.usage = "[options] [KEY] [FILTER...]", PR_OPTIONS(options),
+	.footer =
+		"KEY is src, dst, host (the default), port, sport, dport, pair, flow, "
+		"proto, ethertype, vlan,\nmac or link. For host without FILTER the index "
+		"gives a lower and an upper bound; all else\nis counted packet by packet, "
+		"and exact.\n\n"
+		"  packrack top --since \"1h ago\"\n"
+		"  packrack top flow -n 20 --by packets udp port 53",
 	.operands = -1, .call = run, .values = &(struct top_args){.query = QUERY_ARGS}};

@@ -191,8 +191,7 @@ static const struct cli_command capture_commands[] = {
 		"Starts the dispatcher's capture.", "[options]", NULL,
 		CLI_OPTIONS(dispatcher_options), 0, .call = run_order},
 	{"stop", "stop, and wait until the nodes have stored all packets",
-		"Stops the capture, and waits until the nodes have stored all "
-		"packets.",
+		"Stops the capture, and waits until the nodes have stored all packets.",
 		"[options]", NULL, CLI_OPTIONS(dispatcher_options), 0, .call = run_order},
 	{"spread", "choose how packets are distributed",
 		"Changes how packets are distributed to the nodes.",

@@ -653,10 +653,8 @@ const struct cli_command data_move_command = {"move",
 		 "[--since TIME] [--until TIME] [--yes]",
 	PR_OPTIONS(options),
 	.footer = "An interrupted move loses nothing: repeat the command to finish it. A "
-		  "segment that\n"
-		  "reaches beyond the time range also remains at the source; answers give "
-		  "each packet\n"
-		  "once.",
+		  "segment that\nreaches beyond the time range also remains at the source; "
+		  "answers give each packet\nonce.",
 	.call = run};
 
 /* ---- packrack node rebuild ---- */
