@@ -34,22 +34,17 @@ struct pri_scans {
 	const struct pri_bpf_set *programs;
 	struct pri_scan items[PRI_SCANS_AHEAD];
 	unsigned begun;
-	bool member; /* counted among the pool's users */
 };
 
 /* The process's threads. */
 static struct {
-	pthread_mutex_t lock, starting; /* starting: threads come and go one at a time */
+	pthread_mutex_t lock;
 	pthread_cond_t work, done;
 	struct pri_scan *head, **tail;
-	pthread_t threads[PRI_SCANS_THREADS_MAX];
-	atomic_uint count;
-	unsigned users;
+	atomic_uint count; /* threads */
 	int nice;
-	bool stop;
 	atomic_llong paused; /* until this time long filters rest */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
-	.starting = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
 	.done = PTHREAD_COND_INITIALIZER,
 	.tail = &pool.head};
@@ -187,7 +182,7 @@ run(PR_UNUSED void *arg)
 	if (pool.nice) /* of this thread alone, on Linux */
 		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + pool.nice);
 	pthread_mutex_lock(&pool.lock);
-	while (!pool.stop) {
+	for (;;) {
 		struct pri_scan *s = pool.head;
 		if (!s) {
 			pthread_cond_wait(&pool.work, &pool.lock);
@@ -201,28 +196,22 @@ run(PR_UNUSED void *arg)
 		s->state = DONE;
 		pthread_cond_broadcast(&pool.done);
 	}
-	pthread_mutex_unlock(&pool.lock);
 	return NULL;
 }
 
-/* Starts the threads. If none can be started, queries do all the work themselves. */
+/* If no thread can be started, queries do all the work themselves. */
 static void
-join_pool(struct pri_scans *scans)
+start_threads(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned want = cpus > 2 ? (unsigned)cpus - 1 : 2;
+	unsigned want = PR_MIN(PR_MAX(cpus - 1, 2), PRI_SCANS_THREADS_MAX);
+	pthread_t thread;
 
-	want = PR_MIN(want, PRI_SCANS_THREADS_MAX);
-	pthread_mutex_lock(&pool.starting);
-	scans->member = true;
-	if (pool.users++ == 0) {
-		pool.stop = false;
-		for (; pool.count < want; pool.count++)
-			if (pr_thread_start(&pool.threads[pool.count], run, NULL,
-				    "a thread of queries", NULL) < 0)
-				break;
+	while (pool.count < want &&
+		pr_thread_start(&thread, run, NULL, "a thread of queries", NULL) == 0) {
+		pthread_detach(thread);
+		pool.count++;
 	}
-	pthread_mutex_unlock(&pool.starting);
 }
 
 /* ---- a query's ---- */
@@ -247,6 +236,7 @@ struct pri_scan *
 pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	const struct sfs_handle *handle)
 {
+	static pthread_once_t started = PTHREAD_ONCE_INIT;
 	struct pri_scan *s = NULL;
 
 	pthread_mutex_lock(&pool.lock);
@@ -256,8 +246,7 @@ pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	pthread_mutex_unlock(&pool.lock);
 	if (!s)
 		return NULL;
-	if (!scans->member)
-		join_pool(scans);
+	pthread_once(&started, start_threads);
 	s->plan = *plan;
 	s->programs = scans->programs;
 	s->room = sfs_read_room(handle);
@@ -357,15 +346,5 @@ pri_scans_destroy(struct pri_scans **scans)
 		free(s->items[i].buffer.bytes);
 		pri_matches_free(&s->items[i].matches);
 	}
-	pthread_mutex_lock(&pool.starting);
-	if (s->member && --pool.users == 0) {
-		pthread_mutex_lock(&pool.lock);
-		pool.stop = true;
-		pthread_cond_broadcast(&pool.work);
-		pthread_mutex_unlock(&pool.lock);
-		for (; pool.count > 0; pool.count--)
-			pthread_join(pool.threads[pool.count - 1], NULL);
-	}
-	pthread_mutex_unlock(&pool.starting);
 	free(s);
 }

@@ -8,7 +8,7 @@
 /*
  * Worker threads that read, check and filter segments ahead of a query; the query takes the
  * results in its own order. The process has a few of these threads for all its queries.
- * They start with the first segment begun, and end with the last query that began one. If
+ * They start with the first segment begun, and stay. If
  * no worker has begun a segment when the query needs it, the query's own thread reads it
  * and filters as many packets as take a moment, unless the filters are long. A query has at most PRI_SCANS_AHEAD segments begun.
  */
