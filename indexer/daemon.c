@@ -286,9 +286,7 @@ index_period(struct daemon *d, int rc, int64_t took)
 	if (pri_sender_full(d->deliver) && figures.behind)
 		return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
 	idle = took > 0 ? idle * INDEX_ONCE_NS / took : INDEX_IDLE_NS;
-	idle = PR_MAX(idle, INDEX_IDLE_LEAST_NS);
-	d->idle_ns = PR_MIN(idle, INDEX_IDLE_NS);
-	return d->idle_ns;
+	return d->idle_ns = PR_MIN(PR_MAX(idle, INDEX_IDLE_LEAST_NS), INDEX_IDLE_NS);
 }
 
 /* An error is only logged: queries read the segments that have no index. */

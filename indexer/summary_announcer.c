@@ -318,10 +318,8 @@ fill_gone(struct message *m, struct pri_volume *volume)
 	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
 
-	c->evicted_until = PR_TIME_MAX;
-	if (sfs_info(volume->sfs, &whole, NULL) != SFS_OK)
-		return;
 	c->evicted_until = PR_TIME_MIN;
+	sfs_info(volume->sfs, &whole, NULL);
 	for (size_t i = 0; i < whole.stream_count; i++) {
 		struct sfs_deleted hole = {0};
 
@@ -394,7 +392,8 @@ gather(struct pri_summary_announcer *o, struct pri_announced *line, struct news 
 	news->first_number = PR_MAX(line->sent, o->base);
 	news->span_count = pri_follower_unsummarized(o->feed, news->spans, &unknown);
 	news->settled_until = pr_now_real() - STORED_NS;
-	if (sfs_info(o->volume->sfs, &whole, NULL) == SFS_OK && !whole.writer_alive)
+	sfs_info(o->volume->sfs, &whole, NULL);
+	if (!whole.writer_alive)
 		news->settled_until = PR_TIME_MAX;
 	news->text = unknown      ? "some of its data is not indexed"
 		     : o->listing ? "it lists its summaries"

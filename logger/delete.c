@@ -131,15 +131,10 @@ announce(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, enum pr_deletion_phase phase,
 	struct pr_error *err)
 {
-	struct sfs_volume_info volume;
 	struct sfs_stream_info s;
 	uint64_t last;
 
-	if (sfs_info(sfs, &volume, err) != SFS_OK)
-		return -1;
-	for (size_t i = 0; i < volume.stream_count; i++) {
-		if (sfs_stream_info(sfs, i, &s, err) != SFS_OK)
-			return -1;
+	for (size_t i = 0; sfs_stream_info(sfs, i, &s, NULL) == SFS_OK; i++) {
 		if (!is_packets(&s) || !fence_of(order, s.name, &last) ||
 			(phase == PR_DELETION_BEGINS &&
 				(!s.last_sequence || s.min_time > order->until ||
@@ -155,18 +150,18 @@ prl_delete_step(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, struct prl_deleted *out, struct pr_error *err)
 {
 	int64_t deadline = pr_now_mono() + STEP_NS;
-	struct sfs_volume_info volume;
 	struct sfs_stream_info stream;
 	int rc = 0;
 
 	*out = (struct prl_deleted){0};
 	out->more = order->step == 0;
-	if (prl_writer_flush(append, err) < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
+	if (prl_writer_flush(append, err) < 0)
 		return -1;
 	if (out->more)
 		return announce(sfs, append, order, PR_DELETION_BEGINS, err);
-	for (size_t i = 0; rc == 0 && i < volume.stream_count; i++) {
-		if (sfs_stream_info(sfs, i, &stream, err) != SFS_OK || !is_packets(&stream))
+	for (size_t i = 0; rc == 0 && sfs_stream_info(sfs, i, &stream, NULL) == SFS_OK;
+		i++) {
+		if (!is_packets(&stream))
 			continue;
 		do {
 			out->more = false;

@@ -25,8 +25,7 @@ guarantee(struct sfs *sfs, unsigned share)
 {
 	struct sfs_volume_info info;
 
-	if (sfs_info(sfs, &info, NULL))
-		return 0;
+	sfs_info(sfs, &info, NULL);
 	uint64_t size = info.blocks * info.block_size;
 	uint64_t least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
 	if (size / share >= least)
@@ -39,7 +38,7 @@ journal_clear(struct prl_journal *j)
 {
 	size_t room = sfs_record_max(j->sfs);
 
-	j->w = pr_writer_make(j->buf, room < sizeof(j->buf) ? room : sizeof(j->buf));
+	j->w = pr_writer_make(j->buf, PR_MIN(room, sizeof(j->buf)));
 	j->min = PR_TIME_MAX;
 	j->max = PR_TIME_MIN;
 }

@@ -676,7 +676,6 @@ static void
 prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)
 {
 	struct pr_frame f;
-	bool for_us, of_capture;
 
 	enum pr_frame_result result =
 		pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
@@ -690,8 +689,9 @@ prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64
 		return; /* another rack's, or another node's announcement */
 	if (n->c.key)
 		pr_rack_key_heard(n->c.key, f.by_alternate);
-	for_us = f.header.type == PR_FRAME_RECONNECT || f.header.receiver_nonce == n->nonce;
-	of_capture = f.header.type == PR_FRAME_MARK || f.header.type == PR_FRAME_TSLOG;
+	bool for_us =
+		f.header.type == PR_FRAME_RECONNECT || f.header.receiver_nonce == n->nonce;
+	bool of_capture = f.header.type == PR_FRAME_MARK || f.header.type == PR_FRAME_TSLOG;
 	/*
 	 * It has our present nonce: so the dispatcher acknowledged us, and its ANN_ACK was
 	 * lost or is late.

@@ -149,12 +149,11 @@ prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
 		return pr_error_null(err, "no memory for the indexer's socket");
 	d->sfs = sfs;
 	d->append = append;
-	if (sfs_info(sfs, &info, err) == SFS_OK) {
-		PR_PRINT(entry, "%s.index", info.uuid);
-		if (pr_runtime_own(entry, d->path, err) == 0) {
-			PR_PRINT(endpoint, "ipc://%s", d->path);
-			d->rpc = pr_rpc_listen_own(loop, endpoint, on_message, d, err);
-		}
+	sfs_info(sfs, &info, NULL);
+	PR_PRINT(entry, "%s.index", info.uuid);
+	if (pr_runtime_own(entry, d->path, err) == 0) {
+		PR_PRINT(endpoint, "ipc://%s", d->path);
+		d->rpc = pr_rpc_listen_own(loop, endpoint, on_message, d, err);
 	}
 	if (!d->rpc)
 		prl_writer_socket_close(&d);

@@ -84,25 +84,18 @@ pri_key_port_of(enum pri_key_kind kind, uint16_t port, uint8_t protocol)
 struct pri_key
 pri_key_either(const struct pri_key *key)
 {
+	static const uint8_t of_sides[PRI_KEY_KINDS] = {[PRI_KEY_SRC] = PRI_KEY_ADDRESS,
+		[PRI_KEY_DST] = PRI_KEY_ADDRESS,
+		[PRI_KEY_SPORT] = PRI_KEY_PORT,
+		[PRI_KEY_DPORT] = PRI_KEY_PORT,
+		[PRI_KEY_MAC_SRC] = PRI_KEY_MAC,
+		[PRI_KEY_MAC_DST] = PRI_KEY_MAC};
 	struct pri_key either = *key;
 
-	switch (key->kind) {
-	case PRI_KEY_SRC:
-	case PRI_KEY_DST:
-		either.kind = PRI_KEY_ADDRESS;
-		break;
-	case PRI_KEY_SPORT:
-	case PRI_KEY_DPORT:
-		either.kind = PRI_KEY_PORT;
-		either.len = 2;
-		break;
-	case PRI_KEY_MAC_SRC:
-	case PRI_KEY_MAC_DST:
-		either.kind = PRI_KEY_MAC;
-		break;
-	default:
-		break;
-	}
+	if (of_sides[key->kind])
+		either.kind = of_sides[key->kind];
+	if (either.kind == PRI_KEY_PORT)
+		either.len = 2; /* of any protocol */
 	return either;
 }
 

@@ -33,9 +33,7 @@ pages_for(size_t count)
 {
 	size_t pages = (count * BITS_A_KEY / 8 + PAGE / 2) / PAGE;
 
-	if (pages == 0)
-		return 1;
-	return pages < PRI_LEVEL1_PAGES_MAX ? (uint32_t)pages : PRI_LEVEL1_PAGES_MAX;
+	return PR_MAX(PR_MIN(pages, PRI_LEVEL1_PAGES_MAX), 1);
 }
 
 /* A key of one segment takes most: of more, each takes less than that. */

@@ -373,10 +373,10 @@ static __attribute__((noinline)) int
 take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
 	struct pri_header_layout *layout, const struct pr_segment_step *step)
 {
-	struct pr_packet p = {.caplen = step->caplen, .len = step->len};
+	struct pr_packet p = {
+		.caplen = PR_MIN(step->caplen, PRI_FIELDS_REACH), .len = step->len};
 	uint8_t front[PRI_FIELDS_REACH];
 
-	p.caplen = PR_MIN(p.caplen, PRI_FIELDS_REACH);
 	memcpy(front, step->data, p.caplen);
 	atomic_signal_fence(memory_order_seq_cst);
 	p.data = front;

@@ -197,17 +197,14 @@ gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 				l->last_time < pr_time_minus(spec->since, LOSS_MARGIN) ||
 				l->first_time > pr_time_minus(spec->until, -LOSS_MARGIN))
 				continue;
-			if (PR_ARRAY_GROW(*losses, *count) < 0)
+			if (PR_ARRAY_ADD(*losses, *count, *l) < 0)
 				return -1;
-			(*losses)[(*count)++] = *l;
 		}
 	}
 	const struct pr_loss *damaged = pri_query_damaged(q, &damaged_count);
-	for (size_t i = 0; i < damaged_count; i++) {
-		if (PR_ARRAY_GROW(*losses, *count) < 0)
+	for (size_t i = 0; i < damaged_count; i++)
+		if (PR_ARRAY_ADD(*losses, *count, damaged[i]) < 0)
 			return -1;
-		(*losses)[(*count)++] = damaged[i];
-	}
 	return 0;
 }
 

@@ -417,9 +417,8 @@ take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 		join(last, loss);
 		return 0;
 	}
-	if (PR_ARRAY_GROW(series->losses, series->loss_count) < 0)
+	if (PR_ARRAY_ADD(series->losses, series->loss_count, *loss) < 0)
 		return -1;
-	series->losses[series->loss_count++] = *loss;
 	ledger->losses++;
 	return 0;
 }
@@ -512,10 +511,7 @@ take_drops(struct pri_series_ledger *s, const struct pr_ledger_mark *mark)
 		PR_ADD(last, &d, kernel, interface, ring);
 		return 0;
 	}
-	if (PR_ARRAY_GROW(s->drops, s->drop_count) < 0)
-		return -1;
-	s->drops[s->drop_count++] = d;
-	return 0;
+	return PR_ARRAY_ADD(s->drops, s->drop_count, d);
 }
 
 struct pri_drop
@@ -574,11 +570,8 @@ take_point(struct pri_series_ledger *s, const struct pr_mark_link *link)
 		s->point_count = kept;
 		s->point_step = s->point_step ? 2 * s->point_step : PR_NS_PER_S;
 	}
-	if (PR_ARRAY_GROW(s->points, s->point_count) < 0)
-		return -1;
-	s->points[s->point_count++] =
-		(struct pri_seq_time){link->last_seq, link->last_otime};
-	return 0;
+	const struct pri_seq_time point = {link->last_seq, link->last_otime};
+	return PR_ARRAY_ADD(s->points, s->point_count, point);
 }
 
 void

@@ -136,11 +136,10 @@ is_canary(const char *name)
 static int
 fill_streams(struct pri_hello *h, struct pri_volume *volume)
 {
-	size_t count = h->info.stream_count;
+	size_t count = PR_MIN(h->info.stream_count, PRI_HELLO_STREAMS_MAX);
 	size_t deletions = volume->ledger.deleted_count + 1;
 	Packrack__NodeStatus *s = &h->status;
 
-	count = PR_MIN(count, PRI_HELLO_STREAMS_MAX);
 	h->stream_infos = calloc(count + 1, sizeof *h->stream_infos);
 	h->streams = calloc(count + 1, sizeof *h->streams);
 	h->deleted = calloc(deletions, sizeof *h->deleted);
@@ -172,16 +171,14 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	if (catalog->segments)
 		s->indexed_lag_bytes = behind * (catalog->bytes / catalog->segments);
 	s->missing = volume->ledger.missing;
-	if (sfs_info(volume->sfs, &h->info, NULL) == 0) {
-		h->message.volume = h->info.uuid;
-		s->volume_bytes = h->info.blocks * h->info.block_size;
-		s->volume_used = h->info.blocks_used * h->info.block_size;
-		s->writer_alive = h->info.writer_alive;
-	}
+	sfs_info(volume->sfs, &h->info, NULL);
+	h->message.volume = h->info.uuid;
+	s->volume_bytes = h->info.blocks * h->info.block_size;
+	s->volume_used = h->info.blocks_used * h->info.block_size;
+	s->writer_alive = h->info.writer_alive;
 	if (!sfs_note_get(volume->sfs, h->note, sizeof h->note))
 		return;
 	/* it may be damaged, and the merger would refuse the message */
-	h->note[sizeof h->note - 1] = 0;
 	pr_text_clean(h->note, "");
 	s->logger = h->note;
 }
@@ -191,7 +188,6 @@ pri_hello_create(struct pri_volume *volume, const char *name, uint64_t boot,
 	uint64_t behind, struct pr_error *err)
 {
 	struct pri_hello *h = calloc(1, sizeof *h);
-	size_t first = 0;
 
 	if (!h)
 		return pr_error_null(err, "no memory");
@@ -206,8 +202,7 @@ pri_hello_create(struct pri_volume *volume, const char *name, uint64_t boot,
 	fill_status(h, volume, behind);
 	/* the ledger is sorted by epoch, and epochs begin with their start time: the newest are last */
 	const struct pri_ledger_view *ledger = &volume->ledger;
-	if (ledger->count > PRI_HELLO_LINKS_MAX)
-		first = ledger->count - PRI_HELLO_LINKS_MAX;
+	size_t first = ledger->count - PR_MIN(ledger->count, PRI_HELLO_LINKS_MAX);
 	h->links = calloc(ledger->count - first + 1, sizeof *h->links);
 	for (size_t i = first; h->links && i < ledger->count; i++)
 		if (ledger->series[i]->have_mark || ledger->series[i]->have_link)

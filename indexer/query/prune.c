@@ -199,13 +199,12 @@ take_level2(struct stream *s, const struct pri_index_ref *ref)
 {
 	struct record *r = &s->record2;
 	struct pri_level2 *l = &s->level2;
-	size_t len = ref->handle.length;
+	size_t len = PR_MIN(ref->handle.length, PRI_LEVEL2_HEAD_MAX);
 
 	if (is_at(r, ref))
 		return r->usable;
 	PR_COPY(r, ref, first_sequence, handle);
 	s->inquiry2.plan = NULL;
-	len = PR_MIN(len, PRI_LEVEL2_HEAD_MAX);
 	const uint8_t *at = read_part(s->prune, r, 0, len, &r->head);
 	r->usable = at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
 		    l->link == s->link && l->first_sequence == ref->first_sequence &&

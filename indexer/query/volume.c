@@ -485,9 +485,8 @@ take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
 				 : &s->last;
 	if ((s->pending_count || s->any) && !handle_before(last, handle))
 		return 0;
-	if (PR_ARRAY_GROW(s->pending, s->pending_count) < 0)
+	if (PR_ARRAY_ADD(s->pending, s->pending_count, listed) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
-	s->pending[s->pending_count++] = listed;
 	return s->pending_count < PENDING_MAX ? 0 : resolve_sequences(v, s, err);
 }
 

@@ -38,18 +38,13 @@ noted(const struct sfs *sfs, const struct sfs_finding *f)
 {
 	const struct sfs_map_entry *kept =
 		sfs_repair_of(sfs, f->fault.block, SFS_REPAIR_KEPT);
-	switch (f->fault.kind) {
-	case SFS_FAULT_RECORD:
-	case SFS_FAULT_MISSING:
+	enum sfs_fault_kind kind = f->fault.kind;
+	if (kind == SFS_FAULT_RECORD || kind == SFS_FAULT_MISSING)
 		return sfs_repairs_cover(sfs, f->stream, f->fault.first, f->fault.last);
-	case SFS_FAULT_PADDING:
+	if (kind == SFS_FAULT_PADDING)
 		return sfs_repairs_cover_at(
 			sfs, f->fault.block, f->generation, f->fault.offset, f->to);
-	case SFS_FAULT_HEADER:
-		return kept && kept->generation == f->kept.generation;
-	default:
-		return false;
-	}
+	return kind == SFS_FAULT_HEADER && kept && kept->generation == f->kept.generation;
 }
 
 /* Reports, and says why, unless a repair has noted it. */

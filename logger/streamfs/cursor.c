@@ -338,8 +338,7 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 		(sfs->reads.ops ||
 			sfs_open_queue(sfs, &sfs->reads, SFS_QUEUE_ANY, NULL) == 0)) {
 		uint32_t fit = SFS_AHEAD_BYTES / sfs->root.block_size;
-		fit = fit > 0 ? fit : 1;
-		c->ahead = PR_MIN(fit, SFS_AHEAD_BLOCKS);
+		c->ahead = PR_MAX(PR_MIN(fit, SFS_AHEAD_BLOCKS), 1);
 	}
 	if (c->ahead > 0)
 		ahead_start(c, e);

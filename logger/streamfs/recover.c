@@ -105,12 +105,10 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 		if (!entry_plausible(r->sfs, &m))
 			continue;
 		if (i >= h.entries) {
-			if (PR_ARRAY_GROW(r->late, r->late_count) < 0)
+			const struct sfs_late late = {
+				h.generation, !in_window(r->sfs, root, pos), m};
+			if (PR_ARRAY_ADD(r->late, r->late_count, late) < 0)
 				return -1;
-			r->late[r->late_count++] =
-				(struct sfs_late){.map_generation = h.generation,
-					.stable = !in_window(r->sfs, root, pos),
-					.entry = m};
 		} else if (m.block / root->map_interval == pos / root->map_interval) {
 			set_entry(r, &m);
 		}
@@ -212,10 +210,9 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 	for (uint64_t b = first; b < end; b++) {
 		if (headers && ever_written(sfs, &sfs->root, b)) {
 			load_header(r, b);
-		} else if (sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) {
-			if (PR_ARRAY_GROW(r->open, r->open_count) < 0)
-				return -1;
-			r->open[r->open_count++] = b;
+		} else if ((sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) &&
+			   PR_ARRAY_ADD(r->open, r->open_count, b) < 0) {
+			return -1;
 		}
 	}
 	return 0;
@@ -384,9 +381,8 @@ take_end(struct sfs *sfs, uint32_t block, const struct sfs_head *head)
 static void
 count_lost(const struct sfs *sfs, struct sfs_entry *e, uint64_t end)
 {
-	uint64_t records = end - e->first_sequence;
 	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
-	e->records = PR_MIN(records, most);
+	e->records = PR_MIN(end - e->first_sequence, most);
 	e->end = sfs->root.block_size;
 }
 

@@ -26,9 +26,7 @@ struct repair {
 static void
 put_map(struct repair *r, uint64_t **list, uint32_t *count, uint64_t pos)
 {
-	r->failed |= PR_ARRAY_GROW(*list, *count) < 0;
-	if (!r->failed)
-		(*list)[(*count)++] = pos;
+	r->failed |= PR_ARRAY_ADD(*list, *count, pos) < 0;
 }
 
 static void
@@ -44,9 +42,7 @@ put_entry(struct repair *r, const struct sfs_map_entry *e)
 		last->end = e->end;
 		return;
 	}
-	r->failed |= PR_ARRAY_GROW(r->entry, r->entries) < 0;
-	if (!r->failed)
-		r->entry[r->entries++] = *e;
+	r->failed |= PR_ARRAY_ADD(r->entry, r->entries, *e) < 0;
 }
 
 static void

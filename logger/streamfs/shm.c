@@ -84,26 +84,22 @@ make_object(struct sfs_shm *shm, const uint8_t uuid[16], struct pr_error *err)
 	int fd = open(object, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
 	if (fd < 0)
 		return pr_error_errno(err, "cannot create %s", object);
+	struct stat st;
 	if (symlink(object, shm->path) < 0) {
 		pr_error_errno(err, "cannot create %s", shm->path);
-		close(fd);
 		unlink(object);
-		return -1;
-	}
-	int rc = posix_fallocate(fd, 0, shm->size);
-	if (rc != 0) {
-		errno = rc;
+	} else if ((errno = posix_fallocate(fd, 0, shm->size)) != 0) {
 		pr_error_errno(err,
 			"cannot allocate %zu MiB of shared memory in %s: enlarge "
 			"/dev/shm, or lower --shm-size",
 			shm->size >> 20, object);
-		close(fd);
 		remove_object(shm->path);
-		return -1;
+	} else {
+		shm->inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
+		return fd;
 	}
-	struct stat st;
-	shm->inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
-	return fd;
+	close(fd);
+	return -1;
 }
 
 /*
@@ -139,10 +135,8 @@ int
 sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, bool named,
 	struct pr_error *err)
 {
-	uint64_t slots = bytes / root->block_size;
 	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
-	slots = PR_MIN(slots, SLOTS_MAX);
-	shm->slots = PR_MAX(slots, SLOTS_MIN);
+	shm->slots = PR_MAX(PR_MIN(bytes / root->block_size, SLOTS_MAX), SLOTS_MIN);
 	lay_out(shm, NULL);
 	int fd = -1;
 	if (named) {

@@ -386,6 +386,7 @@ struct sfs_volume_info {
 	/* Deleted blocks and ranges without zeros so far: the next opening writes them. */
 	uint64_t wiping;
 };
+/* SFS_OK always: it tells what is known. */
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 /* A device of the volume, by its number from 0. */
 enum sfs_device_state {

@@ -29,9 +29,7 @@ sfs_guarantee_most(const struct sfs *sfs)
 {
 	uint64_t data = data_blocks(sfs);
 	uint64_t most = data * sfs->root.utilization / 1000;
-	if (data <= FRONTIER_ROOM)
-		return 0;
-	return most > data - FRONTIER_ROOM ? data - FRONTIER_ROOM : most;
+	return data <= FRONTIER_ROOM ? 0 : PR_MIN(most, data - FRONTIER_ROOM);
 }
 
 /* 0 if the stream (an id, or -1: a new one) may have this guarantee beside the others. */
@@ -487,8 +485,7 @@ sfs_forecast(struct sfs *sfs, int64_t now, struct sfs_forecast *out, struct pr_e
 	struct sfs_stream s;
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
-	if (sfs_info(sfs, &volume, err) != SFS_OK)
-		return SFS_ERROR;
+	sfs_info(sfs, &volume, NULL);
 	const uint64_t size = volume.block_size;
 	uint64_t data = volume.blocks - volume.blocks / sfs->root.map_interval;
 	uint64_t used = volume.blocks_used, bound = volume.guaranteed_blocks;

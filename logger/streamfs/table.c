@@ -48,9 +48,8 @@ sfs_layout_place(
 uint32_t
 sfs_zone_region(uint64_t rows, uint32_t block_size)
 {
-	uint64_t region = REGION_BYTES / block_size, most = rows / (3 * REGIONS_MIN);
-	region = PR_MIN(region, most);
-	return region ? region : 1;
+	uint64_t most = rows / (3 * REGIONS_MIN);
+	return PR_MAX(PR_MIN(REGION_BYTES / block_size, most), 1);
 }
 
 uint64_t

@@ -12,14 +12,16 @@
 /*
  * Growing arrays: a pointer and a count, both 0 or NULL at the beginning; free(3) the pointer.
  *
- *	if (PR_ARRAY_GROW(list->items, list->count) < 0)
+ *	if (PR_ARRAY_ADD(list->items, list->count, item) < 0)
  *		return pr_error_set(err, "no memory for ...");
- *	list->items[list->count++] = item;
  *
  * The memory doubles whenever count is a power of two, so no capacity is stored: grow by one, and
  * always before an item is added. All return -1 when there is no memory; nothing has changed then.
  */
 #define PR_ARRAY_GROW(items, count) pr_array_grow(&(items), (count), sizeof *(items))
+/* Grows, and adds the item: 0, or -1. */
+#define PR_ARRAY_ADD(items, count, ...)                                                    \
+	(PR_ARRAY_GROW(items, count) < 0 ? -1 : ((items)[(count)++] = (__VA_ARGS__), 0))
 
 /*
  * The same with a capacity, a size_t: memory for `want` items, doubled when it grows. For buffers,
