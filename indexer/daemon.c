@@ -526,11 +526,8 @@ static int
 start(struct daemon *d, struct pr_error *err)
 {
 	d->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
-	d->loop = pr_loop_create(NULL, err);
-	if (!d->loop)
-		return -1;
-	d->serve = pri_serve_create(d->loop, d->options.queries, err);
-	if (!d->serve)
+	if (!(d->loop = pr_loop_create(NULL, err)) ||
+		!(d->serve = pri_serve_create(d->loop, d->options.queries, err)))
 		return -1;
 	d->hello = pr_timer_create(d->loop, HELLO_NS, pri_indexer_say_hello, d, err);
 	d->refresh = pr_timer_create(d->loop, REFRESH_NS, pri_indexer_refresh, d, err);

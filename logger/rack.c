@@ -235,13 +235,10 @@ rack_open(struct rack *r, struct pr_error *err)
 		return -1;
 	transmit.ifindex = r->dev.index;
 	transmit.mtu = r->dev.mtu;
-	r->transmit = pr_transmit_open(&transmit, err);
-	if (r->transmit)
-		r->control = pr_control_open(
-			r->transmit, &r->dev, r->o->ethertype, &r->key, err);
-	if (r->control)
-		r->append = prl_writer_create(r->sfs, &append, err);
-	if (!r->append || open_node(r, err))
+	if (!(r->transmit = pr_transmit_open(&transmit, err)) ||
+		!(r->control = pr_control_open(
+			  r->transmit, &r->dev, r->o->ethertype, &r->key, err)) ||
+		!(r->append = prl_writer_create(r->sfs, &append, err)) || open_node(r, err))
 		return -1;
 	calls.node = r->node;
 	r->daemon =

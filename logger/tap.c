@@ -101,11 +101,8 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 		link = prl_direct_link_link_number(sfs, o->tap, 0, err);
 	if (link < 0)
 		return -1;
-	t->capture = prl_capture_open(&capture, err);
-	if (!t->capture)
-		return -1;
-	t->append = prl_writer_create(sfs, &append, err);
-	if (!t->append)
+	if (!(t->capture = prl_capture_open(&capture, err)) ||
+		!(t->append = prl_writer_create(sfs, &append, err)))
 		return -1;
 	prl_direct_link_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()), link,
 		o->tap, pr_capture_linktype(t->capture->port),

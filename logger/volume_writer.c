@@ -98,12 +98,10 @@ prl_writer_create(
 	 */
 	a->target = a->room / 4 > 256 ? a->room / 4 - 128 : a->room;
 	a->target = PR_MIN(a->target, PR_SEGMENT_TARGET);
-	a->ledger = prl_journal_create(sfs, "ledger", LEDGER_SHARE, err);
-	if (a->ledger)
-		a->segments = prl_journal_create(sfs, "segments", SEGMENTS_SHARE, err);
-	if (a->segments)
-		a->summaries = prl_journal_create(sfs, "summaries", SUMMARIES_SHARE, err);
-	if (!a->summaries)
+	if (!(a->ledger = prl_journal_create(sfs, "ledger", LEDGER_SHARE, err)) ||
+		!(a->segments = prl_journal_create(sfs, "segments", SEGMENTS_SHARE, err)) ||
+		!(a->summaries =
+				prl_journal_create(sfs, "summaries", SUMMARIES_SHARE, err)))
 		prl_writer_destroy(&a);
 	return a;
 }

@@ -523,9 +523,8 @@ pri_series_ledger_drops(
 	for (size_t i = 0; i < series->drop_count; i++) {
 		const struct pri_drop *d = &series->drops[i];
 
-		if (d->until < since || d->since > until)
-			continue;
-		PR_ADD(&sum, d, kernel, interface, ring);
+		if (d->until >= since && d->since <= until)
+			PR_ADD(&sum, d, kernel, interface, ring);
 	}
 	return sum;
 }
@@ -775,9 +774,8 @@ pri_ledger_view_stored_until(
 				s->unobserved.until[j] > heard)
 				heard = s->unobserved.until[j];
 		}
-		if (!s->have_mark || over || heard < now - alive_ns)
-			continue;
-		until = PR_MIN(until, s->mark.said_until);
+		if (s->have_mark && !over && heard >= now - alive_ns)
+			until = PR_MIN(until, s->mark.said_until);
 	}
 	return until;
 }

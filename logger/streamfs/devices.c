@@ -111,11 +111,10 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 	if (!sfs->degraded || sfs->disks - sfs->missing - sfs->lost < 2 ||
 		error == ENOSPC || error == EDQUOT)
 		return false;
-	uint16_t d = disk - sfs->disk;
 	PR_PRINT(disk->why, "%s", strerror(error));
 	disk->missing = disk->lost = true;
 	sfs->lost++;
-	sfs->root.device[d].flags |= SFS_DEVICE_LOST;
+	sfs->root.device[disk - sfs->disk].flags |= SFS_DEVICE_LOST;
 	sfs->w->drop_pending = sfs->w->loss_unsaved = sfs->w->checkpoint_wanted = true;
 	return true;
 }

@@ -306,8 +306,7 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks;
 		uint32_t block = sfs_order_block(&sfs->table.order, pos);
 		if (!sfs_table_is_map(&sfs->table, block)) {
-			uint64_t generation = sfs->table.entry[block].generation;
-			newest = PR_MAX(generation, newest);
+			newest = PR_MAX(newest, sfs->table.entry[block].generation);
 			continue;
 		}
 		newest++;
