@@ -212,8 +212,9 @@ pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 	rc = fetch(s, deadline, err);
 	if (rc <= 0)
 		return rc;
-	rc = pri_builder_add(s->builder, s->waiting.sequence, s->waiting.handle.proof,
-		s->waiting.body, s->waiting.length, err);
+	rc = pri_builder_add_shared(s->builder, s->waiting.sequence,
+		s->waiting.handle.proof, s->waiting.body, s->waiting.length, NULL, NULL,
+		err);
 	if (rc <= 0)
 		return rc;
 	if (s->waiting.sequence > s->next)

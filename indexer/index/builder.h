@@ -34,7 +34,8 @@ void pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2)
 
 /*
  * Adds a segment that may lie in shared memory. After reading it, calls still_valid(arg),
- * which returns true if the segment did not change during the read. Returns:
+ * which returns true if the segment did not change during the read; NULL: it is in own memory.
+ * Returns:
  *    1  added (a damaged segment in own memory is added without index)
  *    0  the sink is full: call again later
  *    2  not added: overwritten while it was read, or damaged
@@ -44,13 +45,6 @@ void pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2)
 int pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	const void *body, size_t len, bool (*still_valid)(void *arg), void *arg,
 	struct pr_error *err);
-/* For a segment in own memory: never returns 2. */
-static inline int
-pri_builder_add(struct pri_builder *b, uint64_t sequence, uint64_t proof, const void *body,
-	size_t len, struct pr_error *err)
-{
-	return pri_builder_add_shared(b, sequence, proof, body, len, NULL, NULL, err);
-}
 enum pri_builder_end {
 	PRI_BUILDER_BATCH_ONLY,
 	PRI_BUILDER_SUMMARY, /* the summary too */

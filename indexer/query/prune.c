@@ -100,8 +100,10 @@ struct node {
 	struct columns asked, value, now;
 };
 
-/* A plan that is asked of one record. */
+/* A plan that is asked of the stream's record of this level. */
 struct inquiry {
+	struct stream *stream;
+	unsigned level;
 	const struct pri_plan *plan; /* NULL: none yet */
 	struct node *nodes;
 	size_t capacity;
@@ -416,15 +418,8 @@ having_key1(struct stream *s, const struct pri_key *key, const struct columns *i
 
 /* ---- asking a plan ---- */
 
-/* A plan, asked of the record of this level. */
-struct question {
-	struct stream *stream;
-	struct inquiry *inquiry;
-	unsigned level;
-};
-
 static struct columns
-having_key(const struct question *q, const struct pri_key *asked,
+having_key(const struct inquiry *q, const struct pri_key *asked,
 	const struct columns *interest)
 {
 	if (q->level == 1)
@@ -443,7 +438,7 @@ having_key(const struct question *q, const struct pri_key *asked,
 }
 
 static struct columns
-having_range(const struct question *q, const struct pri_plan_range *range,
+having_range(const struct inquiry *q, const struct pri_plan_range *range,
 	const struct columns *interest)
 {
 	unsigned ports = pri_plan_range_ports(range);
@@ -456,7 +451,7 @@ having_range(const struct question *q, const struct pri_plan_range *range,
 		if (!pri_level1_has_range(
 			    &s->segments[i], range->number, range->least, range->most))
 			left.w[0] &= ~(UINT64_C(1) << i);
-	if (q->inquiry->rank < PRI_RANK_PORTS || !ports)
+	if (q->rank < PRI_RANK_PORTS || !ports)
 		return left;
 	for (unsigned i = 0; i < ports && count_columns(&left); i++) {
 		struct pri_key key = pri_plan_range_port(range, i);
@@ -473,12 +468,11 @@ having_range(const struct question *q, const struct pri_plan_range *range,
  * not looked up, and may be present.
  */
 static struct columns
-ask_leaf(const struct question *q, const struct pri_plan_node *n,
+ask_leaf(const struct inquiry *q, const struct pri_plan_node *n,
 	const struct columns *interest)
 {
-	const struct inquiry *i = q->inquiry;
 	const struct stream *s = q->stream;
-	const struct pri_key *keys = &i->plan->keys[n->left];
+	const struct pri_key *keys = &q->plan->keys[n->left];
 	struct columns left = *interest;
 	struct pri_key key;
 	unsigned rank;
@@ -488,11 +482,11 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
 		return (struct columns){{0}};
 	case PRI_PLAN_KEY:
 		rank = pri_key_rank(keys);
-		if (rank > i->rank || !i->ranks[rank])
+		if (rank > q->rank || !q->ranks[rank])
 			return left;
 		return both(left, having_key(q, keys, interest));
 	case PRI_PLAN_PARTS:
-		if (q->level == 2 || i->rank < PRI_RANKS - 1)
+		if (q->level == 2 || q->rank < PRI_RANKS - 1)
 			return left;
 		/* composites of the record all of whose parts the filter fixes */
 		for (size_t c = 0; s->level1.segments && c < PRI_COMPOSITES_MAX; c++)
@@ -500,7 +494,7 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
 				left = both(left, having_key(q, &key, &left));
 		return left;
 	case PRI_PLAN_RANGE:
-		return having_range(q, &i->plan->ranges[n->left], interest);
+		return having_range(q, &q->plan->ranges[n->left], interest);
 	default:
 		return left;
 	}
@@ -513,14 +507,14 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
  * decided, and each node only once for each column.
  */
 static struct columns
-ask_node(const struct question *q, uint32_t from, struct columns interest)
+ask_node(const struct inquiry *q, uint32_t from, struct columns interest)
 {
-	struct node *nodes = q->inquiry->nodes;
+	struct node *nodes = q->nodes;
 	struct columns result = {{0}}, left;
 	uint32_t at = from;
 
 	for (;;) {
-		const struct pri_plan_node *n = &q->inquiry->plan->nodes[at];
+		const struct pri_plan_node *n = &q->plan->nodes[at];
 
 		nodes[at].now = without(interest, nodes[at].asked);
 		result = either(result, both(nodes[at].value, interest));
@@ -537,7 +531,7 @@ ask_node(const struct question *q, uint32_t from, struct columns interest)
 		interest = n->op == PRI_PLAN_OR ? without(interest, left) : left;
 		at = n->right;
 	}
-	for (;; from = q->inquiry->plan->nodes[from].right) {
+	for (;; from = q->plan->nodes[from].right) {
 		nodes[from].asked = either(nodes[from].asked, nodes[from].now);
 		nodes[from].value =
 			either(nodes[from].value, both(result, nodes[from].now));
@@ -560,13 +554,11 @@ begin_inquiry(struct inquiry *i, const struct pri_plan *plan, struct columns all
 
 /* Columns of interest for which the plan may hold, by keys up to the inquiry's rank. */
 static struct columns
-ask_rank(const struct question *q, struct columns interest)
+ask_rank(const struct inquiry *q, struct columns interest)
 {
-	struct inquiry *i = q->inquiry;
-
-	q->stream->prune->long_asked += i->plan->count > PLAN_LONG;
-	memset(i->nodes, 0, i->plan->count * sizeof *i->nodes);
-	return ask_node(q, i->plan->count - 1, interest);
+	q->stream->prune->long_asked += q->plan->count > PLAN_LONG;
+	memset(q->nodes, 0, q->plan->count * sizeof *q->nodes);
+	return ask_node(q, q->plan->count - 1, interest);
 }
 
 /*
@@ -574,28 +566,27 @@ ask_rank(const struct question *q, struct columns interest)
  * next rank costs more than reading the level-1 records that it may exclude.
  */
 static void
-ask_level2(const struct question *q)
+ask_level2(struct inquiry *q)
 {
-	struct inquiry *i = q->inquiry;
 	uint32_t pages = q->stream->level2.pages;
 	struct record *r = &q->stream->record2;
 	const uint8_t *at = NULL;
 	bool asked = false;
 
 	/* Most pages would be read singly: read all of them at once. */
-	if (i->plan->key_count > pages / 4)
+	if (q->plan->key_count > pages / 4)
 		at = read_part(q->stream->prune, r,
 			pri_level2_page_at(&q->stream->level2, 0),
 			(size_t)pages * PRI_SLICES_PAGE, &r->part);
 	for (uint32_t page = 0; at && page < pages; page++)
 		keep_page2(q->stream, page, at + (size_t)page * PRI_SLICES_PAGE);
-	for (i->rank = 0; i->rank < PRI_RANKS; i->rank++) {
-		if (!i->ranks[i->rank] && (asked || i->rank < PRI_RANKS - 1))
+	for (q->rank = 0; q->rank < PRI_RANKS; q->rank++) {
+		if (!q->ranks[q->rank] && (asked || q->rank < PRI_RANKS - 1))
 			continue;
-		if (asked && count_columns(&i->may) * LEVEL1_COST <=
-				     i->ranks[i->rank] * KEY_COST)
+		if (asked && count_columns(&q->may) * LEVEL1_COST <=
+				     q->ranks[q->rank] * KEY_COST)
 			break;
-		i->may = ask_rank(q, i->may);
+		q->may = ask_rank(q, q->may);
 		asked = true;
 	}
 }
@@ -606,7 +597,6 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 	const struct pri_plan *plan, uint64_t sequence)
 {
 	const struct pri_index_ref *ref = pri_index_find(known, 2, sequence);
-	const struct question q = {s, &s->inquiry2, 2};
 	uint64_t check;
 
 	if (!ref || !take_level2(s, ref))
@@ -614,7 +604,7 @@ level2_may(struct stream *s, const struct pri_index_stream *known,
 	if (s->inquiry2.plan != plan) {
 		if (!begin_inquiry(&s->inquiry2, plan, first_columns(s->level2.columns)))
 			return true;
-		ask_level2(&q);
+		ask_level2(&s->inquiry2);
 	}
 	unsigned c = PR_ARRAY_SEARCH(s->level2.columns - 1, s->starts[mid + 1] <= sequence);
 	if (s->proven[c] == UNKNOWN)
@@ -634,7 +624,6 @@ level1_may(struct stream *s, const struct pri_plan *plan,
 	const struct pri_level1_segment *segment)
 {
 	struct inquiry *i = &s->inquiry1;
-	const struct question q = {s, i, 1};
 	struct columns all = first_columns(s->level1.segments), interest, may;
 
 	if (i->plan != plan && !begin_inquiry(i, plan, all))
@@ -647,7 +636,7 @@ level1_may(struct stream *s, const struct pri_plan *plan,
 	/* rank by rank: after the first ranks, few segments are left to look up */
 	for (i->rank = 0; i->rank < PRI_RANKS && count_columns(&interest); i->rank++)
 		if (i->ranks[i->rank] || i->rank == PRI_RANKS - 1) {
-			may = ask_rank(&q, interest);
+			may = ask_rank(i, interest);
 			i->may = without(i->may, without(interest, may));
 			interest = may;
 		}
@@ -805,6 +794,8 @@ find_or_add_stream(
 		return NULL;
 	s->prune = p;
 	s->link = link;
+	s->inquiry1 = (struct inquiry){.stream = s, .level = 1};
+	s->inquiry2 = (struct inquiry){.stream = s, .level = 2};
 	p->streams[p->count++] = s;
 	return s;
 }

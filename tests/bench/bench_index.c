@@ -5,7 +5,7 @@
  */
 #include <time.h>
 
-#include "indexer/index/builder.h"
+#include "tests/unit/builder_add.h"
 #include "indexer/index/segment_tables.h"
 #include "indexer/index/index_key.h"
 #include "indexer/index/level2.h"

@@ -6,7 +6,7 @@
  * bench_sweep sizes IN PACKETS WIRE     what the index of so many takes, by part; WIRE 1: of packets as long as
  *     they were on the link (zeros for what was cut off: an index does not look there)
  */
-#include "indexer/index/builder.h"
+#include "tests/unit/builder_add.h"
 #include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"

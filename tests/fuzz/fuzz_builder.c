@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "indexer/index/builder.h"
+#include "tests/unit/builder_add.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
 #include "proto/base/clock.h"

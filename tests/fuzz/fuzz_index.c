@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/builder.h"
+#include "tests/unit/builder_add.h"
 #include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/builder.h"
+#include "tests/unit/builder_add.h"
 #include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 #include "proto/wire/segment.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "indexer/index/builder.h"
+#include "tests/unit/builder_add.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
 
