@@ -414,11 +414,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct connection *connection = arg;
 	struct daemon *d = connection->daemon;
 
-	switch (env->body_case) {
-	case PACKRACK__ENVELOPE__BODY_STATUS_REQUEST:
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST) {
 		answer_status(connection, peer, env->id);
-		return;
-	case PACKRACK__ENVELOPE__BODY_FAILURE:
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE) {
 		/*
 		 * our Hello was refused: our key was revoked, or is another node's; logged
 		 * once
@@ -426,22 +424,15 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		if (!connection->said_refused)
 			pr_log_warning("%s: %s", connection->endpoint, env->failure->text);
 		connection->said_refused = true;
-		return;
-	case PACKRACK__ENVELOPE__BODY_SUMMARY_WANT:
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
 		if (!peer && d->offer)
 			pri_announcer_want(d->offer, &connection->offered, connection->rpc,
 				env->summary_want);
-		return;
-	case PACKRACK__ENVELOPE__BODY_COMMAND:
-		if (!peer) {
-			pri_sender_command(d->deliver, connection->rpc, env);
-			return;
-		}
-		break;
-	default:
-		break;
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer) {
+		pri_sender_command(d->deliver, connection->rpc, env);
+	} else {
+		pri_serve_message(d->serve, connection->rpc, peer, env);
 	}
-	pri_serve_message(d->serve, connection->rpc, peer, env);
 }
 
 static void

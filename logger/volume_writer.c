@@ -136,25 +136,13 @@ void
 prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
 {
 	struct pr_error err = {0};
-	int64_t min, max;
+	int64_t min = e->type == PR_LEDGER_LOSS      ? e->u.loss.first_time
+		      : e->type == PR_LEDGER_MARK    ? e->u.mark.said_until
+		      : e->type == PR_LEDGER_BOOT    ? e->u.boot.time
+		      : e->type == PR_LEDGER_DELETED ? e->u.deleted.at
+						     : pr_now_real();
+	int64_t max = e->type == PR_LEDGER_LOSS ? e->u.loss.last_time : min;
 
-	switch (e->type) {
-	case PR_LEDGER_LOSS:
-		min = e->u.loss.first_time;
-		max = e->u.loss.last_time;
-		break;
-	case PR_LEDGER_MARK:
-		min = max = e->u.mark.said_until;
-		break;
-	case PR_LEDGER_BOOT:
-		min = max = e->u.boot.time;
-		break;
-	case PR_LEDGER_DELETED:
-		min = max = e->u.deleted.at;
-		break;
-	default:
-		min = max = pr_now_real();
-	}
 	if (prl_journal_add(a->ledger, e, min, max, &err)) {
 		pr_count(&a->counters.ledger_refused, 1);
 		prl_writer_suspend(a, &err);

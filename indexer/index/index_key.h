@@ -189,30 +189,19 @@ enum pri_key_rank {
 static inline enum pri_key_rank
 pri_key_rank(const struct pri_key *key)
 {
-	uint16_t type;
+	uint8_t kind = key->kind, first = key->bytes[0];
+	uint16_t type = kind == PRI_KEY_ETHERTYPE ? pr_get_be16(key->bytes) : 0;
 
-	switch (key->kind) {
-	case PRI_KEY_PAIR:
+	if (kind == PRI_KEY_PAIR)
 		return PRI_RANK_PAIRS;
-	case PRI_KEY_SERVICE:
-	case PRI_KEY_PARTS:
+	if (kind == PRI_KEY_SERVICE || kind == PRI_KEY_PARTS)
 		return PRI_RANK_PARTS;
-	case PRI_KEY_SRC:
-	case PRI_KEY_DST:
-	case PRI_KEY_MAC_SRC:
-	case PRI_KEY_MAC_DST:
+	if (kind == PRI_KEY_SRC || kind == PRI_KEY_DST || kind == PRI_KEY_MAC_SRC ||
+		kind == PRI_KEY_MAC_DST)
 		return PRI_RANK_ADDRESSES;
-	case PRI_KEY_PROTO:
-		return key->bytes[0] == 6 || key->bytes[0] == 17 ? PRI_RANK_TYPES
-								 : PRI_RANK_PORTS;
-	case PRI_KEY_ETHERTYPE:
-		type = pr_get_be16(key->bytes);
-		return type == PRI_ETHERTYPE_IP || type == PRI_ETHERTYPE_IP6 ||
-				       type == PRI_ETHERTYPE_ARP ||
-				       type == PRI_ETHERTYPE_RARP
-			       ? PRI_RANK_TYPES
-			       : PRI_RANK_PORTS;
-	default:
-		return PRI_RANK_PORTS;
-	}
+	if (type == PRI_ETHERTYPE_IP || type == PRI_ETHERTYPE_IP6 ||
+		type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP ||
+		(kind == PRI_KEY_PROTO && (first == 6 || first == 17)))
+		return PRI_RANK_TYPES;
+	return PRI_RANK_PORTS;
 }

@@ -223,21 +223,15 @@ pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
 		return false;
 	if (number == PRI_NUMBER_LENGTH)
 		return overlaps(least, most, s->len_min, s->len_max);
-	if (!s->keyed)
+	if (!s->keyed || number == PRI_NUMBER_TIME)
 		return true;
-	switch (number) {
-	case PRI_NUMBER_SPORT:
+	if (number == PRI_NUMBER_SPORT)
 		return has_port(s, least, most, s->sport_min, s->sport_max);
-	case PRI_NUMBER_DPORT:
+	if (number == PRI_NUMBER_DPORT)
 		return has_port(s, least, most, s->dport_min, s->dport_max);
-	case PRI_NUMBER_SRC4:
-	case PRI_NUMBER_DST4:
-		return overlaps(least, most, 0, UINT32_MAX) &&
-		       any_bit(s->octets, least > 0 ? least >> 24 : 0,
-			       most < UINT32_MAX ? most >> 24 : 255);
-	default:
-		return true;
-	}
+	return overlaps(least, most, 0, UINT32_MAX) &&
+	       any_bit(s->octets, least > 0 ? least >> 24 : 0,
+		       most < UINT32_MAX ? most >> 24 : 255);
 }
 
 bool

@@ -42,20 +42,17 @@ of_nibble(uint8_t first)
 uint16_t
 pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t value)
 {
-	switch (layout->form) {
-	case PRI_TYPE_ETHER:
+	if (layout->form == PRI_TYPE_ETHER)
 		return value;
-	case PRI_TYPE_PPP:
+	if (layout->form == PRI_TYPE_PPP)
 		return of_ppp(value);
-	case PRI_TYPE_FAMILY:
-		/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs, for which a trace file's filter tests */
-		value = value & 0xff ? value : value >> 24;
-		if (value == 10 || value == 24 || value == 28 || value == 30)
-			return PRI_ETHERTYPE_IP6;
-		return value == 2 ? PRI_ETHERTYPE_IP : 0;
-	default:
+	if (layout->form == PRI_TYPE_NIBBLE)
 		return of_nibble(value);
-	}
+	/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs, for which a trace file's filter tests */
+	value = value & 0xff ? value : value >> 24;
+	if (value == 10 || value == 24 || value == 28 || value == 30)
+		return PRI_ETHERTYPE_IP6;
+	return value == 2 ? PRI_ETHERTYPE_IP : 0;
 }
 
 /* ---- a packet's fields ---- */

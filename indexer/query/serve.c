@@ -180,19 +180,15 @@ run(struct pri_serve *s, struct job *job)
 		start(s, job, deadline);
 	while (!job->done && !job->out && job->answer && job->credit &&
 		pr_now_mono() < deadline) {
-		switch (pri_answer_step(job->answer, deadline, &err)) {
-		case PRI_ANSWER_BATCH:
+		enum pri_answer_state state = pri_answer_step(job->answer, deadline, &err);
+
+		if (state == PRI_ANSWER_BATCH) {
 			job->out = OUT_BATCH;
 			job_send(job);
-			break;
-		case PRI_ANSWER_END:
+		} else if (state == PRI_ANSWER_END) {
 			job_end(job, false);
-			break;
-		case PRI_ANSWER_ERROR:
+		} else if (state == PRI_ANSWER_ERROR) {
 			job_fail(job, err.text, false);
-			break;
-		default:
-			break;
 		}
 	}
 }
