@@ -485,8 +485,7 @@ pri_follower_stats(const struct pri_index_follower *f, struct pri_follower_stats
 		const struct stream *s = f->streams[i];
 		const struct pri_builder_figures *by = pri_builder_figures(s->builder);
 
-		PR_ADD(out, by, segments, packets, damaged);
-		out->index_bytes += by->level1_bytes + by->level2_bytes;
+		PR_ADD(out, by, segments, packets, damaged, index_bytes);
 		out->behind += s->last >= s->next ? s->last - s->next + 1 : 0;
 	}
 }

@@ -101,11 +101,9 @@ pri_builder_offer(struct pri_builder *b)
 {
 	for (int i = 0; i < LEVELS; i++) {
 		struct pr_index_record *r = &b->waiting[i].record;
-		int rc = r->len ? b->sink(b->arg, r) : 0;
 
-		if (rc == 1)
+		if (r->len && b->sink(b->arg, r) == 1)
 			return false;
-		b->figures.dropped += rc < 0;
 		r->len = 0;
 	}
 	return true;
@@ -131,6 +129,7 @@ put_out(struct pri_builder *b, int level, const struct pr_index_record *record, 
 	w->record.level = level;
 	w->record.body = w->buf;
 	w->record.len = len;
+	b->figures.index_bytes += level < 3 ? len : 0;
 }
 
 /* ---- level 2 ---- */
@@ -147,7 +146,6 @@ finish_level2(struct pri_builder *b)
 		pri_level2_finish(&b->level2, b->link, body);
 		b->columns.segments = b->level2.segments;
 		put_out(b, 2, &b->columns, len);
-		b->figures.level2_bytes += len;
 	}
 	pri_level2_begin(&b->level2);
 	return 0;
@@ -211,7 +209,6 @@ finish_summary(struct pri_builder *b)
 	b->sealed = z->span;
 	len = pri_summarizer_write(z, b->record_max, body);
 	put_out(b, 3, &record, len);
-	b->figures.level3_bytes += len;
 	return 0;
 }
 
@@ -229,9 +226,7 @@ finish_batch(struct pri_builder *b)
 		size_t len = pri_level1_finish(&b->level1, b->link, &b->hitters, body);
 		b->batch.segments = b->level1.segments;
 		put_out(b, 1, &b->batch, len);
-		b->figures.level1_bytes += len;
 	}
-	b->figures.wide_keys += b->wide.count;
 	b->figures.open = 0;
 	b->batch_bytes = 0;
 	pri_level1_begin(&b->level1);

@@ -66,9 +66,9 @@ size_t pri_builder_tail(const struct pri_builder *b, struct pr_summary_span out[
 
 struct pri_builder_figures {
 	uint64_t segments, packets, bytes; /* indexed */
-	uint64_t keys, wide_keys; /* distinct a segment, a batch; over all */
-	uint64_t damaged, dropped; /* segments, records */
-	uint64_t level1_bytes, level2_bytes, level3_bytes;
+	uint64_t keys; /* distinct a segment, over all */
+	uint64_t damaged; /* segments */
+	uint64_t index_bytes; /* records of levels 1 and 2 */
 	uint32_t open; /* segments in the batch that is being made */
 };
 const struct pri_builder_figures *pri_builder_figures(const struct pri_builder *b);
