@@ -492,6 +492,62 @@ START_TEST(unknown_records)
 }
 END_TEST
 
+/* Two connections of one exporter at once: templates and numbers are of each; the next one has neither. */
+START_TEST(connections)
+{
+	static const uint16_t other[] = {8, 4, 12, 4, 7, 2, 11, 2, 4, 1, 6, 1, 2, 4, 0};
+
+	for (uint32_t n = 1; n <= 3; n++) {
+		here.connection = n % 2 + 1; /* 2, 1, 2 again */
+		ipfix_begin(1000 * (uint32_t)here.connection + n);
+		if (n < 3)
+			template(2, 256, 0, n == 1 ? plain : other);
+		set_begin(256);
+		plain_record(n, n);
+		len -= n == 2 ? 12 : 0;
+		set_end();
+		send();
+	}
+	ck_assert_uint_eq(count, 3);
+	ck_assert_uint_eq(flows[0].side[0].bytes + flows[0].side[1].bytes, 100);
+	ck_assert_uint_eq(flows[1].side[0].packets + flows[1].side[1].packets, 2);
+	ck_assert_uint_eq(flows[1].side[0].bytes + flows[1].side[1].bytes, 0);
+	ck_assert_uint_eq(flows[2].side[0].bytes + flows[2].side[1].bytes, 300);
+	ck_assert_uint_eq(exporter()->id.stream, 1);
+	ck_assert_uint_eq(exporter()->lost, 1);
+	ck_assert_uint_eq(pri_exporters_get(exporters, 1)->lost, 0);
+	pri_exporters_end(exporters, 2);
+	here.connection = 7;
+	ipfix_begin(5);
+	set_begin(256);
+	plain_record(1, 1);
+	set_end();
+	send();
+	ck_assert_uint_eq(exporter()->no_template, 1);
+	ck_assert_uint_eq(exporter()->lost, 1);
+	ck_assert_uint_eq(exporter()->id.stream, 1);
+	ck_assert_ptr_null(pri_exporters_get(exporters, 2));
+	/* withdrawn */
+	ipfix_begin(5);
+	template(2, 256, 0, plain);
+	template(2, 2, 0, (const uint16_t[]){0});
+	set_begin(256);
+	plain_record(1, 1);
+	set_end();
+	send();
+	ck_assert_uint_eq(exporter()->no_template, 2);
+	ck_assert_uint_eq(exporter()->bad, 0);
+	/* no more at once than there are templates for */
+	for (here.connection = 8; here.connection < 8 + PRI_EXPORT_STREAMS_MAX;
+		here.connection++) {
+		ipfix_begin(1);
+		send();
+	}
+	ck_assert_uint_eq(pri_exporters_refused(exporters), 2);
+	here.connection = 0;
+}
+END_TEST
+
 /* ---- bounds ---- */
 
 START_TEST(hostile_templates)
@@ -578,6 +634,7 @@ fill(TCase *t)
 	tcase_add_loop_test(
 		t, numbers_tell_losses, 0, sizeof(sequences) / sizeof(sequences[0]));
 	tcase_add_test(t, unknown_records);
+	tcase_add_test(t, connections);
 	tcase_add_test(t, hostile_templates);
 	tcase_add_test(t, too_many);
 }
