@@ -533,12 +533,14 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 
 /* ---- data ---- */
 
-static uint64_t
+static inline uint64_t
 number(const uint8_t *p, size_t len)
 {
 	uint64_t v = 0;
 
 	switch (len) {
+	case 1:
+		return *p;
 	case 2:
 		return pr_get_be16(p);
 	case 4:
