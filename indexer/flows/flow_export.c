@@ -43,57 +43,56 @@ enum how {
 	}
 
 static const struct element {
-	uint16_t id;
 	enum how how;
 	uint16_t to[2]; /* [1] 0: none */
 	uint16_t also; /* a bool that it sets; 0: none */
 } elements[] = {
-	{1, U64, BOTH(bytes), 0}, /* octetDeltaCount */
-	{2, U64, BOTH(packets), 0}, /* packetDeltaCount */
-	{4, U8, {AT(protocol)}, 0},
-	{6, U8, BOTH(flags), 0}, /* tcpControlBits */
-	{7, U16, {AT(port[0])}, 0},
-	{8, ADDRESS4, {AT(address[0])}, 0},
-	{11, U16, {AT(port[1])}, 0},
-	{12, ADDRESS4, {AT(address[1])}, 0},
-	{21, U32, {AT(up_last)}, AT(has_up)}, /* flowEndSysUpTime */
-	{22, U32, {AT(up_first)}, AT(has_up)},
-	{23, U64, {AT(bytes[1])}, AT(out)}, /* postOctetDeltaCount */
-	{24, U64, {AT(packets[1])}, AT(out)},
-	{27, ADDRESS16, {AT(address[0])}, 0},
-	{28, ADDRESS16, {AT(address[1])}, 0},
-	{32, ICMP, {AT(icmp)}, 0},
-	{34, U32, {AT(sampling)}, 0}, /* samplingInterval */
-	{48, U32, {AT(sampler)}, AT(has_sampler)}, /* samplerId */
-	{50, U32, {AT(sampling)}, 0}, /* samplerRandomInterval */
-	{58, U16, {AT(vlan)}, 0},
-	{85, U64, BOTH(bytes), 0}, /* octetTotalCount */
-	{86, U64, BOTH(packets), 0},
-	{139, ICMP, {AT(icmp)}, 0}, /* of IPv6 */
-	{150, SECONDS, BOTH(first), 0}, /* flowStartSeconds, and so on */
-	{151, SECONDS, BOTH(last), 0},
-	{152, MILLISECONDS, BOTH(first), 0},
-	{153, MILLISECONDS, BOTH(last), 0},
-	{154, NTP, BOTH(first), 0}, /* Microseconds */
-	{155, NTP, BOTH(last), 0},
-	{156, NTP, BOTH(first), 0}, /* Nanoseconds */
-	{157, NTP, BOTH(last), 0},
-	{158, BEFORE, BOTH(first), 0}, /* DeltaMicroseconds */
-	{159, BEFORE, BOTH(last), 0},
-	{160, MILLISECONDS, {AT(init)}, 0}, /* systemInitTimeMilliseconds */
-	{161, MILLISECONDS, {AT(duration)}, 0},
-	{176, ICMP_TYPE, {AT(icmp)}, AT(has_icmp)},
-	{177, ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
-	{178, ICMP_TYPE, {AT(icmp)}, AT(has_icmp)}, /* of IPv6 */
-	{179, ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
-	{231, U64, {AT(bytes[0])}, 0}, /* initiatorOctets, responderOctets */
-	{232, U64, {AT(bytes[1])}, 0},
-	{243, U16, {AT(vlan)}, 0}, /* dot1qVlanId */
-	{298, U64, {AT(packets[0])}, 0}, /* initiatorPackets, responderPackets */
-	{299, U64, {AT(packets[1])}, 0},
-	{302, U32, {AT(sampler)}, AT(has_sampler)}, /* selectorId */
-	{305, U64, {AT(sampled)}, 0}, /* samplingPacketInterval, -Space */
-	{306, U64, {AT(skipped)}, 0},
+	[1] = {U64, BOTH(bytes), 0}, /* octetDeltaCount */
+	[2] = {U64, BOTH(packets), 0}, /* packetDeltaCount */
+	[4] = {U8, {AT(protocol)}, 0},
+	[6] = {U8, BOTH(flags), 0}, /* tcpControlBits */
+	[7] = {U16, {AT(port[0])}, 0},
+	[8] = {ADDRESS4, {AT(address[0])}, 0},
+	[11] = {U16, {AT(port[1])}, 0},
+	[12] = {ADDRESS4, {AT(address[1])}, 0},
+	[21] = {U32, {AT(up_last)}, AT(has_up)}, /* flowEndSysUpTime */
+	[22] = {U32, {AT(up_first)}, AT(has_up)},
+	[23] = {U64, {AT(bytes[1])}, AT(out)}, /* postOctetDeltaCount */
+	[24] = {U64, {AT(packets[1])}, AT(out)},
+	[27] = {ADDRESS16, {AT(address[0])}, 0},
+	[28] = {ADDRESS16, {AT(address[1])}, 0},
+	[32] = {ICMP, {AT(icmp)}, 0},
+	[34] = {U32, {AT(sampling)}, 0}, /* samplingInterval */
+	[48] = {U32, {AT(sampler)}, AT(has_sampler)}, /* samplerId */
+	[50] = {U32, {AT(sampling)}, 0}, /* samplerRandomInterval */
+	[58] = {U16, {AT(vlan)}, 0},
+	[85] = {U64, BOTH(bytes), 0}, /* octetTotalCount */
+	[86] = {U64, BOTH(packets), 0},
+	[139] = {ICMP, {AT(icmp)}, 0}, /* of IPv6 */
+	[150] = {SECONDS, BOTH(first), 0}, /* flowStartSeconds, and so on */
+	[151] = {SECONDS, BOTH(last), 0},
+	[152] = {MILLISECONDS, BOTH(first), 0},
+	[153] = {MILLISECONDS, BOTH(last), 0},
+	[154] = {NTP, BOTH(first), 0}, /* Microseconds */
+	[155] = {NTP, BOTH(last), 0},
+	[156] = {NTP, BOTH(first), 0}, /* Nanoseconds */
+	[157] = {NTP, BOTH(last), 0},
+	[158] = {BEFORE, BOTH(first), 0}, /* DeltaMicroseconds */
+	[159] = {BEFORE, BOTH(last), 0},
+	[160] = {MILLISECONDS, {AT(init)}, 0}, /* systemInitTimeMilliseconds */
+	[161] = {MILLISECONDS, {AT(duration)}, 0},
+	[176] = {ICMP_TYPE, {AT(icmp)}, AT(has_icmp)},
+	[177] = {ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
+	[178] = {ICMP_TYPE, {AT(icmp)}, AT(has_icmp)}, /* of IPv6 */
+	[179] = {ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
+	[231] = {U64, {AT(bytes[0])}, 0}, /* initiatorOctets, responderOctets */
+	[232] = {U64, {AT(bytes[1])}, 0},
+	[243] = {U16, {AT(vlan)}, 0}, /* dot1qVlanId */
+	[298] = {U64, {AT(packets[0])}, 0}, /* initiatorPackets, responderPackets */
+	[299] = {U64, {AT(packets[1])}, 0},
+	[302] = {U32, {AT(sampler)}, AT(has_sampler)}, /* selectorId */
+	[305] = {U64, {AT(sampled)}, 0}, /* samplingPacketInterval, -Space */
+	[306] = {U64, {AT(skipped)}, 0},
 };
 
 /* One step of reading a record: an element, or several that are skipped. */
@@ -424,19 +423,15 @@ static struct field
 field_of(struct template *t, uint16_t id, uint32_t pen, uint16_t len, bool v9)
 {
 	struct field f = {.len = len, .variable = !v9 && len == VARIABLE};
+	const struct element *e = &elements[id < PR_COUNT(elements) ? id : 0];
 	bool reverse = pen == REVERSE_PEN;
 
-	for (size_t i = 0; len && i < PR_COUNT(elements); i++) {
-		const struct element *e = &elements[i];
-
-		if (e->id != id || (pen && !(reverse && e->to[1])) ||
-			(e->also == AT(out) && !v9))
-			continue;
-		f.how = (uint8_t)e->how;
-		f.to = e->to[reverse];
-		if (e->also)
-			*((bool *)&t->start + e->also) = true;
-	}
+	if (!len || (pen && !(reverse && e->to[1])) || (e->also == AT(out) && !v9))
+		return f;
+	f.how = (uint8_t)e->how;
+	f.to = e->to[reverse];
+	if (e->also)
+		*((bool *)&t->start + e->also) = true;
 	return f;
 }
 

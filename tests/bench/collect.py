@@ -25,7 +25,7 @@ DATA = os.path.join(TOP, os.environ.get("PACKRACK_DATA", "../shared/data"))
 PACKRACK = BUILD + "/packrack"
 TRACE = DATA + "/mix-gateway-full-a.pcap"
 PORT = 23055
-RECORDS = 300000
+RECORDS = 1000000
 ROUNDS = 5
 
 
