@@ -37,65 +37,42 @@ enum how {
 	BEFORE /* us before the message was sent */
 };
 #define AT(member) offsetof(struct pri_told, member)
-#define BOTH(member)                                                                       \
-	{                                                                                  \
-		AT(member[0]), AT(member[1])                                               \
-	}
+#define ROW(id, how, member) [id] = {how, {AT(member)}, 0}
+#define ROW_BOTH(id, how, member) [id] = {how, {AT(member[0]), AT(member[1])}, 0}
+#define ROW_ALSO(id, how, member, also) [id] = {how, {AT(member)}, AT(also)}
 
 static const struct element {
 	enum how how;
 	uint16_t to[2]; /* [1] 0: none */
 	uint16_t also; /* a bool that it sets; 0: none */
 } elements[] = {
-	[1] = {U64, BOTH(bytes), 0}, /* octetDeltaCount */
-	[2] = {U64, BOTH(packets), 0}, /* packetDeltaCount */
-	[4] = {U8, {AT(protocol)}, 0},
-	[6] = {U8, BOTH(flags), 0}, /* tcpControlBits */
-	[7] = {U16, {AT(port[0])}, 0},
-	[8] = {ADDRESS4, {AT(address[0])}, 0},
-	[11] = {U16, {AT(port[1])}, 0},
-	[12] = {ADDRESS4, {AT(address[1])}, 0},
-	[21] = {U32, {AT(up_last)}, AT(has_up)}, /* flowEndSysUpTime */
-	[22] = {U32, {AT(up_first)}, AT(has_up)},
-	[23] = {U64, {AT(bytes[1])}, AT(out)}, /* postOctetDeltaCount */
-	[24] = {U64, {AT(packets[1])}, AT(out)},
-	[27] = {ADDRESS16, {AT(address[0])}, 0},
-	[28] = {ADDRESS16, {AT(address[1])}, 0},
-	[32] = {ICMP, {AT(icmp)}, 0},
-	[34] = {U32, {AT(sampling)}, 0}, /* samplingInterval */
-	[48] = {U32, {AT(sampler)}, AT(has_sampler)}, /* samplerId */
-	[50] = {U32, {AT(sampling)}, 0}, /* samplerRandomInterval */
-	[58] = {U16, {AT(vlan)}, 0},
-	[85] = {U64, BOTH(bytes), 0}, /* octetTotalCount */
-	[86] = {U64, BOTH(packets), 0},
-	[139] = {ICMP, {AT(icmp)}, 0}, /* of IPv6 */
-	[150] = {SECONDS, BOTH(first), 0}, /* flowStartSeconds, and so on */
-	[151] = {SECONDS, BOTH(last), 0},
-	[152] = {MILLISECONDS, BOTH(first), 0},
-	[153] = {MILLISECONDS, BOTH(last), 0},
-	[154] = {NTP, BOTH(first), 0}, /* Microseconds */
-	[155] = {NTP, BOTH(last), 0},
-	[156] = {NTP, BOTH(first), 0}, /* Nanoseconds */
-	[157] = {NTP, BOTH(last), 0},
-	[158] = {BEFORE, BOTH(first), 0}, /* DeltaMicroseconds */
-	[159] = {BEFORE, BOTH(last), 0},
-	[160] = {MILLISECONDS, {AT(init)}, 0}, /* systemInitTimeMilliseconds */
-	[161] = {MILLISECONDS, {AT(duration)}, 0},
-	[176] = {ICMP_TYPE, {AT(icmp)}, AT(has_icmp)},
-	[177] = {ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
-	[178] = {ICMP_TYPE, {AT(icmp)}, AT(has_icmp)}, /* of IPv6 */
-	[179] = {ICMP_CODE, {AT(icmp)}, AT(has_icmp)},
-	[231] = {U64, {AT(bytes[0])}, 0}, /* initiatorOctets, responderOctets */
-	[232] = {U64, {AT(bytes[1])}, 0},
-	[243] = {U16, {AT(vlan)}, 0}, /* dot1qVlanId */
-	[298] = {U64, {AT(packets[0])}, 0}, /* initiatorPackets, responderPackets */
-	[299] = {U64, {AT(packets[1])}, 0},
-	[302] = {U32, {AT(sampler)}, AT(has_sampler)}, /* selectorId */
-	[305] = {U64, {AT(sampled)}, 0}, /* samplingPacketInterval, -Space */
-	[306] = {U64, {AT(skipped)}, 0},
-};
+	/* delta, total, of initiator and responder, as they left */
+	ROW_BOTH(1, U64, bytes), ROW_BOTH(2, U64, packets), ROW_BOTH(85, U64, bytes),
+	ROW_BOTH(86, U64, packets), ROW(231, U64, bytes[0]), ROW(232, U64, bytes[1]),
+	ROW(298, U64, packets[0]), ROW(299, U64, packets[1]),
+	ROW_ALSO(23, U64, bytes[1], out), ROW_ALSO(24, U64, packets[1], out),
+	/* ends */
+	ROW(4, U8, protocol), ROW_BOTH(6, U8, flags), ROW(7, U16, port[0]),
+	ROW(11, U16, port[1]), ROW(8, ADDRESS4, address[0]), ROW(12, ADDRESS4, address[1]),
+	ROW(27, ADDRESS16, address[0]), ROW(28, ADDRESS16, address[1]), ROW(58, U16, vlan),
+	ROW(243, U16, vlan),
+	/* of IPv4 and IPv6 */
+	ROW(32, ICMP, icmp), ROW(139, ICMP, icmp), ROW_ALSO(176, ICMP_TYPE, icmp, has_icmp),
+	ROW_ALSO(177, ICMP_CODE, icmp, has_icmp), ROW_ALSO(178, ICMP_TYPE, icmp, has_icmp),
+	ROW_ALSO(179, ICMP_CODE, icmp, has_icmp),
+	/* times: of the uptime; 154, 156: us and ns, in the form of NTP */
+	ROW_ALSO(21, U32, up_last, has_up), ROW_ALSO(22, U32, up_first, has_up),
+	ROW_BOTH(150, SECONDS, first), ROW_BOTH(151, SECONDS, last),
+	ROW_BOTH(152, MILLISECONDS, first), ROW_BOTH(153, MILLISECONDS, last),
+	ROW_BOTH(154, NTP, first), ROW_BOTH(155, NTP, last), ROW_BOTH(156, NTP, first),
+	ROW_BOTH(157, NTP, last), ROW_BOTH(158, BEFORE, first), ROW_BOTH(159, BEFORE, last),
+	ROW(160, MILLISECONDS, init), ROW(161, MILLISECONDS, duration),
+	/* one packet of so many; the sampler or selector; packets in turn */
+	ROW(34, U32, sampling), ROW(50, U32, sampling),
+	ROW_ALSO(48, U32, sampler, has_sampler), ROW_ALSO(302, U32, sampler, has_sampler),
+	ROW(305, U64, sampled), ROW(306, U64, skipped)};
 
-/* One step of reading a record: an element, or several that are skipped. */
+/* One step of reading a record. */
 struct field {
 	uint16_t len, to;
 	uint8_t how; /* enum how */
@@ -437,23 +414,18 @@ field_of(struct template *t, uint16_t id, uint32_t pen, uint16_t len, bool v9)
 
 /* Reads fields of a template; false: it breaks off. */
 static bool
-load_fields(struct pr_cursor *c, struct template *t, unsigned count, bool v9)
+load_fields(struct pr_cursor *c, struct template *t, bool v9)
 {
-	for (unsigned i = 0; i < count; i++) {
-		struct field *last = t->fields ? &t->field[t->fields - 1] : NULL, f;
+	for (unsigned i = 0; i < t->fields; i++) {
+		struct field *f = &t->field[i];
 		uint16_t id, len;
 		uint32_t pen = 0;
 
 		if (!pr_load_be16(c, &id) || !pr_load_be16(c, &len) ||
 			(!v9 && id & 0x8000 && !pr_load_be32(c, &pen)))
 			return false;
-		f = field_of(t, v9 ? id : id & 0x7fff, pen, len, v9);
-		t->shortest += f.variable ? 1 : len;
-		if (last && last->how == SKIP && f.how == SKIP && !last->variable &&
-			!f.variable && last->len + len <= UINT16_MAX)
-			last->len = (uint16_t)(last->len + len);
-		else
-			t->field[t->fields++] = f;
+		*f = field_of(t, v9 ? id : id & 0x7fff, pen, len, v9);
+		t->shortest += f->variable ? 1 : len;
 	}
 	return true;
 }
@@ -515,8 +487,9 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 		if (!t)
 			return pr_error_set(err, "no memory for a template");
 		t->id = id;
+		t->fields = fields;
 		t->options = options;
-		if (load_fields(&c, t, fields, m->v9))
+		if (load_fields(&c, t, m->v9))
 			rc = keep_template(m, t, err);
 		else
 			free(t);
@@ -614,10 +587,8 @@ take_field(struct pri_told *r, const struct field *f, const uint8_t *p, size_t l
 		r->icmp = (uint16_t)((r->icmp & 0xff00) | (v & 0xff));
 		break;
 	case SECONDS:
-		*(int64_t *)to = ms_ns(v * 1000);
-		break;
 	case MILLISECONDS:
-		*(int64_t *)to = ms_ns(v);
+		*(int64_t *)to = ms_ns(f->how == SECONDS ? v * 1000 : v);
 		break;
 	case NTP:
 		*(int64_t *)to = v ? ntp_ns(v) : 0;
@@ -1017,6 +988,7 @@ choose_stream(struct pri_exporters *e, struct pri_exporter_id *id, uint64_t conn
 			unused = id->stream;
 	}
 	id->stream = unused;
+	e->refused += unused == 0;
 	return unused != 0;
 }
 
@@ -1059,10 +1031,8 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
 		    : version == 9                   ? pr_get_be32(data + 16)
 		    : version == 10                  ? pr_get_be32(data + 12)
 						     : 0;
-	if (from->connection && !choose_stream(e, &id, from->connection)) {
-		e->refused++;
+	if (from->connection && !choose_stream(e, &id, from->connection))
 		return 0;
-	}
 	of = exporter_heard(e, &id, from->port, now, &rc, err);
 	if (!of)
 		return rc;

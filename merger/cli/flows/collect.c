@@ -80,9 +80,8 @@ enum { STREAMS_MAX = 64, INPUT_MAX = 2 * 65536 };
 
 struct socket {
 	struct collect *collect;
-	struct event *event; /* of UDP */
-	struct evconnlistener *listener; /* of TCP */
-	uint32_t overflows; /* by the kernel's count */
+	struct event *event;
+	uint32_t overflows; /* of UDP, by the kernel's count */
 };
 
 /* A connection of an exporter. */
@@ -134,8 +133,6 @@ set_now(struct collect *c)
 }
 
 /* ---- sockets ---- */
-
-#define LISTENER (LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC)
 
 /* "PORT", "ADDRESS:PORT" or "[ADDRESS]:PORT". host: room for an address. */
 static bool
@@ -318,9 +315,9 @@ on_bytes(struct bufferevent *io, void *arg)
 static void
 on_end(struct bufferevent *io, PR_UNUSED short what, void *arg)
 {
-	stream_close(arg, evbuffer_get_length(bufferevent_get_input(io))
-				  ? "it ended within a message"
-				  : NULL);
+	bool broken = evbuffer_get_length(bufferevent_get_input(io)) > 0;
+
+	stream_close(arg, broken ? "it ended within a message" : NULL);
 }
 
 /* A free slot; or that of the oldest connection without a message: anybody can open those. */
@@ -339,29 +336,31 @@ stream_slot(struct collect *c)
 	}
 	if (oldest)
 		stream_close(oldest, "it has sent nothing, and others come");
+	else if (!c->closed++)
+		fprintf(stderr, "%s: a connection refused: there are %d\n", program.name,
+			STREAMS_MAX);
 	return oldest;
 }
 
 static void
-on_accept(PR_UNUSED struct evconnlistener *listener, evutil_socket_t fd,
-	struct sockaddr *from, PR_UNUSED int len, void *arg)
+on_connection(evutil_socket_t listener, PR_UNUSED short what, void *arg)
 {
-	struct collect *c = arg;
+	struct collect *c = ((struct socket *)arg)->collect;
+	struct sockaddr_storage from = {0};
+	socklen_t len = sizeof(from);
+	int fd = accept4(
+		listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct pri_export_from id;
-	bool known = sender(c, from, &id);
-	struct stream *s = known ? stream_slot(c) : NULL;
-	struct bufferevent *io;
+	bool known = fd < 0 || sender(c, &from, &id);
+	struct stream *s = fd >= 0 && known ? stream_slot(c) : NULL;
+	struct bufferevent *io = NULL;
 
-	io = s ? bufferevent_socket_new(pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE)
-	       : NULL;
 	c->foreign += !known;
-	if (known && !s && !c->closed++)
-		fprintf(stderr, "%s: a connection refused: there are %d\n", program.name,
-			STREAMS_MAX);
-	if (!io) {
-		evutil_closesocket(fd);
-		return;
-	}
+	if (s)
+		io = bufferevent_socket_new(
+			pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE);
+	if (!io)
+		return pr_close(fd);
 	id.connection = ++c->connections;
 	*s = (struct stream){.collect = c, .io = io, .from = id, .heard = pr_now_mono()};
 	bufferevent_setcb(io, on_bytes, NULL, on_end, s);
@@ -384,7 +383,6 @@ static int
 socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
 {
 	int fd, size = RECEIVE_BUFFER, yes = 1;
-	struct event_base *base = pr_loop_base(c->loop);
 	struct socket *s = &c->sockets[c->count];
 	const char *port;
 	char host[64];
@@ -402,33 +400,19 @@ socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
 		fd = socket_bind("0.0.0.0", port, false, type);
 	if (fd < 0)
 		return pr_error_errno(err, "--listen %s", text);
-	s->collect = c;
-	c->count++;
-	if (type == SOCK_STREAM) {
-		s->listener =
-			evconnlistener_new(base, on_accept, c, LISTENER, STREAMS_MAX, fd);
-	} else {
+	if (type == SOCK_DGRAM) {
 		if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
 			setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 		setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof(yes));
-		s->event = event_new(base, fd, EV_READ | EV_PERSIST, on_datagrams, s);
 	}
-	if (s->listener || (s->event && event_add(s->event, NULL) == 0))
+	s->collect = c;
+	s->event = event_new(pr_loop_base(c->loop), fd, EV_READ | EV_PERSIST,
+		type == SOCK_DGRAM ? on_datagrams : on_connection, s);
+	c->count += s->event != NULL; /* which has it closed */
+	if (s->event && event_add(s->event, NULL) == 0 &&
+		(type == SOCK_DGRAM || listen(fd, STREAMS_MAX) == 0))
 		return 0;
-	pr_error_errno(err, "--listen %s", text);
-	pr_close(s->event ? -1 : fd);
-	return -1;
-}
-
-static void
-socket_close(struct socket *s)
-{
-	if (s->listener)
-		evconnlistener_free(s->listener);
-	if (s->event) {
-		close(event_get_fd(s->event));
-		event_free(s->event);
-	}
+	return pr_error_errno(err, "--listen %s", text);
 }
 
 static int
@@ -536,12 +520,12 @@ static void
 drain(struct collect *c)
 {
 	int64_t end = pr_now_mono() + PR_NS_PER_S;
-	uint64_t before;
+	uint64_t before = UINT64_MAX;
 
-	do {
+	while (!c->failed && c->messages != before && pr_now_mono() < end) {
 		before = c->messages;
 		event_base_loop(pr_loop_base(c->loop), EVLOOP_NONBLOCK);
-	} while (c->messages != before && !c->failed && pr_now_mono() < end);
+	}
 }
 
 /* Begins to write the volume, with the flows of samples that it has. */
@@ -584,8 +568,7 @@ serve(struct collect *c, struct pr_error *err)
 	sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
 	if (!due || !sweep || pr_loop_run(c->loop, err) < 0)
 		c->failed = true;
-	else if (!c->failed)
-		drain(c);
+	drain(c);
 	pr_timer_destroy(&due);
 	pr_timer_destroy(&sweep);
 	c->now++;
@@ -742,14 +725,12 @@ collect(struct collect *c, struct pr_error *err)
 	c->loop = pr_loop_create(&(const struct pr_loop_calls){0}, err);
 	if (!c->loop)
 		return CLI_FAILED;
-	for (size_t i = 0; i < a->listen.count + a->tcp.count; i++) {
-		bool udp = i < a->listen.count;
-		const struct pr_string_list *of = udp ? &a->listen : &a->tcp;
-
-		if (socket_open(c, of->items[udp ? i : i - a->listen.count],
-			    udp ? SOCK_DGRAM : SOCK_STREAM, err) < 0)
+	for (size_t i = 0; i < a->listen.count; i++)
+		if (socket_open(c, a->listen.items[i], SOCK_DGRAM, err) < 0)
 			return CLI_FAILED;
-	}
+	for (size_t i = 0; i < a->tcp.count; i++)
+		if (socket_open(c, a->tcp.items[i], SOCK_STREAM, err) < 0)
+			return CLI_FAILED;
 	c->datagrams = malloc(BATCH * sizeof(*c->datagrams));
 	if (!c->datagrams) {
 		pr_error_set(err, "no memory for datagrams");
@@ -774,8 +755,10 @@ run(const struct cli_call *call, struct pr_error *err)
 	for (size_t i = 0; i < STREAMS_MAX; i++)
 		if (c.streams[i].io)
 			stream_close(&c.streams[i], NULL);
-	for (size_t i = 0; i < c.count; i++)
-		socket_close(&c.sockets[i]);
+	for (size_t i = 0; i < c.count; i++) {
+		close(event_get_fd(c.sockets[i].event));
+		event_free(c.sockets[i].event);
+	}
 	pr_loop_destroy(&c.loop);
 	flow_keeper_close(&c.keeper);
 	pri_exporters_destroy(&c.exporters);
