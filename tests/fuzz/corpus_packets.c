@@ -335,6 +335,9 @@ put_exports(void)
 				       : "ipfix",
 			bytes, set, END);
 	}
+	bytes[0] = 1 << 2; /* IPFIX by a connection */
+	corpus_put(
+		"export", "ipfix-tcp", bytes, 3 + ((size_t)bytes[1] << 8 | bytes[2]), END);
 	memcpy(bytes + 3, sflow, sizeof sflow);
 	bytes[0] = 0;
 	bytes[1] = sizeof sflow >> 8;

@@ -3,7 +3,8 @@
  * Messages of exporters: NetFlow 5, 9, IPFIX, sFlow. Covers indexer/flows/flow_export.c indexer/flows/flow_told.c
  * Options -max_len=2048
  *
- * The input is messages: a byte for the exporter, two of length, bytes.
+ * The input is messages: a byte for the exporter (2 bits of address, 4 of a connection: 0 is none, else messages that
+ * follow each other; the highest bit is the port, or ends the connection), two of length, bytes.
  */
 #include <string.h>
 
