@@ -76,8 +76,46 @@ watch_file() { # NAME TEXT: with \n
 	printf '%b' "$2" > "$LAB_DIR/watch.d/$1.watch"
 }
 run_step "windows of kept flows, together and alone" of_kept_flows
+sampled() { # windows of more records than it says, to what the report says; the others whole
+	local text
+	for text in '' 'sample = 100\n'; do
+		watch_file sampled "[watch]\nwindow = 20s\nkept = $LAB_DIR/flows\n$text[live]\nsql = select count(*) as n, count(*) / :share as about, (select count(*) from flows) as again from flows\n[rule]\nsql = select *, :share as share from live\n"
+		"$PACKRACK" watch test sampled --since @"$BEGIN" --until @$((BEGIN + 160)) --format json > "$LAB_DIR/sampled$text" || return 1
+	done
+	"$PACKRACK" watch test sampled --since @"$BEGIN" --until @$((BEGIN + 160)) --format json | jq -c .rows > "$LAB_DIR/again" || return 1
+	jq -c .rows "$LAB_DIR/sampled$text" | cmp - "$LAB_DIR/again" || return 1
+	"$PACKRACK" watch test sampled --since @"$BEGIN" --until @$((BEGIN + 20)) | grep 'sampled: 1 of [0-9.]* of [0-9]* records' || return 1
+	# each within six standard errors; and some are whole: the last ones have no flows
+	paste -d '[' "$LAB_DIR/sampled" "$LAB_DIR/sampled$text" | sed 's/}\[{/}\n{/' | jq -s '[range(0; length; 2) as $i | .[$i:$i + 2]] |
+		(map(select(.[1].sampled)) | length >= 4) and (map(select(.[1].sampled | not)) | length >= 1) and all(.[];
+		.[0].rows[0] as $all | .[1] as $s | $s.rows[0] as $r | $r.n == $r.again and $s.complete and if $s.sampled then $s.sampled.records == $all.n and
+		($s.sampled.share * $all.n - 100 | fabs) < 0.01 and $r.share < 1 and ($r.n - 100 | fabs) < 60 and ($r.about * $r.share - $r.n | fabs) < 0.01
+		else $r.n == $all.n and $all.n <= 100 end)' | grep true
+	rm "$LAB_DIR/watch.d/sampled.watch"
+}
+run_step "a sample of large windows" sampled
+auto() { # a window that takes 0.6 s to make is longer than 1 s; they follow each other, and the report says so
+	watch_file auto "[watch]\nwindow = auto\nkept = $LAB_DIR/flows\n[live]\nsql = select count(*) as n from flows\n[rule]\npython = auto.py\n"
+	printf 'import time\n\n\ndef report(live, **more):\n    time.sleep(0.6)\n    return live\n' > "$LAB_DIR/watch.d/auto.py"
+	"$PACKRACK" watch test auto --since @$((BEGIN + 1)) --until @$((BEGIN + 15)) --format json > "$LAB_DIR/auto" || return 1
+	jq -se '(map(.end - .begin == .auto * 1000000000 and .begin % (.end - .begin) == 0) | all) and .[0].auto == 1 and .[-1].auto > 1 and
+		([.[:-1], .[1:]] | transpose | map(.[0].end == .[1].begin) | all)' "$LAB_DIR/auto" || return 1
+	"$PACKRACK" watch test auto --since @$((BEGIN + 1)) --until @$((BEGIN + 5)) | grep 'window of 2 s' || return 1
+	"$PACKRACK" watch test auto --set window=7s --since @"$BEGIN" --until @$((BEGIN + 7)) --format json | jq -e '.auto == null' || return 1
+	python3 - "$BUILD/packrack-watch" "$LAB_DIR/watch.d/auto.watch" <<- 'END'
+		import importlib.machinery, importlib.util, sys
+		loader = importlib.machinery.SourceFileLoader("packrack_watch", sys.argv[1])
+		w = importlib.util.module_from_spec(importlib.util.spec_from_loader("packrack_watch", loader))
+		loader.exec_module(w)
+		for window, took, end, want in ((4, 2.1, 8, 8), (4, 2.1, 4, None), (4, 1.9, 8, None), (4, 0.51, 8, None), (4, 0.4, 8, 2), (1, 0.01, 8, None), (512, 300, 1024, None)):
+		    found = w.resized(w.Watch(sys.argv[2], None, window * w.NS), [{"took": took, "end": end * w.NS, "history": []}])
+		    assert (found and found.window // w.NS) == want, (window, took, end)
+	END
+	rm "$LAB_DIR"/watch.d/auto.*
+}
+run_step "a window as long as the machine needs" auto
 summed_once() { # [history] all: the rows of several ranges, as the rule would sum them
-	local text="[watch]\nwindow = 10s\nkept = $LAB_DIR/flows\n[live]\nsql = select protocol, count(*) as n from flows group by all\n[history]\nback = 70s 40s\nlength = 20s\nevery = 20s
+	local name text="[watch]\nwindow = 10s\nkept = $LAB_DIR/flows\n[live]\nsql = select protocol, count(*) as n from flows group by all\n[history]\nback = 70s 40s\nlength = 20s\nevery = 20s
 sql = select protocol, sum(bytes_sent) as sent from flows group by all\n"
 	watch_file all "${text}all = select protocol, sum(sent) as sent from history group by all\n[rule]\nsql = select * from live join history using (protocol) order by protocol\n"
 	watch_file each "$text[rule]\nsql = select * from live join (select protocol, sum(sent) as sent from history group by all) using (protocol) order by protocol\n"
@@ -118,6 +156,8 @@ faulty() { # each has one line, which names the file, and what is wrong
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nby = a\nsql = select 1 as a\n[rule]\nsql = select 1|by and :keys
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[history]\nback = 1h\nby = b\nsql = select 1 as a where 1 in (:keys)\n[rule]\nsql = select 1|[history] sql: packrack sql: SQL: Binder Error
 		[watch]\nwindow = 1s\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1\n[report]\nsyslog = true|syslog: yes or no
+		[watch]\nwindow = auto\nslide = 1s\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|window = auto: without slide
+		[watch]\nwindow = 1s\nsample = 10\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|sample: of windows of kept flows
 		[watch]\nwindow = 1s\nkept = /v\nfilter = tcp\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|kept: of all flows
 		[watch]\nwindow = 1s\nkeep = many\n[live]\nsql = select 1 as a\n[rule]\nsql = select 1|"many" is no number
 	END
