@@ -3,9 +3,11 @@
 """Figures 5, 7 and 8 of TelegraphCQ + FastBit (2006): records/s of each analysis by its window, end to end (live, history,
 report), and the time of a history by its length. make bench-watch
 
+month: the five over 28 days of kept flows (BENCH_RECORDS, 20 million), and then 1,000,000 a second: CPU of each of 8 windows, by the
+difference of 10 and 2 of them, and of the first question about the past. BENCH_VOLUME: such a volume that is there already.
 Records are kept flows at the paper's rate: 38 a second on the average, in bursts of up to 100 times that, and then 100,000
 and 1,000,000 a second. Wall times, and CPU of all processes: ratios within one run hold. BENCH_PARTS chooses:
-windows,each,rates,history. BENCH_HOURS: of the trace, 0.9 or more.
+windows,each,rates,history,month. BENCH_HOURS: of the trace, 0.9 or more.
 """
 import json
 import os
@@ -20,8 +22,9 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("PACKRACK_BUILD", "build"))
 PACKRACK = BUILD + "/packrack"
-PARTS = os.environ.get("BENCH_PARTS", "windows,each,rates,history").split(",")
+PARTS = os.environ.get("BENCH_PARTS", "windows,each,rates,history,month").split(",")
 BEGIN, SECONDS, RATE = 1700000000, int(3600 * float(os.environ.get("BENCH_HOURS", "2"))), 38
+MONTH_END = 1719792000  # of kept_make
 WINDOWS = [1, 10, 100, 1000]
 ANALYSES = ["elephants", "mice", "portscans", "anomaly", "dispersion"]
 PAPER = "9,000 to 20,000 records/s at 1 s windows (figure 8); dispersion alone 6,000 to 25,000 (figure 5); two Pentium 4"
@@ -42,17 +45,19 @@ def packet(when, number):
     return struct.pack("<IIII", when // 10**9, when % 10**9, len(data), length + 14) + data
 
 
-def keep(folder, name, rates):
-    """A volume of the flows of so many seconds."""
+def keep(folder, name, rates, begin=BEGIN, volume=None):
+    """A volume of the flows of so many seconds, or one that is there, in which they are kept, too."""
     random.seed(7)
-    trace, volume, number = "%s/%s.pcap" % (folder, name), "%s/%s" % (folder, name), 0
+    trace, number = "%s/%s.pcap" % (folder, name), 0
     with open(trace, "wb") as f:
         f.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
         for second, rate in enumerate(rates):
             for k in range(rate):
-                f.write(packet((BEGIN + second) * 10**9 + k * 10**9 // rate, number))
+                f.write(packet((begin + second) * 10**9 + k * 10**9 // rate, number))
                 number += 1
-    run("volume", "create", volume, "--size", "%dM" % (64 + number * 400 // 1000000))
+    if not volume:
+        volume = "%s/%s" % (folder, name)
+        run("volume", "create", volume, "--size", "%dM" % (64 + number * 400 // 1000000))
     run("flows", "-r", trace, "--keep", volume)
     os.unlink(trace)
     return volume, number
@@ -83,8 +88,44 @@ def speed(path, window, since, until, by_second):
     return "%9.0f %9.0f" % (records / took, records / cpu)
 
 
+def month_volume(folder):
+    base, volume, records = folder + "/base", folder + "/month", int(os.environ.get("BENCH_RECORDS", 20000000))
+    run("volume", "create", base, "--size", "64M")
+    run("flows", "-r", os.path.join(TOP, os.environ.get("PACKRACK_DATA", "../shared/data"), "mix-gateway-hdr96-a.pcap"), "--keep", base)
+    run("volume", "create", volume, "--size", "%dM" % (1600 + records * 80 // 1000000))
+    subprocess.run([BUILD + "/tests/bench/kept_make", base, volume, str(records), "28"], check=True)
+    keep(folder, "after", [1000000] * 12, MONTH_END, volume)
+    return volume
+
+
+def month(folder):
+    """us of CPU a record in steady state, s of CPU of the start with the first history."""
+    volume, total = os.environ.get("BENCH_VOLUME") or month_volume(folder), 0
+    print("\n1,000,000 records a second after 28 days, windows of 1 s, history of 28 days (anomaly: 1 h); us of CPU a record, s of CPU of the start")
+    for name in ANALYSES:
+        path, spent = watch_file(folder, name, volume, "", 0), []
+        with open(path, encoding="utf-8") as f:
+            back = {"elephants": " ".join("%dh" % (24 * d) for d in range(1, 29)), "anomaly": "1h"}.get(name, "28d")
+            text = f.read().replace("back = 0s", "back = " + back).replace("length = 0s", "length = 1h")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        for windows in (2, 10):
+            cpu = used()
+            reports = run("watch", "test", path, "--set", "window=1s", "--since", "@%d" % (MONTH_END + 1), "--until", "@%d" % (MONTH_END + 1 + windows), "--format", "json")
+            assert reports.count('"complete": true') == windows, path
+            spent.append(used() - cpu)
+        each = (spent[1] - spent[0]) / 8
+        total += each
+        print("%-12s %6.2f %6.1f" % (name, each, spent[0] - 2 * each), flush=True)
+    print("all five     %6.2f: %.2f M records/s on two cores" % (total, 2 / total))
+
+
 def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
+        if "month" in PARTS:
+            month(folder)
+        if PARTS == ["month"]:
+            return
         random.seed(1)
         rates = [min(100 * RATE, int(random.paretovariate(1.3) * RATE * 0.26)) for _ in range(SECONDS)]
         volume, number = keep(folder, "mean", rates)

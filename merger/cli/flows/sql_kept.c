@@ -81,10 +81,10 @@ struct worker { /* a thread of it */
 	const struct pri_batch *batch;
 	const uint32_t *rows;
 	size_t count, at;
-	struct address { /* of the batch */
-		struct sql_text text;
-		char far[INET6_ADDRSTRLEN];
-		bool inside;
+	struct addresses { /* of the batch; what each row takes lies close together */
+		struct sql_text text[2 * PRI_BATCH_ROWS];
+		bool inside[2 * PRI_BATCH_ROWS];
+		char far[2 * PRI_BATCH_ROWS][INET6_ADDRSTRLEN];
 	} * addresses;
 };
 
@@ -162,13 +162,13 @@ begin_thread(handle info)
 }
 
 static void
-take_address(struct address *a, const uint8_t *bytes, unsigned len)
+take_address(struct addresses *a, size_t at, const uint8_t *bytes, unsigned len)
 {
-	char *to = a->far;
+	char *const far = a->far[at], *to = far;
 
 	if (len == 16) {
-		inet_ntop(AF_INET6, bytes, a->far, sizeof(a->far));
-		sql_text_set(&a->text, a->far, strlen(a->far));
+		inet_ntop(AF_INET6, bytes, far, sizeof(a->far[at]));
+		sql_text_set(&a->text[at], far, strlen(far));
 		return;
 	}
 	for (unsigned i = 0; i < 4; i++) { /* inet_ntop takes ten times as long */
@@ -181,7 +181,7 @@ take_address(struct address *a, const uint8_t *bytes, unsigned len)
 		*to++ = (char)('0' + b % 10);
 		*to++ = '.';
 	}
-	sql_text_set(&a->text, a->far, (size_t)(to - a->far - 1));
+	sql_text_set(&a->text[at], far, (size_t)(to - far - 1));
 }
 
 /* The next batch. False: there is none. */
@@ -197,8 +197,8 @@ next_batch(struct worker *w, const struct use *u)
 	for (size_t i = 0; u->addresses && i < w->batch->addresses; i++) {
 		unsigned len = pri_batch_address(w->batch, i, bytes);
 
-		take_address(&w->addresses[i], bytes, len);
-		w->addresses[i].inside =
+		take_address(w->addresses, i, bytes, len);
+		w->addresses->inside[i] =
 			u->outgoing &&
 			networks_have(&u->kept->context.inside, bytes, (uint8_t)len);
 	}
@@ -247,7 +247,7 @@ fill_texts(const struct use *u, const struct worker *w, const struct making *m,
 	EACH
 	{
 		if (m->how == ADDRESS) {
-			to[i] = w->addresses[VALUE(m->column)].text;
+			to[i] = w->addresses->text[VALUE(m->column)];
 			continue;
 		}
 		if (m->how == STATE) {
@@ -291,8 +291,8 @@ fill_column(const struct use *u, const struct worker *w, const struct making *m,
 				  PR_NS_PER_S;
 		break;
 	case OUTGOING:
-		EACH truth[i] = w->addresses[VALUE(PRI_COL_SRC)].inside &&
-				!w->addresses[VALUE(PRI_COL_DST)].inside;
+		EACH truth[i] = w->addresses->inside[VALUE(PRI_COL_SRC)] &&
+				!w->addresses->inside[VALUE(PRI_COL_DST)];
 		for (size_t i = 0; i < count && !u->kept->context.inside.count; i++)
 			sql_set_null(vector, i);
 		break;
@@ -310,7 +310,7 @@ fill(handle info, handle out)
 
 	if (!w->reader) {
 		w->reader = flow_reader_create(u->scan);
-		w->addresses = malloc(2 * PRI_BATCH_ROWS * sizeof(*w->addresses));
+		w->addresses = malloc(sizeof(*w->addresses));
 	}
 	if (!w->reader || !w->addresses) {
 		duckdb_function_set_error(info, "no memory for table " TABLE);
