@@ -184,24 +184,41 @@ take_address(struct addresses *a, size_t at, const uint8_t *bytes, unsigned len)
 	sql_text_set(&a->text[at], far, (size_t)(to - far - 1));
 }
 
+static void
+make_address(struct worker *w, const struct use *u, size_t at)
+{
+	uint8_t bytes[16];
+	unsigned len = pri_batch_address(w->batch, at, bytes);
+
+	take_address(w->addresses, at, bytes, len);
+	w->addresses->inside[at] =
+		u->outgoing && networks_have(&u->kept->context.inside, bytes, (uint8_t)len);
+}
+
+/* Of all rows, or of the few that a needle has. */
+static void
+make_addresses(struct worker *w, const struct use *u)
+{
+	const size_t all = w->batch->addresses;
+
+	for (size_t i = 0; i < all && w->count >= all / 4; i++)
+		make_address(w, u, i);
+	for (unsigned c = PRI_COL_SRC; c <= PRI_COL_DST; c++)
+		for (size_t i = 0; u->stored >> c & 1 && i < w->count && w->count < all / 4;
+			i++)
+			make_address(w, u, w->batch->values[c][w->rows[i]]);
+}
+
 /* The next batch. False: there is none. */
 static bool
 next_batch(struct worker *w, const struct use *u)
 {
-	uint8_t bytes[16];
-
 	w->at = 0;
 	if (!flow_reader_next(w->reader, u->stored))
 		return false;
 	w->batch = flow_reader_batch(w->reader, &w->rows, &w->count);
-	for (size_t i = 0; u->addresses && i < w->batch->addresses; i++) {
-		unsigned len = pri_batch_address(w->batch, i, bytes);
-
-		take_address(w->addresses, i, bytes, len);
-		w->addresses->inside[i] =
-			u->outgoing &&
-			networks_have(&u->kept->context.inside, bytes, (uint8_t)len);
-	}
+	if (u->addresses)
+		make_addresses(w, u);
 	return true;
 }
 
