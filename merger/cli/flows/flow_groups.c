@@ -68,8 +68,8 @@ key_parse(struct by *by, const char *name, size_t len, struct pr_error *err)
 			bits = strtoul(slash + 1, &end, 10);
 		if (slash && (i > DST || end != name + len || bits == 0 || bits > 128))
 			break;
-		*by = (struct by){.key = (enum key)i, .bits = (unsigned)bits};
-		snprintf(by->name, sizeof(by->name), "%.*s", (int)len, name);
+		by->key = (enum key)i;
+		by->bits = (unsigned)bits;
 		return 0;
 	}
 	return pr_error_set(err,
@@ -278,38 +278,33 @@ add_flow(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *er
 static const char *
 value_text(const union value *v, const struct by *by, char buf[80])
 {
-	char address[INET6_ADDRSTRLEN];
 	unsigned len = v->address[16];
 
-	switch (by->key) {
-	case SRC:
-	case DST:
-		inet_ntop(len == 4 ? AF_INET : AF_INET6, v->address, address,
-			sizeof(address));
-		if (by->bits < 8 * len)
-			snprintf(buf, 80, "%s/%u", address, by->bits);
-		else
-			snprintf(buf, 80, "%s", address);
-		return buf;
-	case PROTO:
+	if (by->key == PROTO)
 		return flow_protocol_name((uint8_t)v->number, buf);
-	case STATE:
+	if (by->key == STATE)
 		return pri_flow_state_name((enum pri_flow_state)v->number);
-	case VLAN:
-		if (v->number == PRI_FLOW_UNTAGGED)
-			return "-";
-		break;
-	default:
-		break;
+	if (by->key == VLAN && v->number == PRI_FLOW_UNTAGGED)
+		return "-";
+	if (by->key > DST) {
+		snprintf(buf, 80, "%u", v->number);
+		return buf;
 	}
-	snprintf(buf, 80, "%u", v->number);
+	inet_ntop(len == 4 ? AF_INET : AF_INET6, v->address, buf, INET6_ADDRSTRLEN);
+	if (by->bits < 8 * len)
+		snprintf(buf + strlen(buf), 8, "/%u", by->bits);
 	return buf;
 }
+
+static const char *const sums[] = {"flows", "packets_sent", "packets_recv", "bytes_sent",
+	"bytes_recv", "payload_sent", "payload_recv"};
 
 static void
 print_group(const struct flow_groups *g, const struct group *e, enum flow_form form,
 	uint64_t all)
 {
+	const uint64_t values[] = {e->flows, e->packets[0], e->packets[1], e->bytes[0],
+		e->bytes[1], e->payload[0], e->payload[1]};
 	uint64_t size = size_of_group(e, g->of);
 	char text[80], time[32];
 
@@ -330,15 +325,13 @@ print_group(const struct flow_groups *g, const struct group *e, enum flow_form f
 		else
 			printf("%s\"%s\": \"%s\"", i ? ", " : "{", g->by[i].name, value);
 	}
-	printf(form == FLOW_CSV ? "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-				  ",%" PRIu64 ",%" PRIu64 ",%s\n"
-				: ", \"flows\": %" PRIu64 ", \"packets_sent\": %" PRIu64
-				  ", \"packets_recv\": %" PRIu64
-				  ", \"bytes_sent\": %" PRIu64 ", \"bytes_recv\": %" PRIu64
-				  ", \"payload_sent\": %" PRIu64
-				  ", \"payload_recv\": %" PRIu64 ", \"duration\": %s}\n",
-		e->flows, e->packets[0], e->packets[1], e->bytes[0], e->bytes[1],
-		e->payload[0], e->payload[1], flow_seconds(e->duration, time));
+	for (size_t i = 0; i < PR_COUNT(sums); i++)
+		if (form == FLOW_CSV)
+			printf("%" PRIu64 ",", values[i]);
+		else
+			printf(", \"%s\": %" PRIu64, sums[i], values[i]);
+	printf(form == FLOW_CSV ? "%s\n" : ", \"duration\": %s}\n",
+		flow_seconds(e->duration, time));
 }
 
 static void
@@ -346,13 +339,12 @@ print_head(const struct flow_groups *g, enum flow_form form)
 {
 	if (form == FLOW_TEXT)
 		printf("%10s %12s %16s %6s ", "flows", "packets", "bytes", "share");
-	else if (form != FLOW_CSV)
-		return;
-	for (size_t i = 0; i < g->by_count; i++)
+	for (size_t i = 0; form <= FLOW_CSV && i < g->by_count; i++)
 		printf(form == FLOW_TEXT ? " %s" : "%s,", g->by[i].name);
-	puts(form == FLOW_TEXT ? ""
-			       : "flows,packets_sent,packets_recv,bytes_sent,bytes_recv,"
-				 "payload_sent,payload_recv,duration");
+	for (size_t i = 0; form == FLOW_CSV && i < PR_COUNT(sums); i++)
+		printf("%s,", sums[i]);
+	if (form <= FLOW_CSV)
+		puts(form == FLOW_TEXT ? "" : "duration");
 }
 
 static size_t

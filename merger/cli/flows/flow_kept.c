@@ -917,26 +917,24 @@ kept_create(const struct pr_string_list *volumes, const struct query_args *range
 	struct pr_error *err)
 {
 	struct flow_kept *k = calloc(1, sizeof(*k));
+	bool good = k && (k->volumes = calloc(volumes->count, sizeof(*k->volumes)));
 
+	if (!good)
+		pr_error_set(err, "no memory for kept flows");
+	else
+		k->range = range;
 	if (k)
-		k->volumes = calloc(volumes->count, sizeof(*k->volumes));
-	if (!k || !k->volumes) {
-		free(k);
-		return pr_error_null(err, "no memory for kept flows");
-	}
-	k->range = range;
-	pthread_mutex_init(&k->lock, NULL);
-	while (k->volume_count < volumes->count) {
+		pthread_mutex_init(&k->lock, NULL);
+	while (good && k->volume_count < volumes->count) {
 		struct volume *v = &k->volumes[k->volume_count];
 
 		v->name = volumes->items[k->volume_count++];
 		v->view = ask_volume_open(v->name, PRI_VOLUME_CACHED, err);
-		if (!v->view) {
-			flow_kept_close(&k);
-			return NULL;
-		}
-		v->sfs = v->view->sfs;
+		good = v->view;
+		v->sfs = good ? v->view->sfs : NULL;
 	}
+	if (!good)
+		flow_kept_close(&k);
 	return k;
 }
 

@@ -367,6 +367,7 @@ answer(struct flows *f, struct pr_error *err)
 	struct query_args query = a->query;
 	struct sink sink;
 	int status = CLI_OK;
+	bool answered;
 
 	query.parts = true;
 	f->context.seed = (uint16_t)a->seed;
@@ -387,23 +388,17 @@ answer(struct flows *f, struct pr_error *err)
 	progress_end(&sink.progress);
 	if (status == CLI_OK)
 		status = finish(f, err);
-	if (status == CLI_FAILED && f->closed) {
-		sink_close(&sink);
-		return CLI_OK;
-	}
-	if (status == CLI_OK && f->args->packets) {
-		status = report_status(&sink);
-		sink_close(&sink);
+	answered = status == CLI_OK;
+	if (answered) {
 		print_sums(f);
-		return write_packets(f, status, err);
-	}
-	if (status == CLI_OK) {
-		print_sums(f);
-		report_text(stderr, &sink);
+		if (!a->packets)
+			report_text(stderr, &sink);
 		status = report_status(&sink);
 	}
 	sink_close(&sink);
-	return status;
+	if (answered && a->packets)
+		return write_packets(f, status, err);
+	return status == CLI_FAILED && f->closed ? CLI_OK : status;
 }
 
 static int
