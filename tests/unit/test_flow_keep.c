@@ -157,7 +157,23 @@ START_TEST(hostile_heads)
 }
 END_TEST
 
-/* Heads that are right, and columns of any bytes. */
+/* A record of any bytes; its handle goes to a head. */
+static void
+append_any(struct sfs *sfs, size_t len, struct pr_writer *to, struct sfs_handle *last)
+{
+	struct sfs_handle at;
+	uint8_t bytes[PRI_BLOOM_PAGE];
+
+	for (size_t j = 0; j < len; j++)
+		bytes[j] = (uint8_t)next_random(256);
+	memcpy(bytes, "\x28\xb5\x2f\xfd\x20", 5); /* as zstd begins */
+	unit_must(sfs_append(sfs, sfs_stream_find(sfs, "flow.columns"), 0, 100, bytes, len,
+			  &at, &err) == SFS_OK);
+	to->at += sfs_handle_pack(&at, last, to->at);
+	*last = at;
+}
+
+/* Heads that are right, of both versions, and columns of any bytes. */
 START_TEST(hostile_columns)
 {
 	struct sfs *sfs;
@@ -167,32 +183,31 @@ START_TEST(hostile_columns)
 	make_volume();
 	take_head();
 	sfs = open_volume(true);
-	for (int i = 0; i < 500; i++) {
-		struct sfs_handle at, last = {0};
-		uint8_t bytes[200], made[sizeof(head)];
+	for (int i = 0; i < 1000; i++) {
+		struct sfs_handle last = {0};
+		uint8_t made[sizeof(head)], behind[sizeof(head)];
 		struct pr_writer w = pr_writer_make(made, sizeof(made));
+		struct pr_writer handles = pr_writer_make(behind, sizeof(behind));
+		bool first = i % 2;
 
 		memcpy(made, head, HEAD);
-		made[3] = 1; /* handles behind the numbers */
+		made[3] = first ? 1 : 2; /* handles among the numbers, or behind them */
 		pr_put_le32(made + 4, 1 + next_random(4));
 		pr_put_le32(made + 16, 1 + next_random(2));
 		w.at += HEAD;
+		if (!first)
+			append_any(sfs, PRI_BLOOM_PAGE, &handles, &last);
 		for (unsigned c = 0; c < PRI_COLUMNS; c++) {
 			bool packed = next_random(8) == 0;
-			size_t len = 1 + next_random(sizeof(bytes));
 
-			for (size_t j = 0; j < len; j++)
-				bytes[j] = (uint8_t)next_random(256);
-			memcpy(bytes, "\x28\xb5\x2f\xfd\x20", 5); /* as zstd begins */
 			unit_must(pr_store_varint(&w, next_random(3) ? 0 : state) &&
 				  pr_store_varint(&w, packed ? 1 + next_random(300) : 0));
-			if (!packed)
-				continue;
-			unit_must(sfs_append(sfs, sfs_stream_find(sfs, "flow.columns"), 0,
-					  100, bytes, len, &at, &err) == SFS_OK);
-			w.at += sfs_handle_pack(&at, &last, w.at);
-			last = at;
+			if (packed)
+				append_any(sfs, 5 + next_random(200), first ? &w : &handles,
+					&last);
 		}
+		memcpy(w.at, behind, pr_writer_len(&handles));
+		w.at += pr_writer_len(&handles);
 		append(sfs, made, pr_writer_len(&w));
 	}
 	sfs_close(&sfs);

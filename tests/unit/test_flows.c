@@ -680,6 +680,57 @@ START_TEST(columns_are_golden)
 }
 END_TEST
 
+/* Columns of several frames, and of one as before: all rows, or some of them, come back. */
+START_TEST(frames_of_columns)
+{
+	static const uint32_t some[] = {0, 1, 8191, 8192, 19999};
+	const size_t n = 20000, room = 3 * n + 4096;
+	struct pri_batch *b = pri_batch_create();
+	uint64_t *v = b->values[PRI_COL_VLAN], least, most;
+	uint8_t *planes = malloc(3 * n), *packed = malloc(room), *one = malloc(room);
+	size_t len, one_len;
+
+#define VALUE(i) (UINT64_C(5) + (i)*i * UINT64_C(2654435761) % 10000000)
+	b->rows = n;
+	for (uint64_t i = 0; i < n; i++) {
+		v[i] = VALUE(i);
+		for (int j = 0; j < 3; j++)
+			planes[(size_t)j * n + i] = (uint8_t)((v[i] - 5) >> (8 * j));
+	}
+	len = pri_column_pack(b, PRI_COL_VLAN, &least, &most, packed, room);
+	ck_assert(len > 0 && len != SIZE_MAX && least == 5);
+	one_len = ZSTD_compress(one, room, planes, 3 * n, 1);
+	for (int older = 0; older < 2; older++) {
+		const uint8_t *bytes = older ? one : packed;
+		size_t size = older ? one_len : len;
+
+		memset(v, 0, n * sizeof(*v));
+		ck_assert(pri_column_unpack(b, PRI_COL_VLAN, least, most, bytes, size));
+		for (uint64_t i = 0; i < n; i++)
+			ck_assert(v[i] == VALUE(i));
+		memset(v, 0, n * sizeof(*v));
+		b->only = some;
+		b->only_count = 5;
+		ck_assert(pri_column_unpack(b, PRI_COL_VLAN, least, most, bytes, size));
+		for (uint64_t i = 0; i < n; i++)
+			ck_assert(v[i] == (i < 2 || i == 8191 || i == 8192 || i == 19999
+							  ? VALUE(i)
+							  : 0));
+		b->only = NULL;
+		for (size_t i = 1; i < size; i += 97)
+			ck_assert(!pri_column_unpack(
+				b, PRI_COL_VLAN, least, most, bytes, size - i));
+	}
+	memcpy(one, packed, len); /* a frame more than there are rows */
+	memcpy(one + len, packed, room - len < len ? room - len : len);
+	ck_assert(!pri_column_unpack(b, PRI_COL_VLAN, least, most, one, len + 100));
+	free(planes);
+	free(packed);
+	free(one);
+	pri_batch_destroy(&b);
+}
+END_TEST
+
 static bool
 page_has(const uint8_t *bloom, size_t size, unsigned side, const uint8_t *address,
 	size_t len)
@@ -1145,6 +1196,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, shares_are_stable);
 	tcase_add_test(tests, columns_come_back);
 	tcase_add_test(tests, columns_are_golden);
+	tcase_add_test(tests, frames_of_columns);
 	tcase_add_test(tests, bloom_filters);
 	tcase_add_test(tests, plans_of_filters);
 	tcase_add_test(tests, community_id_of_no_ports);

@@ -214,9 +214,11 @@ head_read(const struct sfs *sfs, const struct stored_head *stored, unsigned colu
 			return false;
 		column->at = last;
 	}
-	if (columns == PRI_COLUMNS && !stored->open && !take_handle(sfs, &c, &last))
-		return false;
-	h->bloom = stored->open ? h->bloom : last;
+	if (columns == PRI_COLUMNS && (h->paged ? !stored->open : pr_cursor_left(&c) > 0)) {
+		if (!take_handle(sfs, &c, &last))
+			return false;
+		h->bloom = last;
+	}
 	h->rest = c;
 	return !(h->paged && h->bloom.length % PRI_BLOOM_PAGE);
 }
