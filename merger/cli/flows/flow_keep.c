@@ -215,25 +215,18 @@ flow_keeper_has(const struct flow_keeper *k, int64_t since, int64_t until,
 
 /* ---- batches ---- */
 
-/* Where the handles of a batch's records are gathered. */
-struct handles {
-	uint8_t bytes[(PRI_COLUMNS + 1) * SFS_HANDLE_PACKED_MAX];
-	size_t len;
-	struct sfs_handle last;
-};
-
-/* A record of the batch. */
+/* A record of the batch; its handle goes to `handles`. */
 static int
-store(struct flow_keeper *k, enum flow_stream stream, size_t len, struct handles *h,
-	struct pr_error *err)
+store(struct flow_keeper *k, enum flow_stream stream, size_t len, struct pr_writer *handles,
+	struct sfs_handle *last, struct pr_error *err)
 {
 	struct sfs_handle at;
 
 	if (sfs_append(k->sfs, k->stream[stream], k->since, k->until, k->room, len, &at,
 		    err) != SFS_OK)
 		return -1;
-	h->len += sfs_handle_pack(&at, &h->last, h->bytes + h->len);
-	h->last = at;
+	handles->at += sfs_handle_pack(&at, last, handles->at);
+	*last = at;
 	return 0;
 }
 
@@ -242,11 +235,13 @@ static int
 store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 {
 	enum flow_stream columns = open ? FLOW_OPEN : FLOW_COLUMNS;
-	uint8_t head[FLOW_HEAD_MAX];
+	uint8_t head[FLOW_HEAD_MAX], behind[FLOW_HEAD_MAX];
 	struct pr_writer w = pr_writer_make(head, sizeof(head));
+	struct pr_writer handles = pr_writer_make(behind, sizeof(behind));
 	struct pri_batch *b = k->batch;
 	uint64_t least, most, before = (open ? k->open : k->records) - b->rows;
-	struct handles handles = {.len = 0};
+	struct sfs_handle last = {0};
+	size_t len;
 
 	if (!b->rows)
 		return 0;
@@ -257,21 +252,19 @@ store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 	pr_put_le32(head + 16, (uint32_t)b->addresses);
 	pr_put_le64(head + 20, before);
 	w.at += FLOW_HEAD;
-	if (!open && store(k, columns,
-			     pri_batch_bloom(b, FLOW_BLOOM_SEED(k->tag, before), k->room),
-			     &handles, err) < 0)
+	len = open ? 0 : pri_batch_bloom(b, FLOW_BLOOM_SEED(k->tag, before), k->room);
+	if (len && store(k, columns, len, &handles, &last, err) < 0)
 		return -1;
 	for (unsigned c = 0; c < PRI_COLUMNS; c++) {
-		size_t len = pri_column_pack(b, c, &least, &most, k->room, k->room_size);
-
+		len = pri_column_pack(b, c, &least, &most, k->room, k->room_size);
 		if (len == SIZE_MAX || !pr_store_varint(&w, least) ||
 			!pr_store_varint(&w, most - least))
 			return pr_error_set(err, "%s: a column does not fit", k->volume);
-		if (len && store(k, columns, len, &handles, err) < 0)
+		if (len && store(k, columns, len, &handles, &last, err) < 0)
 			return -1;
 	}
-	memcpy(w.at, handles.bytes, handles.len);
-	w.at += handles.len;
+	memcpy(w.at, behind, pr_writer_len(&handles));
+	w.at += pr_writer_len(&handles);
 	pri_batch_clear(b);
 	return sfs_append(k->sfs, k->stream[open ? FLOW_OPEN : FLOW_BATCHES], k->since,
 		       k->until, head, pr_writer_len(&w), NULL, err) != SFS_OK
