@@ -46,8 +46,7 @@ pri_flow_add_packet(
 	struct pri_flow_side *s = &flow->side[p->side];
 
 	s->packets++;
-	s->bytes += p->bytes;
-	s->payload += p->payload;
+	PR_ADD(s, p, bytes, payload);
 	s->flags |= p->flags;
 	take_ends(s, otime, seq, p->icmp_code, otime, seq);
 	if (!(p->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
@@ -72,9 +71,7 @@ pri_flow_add(struct pri_flow *flow, const struct pri_flow *part)
 
 		if (p->packets == 0)
 			continue;
-		s->packets += p->packets;
-		s->bytes += p->bytes;
-		s->payload += p->payload;
+		PR_ADD(s, p, packets, bytes, payload);
 		s->flags |= p->flags;
 		take_ends(s, p->first, p->first_seq, p->icmp_code, p->last, p->last_seq);
 		take_earlier(&s->syn, p->syn);

@@ -226,29 +226,16 @@ put_headers(const struct pri_flow *flow, uint8_t *frame)
 {
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
-	bool six = k->address_len == 16;
-	size_t at = 12;
-	uint8_t *ip;
+	uint8_t *at = pri_flow_headers(
+		frame, k->vlan, k->address[o], k->address[!o], k->address_len, k->protocol);
 
-	if (k->vlan != PRI_FLOW_UNTAGGED) {
-		pr_put_be16(frame + at, 0x8100);
-		pr_put_be16(frame + at + 2, k->vlan);
-		at += 4;
-	}
-	pr_put_be16(frame + at, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	ip = frame + at + 2;
-	ip[0] = six ? 0x60 : 0x45;
-	ip[six ? 6 : 9] = k->protocol;
-	memcpy(ip + (six ? 8 : 12), k->address[o], k->address_len);
-	memcpy(ip + (six ? 24 : 16), k->address[!o], k->address_len);
-	ip += six ? 40 : 20;
 	if (pri_has_ports(k->protocol)) {
-		pr_put_be16(ip, k->port[o]);
-		pr_put_be16(ip + 2, k->port[!o]);
-		ip[12] = 0x50;
-		ip[13] = flow->side[0].flags | flow->side[1].flags;
+		pr_put_be16(at, k->port[o]);
+		pr_put_be16(at + 2, k->port[!o]);
+		at[12] = 0x50;
+		at[13] = flow->side[0].flags | flow->side[1].flags;
 	} else {
-		pri_flow_icmp(flow, &ip[0], &ip[1]);
+		pri_flow_icmp(flow, &at[0], &at[1]);
 	}
 }
 

@@ -60,10 +60,10 @@ window_read(const uint8_t *p, size_t len, struct flow_window *w)
 	       w->since <= w->until && w->reach >= 0;
 }
 
+typedef int take_record(void *arg, const struct sfs_record *r, struct pr_error *err);
 /* Each record of a stream. take: -1 ends. -1: err; damaged ones are counted. */
 static int
-each_record(struct sfs *sfs, enum flow_stream stream,
-	int (*take)(void *arg, const struct sfs_record *r, struct pr_error *err), void *arg,
+each_record(struct sfs *sfs, enum flow_stream stream, take_record *take, void *arg,
 	uint64_t *damaged, struct pr_error *err)
 {
 	int id = sfs_stream_find(sfs, flow_streams[stream]), rc = 0, got;

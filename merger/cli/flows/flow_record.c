@@ -380,18 +380,9 @@ print_zeek(const struct flow_record *r)
 static const char *
 eve_time(int64_t ns, char buf[40])
 {
-	int64_t part = ns % PR_NS_PER_S, second = ns / PR_NS_PER_S;
-	time_t t;
-	struct tm tm;
-	size_t len;
+	char text[PR_TIME_TEXT];
 
-	if (part < 0) {
-		part += PR_NS_PER_S;
-		second--;
-	}
-	t = (time_t)second;
-	len = gmtime_r(&t, &tm) ? strftime(buf, 40, "%Y-%m-%dT%H:%M:%S", &tm) : 0;
-	snprintf(buf + len, 40 - len, ".%06u+0000", (unsigned)(part / 1000));
+	snprintf(buf, 40, "%.26s+0000", pr_time_format(ns, text, sizeof(text)));
 	return buf;
 }
 
