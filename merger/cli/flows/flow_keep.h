@@ -138,7 +138,7 @@ int flow_kept_windows(const struct pr_string_list *volume, const struct query_ar
 	void (*begin)(void *arg, const struct flow_window *w, bool head), flow_take *take,
 	void *arg, struct pr_error *err);
 /* What the windows say about the range, to stderr. CLI_OK, or CLI_PARTIAL: not all of it was kept. */
-int flow_kept_tell(const struct flow_kept *kept, struct pr_error *err);
+int flow_kept_tell(const struct flow_kept *kept);
 int flow_kept_report(
 	const char *volume, const struct query_args *args, struct pr_error *err);
 

@@ -92,7 +92,7 @@ account(const struct run *r, const struct sink *sink, struct flow_window *w)
 	const struct query_args *q = r->order->query;
 
 	w->complete = !c || c->complete;
-	w->filtered = r->order->filtered || q->link || q->nodes.count;
+	w->filtered = r->order->filtered || q->link || q->nodes.count || q->shares > 1;
 	PR_COPY(w, q, share, shares);
 	if (c)
 		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;

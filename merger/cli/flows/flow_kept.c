@@ -890,7 +890,14 @@ compare_windows(const void *a, const void *b)
 	return (x->since > y->since) - (x->since < y->since);
 }
 
-/* Shares of the same flows, and others of other times, have each flow once. */
+static void
+sort_windows(struct flow_windows *w)
+{
+	if (w->count)
+		qsort(w->all, w->count, sizeof(*w->all), compare_windows);
+}
+
+/* Shares of the same flows, and volumes of different times, have each flow once. */
 static int
 check_volumes(const struct volume *v, const struct volume *w, struct pr_error *err)
 {
@@ -951,9 +958,7 @@ flow_kept_open_all(const struct pr_string_list *volumes, const struct query_args
 		struct volume *v = &k->volumes[i];
 
 		rc = begin_reading(k, v, err);
-		if (rc == 0 && v->windows.count)
-			qsort(v->windows.all, v->windows.count, sizeof(*v->windows.all),
-				compare_windows);
+		sort_windows(&v->windows);
 		for (size_t j = 0; rc == 0 && j < i; j++)
 			rc = check_volumes(&k->volumes[j], v, err);
 	}
@@ -1115,96 +1120,54 @@ flow_kept_windows(const struct pr_string_list *volume, const struct query_args *
 /* ---- what was kept ---- */
 
 struct sums {
-	uint64_t packets, not_ip, missing, partial, lost, filtered, damaged;
+	uint64_t packets, not_ip, missing, partial, lost, filtered;
 	int64_t first, last;
 	int status;
-	struct flow_window *all; /* of the range, share by share */
-	size_t count;
 };
 
-static int
-compare_shares(const void *a, const void *b)
-{
-	const struct flow_window *x = a, *y = b;
-
-	if (x->shares != y->shares)
-		return x->shares < y->shares ? -1 : 1;
-	if (x->share != y->share)
-		return x->share < y->share ? -1 : 1;
-	return compare_windows(a, b);
-}
-
-/* Says that nothing was kept from .. until of the window's share; the ends of a range that is open are no gap. */
+/* Says that nothing was kept from .. until; the ends of a range that is open are no gap. */
 static void
-say_gap(struct sums *s, const struct flow_window *w, int64_t from, int64_t until)
+say_gap(struct sums *s, int64_t from, int64_t until)
 {
-	char since[PR_TIME_TEXT], to[PR_TIME_TEXT], share[32] = "";
+	char since[PR_TIME_TEXT], to[PR_TIME_TEXT];
 
-	if (from >= until)
+	if (from == PR_TIME_MIN || until == PR_TIME_MAX || from >= until)
 		return;
-	if (w->shares)
-		PR_PRINT(share, " of share %u/%u", w->share, w->shares);
-	fprintf(stderr, "  not kept%s: %s to %s\n", share,
+	fprintf(stderr, "  not kept: %s to %s\n",
 		pr_time_format(from, since, sizeof(since)),
 		pr_time_format(until, to, sizeof(to)));
 	s->status = CLI_PARTIAL;
 }
 
-/* Adds a volume's windows of the range. */
-static int
-take_windows(struct sums *s, const struct flow_windows *w, const struct query_args *args)
+/* Adds windows of the range, which are in order of time, and says what lies between them. */
+static void
+add_windows(struct sums *s, const struct flow_windows *w, const struct query_args *args)
 {
 	/* without a begin it is that of what was not overwritten yet */
-	int64_t from = args->since > PR_TIME_MIN ? args->since : w->evicted_until;
-	int64_t to, reach = 0;
+	int64_t at = args->since, reach = 0;
+	int64_t from = at > PR_TIME_MIN ? at : w->evicted_until, to;
 
 	/* flows of exporters come some time after, or before, they were; so does what is lost of them */
 	for (size_t i = 0; i < w->count; i++)
 		if (w->all[i].collected && w->all[i].reach > reach)
 			reach = w->all[i].reach;
-	from = args->since > PR_TIME_MIN ? pr_time_minus(from, reach) : from;
+	from = at > PR_TIME_MIN ? pr_time_minus(from, reach) : from;
 	to = pr_time_minus(args->until, -reach);
-	s->damaged += w->damaged;
 	for (size_t i = 0; i < w->count; i++) {
 		const struct flow_window *of = &w->all[i];
 
 		if (of->until <= from || of->since > to)
 			continue;
-		if (PR_ARRAY_GROW(s->all, s->count) < 0)
-			return -1;
-		s->all[s->count++] = *of;
-		pr_time_widen(&s->first, &s->last, of->since, of->until);
+		s->first = of->since < s->first ? of->since : s->first;
+		say_gap(s, at, of->since);
+		at = of->until > at ? of->until : at;
+		s->last = at;
 		PR_ADD(s, of, packets, not_ip, filtered);
 		*(of->collected ? &s->lost : &s->missing) += of->missing;
 		s->partial += !of->complete;
 	}
-	return 0;
-}
-
-/* Says what lies between them, of each share. */
-static void
-say_gaps(struct sums *s, const struct query_args *args)
-{
-	int64_t begin = args->since > PR_TIME_MIN ? args->since : s->first, at = begin;
-	int64_t end = args->until < PR_TIME_MAX ? args->until : s->last;
-	uint32_t shares = 1;
-
-	qsort(s->all, s->count, sizeof(*s->all), compare_shares);
-	for (size_t i = 0; i < s->count; i++) {
-		const struct flow_window *of = &s->all[i];
-		bool last = i + 1 == s->count || of[1].shares != of->shares ||
-			    of[1].share != of->share;
-
-		say_gap(s, of, at, of->since);
-		at = of->until > at ? of->until : at;
-		if (!last)
-			continue;
-		say_gap(s, of, at, end);
-		at = begin;
-		shares += i + 1 < s->count;
-	}
-	s->filtered += s->all->shares != s->all[s->count - 1].shares ||
-		       (s->all->shares && s->all->shares != shares);
+	if (s->last != PR_TIME_MIN)
+		say_gap(s, at, args->until);
 }
 
 static void
@@ -1232,29 +1195,38 @@ say_sums(const struct sums *s)
 			stderr);
 }
 
-int
-flow_kept_tell(const struct flow_kept *k, struct pr_error *err)
+static int
+tell_volume(const struct flow_windows *w, const struct query_args *range)
 {
 	struct sums s = {.first = PR_TIME_MAX, .last = PR_TIME_MIN, .status = CLI_OK};
 
-	for (size_t i = 0; i < k->volume_count; i++)
-		if (take_windows(&s, &k->volumes[i].windows, k->range) < 0) {
-			free(s.all);
-			return pr_error_as(CLI_FAILED, err, "no memory for windows");
-		}
-	if (s.count) {
-		say_gaps(&s, k->range);
-		say_sums(&s);
-	} else {
+	add_windows(&s, w, range);
+	if (s.last == PR_TIME_MIN) {
 		fputs("nothing was kept of this time\n", stderr);
 		s.status = CLI_PARTIAL;
+	} else {
+		say_sums(&s);
 	}
-	if (s.damaged)
-		fprintf(stderr, "  %" PRIu64 " damaged entries of windows\n", s.damaged);
-	if (s.partial || s.missing || s.lost || s.damaged)
-		s.status = CLI_PARTIAL;
-	free(s.all);
-	return s.status;
+	if (w->damaged)
+		fprintf(stderr, "  %" PRIu64 " damaged entries of windows\n", w->damaged);
+	return s.partial || s.missing || s.lost || w->damaged ? CLI_PARTIAL : s.status;
+}
+
+int
+flow_kept_tell(const struct flow_kept *k)
+{
+	int status = CLI_OK;
+
+	for (const struct volume *v = k->volumes; v < k->volumes + k->volume_count; v++) {
+		const struct flow_windows *w = &v->windows;
+
+		if (k->volume_count > 1 && w->count)
+			fprintf(stderr, "%s, share %u/%u:\n", v->name, w->all->share,
+				w->all->shares);
+		if (tell_volume(w, k->range) != CLI_OK)
+			status = CLI_PARTIAL;
+	}
+	return status;
 }
 
 int
@@ -1265,8 +1237,10 @@ flow_kept_report(const char *volume, const struct query_args *args, struct pr_er
 		kept_create(&(const struct pr_string_list){&one, 1}, args, err);
 	int status = CLI_FAILED;
 
-	if (k && windows_read(&k->volumes->windows, k->volumes->sfs, err) == 0)
-		status = flow_kept_tell(k, err);
+	if (k && windows_read(&k->volumes->windows, k->volumes->sfs, err) == 0) {
+		sort_windows(&k->volumes->windows);
+		status = flow_kept_tell(k);
+	}
 	flow_kept_close(&k);
 	return status;
 }

@@ -299,8 +299,7 @@ on_window(void *arg, const struct flow_window *w, bool head)
 		       ", \"missing\": %" PRIu64
 		       ", \"complete\": %d, \"collected\": %d, \"filtered\": %d}\n",
 			w->number, w->since, w->until, w->records, w->packets, w->not_ip,
-			w->missing, w->complete, w->collected,
-			w->filtered || w->shares > 1);
+			w->missing, w->complete, w->collected, w->filtered);
 }
 
 /* The answer of a volume that keeps flows. */
@@ -325,7 +324,7 @@ answer_kept(struct flows *f, struct pr_error *err)
 		fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found,
 			pr_plural(f->found), f->found == 1 ? "es" : "");
 	if (status != CLI_FAILED && k)
-		said = flow_kept_tell(k, err);
+		said = flow_kept_tell(k);
 	flow_kept_close(&k);
 	if (status == CLI_FAILED)
 		return f->closed ? CLI_OK : status;
