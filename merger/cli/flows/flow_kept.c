@@ -97,8 +97,7 @@ take_window(void *arg, const struct sfs_record *r, struct pr_error *err)
 	if (r->length > 4 && !memcmp(r->body, window_magic, 3) &&
 		r->body[3] != window_magic[3])
 		return pr_error_set(err, "the flows are of another version of packrack: "
-					 "keep them again, in a "
-					 "new volume");
+					 "keep them again, in a new volume");
 	if (!window_read(r->body, r->length, &w->all[w->count])) {
 		w->damaged++;
 		return 0;

@@ -29,8 +29,7 @@ network_parse(const char *text, struct network *out, struct pr_error *err)
 		out->len = 16;
 		if (inet_pton(AF_INET6, address, out->bytes) != 1)
 			return pr_error_set(err,
-				"%s: not a network, as in 10.0.0.0/8 or "
-				"2001:db8::/32",
+				"%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32",
 				text);
 	}
 	prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;

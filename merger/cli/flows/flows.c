@@ -39,8 +39,7 @@ static const struct pr_option options[] = {
 		"to a file"),
 	PR_OPT_STRING(by, "by", 0, "KEYS",
 		"sums of flows that are equal in KEYS, separated by commas: src, dst, "
-		"sport, "
-		"dport, proto, vlan, link, state; src/24 and dst/24 for networks"),
+		"sport, dport, proto, vlan, link, state; src/24 and dst/24 for networks"),
 	PR_OPT_UINT(
 		top, "top", 0, "N", 0, 0, "the N largest flows or sums, the largest first"),
 	PR_OPT_ENUM(of, "of", 0, "WHAT", flow_measures,
@@ -70,11 +69,9 @@ static const struct pr_option options[] = {
 		.def = "10s"),
 	PR_OPT_STRING(share, "share", 0, "N/M",
 		"with --keep: store share N of M of the flows, by their pairs of "
-		"addresses; "
-		"other keepers store the others"),
+		"addresses; other keepers store the others"),
 	PR_OPT_LIST(kept, "kept", 0, "VOLUME",
-		"ask the flows that this volume keeps; several: shares of the same flows, "
-		"or other times"),
+		"ask the flows that this volume keeps; several: shares of the same flows"),
 	PR_OPT_UINT(from_window, "from-window", 0, "N", 1, 0,
 		"with --kept: window by window from this number on, as they were stored"),
 	PR_OPT_UINT(
@@ -95,12 +92,10 @@ static const char footer[] =
 	"bytes_sent, bytes_recv, packets_sent,\npackets_recv, duration, state. All times "
 	"are those of the capture.\n\n"
 	"  packrack flows --since \"10m ago\" tcp port 443 and bytes \\> 1M\n"
-	"  packrack flows --since \"1h ago\" --by src,dport --top 20 --of flows 'state = "
-	"S0'\n"
+	"  packrack flows --since \"1h ago\" --by src --top 9 --of flows 'state = S0'\n"
 	"  packrack flows --since \"1h ago\" --top 1 --packets -w largest.pcapng\n"
 	"  packrack flows -r trace.pcap --format zeek\n"
-	"  packrack flows --kept flows.vol --follow --to "
-	"clickhouse://127.0.0.1/rack.flows\n"
+	"  packrack flows --kept flows.vol --to clickhouse://127.0.0.1/rack.flows\n"
 	"  packrack flows --since today 'state = S0 and dst port 22' --format csv";
 
 static const struct pr_cmdline program = {.name = "packrack flows",
