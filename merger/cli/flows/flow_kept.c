@@ -222,22 +222,6 @@ head_read(const struct sfs *sfs, const struct stored_head *stored, unsigned colu
 	return !(h->paged && h->bloom.length % PRI_BLOOM_PAGE);
 }
 
-/* The handles of the columns, if they were not among the numbers. */
-static bool
-head_handles(const struct sfs *sfs, struct head *h)
-{
-	struct sfs_handle last = h->bloom;
-
-	for (unsigned i = 0; i < PRI_COLUMNS && h->paged; i++) {
-		struct column *column = &h->columns[i];
-
-		if (column->most != column->least && !take_handle(sfs, &h->rest, &last))
-			return false;
-		column->at = last;
-	}
-	return pr_cursor_left(&h->rest) == 0;
-}
-
 /* ---- reading batches ---- */
 
 struct volume {
@@ -258,6 +242,24 @@ struct flow_kept {
 	uint64_t damaged; /* heads and entries */
 	struct flow_kept_figures figures;
 };
+
+/* The handles of the columns, if they were not among the numbers. */
+static bool
+head_handles(struct flow_kept *k, const struct sfs *sfs, struct head *h)
+{
+	struct sfs_handle last = h->bloom;
+	bool good = true;
+
+	pthread_mutex_lock(&k->lock);
+	for (unsigned i = 0; i < PRI_COLUMNS && h->paged && good; i++) {
+		struct column *c = &h->columns[i];
+
+		good = c->most == c->least || take_handle(sfs, &h->rest, &last);
+		c->at = last;
+	}
+	pthread_mutex_unlock(&k->lock);
+	return good && pr_cursor_left(&h->rest) == 0;
+}
 
 struct flow_scan {
 	struct flow_kept *kept;
@@ -298,7 +300,7 @@ bloom_has(const struct asked *a, unsigned side, const uint8_t *address, size_t l
 	const struct head *h = a->head;
 	struct flow_kept *k = a->reader->scan->kept;
 	size_t at = h->paged ? pri_bloom_page(h->bloom.length, side, address, len) : 0;
-	const uint8_t *bits = a->bloom + at;
+	const uint8_t *bits = a->bloom ? a->bloom + at : NULL;
 	int rc = SFS_OK;
 
 	if (!h->paged)
@@ -536,18 +538,6 @@ choose_rows(struct flow_reader *r, const struct head *h, bool within)
 	}
 }
 
-static int
-read_handles(struct flow_reader *r)
-{
-	struct flow_kept *k = r->scan->kept;
-	bool good;
-
-	pthread_mutex_lock(&k->lock);
-	good = head_handles(r->stored->of->sfs, &r->head);
-	pthread_mutex_unlock(&k->lock);
-	return good ? SFS_OK : SFS_CORRUPT;
-}
-
 /* May the batch have what the plan asks for? Looks at the head, the Bloom filter, and the addresses, which are read. */
 static bool
 may_have(struct flow_reader *r, const struct head *h, int *rc)
@@ -564,7 +554,8 @@ may_have(struct flow_reader *r, const struct head *h, int *rc)
 		if (!plan_holds(r, &a))
 			return false;
 	}
-	*rc = read_handles(r);
+	if (!head_handles(r->scan->kept, r->stored->of->sfs, &r->head))
+		*rc = SFS_CORRUPT;
 	if (*rc != SFS_OK || !(r->scan->needed & PRI_COLUMNS_ADDRESSES))
 		return *rc == SFS_OK;
 	*rc = read_columns(r, PRI_COLUMNS_ADDRESSES);
@@ -758,7 +749,7 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	to->open = t->open;
 	/* the time, and of open flows all */
 	good = head_read(t->of->sfs, to, t->open ? PRI_COLUMNS : PRI_COL_SPAN + 1, &h) &&
-	       (!t->open || head_handles(t->of->sfs, &h));
+	       (!t->open || head_handles(k, t->of->sfs, &h));
 	k->damaged += !good;
 	k->figures.batches += good;
 	wanted = good && lies(k, &h) >= 0;
