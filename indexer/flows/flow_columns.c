@@ -460,9 +460,9 @@ pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 {
 	const uint8_t *from = in;
 	const uint32_t *only = pri_column_is_address(column) ? NULL : b->only;
-	size_t n = count_of(b, column), size, count, k = 0;
+	size_t n = count_of(b, column), size, k = 0;
 	unsigned width = most >= least ? width_of(most - least) : 0;
-	uint64_t *v = b->values[column], greatest = 0, x;
+	uint64_t *v = b->values[column], greatest = 0;
 
 	if (n > room_of(column) || most < least || most > limit_of(b, column) ||
 		(width == 0) != (len == 0))
@@ -470,13 +470,18 @@ pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 	if (!width)
 		put_all_together(NULL, 0, n, least, v);
 	for (size_t at = 0, rows; width && at < n; at += rows, from += size, len -= size) {
+		size_t count = 0;
+		uint64_t x;
+
 		rows = frame_rows(from, len, width, n - at, &size);
-		for (count = 0;
-			only && k + count < b->only_count && only[k + count] < at + rows;)
+		if (!rows)
+			return false;
+		while (only && k + count < b->only_count && only[k + count] < at + rows)
 			count++;
-		if (!rows || ((!only || count) &&
-				     ZSTD_decompressDCtx(b->unpack, b->planes, width * rows,
-					     from, size) != width * rows))
+		if (only && !count)
+			continue;
+		if (ZSTD_decompressDCtx(b->unpack, b->planes, width * rows, from, size) !=
+			width * rows)
 			return false;
 		x = only ? put_together(b->planes, width, rows, least, only + k, at, count,
 				   v + at)

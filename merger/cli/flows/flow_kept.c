@@ -1080,9 +1080,10 @@ flow_kept_windows(const struct pr_string_list *volume, const struct query_args *
 	struct flow_scan scan = {.kept = k};
 	struct flow_reader *r = NULL;
 	int status = CLI_FAILED;
-	size_t chosen = 0;
 
 	if (k && windows_read(w, k->volumes->sfs, err) == 0) {
+		size_t chosen = 0;
+
 		for (const struct flow_window *of = w->all; of < w->all + w->count; of++)
 			if (of->number >= first && (!count || of->number - first < count) &&
 				of->until > args->since && of->since <= args->until)
