@@ -164,7 +164,7 @@ struct stored_head {
 	uint8_t *bytes;
 	size_t len;
 	bool open, all; /* flows that are open; also those that the filter leaves out */
-	uint8_t *copies[];
+	uint8_t *copies[]; /* if they are open */
 };
 
 static bool
@@ -474,7 +474,7 @@ read_columns(struct flow_reader *r, uint64_t want)
 {
 	for (unsigned i = 0; i < PRI_COLUMNS; i++) {
 		const struct column *c = &r->head.columns[i];
-		const uint8_t *body = r->stored->copies[i];
+		const uint8_t *body = r->stored->open ? r->stored->copies[i] : NULL;
 		bool packed = c->most != c->least;
 		int rc = SFS_OK;
 
@@ -728,6 +728,7 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	struct stored_head *to;
 	struct head h;
 	uint64_t tag;
+	size_t copies;
 	bool good, wanted;
 
 	if (!is_head(r->body, r->length)) {
@@ -737,12 +738,13 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	tag = pr_get_le64(r->body + 8);
 	if (!bsearch(&tag, t->tags, t->count, sizeof(tag), compare_tags))
 		return 0;
-	to = calloc(1, sizeof(*to) + PRI_COLUMNS * sizeof(*to->copies) + r->length);
+	copies = t->open ? PRI_COLUMNS : 0;
+	to = calloc(1, sizeof(*to) + copies * sizeof(*to->copies) + r->length);
 	if (!to || PR_ARRAY_GROW(k->heads, k->count) < 0) {
 		free(to);
 		return pr_error_set(err, "no memory for batches of flows");
 	}
-	to->bytes = (uint8_t *)&to->copies[PRI_COLUMNS];
+	to->bytes = (uint8_t *)&to->copies[copies];
 	memcpy(to->bytes, r->body, r->length);
 	to->of = t->of;
 	to->len = r->length;
