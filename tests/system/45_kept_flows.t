@@ -180,8 +180,8 @@ shares() { # of three keepers as one relation
 	cat "$LAB_DIR/said"
 	(($(sed -n 's/^kept of .*: \([0-9]*\) packets, .*/\1/p' "$LAB_DIR/said" | awk '{ n += $1 } END { print n }') == 130930)) && grep 'share2, share 2/3:' "$LAB_DIR/said" &&
 		says 3 'not kept: 2024-03-06T09:04' "$PACKRACK" flows "${volumes[@]}" --limit 1 --until 2024-03-06T10:00:00Z &&
-		says 1 'some would be there twice' "$PACKRACK" flows "${volumes[@]}" --kept "$LAB_DIR/share2" &&
-		says 1 'share 0/0' "$PACKRACK" flows "${volumes[@]}" --kept "$V" &&
+		says 1 'some flows would be there twice' "$PACKRACK" flows "${volumes[@]}" --kept "$LAB_DIR/share2" &&
+		says 1 'flows 0/0 of the same time' "$PACKRACK" flows "${volumes[@]}" --kept "$V" &&
 		says 2 'with one --kept' "$PACKRACK" flows "${volumes[@]}" --from-window 1
 }
 run_step "shares of several keepers" shares

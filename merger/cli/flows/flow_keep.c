@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/flows/flow_keep.h"
 
-#include <inttypes.h>
-#include <pthread.h>
-
 #include <sodium.h>
 
 #include "indexer/flows/flow_filter.h"
 #include "merger/cli/flows/flow_record.h"
-#include "merger/cli/query/ask.h"
 #include "merger/cli/volume/volume.h"
 
 #define LOOK 256 /* records between two looks at the clock */

@@ -4,12 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-#include <sodium.h>
-
-#include "indexer/flows/flow_filter.h"
-#include "merger/cli/flows/flow_record.h"
 #include "merger/cli/query/ask.h"
-#include "merger/cli/volume/volume.h"
 #include "proto/base/field_table.h"
 
 const char *const flow_streams[FLOW_STREAMS] = {
@@ -679,11 +674,9 @@ flow_reader_batch(const struct flow_reader *r, const uint32_t **rows, size_t *co
 static int
 compare_tags(const void *a, const void *b)
 {
-	uint64_t x, y;
+	const uint64_t *x = a, *y = b;
 
-	memcpy(&x, a, sizeof(x));
-	memcpy(&y, b, sizeof(y));
-	return (x > y) - (x < y);
+	return (*x > *y) - (*x < *y);
 }
 
 static void
@@ -895,18 +888,14 @@ check_volumes(const struct volume *v, const struct volume *w, struct pr_error *e
 {
 	const struct flow_window *a = v->windows.all, *a_end = a + v->windows.count;
 	const struct flow_window *b = w->windows.all, *b_end = b + w->windows.count;
-	char time[PR_TIME_TEXT];
 
 	while (a < a_end && b < b_end) {
 		if (a->since < b->until && b->since < a->until &&
 			(a->shares != b->shares || a->share == b->share))
 			return pr_error_set(err,
-				"%s has share %u/%u of the flows of %s, and %s share %u/%u "
-				"(0/0: all): some would be there twice; ask each alone",
-				v->name, a->share, a->shares,
-				pr_time_format(a->since > b->since ? a->since : b->since,
-					time, sizeof(time)),
-				w->name, b->share, b->shares);
+				"%s has share %u/%u (0/0: all), and %s %u/%u of the same "
+				"time: some flows would be there twice; ask each alone",
+				v->name, a->share, a->shares, w->name, b->share, b->shares);
 		*(a->until < b->until ? &a : &b) += 1;
 	}
 	return 0;
