@@ -182,7 +182,7 @@ shares() { # of three keepers as one relation
 		says 3 'not kept: 2024-03-06T09:04' "$PACKRACK" flows "${volumes[@]}" --limit 1 --until 2024-03-06T10:00:00Z &&
 		says 1 'some flows would be there twice' "$PACKRACK" flows "${volumes[@]}" --kept "$LAB_DIR/share2" &&
 		says 1 'flows 0/0 of the same time' "$PACKRACK" flows "${volumes[@]}" --kept "$V" &&
-		says 2 'with one --kept' "$PACKRACK" flows "${volumes[@]}" --from-window 1
+		says 2 'of one volume' "$PACKRACK" flows "${volumes[@]}" --from-window 1
 }
 run_step "shares of several keepers" shares
 one_after_the_other() { # volumes of two times

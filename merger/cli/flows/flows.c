@@ -448,7 +448,7 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	if (CLI_CHECK(err,
 		    {a->from_window &&
 				    (a->kept.count != 1 || a->by || a->top || a->filter[0]),
-			    "--from-window: with one --kept; of all flows"},
+			    "--from-window: with --kept of one volume; of all flows"},
 		    {a->form == FLOW_PARQUET && (a->top || a->query.follow),
 			    "--format parquet: all flows of a range that has ended"},
 		    {a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV &&
