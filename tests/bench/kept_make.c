@@ -159,7 +159,7 @@ main(int argc, char **argv)
 	all.until = PR_TIME_MAX;
 	all.quiet = true;
 	if (argc == 5 && (from = flow_kept_open(argv[1], &all, &err)) &&
-		flow_kept_read(from, NULL, on_flow, NULL, &err) == CLI_OK && flow_count &&
+		flow_kept_read(from, NULL, NULL, on_flow, NULL, &err) == CLI_OK && flow_count &&
 		(k = flow_keeper_open(argv[2], false, &err)) &&
 		fill(k, strtoull(argv[3], NULL, 10), atoll(argv[4]), &err) == 0)
 		rc = 0;

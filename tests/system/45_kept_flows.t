@@ -37,6 +37,14 @@ same_second() { # a message has the second in which it was made
 }
 run_step "the same as ipfix" same_second
 run_step "the same sums" same --by src/16,dport --top 20
+same_largest() {
+	local of
+	for of in bytes packets payload duration flows; do
+		same --top 7 --of "$of" && same --by src,state --top 7 --of "$of" || return 1
+	done
+	"$PACKRACK" flows --kept "$V" --top 7 2>&1 > /dev/null | grep "$("$PACKRACK" flows --kept "$V" 2> /dev/null | wc -l) flows match"
+}
+run_step "the same are the largest, and small ones are counted" same_largest
 for filter in tcp 'tcp port 80' 'icmp' 'state = S0' 'bytes > 10k and tcp' 'not state = SF and port 443' \
 	'udp and packets > 5 and duration > 1s or ip6' 'bytes > 1k and packets > 2 and payload > 100 and duration > 1s or port 53' \
 	'not (bytes > 100)' 'net 10.0.0.0/8 and tcp[tcpflags] & tcp-rst != 0'; do

@@ -109,7 +109,7 @@ read_all(int *status)
 	struct flow_kept *kept = flow_kept_open(path, &all, &err);
 	uint64_t count = 0;
 
-	*status = kept ? flow_kept_read(kept, NULL, count_flow, &count, &err) : CLI_FAILED;
+	*status = kept ? flow_kept_read(kept, NULL, NULL, count_flow, &count, &err) : CLI_FAILED;
 	flow_kept_close(&kept);
 	return count;
 }
@@ -355,7 +355,7 @@ find_source(uint32_t n, uint64_t *batches)
 
 	pr_put_be32(address, 0x0a000000u + n);
 	key = pri_key_bytes(PRI_KEY_SRC, address, sizeof(address));
-	unit_must(kept && flow_kept_read(kept, &plan, count_flow, &count, &err) == CLI_OK);
+	unit_must(kept && flow_kept_read(kept, &plan, NULL, count_flow, &count, &err) == CLI_OK);
 	flow_kept_lacks(kept, &figures);
 	*batches = figures.read;
 	flow_kept_close(&kept);

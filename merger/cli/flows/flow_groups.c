@@ -50,6 +50,7 @@ struct flow_groups {
 	struct group *all;
 	struct pri_flow *flows; /* of no keys */
 	size_t flow_count, room;
+	uint64_t least; /* a smaller one is not among the `top` */
 };
 
 static int
@@ -187,17 +188,18 @@ flow_groups_add(struct flow_groups *g, const struct pri_flow *flow, struct pr_er
 
 	if (!g->by_count)
 		return add_flow(g, flow, err);
-	memset(key.values, 0, sizeof(key.values));
+	size_t len = g->by_count * sizeof(*key.values);
+	memset(key.values, 0, len);
 	for (size_t i = 0; i < g->by_count; i++)
 		set_value(&key.values[i], &g->by[i], flow);
-	HASH_FIND(hh, g->all, key.values, sizeof(key.values), e);
+	HASH_FIND(hh, g->all, key.values, len, e);
 	if (!e && HASH_COUNT(g->all) >= FLOW_GROUPS_MAX)
 		return pr_error_set(err,
 			"--by: more than %d rows; name fewer keys, or networks (src/24)",
 			FLOW_GROUPS_MAX);
 	if (!e && (e = calloc(1, sizeof(*e)))) {
-		memcpy(e->values, key.values, sizeof(key.values));
-		HASH_ADD(hh, g->all, values, sizeof(e->values), e);
+		memcpy(e->values, key.values, len);
+		HASH_ADD(hh, g->all, values, len, e);
 	}
 	if (!e || !e->hh.tbl) {
 		free(e);
@@ -265,12 +267,34 @@ add_flow(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *er
 	if (g->top && g->flow_count / 2 >= g->top) {
 		qsort_r(g->flows, g->flow_count, sizeof(*g->flows), compare_flows, g);
 		g->flow_count = g->top;
+		g->least = size_of_flow(&g->flows[g->top - 1], g->of);
 	}
 	if (PR_ARRAY_RESERVE(g->flows, g->room, g->flow_count + 1) < 0)
 		return pr_error_set(
 			err, "no memory for more than %zu flows", g->flow_count);
 	g->flows[g->flow_count++] = *flow;
 	return 0;
+}
+
+#define COLUMN(c) (UINT64_C(1) << (c))
+#define BOTH(c) (COLUMN(PRI_COL_SENT + (c)) | COLUMN(PRI_COL_RECEIVED + (c)))
+
+struct flow_choice
+flow_groups_choice(const struct flow_groups *g)
+{
+	static const uint64_t measures[] = {BOTH(PRI_SIDE_BYTES), BOTH(PRI_SIDE_PACKETS),
+		BOTH(PRI_SIDE_PAYLOAD), COLUMN(PRI_COL_SPAN), 0};
+	/* of sums; a state is made of all that a flow has */
+	uint64_t columns = (COLUMN(PRI_COL_MISSING) - 1) | PRI_COLUMNS_ADDRESSES |
+			   BOTH(PRI_SIDE_PACKETS) | BOTH(PRI_SIDE_BYTES) |
+			   BOTH(PRI_SIDE_PAYLOAD) | BOTH(PRI_SIDE_FIRST) |
+			   BOTH(PRI_SIDE_LAST);
+
+	for (size_t i = 0; i < g->by_count; i++)
+		columns |= g->by[i].key == STATE ? PRI_COLUMNS_ALL : 0;
+	return (struct flow_choice){.columns = g->by_count ? columns : PRI_COLUMNS_ALL,
+		.measure = g->by_count || !g->top ? 0 : measures[g->of],
+		.least = &g->least};
 }
 
 /* ---- rows ---- */

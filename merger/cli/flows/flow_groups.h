@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/flow_record.h"
 
 /*
@@ -29,6 +30,8 @@ void flow_groups_destroy(struct flow_groups **groups);
 /* -1: no memory, or more than FLOW_GROUPS_MAX sums. */
 int flow_groups_add(
 	struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err);
+/* Of kept flows, what must be read if all are added. */
+struct flow_choice flow_groups_choice(const struct flow_groups *g);
 /* The flows themselves, the largest first, as many as are printed. Without keys only. */
 const struct pri_flow *flow_groups_flows(struct flow_groups *g, size_t *count);
 /* Prints all, the largest first; what are equal in the order of their keys. Returns the number of rows; SIZE_MAX: no memory. */

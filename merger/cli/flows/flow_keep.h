@@ -125,9 +125,16 @@ bool flow_reader_next(struct flow_reader *reader, uint64_t columns);
 /* That batch, and which of its rows count; both until the next call. */
 const struct pri_batch *flow_reader_batch(
 	const struct flow_reader *reader, const uint32_t **rows, size_t *count);
+/* Of what is read, NULL: all. What is of no such column is 0 in a record. */
+struct flow_choice {
+	uint64_t columns; /* bits */
+	uint64_t measure; /* columns whose sum is at least *least, which may rise; 0: any */
+	const uint64_t *least;
+	uint64_t small; /* out: rows whose sum was smaller */
+};
 /* Takes all of them, and says what is no more. CLI_OK, CLI_PARTIAL, or CLI_FAILED and err. */
-int flow_kept_read(struct flow_kept *kept, const struct pri_plan *plan, flow_take *take,
-	void *arg, struct pr_error *err);
+int flow_kept_read(struct flow_kept *kept, const struct pri_plan *plan,
+	struct flow_choice *choice, flow_take *take, void *arg, struct pr_error *err);
 /*
  * Windows from this number on (count; 0: all) that lie in the range, at least in part: first the head of each, then each
  * again and its records, as they were stored: the same whenever they are read, but for what is lost. Flows that are still

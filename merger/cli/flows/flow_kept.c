@@ -260,6 +260,7 @@ struct flow_scan {
 	struct flow_kept *kept;
 	const struct pri_plan *plan; /* NULL: all */
 	const struct flow_window *only; /* NULL: of all windows */
+	struct flow_choice *choice; /* with it one reader; NULL: all columns and rows */
 	uint64_t needed; /* columns that the plan asks for */
 	size_t next; /* head; under the lock */
 };
@@ -486,6 +487,26 @@ read_columns(struct flow_reader *r, uint64_t want)
 	return SFS_OK;
 }
 
+/* Of the rows that were chosen, those that are large enough. */
+static void
+choose_large(struct flow_reader *r)
+{
+	struct flow_choice *choice = r->scan->choice;
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		uint32_t row = r->rows[i];
+		uint64_t size = 0;
+
+		for (uint64_t left = choice->measure; left; left &= left - 1)
+			size += r->batch->values[__builtin_ctzll(left)][row];
+		if (size >= *choice->least)
+			r->rows[count++] = row;
+	}
+	choice->small += r->count - count;
+	r->count = count;
+}
+
 /* The rows of the batch that are of the range, and that the plan does not exclude. */
 static void
 choose_rows(struct flow_reader *r, const struct head *h, bool within)
@@ -563,7 +584,9 @@ static int
 read_batch(struct flow_reader *r, uint64_t want)
 {
 	const struct head *h = &r->head;
-	uint64_t first = r->scan->needed, there = first & PRI_COLUMNS_ADDRESSES;
+	const struct flow_choice *choice = r->scan->choice;
+	uint64_t first = r->scan->needed | (choice ? choice->measure : 0),
+		 there = first & PRI_COLUMNS_ADDRESSES;
 	int within = lies(r->scan->kept, h), rc = SFS_OK;
 
 	r->batch->rows = h->rows;
@@ -576,6 +599,8 @@ read_batch(struct flow_reader *r, uint64_t want)
 	rc = read_columns(r, first & ~there);
 	if (rc == SFS_OK)
 		choose_rows(r, h, within == 1);
+	if (rc == SFS_OK && choice && choice->measure)
+		choose_large(r);
 	r->batch->only = r->count < h->rows / 8 ? r->rows : NULL;
 	r->batch->only_count = r->count;
 	if (rc == SFS_OK && r->count)
@@ -1003,10 +1028,11 @@ take_rows(struct flow_reader *r, flow_take *take, void *arg, uint64_t *found,
 	struct pr_error *err)
 {
 	const struct flow_window *w = r->scan->only;
+	uint64_t columns = r->scan->choice ? r->scan->choice->columns : PRI_COLUMNS_ALL;
 	struct pri_flow flow;
 	uint64_t missing;
 
-	while (flow_reader_next(r, PRI_COLUMNS_ALL))
+	while (flow_reader_next(r, columns))
 		for (size_t i = 0; i < r->count; i++) {
 			uint64_t before = r->head.before + r->rows[i];
 
@@ -1023,8 +1049,8 @@ take_rows(struct flow_reader *r, flow_take *take, void *arg, uint64_t *found,
 }
 
 int
-flow_kept_read(struct flow_kept *k, const struct pri_plan *plan, flow_take *take, void *arg,
-	struct pr_error *err)
+flow_kept_read(struct flow_kept *k, const struct pri_plan *plan, struct flow_choice *choice,
+	flow_take *take, void *arg, struct pr_error *err)
 {
 	struct flow_scan *s = flow_scan_create(k, plan);
 	struct flow_reader *r = s ? flow_reader_create(s) : NULL;
@@ -1032,10 +1058,18 @@ flow_kept_read(struct flow_kept *k, const struct pri_plan *plan, flow_take *take
 	int status = CLI_FAILED;
 	uint64_t found = 0;
 
-	if (!r)
+	if (!r) {
 		pr_error_set(err, "no memory for kept flows");
-	else if (take_rows(r, take, arg, &found, err) == 0)
-		status = flow_kept_lacks(k, &figures);
+	} else {
+		s->choice = choice;
+		for (unsigned c = 0; c < PRI_COLUMNS && choice;
+			c++) /* what is not read is 0 */
+			if (!(choice->columns & COLUMN(c)))
+				memset(r->batch->values[c], 0,
+					PRI_BATCH_ROWS * sizeof(uint64_t));
+		if (take_rows(r, take, arg, &found, err) == 0)
+			status = flow_kept_lacks(k, &figures);
+	}
 	flow_reader_destroy(&r);
 	free(s);
 	return status;

@@ -303,15 +303,21 @@ answer_kept(struct flows *f, struct pr_error *err)
 {
 	const struct flows_args *a = f->args;
 	struct pri_plan *plan = pri_flow_filter_plan(f->filter, err);
+	/* which flows a filter takes, all that they have may tell */
+	bool chosen = f->groups && !a->filter[0];
+	struct flow_choice choice = {.small = 0};
 	struct flow_kept *k = NULL;
 	int status = CLI_FAILED, said = CLI_OK;
 
 	f->context.kept = true;
+	if (chosen)
+		choice = flow_groups_choice(f->groups);
 	if (a->from_window) /* their heads say what was kept */
 		status = flow_kept_windows(&a->kept, &a->query, a->from_window, a->windows,
 			on_window, on_kept, f, err);
 	else if (plan && (k = flow_kept_open_all(&a->kept, &a->query, err)))
-		status = flow_kept_read(k, plan, on_kept, f, err);
+		status = flow_kept_read(k, plan, chosen ? &choice : NULL, on_kept, f, err);
+	f->found += choice.small;
 	pri_plan_destroy(&plan);
 	if (status != CLI_FAILED && finish(f, err) != CLI_OK)
 		status = CLI_FAILED;
