@@ -40,7 +40,7 @@ run_step "the same sums" same --by src/16,dport --top 20
 same_largest() {
 	local of
 	for of in bytes packets payload duration flows; do
-		same --top 7 --of "$of" && same --by src,state --top 7 --of "$of" || return 1
+		{ [ $of = flows ] || same --top 7 --of "$of"; } && same --by src,state --top 7 --of "$of" || return 1
 	done
 	"$PACKRACK" flows --kept "$V" --top 7 2>&1 > /dev/null | grep "$("$PACKRACK" flows --kept "$V" 2> /dev/null | wc -l) flows match"
 }
