@@ -25,6 +25,7 @@ struct pr_loop {
 	struct pr_timer *watchdog; /* or NULL */
 	struct pr_timer *trim;
 	bool stopping;
+	int late; /* a signal that came when the loop had ended; -1: it has not */
 	_Atomic bool broken; /* libevent forgets a break that comes before the run */
 };
 
@@ -33,7 +34,9 @@ on_signal(evutil_socket_t sig, PR_UNUSED short what, void *arg)
 {
 	struct pr_loop *loop = arg;
 
-	if (sig == SIGHUP) {
+	if (loop->late >= 0) {
+		loop->late = sig;
+	} else if (sig == SIGHUP) {
 		if (loop->calls.reload)
 			loop->calls.reload(loop->calls.arg);
 	} else if (loop->stopping || !loop->calls.stop) {
@@ -99,6 +102,7 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 		return pr_error_null(err, "no memory for an event loop");
 	if (calls)
 		loop->calls = *calls;
+	loop->late = -1;
 	event_set_log_callback(on_libevent);
 	/* before the first base, so that other threads may break the loop and wake events */
 	if (evthread_use_pthreads() < 0 || !(loop->base = event_base_new())) {
@@ -128,9 +132,18 @@ void
 pr_loop_destroy(struct pr_loop **loop)
 {
 	struct pr_loop *l = PR_TAKE(loop);
+	sigset_t all, before;
+	int late;
 
 	if (!l)
 		return;
+	/* what libevent has caught and not told yet is for who had the signal before */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	l->late = 0;
+	if (l->base)
+		event_base_loop(l->base, EVLOOP_NONBLOCK);
+	late = l->stopping ? 0 : l->late;
 	for (int i = 0; i < SIGNALS; i++)
 		if (l->signals[i])
 			event_free(l->signals[i]);
@@ -139,6 +152,9 @@ pr_loop_destroy(struct pr_loop **loop)
 	if (l->base)
 		event_base_free(l->base);
 	free(l);
+	if (late)
+		raise(late);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 struct event_base *

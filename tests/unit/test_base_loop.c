@@ -105,6 +105,33 @@ START_TEST(break_before_run)
 END_TEST
 
 /* At an abstract address, as systemd may give one, and at a path. */
+static volatile sig_atomic_t told;
+
+static void
+on_signal(int number)
+{
+	told = number;
+}
+
+/* A signal that came when nobody looked any more is for who had it before. */
+START_TEST(late_signal)
+{
+	struct pr_loop *loop;
+
+	signal(SIGTERM, on_signal);
+	loop = pr_loop_create(NULL, NULL);
+	kill(getpid(), SIGTERM);
+	ck_assert_int_eq(told, 0);
+	pr_loop_destroy(&loop);
+	ck_assert_int_eq(told, SIGTERM);
+	told = 0;
+	loop = pr_loop_create(NULL, NULL);
+	pr_loop_destroy(&loop);
+	ck_assert_int_eq(told, 0);
+	signal(SIGTERM, SIG_DFL);
+}
+END_TEST
+
 START_TEST(notify)
 {
 	char name[64], text[64] = "";
@@ -197,6 +224,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, signals);
 	tcase_add_test(tc, stop_breaks_without_a_call);
 	tcase_add_test(tc, break_before_run);
+	tcase_add_test(tc, late_signal);
 	tcase_add_test(tc, notify);
 	tcase_add_test(tc, watchdog);
 }
