@@ -36,6 +36,17 @@ same_second() { # a message has the second in which it was made
 	same --format ipfix || same --format ipfix || same --format ipfix || same --format ipfix
 }
 run_step "the same as ipfix" same_second
+run_step "the same trace is kept once" says 1 'are kept already' "$PACKRACK" flows -r "$CUT" --keep "$V"
+of_a_volume() { # ranges beside each other, none twice
+	local from=2024-03-06T09:01:00Z
+	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/packets" --create 64M > "$LAB_DIR/out" 2>&1 && "$PACKRACK" volume create "$LAB_DIR/ranges" --size 64M > "$LAB_DIR/out" &&
+		"$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since $from --until 2024-03-06T09:02:00Z || return 1
+	says 1 'are kept already' "$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since 2024-03-06T09:01:30Z --until 2024-03-06T09:02:30Z &&
+		says 1 'are kept already' "$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" &&
+		"$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since 2024-03-06T09:02:01Z || return 1
+	"$PACKRACK" flows --kept "$LAB_DIR/ranges" 2>&1 > "$LAB_DIR/out" | grep 'kept of 2024-03-06T09:01:00'
+}
+run_step "ranges of a volume are kept once" of_a_volume
 run_step "the same sums" same --by src/16,dport --top 20
 same_largest() {
 	local of

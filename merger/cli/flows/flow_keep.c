@@ -199,11 +199,15 @@ flow_keeper_close(struct flow_keeper **keeper)
 
 bool
 flow_keeper_has(const struct flow_keeper *k, int64_t since, int64_t until,
-	struct flow_window *other)
+	const struct flow_window *same, struct flow_window *other)
 {
 	for (size_t i = 0; i < k->windows.count; i++) {
 		*other = k->windows.all[i];
-		if (other->since < until && since < other->until)
+		if (other->since < until && since < other->until &&
+			(!same || (other->since == same->since &&
+					  other->until == same->until &&
+					  other->packets == same->packets &&
+					  other->not_ip == same->not_ip)))
 			return true;
 	}
 	return false;

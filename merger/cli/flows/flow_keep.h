@@ -54,9 +54,12 @@ void flow_keeper_close(struct flow_keeper **keeper);
  */
 int flow_keeper_resume(struct flow_keeper *keeper, struct pri_flow_table *table,
 	struct flow_window *last, struct pr_error *err);
-/* Overlaps a window of the volume? Then it, or several that follow on each other, are *other. */
+/*
+ * Overlaps a window of the volume? Then it, or several that follow on each other, are *other. same: only one of the same
+ * times and packets; NULL: any.
+ */
 bool flow_keeper_has(const struct flow_keeper *keeper, int64_t since, int64_t until,
-	struct flow_window *other);
+	const struct flow_window *same, struct flow_window *other);
 /* A record, which ended at `now` (not before the one before). */
 int flow_keeper_put(struct flow_keeper *keeper, const struct pri_flow *flow,
 	uint64_t missing, int64_t now, struct pr_error *err);

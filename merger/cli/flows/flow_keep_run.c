@@ -161,6 +161,23 @@ end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool l
 	return CLI_OK;
 }
 
+/* -1: err, flows of this time are kept already; of trace files, which are kept beside each other, the same ones. */
+static int
+check_new(const struct run *r, int64_t begin, int64_t end, const struct flow_window *w,
+	struct pr_error *err)
+{
+	const struct query_args *q = r->order->query;
+	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
+	struct flow_window other;
+
+	if (!flow_keeper_has(r->keeper, begin, end, q->files.count ? w : NULL, &other))
+		return 0;
+	return pr_error_set(err,
+		"%s: flows of %s to %s are kept already: give another --since or --until",
+		r->order->volume, pr_time_format(other.since, since, sizeof(since)),
+		pr_time_format(other.until, until, sizeof(until)));
+}
+
 /* The packets are taken: flows end, and are stored. */
 static int
 close_window(struct run *r, const struct sink *sink, int64_t since, int64_t until,
@@ -184,6 +201,8 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 		w.until = pr_now_real();
 	w.packets = now->packets - before->packets;
 	w.not_ip = now->not_ip - before->not_ip;
+	if (last && check_new(r, w.since, w.until, &w, err) < 0)
+		return CLI_FAILED;
 	return end_window(r, sink, &w, last, err);
 }
 
@@ -212,12 +231,14 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	catch_signals();
-	if (status == CLI_OK && (sink.end->cancelled || stopped))
+	if (status == CLI_FAILED && !strcmp(err->text, "interrupted"))
+		stopped = 1;
+	else if (status == CLI_OK && (sink.end->cancelled || stopped))
 		stopped = 1;
 	else if (status == CLI_OK)
 		status = close_window(r, &sink, since, until, last, &before, err);
 	sink_close(&sink);
-	return status;
+	return stopped ? CLI_OK : status;
 }
 
 /* One range, whose flows end with it. */
@@ -225,19 +246,13 @@ static int
 keep_range(struct run *r, struct pr_error *err)
 {
 	const struct query_args *q = r->order->query;
-	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
-	struct flow_window other;
 	int status;
 
-	if (!q->files.count && !q->volumes.count &&
-		flow_keeper_has(r->keeper, q->since, q->until, &other)) {
-		pr_error_set(err,
-			"%s: flows of %s to %s are kept already: give another --since or "
-			"--until",
-			r->order->volume, pr_time_format(other.since, since, sizeof(since)),
-			pr_time_format(other.until, until, sizeof(until)));
+	/* the times of trace files are known when they are read, and those of a volume if none are given */
+	bool given = q->since != PR_TIME_MIN && q->until != PR_TIME_MAX;
+	if (!q->files.count && (!q->volumes.count || given) &&
+		check_new(r, q->since, q->until, NULL, err) < 0)
 		return CLI_FAILED;
-	}
 	status = take_window(
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status != CLI_OK)
@@ -272,7 +287,7 @@ next_window(const struct run *r, int64_t *at, int64_t *until)
 		*until = *at + o->every;
 	if (*until > o->query->until)
 		*until = whole_slice(o->query->until) + PRI_FLOW_SLICE_NS;
-	if (!flow_keeper_has(r->keeper, *at, *until, &other))
+	if (!flow_keeper_has(r->keeper, *at, *until, NULL, &other))
 		return true;
 	if (other.since > *at) {
 		*until = other.since;

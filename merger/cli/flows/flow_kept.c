@@ -857,7 +857,7 @@ flow_kept_alone(const struct query_args *q, struct pr_error *err)
 		return 0;
 	return pr_error_set(err,
 		"--kept: flows of that volume alone, without --volume, -r, --node, "
-		"--link, --follow and --merger");
+		"--link and --merger; --follow: with --to");
 }
 
 /* All that there is to know before columns are read: windows, heads, and flows that are open at the end of the last. */

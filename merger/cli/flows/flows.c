@@ -160,8 +160,7 @@ is_wanted(void *arg, const struct pr_packet *p)
 	if (!pri_flow_packet_parse(p, &packet))
 		return false;
 	at.key = packet.key;
-	size_t n = PR_ARRAY_SEARCH(
-		f->printed, compare_chosen(&f->chosen[mid], &at) <= 0);
+	size_t n = PR_ARRAY_SEARCH(f->printed, compare_chosen(&f->chosen[mid], &at) <= 0);
 	return n > 0 && p->otime <= f->chosen[n - 1].last &&
 	       !memcmp(&f->chosen[n - 1].key, &at.key, sizeof(at.key));
 }
@@ -431,7 +430,8 @@ check_kept(struct flows_args *a, struct pr_error *err)
 		    {a->kept.count && a->packets,
 			    "--kept: there are no packets; ask the rack"},
 		    {a->keep && q->follow && (q->volumes.count || q->files.count),
-			    "--keep --follow: of a rack"}) < 0)
+			    "--keep --follow: of a rack; of --volume and -r without "
+			    "--follow"}) < 0)
 		return -1;
 	if (a->share && share_parse(a, err) < 0)
 		return -1;
@@ -456,7 +456,9 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 				    (a->kept.count != 1 || a->by || a->top || a->filter[0]),
 			    "--from-window: with --kept of one volume; of all flows"},
 		    {a->form == FLOW_PARQUET && (a->top || a->query.follow),
-			    "--format parquet: all flows of a range that has ended"},
+			    "--format parquet: all flows of a range that has ended, "
+			    "without "
+			    "--by, --top and --follow"},
 		    {a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV &&
 				    a->form != FLOW_JSON,
 			    "--by: sums are given as text, csv or json"},
