@@ -348,7 +348,7 @@ wraps() { # the oldest go, and that is said
 	local n
 	"$PACKRACK" volume create "$V" --force --size 16M --block-size 64K || return 1
 	for n in $(seq 40); do
-		"$PACKRACK" flows -r "$CUT" --keep "$V" 2> /dev/null || return 1
+		"$PACKRACK" flows -r "$CUT" --since "@$((1709715600 + n))" --keep "$V" 2> /dev/null || return 1
 	done
 	says 3 "overwritten or deleted: flows that ended by" "$PACKRACK" flows --kept "$V" --since 2024-03-06T09:00:00Z --limit 1
 }

@@ -207,7 +207,9 @@ flow_keeper_has(const struct flow_keeper *k, int64_t since, int64_t until,
 			(!same || (other->since == same->since &&
 					  other->until == same->until &&
 					  other->packets == same->packets &&
-					  other->not_ip == same->not_ip)))
+					  other->not_ip == same->not_ip &&
+					  other->records == same->records &&
+					  other->share == same->share)))
 			return true;
 	}
 	return false;

@@ -56,7 +56,7 @@ int flow_keeper_resume(struct flow_keeper *keeper, struct pri_flow_table *table,
 	struct flow_window *last, struct pr_error *err);
 /*
  * Overlaps a window of the volume? Then it, or several that follow on each other, are *other. same: only one of the same
- * times and packets; NULL: any.
+ * times, packets, share and number of records; NULL: any.
  */
 bool flow_keeper_has(const struct flow_keeper *keeper, int64_t since, int64_t until,
 	const struct flow_window *same, struct flow_window *other);

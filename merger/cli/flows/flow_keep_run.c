@@ -135,32 +135,6 @@ ask_losses(
 	return stopped ? CLI_OK : status;
 }
 
-/* The packets of the window are in the table: its records become durable. */
-static int
-end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool last,
-	struct pr_error *err)
-{
-	const struct flow_keep_open open = {r->table, r->order->filter, &r->losses};
-
-	account(r, sink, w);
-	if (w->since >= w->until)
-		return CLI_OK;
-	if (r->idle_since != PR_TIME_MIN)
-		w->since = r->idle_since;
-	r->idle_since = PR_TIME_MIN;
-	if (!last && w->complete && !r->stored && !w->packets && !w->missing &&
-		w->until - w->since < IDLE_NS) {
-		r->idle_since = w->since;
-		return CLI_OK;
-	}
-	if (flow_keeper_commit(r->keeper, w, last ? NULL : &open, err) < 0)
-		return CLI_FAILED;
-	r->kept += r->stored;
-	r->stored = 0;
-	r->partial |= !w->complete;
-	return CLI_OK;
-}
-
 /* -1: err, flows of this time are kept already; of trace files, which are kept beside each other, the same ones. */
 static int
 check_new(const struct run *r, int64_t begin, int64_t end, const struct flow_window *w,
@@ -176,6 +150,35 @@ check_new(const struct run *r, int64_t begin, int64_t end, const struct flow_win
 		"%s: flows of %s to %s are kept already: give another --since or --until",
 		r->order->volume, pr_time_format(other.since, since, sizeof(since)),
 		pr_time_format(other.until, until, sizeof(until)));
+}
+
+/* The packets of the window are in the table: its records become durable. */
+static int
+end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool last,
+	struct pr_error *err)
+{
+	const struct flow_keep_open open = {r->table, r->order->filter, &r->losses};
+
+	account(r, sink, w);
+	if (w->since >= w->until)
+		return CLI_OK;
+	w->records = r->stored;
+	if (last && check_new(r, w->since, w->until, w, err) < 0)
+		return CLI_FAILED;
+	if (r->idle_since != PR_TIME_MIN)
+		w->since = r->idle_since;
+	r->idle_since = PR_TIME_MIN;
+	if (!last && w->complete && !r->stored && !w->packets && !w->missing &&
+		w->until - w->since < IDLE_NS) {
+		r->idle_since = w->since;
+		return CLI_OK;
+	}
+	if (flow_keeper_commit(r->keeper, w, last ? NULL : &open, err) < 0)
+		return CLI_FAILED;
+	r->kept += r->stored;
+	r->stored = 0;
+	r->partial |= !w->complete;
+	return CLI_OK;
 }
 
 /* The packets are taken: flows end, and are stored. */
@@ -201,8 +204,6 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 		w.until = pr_now_real();
 	w.packets = now->packets - before->packets;
 	w.not_ip = now->not_ip - before->not_ip;
-	if (last && check_new(r, w.since, w.until, &w, err) < 0)
-		return CLI_FAILED;
 	return end_window(r, sink, &w, last, err);
 }
 
