@@ -16,6 +16,10 @@ mkdir "$LAB_DIR/watch.d" "$LAB_DIR/short"
 
 run_step "without DuckDB a line says how to get it" says 1 'install-deps --sql' \
 	env PACKRACK_DUCKDB=/nonexistent "$PACKRACK" watch test matrix -r "$CUT" --since 2024-03-06T09:02:00Z
+listed_without_duckdb() {
+	says 0 'statements not tried: packrack sql: SQL needs DuckDB' env PACKRACK_DUCKDB=/nonexistent "$PACKRACK" watch list && (($(grep -c ' example ' "$LAB_DIR/out") == 8))
+}
+run_step "without DuckDB watches are listed" listed_without_duckdb
 if ! "$PACKRACK" sql -r "$CUT" 'select 1' > /dev/null 2>&1; then
 	echo "# no DuckDB here (scripts/install-deps --sql): watches are not tested"
 	done_testing
@@ -127,9 +131,72 @@ sql = select protocol, sum(bytes_sent) as sent from flows group by all\n"
 }
 run_step "the rows of several ranges become one relation" summed_once
 
+first_week() { # of the past that began before the first capture: complete, and told; of the window itself: partial
+	local since=2024-03-06T09:03:00Z
+	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/v" --create 1G > /dev/null || return 1
+	TZ=UTC "$PACKRACK" watch test portscans --volume "$LAB_DIR/v" --since $since --until 2024-03-06T09:04:00Z > "$LAB_DIR/out" || return 1
+	sed -n '/^    \$ packrack watch test portscans/,/^    \$ mkdir/p' README.md | sed '1d; $d; s/^    //' > "$LAB_DIR/want"
+	diff <(grep . "$LAB_DIR/out") "$LAB_DIR/want" && grep -q 'before its first capture$' "$LAB_DIR/want" || return 1
+	scans() { "$PACKRACK" watch test portscans --volume "$LAB_DIR/v" --since $since --until 2024-03-06T09:04:00Z --format "$1"; }
+	scans json | jq -e '.complete and (.history[0] | .status == 0 and (.said | test("\n.*before its first capture")))' &&
+		scans html | grep -q '<p>history .* before its first capture</p>' || return 1
+	"$PACKRACK" watch test matrix --volume "$LAB_DIR/v" --since 2024-03-06T08:59:00Z --until 2024-03-06T09:01:00Z > "$LAB_DIR/out"
+	(($? == 3)) && [ "$(grep -c 'PARTIAL$' "$LAB_DIR/out")" = 2 ] && [ "$(grep -c '^    not observed: .* before its first capture$' "$LAB_DIR/out")" = 2 ]
+}
+run_step "a first week: the past begins before the first capture" first_week
+kept_begins_later() { # kept flows: the report is partial, and says why
+	sed "s#^window = .*#window = 60s\nkept = $LAB_DIR/flows#" "$BUILD/watch.d/mice.watch" > "$LAB_DIR/watch.d/later.watch"
+	says 3 ': not kept: ' "$PACKRACK" watch test later --since 2024-03-06T09:03:00Z --until 2024-03-06T09:04:00Z &&
+		grep -A 1 '^  history .*: not kept: ' "$LAB_DIR/out" | grep '^    kept of ' || return 1
+	rm "$LAB_DIR/watch.d/later.watch"
+}
+run_step "a past before kept flows" kept_begins_later
+
 # ---- watch files ----
 
+parameters_are_told() { # each one of those that come along
+	local path name
+	for path in "$BUILD"/watch.d/*.watch; do
+		name=$(basename "$path" .watch)
+		"$PACKRACK" watch show "$name" > "$LAB_DIR/out" || return 1
+		awk '/^parameter/ && before !~ /^# [a-z]/ { print; bad = 1 } { before = $0 } END { exit bad }' "$LAB_DIR/out" || { echo "$name"; return 1; }
+	done
+	"$PACKRACK" watch show portscans --set least=9 | grep -A 1 '^# pairs of one host' | grep -q '^parameter least = 9$'
+}
+run_step "show tells what parameters are" parameters_are_told
+manual_example() {
+	sed -n '/^\[watch\]$/,/^\.Ed$/p' merger/watch/packrack-watch.1 | sed '$d' > "$LAB_DIR/watch.d/talkers.watch"
+	"$PACKRACK" watch show talkers | grep -A 1 '^# so many times' | grep '^parameter times = 10$' || return 1
+	"$PACKRACK" watch test talkers --volume "$LAB_DIR/v" --since 2024-03-06T09:02:00Z --until 2024-03-06T09:04:00Z --format json |
+		jq -se 'length == 2 and all(.[]; .complete and all(.rows[]; .sent > 10 * .usual)) and (map(.rows | length) | add > 0)' || return 1
+	says 1 'talkers has made no report yet' "$PACKRACK" watch report talkers && says 1 'no watch "nosuch": ' "$PACKRACK" watch report nosuch || return 1
+	"$PACKRACK" watch list > "$LAB_DIR/out" && tail -n 1 "$LAB_DIR/out" | grep -x 'not running: packrack watch run' && grep '^talkers *on ' "$LAB_DIR/out" || return 1
+	sed -i 's/select src_ip, sum/selct src_ip, sum/' "$LAB_DIR/watch.d/talkers.watch"
+	"$PACKRACK" watch list | grep '^talkers *faulty .*Parser Error' || return 1
+	rm "$LAB_DIR/watch.d/talkers.watch"
+}
+run_step "the manual's example; no report; a wrong statement" manual_example
+titles() { # of a page: the watch's, while there is one; and one window is no windows
+	watch_file titled "${COUNT/window/title = Its title\\nwindow}"
+	python3 - "$BUILD/packrack-watch" "$LAB_DIR/watch.d/titled.watch" "$PACKRACK_WATCH_STATE" <<- 'END' || return 1
+		import argparse, importlib.machinery, importlib.util, os, sys
+		loader = importlib.machinery.SourceFileLoader("packrack_watch", sys.argv[1])
+		w = importlib.util.module_from_spec(importlib.util.spec_from_loader("packrack_watch", loader))
+		loader.exec_module(w)
+		os.makedirs(sys.argv[3], exist_ok=True)
+		r = w.Runner(argparse.Namespace(state=sys.argv[3]), sys.argv[2], w.Asker([], 1))
+		r.watch = w.Watch(sys.argv[2])
+		assert r.skip(r.skip(9 * w.NS, 9 * w.NS, "why"), 11 * w.NS, "why") == 12 * w.NS
+	END
+	"$PACKRACK" watch report titled -n 2 | grep . | cut -d : -f 6 | diff - <(printf '%s\n' ' 1 window skipped' ' 2 windows skipped') || return 1
+	"$PACKRACK" watch report titled --format html | grep -q '<title>Its title<' || return 1
+	rm "$LAB_DIR/watch.d/titled.watch"
+	"$PACKRACK" watch report titled --format html | grep -q '<title>titled<' || return 1
+	rm "$PACKRACK_WATCH_STATE"/titled.*
+}
+
 COUNT='[watch]\nwindow = 1s\n[live]\nsql = select count(*) as n from packets\n[rule]\nsql = select n from live\n'
+run_step "a page has the title of its watch" titles
 faulty() { # each has one line, which names the file, and what is wrong
 	local text said
 	while IFS='|' read -r text said; do
@@ -258,6 +325,7 @@ run_step "relations of any length" long_relations
 # ---- on a rack ----
 
 run_step "no watch is there" says 1 'no watch to run' "$PACKRACK" watch run
+run_step "no folder is there" says 1 'no such folder' "$PACKRACK" watch run --watches /nonexistent
 reports() { # JQ-FILTER: over all reports of the watch `count`
 	jq -s "$1" "$PACKRACK_WATCH_STATE/count.jsonl" 2> /dev/null
 }
@@ -276,7 +344,7 @@ runs() {
 	"$RACK" play "$LAB_DIR/numbered.pcap" --pps=1000 --loop=1000000 --quiet > /dev/null 2>&1 &
 	PLAYER=$!
 	start_watch
-	poll_until 30 has_reports 4
+	poll_until 30 has_reports 4 && grep -qx 'packrack watch: watching 1: count' "$LAB_DIR/watch.err"
 }
 # In the shell of the test, which ends them.
 PLAYER='' WATCH=''
@@ -300,11 +368,11 @@ again > "$LAB_DIR/out" 2>&1 && rc=0 || rc=$?
 result "$rc" "it goes on after kill -9" "$LAB_DIR/out"
 rests() {
 	local before
-	"$PACKRACK" watch pause count || return 1
+	"$PACKRACK" watch pause count | grep -x 'count rests, until packrack watch resume' || return 1
 	before=$(reports length)
-	"$PACKRACK" watch list | grep -q '^count *paused' || return 1
+	"$PACKRACK" watch list > "$LAB_DIR/list" && grep -q '^count *paused' "$LAB_DIR/list" && ! grep 'not running' "$LAB_DIR/list" || return 1
 	poll_until 10 has_skipped_time || return 1
-	"$PACKRACK" watch resume count
+	"$PACKRACK" watch resume count | grep -x 'count goes on with the present window' || return 1
 	poll_until 20 has_reports $((before + 3)) && (($(reports '[.[] | select(.skipped // "" | test("paused"))] | length') == 1))
 }
 has_skipped_time() { # no report for three windows
