@@ -150,6 +150,7 @@ int
 main(int argc, char **argv)
 {
 	struct query_args all = QUERY_ARGS;
+	const struct pr_string_list of = {&argv[1], 1};
 	struct flow_kept *from = NULL;
 	struct flow_keeper *k = NULL;
 	struct pr_error err = {.text = "usage: kept_make FROM TO RECORDS DAYS"};
@@ -158,9 +159,9 @@ main(int argc, char **argv)
 	all.since = PR_TIME_MIN;
 	all.until = PR_TIME_MAX;
 	all.quiet = true;
-	if (argc == 5 && (from = flow_kept_open(argv[1], &all, &err)) &&
-		flow_kept_read(from, NULL, NULL, on_flow, NULL, &err) == CLI_OK && flow_count &&
-		(k = flow_keeper_open(argv[2], false, &err)) &&
+	if (argc == 5 && (from = flow_kept_open_all(&of, &all, &err)) &&
+		flow_kept_read(from, NULL, NULL, on_flow, NULL, &err) == CLI_OK &&
+		flow_count && (k = flow_keeper_open(argv[2], false, &err)) &&
 		fill(k, strtoull(argv[3], NULL, 10), atoll(argv[4]), &err) == 0)
 		rc = 0;
 	if (rc)

@@ -204,6 +204,23 @@ shares() { # of three keepers as one relation
 		says 2 'of one volume' "$PACKRACK" flows "${volumes[@]}" --from-window 1
 }
 run_step "shares of several keepers" shares
+shares_in_sql() { # sums, what a WHERE chooses, and each row are those of one volume that has all
+	! ldconfig -p | grep -q libduckdb && [ ! -e /usr/local/lib/packrack/libduckdb.so ] && return 0
+	local volumes=(--kept "$LAB_DIR/share1" --kept "$LAB_DIR/share2" --kept "$LAB_DIR/share3") statement host
+	host=$(kept | sed -n 2p | cut -d, -f3)
+	for statement in 'select state, count(*), sum(bytes_sent), sum(packets_recv) from flows group by 1 order by 1' 'select * from flows order by uid' \
+		"select count(*), sum(bytes_recv) from flows where src_ip = '$host'" 'select count(*), sum(bytes_sent) from flows where dst_port = 53 and bytes_sent > 100'; do
+		"$PACKRACK" sql --kept "$V" --format csv "$statement" 2> /dev/null > "$LAB_DIR/want"
+		"$PACKRACK" sql "${volumes[@]}" --format csv "$statement" 2> "$LAB_DIR/said" > "$LAB_DIR/have" || { cat "$LAB_DIR/said"; return 1; }
+		(($(wc -l < "$LAB_DIR/want") > 1)) && cmp "$LAB_DIR/want" "$LAB_DIR/have" || return 1
+	done
+	cat "$LAB_DIR/said"
+	(($(sed -n 's/^kept of .*: \([0-9]*\) packets, .*/\1/p' "$LAB_DIR/said" | awk '{ n += $1 } END { print n }') == 130930)) && grep 'share2, share 2/3:' "$LAB_DIR/said" &&
+		says 3 'not kept: 2024-03-06T09:04' "$PACKRACK" sql "${volumes[@]}" --until 2024-03-06T10:00:00Z 'select count(*) from flows' &&
+		says 1 'some flows would be there twice' "$PACKRACK" sql "${volumes[@]}" --kept "$LAB_DIR/share2" 'select count(*) from flows' &&
+		says 3 'share2, share 2/3' "$PACKRACK" sql "${volumes[@]}" --until 2024-03-06T10:00:00Z 'select 1'
+}
+run_step "shares in SQL" shares_in_sql
 one_after_the_other() { # volumes of two times
 	"$PACKRACK" volume create "$LAB_DIR/half1" --size 64M > /dev/null && "$PACKRACK" volume create "$LAB_DIR/half2" --size 64M > /dev/null || return 1
 	"$PACKRACK" flows -r "$CUT" --until 2024-03-06T09:02:00Z --keep "$LAB_DIR/half1" 2> /dev/null

@@ -101,15 +101,24 @@ count_flow(void *arg, const struct pri_flow *flow, uint64_t missing, uint64_t ro
 	return 0;
 }
 
+static struct flow_kept *
+open_kept(const struct query_args *range)
+{
+	char *one = path;
+
+	return flow_kept_open_all(&(const struct pr_string_list){&one, 1}, range, &err);
+}
+
 /* How many flows it gives; *status as flow_kept_read. */
 static uint64_t
 read_all(int *status)
 {
 	struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	struct flow_kept *kept = flow_kept_open(path, &all, &err);
+	struct flow_kept *kept = open_kept(&all);
 	uint64_t count = 0;
 
-	*status = kept ? flow_kept_read(kept, NULL, NULL, count_flow, &count, &err) : CLI_FAILED;
+	*status = kept ? flow_kept_read(kept, NULL, NULL, count_flow, &count, &err)
+		       : CLI_FAILED;
 	flow_kept_close(&kept);
 	return count;
 }
@@ -345,7 +354,7 @@ static uint64_t
 find_source(uint32_t n, uint64_t *batches)
 {
 	const struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	struct flow_kept *kept = flow_kept_open(path, &all, &err);
+	struct flow_kept *kept = open_kept(&all);
 	struct pri_plan_node node = {PRI_PLAN_KEY, 0, 0};
 	struct pri_key key;
 	struct pri_plan plan = {.nodes = &node, .count = 1, .keys = &key, .key_count = 1};
@@ -355,7 +364,8 @@ find_source(uint32_t n, uint64_t *batches)
 
 	pr_put_be32(address, 0x0a000000u + n);
 	key = pri_key_bytes(PRI_KEY_SRC, address, sizeof(address));
-	unit_must(kept && flow_kept_read(kept, &plan, NULL, count_flow, &count, &err) == CLI_OK);
+	unit_must(kept &&
+		  flow_kept_read(kept, &plan, NULL, count_flow, &count, &err) == CLI_OK);
 	flow_kept_lacks(kept, &figures);
 	*batches = figures.read;
 	flow_kept_close(&kept);

@@ -97,13 +97,6 @@ int flow_kept_alone(const struct query_args *args, struct pr_error *err);
 struct flow_kept;
 struct flow_kept *flow_kept_open_all(const struct pr_string_list *volumes,
 	const struct query_args *range, struct pr_error *err);
-static inline struct flow_kept *
-flow_kept_open(const char *volume, const struct query_args *range, struct pr_error *err)
-{
-	char *one = (char *)volume;
-
-	return flow_kept_open_all(&(const struct pr_string_list){&one, 1}, range, err);
-}
 void flow_kept_close(struct flow_kept **kept);
 /* Says what of the records is no more, to stderr. CLI_OK, or CLI_PARTIAL. */
 struct flow_kept_figures {
@@ -149,8 +142,6 @@ int flow_kept_windows(const struct pr_string_list *volume, const struct query_ar
 	void *arg, struct pr_error *err);
 /* What the windows say about the range, to stderr. CLI_OK, or CLI_PARTIAL: not all of it was kept. */
 int flow_kept_tell(const struct flow_kept *kept);
-int flow_kept_report(
-	const char *volume, const struct query_args *args, struct pr_error *err);
 
 /* ---- what a volume has: flow_keep.c writes it, flow_kept.c reads it ---- */
 

@@ -1245,22 +1245,6 @@ flow_kept_tell(const struct flow_kept *k)
 	return status;
 }
 
-int
-flow_kept_report(const char *volume, const struct query_args *args, struct pr_error *err)
-{
-	char *one = (char *)volume;
-	struct flow_kept *k =
-		kept_create(&(const struct pr_string_list){&one, 1}, args, err);
-	int status = CLI_FAILED;
-
-	if (k && windows_read(&k->volumes->windows, k->volumes->sfs, err) == 0) {
-		sort_windows(&k->volumes->windows);
-		status = flow_kept_tell(k);
-	}
-	flow_kept_close(&k);
-	return status;
-}
-
 /* ---- what the maker of records has to know ---- */
 
 struct state {

@@ -20,7 +20,7 @@ struct sql_args {
 	struct pr_string_list inside;
 	int form;
 	char *packets; /* a filter */
-	char *kept; /* a volume that keeps flows */
+	struct pr_string_list kept; /* volumes that keep flows */
 	char *as; /* the table that the rows become */
 	bool serve;
 };
@@ -33,9 +33,9 @@ static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(query.),
 	PR_OPT_STRING(packets, "filter", 0, "FILTER",
 		"tables are made of the packets that match, as tcpdump takes it"),
-	PR_OPT_STRING(kept, "kept", 0, "VOLUME",
-		"flows are those that this volume keeps (packrack flows --keep); there are "
-		"no other tables"),
+	PR_OPT_LIST(kept, "kept", 0, "VOLUME",
+		"flows are those that this volume keeps (packrack flows --keep), several: "
+		"that all keep; there are no other tables"),
 	PR_OPT_ENUM(
 		form, "format", 0, "FORMAT", forms, "text, csv or json (an object a line)"),
 	PR_OPT_DURATION(limits.idle_tcp, "idle-tcp", 0, "DURATION", PR_NS_PER_S + 1, 0,
@@ -373,7 +373,7 @@ statement_of_input(struct pr_error *err)
 static int
 execute(struct sql *s, const char *statement, struct pr_error *err)
 {
-	if (s->args->kept)
+	if (s->args->kept.count)
 		sql_kept_ask(&kept, statement);
 	if (s->args->as)
 		return sql_keep(engine, s->args->as, statement, err);
@@ -426,23 +426,21 @@ explain_kept(const struct flow_kept_figures *f)
 	fputc('\n', stderr);
 }
 
-/* Of a volume that keeps flows. */
+/* Of volumes that keep flows. */
 static int
 answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 {
 	const struct query_args *q = &s->args->query;
 	struct flow_kept_figures f = {0};
-	int status, told = CLI_OK;
+	int status, told;
 
 	kept.context = s->context;
 	kept.context.kept = true;
-	if (s->made[FLOWS])
-		kept.volume = flow_kept_open(s->args->kept, q, err);
-	if (s->made[FLOWS] && !kept.volume)
+	kept.volume = flow_kept_open_all(&s->args->kept, q, err);
+	if (!kept.volume)
 		return CLI_FAILED;
 	status = statement ? run_statement(s, statement, err) : run_input(s);
-	if (kept.volume)
-		told = flow_kept_lacks(kept.volume, &f);
+	told = flow_kept_lacks(kept.volume, &f);
 	if (q->explain)
 		explain_kept(&f);
 	if (q->explain && kept.plan && statement)
@@ -450,11 +448,10 @@ answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 			kept.plan->key_count + kept.plan->range_count);
 	if (status == CLI_OK)
 		status = told;
-	if (status == CLI_OK || status == CLI_PARTIAL) {
-		told = flow_kept_report(s->args->kept, q, err);
-		status = told == CLI_OK ? status : told;
-	}
-	return status;
+	if (status == CLI_FAILED && statement)
+		return status;
+	told = flow_kept_tell(kept.volume); /* also if others' rows were printed */
+	return status == CLI_OK ? told : status;
 }
 
 static int
@@ -499,7 +496,8 @@ tables_end(struct sql *s)
 	for (int i = 0; i < TABLES; i++) {
 		sql_table_finish(&s->table[i], &later);
 		if (questions && s->made[i])
-			sql_drop(engine, s->args->kept ? "VIEW" : "TABLE", tables[i].name);
+			sql_drop(engine, s->args->kept.count ? "VIEW" : "TABLE",
+				tables[i].name);
 	}
 	flow_kept_close(&kept.volume);
 	pri_plan_destroy(&kept.plan);
@@ -532,24 +530,24 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 	if (query_args_take(&a->query, a->packets != NULL, &a->packets, err) < 0 ||
 		networks_parse(&s->context.inside, "--inside", &a->inside, err) < 0)
 		return CLI_USAGE;
-	if (a->kept && a->packets)
+	if (a->kept.count && a->packets)
 		pr_error_set(err, "--kept: --filter is of packets; WHERE is of flows");
-	if (a->kept && (a->packets || flow_kept_alone(&a->query, err) < 0))
+	if (a->kept.count && (a->packets || flow_kept_alone(&a->query, err) < 0))
 		return CLI_USAGE;
 	if (served_check(a, err) < 0 || question_check(&a->query, err) < 0)
 		return CLI_USAGE;
 	engine = engine ? engine : sql_open(NULL, NULL, false, err);
 	s->flows = engine ? pri_flow_table_create(&a->limits, on_flow, s, err) : NULL;
-	for (int i = 0; i < (a->kept ? FLOWS + 1 : TABLES) && s->flows; i++) {
+	for (int i = 0; i < (a->kept.count ? FLOWS + 1 : TABLES) && s->flows; i++) {
 		bool named = !statement || sql_names(engine, statement, tables[i].name);
 
 		if (questions && !named)
 			continue;
 		s->made[i] = true;
-		if (a->kept && sql_kept_create(&kept, engine, flow_columns,
-				       PR_COUNT(flow_columns), err) < 0)
+		if (a->kept.count && sql_kept_create(&kept, engine, flow_columns,
+					     PR_COUNT(flow_columns), err) < 0)
 			return CLI_FAILED;
-		if (a->kept)
+		if (a->kept.count)
 			break;
 		s->table[i] = sql_table_create(
 			engine, tables[i].name, tables[i].columns, tables[i].count, err);
@@ -672,8 +670,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	else if (!of_input || (input = statement_of_input(err)))
 		status = prepare(&s, a, input ? input : statement, err);
 	if (status == CLI_OK)
-		status = a->kept ? answer_kept(&s, input ? input : statement, err)
-				 : answer(&s, input ? input : statement, err);
+		status = a->kept.count ? answer_kept(&s, input ? input : statement, err)
+				       : answer(&s, input ? input : statement, err);
 	tables_end(&s);
 	pri_flow_table_destroy(&s.flows);
 	networks_free(&s.context.inside);
