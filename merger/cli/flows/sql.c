@@ -78,15 +78,6 @@ static const struct pr_cmdline program = {.name = "packrack sql",
 
 /* ---- tables ---- */
 
-static const struct sql_column flow_columns[] = {{"tcqtime", SQL_TIME},
-	{"duration", SQL_DOUBLE}, {"src_ip", SQL_TEXT}, {"dst_ip", SQL_TEXT},
-	{"src_port", SQL_U16}, {"dst_port", SQL_U16}, {"protocol", SQL_U8},
-	{"bytes_sent", SQL_U64}, {"bytes_recv", SQL_U64}, {"outgoing", SQL_BOOL},
-	{"state", SQL_TEXT}, {"packets_sent", SQL_U64}, {"packets_recv", SQL_U64},
-	{"payload_sent", SQL_U64}, {"payload_recv", SQL_U64}, {"flags_sent", SQL_U8},
-	{"flags_recv", SQL_U8}, {"vlan", SQL_U16}, {"link", SQL_U16}, {"last", SQL_TIME},
-	{"community_id", SQL_TEXT}, {"uid", SQL_TEXT}, {"missing", SQL_U64},
-	{"sampling", SQL_U32}};
 static const struct sql_column packet_columns[] = {{"time", SQL_TIME}, {"link", SQL_U16},
 	{"seq", SQL_U64}, {"length", SQL_U32}, {"captured", SQL_U32}, {"vlan", SQL_U16},
 	{"src_ip", SQL_TEXT}, {"dst_ip", SQL_TEXT}, {"src_port", SQL_U16},
@@ -544,8 +535,7 @@ prepare(struct sql *s, struct sql_args *a, const char *statement, struct pr_erro
 		if (questions && !named)
 			continue;
 		s->made[i] = true;
-		if (a->kept.count && sql_kept_create(&kept, engine, flow_columns,
-					     PR_COUNT(flow_columns), err) < 0)
+		if (a->kept.count && sql_kept_create(&kept, engine, err) < 0)
 			return CLI_FAILED;
 		if (a->kept.count)
 			break;

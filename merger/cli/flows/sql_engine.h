@@ -77,7 +77,6 @@ typedef void *handle;
 	X(void, table_function_set_function, (handle function, void (*)(handle, handle)))  \
 	X(void, table_function_supports_projection_pushdown, (handle function, bool is))   \
 	X(int, register_table_function, (handle connection, handle function))              \
-	X(void *, bind_get_extra_info, (handle info))                                      \
 	X(void, bind_add_result_column, (handle info, const char *name, handle type))      \
 	X(void *, init_get_extra_info, (handle info))                                      \
 	X(uint64_t, init_get_column_count, (handle info))                                  \

@@ -13,52 +13,55 @@
 
 /* How a column of the table is made of those of a batch. */
 enum how { NUMBER, TIME, LAST, DURATION, OUTGOING, ADDRESS, STATE, UID, COMMUNITY };
-static const struct making {
-	const char *name;
-	enum how how;
-	enum sql_type type; /* of numbers */
-	unsigned column; /* the first of the stored ones */
-	uint64_t stored; /* all of them */
-	uint64_t null; /* of VLAN and sampling: the value that is NULL */
-} makings[] = {
-#define ONE(name, how, type, column)                                                       \
-	{                                                                                  \
-		name, how, type, column, UINT64_C(1) << (column), 0                        \
-	}
+#define BIT(column) (UINT64_C(1) << (column))
+#define SOURCE (BIT(PRI_COL_SRC) | PRI_COLUMNS_ADDRESSES)
+#define TARGET (BIT(PRI_COL_DST) | PRI_COLUMNS_ADDRESSES)
 #define SENT(c) (PRI_COL_SENT + (c))
 #define RECEIVED(c) (PRI_COL_RECEIVED + (c))
-#define TIMES (UINT64_C(1) << PRI_COL_FIRST | UINT64_C(1) << PRI_COL_SPAN)
-#define SOURCE (UINT64_C(1) << PRI_COL_SRC | PRI_COLUMNS_ADDRESSES)
-#define TARGET (UINT64_C(1) << PRI_COL_DST | PRI_COLUMNS_ADDRESSES)
-	ONE("tcqtime", TIME, 0, PRI_COL_FIRST), ONE("duration", DURATION, 0, PRI_COL_SPAN),
-	{"src_ip", ADDRESS, 0, PRI_COL_SRC, SOURCE, 0},
-	{"dst_ip", ADDRESS, 0, PRI_COL_DST, TARGET, 0},
-	ONE("src_port", NUMBER, SQL_U16, PRI_COL_SPORT),
-	ONE("dst_port", NUMBER, SQL_U16, PRI_COL_DPORT),
-	ONE("protocol", NUMBER, SQL_U8, PRI_COL_PROTOCOL),
-	ONE("bytes_sent", NUMBER, SQL_U64, SENT(PRI_SIDE_BYTES)),
-	ONE("bytes_recv", NUMBER, SQL_U64, RECEIVED(PRI_SIDE_BYTES)),
-	{"outgoing", OUTGOING, 0, PRI_COL_SRC, SOURCE | TARGET, 0},
-	ONE("state", STATE, 0, PRI_COL_STATE),
-	ONE("packets_sent", NUMBER, SQL_U64, SENT(PRI_SIDE_PACKETS)),
-	ONE("packets_recv", NUMBER, SQL_U64, RECEIVED(PRI_SIDE_PACKETS)),
-	ONE("payload_sent", NUMBER, SQL_U64, SENT(PRI_SIDE_PAYLOAD)),
-	ONE("payload_recv", NUMBER, SQL_U64, RECEIVED(PRI_SIDE_PAYLOAD)),
-	ONE("flags_sent", NUMBER, SQL_U8, SENT(PRI_SIDE_FLAGS)),
-	ONE("flags_recv", NUMBER, SQL_U8, RECEIVED(PRI_SIDE_FLAGS)),
-	{"vlan", NUMBER, SQL_U16, PRI_COL_VLAN, UINT64_C(1) << PRI_COL_VLAN,
-		PRI_FLOW_UNTAGGED},
-	ONE("link", NUMBER, SQL_U16, PRI_COL_LINK),
-	{"last", LAST, 0, PRI_COL_FIRST, TIMES, 0},
-	{"community_id", COMMUNITY, 0, 0, PRI_COLUMNS_ALL, 0},
-	{"uid", UID, 0, 0, PRI_COLUMNS_ALL, 0},
-	ONE("missing", NUMBER, SQL_U64, PRI_COL_MISSING),
-	ONE("sampling", NUMBER, SQL_U32, PRI_COL_SAMPLING)};
+#define ONE(X, name, type, how, column) X(name, type, how, column, BIT(column), 0)
+/* X(name, type, how, first of the stored columns, all of them, of VLAN and sampling the value that is NULL) */
+#define COLUMNS(X)                                                                         \
+	ONE(X, "tcqtime", SQL_TIME, TIME, PRI_COL_FIRST)                                   \
+	ONE(X, "duration", SQL_DOUBLE, DURATION, PRI_COL_SPAN)                             \
+	X("src_ip", SQL_TEXT, ADDRESS, PRI_COL_SRC, SOURCE, 0)                             \
+	X("dst_ip", SQL_TEXT, ADDRESS, PRI_COL_DST, TARGET, 0)                             \
+	ONE(X, "src_port", SQL_U16, NUMBER, PRI_COL_SPORT)                                 \
+	ONE(X, "dst_port", SQL_U16, NUMBER, PRI_COL_DPORT)                                 \
+	ONE(X, "protocol", SQL_U8, NUMBER, PRI_COL_PROTOCOL)                               \
+	ONE(X, "bytes_sent", SQL_U64, NUMBER, SENT(PRI_SIDE_BYTES))                        \
+	ONE(X, "bytes_recv", SQL_U64, NUMBER, RECEIVED(PRI_SIDE_BYTES))                    \
+	X("outgoing", SQL_BOOL, OUTGOING, PRI_COL_SRC, SOURCE | TARGET, 0)                 \
+	ONE(X, "state", SQL_TEXT, STATE, PRI_COL_STATE)                                    \
+	ONE(X, "packets_sent", SQL_U64, NUMBER, SENT(PRI_SIDE_PACKETS))                    \
+	ONE(X, "packets_recv", SQL_U64, NUMBER, RECEIVED(PRI_SIDE_PACKETS))                \
+	ONE(X, "payload_sent", SQL_U64, NUMBER, SENT(PRI_SIDE_PAYLOAD))                    \
+	ONE(X, "payload_recv", SQL_U64, NUMBER, RECEIVED(PRI_SIDE_PAYLOAD))                \
+	ONE(X, "flags_sent", SQL_U8, NUMBER, SENT(PRI_SIDE_FLAGS))                         \
+	ONE(X, "flags_recv", SQL_U8, NUMBER, RECEIVED(PRI_SIDE_FLAGS))                     \
+	X("vlan", SQL_U16, NUMBER, PRI_COL_VLAN, BIT(PRI_COL_VLAN), PRI_FLOW_UNTAGGED)     \
+	ONE(X, "link", SQL_U16, NUMBER, PRI_COL_LINK)                                      \
+	X("last", SQL_TIME, LAST, PRI_COL_FIRST, BIT(PRI_COL_FIRST) | BIT(PRI_COL_SPAN),   \
+		0)                                                                         \
+	X("community_id", SQL_TEXT, COMMUNITY, 0, PRI_COLUMNS_ALL, 0)                      \
+	X("uid", SQL_TEXT, UID, 0, PRI_COLUMNS_ALL, 0)                                     \
+	ONE(X, "missing", SQL_U64, NUMBER, PRI_COL_MISSING)                                \
+	ONE(X, "sampling", SQL_U32, NUMBER, PRI_COL_SAMPLING)
+
+#define COLUMN(name, type, ...) {name, type},
+const struct sql_column flow_columns[SQL_FLOW_COLUMNS] = {COLUMNS(COLUMN)};
+#define MAKING(...) {__VA_ARGS__},
+static const struct making {
+	const char *name;
+	enum sql_type type;
+	enum how how;
+	unsigned column;
+	uint64_t stored, null;
+} makings[SQL_FLOW_COLUMNS] = {COLUMNS(MAKING)};
 
 static const struct making *
 making_of(const char *name)
 {
-	for (size_t i = 0; i < PR_COUNT(makings); i++)
+	for (size_t i = 0; i < SQL_FLOW_COLUMNS; i++)
 		if (!strcasecmp(makings[i].name, name))
 			return &makings[i];
 	return NULL;
@@ -100,12 +103,10 @@ use_end(void *arg)
 static void
 begin_binding(handle info)
 {
-	const struct sql_kept *k = duckdb_bind_get_extra_info(info);
+	for (size_t i = 0; i < SQL_FLOW_COLUMNS; i++) {
+		handle type = duckdb_create_logical_type((int)makings[i].type);
 
-	for (size_t i = 0; i < k->count; i++) {
-		handle type = duckdb_create_logical_type((int)k->columns[i].type);
-
-		duckdb_bind_add_result_column(info, k->columns[i].name, type);
+		duckdb_bind_add_result_column(info, makings[i].name, type);
 		duckdb_destroy_logical_type(&type);
 	}
 }
@@ -128,7 +129,7 @@ begin(handle info)
 	for (size_t i = 0; i < u->count; i++) {
 		uint64_t column = duckdb_init_get_column_index(info, i);
 		const struct making *m =
-			column < k->count ? making_of(k->columns[column].name) : NULL;
+			column < SQL_FLOW_COLUMNS ? &makings[column] : NULL;
 
 		u->columns[i] = m;
 		k->read |= m ? UINT64_C(1) << column : 0;
@@ -362,11 +363,8 @@ register_rows(struct sql_kept *k, struct sql_engine *engine, struct pr_error *er
 }
 
 int
-sql_kept_create(struct sql_kept *k, struct sql_engine *engine,
-	const struct sql_column *columns, size_t count, struct pr_error *err)
+sql_kept_create(struct sql_kept *k, struct sql_engine *engine, struct pr_error *err)
 {
-	k->columns = columns;
-	k->count = count;
 	if (!k->engine && register_rows(k, engine, err) < 0)
 		return -1;
 	k->engine = engine;

@@ -5,6 +5,10 @@
 #include "merger/cli/flows/flow_record.h"
 #include "merger/cli/flows/sql_engine.h"
 
+/* Columns of table `flows`, kept or not. */
+enum { SQL_FLOW_COLUMNS = 24 };
+extern const struct sql_column flow_columns[SQL_FLOW_COLUMNS];
+
 /*
  * Table `flows` of kept flows: a statement reads the columns that it names, of the batches that may have rows for it.
  * What it asks for is read from its tree (DuckDB's json_serialize_sql): conditions of the WHERE over `flows` alone that
@@ -14,15 +18,12 @@ struct sql_kept {
 	struct flow_kept *volume; /* set it before a statement is executed */
 	struct flow_context context; /* networks of ours; kept */
 	struct sql_engine *engine;
-	const struct sql_column *columns;
-	size_t count;
 	struct pri_plan *plan; /* of the statement; NULL: all rows */
 	uint64_t read; /* columns, as bits, that it reads */
 	bool changed; /* there were other statements than queries: views and macros may name the table */
 };
 /* Makes the table, all zero; or makes it again in the same engine, when it was dropped. */
-int sql_kept_create(struct sql_kept *kept, struct sql_engine *engine,
-	const struct sql_column *columns, size_t count, struct pr_error *err);
+int sql_kept_create(struct sql_kept *kept, struct sql_engine *engine, struct pr_error *err);
 /* Before the statement is executed: sets the plan. */
 void sql_kept_ask(struct sql_kept *kept, const char *statement);
 /* What the statement's tree tells; NULL: nothing, or it is no query (*query). */
