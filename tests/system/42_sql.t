@@ -86,6 +86,48 @@ with_carriage_returns() {
 	[ "$(printf ';\r\nselect 1 a;\r\n-- a comment;\nselect 2 a;\r\n' | "$PACKRACK" sql -r "$CUT" --format json 2> "$LAB_DIR/err" | tr -d '\n')" = '{"a": 1}{"a": 2}' ]
 }
 run_step "lines of another system, and comments" with_carriage_returns
+after_a_mistake() { # of piped statements, what is missing is told, also of kept flows
+	"$PACKRACK" volume create "$LAB_DIR/flows" --size 64M > /dev/null && "$PACKRACK" flows -r "$CUT" --keep "$LAB_DIR/flows" 2> /dev/null || return 1
+	says 1 'complete: ' bash -c "echo 'selct;' | '$PACKRACK' sql -r '$CUT'" &&
+		says 1 '0 missing' bash -c "echo 'selct;' | '$PACKRACK' sql --kept '$LAB_DIR/flows'"
+}
+run_step "after a mistake" after_a_mistake
+on_a_terminal() { # LINE...: what it shows, and that it ends with the last one
+	python3 - "$PACKRACK" "$CUT" "$@" <<- 'END'
+		import os, pty, select, sys, time
+		program, trace, lines = sys.argv[1], sys.argv[2], sys.argv[3:]
+		pid, fd = pty.fork()
+		if pid == 0:
+		    os.execv(program, [program, "sql", "-r", trace])
+		shown, deadline, prompts = b"", time.monotonic() + 30, 0
+		while time.monotonic() < deadline:
+		    if lines and shown.count(b"sql> ") > prompts:
+		        prompts = shown.count(b"sql> ")
+		        os.write(fd, lines.pop(0).encode() + b"\n")
+		    if select.select([fd], [], [], 0.1)[0]:
+		        try:
+		            data = os.read(fd, 4096)
+		        except OSError:
+		            data = b""
+		        if not data:
+		            break
+		        shown += data
+		else:
+		    os.kill(pid, 9)
+		print(shown.decode().replace("\r", ""))
+		sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 or bool(lines))
+	END
+}
+words() {
+	local word
+	for word in quit 'quit;' exit .quit ' EXIT ; ' $'\4'; do
+		on_a_terminal 'select 6 * 7 as answer;' help 'help;' .tables '.schema flows' 'show tables;' "$word" > "$LAB_DIR/shown" ||
+			{ cat "$LAB_DIR/shown"; return 1; }
+		[ "$(grep -c "^Statements end with ';'.*show tables; describe flows;" "$LAB_DIR/shown")" = 5 ] && grep -qx ' *42' "$LAB_DIR/shown" && grep -q '^losses' "$LAB_DIR/shown" &&
+			grep -q '^complete: ' "$LAB_DIR/shown" && ! grep -q Error "$LAB_DIR/shown" || { cat "$LAB_DIR/shown"; return 1; }
+	done
+}
+run_step "on a terminal" words
 times_in_the_filter() {
 	local count
 	count=$(sql 'select count(*) from packets' -r "$CUT" --filter 'tcp and after 2024-03-06T09:04:00Z')
@@ -143,6 +185,12 @@ refused() { # each is refused with one line, and nothing has been made
 run_step "no file, no address, no extension" refused
 run_step "a filter that is wrong" says 2 'illegal port' "$PACKRACK" sql -r "$CUT" --filter 'port 99999' 'select 1'
 run_step "two statements" says 2 'one STATEMENT' "$PACKRACK" sql -r "$CUT" select 1
+run_step "two statements in one" says 2 "one statement; packrack sql takes more on standard input" "$PACKRACK" sql -r "$CUT" 'select 1; select 2'
+other_names() { # that there are, told in the same line
+	says 2 '"src" not found in FROM clause!: Candidate bindings: "src_ip"' "$PACKRACK" sql -r "$CUT" 'select src from flows' &&
+		says 2 'flow does not exist!: Did you mean "flows' "$PACKRACK" sql -r "$CUT" 'select * from flow' && (($(wc -l < "$LAB_DIR/err") == 1))
+}
+run_step "a wrong name: names that there are" other_names
 
 # ---- questions that are served ----
 

@@ -59,9 +59,9 @@ static const struct pr_option options[] = {
 static const char footer[] =
 	"Tables: flows, packets (their headers), rate (by link and second), losses, nodes. "
 	"Without STATEMENT\n"
-	"statements are read from standard input, each up to a semicolon, over all "
-	"tables; - is one statement\n"
-	"from there.\n"
+	"statements are read from standard input, each up to a ';' at the end of a line, "
+	"over all tables;\n"
+	"- is one statement from there. On a terminal quit ends it.\n"
 	"prefix(ADDRESS, BITS) is a network's text, within(ADDRESS, NETWORK) a test. The "
 	"SQL is DuckDB's.\n\n"
 	"  packrack sql --since \"1h ago\" \"select src_ip, sum(bytes_sent) s from flows "
@@ -312,6 +312,27 @@ finish_tables(struct sql *s, const struct sink *sink, struct pr_error *err)
 
 /* ---- statements ---- */
 
+static const char hint[] =
+	"Statements end with ';' at the end of a line. show tables; describe flows; quit "
+	"or Ctrl-D ends.\n";
+
+/* What a terminal says between statements that is none: 0: nothing; 1: help; -1: it ends */
+static int
+word_of(const char *line)
+{
+	static const char *const ends[] = {"quit", "exit", ".quit", ".exit"};
+	size_t len;
+
+	line += strspn(line, " \t");
+	len = strcspn(line, "; \t\r\n");
+	if (line[len + strspn(line + len, "; \t\r\n")])
+		return *line == '.';
+	for (size_t i = 0; i < PR_COUNT(ends); i++)
+		if (strlen(ends[i]) == len && !strncasecmp(line, ends[i], len))
+			return -1;
+	return *line == '.' || (len == 4 && !strncasecmp(line, "help", len));
+}
+
 /* Reads up to a semicolon at the end of a line. NULL: no more. */
 static char *
 statement_read(bool prompt)
@@ -321,6 +342,7 @@ statement_read(bool prompt)
 	FILE *to = open_memstream(&text, &size);
 	bool any = false, end = false;
 	ssize_t len;
+	int word;
 
 	while (to && !end) {
 		if (prompt)
@@ -330,6 +352,12 @@ statement_read(bool prompt)
 			break;
 		if (!any && !line[strspn(line, " \t\r\n;")])
 			continue; /* nothing, or the semicolon of nothing */
+		if (prompt && !any && (word = word_of(line))) {
+			if (word < 0)
+				break;
+			fputs(hint, stderr);
+			continue;
+		}
 		any = true;
 		fputs(line, to);
 		while (len && strchr(" \t\r\n", line[len - 1]))
@@ -380,6 +408,8 @@ run_input(struct sql *s)
 	struct pr_error err;
 	char *statement;
 
+	if (prompt)
+		fputs(hint, stderr);
 	while ((statement = statement_read(prompt))) {
 		if (execute(s, statement, &err) < 0) {
 			fprintf(stderr, "%s: %s\n", program.name, err.text);

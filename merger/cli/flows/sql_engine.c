@@ -627,13 +627,21 @@ sql_names(struct sql_engine *e, const char *statement, const char *table)
 #define NUMBER_DECIMAL 19
 #define NUMBER_UHUGE 32
 
-/* DuckDB's messages have several lines: the first says what is wrong, of CSV another one, too. */
+/* DuckDB's messages have several lines: the first says what is wrong, another one what it could be. */
 static int
 say_error(const char *text, struct pr_error *err)
 {
+	static const char *const others[] = {
+		"\nExpected Number of", "\nCandidate bindings", "\nDid you mean"};
 	size_t len = text ? strcspn(text, "\n") : 0;
-	const char *more = len ? strstr(text, "\nExpected Number of") : NULL;
+	const char *more = NULL;
 
+	if (len && strstr(text, "multiple statements at once"))
+		return pr_error_set(err,
+			"SQL: one statement; packrack sql takes more on "
+			"standard input, each with its ';' at the end of a line");
+	for (size_t i = 0; i < PR_COUNT(others) && len && !more; i++)
+		more = strstr(text, others[i]);
 	return pr_error_set(err, "SQL: %.*s%s%.*s", len ? (int)len : 7,
 		len ? text : "failed", more ? ": " : "",
 		more ? (int)strcspn(more + 1, "\n") : 0, more ? more + 1 : "");
