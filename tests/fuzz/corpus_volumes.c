@@ -194,9 +194,35 @@ put_index(void)
 	pri_level2_free(&w);
 }
 
+/* ---- heads of kept flows (fuzz_kept.c): as they are, whatever is asked, and with one field changed ---- */
+
+static void
+put_kept(void)
+{
+	for (unsigned flags = 0; flags < 256; flags++) {
+		const uint8_t as_is[] = {(uint8_t)flags};
+		char name[32];
+
+		snprintf(name, sizeof name, "as-is-%u", flags);
+		corpus_put("kept", name, as_is, sizeof as_is, END);
+	}
+	for (unsigned at = 0; at < 200; at += 3) {
+		const uint8_t patch[] = {(uint8_t)(at % 4 << 6 | at % 32), (uint8_t)at, 0,
+			3, 0xff, (uint8_t)at, 1};
+		const uint8_t cut[] = {patch[0], (uint8_t)at, 0xf0, 0};
+		char name[32];
+
+		snprintf(name, sizeof name, "patch-%u", at);
+		corpus_put("kept", name, patch, sizeof patch, END);
+		snprintf(name, sizeof name, "cut-%u", at);
+		corpus_put("kept", name, cut, sizeof cut, END);
+	}
+}
+
 void
 corpus_volumes(void)
 {
+	put_kept();
 	put_segments();
 	put_ledger();
 	put_directory();

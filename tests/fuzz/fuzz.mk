@@ -9,7 +9,7 @@ FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
 FUZZ_SRCS := $(filter-out %/main.c,$(wildcard $(foreach d,$(base_DIR) $(wire_DIR) $(rpc_DIR) $(port_DIR) $(streamfs_DIR) \
-	$(logger_DIR) $(indexer_DIR) $(merger_DIR) $(console_DIR),$(addsuffix /*.c,$(d)))))
+	$(logger_DIR) $(indexer_DIR) $(merger_DIR) $(cli_DIR) $(console_DIR),$(addsuffix /*.c,$(d)))))
 libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
