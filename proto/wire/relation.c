@@ -339,7 +339,8 @@ pr_relations_test(const struct pr_relations *r, const struct pr_packet *p)
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
 	bool tunnel = d.outer.flags & PR_DECODE_TUNNEL;
-	bool tagged = d.outer.vlan_count || d.outer.mpls_count || d.outer.ethertype == 0x8864;
+	bool tagged =
+		d.outer.vlan_count || d.outer.mpls_count || d.outer.ethertype == 0x8864;
 	if ((tunnel && (has_packet(r, &d.inner, &b, p->time) ||
 			       has_fragment(r, &d.inner, p->time))) ||
 		(tagged && has_packet(r, &d.outer, &b, p->time)))

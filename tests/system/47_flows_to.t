@@ -202,10 +202,10 @@ by_file() {
 }
 beside "a password by file" by_file
 gone() { # windows that are overwritten before they are sent
-	local n
+	local from
 	start_peer clickhouse && "$PACKRACK" volume create "$LAB_DIR/small" --size 12M --block-size 128K || return 1
-	for n in $(seq 36); do # each takes a block of each stream
-		"$PACKRACK" flows -r "$year" --until 2017-04-20T00:00:00Z --share "$n/36" --keep "$LAB_DIR/small" 2> /dev/null || return 1
+	for from in $(tcpdump -r "$year" -ntt -c 200 2> /dev/null | cut -d ' ' -f 1 | sort -u | head -n 36); do # each takes a block of each stream
+		"$PACKRACK" flows -r "$year" --since "@$from" --until 2017-04-20T00:00:00Z --keep "$LAB_DIR/small" 2> /dev/null || return 1
 	done
 	says 3 'windows were overwritten before they were sent' "$PACKRACK" flows --kept "$LAB_DIR/small" --to "clickhouse://127.0.0.1:$PORT/rack.flows" || return 1
 	peers windows "$STATE" | jq -e -s '(map(1 + .lost_windows) | add) == 36 and (map(.records - .lost) | add) == '"$(peers rows "$STATE" | wc -l)"

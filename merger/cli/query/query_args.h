@@ -21,7 +21,8 @@ struct query_args {
 	bool verify; /* count the packets of the written file again */
 	struct pr_string_list allow; /* reasons for being partial that the user accepts */
 	bool no_wait;
-	bool count, follow, quiet, strays, explain, estimate, json, keyvalue, related, numeric;
+	bool count, follow, quiet, strays, explain, estimate, json, keyvalue, related,
+		numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	const char *purpose; /* for logs and status in place of the filter; NULL: none */
