@@ -1497,8 +1497,8 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 	if (unseen.count)
 		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
 	asked = until;
-	/* a dispatcher that was heard a moment ago may have been started again */
-	bool restarted = heard <= asked && !c->options.settled &&
+	/* nobody may know yet that a dispatcher that was heard a moment ago was started again */
+	bool may_go_on = heard <= asked && !c->options.settled &&
 			 heard > pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
 	/* nor, if all that was recorded is asked for, the time behind the end of a capture that was stopped */
 	const struct time *last = unseen.count ? &unseen.items[unseen.count - 1] : NULL;
@@ -1507,9 +1507,9 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		!strcmp(last->reason, PRM_UNOBSERVED_STOPPED) && last->until == INT64_MAX &&
 		last->since <= until &&
 		(!seen.count || seen.items[seen.count - 1].until < last->since))
-		until = (restarted && heard > last->since ? heard : last->since) - 1;
+		until = (may_go_on && heard > last->since ? heard : last->since) - 1;
 	range_unobserved(c, series, &seen, &unseen, since, until);
-	if (until < asked && restarted)
+	if (until < asked && may_go_on)
 		unobserved_list(c, series, heard, asked, PRM_UNOBSERVED_UNKNOWN, "");
 	free(seen.items);
 	free(unseen.items);

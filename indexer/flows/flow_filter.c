@@ -226,9 +226,20 @@ put_headers(const struct pri_flow *flow, uint8_t *frame)
 {
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
-	uint8_t *at = pri_flow_headers(
-		frame, k->vlan, k->address[o], k->address[!o], k->address_len, k->protocol);
+	bool six = k->address_len == 16;
+	uint8_t *at = frame + 14;
 
+	if (k->vlan != PRI_FLOW_UNTAGGED) {
+		pr_put_be16(at - 2, 0x8100);
+		pr_put_be16(at, k->vlan);
+		at += 4;
+	}
+	pr_put_be16(at - 2, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
+	at[0] = six ? 0x60 : 0x45;
+	at[six ? 6 : 9] = k->protocol;
+	memcpy(at + (six ? 8 : 12), k->address[o], k->address_len);
+	memcpy(at + (six ? 24 : 16), k->address[!o], k->address_len);
+	at += six ? 40 : 20;
 	if (pri_has_ports(k->protocol)) {
 		pr_put_be16(at, k->port[o]);
 		pr_put_be16(at + 2, k->port[!o]);

@@ -317,26 +317,6 @@ pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *ou
 	return type == PRI_ETHERTYPE_IP6 && take_ip6(&p, net, wire);
 }
 
-uint8_t *
-pri_flow_headers(uint8_t *frame, uint16_t vlan, const uint8_t *from, const uint8_t *to,
-	size_t address_len, uint8_t protocol)
-{
-	bool six = address_len == 16;
-	uint8_t *ip = frame + ETHER_HEADER;
-
-	if (vlan != PRI_FLOW_UNTAGGED) {
-		pr_put_be16(ip - 2, 0x8100);
-		pr_put_be16(ip, vlan);
-		ip += 4;
-	}
-	pr_put_be16(ip - 2, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	ip[0] = six ? 0x60 : 0x45;
-	ip[six ? 6 : 9] = protocol;
-	memcpy(ip + (six ? 8 : 12), from, address_len);
-	memcpy(ip + (six ? 24 : 16), to, address_len);
-	return ip + (six ? IP6_HEADER : IP_HEADER);
-}
-
 /* ---- shares ---- */
 
 uint32_t

@@ -56,13 +56,6 @@ void pri_flow_packet_of(struct pri_flow_packet *packet, const uint8_t address[2]
 	const uint16_t port[2]);
 
 /*
- * Makes Ethernet and IP headers of a packet from the first address to the other, in a frame of zeros, without lengths;
- * returns the bytes behind them.
- */
-uint8_t *pri_flow_headers(uint8_t *frame, uint16_t vlan, const uint8_t *from,
-	const uint8_t *to, size_t address_len, uint8_t protocol);
-
-/*
  * The share (1 to shares) that the address pair of a key belongs to, whatever its ports. Of the pairs only 1 in `shares`
  * changes its share when there is one more (rendezvous hashing).
  */

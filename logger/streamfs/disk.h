@@ -64,6 +64,8 @@ struct sfs_request {
 	bool first; /* submitted before waiting requests: it does not depend on them */
 	struct sfs_request *next;
 };
+/* Performs the request at once, and waits. */
+void sfs_request_perform(struct sfs_request *r);
 
 /* Requests under way. One thread. A request is the queue's from submit until reap returns it. */
 struct sfs_queue_ops {

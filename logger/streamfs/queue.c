@@ -40,9 +40,8 @@ struct thread_queue {
 	bool stop;
 };
 
-/* Performs the request at once, and waits. */
-static void
-perform(struct sfs_request *r)
+void
+sfs_request_perform(struct sfs_request *r)
 {
 	int rc;
 	if (r->buf)
@@ -67,7 +66,7 @@ run(void *arg)
 			break;
 		q->todo = r->next;
 		pthread_mutex_unlock(&q->lock);
-		perform(r);
+		sfs_request_perform(r);
 		pthread_mutex_lock(&q->lock);
 		r->next = q->done;
 		q->done = r;

@@ -20,14 +20,7 @@ struct inline_queue {
 static inline void
 inline_perform(struct inline_queue *q, struct sfs_request *r)
 {
-	int rc;
-	if (r->buf)
-		rc = sfs_disk_write(r->disk, r->buf, r->len, r->offset);
-	else if (r->into)
-		rc = sfs_disk_read(r->disk, r->into, r->len, r->offset);
-	else
-		rc = sfs_disk_sync(r->disk);
-	r->error = rc < 0 ? errno : 0;
+	sfs_request_perform(r);
 	r->next = q->done;
 	q->done = r;
 }

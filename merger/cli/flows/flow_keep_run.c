@@ -135,7 +135,7 @@ ask_losses(
 	return stopped ? CLI_OK : status;
 }
 
-/* -1: err, flows of this time are kept already; of trace files, which are kept beside each other, the same ones. */
+/* -1: err: flows of this time are kept already. Trace files may overlap: of them only the same flows are refused. */
 static int
 check_new(const struct run *r, int64_t begin, int64_t end, const struct flow_window *w,
 	struct pr_error *err)
@@ -232,14 +232,17 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	catch_signals();
-	if (status == CLI_FAILED && !strcmp(err->text, "interrupted"))
+	if (status == CLI_FAILED && !strcmp(err->text, "interrupted")) {
 		stopped = 1;
-	else if (status == CLI_OK && (sink.end->cancelled || stopped))
+		status = CLI_OK;
+	} else if (status == CLI_OK && (sink.end->cancelled || stopped)) {
 		stopped = 1;
-	else if (status == CLI_OK)
+	} else if (status == CLI_OK) {
+		/* its failure counts, also if it was stopped meanwhile */
 		status = close_window(r, &sink, since, until, last, &before, err);
+	}
 	sink_close(&sink);
-	return stopped ? CLI_OK : status;
+	return status;
 }
 
 /* One range, whose flows end with it. */

@@ -260,7 +260,8 @@ struct flow_scan {
 	struct flow_kept *kept;
 	const struct pri_plan *plan; /* NULL: all */
 	const struct flow_window *only; /* NULL: of all windows */
-	struct flow_choice *choice; /* with it one reader; NULL: all columns and rows */
+	struct flow_choice
+		*choice; /* NULL: all columns and rows; else there is one reader only */
 	uint64_t needed; /* columns that the plan asks for */
 	size_t next; /* head; under the lock */
 };
