@@ -12,6 +12,7 @@
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 #include "proto/base/units.h"
+#include "proto/wire/beyond.h"
 
 #define TERMS_MAX 32
 #define TERMS_AT 200 /* in the packet that is tested, behind all headers */
@@ -225,24 +226,18 @@ static void
 put_headers(const struct pri_flow *flow, uint8_t *frame)
 {
 	const struct pri_flow_key *k = &flow->key;
+	bool ports = pri_has_ports(k->protocol);
 	unsigned o = flow->originator;
-	bool six = k->address_len == 16;
-	uint8_t *at = frame + 14;
+	struct pr_connection c = {
+		.vlan = k->vlan, .protocol = k->protocol, .address_len = k->address_len};
+	uint8_t *at;
 
-	if (k->vlan != PRI_FLOW_UNTAGGED) {
-		pr_put_be16(at - 2, 0x8100);
-		pr_put_be16(at, k->vlan);
-		at += 4;
+	for (unsigned i = 0; i < 2; i++) {
+		memcpy(c.address[i], k->address[o ^ i], k->address_len);
+		c.port[i] = ports ? k->port[o ^ i] : 0;
 	}
-	pr_put_be16(at - 2, six ? PRI_ETHERTYPE_IP6 : PRI_ETHERTYPE_IP);
-	at[0] = six ? 0x60 : 0x45;
-	at[six ? 6 : 9] = k->protocol;
-	memcpy(at + (six ? 8 : 12), k->address[o], k->address_len);
-	memcpy(at + (six ? 24 : 16), k->address[!o], k->address_len);
-	at += six ? 40 : 20;
-	if (pri_has_ports(k->protocol)) {
-		pr_put_be16(at, k->port[o]);
-		pr_put_be16(at + 2, k->port[!o]);
+	at = frame + pr_headers_put(&c, frame);
+	if (ports) {
 		at[12] = 0x50;
 		at[13] = flow->side[0].flags | flow->side[1].flags;
 	} else {

@@ -23,6 +23,9 @@ enum pr_packet_flag {
 	PR_PACKET_COPY_OF = 1 << 6,
 	/* in answers only: no packet, but sums of packets of a slice (indexer/flows/flow_parts.h) */
 	PR_PACKET_PARTS = 1 << 7,
+	/* likewise: what a cutoff kept from the switch (beyond.h); may match: the filter tests more than connections */
+	PR_PACKET_BEYOND = 1 << 8,
+	PR_PACKET_MAY_MATCH = 1 << 9,
 };
 
 #define PR_PACKET_RELATED                                                                  \
@@ -43,6 +46,25 @@ struct pr_packet {
  */
 #define PR_LINK_CANARY 0xfffe
 #define PR_LINK_CANARY_NAME "canary"
+
+/*
+ * Link PR_LINK_BEYOND + N has sums of what a cutoff kept back of link N (beyond.h). It has N's name; answers that ask for N
+ * have it, too, and take the sums out.
+ */
+enum { PR_LINK_BEYOND = 0xd000, PR_LINK_BEYOND_MAX = 0x1000 };
+
+static inline bool
+pr_link_is_beyond(uint32_t link)
+{
+	return link - PR_LINK_BEYOND < PR_LINK_BEYOND_MAX;
+}
+
+/* The link whose packets it is about. */
+static inline uint16_t
+pr_link_base(uint16_t link)
+{
+	return pr_link_is_beyond(link) ? (uint16_t)(link - PR_LINK_BEYOND) : link;
+}
 
 /*
  * Packets of link N that were copied from other nodes (packrack node rebuild) are older than what is stored beside

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "proto/base/array.h"
+#include "proto/base/error.h"
+#include "proto/base/text.h"
+#include "proto/wire/beyond.h"
+
+/*
+ * The cutoff of connections (Maier et al., "Enriching Network Security Analysis with Time Travel", SIGCOMM 2008, section
+ * 4): the first bytes of each connection are kept, the rest is counted. A pure core: no I/O, time is an argument. Send thread only.
+ *
+ * A connection is both directions of a 5-tuple, of one link and VLAN (of a protocol without ports: of an address pair). It begins
+ * with the first packet after it was idle for its time-out, or with a SYN after a FIN or RST. Later fragments belong to
+ * the connection of their first one, ICMP errors to the one that they quote, if the table has it; else to their address pair. A
+ * connection's class is that of its first packet: of the classes whose filter matches, the one of highest precedence
+ * (of equal ones, the first); none: no cutoff.
+ *
+ * A packet is kept if the packets of the connection before it have fewer bytes (on the link, Ethernet header included) than the
+ * class's cutoff. SYN, FIN and RST are always kept, and so is what is not IP. The table has a fixed size: when it is full,
+ * the connection that was idle longest is forgotten, and begins anew with its next packet.
+ */
+#define PRD_CLASSES_MAX 64
+#define PRD_CUTOFF_NONE UINT64_MAX
+#define PRD_CUTOFF_IDLE_TCP (60 * PR_NS_PER_S)
+#define PRD_CUTOFF_IDLE (30 * PR_NS_PER_S)
+
+struct prd_cutoff;
+
+struct prd_cutoff_options {
+	/*
+	 * Each: the class's name, then lines (or parts that ';' ends) `key = value`: filter, precedence, cutoff (a size, or
+	 * none). Connections without class are kept whole.
+	 */
+	const struct pr_string_list *classes;
+	uint64_t memory; /* bytes of the table of connections, at least 1 MiB */
+	unsigned links;
+};
+
+struct prd_cutoff_figures {
+	uint64_t connections; /* in the table */
+	uint64_t connections_begun, connections_cut;
+	uint64_t
+		evicted; /* of the connections, forgotten before their time-out, as the table was full */
+	uint64_t fragments_unknown; /* later fragments whose first one was not seen */
+	uint64_t
+		uncounted; /* packets beyond a cutoff that were kept, as their sums could not be stored */
+};
+
+/* NULL: err names the class, the key, and what is wrong. Two classes of one name are an error. */
+struct prd_cutoff *prd_cutoff_create(
+	const struct prd_cutoff_options *options, struct pr_error *err);
+void prd_cutoff_destroy(struct prd_cutoff **cutoff);
+
+/*
+ * True: the packet is kept. False: it is beyond its connection's cutoff, and counted. link: its index. The time of a link never steps
+ * back: an earlier one counts as the latest.
+ */
+bool prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time,
+	const uint8_t *data, uint32_t caplen, uint32_t len);
+
+/* The last ns of the oldest second of which a link has sums that were not taken; PR_TIME_MAX: there are none. */
+int64_t prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link);
+/*
+ * Takes the next sum of a second that is over at `until` (or of the present one, when three quarters of the memory for sums are
+ * in use): the frame, and its time, which is prd_cutoff_oldest. Returns the frame's length; 0: there is none.
+ */
+size_t prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
+	uint8_t frame[PR_BEYOND_MAX], int64_t *time);
+const struct prd_cutoff_figures *prd_cutoff_figures(const struct prd_cutoff *c);
