@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 
+#include "merger/beyond.h"
 #include "proto/base/array.h"
 #include "proto/rpc/message.h"
+#include "proto/wire/beyond.h"
 #include "proto/wire/ledger.h"
 
 /*
@@ -104,6 +106,7 @@ struct evicted {
 
 struct prm_completeness {
 	struct prm_completeness_options options;
+	struct prm_beyond beyond;
 	char *link; /* "": all */
 	int64_t since; /* where the range begins: as asked, or at the oldest packet that is stored */
 	struct series **series; /* by epoch and link */
@@ -180,6 +183,7 @@ prm_completeness_destroy(struct prm_completeness **cp)
 	free(c->evicted);
 	free(c->series);
 	free(c->active);
+	prm_beyond_free(&c->beyond);
 	free(c->link);
 	free(c);
 }
@@ -238,7 +242,8 @@ prm_link_is(const char *wanted, uint32_t link)
 	char *end;
 	unsigned long number = strtoul(wanted, &end, 10);
 
-	return !*wanted ? link != PR_LINK_CANARY : end != wanted && !*end && number == link;
+	return !*wanted ? link != PR_LINK_CANARY
+			: end != wanted && !*end && number == pr_link_base(link);
 }
 
 /* Found, or added; NULL: no memory for `what`. */
@@ -278,6 +283,14 @@ range_insert(struct ranges *to, const struct range *range)
 	return true;
 }
 
+/* The sums of a second have the time of its end. */
+static int64_t
+until_of(const struct prm_completeness *c, uint32_t link)
+{
+	return pr_link_is_beyond(link) ? pr_beyond_last(c->options.until)
+				       : c->options.until;
+}
+
 /* edge: it lies just outside the time range. */
 static int
 held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
@@ -299,7 +312,7 @@ held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
 	if (edge) {
 		if (h->last_otime < c->options.since && h->last > series->below.seq)
 			series->below = (struct point){h->last, h->last_otime};
-		else if (h->first_otime > c->options.until &&
+		else if (h->first_otime > until_of(c, series->link) &&
 			 (!series->above.seq || h->first < series->above.seq))
 			series->above = (struct point){h->first, h->first_otime};
 		return 0;
@@ -649,6 +662,9 @@ prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Bat
 	for (size_t i = 0; i < batch->n_held; i++)
 		if (held_add(c, batch->held[i], false, err) < 0)
 			return -1;
+	for (size_t i = 0; i < batch->n_beyond; i++)
+		if (prm_beyond_add(&c->beyond, batch->beyond[i], err) < 0)
+			return -1;
 	if (batch->frontier && batch->frontier > c->nodes[node].watermark)
 		c->nodes[node].watermark = batch->frontier;
 	if (c->bytes <= c->options.sweep_bytes)
@@ -662,7 +678,7 @@ prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Bat
 static bool
 in_time(const struct prm_completeness *c, const Packrack__Loss *l)
 {
-	return l->last_time >= c->since && l->first_time <= c->options.until;
+	return l->last_time >= c->since && l->first_time <= until_of(c, l->link);
 }
 
 static int
@@ -724,7 +740,7 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	series->in_scope = true; /* reported, so the query asks for it */
 	if (from->last_seq > series->lost.seq && from->last_seq < UINT64_MAX &&
 		from->until >= c->since &&
-		(!from->midst || from->since <= c->options.until))
+		(!from->midst || from->since <= until_of(c, series->link)))
 		series->lost = (struct point){from->last_seq, from->until};
 	return 0;
 }
@@ -816,7 +832,7 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 	if (from->below_seq && from->below_otime < c->options.since &&
 		from->below_seq > series->below.seq)
 		series->below = (struct point){from->below_seq, from->below_otime};
-	if (from->above_seq && from->above_otime > c->options.until &&
+	if (from->above_seq && from->above_otime > until_of(c, series->link) &&
 		(!series->above.seq || from->above_seq < series->above.seq))
 		series->above = (struct point){from->above_seq, from->above_otime};
 	/* the MARK by which a node tells that it hears the dispatcher, and nothing else, confirms nothing */
@@ -826,7 +842,8 @@ ledger_add(struct prm_completeness *c, int node, const Packrack__Ledger *from,
 	if (from->last_seq == 0 && from->said_until == 0 && !from->ended)
 		return unobserved_add(series, from, err);
 	/* a MARK has the seq of every packet that was captured before its said_until */
-	if (from->said_until > c->options.until && from->last_otime >= c->options.since &&
+	if (from->said_until > until_of(c, series->link) &&
+		from->last_otime >= c->options.since &&
 		(!series->above.seq || from->last_seq + 1 < series->above.seq))
 		series->above = (struct point){from->last_seq + 1, from->said_until};
 	if (!series->confirmed || from->last_seq > series->newest.seq ||
@@ -1525,7 +1542,8 @@ list_unconfirmed(struct prm_completeness *c, int64_t since, int64_t until)
 		const struct series *series = c->series[i];
 
 		any |= series->in_scope && (series->ledger || series->held);
-		if (series->in_scope && series->held && !series->ledger && !broken_off(c))
+		if (series->in_scope && !pr_link_is_beyond(series->link) && series->held &&
+			!series->ledger && !broken_off(c))
 			unobserved_list(c, series, series->first.otime, until,
 				PRM_UNOBSERVED_UNKNOWN, "");
 	}
@@ -1547,7 +1565,9 @@ list_unobserved(struct prm_completeness *c)
 	for (size_t i = 0; i < c->series_count && until >= since; i++) {
 		size_t first = 0;
 
-		if (!c->series[i]->ledger || !c->series[i]->in_scope)
+		/* what is true of a link is true of what was kept back of it */
+		if (!c->series[i]->ledger || !c->series[i]->in_scope ||
+			pr_link_is_beyond(c->series[i]->link))
 			continue;
 		while (!c->series[first]->ledger || !c->series[first]->in_scope ||
 			!same_link(c->series[first], c->series[i]))
@@ -1626,7 +1646,8 @@ oldest_held(struct prm_completeness *c)
 	int64_t oldest = INT64_MAX, gone = INT64_MIN;
 
 	for (size_t i = 0; i < c->series_count; i++)
-		if (c->series[i]->first.seq && c->series[i]->first.otime < oldest)
+		if (c->series[i]->first.seq && c->series[i]->first.otime < oldest &&
+			!pr_link_is_beyond(c->series[i]->link))
 			oldest = c->series[i]->first.otime;
 	for (size_t i = 0; i < c->out->n_evicted; i++)
 		if (c->out->evicted[i]->until > gone)
@@ -1699,7 +1720,8 @@ prm_completeness_finish(
 
 		series_ends(c, series);
 		explain(c, series);
-		r->held_packets += series->in_scope ? series->held : 0;
+		if (series->in_scope && !pr_link_is_beyond(series->link))
+			r->held_packets += series->held;
 		/* drops before packets got a number; only series that reach the range */
 		if (ledger && series->in_scope &&
 			(ledger->last_otime >= c->since || ledger->said_until >= c->since))
@@ -1707,6 +1729,7 @@ prm_completeness_finish(
 	}
 	list_unobserved(c);
 	prm_losses_sort(r);
+	prm_beyond_finish(&c->beyond, r);
 	r->complete = r->n_nodes && !r->missing_packets && !r->pending_packets &&
 		      !r->dropped_packets && !r->n_unobserved && !r->stray_packets;
 	answers_report(c, r);

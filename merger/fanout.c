@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "merger/beyond.h"
 #include "merger/remote.h"
 #include "proto/base/text.h"
 #include "proto/rpc/tally.h"
@@ -624,6 +625,8 @@ take_over(struct prm_fanout *f)
 		if (!ADD_ITEMS(c, total, nodes, SIZE_MAX, same_node) ||
 			!ADD_ITEMS(c, total, missing, PRM_COMPLETENESS_LIST_MAX, NULL) ||
 			!ADD_ITEMS(c, total, unobserved, PRM_UNOBSERVED_MAX, NULL) ||
+			!ADD_ITEMS(c, total, beyond, PRM_BEYOND_CLASSES_MAX,
+				prm_beyond_same) ||
 			!ADD_ITEMS(c, total, ledgers, PRM_COMPLETENESS_SERIES_MAX,
 				same_ledger))
 			c->complete = false; /* no memory: some items are left out */

@@ -97,6 +97,8 @@ against(struct prm_route *r, const struct prm_node_summaries *c,
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
 	if (pr_summary_open_unchecked(&s, h->body, h->bytes, NULL) < 0)
 		return "a summary is damaged";
+	if (pr_link_is_beyond(h->span.link) && !r->query->of_connections)
+		return "the filter tests more than connections";
 	if (!prm_clusters_exclude(prm_summaries_clusters(r->summaries), h->slot,
 		    &r->lookups, &r->clusters)) {
 		r->tested++;

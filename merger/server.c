@@ -656,7 +656,7 @@ add_node(Packrack__Status *status, struct prm_node_info *node, int64_t mono,
 	status->nodes[status->n_nodes++] = s;
 	for (size_t i = 0; i < hello->n_links && status->n_links < LINKS_MAX; i++) {
 		Packrack__LinkInfo *link = hello->links[i];
-		bool known = link->link == PR_LINK_CANARY; /* not a link of users */
+		bool known = pr_link_is_internal(link->link);
 
 		for (size_t j = 0; !known && j < status->n_links; j++)
 			known = status->links[j]->epoch == link->epoch &&

@@ -207,8 +207,26 @@ computed(unsigned op, uint32_t a, uint32_t v)
 	}
 }
 
-uint32_t
-pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
+/* Is what the instruction loads known? *known: of each byte, whether it is. An IP header's length is. */
+static bool
+is_known(const struct machine *m, const struct pri_insn *in, const bool *known)
+{
+	uint64_t at = in->k + (BPF_MODE(in->code) == BPF_IND ? (uint64_t)m->x : 0);
+
+	if (BPF_MODE(in->code) == BPF_LEN)
+		return false;
+	if (BPF_MODE(in->code) != BPF_ABS && BPF_MODE(in->code) != BPF_IND)
+		return true;
+	for (unsigned i = 0; i < pri_insn_size(in); i++)
+		if (at + i >= m->caplen || !known[at + i])
+			return false;
+	return true;
+}
+
+/* known NULL: all is; else *unknown is set, and ends it, where the result depends on other bytes. */
+static inline __attribute__((always_inline)) uint32_t
+run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *known,
+	bool *unknown)
 {
 	struct machine m = {.data = packet->data,
 		.caplen = packet->caplen,
@@ -225,6 +243,10 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 		switch (BPF_CLASS(in->code)) {
 		case BPF_LD:
 		case BPF_LDX:
+			if (known && !is_known(&m, in, known)) {
+				*unknown = true;
+				return 0;
+			}
 			if (step_load(&m, in))
 				break;
 			/*
@@ -265,6 +287,20 @@ pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
 				m.a = m.x;
 		}
 	}
+}
+
+uint32_t
+pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
+{
+	return run(program, packet, NULL, NULL);
+}
+
+uint32_t
+pri_bpf_run_known(const struct pri_bpf *program, const struct pr_packet *packet,
+	const bool *known, bool *unknown)
+{
+	*unknown = false;
+	return run(program, packet, known, unknown);
 }
 
 /* ---- times ---- */

@@ -77,6 +77,13 @@ void pri_bpf_destroy(struct pri_bpf **program);
 uint32_t pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet);
 
 /*
+ * Likewise, of a packet of which only some bytes are known (known: of each captured one); nor is its length or its time. *unknown: the
+ * result depends on more.
+ */
+uint32_t pri_bpf_run_known(const struct pri_bpf *program, const struct pr_packet *packet,
+	const bool *known, bool *unknown);
+
+/*
  * The programs of a filter, one for each link type. If the set is empty, all packets match;
  * otherwise packets of other link types do not.
  */

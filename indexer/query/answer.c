@@ -5,6 +5,7 @@
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
 #include "proto/rpc/message.h"
+#include "proto/wire/beyond.h"
 
 /* ---- queries as messages ---- */
 
@@ -318,7 +319,10 @@ fill_ledgers(struct end *end, const struct pri_volume *volume, struct pri_query 
 			*word |= bit;
 		}
 		pri_hello_ledger(&ledger, s);
-		pri_series_ledger_points(s, spec->since, spec->until, &below, &above);
+		pri_series_ledger_points(s, spec->since,
+			pr_link_is_beyond(s->link) ? pr_beyond_last(spec->until)
+						   : spec->until,
+			&below, &above);
 		ledger.below_seq = below.seq;
 		ledger.below_otime = below.otime;
 		ledger.above_seq = above.seq;
@@ -363,6 +367,7 @@ struct pri_answer {
 	struct pri_range_list held, edges;
 	Packrack__Held *messages;
 	Packrack__Held **pointers;
+	struct pri_beyond_list beyond;
 	Packrack__Batch batch;
 	struct end end;
 	struct pri_flow_parts *parts; /* of flows, instead of the packets; or NULL */
@@ -481,9 +486,11 @@ free_held(struct pri_answer *a)
 {
 	pri_range_list_free(&a->held);
 	pri_range_list_free(&a->edges);
-	PR_FREE(a, messages, pointers);
+	PR_FREE(a, messages, pointers, beyond.items, batch.beyond);
 	a->messages = NULL;
 	a->pointers = NULL;
+	a->batch.beyond = NULL;
+	a->beyond = (struct pri_beyond_list){0};
 }
 
 void
@@ -532,6 +539,15 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 	a->batch.n_held = a->held.count;
 	a->batch.edge = a->pointers + a->held.count;
 	a->batch.n_edge = a->edges.count;
+	pri_query_take_beyond(a->query, &a->beyond);
+	for (size_t i = 0; i < a->beyond.count; i++)
+		a->beyond.items[i].message.name = a->beyond.items[i].name;
+	if (a->beyond.count)
+		a->batch.beyond = pri_message_pointers(
+			a->beyond.items, a->beyond.count, sizeof *a->beyond.items);
+	if (a->beyond.count && !a->batch.beyond)
+		return pr_error_set(err, "no memory for what a cutoff kept back");
+	a->batch.n_beyond = a->beyond.count;
 	return 0;
 }
 

@@ -68,7 +68,7 @@ add_to_sums(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	uint64_t packets = sign * entry->count;
 
 	series->packets += packets;
-	if (series->link == PR_LINK_CANARY)
+	if (pr_link_is_internal(series->link))
 		return;
 	catalog->packets += packets;
 	catalog->segments += sign;
@@ -293,7 +293,7 @@ pri_catalog_times(
 	for (size_t i = 0; i < catalog->series_count; i++) {
 		const struct pri_epoch_series *series = catalog->series[i];
 
-		if (stream < 0 ? series->strays || series->link == PR_LINK_CANARY
+		if (stream < 0 ? series->strays || pr_link_is_internal(series->link)
 			       : series->stream != stream)
 			continue;
 		for (size_t j = 0; j < series->run_count; j++) {
@@ -398,7 +398,7 @@ pri_losses_coalesce(struct pr_loss *losses, size_t count, size_t max)
 static uint64_t
 missing_of(const struct pr_loss *loss)
 {
-	return loss->link == PR_LINK_CANARY || loss->reason == PR_LOSS_DISPATCHER
+	return pr_link_is_internal(loss->link) || loss->reason == PR_LOSS_DISPATCHER
 		       ? 0
 		       : loss->count;
 }

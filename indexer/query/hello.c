@@ -124,13 +124,13 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 	}
 }
 
-/* Packets of the canary, or their index. */
+/* Packets of a link that is no user's, or their index. */
 static bool
-is_canary(const char *name)
+is_internal(const char *name)
 {
 	const char *number = strchr(name, '.');
 
-	return number && strtoul(number + 1, NULL, 10) == PR_LINK_CANARY;
+	return number && pr_link_is_internal(strtoul(number + 1, NULL, 10));
 }
 
 static int
@@ -149,7 +149,7 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 		return -1;
 	for (size_t i = 0; i < count; i++)
 		if (sfs_stream_info(volume->sfs, i, &h->stream_infos[i], NULL) == SFS_OK &&
-			!is_canary(h->stream_infos[i].name))
+			!is_internal(h->stream_infos[i].name))
 			fill_stream(h, volume, &h->stream_infos[i],
 				&h->streams[s->n_streams++]);
 	return 0;

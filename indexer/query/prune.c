@@ -800,6 +800,12 @@ find_or_add_stream(
 	return s;
 }
 
+const struct pri_plans *
+pri_prune_plans(const struct pri_prune *p)
+{
+	return &p->plans;
+}
+
 static bool
 any_key(PR_UNUSED void *arg, PR_UNUSED const struct pri_key *key)
 {

@@ -32,6 +32,8 @@ struct pri_prune *pri_prune_create(struct pri_volume *volume, struct pri_bpf_set
  * take long; waits for a millisecond before it says so. -1: no memory.
  */
 int pri_prune_ready(struct pri_prune *prune, struct pr_error *err);
+/* Of the programs, in their order; once it is ready. */
+const struct pri_plans *pri_prune_plans(const struct pri_prune *prune);
 /* Empties *programs if the other thread uses them still. */
 void pri_prune_destroy(struct pri_prune **prune);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/query.h"
 
+#include "indexer/query/beyond.h"
 #include "indexer/query/run_reader.h"
 
 /*
@@ -18,6 +19,7 @@ struct series {
 	struct pri_range_builder *coverage; /* NULL until a packet is stored in the range */
 	bool passed; /* a packet at or behind `since` has come by */
 	bool lower_given, upper_given;
+	bool sums; /* no packets, but what a cutoff kept back */
 	uint64_t counted; /* the tally has all packets of segments below this sequence */
 };
 
@@ -32,6 +34,7 @@ struct pri_query {
 	struct pri_run_context context;
 	struct pri_read_buffer whole; /* of the segment given last */
 	struct pri_range_list coverage;
+	struct pri_beyond_list beyond;
 	struct pri_prune *direct_prune; /* with relations: where nothing can be related */
 	/* that are filtered before the caller may look at the clock */
 	uint32_t packets_a_look;
@@ -43,10 +46,20 @@ struct pri_query {
 static bool
 link_is(const char *wanted, uint16_t link, const char *name)
 {
-	char number[8];
+	char number[8], base[8];
 
 	snprintf(number, sizeof number, "%u", link);
-	return !strcmp(wanted, number) || (*name && !strcmp(wanted, name));
+	snprintf(base, sizeof base, "%u", pr_link_base(link));
+	return !strcmp(wanted, number) || !strcmp(wanted, base) ||
+	       (*name && !strcmp(wanted, name));
+}
+
+/* Who asks for the link of a cutoff's sums by its own number gets them as they are stored. */
+static bool
+gives_sums(const struct pri_query *q, const struct pri_epoch_series *stored)
+{
+	return !stored->strays && pr_link_is_beyond(stored->link) &&
+	       strtoul(q->link, NULL, 10) != stored->link;
 }
 
 bool
@@ -90,7 +103,10 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 		if (!selects_stored(q, stored))
 			continue;
 		s->stored = stored;
+		s->sums = gives_sums(q, stored);
 		PR_COPY(&s->bounds, &q->spec, since, until);
+		if (s->sums)
+			s->bounds.until = pr_beyond_last(s->bounds.until);
 		s->bounds.evicted_until = PR_TIME_MIN;
 		for (size_t j = 0; j < stored->run_count; j++) {
 			struct pri_run_reader *r = &q->readers[q->reader_count++];
@@ -172,7 +188,7 @@ pri_query_destroy(struct pri_query **query)
 	for (size_t i = 0; i < q->reader_count; i++)
 		pri_run_reader_free(&q->readers[i]);
 	pri_scans_destroy(&q->context.scans);
-	PR_FREE(q, context.spare.bytes, context.damaged, whole.bytes);
+	PR_FREE(q, context.spare.bytes, context.damaged, whole.bytes, beyond.items);
 	for (size_t i = 0; i < q->series_count; i++) {
 		q->series[i].stored->queries--;
 		free(q->series[i].coverage);
@@ -499,12 +515,15 @@ skip_segment(
 	const struct pr_relations *relations = q->spec.relations;
 	enum pri_prune_verdict verdict;
 	struct pri_held_walk held;
+	bool sums = q->series[r->index].sums;
 	int counted;
 
 	*did_io = false;
-	if (r->state == PRI_RUN_MUST_READ || !is_alone(q, r))
+	if (r->state == PRI_RUN_MUST_READ || !is_alone(q, r) ||
+		(sums && (relations || !pri_plans_of_connections(
+					       pri_prune_plans(q->context.prune)))))
 		return 0;
-	if (q->spec.tally && (counted = count_from_index(q, r, did_io, err)) != 0)
+	if (!sums && q->spec.tally && (counted = count_from_index(q, r, did_io, err)) != 0)
 		return counted;
 	/* far from every match no packet is related: there the filter without related packets decides */
 	if (relations && !pr_relations_overlap(relations, e->min_time, e->max_time))
@@ -539,7 +558,8 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 	/* at least 1, if there is a limit */
 	uint64_t left = q->spec.limit - q->stats.matched;
 	int64_t skip_max = q->spec.limit && left < INT64_MAX ? left - 1 : INT64_MAX;
-	bool skips = pri_run_reader_open(r, is_alone(q, r) ? skip_max : -1);
+	bool all = q->series[r->index].sums || !is_alone(q, r);
+	bool skips = pri_run_reader_open(r, all ? -1 : skip_max);
 
 	if (skips) {
 		q->stats.scanned_packets += r->entry.count;
@@ -586,6 +606,38 @@ matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p
 	return true;
 }
 
+/* A sum of what a cutoff kept back. -1: no memory. */
+static int
+take_sum(struct pri_query *q, const struct pr_packet *p, struct pr_error *err)
+{
+	const struct pri_query_spec *spec = &q->spec;
+	const struct pri_bpf_set *programs =
+		spec->relations ? &spec->direct : &spec->programs;
+	struct pri_prune *prune = spec->relations ? q->direct_prune : q->context.prune;
+	struct pri_beyond_item *item;
+	struct pr_beyond sum;
+
+	if (!pr_beyond_load(p, &sum)) {
+		q->stats.corrupt_records++;
+		return 0;
+	}
+	if (sum.last < spec->since || sum.first > spec->until)
+		return 0;
+	enum pri_beyond_match match = pri_beyond_match(programs, pri_prune_plans(prune), p);
+	if (match == PRI_BEYOND_NO)
+		return 0;
+	if (PR_ARRAY_GROW(q->beyond.items, q->beyond.count) < 0)
+		return pr_error_set(err, "no memory for what a cutoff kept back");
+	item = &q->beyond.items[q->beyond.count++];
+	packrack__beyond__init(&item->message);
+	PR_COPY(&item->message, p, epoch, link, seq);
+	PR_COPY(&item->message, &sum, number, packets, bytes);
+	item->message.may = match == PRI_BEYOND_MAY || sum.first < spec->since ||
+			    sum.last > spec->until;
+	memcpy(item->name, sum.name, sizeof item->name);
+	return 0;
+}
+
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
 static int
 take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out,
@@ -601,6 +653,8 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 		return PR_SOURCE_WAIT;
 	if (!r->skipping && cover_packet(q, s, out, err) < 0)
 		return PR_SOURCE_ERROR;
+	if (s->sums)
+		return take_sum(q, out, err) < 0 ? PR_SOURCE_ERROR : PR_SOURCE_WAIT;
 	if (!matches(q, r, out))
 		return PR_SOURCE_WAIT;
 	/* not if the index has counted the segment already */
@@ -665,8 +719,8 @@ pri_query_whole(struct pri_query *q)
 	struct pri_run_reader *r = first_reader(q);
 	size_t len = r ? r->entry.handle.length : 0;
 
-	if (!r || r->series->strays || q->spec.limit || q->spec.relations ||
-		len < WHOLE_MIN || len > WHOLE_MAX ||
+	if (!r || r->series->strays || q->series[r->index].sums || q->spec.limit ||
+		q->spec.relations || len < WHOLE_MIN || len > WHOLE_MAX ||
 		!pri_bpf_set_all(&q->spec.programs, r->entry.linktype))
 		return false;
 	if (r->state != PRI_RUN_OPEN) {
@@ -745,7 +799,15 @@ pri_query_take_coverage(struct pri_query *q, struct pri_range_list *list,
 size_t
 pri_query_coverage_bytes(const struct pri_query *q)
 {
-	return q->coverage.bytes + q->coverage.count * sizeof(struct pr_summary_run);
+	return q->coverage.bytes + q->coverage.count * sizeof(struct pr_summary_run) +
+	       q->beyond.count * sizeof(struct pri_beyond_item);
+}
+
+void
+pri_query_take_beyond(struct pri_query *q, struct pri_beyond_list *list)
+{
+	*list = q->beyond;
+	q->beyond = (struct pri_beyond_list){0};
 }
 
 static int

@@ -78,8 +78,22 @@ int pri_query_take_whole(struct pri_query *query, const uint8_t **body, size_t *
  */
 int pri_query_take_coverage(struct pri_query *query, struct pri_range_list *list,
 	int64_t *watermark, struct pr_error *err);
-/* Bytes of the coverage that pri_query_take_coverage would give. */
+/* Bytes of what pri_query_take_coverage and pri_query_take_beyond would give. */
 size_t pri_query_coverage_bytes(const struct pri_query *query);
+
+/*
+ * What a cutoff kept back of the time range, of matching connections, behind the last call: to list, which must be empty. The
+ * caller frees the items. In items, message.name is not set.
+ */
+struct pri_beyond_item {
+	Packrack__Beyond message;
+	char name[PR_NAME_MAX + 1];
+};
+struct pri_beyond_list {
+	struct pri_beyond_item *items;
+	size_t count;
+};
+void pri_query_take_beyond(struct pri_query *query, struct pri_beyond_list *list);
 
 /*
  * Nearest seqs outside the time range, for each (epoch, link): first == last == seq. The

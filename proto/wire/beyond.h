@@ -39,7 +39,14 @@ struct pr_beyond {
 };
 
 enum { PR_BEYOND_AT = PR_HEADERS_MAX, PR_BEYOND_MAX = PR_BEYOND_AT + 6 + PR_NAME_MAX + 40 };
-#define PR_BEYOND_NS PR_NS_PER_S
+/* The last ns of the second that t lies in: sums of packets up to t have this time at most. */
+static inline int64_t
+pr_beyond_last(int64_t t)
+{
+	int64_t into = t % PR_NS_PER_S;
+
+	return pr_time_minus(t, (into < 0 ? into + PR_NS_PER_S : into) - PR_NS_PER_S + 1);
+}
 
 /* Returns the length of the frame, of PR_BEYOND_MAX bytes at most. */
 size_t pr_beyond_store(const struct pr_beyond *b, uint8_t frame[PR_BEYOND_MAX]);

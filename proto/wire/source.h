@@ -66,6 +66,13 @@ pr_link_base(uint16_t link)
 	return pr_link_is_beyond(link) ? (uint16_t)(link - PR_LINK_BEYOND) : link;
 }
 
+/* No link of users: their sums do not have it. */
+static inline bool
+pr_link_is_internal(uint32_t link)
+{
+	return link == PR_LINK_CANARY || pr_link_is_beyond(link);
+}
+
 /*
  * Packets of link N that were copied from other nodes (packrack node rebuild) are older than what is stored beside
  * them, so they have a stream of their own, packets.M with M = PR_STREAM_COPIES + N. Links of higher numbers have none.

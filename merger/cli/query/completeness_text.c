@@ -114,6 +114,8 @@ report_status(const struct sink *sink)
 	const Packrack__Completeness *c = end->completeness;
 	bool good = c && !end->cancelled;
 
+	if (good && sink->args->strict && c->n_beyond)
+		return CLI_PARTIAL;
 	if (good && c->complete)
 		return CLI_OK;
 	if (!good || !sink->args->allow.count || !c->n_nodes)
@@ -215,7 +217,9 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 				print_cause(to, c, i);
 			continue;
 		}
-		fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
+		fprintf(to, "    link %u%s seq %" PRIu64, pr_link_base(l->link),
+			pr_link_is_beyond(l->link) ? ", sums beyond cutoff," : "",
+			l->first_seq);
 		if (l->last_seq != l->first_seq)
 			fprintf(to, "..%" PRIu64, l->last_seq);
 		if (l->step && l->ranges)
@@ -284,6 +288,22 @@ print_unobserved(FILE *to, const Packrack__Completeness *c)
 			c->n_unobserved - RANGES_SHOWN);
 }
 
+/* Prints what a cutoff kept back: that is neither missing nor in the trace. */
+static void
+print_beyond(FILE *to, const Packrack__Completeness *c)
+{
+	for (size_t i = 0; i < c->n_beyond; i++) {
+		const Packrack__BeyondClass *b = c->beyond[i];
+
+		fprintf(to,
+			"  beyond cutoff: class %s, %s%" PRIu64 " packet%s of %" PRIu64
+			" connection%s, %" PRIu64 " bytes\n",
+			b->name, b->at_most ? "at most " : "", b->packets,
+			pr_plural(b->packets), b->connections, pr_plural(b->connections),
+			b->bytes);
+	}
+}
+
 static void
 print_block(FILE *to, const struct sink *sink, size_t shown)
 {
@@ -319,6 +339,7 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		print_missing(to, c, shown);
 	print_count(to, "pending", c->pending_packets, "packet",
 		"on the way to the nodes' volumes");
+	print_beyond(to, c);
 	print_unobserved(to, c);
 	print_evicted(to, c);
 	for (size_t i = 0; i < c->n_nodes; i++)

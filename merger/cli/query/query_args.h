@@ -19,6 +19,7 @@ struct query_args {
 	uint64_t limit;
 	bool checked; /* the filter was found good */
 	bool verify; /* count the packets of the written file again */
+	bool strict;
 	struct pr_string_list allow; /* reasons for being partial that the user accepts */
 	bool no_wait;
 	bool count, follow, quiet, strays, explain, estimate, json, keyvalue, related,
@@ -60,6 +61,8 @@ struct query_args {
 			"exit with 0 although the answer is partial, if only for these "   \
 			"reasons: as the report names them, such as stopped, gone, "       \
 			"overwritten, switch"),                                            \
+		PR_OPT_FLAG(at strict, "strict", 0,                                        \
+			"exit with 3 if packets are beyond the cutoff of a class"),        \
 		PR_OPT_FLAG(at no_wait, "no-wait", 0,                                      \
 			"do not wait until packets up to now are stored")
 

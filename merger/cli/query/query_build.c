@@ -4,6 +4,7 @@
 #include "indexer/filter/filter.h"
 #include "indexer/filter/plan.h"
 #include "indexer/query/answer.h"
+#include "indexer/query/beyond.h"
 
 /*
  * What mergers get to know of a filter, so that they can leave out nodes: the plan of each program, as
@@ -111,6 +112,7 @@ make_lookups(
 	int rc = pri_plans_create(programs, NULL, &plans, err);
 
 	query->lookups = calloc(programs->count + 1, sizeof(*query->lookups));
+	query->of_connections = rc == 0 && pri_plans_of_connections(&plans);
 	for (size_t i = 0; rc == 0 && i < plans.count; i++) {
 		const struct pri_plan *plan = plans.items[i];
 		struct making m = {.to = query->lookups ? malloc(sizeof(*m.to)) : NULL};
