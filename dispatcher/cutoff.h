@@ -67,4 +67,4 @@ int64_t prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link);
  */
 size_t prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
 	uint8_t frame[PR_BEYOND_MAX], int64_t *time);
-const struct prd_cutoff_figures *prd_cutoff_figures(const struct prd_cutoff *c);
+const struct prd_cutoff_figures *prd_cutoff_figures(struct prd_cutoff *c);

@@ -251,7 +251,8 @@ struct reading {
 
 static const char *const program_sections[] = {
 	"dispatcher", "logger", "indexer", "merger", "packrack", NULL};
-static const char *const named_sections[] = {"link", "class", "watch", NULL};
+#define CLASS "class"
+static const char *const named_sections[] = {"link", CLASS, "watch", NULL};
 
 #define FAIL_AT(r, ...)                                                                    \
 	((r)->failed = true, pr_error_set((r)->to->err, __VA_ARGS__),                      \
@@ -328,31 +329,105 @@ find_option(const struct pr_cmdline *program, const char *name)
 	return NULL;
 }
 
+static int
+set_key(struct parser *p, const char *name, const char *value)
+{
+	const struct pr_cmdline *program = p->program;
+	const struct pr_option *option = find_option(program, name);
+
+	if (option)
+		return assign(p, option, value, FROM_FILE) == 0
+			       ? 0
+			       : pr_error_prefix(p->err, "%s", name);
+	const char *best = nearest_option(program, name, 0);
+	if (best)
+		return pr_error_set(p->err, "unknown key '%s' in [%s]; did you mean '%s'?",
+			name, program->section, best);
+	return pr_error_set(p->err, "unknown key '%s' in [%s]; '%s --help' lists them",
+		name, program->section, program->name);
+}
+
+/* A key of section [class CLASS] goes into the list `class`, into the item of this section. */
+static int
+add_class_key(struct parser *p, const char *class, const char *name, const char *value)
+{
+	const struct pr_option *option = find_option(p->program, CLASS);
+	size_t len = strlen(class);
+	char *longer;
+
+	if (!option || option->kind != PR_KIND_LIST)
+		return 0;
+	struct pr_string_list *list = member(option, p->values);
+	size_t at = 0;
+	if (p->sources[option - p->program->options] == FROM_FILE)
+		while (at < list->count && (strncmp(list->items[at], class, len) != 0 ||
+						   list->items[at][len] != '\n'))
+			at++;
+	else
+		at = list->count;
+	if (at == list->count) {
+		if (assign(p, option, class, FROM_FILE) < 0)
+			return -1;
+		at = list->count - 1;
+	}
+	if (asprintf(&longer, "%s\n%s = %s", list->items[at], name, value) < 0)
+		return pr_error_set(p->err, "no memory");
+	free(list->items[at]);
+	list->items[at] = longer;
+	return 0;
+}
+
 /* inih's handler: 0 ends the reading. */
 static int
 on_key(void *arg, const char *section, const char *name, const char *value)
 {
 	struct reading *r = arg;
-	const struct pr_cmdline *program = r->to->program;
+	int result;
 
-	if (strcmp(section, program->section) != 0)
-		return check_section(r, section, name) == 0;
-	const struct pr_option *option = find_option(program, name);
-	if (option) {
-		if (assign(r->to, option, value, FROM_FILE) == 0)
-			return 1;
-		r->failed = true;
-		pr_error_prefix(r->to->err, "%s:%u: %s", r->path, r->line, name);
+	if (strcmp(section, r->to->program->section) == 0)
+		result = set_key(r->to, name, value);
+	else if (check_section(r, section, name) < 0)
 		return 0;
-	}
-	const char *best = nearest_option(program, name, 0);
-	if (best)
-		FAIL_AT(r, "unknown key '%s' in [%s]; did you mean '%s'?", name,
-			program->section, best);
+	else if (strncmp(section, CLASS " ", strlen(CLASS " ")) == 0)
+		result = add_class_key(r->to, section + strlen(CLASS " "), name, value);
 	else
-		FAIL_AT(r, "unknown key '%s' in [%s]; '%s --help' lists them", name,
-			program->section, program->name);
-	return 0;
+		return 1;
+	if (result < 0) {
+		r->failed = true;
+		pr_error_prefix(r->to->err, "%s:%u", r->path, r->line);
+	}
+	return result == 0;
+}
+
+/* The text without the blanks at its ends. */
+static char *
+trim(char *text)
+{
+	char *end = text + strlen(text);
+
+	while (end > text && strchr(" \t\r", end[-1]))
+		*--end = '\0';
+	return text + strspn(text, " \t");
+}
+
+int
+pr_options_text(const struct pr_cmdline *program, void *values, const char *text,
+	struct pr_error *err)
+{
+	struct parser p = {.program = program, .values = values, .err = err};
+	char *copy = strdup(text), *rest = copy, *part;
+	int result = copy ? 0 : pr_error_set(err, "no memory");
+
+	while (result == 0 && (part = strsep(&rest, "\n;"))) {
+		char *value = part, *name = trim(strsep(&value, "="));
+
+		if (value)
+			result = set_key(&p, name, trim(value));
+		else if (*name)
+			result = pr_error_set(err, "'%s' is not 'key = value'", name);
+	}
+	free(copy);
+	return result;
 }
 
 /* path NULL: the default file, which need not exist. */

@@ -11,7 +11,8 @@
  * the file, and that one replaces the default.
  *
  * The file has a section for each program. Sections `link NAME`, `class NAME` and `watch
- * NAME` are accepted, and left to other programs. Lines may be indented, `#` and `;` begin
+ * NAME` are accepted, and left to other programs. But the option `class`, a list, of a program that has one also gets
+ * the keys of sections `class NAME`: an item for each NAME, the text "NAME\nkey = value\nkey = value". Lines may be indented, `#` and `;` begin
  * comments, a line has at most 64 KiB.
  *
  * A table is written with the macros below, one row an option:
@@ -105,6 +106,13 @@ struct pr_cmdline {
 int pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand, struct pr_error *err);
 #define PR_CONFIG_DEFAULT "/etc/packrack/packrack.conf"
+
+/*
+ * Assigns options from a text: `key = value`, in lines, or in parts that `;` ends. program->section is what an error calls the
+ * place of the keys. Free values with pr_options_free in all cases.
+ */
+int pr_options_text(const struct pr_cmdline *program, void *values, const char *text,
+	struct pr_error *err);
 
 /*
  * Makes candidate *best (first NULL) if it is nearer to a mistyped word. Farther than half of the word is

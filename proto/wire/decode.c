@@ -488,6 +488,24 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 	}
 }
 
+bool
+pr_decode_quoted(const struct pr_headers *h, const uint8_t *data, size_t caplen,
+	struct pr_decoded *out)
+{
+	uint8_t type = h->icmp_type;
+
+	if (!(h->flags & (PR_DECODE_IP4 | PR_DECODE_IP6)) || !h->payload_offset ||
+		h->payload_offset >= caplen)
+		return false;
+	if (h->protocol == IP_ICMP6
+			? type < 1 || type > 4
+			: h->protocol != IP_ICMP || (type != 3 && type != 4 && type != 5 &&
+							    type != 11 && type != 12))
+		return false;
+	pr_decode(LINK_RAW, data + h->payload_offset, caplen - h->payload_offset, out);
+	return true;
+}
+
 /* ---- flows ---- */
 
 enum { MAC_LEN = 6, ETHER_LEN = 14 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,6 +62,13 @@ struct pr_decoded {
  */
 void pr_decode(
 	uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out);
+
+/*
+ * True: a packet with headers h is an ICMP or ICMPv6 error, and out has the headers of the packet that it quotes
+ * (offsets are from data + h->payload_offset). data: the frame of h.
+ */
+bool pr_decode_quoted(const struct pr_headers *h, const uint8_t *data, size_t caplen,
+	struct pr_decoded *out);
 
 /*
  * Symmetric 5-tuple hash of the outer headers: both directions of a connection are alike, and so are

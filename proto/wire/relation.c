@@ -85,8 +85,6 @@ packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
 	return true;
 }
 
-#define RAW_IP 101 /* link type */
-
 /* ---- noting ---- */
 
 void
@@ -313,20 +311,13 @@ has_packet(const struct pr_relations *r, const struct pr_headers *h, const struc
 static bool
 quotes(const struct pr_relations *r, const struct pr_headers *h, const struct pr_packet *p)
 {
-	uint8_t type = h->icmp_type;
 	struct bytes quoted;
 	struct pr_decoded d;
 
-	if (!is_ip(h) || !h->payload_offset || h->payload_offset >= p->caplen)
-		return false;
-	if (h->protocol == ICMP6
-			? type < 1 || type > 4
-			: h->protocol != ICMP || (type != 3 && type != 4 && type != 5 &&
-							 type != 11 && type != 12))
+	if (!pr_decode_quoted(h, p->data, p->caplen, &d))
 		return false;
 	quoted.data = p->data + h->payload_offset;
 	quoted.len = p->caplen - h->payload_offset;
-	pr_decode(RAW_IP, quoted.data, quoted.len, &d);
 	return has_fragment(r, &d.outer, p->time) ||
 	       has_packet(r, &d.outer, &quoted, p->time);
 }

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "dispatcher/cutoff.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+
+#include "proto/base/cursor.h"
+#include "proto/base/options.h"
+#include "proto/base/units.h"
+#include "proto/port/packet_filter.h"
+#include "proto/wire/decode.h"
+
+/* ---- a table of a fixed size: hash chains, and all entries in the order in which they were touched ---- */
+
+struct key {
+	struct pr_connection of;
+	uint16_t link;
+};
+#define KEY_BYTES (offsetof(struct key, link) + sizeof(uint16_t))
+
+enum { CLOSED = 1, CUT = 2 }; /* FIN or RST was seen; a packet was beyond the cutoff */
+
+/* What each packet needs: one cache line. */
+struct entry {
+	struct key key;
+	uint8_t class, flags;
+	uint32_t next; /* of its bucket, or of the free ones */
+	int64_t last;
+	uint64_t bytes;
+};
+_Static_assert(sizeof(struct entry) == 64, "an entry is a cache line");
+
+struct rest {
+	uint64_t number; /* 0: free. Of a fragment: its connection's */
+	uint32_t newer, older;
+	uint32_t at
+		[2]; /* places of the sums of both directions. Of a fragment: slot of the connection, its sender's end */
+};
+
+/* Slots are numbered from 1; slot 0 joins the ends of the order: its newer is the oldest. */
+struct table {
+	struct entry *entries;
+	struct rest *rests;
+	uint32_t *buckets;
+	uint32_t room, used, count, free;
+	uint64_t seed;
+};
+#define SLOT_BYTES (sizeof(struct entry) + sizeof(struct rest) + sizeof(uint32_t))
+
+static uint32_t *
+bucket_of(const struct table *t, const struct key *key)
+{
+	uint64_t hash = XXH3_64bits_withSeed(key, KEY_BYTES, t->seed);
+
+	return &t->buckets[(hash >> 32) * t->room >> 32];
+}
+
+static inline bool
+same(const struct key *a, const struct key *b)
+{
+	const uint8_t *x = (const uint8_t *)a, *y = (const uint8_t *)b;
+	uint64_t differ = pr_get_le16(x + 40) ^ pr_get_le16(y + 40);
+
+	_Static_assert(KEY_BYTES == 42, "compared by 8 bytes, and 2");
+	for (size_t i = 0; i < 40; i += 8)
+		differ |= pr_get_le64(x + i) ^ pr_get_le64(y + i);
+	return !differ;
+}
+
+static uint32_t
+find(const struct table *t, const struct key *key)
+{
+	uint32_t i = *bucket_of(t, key);
+
+	while (i && !same(&t->entries[i].key, key))
+		i = t->entries[i].next;
+	return i;
+}
+
+static void
+unlink_slot(struct table *t, uint32_t i)
+{
+	struct rest *r = &t->rests[i];
+
+	t->rests[r->older].newer = r->newer;
+	t->rests[r->newer].older = r->older;
+}
+
+static void
+link_newest(struct table *t, uint32_t i)
+{
+	struct rest *r = &t->rests[i];
+
+	r->older = t->rests[0].older;
+	r->newer = 0;
+	t->rests[r->older].newer = i;
+	t->rests[0].older = i;
+}
+
+static void
+touch(struct table *t, uint32_t i)
+{
+	unlink_slot(t, i);
+	link_newest(t, i);
+}
+
+static void
+drop(struct table *t, uint32_t i)
+{
+	uint32_t *at = bucket_of(t, &t->entries[i].key);
+
+	while (*at != i)
+		at = &t->entries[*at].next;
+	*at = t->entries[i].next;
+	unlink_slot(t, i);
+	t->rests[i].number = 0;
+	t->entries[i].next = t->free;
+	t->free = i;
+	t->count--;
+}
+
+/* There is room. */
+static uint32_t
+add(struct table *t, const struct key *key)
+{
+	uint32_t *bucket = bucket_of(t, key), i = t->free ? t->free : ++t->used;
+	struct entry *e = &t->entries[i];
+
+	if (t->free)
+		t->free = e->next;
+	e->key = *key;
+	e->next = *bucket;
+	*bucket = i;
+	link_newest(t, i);
+	t->count++;
+	return i;
+}
+
+/* ---- classes ---- */
+
+struct class
+{
+	char name[PR_NAME_MAX + 1];
+	struct pr_packet_filter *filter;
+	int64_t precedence;
+	uint64_t cutoff;
+};
+
+struct link {
+	int64_t latest, begin, end; /* time, and its second: first and last ns */
+	struct sum *sums; /* a ring */
+	uint32_t oldest, count;
+};
+
+struct prd_cutoff {
+	struct class classes
+		[PRD_CLASSES_MAX +
+			1]; /* in the order in which they are tested; behind them that of no class */
+	unsigned class_count;
+	struct table connections, fragments;
+	struct link *links;
+	uint32_t sums_room; /* of each link */
+	uint64_t numbers;
+	struct prd_cutoff_figures figures;
+	void *memory;
+	size_t memory_bytes;
+};
+
+#define PR_VALUES struct class_values
+struct class_values {
+	char *filter, *precedence, *cutoff;
+};
+static const struct pr_option class_keys[] = {
+	PR_OPT_STRING(filter, "filter", 0, "FILTER", "connections by their first packet"),
+	PR_OPT_STRING(precedence, "precedence", 0, "N", "the highest counts", .def = "0"),
+	PR_OPT_STRING(cutoff, "cutoff", 0, "SIZE", "bytes kept", .def = "none"),
+};
+static const struct pr_cmdline class_text = {
+	.name = "packrack-dispatcher", .section = "class NAME", PR_OPTIONS(class_keys)};
+
+static int
+set_class(struct class *class, const struct class_values *v, struct pr_error *err)
+{
+	char *end = v->precedence;
+
+	errno = 0;
+	class->precedence = v->precedence ? strtoll(v->precedence, &end, 10) : 0;
+	if (v->precedence && (errno || *end || end == v->precedence))
+		return pr_error_set(err,
+			"precedence: '%s' is not a whole number (like 10 or -1)",
+			v->precedence);
+	class->cutoff = PRD_CUTOFF_NONE;
+	if (v->cutoff && strcmp(v->cutoff, "none") != 0 &&
+		pr_parse_size(v->cutoff, &class->cutoff) < 0)
+		return pr_error_set(err,
+			"cutoff: '%s' is neither a size (like 15K) nor none", v->cutoff);
+	class->filter = pr_packet_filter_create(v->filter ? v->filter : "", err);
+	return class->filter ? 0 : -1;
+}
+
+static int
+read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr_error *err)
+{
+	size_t len = strcspn(text, ";\n"), plain;
+
+	while (len && text[len - 1] == ' ')
+		len--;
+	if (!len || memchr(text, '=', len))
+		return pr_error_set(err,
+			"class '%.*s': it begins with its name: 'NAME; "
+			"cutoff = 15K; filter = tcp'",
+			(int)PR_MIN(len, PR_NAME_MAX), text);
+	if (len > PR_NAME_MAX)
+		return pr_error_set(err,
+			"class '%.*s...': the name is longer than %d bytes", PR_NAME_MAX,
+			text, PR_NAME_MAX);
+	memcpy(class->name, text, len);
+	for (size_t i = 0; i < len; i += plain)
+		if (!(plain = pr_text_plain(class->name + i)))
+			return pr_error_set(err, "the name of a class is not plain text");
+	for (unsigned i = 0; i < c->class_count; i++)
+		if (strcmp(c->classes[i].name, class->name) == 0)
+			return pr_error_set(
+				err, "class %s: there are two of this name", class->name);
+	return 0;
+}
+
+/* Puts a class in its place: behind those of the same precedence. */
+static int
+add_class(struct prd_cutoff *c, const char *text, struct pr_error *err)
+{
+	struct class class = {.filter = NULL};
+	struct class_values v = {.filter = NULL};
+	unsigned at = c->class_count;
+
+	if (c->class_count == PRD_CLASSES_MAX)
+		return pr_error_set(err, "more than %d classes", PRD_CLASSES_MAX);
+	if (read_name(c, text, &class, err) < 0)
+		return -1;
+	const char *keys = text + strcspn(text, ";\n");
+	int rc = pr_options_text(&class_text, &v, keys, err);
+	rc = rc < 0 ? rc : set_class(&class, &v, err);
+	pr_options_free(&class_text, &v);
+	if (rc < 0)
+		return pr_error_prefix(err, "class %s", class.name);
+	for (; at && c->classes[at - 1].precedence < class.precedence; at--)
+		c->classes[at] = c->classes[at - 1];
+	c->classes[at] = class;
+	c->class_count++;
+	return 0;
+}
+
+static uint8_t
+class_of(const struct prd_cutoff *c, const uint8_t *data, uint32_t caplen, uint32_t len)
+{
+	unsigned i = 0;
+
+	while (i < c->class_count &&
+		!pr_packet_filter_match(c->classes[i].filter, data, caplen, len))
+		i++;
+	return (uint8_t)i;
+}
+
+/* ---- time ---- */
+
+/* The last ns of the second of a time; *begin is the first one. */
+static int64_t
+second_of(int64_t time, int64_t *begin)
+{
+	int64_t in = time % PR_NS_PER_S, end;
+
+	in += in < 0 ? PR_NS_PER_S : 0;
+	*begin = pr_time_minus(time, in);
+	/* PR_TIME_MAX means that there is none */
+	return __builtin_add_overflow(time, PR_NS_PER_S - 1 - in, &end) ? PR_TIME_MAX - 1
+									: end;
+}
+
+static void
+advance(struct link *l, int64_t time)
+{
+	if (time > l->latest)
+		l->latest = time;
+	if (time > l->end)
+		l->end = second_of(time, &l->begin);
+}
+
+static bool
+is_idle(const struct prd_cutoff *c, const struct entry *e)
+{
+	int64_t idle =
+		e->key.of.protocol == IPPROTO_TCP ? PRD_CUTOFF_IDLE_TCP : PRD_CUTOFF_IDLE;
+
+	return pr_time_minus(c->links[e->key.link].latest, e->last) > idle;
+}
+
+/* ---- a packet ---- */
+
+enum { FIN = 1, SYN = 2, RST = 4 };
+enum { ETHER = 14, TAG = 4, IP4 = 20, IP6 = 40, TCP_MIN = 20, UDP_MIN = 8 };
+
+struct packet {
+	struct key key;
+	uint8_t from; /* which end of its key sends */
+	uint8_t tcp_flags;
+};
+
+/* Both ends in canonical order, so that both directions are one. Inlined with a constant len, the copies are moves. */
+static inline __attribute__((always_inline)) void
+set_ends(struct packet *p, const uint8_t *src, const uint8_t *dst, size_t len,
+	uint16_t src_port, uint16_t dst_port)
+{
+	struct pr_connection *of = &p->key.of;
+	int order = memcmp(src, dst, len);
+
+	p->from = order > 0 || (order == 0 && src_port > dst_port);
+	memcpy(of->address[p->from], src, len);
+	memcpy(of->address[!p->from], dst, len);
+	of->port[p->from] = src_port;
+	of->port[!p->from] = dst_port;
+	of->address_len = (uint8_t)len;
+}
+
+/*
+ * The short path of nearly all packets: at most one tag, IP without options or extension headers, no fragment, whole
+ * TCP and UDP headers. False: pr_decode tells what it is, and would tell the same of these.
+ */
+static bool
+read_plain(struct packet *p, const uint8_t *data, uint32_t caplen)
+{
+	if (caplen < ETHER + TAG + IP4 + UDP_MIN)
+		return false;
+	uint16_t type = pr_get_be16(data + 12);
+	const uint8_t *ip = data + ETHER;
+	if (type == 0x8100) {
+		p->key.of.vlan = pr_get_be16(ip) & 0x0fff;
+		type = pr_get_be16(ip + 2);
+		ip += TAG;
+	}
+	size_t left = (size_t)(data + caplen - ip), header = type == 0x0800 ? IP4 : IP6,
+	       total;
+	if (type == 0x0800) {
+		total = pr_get_be16(ip + 2);
+		p->key.of.protocol = ip[9];
+		if (ip[0] != 0x45 || pr_get_be16(ip + 6) & 0x3fff)
+			return false;
+	} else if (type == 0x86dd && left >= IP6 && ip[0] >> 4 == 6) {
+		total = pr_get_be16(ip + 4);
+		total += total ? IP6 : 0;
+		p->key.of.protocol = ip[6];
+	} else {
+		return false;
+	}
+	bool tcp = p->key.of.protocol == IPPROTO_TCP;
+	size_t need = header + (tcp ? TCP_MIN : UDP_MIN);
+	if ((!tcp && p->key.of.protocol != IPPROTO_UDP) || left < need ||
+		(total && total < need))
+		return false;
+	const uint8_t *l4 = ip + header;
+	p->tcp_flags = tcp ? l4[13] : 0;
+	if (header == IP4)
+		set_ends(p, ip + 12, ip + 16, 4, pr_get_be16(l4), pr_get_be16(l4 + 2));
+	else
+		set_ends(p, ip + 8, ip + 24, 16, pr_get_be16(l4), pr_get_be16(l4 + 2));
+	return true;
+}
+
+/* False: it is not IP. */
+static bool
+read_headers(struct packet *p, const struct pr_headers *h)
+{
+	if (!(h->flags & (PR_DECODE_IP4 | PR_DECODE_IP6)))
+		return false;
+	p->key.of.protocol = h->protocol;
+	p->tcp_flags = h->tcp_flags;
+	set_ends(p, h->src, h->dst, h->flags & PR_DECODE_IP4 ? 4 : 16, h->src_port,
+		h->dst_port);
+	return true;
+}
+
+/* A fragment's own key, from sender to receiver. In IPv6 only the first fragment tells the protocol for sure. */
+static struct key
+fragment_key(const struct packet *p, const struct pr_headers *h)
+{
+	struct key key = {.link = p->key.link};
+
+	PR_COPY(&key.of, &p->key.of, vlan, address_len);
+	memcpy(key.of.address[0], h->src, sizeof h->src);
+	memcpy(key.of.address[1], h->dst, sizeof h->dst);
+	key.of.port[0] = (uint16_t)(h->fragment_id >> 16);
+	key.of.port[1] = (uint16_t)h->fragment_id;
+	key.of.protocol = h->flags & PR_DECODE_IP4 ? h->protocol : 0;
+	return key;
+}
+
+static void
+note_fragment(struct prd_cutoff *c, const struct packet *p, const struct pr_headers *h,
+	uint32_t slot)
+{
+	struct table *t = &c->fragments;
+	struct key key = fragment_key(p, h);
+	uint32_t i = find(t, &key);
+
+	if (i)
+		touch(t, i);
+	else if (t->count == t->room)
+		drop(t, t->rests[0].newer);
+	i = i ? i : add(t, &key);
+	t->entries[i].last = c->links[key.link].latest;
+	t->rests[i].number = c->connections.rests[slot].number;
+	t->rests[i].at[0] = slot;
+	t->rests[i].at[1] = p->from;
+}
+
+/* The connection of a later fragment's first one, if it is there still; 0: none. */
+static uint32_t
+find_fragment(const struct prd_cutoff *c, struct packet *p, const struct pr_headers *h)
+{
+	const struct table *t = &c->fragments;
+	const struct key key = fragment_key(p, h);
+	uint32_t i = find(t, &key), slot = t->rests[i].at[0];
+
+	if (!i ||
+		pr_time_minus(c->links[key.link].latest, t->entries[i].last) >
+			PRD_CUTOFF_IDLE ||
+		c->connections.rests[slot].number != t->rests[i].number ||
+		is_idle(c, &c->connections.entries[slot]))
+		return 0;
+	p->from = (uint8_t)t->rests[i].at[1];
+	return slot;
+}
+
+/* The connection that an ICMP error is about, of the direction to which it is an answer; 0: none. */
+static uint32_t
+find_quoted(const struct prd_cutoff *c, struct packet *p, const struct pr_headers *h)
+{
+	struct packet q = {.key = {.of = {.vlan = p->key.of.vlan}, .link = p->key.link}};
+
+	if (!read_headers(&q, h))
+		return 0;
+	uint32_t slot = h->flags & PR_DECODE_FRAGMENT_LATER ? find_fragment(c, &q, h)
+							    : find(&c->connections, &q.key);
+	if (slot && is_idle(c, &c->connections.entries[slot]))
+		slot = 0;
+	if (slot)
+		p->from = !q.from;
+	return slot;
+}
+
+/* The connection to which a packet belongs that is not of a connection by its own key. */
+static uint32_t
+find_other(struct prd_cutoff *c, struct packet *p, const struct pr_headers *h,
+	const uint8_t *data, uint32_t caplen)
+{
+	struct pr_decoded quoted;
+	uint32_t slot = 0;
+
+	if (h->flags & PR_DECODE_FRAGMENT_LATER) {
+		slot = find_fragment(c, p, h);
+		c->figures.fragments_unknown += !slot;
+	} else if (pr_decode_quoted(h, data, caplen, &quoted)) {
+		slot = find_quoted(c, p, &quoted.outer);
+	}
+	return slot;
+}
+
+/* ---- sums ---- */
+
+struct sum {
+	struct key key;
+	uint8_t class, from;
+	uint64_t number, packets, bytes;
+	int64_t first, last;
+};
+
+/* False: there is no room. */
+static bool
+count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
+{
+	const struct entry *e = &c->connections.entries[slot];
+	struct rest *r = &c->connections.rests[slot];
+	struct link *l = &c->links[p->key.link];
+	struct sum *s = &l->sums[r->at[p->from]];
+
+	/* of another connection, taken since, or of a second that is over */
+	if (s->number != r->number || s->from != p->from || s->first < l->begin) {
+		if (l->count == c->sums_room)
+			return false;
+		r->at[p->from] = (l->oldest + l->count++) % c->sums_room;
+		s = &l->sums[r->at[p->from]];
+		*s = (struct sum){.key = e->key,
+			.class = e->class,
+			.from = p->from,
+			.number = r->number,
+			.first = l->latest};
+	}
+	s->packets++;
+	s->bytes += len;
+	s->last = l->latest;
+	return true;
+}
+
+int64_t
+prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link)
+{
+	const struct link *l = &c->links[link];
+	int64_t begin;
+
+	return l->count ? second_of(l->sums[l->oldest].first, &begin) : PR_TIME_MAX;
+}
+
+size_t
+prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
+	uint8_t frame[PR_BEYOND_MAX], int64_t *time)
+{
+	struct link *l = &c->links[link];
+	struct sum *s = &l->sums[l->oldest];
+	struct pr_beyond b = {.connection = s->key.of};
+
+	*time = prd_cutoff_oldest(c, link);
+	if (!l->count || (*time >= until && l->count <= c->sums_room / 4 * 3))
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		const struct pr_connection *of = &s->key.of;
+
+		memcpy(b.connection.address[i], of->address[i ^ s->from],
+			sizeof of->address[i]);
+		b.connection.port[i] = of->port[i ^ s->from];
+	}
+	PR_COPY(&b, s, number, packets, bytes, first, last);
+	memcpy(b.name, c->classes[s->class].name, sizeof b.name);
+	s->number = 0;
+	l->oldest = (l->oldest + 1) % c->sums_room;
+	l->count--;
+	return pr_beyond_store(&b, frame);
+}
+
+/* ---- a packet's way ---- */
+
+static uint32_t
+add_connection(struct prd_cutoff *c, const struct key *key)
+{
+	struct table *t = &c->connections;
+
+	/* What is idle goes before there is need, a little at a time. */
+	for (int i = 0; i < 2 && t->count && is_idle(c, &t->entries[t->rests[0].newer]);
+		i++)
+		drop(t, t->rests[0].newer);
+	if (t->count == t->room) {
+		c->figures.evicted++;
+		drop(t, t->rests[0].newer);
+	}
+	return add(t, key);
+}
+
+bool
+prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_t *data,
+	uint32_t caplen, uint32_t len)
+{
+	struct packet p = {.key = {.of = {.vlan = PR_UNTAGGED}, .link = (uint16_t)link}};
+	struct link *l = &c->links[link];
+	struct table *t = &c->connections;
+	struct pr_decoded d;
+	uint32_t slot = 0;
+
+	advance(l, time);
+	bool plain = read_plain(&p, data, caplen);
+	if (!plain) {
+		pr_decode(PR_LINKTYPE_ETHERNET, data, caplen, &d);
+		p.key.of.vlan = d.outer.vlan_count ? d.outer.vlan[0] : PR_UNTAGGED;
+		if (!read_headers(&p, &d.outer))
+			return true;
+		slot = find_other(c, &p, &d.outer, data, caplen);
+	}
+	if (!slot)
+		slot = find(t, &p.key);
+	bool begins = !slot || is_idle(c, &t->entries[slot]) ||
+		      (p.tcp_flags & SYN && t->entries[slot].flags & CLOSED);
+	if (!slot)
+		slot = add_connection(c, &p.key);
+	struct entry *e = &t->entries[slot];
+	if (begins) {
+		e->class = class_of(c, data, caplen, len);
+		e->flags = 0;
+		e->bytes = 0;
+		t->rests[slot].number = ++c->numbers;
+	}
+	/* The order is by seconds: a connection moves once in each. */
+	if (begins || e->last < l->begin)
+		touch(t, slot);
+	e->last = l->latest;
+	if (!plain && (d.outer.flags & (PR_DECODE_FRAGMENT | PR_DECODE_FRAGMENT_LATER)) ==
+			      PR_DECODE_FRAGMENT)
+		note_fragment(c, &p, &d.outer, slot);
+
+	bool keeps =
+		e->bytes < c->classes[e->class].cutoff || p.tcp_flags & (SYN | FIN | RST);
+	if (!keeps && !count(c, &p, slot, len)) {
+		c->figures.uncounted++;
+		keeps = true;
+	}
+	if (!keeps && !(e->flags & CUT)) {
+		e->flags |= CUT;
+		c->figures.connections_cut++;
+	}
+	if (p.tcp_flags & (FIN | RST))
+		e->flags |= CLOSED;
+	e->bytes += len;
+	return keeps;
+}
+
+const struct prd_cutoff_figures *
+prd_cutoff_figures(struct prd_cutoff *c)
+{
+	c->figures.connections = c->connections.count;
+	c->figures.connections_begun = c->numbers;
+	return &c->figures;
+}
+
+/* ---- memory ---- */
+
+enum { FRAGMENTS_MAX = 4096, PAGE = 4096 };
+
+/* Takes bytes from *at on, in whole cache lines. */
+static void *
+carve(uint8_t **at, size_t bytes)
+{
+	void *piece = *at;
+
+	*at += (bytes + 63) / 64 * 64;
+	return piece;
+}
+
+static void
+carve_table(struct table *t, uint8_t **at, uint32_t room)
+{
+	t->room = room;
+	t->entries = carve(at, (room + (size_t)1) * sizeof *t->entries);
+	t->rests = carve(at, (room + (size_t)1) * sizeof *t->rests);
+	t->buckets = carve(at, room * sizeof *t->buckets);
+	randombytes_buf(&t->seed, sizeof t->seed);
+}
+
+/* One piece of memory for all: an eighth is for sums, and a little for fragments. Pages that nothing touched cost nothing. */
+static int
+make_tables(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_error *err)
+{
+	uint64_t sums = o->memory / 8 / o->links / sizeof(struct sum);
+	uint64_t fragments = PR_MIN(o->memory / 2048, FRAGMENTS_MAX);
+	uint64_t used =
+		o->links * (sums * sizeof(struct sum) + 64) + fragments * SLOT_BYTES + 2048;
+	uint64_t room = o->memory > used ? (o->memory - used) / SLOT_BYTES : 0;
+
+	if (sums < 4 || !fragments || !room)
+		return pr_error_set(err,
+			"%llu bytes are too few for connections of %u links",
+			(unsigned long long)o->memory, o->links);
+	c->memory = mmap(NULL, o->memory, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (c->memory == MAP_FAILED) {
+		c->memory = NULL;
+		return pr_error_errno(err, "no memory for connections");
+	}
+	c->memory_bytes = o->memory;
+	madvise(c->memory, o->memory, MADV_HUGEPAGE);
+	uint8_t *at = c->memory;
+	carve_table(&c->connections, &at, (uint32_t)PR_MIN(room, UINT32_MAX / 2));
+	carve_table(&c->fragments, &at, (uint32_t)fragments);
+	c->sums_room = (uint32_t)PR_MIN(sums, UINT32_MAX / 2);
+	for (unsigned i = 0; i < o->links; i++)
+		c->links[i] = (struct link){.latest = PR_TIME_MIN,
+			.begin = PR_TIME_MIN,
+			.end = PR_TIME_MIN,
+			.sums = carve(&at, c->sums_room * sizeof(struct sum))};
+	return 0;
+}
+
+struct prd_cutoff *
+prd_cutoff_create(const struct prd_cutoff_options *options, struct pr_error *err)
+{
+	struct prd_cutoff *c = calloc(1, sizeof *c);
+	int rc = 0;
+
+	if (c)
+		c->links = calloc(options->links, sizeof *c->links);
+	if (!c || !c->links)
+		rc = pr_error_set(err, "no memory for connections");
+	for (size_t i = 0; rc == 0 && i < options->classes->count; i++)
+		rc = add_class(c, options->classes->items[i], err);
+	if (rc == 0)
+		c->classes[c->class_count].cutoff = PRD_CUTOFF_NONE;
+	if (rc == 0)
+		rc = make_tables(c, options, err);
+	if (rc < 0)
+		prd_cutoff_destroy(&c);
+	return c;
+}
+
+void
+prd_cutoff_destroy(struct prd_cutoff **cutoff)
+{
+	struct prd_cutoff *c = PR_TAKE(cutoff);
+
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->class_count; i++)
+		pr_packet_filter_destroy(&c->classes[i].filter);
+	if (c->memory)
+		munmap(c->memory, c->memory_bytes);
+	free(c->links);
+	free(c);
+}
