@@ -32,6 +32,12 @@ static const struct pr_option options[] = {
 		"keep at most this many bytes of a packet", .def = "262144"),
 	PR_OPT_STRING(filter, "filter", 0, "FILTER",
 		"record only packets that match, in pcap-filter syntax", .aliases = {"f"}),
+	PR_OPT_LIST(classes, "class", 0, "CLASS",
+		"keep only the first bytes of connections, as in 'bulk; filter=tcp port "
+		"80; "
+		"cutoff=15K'"),
+	PR_OPT_SIZE(class_memory, "class-memory", 0, "SIZE", 1 << 20, UINT64_C(16) << 30,
+		"with --class: memory for the table of connections", .def = "128M"),
 	PR_OPT_SIZE(ring_size, "capture-buffer", 'B', "SIZE", 1 << 20, 1 << 30,
 		"kernel's capture buffer, for each --in", .def = "32M",
 		.aliases = {"ring-size"}),
@@ -168,6 +174,7 @@ struct dispatcher {
 	struct event *replies_event;
 	struct pr_transmit *transmit;
 	struct pr_control *control;
+	struct prd_cutoff *cutoff;
 	struct prd_sender *sender;
 	struct prd_receiver *receiver;
 	struct prd_receiver_counters received;
@@ -305,7 +312,7 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 		.mtu = d->out.mtu,
 		.nonce = pr_nonce_make()};
 
-	PR_COPY(&config, d, transmit, control, epoch, events, replies);
+	PR_COPY(&config, d, transmit, control, cutoff, epoch, events, replies);
 	memcpy(config.mac, d->out.mac, PR_MAC_LEN);
 	d->sender = prd_sender_create(&config, err);
 	if (d->sender)
@@ -346,6 +353,11 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	int status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
 		return status;
+	struct prd_cutoff_options cutoff = {.classes = &d->options.classes,
+		.memory = d->options.class_memory,
+		.links = d->inputs.link_count};
+	if (d->inputs.beyond && !(d->cutoff = prd_cutoff_create(&cutoff, err)))
+		return PRD_EXIT_USAGE;
 	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || pr_sandbox_locked(err) < 0 ||
 		open_sender(d, err) < 0)
 		return PRD_EXIT_FAILED;
@@ -407,6 +419,7 @@ prd_dispatcher_main(int argc, char **argv)
 		event_free(d->replies_event);
 	prd_manage_close(&d->manage);
 	prd_sender_destroy(&d->sender);
+	prd_cutoff_destroy(&d->cutoff);
 	prd_inputs_close(&d->inputs);
 	prd_receiver_close(&d->receiver);
 	pr_control_close(&d->control);

@@ -13,12 +13,13 @@ enum prd_pace { PRD_PACE_MAX, PRD_PACE_RECORDED };
 struct prd_options {
 	struct pr_string_list in; /* interfaces, commas split */
 	struct pr_string_list read; /* files */
+	struct pr_string_list classes;
 	char *out, *filter, *manage, *metrics, *name, *user;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
 	int pace, spread, log_format, no_canary;
-	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, wait_nodes, rack_id,
-		ethertype;
+	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, class_memory,
+		wait_nodes, rack_id, ethertype;
 	int64_t hold_time, log_age, wait_time;
 	bool allow_cut, exit_after_read, verbose;
 };

@@ -171,20 +171,37 @@ assign_node(struct prd_sender *s, struct prd_record *rec)
 	return true;
 }
 
+/* False: a cutoff keeps the packet back: it gets no seq. */
+static bool
+keeps(struct prd_sender *s, const struct prd_record *rec)
+{
+	struct prd_link *link = &s->inputs->links[rec->link];
+
+	if (!s->cutoff || prd_cutoff_keeps(s->cutoff, rec->link, rec->time, rec->data,
+				  rec->caplen, rec->len))
+		return true;
+	pr_count(&link->beyond_packets, 1);
+	pr_count(&link->beyond_bytes, rec->len);
+	atomic_store_explicit(&link->last_time, rec->time, memory_order_relaxed);
+	return false;
+}
+
 /* Takes packets from one ring while the batch has room. Returns how many. */
 static unsigned
 take_ring(struct prd_sender *s, unsigned i)
 {
 	struct prd_record *rec = s->unplaced[i];
 	unsigned taken = 0;
+	bool placed;
 	size_t len;
 
 	while (s->item_count + s->copies <= PR_TRANSMIT_BATCH &&
 		taken < PR_TRANSMIT_BATCH) {
 		if (!rec && !(rec = pr_ring_next(s->inputs->rings[i], &len)))
 			break;
+		placed = rec != s->unplaced[i] && !keeps(s, rec);
 		s->unplaced[i] = rec;
-		if (!assign_node(s, rec))
+		if (!placed && !assign_node(s, rec))
 			break;
 		s->unplaced[i] = rec = NULL;
 		taken++;
@@ -242,11 +259,11 @@ static const uint8_t canary_head[PR_ETHER_LEN] = {
 static void
 add_canary(struct prd_sender *s, struct prd_record *rec)
 {
-	struct prd_link *link = &s->inputs->links[s->inputs->link_count];
+	struct prd_link *link = &s->inputs->links[s->inputs->all_links - 1];
 
 	rec->time = pr_now_real();
 	rec->caplen = rec->len = PR_FRAME_MIN;
-	rec->link = s->inputs->link_count;
+	rec->link = s->inputs->all_links - 1;
 	memset(rec->data, 0, PR_FRAME_MIN);
 	memcpy(rec->data, canary_head, PR_ETHER_LEN);
 	memcpy(rec->data + PR_ETHER_LEN, &rec->time, sizeof rec->time);
@@ -256,6 +273,46 @@ add_canary(struct prd_sender *s, struct prd_record *rec)
 	s->last_canary = s->now;
 }
 
+/*
+ * What a cutoff kept back in a second that is over becomes packets. Those of trace files have no clock but that of the
+ * file. Returns how many.
+ */
+static unsigned
+add_beyond(struct prd_sender *s)
+{
+	const struct prd_inputs *in = s->inputs;
+	struct prd_record *rec = &s->beyond[0].record;
+	unsigned n = 0;
+
+	if (s->beyond_waits && !assign_node(s, rec))
+		return 0;
+	n += s->beyond_waits;
+	s->beyond_waits = false;
+	for (unsigned i = 0; i < in->link_count; i++) {
+		int64_t until = in->live ? s->drained_until[i] - 1
+					 : atomic_load(&in->links[i].last_time);
+
+		while (n < PRD_BEYOND_BATCH) {
+			rec = &s->beyond[n].record;
+			rec->caplen = rec->len = prd_cutoff_take(s->cutoff, i,
+				s->flush_beyond ? PR_TIME_MAX : until, rec->data,
+				&rec->time);
+			if (!rec->len)
+				break;
+			rec->link = in->link_count + i;
+			pr_count(&in->links[rec->link].captured_packets, 1);
+			pr_count(&in->links[rec->link].captured_bytes, rec->len);
+			if (!assign_node(s, rec)) {
+				s->beyond[0] = s->beyond[n];
+				s->beyond_waits = true;
+				return n;
+			}
+			n++;
+		}
+	}
+	return n;
+}
+
 unsigned
 prd_tx_batch(struct prd_sender *s)
 {
@@ -263,9 +320,11 @@ prd_tx_batch(struct prd_sender *s)
 	bool failed[PR_TRANSMIT_BATCH] = {false};
 	unsigned taken = 0, rings = s->inputs->ring_count;
 
-	if (s->inputs->all_links > s->inputs->link_count &&
+	if (s->inputs->links[s->inputs->all_links - 1].number == PR_LINK_CANARY &&
 		s->state == PRD_STATE_CAPTURING && s->now - s->last_canary >= CANARY_NS)
 		add_canary(s, (struct prd_record *)(void *)canary);
+	if (s->cutoff)
+		taken += add_beyond(s);
 	for (unsigned k = 0; k < rings; k++)
 		taken += take_ring(s, (s->first_ring + k) % rings);
 	s->first_ring = (s->first_ring + 1) % rings;
@@ -292,5 +351,5 @@ prd_tx_batch_unplaced(const struct prd_sender *s)
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
 		if (s->unplaced[i])
 			return true;
-	return false;
+	return s->beyond_waits;
 }

@@ -580,20 +580,24 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	memset(in, 0, sizeof *in);
 	in->live = live;
 	in->link_count = count;
-	in->all_links = count + (live && o->no_canary == 0);
+	in->beyond = o->classes.count > 0;
+	in->all_links = count * (in->beyond ? 2 : 1) + (live && o->no_canary == 0);
 	in->links =
 		aligned_alloc(alignof(struct prd_link), in->all_links * sizeof *in->links);
 	if (!in->links)
 		return pr_error_as(PRD_EXIT_FAILED, err, "no memory for %u links", count);
 	memset(in->links, 0, in->all_links * sizeof *in->links);
 	for (unsigned i = 0; i < in->all_links; i++) {
-		bool canary = i == count;
+		bool canary = i == count * (in->beyond ? 2 : 1);
 		const char *name = canary ? PR_LINK_CANARY_NAME
-				   : live ? o->in.items[i]
-					  : o->read.items[i];
+				   : live ? o->in.items[i % count]
+					  : o->read.items[i % count];
 		const char *slash = live ? NULL : strrchr(name, '/');
 
-		link_init(&in->links[i], canary ? PR_LINK_CANARY : i,
+		link_init(&in->links[i],
+			canary      ? PR_LINK_CANARY
+			: i < count ? i
+				    : PR_LINK_BEYOND + i - count,
 			slash && slash[1] ? slash + 1 : name, o->snaplen);
 		pr_observation_begin(&in->links[i].observation,
 			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE,
@@ -660,10 +664,14 @@ prd_inputs_generation(const struct prd_inputs *in)
 void
 prd_inputs_observation(struct prd_inputs *in, unsigned link, struct pr_observation *out)
 {
+	const uint16_t number = in->links[link].number;
+
+	if (pr_link_is_beyond(number)) /* as the link that it is about */
+		link -= in->link_count;
 	pthread_mutex_lock(&in->links[link].lock);
 	*out = in->links[link].observation;
 	pthread_mutex_unlock(&in->links[link].lock);
-	out->link = in->links[link].number;
+	out->link = number;
 }
 
 void

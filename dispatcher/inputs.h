@@ -49,6 +49,8 @@ struct prd_link {
 	pr_counter sent_packets, sent_bytes; /* primaries, as sent */
 	pr_counter dropped_no_node, dropped_send;
 	pr_counter cut, escaped, runts;
+	pr_counter beyond_packets,
+		beyond_bytes; /* kept back by a cutoff: they have no seq */
 	pr_counter undelivered_first, undelivered_last;
 	_Atomic bool ended;
 };
@@ -81,8 +83,10 @@ struct prd_reader;
 
 struct prd_inputs {
 	struct prd_link *links;
-	unsigned link_count; /* without the canary */
-	unsigned all_links; /* with it, as the last, if there is one */
+	unsigned link_count;
+	/* if there is a cutoff: link i + link_count has the sums of what it kept back of link i (proto/wire/beyond.h) */
+	bool beyond;
+	unsigned all_links; /* with these, and the canary as the last, if there is one */
 	struct pr_ring *rings[PRD_LINKS_MAX];
 	unsigned ring_count;
 	_Atomic uint32_t changes; /* of all links' observations */

@@ -33,7 +33,11 @@ static const struct pr_counter_row link_rows[] = {
 	PR_COUNTER_OF(escaped, "escaped_packets",
 		"Packets of the link that carried the Ethertype of the rack, and were "
 		"marked."),
-	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header.")};
+	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header."),
+	PR_COUNTER_OF(beyond_packets, "beyond_cutoff_packets",
+		"Packets beyond the cutoff of their connection: not sent, but accounted "
+		"for."),
+	PR_COUNTER_OF(beyond_bytes, "beyond_cutoff_bytes", "Bytes of these packets.")};
 #undef PR_COUNTED
 enum { LINK_ROWS = PR_COUNT(link_rows) };
 
@@ -161,7 +165,20 @@ static const struct pr_counter_row view_rows[] = {
 	PR_COUNTER_OF(refused_full, "nodes_refused",
 		"Announcements refused for want of room in the table of nodes."),
 	PR_COUNTER_OF(refused_unconfirmed, "control_unconfirmed_frames",
-		"Announcements that no STATUS confirmed within 2 s.")};
+		"Announcements that no STATUS confirmed within 2 s."),
+	PR_GAUGE_OF(cutoff.connections, "connections",
+		"With classes: connections in the table."),
+	PR_COUNTER_OF(cutoff.connections_begun, "connections_begun",
+		"Connections that have begun."),
+	PR_COUNTER_OF(cutoff.connections_cut, "connections_cut",
+		"Connections of which packets were beyond the cutoff."),
+	PR_COUNTER_OF(cutoff.evicted, "connections_evicted",
+		"Connections forgotten before their time-out, as the table was full."),
+	PR_COUNTER_OF(cutoff.fragments_unknown, "fragments_unknown",
+		"Later fragments whose first one was not seen."),
+	PR_COUNTER_OF(cutoff.uncounted, "beyond_cutoff_kept_packets",
+		"Packets beyond a cutoff that were kept, as there was no room to count "
+		"them.")};
 #undef PR_COUNTED
 #define PR_COUNTED struct pr_transmit_counters
 static const struct pr_counter_row sent_rows[] = {
@@ -200,7 +217,7 @@ static const struct pr_counter_row node_state_row =
 	PR_STATES_OF("state", "1 for the state that the node is in, as the dispatcher sees "
 			      "it, 0 for the others.");
 
-enum { TABLES = 4, VALUES_MAX = 64, COMMANDS_MAX = 64 };
+enum { TABLES = 4, VALUES_MAX = 80, COMMANDS_MAX = 64 };
 
 struct link_part {
 	Packrack__DispatcherLink message;

@@ -207,6 +207,17 @@ tell_drops(struct prd_inputs *in, int64_t said)
 	return said;
 }
 
+/* What a cutoff kept back before this time has been sent. */
+static int64_t
+beyond_told(const struct prd_sender *s, int64_t said)
+{
+	int64_t oldest = s->beyond_waits ? s->beyond[0].record.time : PR_TIME_MAX;
+
+	for (unsigned i = 0; i < s->inputs->link_count; i++)
+		oldest = PR_MIN(oldest, prd_cutoff_oldest(s->cutoff, i));
+	return PR_MIN(said, oldest - 1);
+}
+
 void
 prd_send_mark(struct prd_sender *s, struct prd_node *node)
 {
@@ -230,6 +241,8 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 	if (s->inputs->live && oldest <= said)
 		said = oldest - 1;
 	said = tell_drops(s->inputs, said);
+	if (s->cutoff && s->inputs->live)
+		said = beyond_told(s, said);
 	for (unsigned at = 0; at < links; at += PR_MARK_LINKS_MAX) {
 		unsigned count =
 			links - at < PR_MARK_LINKS_MAX ? links - at : PR_MARK_LINKS_MAX;

@@ -70,6 +70,8 @@ prd_snapshot_publish(struct prd_sender *s)
 		refused_unconfirmed);
 	view->log_memory_used = s->logs.kept;
 	view->sent = *pr_transmit_counters(s->transmit);
+	if (s->cutoff)
+		view->cutoff = *prd_cutoff_figures(s->cutoff);
 	s->snapshot_written =
 		atomic_exchange(&s->snapshot_between, s->snapshot_written | SNAPSHOT_NEW) &
 		~SNAPSHOT_NEW;
@@ -107,7 +109,7 @@ takes_packets(const struct prd_sender *s)
 static void
 begin_capture(struct prd_sender *s)
 {
-	s->marking_stop = false;
+	s->marking_stop = s->flush_beyond = false;
 	for (unsigned i = 0; i < s->inputs->all_links; i++)
 		atomic_store(&s->inputs->links[i].ended, false);
 	state_set(s, PRD_STATE_CAPTURING);
@@ -154,11 +156,12 @@ stored_all(const struct prd_sender *s, char *text, size_t size)
 			(unsigned long long)open);
 		return false;
 	}
-	for (unsigned i = 0; i < s->inputs->link_count; i++) {
+	for (unsigned i = 0; i < s->inputs->all_links; i++) {
 		const struct prd_link *link = &s->inputs->links[i];
 
-		if (pr_counter_get(&link->dropped_no_node) == 0 &&
-			pr_counter_get(&link->dropped_send) == 0)
+		if (link->number == PR_LINK_CANARY ||
+			(pr_counter_get(&link->dropped_no_node) == 0 &&
+				pr_counter_get(&link->dropped_send) == 0))
 			continue;
 		snprintf(text, size,
 			"link %s: packets were dropped because no node was available or "
@@ -273,14 +276,16 @@ static void
 capture_step(struct prd_sender *s, unsigned taken, bool at_end, bool quiet)
 {
 	bool empty = taken == 0 && !prd_tx_batch_unplaced(s);
+	bool last = empty && ((s->state == PRD_STATE_CAPTURING && at_end) ||
+				     (s->state == PRD_STATE_DRAINING && quiet));
 
 	if (s->state == PRD_STATE_WAITING)
 		step_waiting(s);
 	else if (s->state == PRD_STATE_STOPPING)
 		stop_if_all_have(s);
-	else if (empty && s->state == PRD_STATE_CAPTURING && at_end)
-		begin_stopping(s);
-	else if (empty && s->state == PRD_STATE_DRAINING && quiet)
+	else if (last && s->cutoff && !s->flush_beyond)
+		s->flush_beyond = true; /* in the next round */
+	else if (last)
 		begin_stopping(s);
 }
 
@@ -562,7 +567,7 @@ take_packets(struct prd_sender *s)
 			continue;
 		if (taken > 0 && (!live || pr_ring_used(s->inputs->rings[i]) > 0)) {
 			/* not all were taken: counts only up to the last one taken */
-			if (!live || pr_counter_get(&links[i].last_seq) == 0)
+			if (!live || atomic_load(&links[i].last_time) == 0)
 				continue;
 			last = atomic_load(&links[i].last_time) - TIMESTAMP_SLACK;
 			until[i] = last < until[i] ? last : until[i];
@@ -643,7 +648,7 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	if (!s)
 		return pr_error_null(err, "no memory for the sender");
 	s->config = *config;
-	PR_COPY(s, config, inputs, transmit, control);
+	PR_COPY(s, config, inputs, transmit, control, cutoff);
 	s->copies = o->copies;
 	s->strict = !config->inputs->live;
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);
@@ -656,7 +661,8 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 		prd_sender_destroy(&s);
 		return NULL;
 	}
-	s->logs.canary = config->inputs->all_links > config->inputs->link_count;
+	for (unsigned i = 0; i < config->inputs->all_links; i++)
+		s->logs.numbers[i] = config->inputs->links[i].number;
 	s->logs.send = send_log;
 	s->logs.arg = s;
 	for (unsigned i = 0; i < config->inputs->ring_count; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dispatcher/cutoff.h"
 #include "dispatcher/inputs.h"
 #include "dispatcher/timestamp_logs.h"
 #include "proto/base/loop.h"
@@ -85,6 +86,7 @@ struct prd_snapshot {
 	uint64_t refused_stale, refused_replay, refused_full, refused_unconfirmed;
 	uint64_t log_memory_used;
 	struct pr_transmit_counters sent;
+	struct prd_cutoff_figures cutoff;
 };
 
 struct prd_sender_config {
@@ -92,6 +94,7 @@ struct prd_sender_config {
 	struct prd_inputs *inputs;
 	struct pr_transmit *transmit;
 	struct pr_control *control;
+	struct prd_cutoff *cutoff; /* or NULL */
 	uint8_t mac[PR_MAC_LEN];
 	uint32_t mtu; /* of the rack interface */
 	uint64_t epoch;
@@ -158,6 +161,8 @@ struct prd_prepare {
 };
 
 /* A frame on its way; becomes an entry of a timestamp log when the rack interface has taken it. */
+enum { PRD_BEYOND_BATCH = 16 };
+
 struct prd_item {
 	struct prd_node *node;
 	struct prd_link *link;
@@ -170,6 +175,7 @@ struct prd_sender {
 	struct prd_inputs *inputs;
 	struct pr_transmit *transmit;
 	struct pr_control *control;
+	struct prd_cutoff *cutoff; /* or NULL */
 	struct prd_prepare prepare;
 	struct prd_nodes nodes;
 	struct prd_spread spread;
@@ -193,6 +199,13 @@ struct prd_sender {
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
 	int64_t last_canary; /* monotonic */
+	/* sums of what the cutoff kept back, on their way; beyond[0] waits for a node */
+	union {
+		struct prd_record record;
+		uint8_t bytes[sizeof(struct prd_record) + PR_BEYOND_MAX];
+	} beyond[PRD_BEYOND_BATCH];
+	bool beyond_waits;
+	bool flush_beyond; /* no packets come any more: also of seconds that are not over */
 	/* taken from the ring, no node has room */
 	struct prd_record *unplaced[PRD_LINKS_MAX];
 	bool used[PRD_LINKS_MAX]; /* rings to release after sending */

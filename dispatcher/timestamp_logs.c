@@ -184,8 +184,11 @@ prd_logs_init(struct prd_logs *h, unsigned links, size_t memory, int64_t keep,
 		.tail = size,
 		.keep = keep,
 		.series = calloc((size_t)PRD_NODES_MAX * links, sizeof *h->series),
+		.numbers = calloc(links, sizeof *h->numbers),
 		.links = links};
-	if (h->mem && h->series)
+	for (unsigned i = 0; h->numbers && i < links; i++)
+		h->numbers[i] = (uint16_t)i;
+	if (h->mem && h->series && h->numbers)
 		return 0;
 	prd_logs_free(h);
 	return pr_error_set(err, "cannot allocate %zu bytes for sent timestamp logs", size);
@@ -198,7 +201,9 @@ prd_logs_free(struct prd_logs *h)
 		free(h->series[i].gone);
 	free(h->series);
 	free(h->mem);
+	free(h->numbers);
 	h->series = NULL;
+	h->numbers = NULL;
 	h->mem = NULL;
 }
 
@@ -206,13 +211,11 @@ static void
 log_begin(const struct prd_logs *logs, struct prd_node *node, uint16_t link)
 {
 	struct prd_node_log *log = &node->logs[link];
-	bool canary = logs->canary && link == logs->links - 1;
 	uint16_t flags = logs->links > 1 ? PR_TSLOG_INTERLEAVED : 0;
 	size_t room = node->mtu - PR_FRAME_HEADER - PR_FRAME_TAG;
 
-	pr_tslog_begin(&log->builder, canary ? PR_LINK_CANARY : link, flags,
-		log->last_log + 1, log->buf,
-		room < PRD_LOG_ROOM_MAX ? room : PRD_LOG_ROOM_MAX);
+	pr_tslog_begin(&log->builder, logs->numbers[link], flags, log->last_log + 1,
+		log->buf, room < PRD_LOG_ROOM_MAX ? room : PRD_LOG_ROOM_MAX);
 	log->began = 0;
 	log->meta = (struct prd_log_meta){.nonce = node->nonce,
 		.node = node->number,
@@ -327,11 +330,11 @@ prd_logs_resend(
 	uint64_t last = ask->last_log, lowest;
 	const struct sent_log *found[PRD_RESEND_MAX];
 	struct pr_frame frame;
-	bool canary = h->canary && ask->link == PR_LINK_CANARY;
 	size_t n, sent = 0;
 
 	node->resend_asked++;
-	which.link = canary ? (h->links - 1) : ask->link;
+	while (which.link < h->links && h->numbers[which.link] != ask->link)
+		which.link++;
 	if (which.link >= h->links || !node->logs || ask->first_log == 0)
 		return;
 	which.number = ask->first_log;

@@ -35,9 +35,11 @@ logger_value(const Packrack__NodeStatus *n, const char *name)
 static void
 sum_link(struct status_sums *s, const Packrack__DispatcherLink *l)
 {
-	uint64_t late = 0;
+	uint64_t late = 0,
+		 beyond = status_value(l->values, l->n_values, "beyond_cutoff_packets");
 
-	s->captured += l->last_seq;
+	s->beyond += beyond;
+	s->captured += l->last_seq + beyond;
 	for (size_t i = 0; i < l->n_values; i++) {
 		const char *name = l->values[i]->name;
 		uint64_t number = l->values[i]->number;
@@ -126,7 +128,7 @@ print_links(FILE *to, const Packrack__Status *d)
 
 		sum_link(&s, l);
 		fprintf(to, "%-16s %6u %14" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s\n",
-			l->name, l->link, l->last_seq, s.kernel + s.dispatcher,
+			l->name, l->link, l->last_seq + s.beyond, s.kernel + s.dispatcher,
 			status_value(l->values, l->n_values, "cut_packets"),
 			l->ended ? "ended" : "open");
 	}
@@ -161,6 +163,8 @@ status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 			"\ndropped by kernel     %14" PRIu64
 			"\ndropped by dispatcher %14" PRIu64 "\n",
 			s.captured, s.delivered, s.kernel, s.dispatcher);
+	if (s.beyond)
+		fprintf(to, "beyond cutoff         %14" PRIu64 "\n", s.beyond);
 	if (m)
 		fprintf(to,
 			"dropped by node       %14" PRIu64

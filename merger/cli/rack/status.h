@@ -23,7 +23,7 @@ bool status_is_degraded(const Packrack__Status *merger, const Packrack__Status *
  * NULL.
  */
 struct status_sums {
-	uint64_t captured, delivered, kernel, dispatcher, node, missing;
+	uint64_t captured, delivered, beyond, kernel, dispatcher, node, missing;
 };
 struct status_sums status_sum(
 	const Packrack__Status *merger, const Packrack__Status *dispatcher);
