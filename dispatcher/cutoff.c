@@ -149,6 +149,8 @@ struct class
 	struct pr_packet_filter *filter;
 	int64_t precedence;
 	uint64_t cutoff;
+	uint32_t snaplen;
+	struct pr_class stored; /* number 0: as all else */
 };
 
 struct link {
@@ -166,6 +168,7 @@ struct prd_cutoff {
 	struct link *links;
 	uint32_t sums_room; /* of each link */
 	uint64_t numbers;
+	const struct class *kept; /* of the last packet */
 	struct prd_cutoff_figures figures;
 	void *memory;
 	size_t memory_bytes;
@@ -173,12 +176,18 @@ struct prd_cutoff {
 
 #define PR_VALUES struct class_values
 struct class_values {
-	char *filter, *precedence, *cutoff;
+	char *filter, *precedence, *cutoff, *guarantee;
+	uint64_t snaplen;
+	int64_t keep;
 };
 static const struct pr_option class_keys[] = {
 	PR_OPT_STRING(filter, "filter", 0, "FILTER", "connections by their first packet"),
 	PR_OPT_STRING(precedence, "precedence", 0, "N", "the highest counts", .def = "0"),
 	PR_OPT_STRING(cutoff, "cutoff", 0, "SIZE", "bytes kept", .def = "none"),
+	PR_OPT_UINT(snaplen, "snaplen", 0, "BYTES", 1, 262144, "kept of a packet"),
+	PR_OPT_STRING(guarantee, "guarantee", 0, "PERCENT", "of each node's volume"),
+	PR_OPT_DURATION(keep, "keep", 0, "DURATION", PR_NS_PER_S,
+		36500 * UINT64_C(86400) * PR_NS_PER_S, "remove what is older"),
 };
 static const struct pr_cmdline class_text = {
 	.name = "packrack-dispatcher", .section = "class NAME", PR_OPTIONS(class_keys)};
@@ -187,6 +196,7 @@ static int
 set_class(struct class *class, const struct class_values *v, struct pr_error *err)
 {
 	char *end = v->precedence;
+	double percent = 0;
 
 	errno = 0;
 	class->precedence = v->precedence ? strtoll(v->precedence, &end, 10) : 0;
@@ -199,6 +209,12 @@ set_class(struct class *class, const struct class_values *v, struct pr_error *er
 		pr_parse_size(v->cutoff, &class->cutoff) < 0)
 		return pr_error_set(err,
 			"cutoff: '%s' is neither a size (like 15K) nor none", v->cutoff);
+	if (v->guarantee && (pr_parse_percent(v->guarantee, &percent) < 0 || percent > 95))
+		return pr_error_set(err, "guarantee: '%s' is not a percentage up to 95%%",
+			v->guarantee);
+	class->snaplen = v->snaplen ? (uint32_t)v->snaplen : UINT32_MAX;
+	class->stored.guarantee = (uint16_t)(percent * 10);
+	class->stored.keep = v->keep;
 	class->filter = pr_packet_filter_create(v->filter ? v->filter : "", err);
 	return class->filter ? 0 : -1;
 }
@@ -230,6 +246,20 @@ read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr
 	return 0;
 }
 
+/* By its name, so that it is the same when other classes come and go: nodes know streams of classes by it. */
+static uint8_t
+number_of(const struct prd_cutoff *c, const char *name)
+{
+	unsigned number = XXH32(name, strlen(name), 0) % PR_CLASS_MAX;
+
+	for (unsigned i = 0; i < c->class_count; i++)
+		if (c->classes[i].stored.number == number + 1) {
+			number = (number + 1) % PR_CLASS_MAX;
+			i = UINT32_MAX; /* from the first on */
+		}
+	return (uint8_t)(number + 1);
+}
+
 /* Puts a class in its place: behind those of the same precedence. */
 static int
 add_class(struct prd_cutoff *c, const char *text, struct pr_error *err)
@@ -248,6 +278,9 @@ add_class(struct prd_cutoff *c, const char *text, struct pr_error *err)
 	pr_options_free(&class_text, &v);
 	if (rc < 0)
 		return pr_error_prefix(err, "class %s", class.name);
+	memcpy(class.stored.name, class.name, sizeof class.name);
+	if (class.stored.guarantee || class.stored.keep)
+		class.stored.number = number_of(c, class.name);
 	for (; at && c->classes[at - 1].precedence < class.precedence; at--)
 		c->classes[at] = c->classes[at - 1];
 	c->classes[at] = class;
@@ -569,6 +602,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	uint32_t slot = 0;
 
 	advance(l, time);
+	c->kept = &c->classes[c->class_count];
 	bool plain = read_plain(&p, data, caplen);
 	if (!plain) {
 		pr_decode(PR_LINKTYPE_ETHERNET, data, caplen, &d);
@@ -611,7 +645,24 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	if (p.tcp_flags & (FIN | RST))
 		e->flags |= CLOSED;
 	e->bytes += len;
+	c->kept = &c->classes[e->class];
 	return keeps;
+}
+
+void
+prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *class)
+{
+	*caplen = PR_MIN(*caplen, c->kept->snaplen);
+	*class = c->kept->stored.number;
+}
+
+const struct pr_class *
+prd_cutoff_class(const struct prd_cutoff *c, unsigned index)
+{
+	for (unsigned i = 0; i < c->class_count; i++)
+		if (c->classes[i].stored.number && index-- == 0)
+			return &c->classes[i].stored;
+	return NULL;
 }
 
 const struct prd_cutoff_figures *
@@ -693,7 +744,8 @@ prd_cutoff_create(const struct prd_cutoff_options *options, struct pr_error *err
 	for (size_t i = 0; rc == 0 && i < options->classes->count; i++)
 		rc = add_class(c, options->classes->items[i], err);
 	if (rc == 0)
-		c->classes[c->class_count].cutoff = PRD_CUTOFF_NONE;
+		c->classes[c->class_count] =
+			(struct class){.cutoff = PRD_CUTOFF_NONE, .snaplen = UINT32_MAX};
 	if (rc == 0)
 		rc = make_tables(c, options, err);
 	if (rc < 0)

@@ -5,6 +5,7 @@
 #include "proto/base/error.h"
 #include "proto/base/text.h"
 #include "proto/wire/beyond.h"
+#include "proto/wire/frame.h"
 
 /*
  * The cutoff of connections (Maier et al., "Enriching Network Security Analysis with Time Travel", SIGCOMM 2008, section
@@ -20,7 +21,7 @@
  * class's cutoff. SYN, FIN and RST are always kept, and so is what is not IP. The table has a fixed size: when it is full,
  * the connection that was idle longest is forgotten, and begins anew with its next packet.
  */
-#define PRD_CLASSES_MAX 64
+#define PRD_CLASSES_MAX PR_CLASS_MAX
 #define PRD_CUTOFF_NONE UINT64_MAX
 #define PRD_CUTOFF_IDLE_TCP (60 * PR_NS_PER_S)
 #define PRD_CUTOFF_IDLE (30 * PR_NS_PER_S)
@@ -30,7 +31,7 @@ struct prd_cutoff;
 struct prd_cutoff_options {
 	/*
 	 * Each: the class's name, then lines (or parts that ';' ends) `key = value`: filter, precedence, cutoff (a size, or
-	 * none). Connections without class are kept whole.
+	 * none), snaplen, and how nodes keep it: guarantee (percent), keep (a duration). Connections without class are kept whole.
 	 */
 	const struct pr_string_list *classes;
 	uint64_t memory; /* bytes of the table of connections, at least 1 MiB */
@@ -58,6 +59,14 @@ void prd_cutoff_destroy(struct prd_cutoff **cutoff);
  */
 bool prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time,
 	const uint8_t *data, uint32_t caplen, uint32_t len);
+
+/*
+ * Of the packet that prd_cutoff_keeps kept last: how many bytes of it are kept, and the number of its class, if nodes keep that
+ * in a way of its own; else 0.
+ */
+void prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *class);
+/* The class of this index that nodes keep in a way of its own; NULL: there are no more. */
+const struct pr_class *prd_cutoff_class(const struct prd_cutoff *c, unsigned index);
 
 /* The last ns of the oldest second of which a link has sums that were not taken; PR_TIME_MAX: there are none. */
 int64_t prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link);

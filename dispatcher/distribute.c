@@ -41,7 +41,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 	size_t len = PR_FRAME_MIN;
 
 	e->flags = e->runt_len = 0;
-	PR_COPY(e, rec, time, caplen);
+	PR_COPY(e, rec, time, caplen, class);
 	if (rec->caplen < PR_ETHER_LEN) {
 		/* Too short for an Ethernet header: its bytes travel in the log, and a frame of zeros is sent. */
 		e->flags |= PR_ENTRY_RUNT;
@@ -173,13 +173,17 @@ assign_node(struct prd_sender *s, struct prd_record *rec)
 
 /* False: a cutoff keeps the packet back: it gets no seq. */
 static bool
-keeps(struct prd_sender *s, const struct prd_record *rec)
+keeps(struct prd_sender *s, struct prd_record *rec)
 {
 	struct prd_link *link = &s->inputs->links[rec->link];
 
-	if (!s->cutoff || prd_cutoff_keeps(s->cutoff, rec->link, rec->time, rec->data,
-				  rec->caplen, rec->len))
+	if (!s->cutoff)
 		return true;
+	if (prd_cutoff_keeps(
+		    s->cutoff, rec->link, rec->time, rec->data, rec->caplen, rec->len)) {
+		prd_cutoff_kept(s->cutoff, &rec->caplen, &rec->class);
+		return true;
+	}
 	pr_count(&link->beyond_packets, 1);
 	pr_count(&link->beyond_bytes, rec->len);
 	atomic_store_explicit(&link->last_time, rec->time, memory_order_relaxed);
@@ -264,6 +268,7 @@ add_canary(struct prd_sender *s, struct prd_record *rec)
 	rec->time = pr_now_real();
 	rec->caplen = rec->len = PR_FRAME_MIN;
 	rec->link = s->inputs->all_links - 1;
+	rec->class = 0;
 	memset(rec->data, 0, PR_FRAME_MIN);
 	memcpy(rec->data, canary_head, PR_ETHER_LEN);
 	memcpy(rec->data + PR_ETHER_LEN, &rec->time, sizeof rec->time);
@@ -300,6 +305,7 @@ add_beyond(struct prd_sender *s)
 			if (!rec->len)
 				break;
 			rec->link = in->link_count + i;
+			rec->class = 0;
 			pr_count(&in->links[rec->link].captured_packets, 1);
 			pr_count(&in->links[rec->link].captured_bytes, rec->len);
 			if (!assign_node(s, rec)) {

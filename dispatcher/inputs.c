@@ -112,6 +112,7 @@ fill_record(struct prd_record *rec, const struct prd_link *link, int64_t time,
 	rec->caplen = caplen;
 	rec->len = len;
 	rec->link = link->number;
+	rec->class = 0;
 	memcpy(rec->data, data, caplen);
 }
 

@@ -63,7 +63,8 @@ struct prd_record {
 	int64_t time;
 	uint32_t caplen, len;
 	uint16_t link;
-	uint8_t reserved[6];
+	uint8_t class; /* as in timestamp logs */
+	uint8_t reserved[5];
 	uint8_t data[];
 };
 

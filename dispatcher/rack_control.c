@@ -267,6 +267,13 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 		if (link->speed)
 			prd_control_send(s, node, PR_FRAME_PORT, &frame);
 	}
+	const struct pr_class *class;
+	for (unsigned i = 0; s->cutoff && node->marks % PORT_EVERY == 0 &&
+			     (class = prd_cutoff_class(s->cutoff, i));
+		i++) {
+		frame.body.class = *class;
+		prd_control_send(s, node, PR_FRAME_CLASS, &frame);
+	}
 	node->marks++;
 }
 

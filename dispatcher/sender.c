@@ -663,6 +663,8 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	}
 	for (unsigned i = 0; i < config->inputs->all_links; i++)
 		s->logs.numbers[i] = config->inputs->links[i].number;
+	if (s->cutoff && prd_cutoff_class(s->cutoff, 0))
+		s->logs.flags = PR_TSLOG_CLASSES;
 	s->logs.send = send_log;
 	s->logs.arg = s;
 	for (unsigned i = 0; i < config->inputs->ring_count; i++)

@@ -211,7 +211,7 @@ static void
 log_begin(const struct prd_logs *logs, struct prd_node *node, uint16_t link)
 {
 	struct prd_node_log *log = &node->logs[link];
-	uint16_t flags = logs->links > 1 ? PR_TSLOG_INTERLEAVED : 0;
+	uint16_t flags = logs->flags | (logs->links > 1 ? PR_TSLOG_INTERLEAVED : 0);
 	size_t room = node->mtu - PR_FRAME_HEADER - PR_FRAME_TAG;
 
 	pr_tslog_begin(&log->builder, logs->numbers[link], flags, log->last_log + 1,

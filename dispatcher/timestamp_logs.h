@@ -44,6 +44,7 @@ struct prd_logs {
 	int64_t keep;
 	struct prd_log_series *series; /* node * links + link */
 	unsigned links;
+	uint16_t flags; /* of all logs, besides INTERLEAVED */
 	uint16_t *numbers; /* of the links; at first their indexes */
 	void (*send)(void *arg, struct prd_node *node, enum pr_frame_type type,
 		const struct pr_frame *frame);

@@ -98,7 +98,7 @@ look_for_link(void *arg, const struct pr_ledger_entry *e)
 
 	if (e->type != PR_LEDGER_LINK)
 		return;
-	if (link < PR_STREAM_COPIES && link > s->highest)
+	if (link < PR_STREAM_CLASSES && link > s->highest)
 		s->highest = link;
 	if (!strcmp(e->u.link.name, s->name))
 		s->found = link;
@@ -118,9 +118,9 @@ prl_direct_link_link_number(
 	/* packets may outlive the entry that has their link's name */
 	for (size_t i = 0; sfs_stream_info(sfs, i, &info, NULL) == SFS_OK; i++)
 		if (sscanf(info.name, "packets.%d", &link) == 1 && info.last_sequence &&
-			link < PR_STREAM_COPIES && link > s.highest)
+			link < PR_STREAM_CLASSES && link > s.highest)
 			s.highest = link;
-	if (s.found < 0 && s.highest + 1 >= PR_STREAM_COPIES)
+	if (s.found < 0 && s.highest + 1 >= PR_STREAM_CLASSES)
 		return pr_error_set(err,
 			"the volume has links up to number %d: give --link", s.highest);
 	return s.found >= 0 ? s.found : s.highest + 1;

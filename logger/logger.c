@@ -48,7 +48,7 @@ static const struct pr_option table[] = {
 	PR_OPT_UINT(snaplen, "snaplen", 0, "BYTES", 1, 262144,
 		"with --tap: keep at most this many bytes of a packet", .def = "262144"),
 	PR_OPT_FLAG(both, "both", 0, "with --tap: also record what this machine sends"),
-	PR_OPT_UINT(link, "link-number", 0, "N", 0, PR_STREAM_COPIES - 1,
+	PR_OPT_UINT(link, "link-number", 0, "N", 0, PR_STREAM_CLASSES - 1,
 		"with --tap, --read: number of the link", .def_note = "by its name",
 		.aliases = {"link"}),
 	PR_OPTION_KEY(key_flag),

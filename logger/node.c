@@ -282,6 +282,7 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 		p.epoch = n->s.epoch;
 		p.link = link;
 		p.linktype = info ? info->linktype : 1;
+		p.class = e->class;
 		prl_writer_put_packet(n->c.append, &p);
 	} else {
 		/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
@@ -585,6 +586,12 @@ on_port(struct prl_node *n, const struct pr_frame *f, PR_UNUSED int64_t now)
 				     .u.port = {n->s.epoch, port->link, port->speed}});
 }
 
+static void
+on_class(struct prl_node *n, const struct pr_frame *f, PR_UNUSED int64_t now)
+{
+	prl_writer_set_class(n->c.append, &f->body.class);
+}
+
 /* What is new goes into the ledger: before the MARK that it belongs to. */
 static void
 on_unobserved(struct prl_node *n, const struct pr_frame *f, PR_UNUSED int64_t now)
@@ -670,6 +677,7 @@ static const struct row table[PR_FRAME_TYPES] = {[PR_FRAME_ANN_ACK] = {on_ann_ac
 	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
 	[PR_FRAME_RECONNECT] = {on_reconnect, false},
 	[PR_FRAME_PORT] = {on_port, true},
+	[PR_FRAME_CLASS] = {on_class, true},
 	[PR_FRAME_UNOBSERVED] = {on_unobserved, true}};
 
 static void

@@ -2,6 +2,7 @@
 #include "logger/volume_writer.h"
 
 #include "proto/base/array.h"
+#include "proto/base/log.h"
 #include "proto/wire/segment_inline.h"
 
 enum { LINKS_MAX = 300, DURABLE_POINTS = 1024 };
@@ -18,6 +19,8 @@ struct link_segment {
 	size_t sealed; /* length of a segment that the volume has refused so far */
 	int64_t began;
 	uint64_t packets, durable;
+	uint64_t
+		awaited_record; /* what a MARK declares of it is durable with this record */
 	/* ring of records that are not durable yet */
 	struct durable_mark points[DURABLE_POINTS];
 	unsigned point_first, point_count;
@@ -34,8 +37,8 @@ struct mark_row {
 	struct pr_ledger_mark mark;
 	int64_t written; /* monotonic */
 	bool pending;
-	/* When that record of the link's stream is durable, so is all up to seq; 0: nothing is waited for. */
-	uint64_t awaited_seq, awaited_record;
+	/* When the awaited records of the link's streams are durable, so is all up to seq; 0: nothing is waited for. */
+	uint64_t awaited_seq;
 	uint64_t durable_seq; /* as the ledger has it */
 };
 
@@ -53,6 +56,7 @@ struct prl_volume_writer {
 	/* The last BOOT, LINK and PORT entries; written again after a reset. */
 	struct pr_ledger_entry *link_facts;
 	size_t link_facts_count;
+	struct pr_class classes[PR_CLASS_MAX + 1];
 	uint64_t stray_seq;
 	bool suspended;
 	int64_t retry_at, trim_at;
@@ -66,6 +70,7 @@ struct prl_volume_writer {
  * more of indexers' memory than a busy link.
  */
 #define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
+#define TRIM_NS (10 * PR_NS_PER_S) /* how often what is kept too long is removed */
 /*
  * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
  */
@@ -87,7 +92,7 @@ prl_writer_create(
 	if (!a)
 		return pr_error_null(err, "no memory for writing");
 	a->sfs = sfs;
-	a->trim_at = pr_now_mono() + CANARY_KEPT_NS;
+	a->trim_at = pr_now_mono() + TRIM_NS;
 	a->o = *options;
 	if (a->o.segment_age <= 0)
 		a->o.segment_age = PRL_SEGMENT_AGE_DEFAULT;
@@ -279,6 +284,35 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 
 /* ---- packets ---- */
 
+/* Gives a stream of a class its guarantee. If the volume refuses it, the class is stored without. */
+static void
+class_apply(struct prl_volume_writer *a, uint16_t stream)
+{
+	const struct pr_class *class = &a->classes[pr_stream_class(stream)];
+	struct sfs_volume_info volume;
+	struct pr_error err = {0};
+	char name[SFS_NAME_MAX + 1];
+
+	if (!class->number || sfs_info(a->sfs, &volume, NULL) != SFS_OK)
+		return;
+	PR_PRINT(name, "packets.%u", stream);
+	if (sfs_stream_open(a->sfs, name,
+		    volume.blocks * volume.block_size / 1000 * class->guarantee, 0,
+		    &err) < 0)
+		pr_log_warning("class %s: %s", class->name, err.text);
+}
+
+void
+prl_writer_set_class(struct prl_volume_writer *a, const struct pr_class *class)
+{
+	if (!memcmp(&a->classes[class->number], class, sizeof(*class)))
+		return;
+	a->classes[class->number] = *class;
+	for (size_t i = 0; i < a->out_count; i++)
+		if (pr_stream_class(a->outs[i]->link) == class->number)
+			class_apply(a, a->outs[i]->link);
+}
+
 static struct link_segment *
 out_new(struct prl_volume_writer *a, uint16_t link)
 {
@@ -295,6 +329,7 @@ out_new(struct prl_volume_writer *a, uint16_t link)
 	} else if ((o->stream = sfs_stream_open(a->sfs, name, 0, 0, &err)) >= 0) {
 		o->link = link;
 		a->outs[a->out_count++] = o;
+		class_apply(a, link);
 		return o;
 	}
 	if (o)
@@ -420,7 +455,7 @@ put_packet(struct prl_volume_writer *a, uint16_t stream, const struct pr_packet 
 int
 prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
 {
-	return put_packet(a, p->link, p);
+	return put_packet(a, pr_stream_of_class(p->link, p->class), p);
 }
 
 int
@@ -443,28 +478,40 @@ prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p)
 	return 0;
 }
 
+/* Is it a stream of the link, its own or that of a class? */
+static bool
+is_of(const struct link_segment *o, uint16_t link)
+{
+	return o->link == link ||
+	       (pr_stream_class(o->link) && pr_stream_link(o->link) == link);
+}
+
 /* What the MARK declares was just given to the volume. */
 static void
 durable_await(struct prl_volume_writer *a, struct mark_row *row)
 {
-	const struct link_segment *o = link_find(a, row->mark.link.link);
-
 	if (row->awaited_seq || row->mark.link.last_seq <= row->durable_seq || a->suspended)
 		return;
 	row->awaited_seq = row->mark.link.last_seq;
-	row->awaited_record = o ? sfs_appended(a->sfs, o->stream) : 0;
+	for (size_t i = 0; i < a->out_count; i++)
+		if (is_of(a->outs[i], row->mark.link.link))
+			a->outs[i]->awaited_record =
+				sfs_appended(a->sfs, a->outs[i]->stream);
 }
 
 static void
 durable_tell(struct prl_volume_writer *a, struct mark_row *row)
 {
-	const struct link_segment *o = link_find(a, row->mark.link.link);
 	struct pr_ledger_entry e = {.type = PR_LEDGER_DURABLE,
 		.u.durable = {row->mark.epoch, row->awaited_seq, row->mark.link.link}};
 
-	if (!row->awaited_seq ||
-		(o && sfs_durable(a->sfs, o->stream) < row->awaited_record))
+	if (!row->awaited_seq)
 		return;
+	for (size_t i = 0; i < a->out_count; i++)
+		if (is_of(a->outs[i], row->mark.link.link) &&
+			sfs_durable(a->sfs, a->outs[i]->stream) <
+				a->outs[i]->awaited_record)
+			return;
 	row->durable_seq = row->awaited_seq;
 	row->awaited_seq = 0;
 	prl_writer_tell(a, &e);
@@ -522,22 +569,50 @@ write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 	return 0;
 }
 
-static void
-trim_canary(struct prl_volume_writer *a, int64_t now)
+/* Removes the oldest blocks of packets.NUMBER and of its index. True: there are more. */
+static bool
+trim_stream(struct prl_volume_writer *a, unsigned number, int64_t until)
 {
-	static const char *const names[] = {"packets.65534", "index.65534"};
-	struct sfs_trimmed done;
+	static const char *const names[] = {"packets.%u", "index.%u"};
+	struct sfs_trimmed done = SFS_TRIMMED_NONE;
+	char name[SFS_NAME_MAX + 1];
+	bool more = false;
 
-	if (now < a->trim_at)
-		return;
-	a->trim_at = now + CANARY_KEPT_NS;
 	for (size_t i = 0; i < PR_COUNT(names); i++) {
-		int stream = sfs_stream_find(a->sfs, names[i]);
+		PR_PRINT(name, names[i], number);
+		int stream = sfs_stream_find(a->sfs, name);
 
-		if (stream >= 0)
-			sfs_trim(a->sfs, stream, pr_now_real() - CANARY_KEPT_NS, 0, &done,
-				NULL);
+		if (stream >= 0 &&
+			sfs_trim(a->sfs, stream, until, 0, &done, NULL) == SFS_OK)
+			more |= done.more;
 	}
+	return more;
+}
+
+/* Removes what is older than its class keeps it. */
+static void
+trim_old(struct prl_volume_writer *a, int64_t now)
+{
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+	int64_t real = pr_now_real();
+	bool more = false;
+
+	if (now < a->trim_at || sfs_info(a->sfs, &volume, NULL) != SFS_OK)
+		return;
+	for (uint32_t i = 0; i < volume.stream_count; i++) {
+		unsigned number = 0;
+
+		if (sfs_stream_info(a->sfs, (int)i, &info, NULL) != SFS_OK ||
+			sscanf(info.name, "packets.%u", &number) != 1)
+			continue;
+		int64_t keep = number == PR_LINK_CANARY
+				       ? CANARY_KEPT_NS
+				       : a->classes[pr_stream_class((uint16_t)number)].keep;
+		if (keep && info.last_sequence && info.min_time < real - keep)
+			more |= trim_stream(a, number, real - keep);
+	}
+	a->trim_at = now + (more ? RETRY_NS : TRIM_NS);
 }
 
 void
@@ -561,7 +636,7 @@ prl_writer_tick(struct prl_volume_writer *a, int64_t now)
 	if (sfs_tick(a->sfs, now, &err))
 		prl_writer_suspend(a, &err);
 	else
-		trim_canary(a, now);
+		trim_old(a, now);
 	durable_move(a);
 }
 
@@ -575,7 +650,7 @@ mark_write(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
 
 	for (size_t i = 0; i < a->out_count; i++)
-		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
+		if (is_of(a->outs[i], mark->link.link) && a->outs[i]->b.buf)
 			prl_writer_seal(a, a->outs[i]);
 	prl_writer_tell(a, &e);
 }

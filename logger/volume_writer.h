@@ -79,6 +79,9 @@ void prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mar
 int prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
 	struct pr_error *err);
 
+/* How the packets of a class are kept, from now on. */
+void prl_writer_set_class(struct prl_volume_writer *a, const struct pr_class *class);
+
 /* Every 10 ms or o.tick_ns (now: monotonic): seals what is old, tries again, lets the volume work. */
 void prl_writer_tick(struct prl_volume_writer *a, int64_t now);
 /* Seals everything and makes it durable. */

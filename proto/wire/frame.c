@@ -47,6 +47,9 @@ static const struct pr_field command_items[] = {PR_INTS(pr_command, command, sec
 
 static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed)};
 
+static const struct pr_field class_items[] = {
+	PR_INTS(pr_class, number, guarantee, keep), PR_NAME(pr_class, name)};
+
 static const struct pr_field observation_items[] = {
 	PR_INTS(pr_observation, link, generation, count)};
 
@@ -73,7 +76,8 @@ static const struct row {
 	[PR_FRAME_DISCONNECT] = {"DISCONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_RECONNECT] = {"RECONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_PORT] = {"PORT", PR_FIELD_TABLE(port_items)},
-	[PR_FRAME_UNOBSERVED] = {"UNOBSERVED", PR_FIELD_TABLE(observation_items)}};
+	[PR_FRAME_UNOBSERVED] = {"UNOBSERVED", PR_FIELD_TABLE(observation_items)},
+	[PR_FRAME_CLASS] = {"CLASS", PR_FIELD_TABLE(class_items)}};
 
 /* Holds for what is sent and for what is taken. */
 static bool
@@ -103,6 +107,10 @@ valid(const struct pr_frame *f)
 			       (g->first_seq == 0 && g->last_seq == 0));
 	case PR_FRAME_PORT:
 		return f->body.port.speed != 0;
+	case PR_FRAME_CLASS:
+		return f->body.class.number && f->body.class.number <= PR_CLASS_MAX &&
+		       f->body.class.guarantee <= 1000 && f->body.class.keep >= 0 &&
+		       f->body.class.name[0];
 	case PR_FRAME_UNOBSERVED:
 		return f->body.observation.generation != 0 &&
 		       f->body.observation.count <= PR_UNOBSERVED_MAX;

@@ -43,6 +43,7 @@
  *             1 <= first <= last), first time i64, last time i64, count u64
  *   STOP, QUIT, IDENTIFY, RESET, DISCONNECT, RECONNECT   command u64, seconds u32
  *   PORT      link u16, speed u64 (not 0)
+ *   CLASS     number u8 (1..63), guarantee u16 (1/1000 of the volume), keep i64 (ns, 0: no limit), name (not empty)
  *   UNOBSERVED  link u16, generation u16 (not 0), count u8 (at most 16), then count times:
  *             reason u8 (1..4), since i64, until i64 (not before since), by name
  *
@@ -77,7 +78,8 @@ enum pr_frame_type {
 	PR_FRAME_RECONNECT = 13,
 	PR_FRAME_PORT = 14, /* an older node counts it as bad, and goes on */
 	PR_FRAME_UNOBSERVED = 15, /* likewise */
-	PR_FRAME_TYPES = 16
+	PR_FRAME_CLASS = 16, /* likewise */
+	PR_FRAME_TYPES = 17
 };
 
 /*
@@ -207,6 +209,15 @@ struct pr_port {
 	uint64_t speed; /* bits/s, when the capture began */
 };
 
+/* CLASS: how the packets of a class are kept; sent now and then after a MARK. */
+#define PR_CLASS_MAX 63
+struct pr_class {
+	uint8_t number; /* as in timestamp logs */
+	uint16_t guarantee; /* of the volume, in 1/1000; of each link */
+	int64_t keep; /* ns; older ones are removed. 0: no limit */
+	char name[PR_NAME_MAX + 1];
+};
+
 /*
  * UNOBSERVED: the times at which a link was not observed, in this epoch. Sent before a MARK, for a second
  * after each change and now and then. The generation counts the changes on all links of a dispatcher; it is never
@@ -264,6 +275,7 @@ struct pr_frame {
 		struct pr_gone gone;
 		struct pr_command command;
 		struct pr_port port;
+		struct pr_class class;
 		struct pr_observation observation;
 		struct {
 			/* TSLOG body, see tslog.h; points into the frame */

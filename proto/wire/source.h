@@ -37,6 +37,7 @@ struct pr_packet {
 	uint32_t caplen, len;
 	uint16_t link, linktype;
 	uint16_t flags;
+	uint8_t class; /* where a logger stores it; else 0 */
 	const uint8_t *data; /* valid until the source's next call */
 };
 
@@ -79,12 +80,38 @@ pr_link_is_internal(uint32_t link)
  */
 enum { PR_STREAM_COPIES = 0xe000, PR_STREAM_COPIES_MAX = 0x1000 };
 
+/*
+ * Packets of a class C of link N have a stream of their own, so that they can be kept longer or shorter: packets.M with M =
+ * PR_STREAM_CLASSES + 64 * C + N. Links of higher numbers have none.
+ */
+enum { PR_STREAM_CLASSES = 0xc000, PR_STREAM_CLASS_LINKS = 64 };
+
+static inline uint16_t
+pr_stream_of_class(uint16_t link, unsigned class)
+{
+	return class && link < PR_STREAM_CLASS_LINKS
+		       ? (uint16_t)(PR_STREAM_CLASSES + PR_STREAM_CLASS_LINKS * class +
+				    link)
+		       : link;
+}
+
+/* The class of stream packets.STREAM; 0: none. */
+static inline unsigned
+pr_stream_class(uint16_t stream)
+{
+	return stream >= PR_STREAM_CLASSES && stream < PR_LINK_BEYOND
+		       ? (stream - PR_STREAM_CLASSES) / PR_STREAM_CLASS_LINKS
+		       : 0;
+}
+
 /* The link of stream packets.STREAM. */
 static inline uint16_t
 pr_stream_link(uint16_t stream)
 {
 	uint16_t link = (uint16_t)(stream - PR_STREAM_COPIES);
 
+	if (pr_stream_class(stream))
+		return stream % PR_STREAM_CLASS_LINKS;
 	return link < PR_STREAM_COPIES_MAX ? link : stream;
 }
 

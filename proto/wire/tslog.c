@@ -8,8 +8,8 @@
  * only at the end: then one move of the entries makes room for it between the two.
  */
 enum { HEADER = 39, PAIR_LEN = 12, LEAD_EXT = 0x80, LEAD_OTHER = 0x40, LEAD_STEP = 0x3f };
-/* lead, ext, seq, ordinal and time steps, fingerprint, pair, lengths, Ethertype, otime, runt */
-#define ENTRY_MAX (1 + 1 + 10 + 10 + 10 + 4 + 1 + 5 + 5 + 2 + 10 + 1 + 13)
+/* lead, ext, seq, ordinal and time steps, fingerprint, class, pair, lengths, Ethertype, otime, runt */
+#define ENTRY_MAX (1 + 1 + 10 + 10 + 10 + 4 + 1 + 1 + 5 + 5 + 2 + 10 + 1 + 13)
 
 static const struct pr_field header_items[] = {PR_INTS(pr_tslog_header, link, flags, number,
 	first_seq, first_ordinal, base_time, count, pairs)};
@@ -105,7 +105,10 @@ put_entry(const struct pr_tslog_builder *b, uint8_t *p, const struct pr_entry *e
 		p = put_varint(p, e->ordinal - b->last_ordinal - 1);
 	p = put_varint(p, pr_zigzag((uint64_t)e->time - (uint64_t)b->last_time));
 	pr_put_be32(p, e->fingerprint);
-	return ext ? put_extras(p + 4, e, ext, pair) : p + 4;
+	p += 4;
+	if (b->header.flags & PR_TSLOG_CLASSES)
+		*p++ = e->class;
+	return ext ? put_extras(p, e, ext, pair) : p;
 }
 
 static bool
@@ -190,8 +193,8 @@ pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len)
 
 	*r = (struct pr_tslog_reader){.c = pr_cursor_make(body, len), .other_pair = 1};
 	if (!pr_field_table_load(&r->c, h, &header_fields, PR_BIG_ENDIAN) ||
-		h->flags & ~PR_TSLOG_INTERLEAVED || h->number < 1 || h->first_seq < 1 ||
-		h->first_ordinal == UINT64_MAX || h->count < 1 ||
+		h->flags & ~(PR_TSLOG_INTERLEAVED | PR_TSLOG_CLASSES) || h->number < 1 ||
+		h->first_seq < 1 || h->first_ordinal == UINT64_MAX || h->count < 1 ||
 		h->count > PR_TSLOG_ENTRIES_MAX || h->pairs > PR_TSLOG_PAIRS_MAX ||
 		!pr_load_bytes(&r->c, &r->macs, (size_t)h->pairs * PAIR_LEN))
 		return -1;
@@ -289,7 +292,9 @@ load_entry(struct pr_tslog_reader *r, struct pr_entry *e)
 	if (__builtin_add_overflow(r->last_seq, seqs, &e->seq) ||
 		__builtin_add_overflow(r->last_ordinal + 1, ordinals, &e->ordinal) ||
 		e->ordinal == UINT64_MAX || !pr_load_varint(c, &time) ||
-		!pr_load_be32(c, &e->fingerprint) || (lead & LEAD_EXT && e->flags == 0))
+		!pr_load_be32(c, &e->fingerprint) ||
+		(r->header.flags & PR_TSLOG_CLASSES && !pr_load_u8(c, &e->class)) ||
+		(lead & LEAD_EXT && e->flags == 0))
 		return false;
 	e->time = e->otime = (uint64_t)r->last_time + (uint64_t)pr_unzigzag(time);
 	if (e->flags & PR_ENTRY_RUNT) /* has its MACs in its own bytes */

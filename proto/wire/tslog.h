@@ -9,7 +9,7 @@
  *
  * All big-endian.
  *
- *   link u16, flags u16 (bit 0: INTERLEAVED), log number u64 (from 1, per node and link),
+ *   link u16, flags u16 (bit 0: INTERLEAVED, bit 1: CLASSES), log number u64 (from 1, per node and link),
  *   first seq u64, first ordinal u64, base time i64, count u16, MAC pairs u8, pairs * 12 (dst, src)
  *   then count entries:
  *     lead u8: bit 7 EXT follows; bit 6: the MAC pair is the second last used one, else the last used one; bits 0..5
@@ -19,6 +19,7 @@
  *     [varint ordinal step - 1, when INTERLEAVED]  (else each entry's ordinal is one more)
  *     varint zig-zag time step, ns, from the entry before (from base time at the start)
  *     fingerprint u32
+ *     [class u8, when CLASSES]
  *     [pair u8] [varint caplen] [varint len] [Ethertype u16] [varint time-to-otime] [runt: u8 n, n bytes]
  *
  * The ordinal numbers the data frames sent to one node, over all links, from 0: frames come in that
@@ -43,7 +44,11 @@ enum pr_entry_flag {
 	PR_ENTRY_CUT = 1 << 7, /* truncated by the dispatcher to the rack interface's MTU */
 };
 
-enum { PR_TSLOG_PAIRS_MAX = 32, PR_TSLOG_ENTRIES_MAX = 8192, PR_TSLOG_INTERLEAVED = 1 };
+enum { PR_TSLOG_PAIRS_MAX = 32, PR_TSLOG_ENTRIES_MAX = 8192 };
+enum pr_tslog_flag {
+	PR_TSLOG_INTERLEAVED = 1,
+	PR_TSLOG_CLASSES = 2, /* older nodes refuse such a log */
+};
 
 struct pr_entry {
 	uint64_t seq, ordinal;
@@ -59,6 +64,7 @@ struct pr_entry {
 	 */
 	uint8_t flags;
 	uint8_t runt_len;
+	uint8_t class; /* number of the connection's class, see PR_FRAME_CLASS; 0: none */
 	uint8_t macs[12]; /* dst, src as captured */
 	uint8_t runt[13];
 };

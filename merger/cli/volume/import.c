@@ -25,7 +25,7 @@ static const struct pr_option options[] = {
 		"when the volume is full, overwrite its oldest packets"),
 	PR_OPT_STRING(name, "link-name", 0, "NAME", "name of the link",
 		.def_note = "the base name of the file", .aliases = {"name"}),
-	PR_OPT_UINT(link, "link-number", 0, "N", 0, PR_STREAM_COPIES - 1,
+	PR_OPT_UINT(link, "link-number", 0, "N", 0, PR_STREAM_CLASSES - 1,
 		"number of the link", .def_note = "the next free one", .aliases = {"link"}),
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
 		"also index combinations of fields, such as src+dport"),
