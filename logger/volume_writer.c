@@ -307,7 +307,10 @@ prl_writer_set_class(struct prl_volume_writer *a, const struct pr_class *class)
 {
 	if (!memcmp(&a->classes[class->number], class, sizeof(*class)))
 		return;
+	const struct pr_ledger_entry e = {PR_LEDGER_CLASS, .u.class = *class};
+
 	a->classes[class->number] = *class;
+	prl_writer_tell(a, &e);
 	for (size_t i = 0; i < a->out_count; i++)
 		if (pr_stream_class(a->outs[i]->link) == class->number)
 			class_apply(a, a->outs[i]->link);

@@ -707,6 +707,10 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 			s->have_link = true;
 		}
 		break;
+	case PR_LEDGER_CLASS:
+		ledger->classes[entry->u.class.number] = entry->u.class;
+		pr_text_clean(ledger->classes[entry->u.class.number].name, "");
+		return 0;
 	case PR_LEDGER_PORT:
 		s = series_find_or_add(ledger, entry->u.port.epoch, entry->u.port.link);
 		if (s)

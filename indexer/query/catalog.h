@@ -190,6 +190,7 @@ struct pri_ledger_view {
 	uint64_t first_record; /* that was not overwritten when it last forgot something */
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
+	struct pr_class classes[PR_CLASS_MAX + 1]; /* by number; of 0: none */
 	struct pri_ledger_deletion *deleted; /* in the order of the ledger */
 	size_t deleted_count;
 };

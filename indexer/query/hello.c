@@ -100,6 +100,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 		return;
 	out->packet_stream = true;
 	out->link = pr_stream_link(link);
+	out->class_ = (char *)ledger->classes[pr_stream_class(link)].name;
 	out->link_name = (char *)(link == STRAY_LINK ? "" : link_name(ledger, out->link));
 	for (size_t i = 0; i < volume->catalog.series_count; i++)
 		if (volume->catalog.series[i]->stream == info->id)

@@ -931,6 +931,7 @@ add_gone(const struct pri_query *q, struct pri_evicted_list *list, const struct 
 	struct pr_error *err)
 {
 	uint64_t first, last;
+	uint16_t number;
 
 	if (!seqs_of(gone, stored, told, &first, &last))
 		return 0;
@@ -946,6 +947,13 @@ add_gone(const struct pri_query *q, struct pri_evicted_list *list, const struct 
 	e->midst = gone->midst;
 	e->since = gone->midst ? gone->since : 0;
 	e->until = gone->until;
+	if (pri_stream_is_link(e->stream, &number)) {
+		const struct pr_class *class =
+			&q->volume->ledger.classes[pr_stream_class(number)];
+
+		e->class_ = (char *)class->name;
+		e->keep = class->keep;
+	}
 	return 0;
 }
 

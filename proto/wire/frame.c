@@ -49,6 +49,7 @@ static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed)};
 
 static const struct pr_field class_items[] = {
 	PR_INTS(pr_class, number, guarantee, keep), PR_NAME(pr_class, name)};
+const struct pr_field_table pr_class_fields = PR_FIELD_TABLE(class_items);
 
 static const struct pr_field observation_items[] = {
 	PR_INTS(pr_observation, link, generation, count)};
@@ -108,9 +109,7 @@ valid(const struct pr_frame *f)
 	case PR_FRAME_PORT:
 		return f->body.port.speed != 0;
 	case PR_FRAME_CLASS:
-		return f->body.class.number && f->body.class.number <= PR_CLASS_MAX &&
-		       f->body.class.guarantee <= 1000 && f->body.class.keep >= 0 &&
-		       f->body.class.name[0];
+		return pr_class_valid(&f->body.class);
 	case PR_FRAME_UNOBSERVED:
 		return f->body.observation.generation != 0 &&
 		       f->body.observation.count <= PR_UNOBSERVED_MAX;
@@ -127,6 +126,13 @@ list_of(const struct pr_frame *f, const struct pr_field_table **fields)
 	return f->header.type == PR_FRAME_MARK         ? f->body.mark.count
 	       : f->header.type == PR_FRAME_UNOBSERVED ? f->body.observation.count
 						       : 0;
+}
+
+bool
+pr_class_valid(const struct pr_class *c)
+{
+	return c->number && c->number <= PR_CLASS_MAX && c->guarantee <= 1000 &&
+	       c->keep >= 0 && c->name[0];
 }
 
 bool

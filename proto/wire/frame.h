@@ -217,6 +217,8 @@ struct pr_class {
 	int64_t keep; /* ns; older ones are removed. 0: no limit */
 	char name[PR_NAME_MAX + 1];
 };
+bool pr_class_valid(const struct pr_class *c);
+extern const struct pr_field_table pr_class_fields; /* alike in frames and in the ledger */
 
 /*
  * UNOBSERVED: the times at which a link was not observed, in this epoch. Sent before a MARK, for a second

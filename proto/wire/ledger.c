@@ -51,6 +51,8 @@ valid(const struct pr_ledger_entry *e)
 						    l->count));
 	if (e->type == PR_LEDGER_UNOBSERVED)
 		return pr_unobserved_valid(&e->u.unobserved.time);
+	if (e->type == PR_LEDGER_CLASS)
+		return pr_class_valid(&e->u.class);
 	return e->type != PR_LEDGER_PORT || e->u.port.speed > 0;
 }
 
@@ -70,7 +72,9 @@ static struct pr_field_table
 table_of(unsigned type, unsigned version)
 {
 	struct pr_field_table none = {NULL, 0},
-			      table = type < PR_COUNT(tables) ? tables[type] : none;
+			      table = type < PR_COUNT(tables)   ? tables[type]
+				      : type == PR_LEDGER_CLASS ? pr_class_fields
+								: none;
 	unsigned newest = type == PR_LEDGER_LOSS ? 2 : 1;
 
 	table.count -= table.count && version < newest;

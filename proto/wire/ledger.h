@@ -19,6 +19,7 @@
  *   IMPORT     epoch u64, link u16, size u64, packets u64, fingerprint u64, file name
  *   UNOBSERVED epoch u64, link u16, then a time of the link as in frame.h; of one (reason, since) the latest counts
  *   DURABLE    epoch u64, seq u64, link u16
+ *   CLASS      number u8, guarantee u16, keep i64, name: as in frame.h; the latest counts
  */
 enum pr_ledger_type {
 	/* one link of a MARK, with epoch and said_until; the latest counts */
@@ -31,6 +32,7 @@ enum pr_ledger_type {
 	PR_LEDGER_PORT = 8, /* speed of the interface of (epoch, link) */
 	PR_LEDGER_IMPORT = 10, /* (epoch, link) was imported from this trace file */
 	PR_LEDGER_UNOBSERVED = 9, /* a time at which (epoch, link) was not observed */
+	PR_LEDGER_CLASS = 12, /* how the streams of a class are kept */
 	PR_LEDGER_DURABLE = 11, /* what came of (epoch, link) up to seq survives a kill */
 };
 
@@ -154,6 +156,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_import import;
 		struct pr_ledger_unobserved unobserved;
 		struct pr_ledger_durable durable;
+		struct pr_class class;
 	} u;
 };
 

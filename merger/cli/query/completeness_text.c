@@ -5,6 +5,7 @@
 
 #include "indexer/filter/filter.h"
 #include "merger/completeness.h"
+#include "proto/base/units.h"
 
 enum { RANGES_SHOWN = 20, RANGES_COMMENTED = 500 };
 
@@ -32,8 +33,8 @@ static const struct {
 	{PRM_UNOBSERVED_UNKNOWN, "not yet known"},
 	{PRM_UNOBSERVED_NO_LINK, "no link has this name or number"},
 	{PRM_UNOBSERVED_FILE, "outside of the trace file"}, {"overwritten", NULL},
-	{"deleted", NULL}, {"moved", NULL}, {"pending", NULL}, {"dropped", NULL},
-	{"strays", NULL}, {"truncated", NULL}};
+	{"expired", NULL}, {"deleted", NULL}, {"moved", NULL}, {"pending", NULL},
+	{"dropped", NULL}, {"strays", NULL}, {"truncated", NULL}};
 
 static const char *
 reason_text(const char *reason)
@@ -85,9 +86,10 @@ allowed(const struct sink *sink, const char *reason)
 static const char *
 evicted_reason(const Packrack__Evicted *e)
 {
-	return e->deleted && e->deleted->moved_to[0] ? "moved"
-	       : e->deleted || e->midst              ? "deleted"
-						     : "overwritten";
+	return e->deleted && e->deleted->moved_to[0]           ? "moved"
+	       : e->deleted || e->midst                        ? "deleted"
+	       : e->keep && e->until < pr_now_real() - e->keep ? "expired"
+							       : "overwritten";
 }
 
 const Packrack__Loss *
@@ -252,6 +254,11 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 			e->node, e->node[0] ? ", " : "", e->stream,
 			e->midst ? end_of_range(e->since, first) : "up",
 			end_of_range(e->until, last));
+		if (!d && !strcmp(evicted_reason(e), "expired")) {
+			fprintf(to, " (class %s is kept for %s)\n", e->class_,
+				pr_format_duration(e->keep, first, sizeof(first)));
+			continue;
+		}
 		if (!d) {
 			fputs(e->midst ? "\n" : " (volume full, or reset)\n", to);
 			continue;

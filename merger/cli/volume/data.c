@@ -122,10 +122,12 @@ print_stream(const Packrack__StreamHeld *s)
 {
 	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
 
+	char link[2 * PR_NAME_MAX + 8];
+
+	PR_PRINT(link, "%s%s%s", s->link_name, s->class_[0] ? " " : "", s->class_);
 	printf("  %-12s %-12s %12" PRIu64 " %9" PRIu64 " %14" PRIu64 " %8" PRIu64
 	       " %14" PRIu64 "  ",
-		s->name, s->link_name, s->packets, s->segments, s->bytes, s->blocks,
-		s->guarantee);
+		s->name, link, s->packets, s->segments, s->bytes, s->blocks, s->guarantee);
 	if (s->packet_stream && s->packets)
 		printf("%s to %s\n", pr_time_local(s->first_time, from, sizeof(from)),
 			pr_time_local(s->last_time, to, sizeof(to)));
