@@ -8,6 +8,7 @@
 #include <sodium.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <uthash.h>
 
 #include "proto/base/cursor.h"
 #include "proto/base/options.h"
@@ -159,7 +160,14 @@ struct link {
 	uint32_t oldest, count;
 };
 
+struct active_rule {
+	struct prd_rule rule;
+	UT_hash_handle hh; /* by connection or address, and kind */
+};
+#define RULE_KEY (offsetof(struct prd_rule, kind) + sizeof(uint8_t))
+
 struct prd_cutoff {
+	struct active_rule *rules;
 	struct class classes
 		[PRD_CLASSES_MAX +
 			1]; /* in the order in which they are tested; behind them that of no class */
@@ -285,6 +293,82 @@ add_class(struct prd_cutoff *c, const char *text, struct pr_error *err)
 		c->classes[at] = c->classes[at - 1];
 	c->classes[at] = class;
 	c->class_count++;
+	return 0;
+}
+
+/* ---- rules ---- */
+
+static const struct prd_rule *
+find_rule(const struct prd_cutoff *c, const struct prd_rule *key)
+{
+	struct active_rule *found;
+
+	HASH_FIND(hh, c->rules, key, RULE_KEY, found);
+	return found ? &found->rule : NULL;
+}
+
+static bool
+is_suspended(const struct prd_cutoff *c, const struct key *key)
+{
+	struct prd_rule rule = {.of = key->of, .kind = PRD_RULE_SUSPEND};
+
+	rule.of.vlan = 0;
+	prd_rule_order(&rule.of);
+	return find_rule(c, &rule) != NULL;
+}
+
+/* The class of the rule about an end of a connection's first packet, or NULL. */
+static const char *
+moved_to(const struct prd_cutoff *c, const struct key *key, unsigned from)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct prd_rule want = {
+			.kind = PRD_RULE_MOVE, .of.address_len = key->of.address_len};
+
+		memcpy(want.of.address[0], key->of.address[from ^ i],
+			sizeof want.of.address[0]);
+		const struct prd_rule *rule = find_rule(c, &want);
+		if (rule && rule->sides & (i ? PRD_RULE_DST : PRD_RULE_SRC))
+			return rule->class;
+	}
+	return NULL;
+}
+
+static unsigned
+class_named(const struct prd_cutoff *c, const char *name)
+{
+	unsigned i = 0;
+
+	while (i < c->class_count && strcmp(c->classes[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+bool
+prd_cutoff_has_class(const struct prd_cutoff *c, const char *name)
+{
+	return class_named(c, name) < c->class_count;
+}
+
+int
+prd_cutoff_rule(
+	struct prd_cutoff *c, const struct prd_rule *rule, bool comes, struct pr_error *err)
+{
+	struct active_rule *found;
+
+	HASH_FIND(hh, c->rules, rule, RULE_KEY, found);
+	if (found) {
+		HASH_DEL(c->rules, found);
+		free(found);
+	}
+	if (!comes)
+		return 0;
+	if (HASH_COUNT(c->rules) == PRD_RULES_MAX)
+		return pr_error_set(err, "there are %d rules already", PRD_RULES_MAX);
+	if (!(found = calloc(1, sizeof *found)))
+		return pr_error_set(err, "no memory for a rule");
+	found->rule = *rule;
+	HASH_ADD(hh, c->rules, rule, RULE_KEY, found);
 	return 0;
 }
 
@@ -619,7 +703,10 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 		slot = add_connection(c, &p.key);
 	struct entry *e = &t->entries[slot];
 	if (begins) {
-		e->class = class_of(c, data, caplen, len);
+		const char *name = c->rules ? moved_to(c, &p.key, p.from) : NULL;
+
+		e->class = name ? (uint8_t)class_named(c, name)
+				: class_of(c, data, caplen, len);
 		e->flags = 0;
 		e->bytes = 0;
 		t->rests[slot].number = ++c->numbers;
@@ -634,6 +721,10 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 
 	bool keeps =
 		e->bytes < c->classes[e->class].cutoff || p.tcp_flags & (SYN | FIN | RST);
+	if (!keeps && c->rules && is_suspended(c, &e->key)) {
+		c->figures.suspended++;
+		keeps = true;
+	}
 	if (!keeps && !count(c, &p, slot, len)) {
 		c->figures.uncounted++;
 		keeps = true;
@@ -762,6 +853,12 @@ prd_cutoff_destroy(struct prd_cutoff **cutoff)
 		return;
 	for (unsigned i = 0; i < c->class_count; i++)
 		pr_packet_filter_destroy(&c->classes[i].filter);
+	struct active_rule *rule, *next;
+	HASH_ITER(hh, c->rules, rule, next)
+	{
+		HASH_DEL(c->rules, rule);
+		free(rule);
+	}
 	if (c->memory)
 		munmap(c->memory, c->memory_bytes);
 	free(c->links);

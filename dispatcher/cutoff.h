@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dispatcher/rules.h"
 #include "proto/base/array.h"
 #include "proto/base/error.h"
 #include "proto/base/text.h"
@@ -43,6 +44,7 @@ struct prd_cutoff_figures {
 	uint64_t connections_begun, connections_cut;
 	uint64_t
 		evicted; /* of the connections, forgotten before their time-out, as the table was full */
+	uint64_t suspended; /* packets beyond a cutoff that were kept by a rule */
 	uint64_t fragments_unknown; /* later fragments whose first one was not seen */
 	uint64_t
 		uncounted; /* packets beyond a cutoff that were kept, as their sums could not be stored */
@@ -67,6 +69,12 @@ bool prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time,
 void prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *class);
 /* The class of this index that nodes keep in a way of its own; NULL: there are no more. */
 const struct pr_class *prd_cutoff_class(const struct prd_cutoff *c, unsigned index);
+
+/* Is there a class of this name? Any thread. */
+bool prd_cutoff_has_class(const struct prd_cutoff *c, const char *name);
+/* A rule comes (in the place of an earlier one of the same connection or address), or goes. -1: there are too many, or no memory. */
+int prd_cutoff_rule(struct prd_cutoff *c, const struct prd_rule *rule, bool comes,
+	struct pr_error *err);
 
 /* The last ns of the oldest second of which a link has sums that were not taken; PR_TIME_MAX: there are none. */
 int64_t prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link);

@@ -443,6 +443,16 @@ on_node_command(struct prd_sender *s, const struct prd_event *e)
 }
 
 static void
+on_rule(struct prd_sender *s, const struct prd_event *e)
+{
+	struct pr_error err = {""};
+	bool ok = prd_cutoff_rule(s->cutoff, &e->u.steer.rule, e->u.steer.comes, &err) == 0;
+
+	if (e->request)
+		prd_done(s, e->request, ok, "%s", ok ? "done" : err.text);
+}
+
+static void
 handle_events(struct prd_sender *s)
 {
 	struct prd_event *e;
@@ -464,6 +474,9 @@ handle_events(struct prd_sender *s)
 			prd_snapshot_publish(s);
 			prd_done(s, e->request, true, "spread is %s from now on",
 				prd_spread_names[s->spread.mode]);
+			break;
+		case PRD_EVENT_RULE:
+			on_rule(s, e);
 			break;
 		case PRD_EVENT_NODE:
 			on_node_command(s, e);

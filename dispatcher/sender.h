@@ -33,7 +33,8 @@ enum prd_event_kind {
 	PRD_EVENT_START,
 	PRD_EVENT_STOP,
 	PRD_EVENT_NODE,
-	PRD_EVENT_SPREAD
+	PRD_EVENT_SPREAD,
+	PRD_EVENT_RULE
 };
 
 struct prd_event {
@@ -47,6 +48,10 @@ struct prd_event {
 			uint8_t type;
 			uint32_t seconds;
 		} node;
+		struct {
+			struct prd_rule rule;
+			bool comes;
+		} steer;
 	} u;
 };
 

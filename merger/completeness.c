@@ -1699,6 +1699,25 @@ dropped_of(const struct prm_completeness *c, const struct series *series)
 	return open ? most : least < UINT64_MAX ? least : 0;
 }
 
+/* Up to when it is known what cutoffs kept back, if that is not all of the range; else 0. */
+static int64_t
+beyond_until(const struct prm_completeness *c)
+{
+	int64_t until = PR_MIN(c->options.until, c->options.now), known = INT64_MAX;
+
+	for (size_t i = 0; i < c->series_count; i++) {
+		const struct series *s = c->series[i];
+
+		if (pr_link_is_beyond(s->link) && s->in_scope && s->confirmed &&
+			s->ledger && !s->ledger->ended &&
+			s->newest.otime < pr_beyond_last(until) &&
+			s->newest.otime > pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS))
+			known = PR_MIN(known, s->newest.otime);
+	}
+	/* sums are those of whole seconds */
+	return known == INT64_MAX ? 0 : pr_time_minus(pr_beyond_last(known), PR_NS_PER_S);
+}
+
 int
 prm_completeness_finish(
 	struct prm_completeness *c, Packrack__Completeness **out, struct pr_error *err)
@@ -1730,6 +1749,7 @@ prm_completeness_finish(
 	list_unobserved(c);
 	prm_losses_sort(r);
 	prm_beyond_finish(&c->beyond, r);
+	r->beyond_until = beyond_until(c);
 	r->complete = r->n_nodes && !r->missing_packets && !r->pending_packets &&
 		      !r->dropped_packets && !r->n_unobserved && !r->stray_packets;
 	answers_report(c, r);

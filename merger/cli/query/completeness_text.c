@@ -116,7 +116,7 @@ report_status(const struct sink *sink)
 	const Packrack__Completeness *c = end->completeness;
 	bool good = c && !end->cancelled;
 
-	if (good && sink->args->strict && c->n_beyond)
+	if (good && sink->args->strict && (c->n_beyond || c->beyond_until))
 		return CLI_PARTIAL;
 	if (good && c->complete)
 		return CLI_OK;
@@ -299,6 +299,8 @@ print_unobserved(FILE *to, const Packrack__Completeness *c)
 static void
 print_beyond(FILE *to, const Packrack__Completeness *c)
 {
+	char until[PR_TIME_TEXT];
+
 	for (size_t i = 0; i < c->n_beyond; i++) {
 		const Packrack__BeyondClass *b = c->beyond[i];
 
@@ -309,6 +311,9 @@ print_beyond(FILE *to, const Packrack__Completeness *c)
 			pr_plural(b->packets), b->connections, pr_plural(b->connections),
 			b->bytes);
 	}
+	if (c->beyond_until)
+		fprintf(to, "  beyond cutoff: not counted yet since %s\n",
+			pr_time_local(c->beyond_until, until, sizeof(until)));
 }
 
 static void

@@ -13,6 +13,8 @@
 struct command_args {
 	struct cli_connection at;
 	uint64_t seconds;
+	int64_t lasts;
+	char *reason;
 	bool json, keyvalue, yes;
 };
 #define PR_VALUES struct command_args
@@ -25,10 +27,16 @@ static const struct pr_option dispatcher_options[] = {DISPATCHER_OPTIONS};
 static const struct pr_option merger_options[] = {MERGER_OPTIONS};
 static const struct pr_option node_list_options[] = {
 	DISPATCHER_OPTIONS, CLI_FORM_OPTIONS()};
+static const struct pr_option class_list_options[] = {
+	DISPATCHER_OPTIONS, CLI_FORM_OPTIONS()};
 static const struct pr_option queries_list_options[] = {MERGER_OPTIONS, CLI_FORM_OPTIONS()};
 static const struct pr_option identify_options[] = {
 	DISPATCHER_OPTIONS, PR_OPT_UINT(seconds, "seconds", 0, "N", 0, 3600,
 				    "blink for N seconds", .def = "10")};
+static const struct pr_option steer_options[] = {DISPATCHER_OPTIONS,
+	PR_OPT_DURATION(lasts, "for", 0, "DURATION", PR_NS_PER_S,
+		366 * UINT64_C(86400) * PR_NS_PER_S, "how long it holds", .def = "10m"),
+	PR_OPT_STRING(reason, "reason", 0, "TEXT", "why, for the log and `class list`")};
 static const struct pr_option reset_options[] = {DISPATCHER_OPTIONS,
 	PR_OPT_FLAG(yes, "yes", 'y', "delete the node's packets without asking")};
 
@@ -90,7 +98,59 @@ run_order(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
+/* suspend, resume, move, unmove: the operands are words about a connection or an address. */
+static int
+run_steer(const struct cli_call *call, struct pr_error *err)
+{
+	const struct command_args *a = call->values;
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	Packrack__Envelope *reply;
+	char what[256] = "";
+
+	for (int i = 0; i < call->count; i++) {
+		size_t len = strlen(what);
+
+		if (len + strlen(call->operands[i]) + 2 > sizeof(what)) {
+			pr_error_set(err, "'%.40s...' is too long", call->operands[i]);
+			return CLI_USAGE;
+		}
+		snprintf(what + len, sizeof(what) - len, "%s%s", len ? " " : "",
+			call->operands[i]);
+	}
+	c.verb = (char *)call->command->name;
+	c.node = what;
+	c.seconds = (uint32_t)(a->lasts / PR_NS_PER_S);
+	c.reason = a->reason ? a->reason : (char *)protobuf_c_empty_string;
+	int status = cli_ask_command(&a->at, &cli_dispatcher, &c, COMMAND_NS, &reply, err);
+	if (status == CLI_OK)
+		pr_message_free(&reply);
+	return status;
+}
+
 /* ---- lists ---- */
+
+static void
+print_classes(const Packrack__Status *s)
+{
+	char until[PR_TIME_TEXT];
+
+	for (size_t i = 0; i < s->n_classes; i++) {
+		const char *text = s->classes[i]->text;
+
+		for (; *text; text++)
+			fputs(*text == '\n' || *text == ';' ? ";" : (char[]){*text, 0},
+				stdout);
+		putchar('\n');
+	}
+	for (size_t i = 0; i < s->n_rules; i++) {
+		const Packrack__SteerRule *r = s->rules[i];
+
+		printf("%s %s, until %s, by %s%s%s\n", r->verb, r->what,
+			pr_time_local(r->until, until, sizeof(until)),
+			r->user[0] ? r->user : "a user", r->reason[0] ? ": " : "",
+			r->reason);
+	}
+}
 
 static void
 print_nodes(const Packrack__Status *s)
@@ -137,13 +197,19 @@ run_list(const struct cli_call *call, struct pr_error *err)
 		return status;
 	const Packrack__Status *s = reply->status;
 	struct render *r = cli_render(a->json, a->keyvalue, NULL);
-	if (r) {
+	if (r && call->command->options == class_list_options) {
+		render_messages(r, "classes", s->classes, s->n_classes);
+		render_messages(r, "rules", s->rules, s->n_rules);
+		status = render_end(&r) < 0 ? CLI_FAILED : CLI_OK;
+	} else if (r) {
 		if (server == &cli_merger)
 			render_messages(r, "queries", s->queries, s->n_queries);
 		else
 			render_messages(
 				r, "nodes", s->dispatcher_nodes, s->n_dispatcher_nodes);
 		status = render_end(&r) < 0 ? CLI_FAILED : CLI_OK;
+	} else if (call->command->options == class_list_options) {
+		print_classes(s);
 	} else if (server == &cli_merger) {
 		print_queries(s);
 	} else {
@@ -202,6 +268,29 @@ const struct cli_command capture_command = {"capture",
 	"start and stop the dispatcher's capture, change its distribution mode",
 	"Starts and stops the dispatcher's capture, and changes its distribution mode.",
 	CLI_LIST(capture_commands), .values = &(struct command_args){.seconds = 10}};
+
+static const struct cli_command class_commands[] = {
+	{"list", "the classes, and what was changed for a time",
+		"Lists the classes of connections, and what was changed for a time.",
+		"[options]", NULL, CLI_OPTIONS(class_list_options), 0, .call = run_list},
+	{"suspend", "keep all of a connection, without its cutoff",
+		"Keeps all packets of a connection from now on.",
+		"PROTOCOL ADDRESS PORT ADDRESS PORT [options]", NULL,
+		CLI_OPTIONS(steer_options), -1, .call = run_steer},
+	{"resume", "end a suspension", "Ends the suspension of a connection's cutoff.",
+		"PROTOCOL ADDRESS PORT ADDRESS PORT [options]", NULL,
+		CLI_OPTIONS(steer_options), -1, .call = run_steer},
+	{"move", "put the new connections of an address into another class",
+		"Puts new connections from an address, to it, or both into a class.",
+		"ADDRESS CLASS [src|dst] [options]", NULL, CLI_OPTIONS(steer_options), -1,
+		.call = run_steer},
+	{"unmove", "end a move", "Ends the move of an address.", "ADDRESS [options]", NULL,
+		CLI_OPTIONS(steer_options), -1, .call = run_steer}};
+
+const struct cli_command class_command = {"class",
+	"list the classes of connections, and steer the cutoff",
+	"Lists the classes of connections, and changes for a time what is kept.",
+	CLI_LIST(class_commands), .values = &(struct command_args){.lasts = 0}};
 
 static const struct cli_command queries_commands[] = {
 	{"list", "list running queries, and their cost",

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatcher/rules.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+
+enum { WORDS_MAX = 6, WORD_MAX = 64 };
+
+bool
+prd_rule_same(const struct prd_rule *a, const struct prd_rule *b)
+{
+	return a->kind == b->kind && !memcmp(&a->of, &b->of, sizeof(a->of));
+}
+
+void
+prd_rule_order(struct pr_connection *c)
+{
+	struct pr_connection was = *c;
+	int order = memcmp(c->address[0], c->address[1], sizeof(c->address[0]));
+
+	if (order < 0 || (order == 0 && c->port[0] <= c->port[1]))
+		return;
+	for (int i = 0; i < 2; i++) {
+		memcpy(c->address[i], was.address[!i], sizeof(c->address[i]));
+		c->port[i] = was.port[!i];
+	}
+}
+
+static int
+take_address(struct pr_connection *c, int end, const char *word, struct pr_error *err)
+{
+	uint8_t len = inet_pton(AF_INET, word, c->address[end]) == 1    ? 4
+		      : inet_pton(AF_INET6, word, c->address[end]) == 1 ? 16
+									: 0;
+
+	if (!len)
+		return pr_error_set(err, "'%s' is not an IP address", word);
+	if (end && len != c->address_len)
+		return pr_error_set(err, "%s is not of the same IP version", word);
+	c->address_len = len;
+	return 0;
+}
+
+static int
+take_number(const char *word, unsigned long max, const char *what, unsigned long *out,
+	struct pr_error *err)
+{
+	char *end;
+
+	*out = strtoul(word, &end, 10);
+	if (*word < '0' || *word > '9' || *end || *out > max)
+		return pr_error_set(err, "'%s' is not %s", word, what);
+	return 0;
+}
+
+static int
+take_protocol(struct pr_connection *c, const char *word, struct pr_error *err)
+{
+	static const struct {
+		const char *name;
+		uint8_t number;
+	} names[] = {{"tcp", 6}, {"udp", 17}, {"sctp", 132}, {"icmp", 1}, {"icmp6", 58}};
+	unsigned long number;
+
+	for (size_t i = 0; i < PR_COUNT(names); i++)
+		if (!strcmp(names[i].name, word)) {
+			c->protocol = names[i].number;
+			return 0;
+		}
+	if (take_number(word, 255, "a protocol (tcp, udp, sctp or its number)", &number,
+		    err) < 0)
+		return -1;
+	c->protocol = (uint8_t)number;
+	return 0;
+}
+
+static int
+parse_suspend(struct prd_rule *r, char words[][WORD_MAX], int count, struct pr_error *err)
+{
+	int step = count == 5 ? 2 : 1;
+	unsigned long port;
+
+	if (count != 5 && count != 3)
+		return pr_error_set(err,
+			"a connection is PROTOCOL ADDRESS PORT ADDRESS PORT, as in tcp "
+			"192.0.2.1 1025 198.51.100.7 443");
+	if (take_protocol(&r->of, words[0], err) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		if (take_address(&r->of, i, words[1 + i * step], err) < 0)
+			return -1;
+		if (count == 3)
+			continue;
+		if (take_number(words[2 + i * step], UINT16_MAX, "a port", &port, err) < 0)
+			return -1;
+		r->of.port[i] = (uint16_t)port;
+	}
+	prd_rule_order(&r->of);
+	return 0;
+}
+
+static int
+parse_move(struct prd_rule *r, char words[][WORD_MAX], int count, struct pr_error *err)
+{
+	if (count < 1 || count > 3)
+		return pr_error_set(err, "an address is moved by ADDRESS CLASS [src|dst]");
+	r->sides = PRD_RULE_SRC | PRD_RULE_DST;
+	if (count == 3) {
+		r->sides = !strcmp(words[2], "src")   ? PRD_RULE_SRC
+			   : !strcmp(words[2], "dst") ? PRD_RULE_DST
+						      : 0;
+		if (!r->sides)
+			return pr_error_set(err, "'%s' is neither src nor dst", words[2]);
+	}
+	if (count > 1)
+		PR_PRINT(r->class, "%s", words[1]);
+	return take_address(&r->of, 0, words[0], err);
+}
+
+int
+prd_rule_parse(struct prd_rule *rule, enum prd_rule_kind kind, const char *text,
+	struct pr_error *err)
+{
+	char words[WORDS_MAX][WORD_MAX];
+	int count = sscanf(text, "%63s %63s %63s %63s %63s %63s", words[0], words[1],
+		words[2], words[3], words[4], words[5]);
+
+	*rule = (struct prd_rule){.kind = kind};
+	return kind == PRD_RULE_SUSPEND ? parse_suspend(rule, words, count, err)
+					: parse_move(rule, words, count, err);
+}
