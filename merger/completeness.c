@@ -1699,6 +1699,20 @@ dropped_of(const struct prm_completeness *c, const struct series *series)
 	return open ? most : least < UINT64_MAX ? least : 0;
 }
 
+/* Links of users only. */
+static void
+ledgers_report(Packrack__Completeness *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->n_ledgers; i++)
+		if (pr_link_is_beyond(r->ledgers[i]->link))
+			packrack__ledger__free_unpacked(r->ledgers[i], NULL);
+		else
+			r->ledgers[kept++] = r->ledgers[i];
+	r->n_ledgers = kept;
+}
+
 /* Up to when it is known what cutoffs kept back, if that is not all of the range; else 0. */
 static int64_t
 beyond_until(const struct prm_completeness *c)
@@ -1753,6 +1767,7 @@ prm_completeness_finish(
 	r->complete = r->n_nodes && !r->missing_packets && !r->pending_packets &&
 		      !r->dropped_packets && !r->n_unobserved && !r->stray_packets;
 	answers_report(c, r);
+	ledgers_report(r);
 	*out = c->failed_memory ? NULL : r;
 	if (!*out)
 		return pr_error_set(err, "no memory for the completeness of an answer");

@@ -93,6 +93,21 @@ class Unobserved:
 
 
 @dataclass(frozen=True)
+class Beyond:
+    """What the cutoff of a class kept back of the connections that match: neither missing nor in the answer.
+    at_most: some of it may not match."""
+    name: str
+    packets: int
+    bytes: int
+    connections: int
+    at_most: bool
+
+    def __str__(self):
+        return "class %s, %s%d packets of %d connections, %d bytes" % (
+            self.name, "at most " if self.at_most else "", self.packets, self.connections, self.bytes)
+
+
+@dataclass(frozen=True)
 class NodeAnswer:
     node: str
     answered: bool
@@ -142,6 +157,7 @@ class Completeness:
     evicted: List[Evicted] = field(repr=False)
     unobserved: List[Unobserved] = field(repr=False, default_factory=list)
     missing_classes: List[Missing] = field(repr=False, default_factory=list)
+    beyond: List[Beyond] = field(repr=False, default_factory=list)
 
     @property
     def answered(self):
@@ -166,6 +182,8 @@ class Completeness:
                         % (self.missing_packets, self.missing_ranges))
         if self.pending_packets:
             said.append("; %d pending" % self.pending_packets)
+        for b in self.beyond:
+            said.append("; beyond cutoff: %s" % b)
         for u in self.unobserved:
             said.append("; not observed: %s" % u)
         for e in self.evicted:
@@ -200,7 +218,8 @@ def completeness_of(end, unsure):
         missing=[pick(Missing, m) for m in c.missing],
         missing_classes=[pick(Missing, m) for m in c.missing_classes],
         evicted=[evicted_of(e) for e in c.evicted],
-        unobserved=[pick(Unobserved, u) for u in c.unobserved])
+        unobserved=[pick(Unobserved, u) for u in c.unobserved],
+        beyond=[pick(Beyond, b) for b in c.beyond])
 
 
 class Answer:

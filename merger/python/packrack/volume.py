@@ -8,7 +8,7 @@ import subprocess
 import threading
 from dataclasses import MISSING
 
-from .answer import Completeness, Evicted, Missing, NodeAnswer, Search, Unobserved, pick
+from .answer import Beyond, Completeness, Evicted, Missing, NodeAnswer, Search, Unobserved, pick
 from .errors import Error, RequestError
 from .packet import Packet
 from .times import format_time, time_ns
@@ -65,7 +65,7 @@ def completeness_of(report):
     c = dict(report, **report["completeness"])
     c["complete"] = c["complete"] and not report["cancelled"]
     for name, kind in (("nodes", NodeAnswer), ("missing", Missing), ("missing_classes", Missing), ("evicted", Evicted),
-                       ("unobserved", Unobserved)):
+                       ("unobserved", Unobserved), ("beyond", Beyond)):
         c[name] = [from_json(kind, x) for x in report["completeness"][name]]
     return pick(Completeness, c)
 
