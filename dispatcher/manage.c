@@ -664,8 +664,7 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	if (!verb)
 		pr_rpc_refuse(m->rpc, peer, id,
 			"unknown command: start, stop, spread, identify, reset, "
-			"disconnect, "
-			"reconnect, suspend, resume, move or unmove",
+			"disconnect, reconnect, suspend, resume, move or unmove",
 			true);
 	else if (verb->kind == PRD_EVENT_SPREAD && spread_mode(command->node) < 0)
 		pr_rpc_refuse(

@@ -19,8 +19,7 @@ struct link_segment {
 	size_t sealed; /* length of a segment that the volume has refused so far */
 	int64_t began;
 	uint64_t packets, durable;
-	uint64_t
-		awaited_record; /* what a MARK declares of it is durable with this record */
+	uint64_t awaited_record; /* when it is durable, so is what the last MARK declares */
 	/* ring of records that are not durable yet */
 	struct durable_mark points[DURABLE_POINTS];
 	unsigned point_first, point_count;

@@ -23,9 +23,6 @@ enum pr_packet_flag {
 	PR_PACKET_COPY_OF = 1 << 6,
 	/* in answers only: no packet, but sums of packets of a slice (indexer/flows/flow_parts.h) */
 	PR_PACKET_PARTS = 1 << 7,
-	/* likewise: what a cutoff kept from the switch (beyond.h); may match: the filter tests more than connections */
-	PR_PACKET_BEYOND = 1 << 8,
-	PR_PACKET_MAY_MATCH = 1 << 9,
 };
 
 #define PR_PACKET_RELATED                                                                  \
