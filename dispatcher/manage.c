@@ -166,7 +166,7 @@ static const struct pr_counter_row view_rows[] = {
 		"Announcements refused for want of room in the table of nodes."),
 	PR_COUNTER_OF(refused_unconfirmed, "control_unconfirmed_frames",
 		"Announcements that no STATUS confirmed within 2 s."),
-	PR_GAUGE_OF(cutoff.connections, "connections",
+	PR_GAUGE_OF(cutoff.connections, "tracked_connections",
 		"With classes: connections in the table."),
 	PR_COUNTER_OF(cutoff.connections_begun, "connections_begun",
 		"Connections that have begun."),

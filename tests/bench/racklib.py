@@ -71,7 +71,8 @@ class Rack:
             if self.dir in " ".join(words) and "packrack-" in os.path.basename(words[0]):
                 role = os.path.basename(words[0]).replace("packrack-", "")
                 name = words[words.index("--name") + 1] if "--name" in words else ""
-                got[f"{role} {name}".strip()] = int(pid)
+                key = f"{role} {name}".strip()
+                got[key] = min(got.get(key, int(pid)), int(pid))  # the second one keeps the privileges, the first one works
         return got
 
 
