@@ -49,6 +49,7 @@ run_step "a filter of 5,000 addresses" api long "$PACKRACK"
 run_step "rate and top, counted with the packets" api counts "$PACKRACK"
 run_step "leaving the loop cancels" api cancel
 run_step "several answers at once, in threads" api several
+run_step "question after question has one connection" api kept
 run_step "more than the merger takes is refused in one line" api too_many
 run_step "bad questions" api bad
 run_step "times" api times

@@ -167,6 +167,25 @@ def several():
     assert sorted(itertools.chain(*found.values()), key=lambda p: p[1:5]) == everything
 
 
+def kept():
+    """One connection for question after question, and one more for each that is under way beside it."""
+    with packrack.connect() as rack:
+        first, = rack.target.idle
+        tcp, udp = (list(rack.query(text)) for text in ("tcp", "udp"))
+        assert rack.target.idle == [first] and tcp and udp
+        answers = [rack.query(text, limit=5) for text in ("tcp", "udp")]
+        assert not rack.target.idle
+        assert [list(a) for a in reversed(answers)] == [udp[:5], tcp[:5]]
+        assert len(rack.target.idle) == 2
+        for packet in rack.query("tcp"): # cancelled: what is on its way must not come to the next
+            break
+        assert list(rack.query("udp")) == udp and len(rack.target.idle) == 2
+        for channel in rack.target.idle:
+            channel.gone = packrack.Unreachable("as after a restart of the merger")
+        assert list(rack.query("udp")) == udp and len(rack.target.idle) == 1
+    assert first.socket.closed
+
+
 def too_many():
     with packrack.connect() as rack:
         held = [rack.query() for _ in "123"]

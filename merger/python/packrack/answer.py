@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 from typing import List
 
 from . import packrack_pb2 as pb
-from .channel import failure
+from .channel import ALIVE_ID, failure
 from .errors import Error, Unreachable
 from .packet import UNSURE, read_segment
 from .times import TIME_MIN, format_time
 
-ID = 1
 WINDOW = 8         # batches on the way to us, of about 256 KiB each
 SILENCE = 180.0
-ALIVE_ID = 2       # of status requests: nodes may read for hours without a match
 ALIVE = 5.0
 CANCEL = 5.0
 
@@ -230,17 +228,18 @@ class Answer:
 
     def __init__(self, channel, query):
         self.channel = channel
+        self.id = channel.next_id()
         self.owed = 0
         self.unsure = 0
         self.end = None
         self.broken = None
-        channel.send(pb.Envelope(id=ID, query=query))
+        channel.send(pb.Envelope(id=self.id, query=query))
         self.give_credit()
 
     def give_credit(self):
         if self.owed <= WINDOW // 2:
             more = WINDOW - self.owed
-            self.channel.send(pb.Envelope(id=ID, credit=pb.Credit(batches=more)))
+            self.channel.send(pb.Envelope(id=self.id, credit=pb.Credit(batches=more)))
             self.owed += more
 
     def listen(self, timeout):
@@ -259,7 +258,7 @@ class Answer:
         """The next batch's segment, or None at the end of the answer."""
         while True:
             envelope = self.listen(timeout)
-            if envelope.id != ID:
+            if envelope.id != self.id:
                 continue
             kind = envelope.WhichOneof("body")
             if kind == "batch":
@@ -269,7 +268,7 @@ class Answer:
                 raise failure(self.channel.endpoint, envelope.failure)
             if kind == "end":
                 self.end = envelope.end
-                self.channel.close()
+                self.channel.release()
                 return None
 
     def __iter__(self):
@@ -292,18 +291,19 @@ class Answer:
 
     def close(self):
         """Cancels a query that is still running, and waits for the rack's End."""
-        if self.end is not None or self.broken:
-            self.channel.close()
-            return
+        if self.end is not None:
+            return # the connection is another's by now
         deadline = time.monotonic() + CANCEL
         try:
-            self.channel.send(pb.Envelope(id=ID, cancel=pb.Cancel()))
-            while self.end is None:
+            if not self.broken:
+                self.channel.send(pb.Envelope(id=self.id, cancel=pb.Cancel()))
+            while self.end is None and not self.broken:
                 self.receive(max(0, deadline - time.monotonic()))
         except Error as e:
             self.broken = e
         finally:
-            self.channel.close()
+            if self.end is None:
+                self.channel.close()
 
     def __enter__(self):
         return self

@@ -20,6 +20,7 @@ EVENTS = (zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED | zmq.EVENT_HANDSHA
           | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
           | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 CONNECT = 15.0  # seconds until a server that is there has shaken hands
+ALIVE_ID = 2    # of status requests while an answer is silent: nodes may read for hours without a match
 BROKEN_MAX = 3  # a server with another key hangs up without a word; so does one that just ends
 
 
@@ -49,8 +50,11 @@ def check_listener(endpoint):
         probe.close()
 
 
+IDLE_MAX = 64      # connections kept for the next question
+
+
 class Target:
-    """Where to connect, and with which key directory."""
+    """Where to connect, with which key directory, and the connections that no question is under way on."""
 
     def __init__(self, endpoint, key=None):
         check_endpoint(endpoint)
@@ -62,15 +66,27 @@ class Target:
             self.public = zmq.curve_public(self.secret)
             self.server = keys.server(self.keys, endpoint)
         self.context = zmq.Context()
+        self.idle = []
+
+    def channel(self):
+        """One that is used already, if it is still connected: a handshake takes longer than most answers."""
+        while self.idle:
+            channel = self.idle.pop()
+            channel.read_monitor()
+            if not channel.gone:
+                return channel
+            channel.close()
+        return Channel(self)
 
     def close(self):
         self.context.destroy(linger=0)
 
 
 class Channel:
-    """Not to be shared by threads. A question that is under way is not asked again."""
+    """For one question at a time. Not to be shared by threads. A question that is under way is not asked again."""
 
     def __init__(self, target):
+        self.target = target
         self.endpoint = target.endpoint
         self.keys = target.keys
         self.broken = 0
@@ -90,6 +106,12 @@ class Channel:
         self.poller.register(self.monitor, zmq.POLLIN)
         self.socket.connect(self.endpoint)
         self.gone = None
+        self.id = ALIVE_ID
+
+    def next_id(self):
+        """Of a question: what is still on its way of an earlier one has another."""
+        self.id += 1
+        return self.id
 
     def send(self, envelope):
         try:
@@ -165,6 +187,7 @@ class Channel:
 
     def ask(self, envelope, body, timeout):
         """One question, one reply."""
+        envelope.id = self.next_id()
         self.send(envelope)
         deadline = time.monotonic() + timeout
         while True:
@@ -177,6 +200,13 @@ class Channel:
             if kind != body:
                 raise Error("%s answers with %s: is it the right program?" % (self.endpoint, kind))
             return getattr(reply, body)
+
+    def release(self):
+        """The question has its answer: the next one may have the connection."""
+        if self.gone or self.socket.closed or len(self.target.idle) >= IDLE_MAX:
+            self.close()
+        else:
+            self.target.idle.append(self)
 
     def close(self):
         if self.socket.closed:

@@ -14,6 +14,7 @@ SNAPLEN = 262144
 WHOLE_MAX = 256 << 10       # bytes of text that libpcap is given at a time
 INSTRUCTIONS_MAX = 200000   # that a merger takes
 STACK_LEAST, STACK_A_BYTE = 1 << 20, 2048
+SHORT = 512                 # bytes of text for which any thread's own stack is enough
 ETHERNET = 1
 
 
@@ -75,6 +76,8 @@ class Libpcap:
 
     def run(self, pcap, program, text):
         """libpcap calls itself for each jump of a filter: its stack grows with the text."""
+        if len(text) <= SHORT and not threading.stack_size():
+            return self.lib.pcap_compile(pcap, ctypes.byref(program), text, 1, 0)
         said = []
         before = threading.stack_size(STACK_LEAST + STACK_A_BYTE * (len(text) // 4096 + 1) * 4096)
         try:

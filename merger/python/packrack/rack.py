@@ -2,18 +2,20 @@
 """What can be asked: a merger, its nodes and links, and queries."""
 import json
 import os
+import time
 from dataclasses import dataclass, field
 
 from . import counts
 from . import packrack_pb2 as pb
 from .answer import Answer
-from .channel import Channel, Target
+from .channel import Target
 from .errors import Closed, Error, RequestError
 from .filters import compile_filter
 from .times import TIME_MAX, TIME_MIN, time_ns
 
 ENDPOINT = "ipc:///run/packrack/merger.sock"
 TIMEOUT = 5.0
+LINKS_KEPT = 1.0  # seconds: nodes tell of a new link about as late
 TEXT_MAX = 4000  # of a filter, for the merger's log and status
 
 
@@ -70,30 +72,34 @@ def make_query(text, programs, since, until, limit, link, nodes, strays, count_o
 
 
 class Rack:
-    """From connect(). Each query has a connection of its own, so that several can be under way;
-    the answers may be read in different threads."""
+    """From connect(). Each query that is under way has a connection of its own, which the next one takes over: so
+    several can be under way, and the answers may be read in different threads."""
 
     def __init__(self, target, timeout=TIMEOUT):
         self.target = target
         self.timeout = timeout
         self.closed = False
+        self.linktypes, self.told = [], None
 
     def channel(self):
         if self.closed:
             raise Closed("%s was closed" % self.target.endpoint)
-        return Channel(self.target)
+        return self.target.channel()
 
     def status(self):
         """The merger's Status message (proto/rpc/packrack.proto), of this moment."""
         channel = self.channel()
         try:
-            request = pb.Envelope(id=1, status_request=pb.StatusRequest(per_link=True))
+            request = pb.Envelope(status_request=pb.StatusRequest(per_link=True))
             status = channel.ask(request, "status", self.timeout)
-        finally:
+        except BaseException:
             channel.close()
+            raise
+        channel.release()
         if not status.program.startswith("packrack-merger"):
             raise Error("%s is a %s, and no packrack-merger" % (self.target.endpoint,
                                                                 status.program))
+        self.linktypes, self.told = [l.linktype for l in status.links], time.monotonic()
         return status
 
     @property
@@ -112,8 +118,9 @@ class Rack:
         these. strays: also packets without a timestamp. Raises FilterError at once."""
         query = make_query(filter, {}, since, until, limit, link, nodes, strays, count_only)
         if filter.strip():
-            types = [l.linktype for l in self.status().links]
-            query = make_query(filter, compile_filter(filter, types), since, until, limit, link,
+            if self.told is None or time.monotonic() - self.told > LINKS_KEPT:
+                self.status()
+            query = make_query(filter, compile_filter(filter, self.linktypes), since, until, limit, link,
                                nodes, strays, count_only)
         return Answer(self.channel(), query)
 
