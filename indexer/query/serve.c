@@ -19,6 +19,7 @@ struct job {
 	char user[PR_RPC_PEER_MAX]; /* who asks: of the merger, or of this program */
 	uint64_t id;
 	uint64_t credit;
+	bool in_memory; /* all of its time range was in shared memory when it came: it waits for none that reads a disk */
 	bool started; /* it was started */
 	bool done; /* to be removed */
 	bool waiting_for_store; /* until packets in flight are in the volume */
@@ -155,6 +156,8 @@ start(struct pri_serve *s, struct job *job, int64_t deadline)
 		job_fail(job, err.text, false);
 		return;
 	}
+	job->in_memory &=
+		pri_volume_in_memory(s->volume, job->query->since, job->query->until);
 	job->waiting_for_store =
 		(job->query->settle || job->query->settle_now) &&
 		!pri_answer_settled(s->volume, job->query->until, job->came);
@@ -211,22 +214,22 @@ works(const struct job *job)
 }
 
 /*
- * Each user has one slice a turn, for that of its jobs that has waited longest: who asks
- * much at once delays its own answers, and not those of others.
+ * Each user has one slice a turn for jobs in memory, and one for others, for that of its jobs that has
+ * waited longest: who asks much at once delays its own answers, and not those of others.
  */
 static bool
 has_turn(const struct pri_serve *s, const struct job *job)
 {
 	for (const struct job *o = s->jobs; works(job) && o; o = o->next)
-		if (!strcmp(o->user, job->user) &&
+		if (o->in_memory == job->in_memory && !strcmp(o->user, job->user) &&
 			(o->ran == s->turns || (works(o) && o->ran < job->ran)))
 			return false;
 	return runnable(job) && (job->started || job->out);
 }
 
-/* Jobs that work, of this user or (NULL) of all; not those that wait for their client's credit. */
+/* Jobs of a kind that work, of this user or (NULL) of all; not those that wait for their client's credit. */
 static size_t
-working(const struct pri_serve *s, const char *user, int64_t now)
+working(const struct pri_serve *s, bool in_memory, const char *user, int64_t now)
 {
 	size_t count = 0;
 
@@ -234,25 +237,28 @@ working(const struct pri_serve *s, const char *user, int64_t now)
 		bool stalled =
 			job->answer && !job->credit && now - job->active > STALLED_NS;
 
-		count += job->started && !job->done && !job->waiting_for_store &&
-			 !stalled && (!user || !strcmp(user, job->user));
+		count += job->in_memory == in_memory && job->started && !job->done &&
+			 !job->waiting_for_store && !stalled &&
+			 (!user || !strcmp(user, job->user));
 	}
 	return count;
 }
 
 /*
- * Starts waiting jobs: first those of the user with the fewest that work. One user gets at
- * most three quarters of the places, so that others need not wait for long jobs.
+ * Starts waiting jobs of a kind, each of which has its own places: first those of the user with the fewest that
+ * work. One user gets at most three quarters of the places, so that others need not wait for long jobs.
  */
 static void
-start_waiting_jobs(struct pri_serve *s, int64_t now)
+start_kind(struct pri_serve *s, bool in_memory, int64_t now)
 {
-	for (size_t all = working(s, NULL, now); all < s->running_max; all++) {
+	for (size_t all = working(s, in_memory, NULL, now); all < s->running_max; all++) {
 		size_t fewest = s->running_max - s->running_max / 4;
 		struct job *next = NULL;
 
 		for (struct job *job = s->jobs; job; job = job->next) {
-			size_t own = job->started ? fewest : working(s, job->user, now);
+			size_t own = job->started || job->in_memory != in_memory
+					     ? fewest
+					     : working(s, in_memory, job->user, now);
 
 			if (own < fewest) {
 				fewest = own;
@@ -266,23 +272,39 @@ start_waiting_jobs(struct pri_serve *s, int64_t now)
 }
 
 static void
-on_turn(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
+start_waiting_jobs(struct pri_serve *s)
 {
-	struct pri_serve *s = arg;
-	bool more = false, blocked = false, waiting = false, storing = false;
+	int64_t now = pr_now_mono();
 
-	start_waiting_jobs(s, pr_now_mono());
-	s->turns++;
+	start_kind(s, true, now);
+	start_kind(s, false, now);
+}
+
+static void
+run_kind(struct pri_serve *s, bool in_memory)
+{
 	for (struct job *job = s->jobs; job; job = job->next) {
-		if (!has_turn(s, job))
+		if (job->in_memory != in_memory || !has_turn(s, job))
 			continue;
 		job->active = pr_now_mono();
 		run(s, job);
 		if (works(job))
 			job->ran = s->turns;
 	}
+}
+
+static void
+on_turn(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
+{
+	struct pri_serve *s = arg;
+	bool more = false, blocked = false, waiting = false, storing = false;
+
+	start_waiting_jobs(s);
+	s->turns++;
+	run_kind(s, true);
+	run_kind(s, false);
 	remove_done(s);
-	start_waiting_jobs(s, pr_now_mono()); /* those that are done make room */
+	start_waiting_jobs(s); /* those that are done make room */
 	for (struct job *job = s->jobs; job; job = job->next) {
 		more |= works(job);
 		storing |= job->waiting_for_store;
@@ -340,6 +362,8 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 	}
 	made.active = pr_now_mono();
 	made.came = pr_now_real();
+	made.in_memory = s->volume && pri_volume_in_memory(s->volume, made.query->since,
+					      made.query->until);
 	if (!asks_already(s, made.user))
 		pri_scans_pause(made.active);
 	*at = job;

@@ -7,8 +7,8 @@
 /*
  * Answers queries in the loop. Each running query gets a slice of a few milliseconds in
  * turn, so that credit, Cancel and signs of life are handled in between. Queries beyond the
- * limit wait. Queries whose client gives no credit do not count for the limit. Call from
- * the loop's thread only.
+ * limit wait. Queries whose client gives no credit do not count for the limit. Queries whose time
+ * range is in shared memory have places of their own, and come first. Call from the loop's thread only.
  */
 
 enum { PRI_SERVE_RUNNING_DEFAULT = 4, PRI_SERVE_RUNNING_MAX = 64 };

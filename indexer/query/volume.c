@@ -619,6 +619,25 @@ pri_volume_evicted_until(const struct pri_volume *v, uint32_t stream)
 	return s ? s->info.evicted_until : PR_TIME_MIN;
 }
 
+bool
+pri_volume_in_memory(const struct pri_volume *v, int64_t since, int64_t until)
+{
+	const struct pri_catalog *c = &v->catalog;
+	const struct pri_segment_entry *e;
+
+	for (size_t i = 0; i < c->series_count; i++)
+		for (size_t j = 0; j < c->series[i]->run_count; j++) {
+			const struct pri_sorted_run *run = c->series[i]->runs[j];
+			uint64_t at = pri_sorted_run_search(run, since);
+
+			for (; (e = pri_sorted_run_at(run, at)) && e->first_otime <= until;
+				at++)
+				if (!e->deleted && sfs_read_plan(v->sfs, &e->handle, NULL))
+					return false;
+		}
+	return c->series_count > 0; /* else it is not listed yet */
+}
+
 const char *
 pri_volume_stream_name(const struct pri_volume *v, uint32_t stream)
 {

@@ -50,6 +50,9 @@ void pri_volume_close(struct pri_volume **volume);
 int pri_volume_refresh(
 	struct pri_volume *volume, bool all, int64_t deadline, struct pr_error *err);
 
+/* True if the writer's shared memory has all that is stored of these times: no device is read for their packets. */
+bool pri_volume_in_memory(const struct pri_volume *volume, int64_t since, int64_t until);
+
 /* The time up to which a stream's data was overwritten; PR_TIME_MIN: none was. */
 int64_t pri_volume_evicted_until(const struct pri_volume *volume, uint32_t stream);
 /* or "" */

@@ -563,8 +563,12 @@ sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan 
 	struct plan *p = (struct plan *)out;
 	struct sfs_entry e;
 
-	if (find_block(sfs, handle, &e, NULL) != SFS_OK ||
-		(sfs->shm.header && e.slot != SFS_NONE) || (e.flags & SFS_ENTRY_CUT))
+	if (find_block(sfs, handle, &e, NULL) != SFS_OK)
+		return 0;
+	bool in_slot = sfs->shm.header && e.slot != SFS_NONE;
+	if (!out) /* a block that got its slot late has its first bytes on the device */
+		return !in_slot || sfs_shm_valid_from(&sfs->shm, e.slot) > handle->offset;
+	if (in_slot || (e.flags & SFS_ENTRY_CUT))
 		return 0;
 	struct sfs_spot at = sfs_locate(sfs, handle->block);
 	if (at.disk->fd < 0 || at.disk->missing)

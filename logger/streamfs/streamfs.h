@@ -312,7 +312,7 @@ int sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offse
 /*
  * Two-step form of sfs_read_in. The plan is made by the thread that uses sfs; the reading may be
  * done by any thread while sfs is open. sfs_read_plan: 1 a plan; 0 none (the record is in memory,
- * or gone): call sfs_read_in. sfs_read_planned: SFS_OK; else call sfs_read_in, which says what is
+ * or gone): call sfs_read_in. out NULL: only asks: 1: reading the record takes a device. sfs_read_planned: SFS_OK; else call sfs_read_in, which says what is
  * wrong.
  */
 struct sfs_plan {

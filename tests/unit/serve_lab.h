@@ -39,26 +39,17 @@ static struct heard {
 } heard;
 
 static inline void
-write_volume(void)
+append_packets(struct sfs *sfs, uint64_t seq, uint64_t last)
 {
-	const char *paths[] = {volume};
-	struct sfs_create_options create = {.size = 64 << 20, .block_size = 1 << 20};
-	struct sfs_open_options open = {.writer = true, .shm_bytes = 4 << 20};
 	static uint8_t buf[PR_SEGMENT_TARGET], data[CAPLEN];
 	struct pr_segment_builder b;
-	struct sfs *sfs;
-	int stream;
-	uint64_t seq = 1;
+	int stream = sfs_stream_open(sfs, "packets.0", 0, 0, &err);
 
-	ck_assert_msg(sfs_create(paths, 1, &create, &err) == 0, "%s", err.text);
-	sfs = sfs_open(paths, 1, &open, &err);
-	ck_assert_msg(sfs != NULL, "%s", err.text);
-	stream = sfs_stream_open(sfs, "packets.0", 0, 0, &err);
-	while (seq <= PACKETS) {
+	while (seq <= last) {
 		pr_segment_begin(&b, buf, sizeof(buf), 0);
 		b.header.epoch = 5;
 		b.header.linktype = 1;
-		for (; seq <= PACKETS; seq++) {
+		for (; seq <= last; seq++) {
 			struct pr_packet p = {.epoch = 5,
 				.seq = seq,
 				.time = (int64_t)seq * 1000,
@@ -76,6 +67,28 @@ write_volume(void)
 					 b.header.max_time, buf, len, NULL, &err),
 			SFS_OK);
 	}
+}
+
+static inline struct sfs *
+open_writer(void)
+{
+	const char *paths[] = {volume};
+	struct sfs_open_options open = {.writer = true, .shm_bytes = 4 << 20};
+	struct sfs *sfs = sfs_open(paths, 1, &open, &err);
+
+	ck_assert_msg(sfs != NULL, "%s", err.text);
+	return sfs;
+}
+
+static inline void
+write_volume(void)
+{
+	const char *paths[] = {volume};
+	struct sfs_create_options create = {.size = 64 << 20, .block_size = 1 << 20};
+
+	ck_assert_msg(sfs_create(paths, 1, &create, &err) == 0, "%s", err.text);
+	struct sfs *sfs = open_writer();
+	append_packets(sfs, 1, PACKETS);
 	sfs_close(&sfs);
 }
 
@@ -246,6 +259,7 @@ send_to_node(Packrack__Envelope *env)
 }
 
 static const char *asker = "";
+static int64_t since;
 
 /* Frees the programs. */
 static inline void
@@ -255,7 +269,7 @@ ask_programs(uint64_t id, struct pri_bpf_set *programs, uint64_t limit)
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	ck_assert_int_eq(pri_query_set_programs(&query, programs, &err), 0);
-	query.since = 0;
+	query.since = since;
 	query.until = PR_TIME_MAX;
 	query.limit = limit;
 	query.user = (char *)asker;

@@ -240,6 +240,8 @@ START_TEST(what_is_in_memory_has_no_plan)
 	append_segment(w, sfs_stream_find(w, "packets.0"), 0);
 	sfs = open_reader();
 	ck_assert_int_eq(sfs_read_plan(sfs, &handles[0], &plan), 0);
+	ck_assert_int_eq(sfs_read_plan(sfs, &handles[0], NULL), 0);
+	ck_assert_int_eq(sfs_read_plan(sfs, &handles[1], NULL), 1);
 	ck_assert_int_eq(sfs_read_plan(sfs, &handles[1], &plan), 1);
 	handles[1].proof++;
 	handles[1].block++;

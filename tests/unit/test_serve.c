@@ -221,6 +221,35 @@ START_TEST(one_user_leaves_room)
 }
 END_TEST
 
+/* What memory has is answered while all places are taken by queries that read the disk, of the same user. */
+START_TEST(memory_waits_for_no_disk)
+{
+	struct sfs *writer = open_writer();
+
+	append_packets(writer, PACKETS + 1, PACKETS + 100);
+	ck_assert_int_eq(pri_volume_refresh(view, true, INT64_MAX, &err), 0);
+	ck_assert(!pri_volume_in_memory(view, PACKETS * 1000, PR_TIME_MAX));
+	ck_assert(pri_volume_in_memory(view, PACKETS * 1000 + 1, PR_TIME_MAX));
+	for (uint64_t id = 1; id <= 4; id++)
+		ask_slow(id, false);
+	settle();
+	ck_assert_uint_eq(served().queries_running, 2);
+	since = PACKETS * 1000 + 1;
+	for (uint64_t id = 5; id <= 7; id++) {
+		ask(id, "", 0);
+		give_credit(id, 100);
+	}
+	wait_for(&heard.ends, 3);
+	ck_assert_uint_eq(heard.packets, 3 * 100);
+	ck_assert_uint_eq(served().queries_running, 2);
+	ck_assert_uint_eq(served().queries_waiting, 2);
+	since = 0;
+	wait_for(&heard.ends, 7);
+	ck_assert_uint_eq(heard.failures, 0);
+	sfs_close(&writer);
+}
+END_TEST
+
 START_TEST(refusals_say_why)
 {
 	Packrack__Query query = PACKRACK__QUERY__INIT;
@@ -376,6 +405,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, users_take_turns);
 	tcase_add_test(tc, stalled_ones_make_room);
 	tcase_add_test(tc, one_user_leaves_room);
+	tcase_add_test(tc, memory_waits_for_no_disk);
 	tcase_add_test(tc, refusals_say_why);
 	tcase_add_test(tc, full_queue_waits);
 	tcase_add_test(tc, dropped_with_the_connection);
