@@ -630,12 +630,33 @@ pri_volume_in_memory(const struct pri_volume *v, int64_t since, int64_t until)
 			const struct pri_sorted_run *run = c->series[i]->runs[j];
 			uint64_t at = pri_sorted_run_search(run, since);
 
-			for (; (e = pri_sorted_run_at(run, at)) && e->first_otime <= until;
+			for (; (e = pri_sorted_run_at(run, at)) &&
+				pr_time_minus(e->first_otime, run->most_back) <= until;
 				at++)
 				if (!e->deleted && sfs_read_plan(v->sfs, &e->handle, NULL))
 					return false;
 		}
 	return c->series_count > 0; /* else it is not listed yet */
+}
+
+int64_t
+pri_volume_memory_since(const struct pri_volume *v)
+{
+	const struct pri_catalog *c = &v->catalog;
+	int64_t since = PR_TIME_MIN;
+
+	for (size_t i = 0; i < c->series_count; i++)
+		for (size_t j = 0; j < c->series[i]->run_count; j++) {
+			const struct pri_sorted_run *run = c->series[i]->runs[j];
+			const struct pri_segment_entry *e = &run->items[run->head];
+			/* blocks leave memory in the order in which they were filled */
+			size_t stored = PR_ARRAY_SEARCH(
+				run->count, sfs_read_plan(v->sfs, &e[mid].handle, NULL));
+
+			if (stored)
+				since = PR_MAX(since, e[stored - 1].last_otime + 1);
+		}
+	return since;
 }
 
 const char *

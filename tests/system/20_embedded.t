@@ -87,6 +87,7 @@ estimated() { # without reading what the search then reads
 	says 2 'does not go together' "$PACKRACK" query --volume "$VOLUME" --estimate -c 5
 }
 run_step "estimated" estimated
+run_step "nobody has it in memory" says 1 'memory has not all' "$PACKRACK" query --volume "$VOLUME" --memory-only
 
 time_range() {
 	local since until

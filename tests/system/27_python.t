@@ -57,6 +57,20 @@ run_step "damaged segments are errors" api damaged
 run_step "a volume without a daemon" api volume "$PACKRACK" "$MIX" "$LAB_DIR/mix.vol"
 run_step "the example of the documentation" "$PYTHON" merger/python/examples/talkers.py "port 53"
 
+# ---- memory ----
+
+run_step "all is in the nodes' memory" api memory 1
+forgotten() {
+	local n
+	for n in 1 2 3; do
+		"$RACK" restart "log$n" || return 1
+	done
+	poll_until 10 api memory 0 || return 1
+	"$PACKRACK" query --memory-only --count 2> "$LAB_DIR/err"
+	(($? == 2)) && grep 'memory has not all of this time range, but what came from .*Z on' "$LAB_DIR/err"
+}
+run_step "loggers that begin have nothing in memory: it is refused" forgotten
+
 # ---- keys ----
 
 make_keys() {

@@ -186,6 +186,18 @@ def kept():
     assert first.socket.closed
 
 
+def memory(has_all):
+    with packrack.connect() as rack:
+        packets = list(rack.query())
+        if has_all == "1":
+            assert packets and list(rack.query(memory_only=True)) == packets
+            return
+        raises(packrack.RequestError, "memory has not all", lambda: list(rack.query(memory_only=True)))
+        newest = packets[-1].time
+        raises(packrack.RequestError, "memory has not all", lambda: rack.count(since=newest, until=newest, memory_only=True))
+        assert rack.count(since=newest + 1, memory_only=True).matched == 0
+
+
 def too_many():
     with packrack.connect() as rack:
         held = [rack.query() for _ in "123"]

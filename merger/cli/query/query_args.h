@@ -22,8 +22,8 @@ struct query_args {
 	bool strict;
 	struct pr_string_list allow; /* reasons for being partial that the user accepts */
 	bool no_wait;
-	bool count, follow, quiet, strays, explain, estimate, json, keyvalue, related,
-		numeric;
+	bool count, follow, quiet, strays, explain, estimate, memory_only, json, keyvalue,
+		related, numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	const char *purpose; /* for logs and status in place of the filter; NULL: none */

@@ -246,7 +246,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 
 	memset(q, 0, sizeof(*q));
 	packrack__query__init(query);
-	PR_COPY(query, a, since, until, limit, estimate);
+	PR_COPY(query, a, since, until, limit, estimate, memory_only);
 	query->link = a->link ? a->link : "";
 	query->strays = a->strays;
 	query->count_only =

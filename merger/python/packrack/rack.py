@@ -57,14 +57,14 @@ def node_of(n):
     return Node(logger=logger if isinstance(logger, dict) else {}, **plain)
 
 
-def make_query(text, programs, since, until, limit, link, nodes, strays, count_only):
+def make_query(text, programs, since, until, limit, link, nodes, strays, count_only, memory_only):
     if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2 ** 64:
         raise RequestError("limit %r: give a number of packets, or 0 for all" % (limit,))
     query = pb.Query(
         since=TIME_MIN if since is None else time_ns(since),
         until=TIME_MAX if until is None else time_ns(until), limit=limit,
         link="" if link is None else str(link), nodes=[nodes] if isinstance(nodes, str) else nodes,
-        strays=strays, count_only=count_only, text=text[:TEXT_MAX], settle=True)
+        strays=strays, count_only=count_only, memory_only=memory_only, text=text[:TEXT_MAX], settle=True)
     for linktype, instructions in programs.items():
         query.programs.add(linktype=linktype, instructions=[
             pb.Instruction(code=code, jt=jt, jf=jf, k=k) for code, jt, jf, k in instructions])
@@ -112,16 +112,17 @@ class Rack:
                      snaplen=l.snaplen) for l in self.status().links]
 
     def query(self, filter="", since=None, until=None, limit=0, link=None, nodes=(),
-              strays=False, count_only=False):
+              strays=False, count_only=False, memory_only=False):
         """An Answer: the packets that filter (as tcpdump takes it) and the time range (both ends
         included) choose, in the order of capture. limit 0: all. link: name or number. nodes: only
-        these. strays: also packets without a timestamp. Raises FilterError at once."""
-        query = make_query(filter, {}, since, until, limit, link, nodes, strays, count_only)
+        these. strays: also packets without a timestamp. memory_only: an Error where a node would have to read a
+        disk. Raises FilterError at once."""
+        choice = since, until, limit, link, nodes, strays, count_only, memory_only
+        query = make_query(filter, {}, *choice)
         if filter.strip():
             if self.told is None or time.monotonic() - self.told > LINKS_KEPT:
                 self.status()
-            query = make_query(filter, compile_filter(filter, self.linktypes), since, until, limit, link,
-                               nodes, strays, count_only)
+            query = make_query(filter, compile_filter(filter, self.linktypes), *choice)
         return Answer(self.channel(), query)
 
     def count(self, filter="", **choice):
