@@ -288,6 +288,7 @@ struct pr_zevent {
 	struct pr_zevent_calls calls;
 	struct event *fd_event;
 	bool want_write;
+	bool receiving; /* on_wake looks at the events when it is through: each look is some system calls */
 	/* a timer of 0: event_active would starve the loop's other events */
 	struct event *again;
 };
@@ -313,15 +314,14 @@ static void
 on_wake(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 {
 	struct pr_zevent *z = arg;
-	int events = pr_socket_get(z->socket, ZMQ_EVENTS);
 	int64_t until = pr_now_mono() + ZEVENT_NS;
 
-	for (int i = 0; i < ZEVENT_BATCH && events & ZMQ_POLLIN; i++) {
-		if (!z->calls.receive(z->calls.arg) || pr_now_mono() >= until)
+	z->receiving = true;
+	for (int i = 0; i < ZEVENT_BATCH && z->calls.receive(z->calls.arg); i++)
+		if (pr_now_mono() >= until)
 			break;
-		events = pr_socket_get(z->socket, ZMQ_EVENTS);
-	}
-	if (events & ZMQ_POLLOUT && z->want_write) {
+	z->receiving = false;
+	if (z->want_write && pr_socket_get(z->socket, ZMQ_EVENTS) & ZMQ_POLLOUT) {
 		z->want_write = false;
 		z->calls.writable(z->calls.arg);
 	}
@@ -331,7 +331,7 @@ on_wake(PR_UNUSED evutil_socket_t fd, PR_UNUSED short what, void *arg)
 void
 pr_zevent_check(struct pr_zevent *z)
 {
-	int events = pr_socket_get(z->socket, ZMQ_EVENTS);
+	int events = z->receiving ? 0 : pr_socket_get(z->socket, ZMQ_EVENTS);
 
 	if (events & ZMQ_POLLIN || (events & ZMQ_POLLOUT && z->want_write))
 		run_again(z);
