@@ -3,7 +3,7 @@
  * Sends frames at a rate, in batches, and says how many the kernel took: the offered load of the
  * benchmarks. Frames come from a capture, in turn, or are UDP packets of one size with a number.
  *
- *   flood IFACE RATE(packets/s, 0: as fast as can be) COUNT SIZE|FILE.pcap
+ *   flood IFACE RATE(packets/s, 0: as fast as can be) COUNT SIZE|FILE.pcap     (SIGTERM: that is enough)
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <pcap/pcap.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,15 @@ struct frames {
 	size_t count;
 	uint64_t bytes;
 };
+
+static volatile sig_atomic_t ended;
+
+static void
+on_signal(int sig)
+{
+	(void)sig;
+	ended = 1;
+}
 
 static uint8_t *frame_data[FRAMES_MAX];
 static uint32_t frame_len[FRAMES_MAX];
@@ -132,7 +142,7 @@ flood(int fd, struct frames *f, uint64_t rate, uint64_t count, bool stamped)
 	uint64_t done = 0, accepted = 0;
 	int64_t start = pr_now_mono();
 
-	while (done < count) {
+	while (done < count && !ended) {
 		unsigned n = count - done < BATCH ? (unsigned)(count - done) : BATCH;
 		int sent;
 		for (unsigned i = 0; i < n; i++) {
@@ -183,6 +193,7 @@ main(int argc, char **argv)
 	if (f.count == 0)
 		return 1;
 	fd = open_out(argv[1]);
+	signal(SIGTERM, on_signal);
 	prctl(PR_SET_TIMERSLACK, 1UL);
 	start = pr_now_mono();
 	accepted = flood(fd, &f, rate, count, *end == 0);

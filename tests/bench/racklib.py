@@ -13,9 +13,11 @@ RACK = os.path.join(b.TOP, "scripts", "rack")
 
 
 class Rack:
-    def __init__(self, nodes, *options, size="1G", dispatcher=()):
+    def __init__(self, nodes, *options, size="1G", dispatcher=(), conf=""):
         # on the disk, not in memory: what is measured is a rack that stores
         self.dir = tempfile.mkdtemp(prefix="packrack-bench-", dir=os.path.join(b.TOP, "build"))
+        with open(os.path.join(self.dir, "packrack.conf"), "w") as f:
+            f.write("# options of the lab's programs, a section each\n" + conf)
         self.env = dict(os.environ, PACKRACK_BUILD=b.BUILD,
                         PACKRACK_MERGER=f"ipc://{self.dir}/merger.sock",
                         PACKRACK_DISPATCHER=f"ipc://{self.dir}/dispatcher.sock",
@@ -60,15 +62,15 @@ class Rack:
         return json.loads(out)["matched"]
 
     def pids(self):
-        """name -> pid, of the rack's programs"""
+        """name -> pid, of the rack's programs; not of the parents that keep their privileges"""
         got = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open(f"/proc/{pid}/cmdline") as f:
-                    words = f.read().split("\0")
+                with open(f"/proc/{pid}/cmdline") as f, open(f"/proc/{pid}/comm") as name:
+                    words, parent = f.read().split("\0"), name.read().strip() == "packrack-parent"
             except OSError:
                 continue
-            if self.dir in " ".join(words) and "packrack-" in os.path.basename(words[0]):
+            if not parent and self.dir in " ".join(words) and "packrack-" in os.path.basename(words[0]):
                 role = os.path.basename(words[0]).replace("packrack-", "")
                 name = words[words.index("--name") + 1] if "--name" in words else ""
                 key = f"{role} {name}".strip()

@@ -1,0 +1,441 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Look-ups of connections in a rack of three nodes while it captures, as in figures 9 and 10 of the Time Machine's paper
+(Maier et al., SIGCOMM 2008). BENCH_PARTS chooses:
+
+ramp    Persistent clients ask for connections of a 1 % sample of the last lap of the traffic, with since and until given.
+        The rate grows as in figure 9, compressed in time: 0.5 queries/s, then BENCH_STEP more (100) every 5 s, where the
+        paper adds 0.5 every 10 s, up to BENCH_MOST (1,500). Twice: three clients of the Python package, and C clients.
+        Each answer must be complete and have the packets that the sample has. A question's time counts from the moment
+        that it is due, also while clients are busy with others. Then the CPU that a query takes, by program, and what
+        the capture lost, counted against the frames that the sender's kernel took.
+memory  Look-ups in the last seconds, which are in the nodes' memory: bytes read from disks for them. And their latency
+        alone and beside three full scans of the same user, which read the disks, in alternating rounds.
+live    As figure 10: one of every BENCH_EVERY (100) TCP connections, when it has been established, is asked for at once,
+        and once more 0.3 s later, when the ledger has confirmed it.
+
+The traffic is a real mix of shared/data, sent again and again (a lap) at BENCH_RATE packets/s (5,000; live: 20,000); cut
+packets are filled with zeros. All programs, sender and clients run on this one machine."""
+
+import collections
+import concurrent.futures
+import ipaddress
+import json
+import os
+import random
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import benchlib as b
+import plotlib
+import racklib
+
+sys.path.insert(0, f"{b.BUILD}/python")
+import packrack  # noqa: E402
+
+MIX = os.path.join(b.DATA, "mix-gateway-hdr96-a.pcap")
+LAP = 130930  # packets of it
+PARTS = os.environ.get("BENCH_PARTS", "ramp,memory,live").split(",")
+RATE = int(os.environ.get("BENCH_RATE", "5000"))
+LIVE_RATE = int(os.environ.get("BENCH_RATE", "20000"))
+STEP = int(os.environ.get("BENCH_STEP", "100"))
+MOST = int(os.environ.get("BENCH_MOST", "1500"))
+EVERY = int(os.environ.get("BENCH_EVERY", "100"))
+STEP_SECONDS, LIVE_SECONDS = 5, 120
+CLIENTS, UNDER_WAY = 3, 4  # a merger takes 12 queries of a user at a time
+ROUNDS, LOOKUPS = 4, 200   # of part memory: lookups/s
+LATER = 0.3
+NOBODY = "ether[40:4] = 0x12345678 and ether[44:4] = 0x9abcdef0"  # no index knows: all is read
+PROTO = {6: "tcp", 17: "udp"}
+
+
+# ---- connections ----
+
+def end_points(frame):
+    """(protocol, (address, port), (address, port)) of a TCP or UDP packet, sender first, and where its header begins"""
+    if frame[12:14] == b"\x08\x00" and not (frame[20] & 0x3f or frame[21]):
+        proto, at, a, z = frame[23], 14 + (frame[14] & 15) * 4, frame[26:30], frame[30:34]
+    elif frame[12:14] == b"\x86\xdd":
+        proto, at, a, z = frame[20], 54, frame[22:38], frame[38:54]
+    else:
+        return None, 0
+    if proto not in PROTO or len(frame) < at + 4:
+        return None, 0
+    return (proto, (a, frame[at:at + 2]), (z, frame[at + 2:at + 4])), at
+
+
+def connection(ends):
+    return ends[:1] + tuple(sorted(ends[1:]))
+
+
+def filter_of(conn):
+    def side(name, end):
+        return f"{name} host {ipaddress.ip_address(end[0])} and {name} port {int.from_bytes(end[1], 'big')}"
+
+    proto, x, y = conn
+    return (f"{PROTO[proto]} and (({side('src', x)} and {side('dst', y)}) or "
+            f"({side('src', y)} and {side('dst', x)}))")
+
+
+def sample(rack, seconds):
+    """Questions for a 1 % sample of the connections of the last seconds, by chance: (since, until, packets, filter)"""
+    until = time.time_ns() - 500_000_000
+    seen = {}
+    answer = rack.query(since=until - int(seconds * 1e9), until=until)
+    for p in answer:
+        ends, _ = end_points(p.data)
+        if ends:
+            c = seen.setdefault(connection(ends), [p.time, p.time, 0])
+            c[1], c[2] = p.time, c[2] + 1
+    assert answer.completeness.complete, answer.completeness
+    chosen = random.sample(sorted(seen.items()), max(20, len(seen) // 100))
+    print(f"    sample: {len(chosen)} of {len(seen)} connections, {sum(c[2] for _, c in chosen) / len(chosen):.1f} packets each",
+          flush=True)
+    return [(*c, filter_of(conn)) for conn, c in random.choices(chosen, k=20000)]
+
+
+# ---- clients ----
+
+class Step:
+    """What clients say of a step, together. Seconds."""
+
+    def __init__(self, said):
+        self.rate = sum(s["rate"] for s in said)
+        self.seconds = max(s["seconds"] for s in said)
+        for name in ("offered", "answered", "packets", "wrong", "partial", "failed"):
+            setattr(self, name, sum(s[name] for s in said))
+        self.first = sorted(us / 1e6 for s in said for us in s["first"])
+        self.failure = next((s["failure"] for s in said if s["failure"]), "")
+        self.per_second = self.answered / self.seconds
+
+    def at(self, share):
+        return 1000 * self.first[min(len(self.first) - 1, int(len(self.first) * share))] if self.first else float("nan")
+
+    @property
+    def mean(self):
+        return 1000 * sum(self.first) / max(1, len(self.first))
+
+    def __str__(self):
+        return (f"{self.rate:,.1f}/s offered, {self.per_second:,.1f}/s answered; to the first packet: mean {self.mean:.1f}, half "
+                f"{self.at(.5):.1f}, 99 % {self.at(.99):.1f}, longest {self.at(1):.1f} ms; {self.wrong} wrong, {self.partial} partial, "
+                f"{self.failed} failed {self.failure}")
+
+
+def client(endpoint, key, step):
+    """One process of the Python package: the questions of standard input at a rate, some under way at a time"""
+    rate, seconds = map(float, step.split(":"))
+    questions = [line.rstrip("\n").split(" ", 3) for line in sys.stdin]
+    said = dict(rate=rate, offered=0, answered=0, packets=0, wrong=0, partial=0, failed=0, failure="", first=[])
+    with packrack.connect(endpoint, key=key) as rack:
+        list(rack.query("ip", limit=1))
+        under_way, begin = collections.deque(), time.monotonic()
+        count = max(1, round(rate * seconds))
+        while said["offered"] < count or under_way:
+            now, due = time.monotonic(), begin + said["offered"] / rate
+            late = now > begin + seconds
+            if said["offered"] < count and due <= now and not late and len(under_way) < UNDER_WAY:
+                since, until, packets, text = questions[said["offered"] % len(questions)]
+                said["offered"] += 1
+                under_way.append((due, int(packets), rack.query(text, since=int(since), until=int(until))))
+            elif under_way:
+                take_answer(said, *under_way.popleft())
+            elif late or said["offered"] == count:
+                break
+            else:
+                time.sleep(max(0, due - time.monotonic()))
+        said["seconds"] = time.monotonic() - begin
+    print(json.dumps(said))
+
+
+def take_answer(said, due, packets, answer):
+    got = 0
+    try:
+        for got, _ in enumerate(answer, 1):
+            if got == 1:
+                said["first"].append((time.monotonic() - due) * 1e6)
+    except packrack.Error as e:
+        said["failed"] += 1
+        said["failure"] = str(e)
+        return
+    said["answered"] += 1
+    said["packets"] += got
+    said["wrong"] += got != packets
+    said["partial"] += not answer.completeness.complete
+
+
+def ask(lab, kind, rate, questions, most=CLIENTS * UNDER_WAY):
+    """A step: its Step, and the clients' CPU seconds"""
+    where = lab.env["PACKRACK_MERGER"], lab.env["PACKRACK_KEY"]
+    if kind == "C":
+        words = [[f"{b.BUILD}/tests/bench/ask_load", *where, CLIENTS, most, f"{rate}:{STEP_SECONDS}"]]
+    else:
+        clients = CLIENTS if rate >= CLIENTS else 1
+        words = [[sys.executable, __file__, "--client", *where, f"{rate / clients}:{STEP_SECONDS}"] for _ in range(clients)]
+    said, cpu = [], []
+    questions = questions[:max(1, round(rate * STEP_SECONDS))]
+
+    def run(number):
+        words_ = [str(w) for w in words[number]]
+        with tempfile.TemporaryFile("w+") as file:
+            file.writelines("%d %d %d %s\n" % q for q in (questions[number::len(words)] or questions))
+            file.seek(0)
+            p = subprocess.Popen(words_, stdin=file, stdout=subprocess.PIPE, text=True)
+            out = p.stdout.read()
+            used = os.wait4(p.pid, 0)[2]
+            p.returncode = 0
+        said.append(json.loads(out))
+        cpu.append(used.ru_utime + used.ru_stime)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(len(words))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if len(said) < len(words):
+        sys.exit("bench: a client has failed")
+    return Step(said), sum(cpu)
+
+
+# ---- the rack ----
+
+class Traffic:
+    """The mix on the tap, again and again, until it is stopped."""
+
+    def __init__(self, lab, rate):
+        # nsenter replaces the shell: the process is the sender
+        self.process = b.start(racklib.RACK, "exec", "-d", lab.dir, "tap", f"{b.BUILD}/tests/bench/flood", "mirror0", rate, 10**9,
+                               MIX, env=lab.env, stdout=subprocess.PIPE)
+
+    def stop(self):
+        """Frames that the kernel took"""
+        b.stop(self.process)
+        return json.loads(self.process.stdout.read())["accepted"]
+
+
+def cpu_of(pids):
+    """name -> CPU seconds, of all threads, to the microsecond"""
+    got = {}
+    for name, pid in pids.items():
+        ns = 0
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/schedstat") as f:
+                ns += int(f.read().split()[0])
+        got[name] = ns / 1e9
+    return got
+
+
+def since(pids, before):
+    return {name: s - before[name] for name, s in cpu_of(pids).items()}
+
+
+# ---- parts ----
+
+def climb(table, lab, rack, pids, idle, kind):
+    lap = LAP / RATE + 1
+    best, plotted, rate = None, [], 0.5
+    # the sample lies a lap or two back at the end: in memory all the time
+    questions = sample(rack, lap)
+    while rate <= MOST:
+        random.shuffle(questions)
+        before, begin = cpu_of(pids), time.monotonic()
+        step, clients = ask(lab, kind, rate, questions)
+        took = time.monotonic() - begin
+        cpu = {name: s - idle[name] * took for name, s in since(pids, before).items()}
+        print(f"    {kind}: {step}", flush=True)
+        plotted.append((step.rate, step.per_second, step.mean, step.at(.99)))
+        if step.wrong or step.partial or step.failed:
+            table.row(f"{kind} clients, wrong, partial or failed answers at {step.rate:g}/s", "", step.wrong + step.partial + step.failed)
+        if step.per_second >= 0.95 * step.rate:
+            best = step, cpu, clients
+        rate = rate // STEP * STEP + STEP
+    answered = max(p[1] for p in plotted)
+    table.row(f"{kind} clients: highest rate of answers", "a second", answered, 120, "Time Machine, the paper's machine")
+    if best:
+        report(table, kind, *best)
+    return plotted
+
+
+def report(table, kind, step, cpu, clients):
+    what = f"{kind} clients, offered {step.rate:,.0f}/s: "
+    table.row(what + "answered", "a second", step.per_second)
+    for name, value in (("mean", step.mean), ("half within", step.at(.5)), ("99 of 100 within", step.at(.99)),
+                        ("longest", step.at(1))):
+        table.row(what + "to the first packet, " + name, "ms", value)
+    for name, s in sorted(cpu.items()):
+        table.row(what + f"CPU of {name}, a query", "us", 1e6 * s / step.answered)
+    table.row(what + "CPU of the clients, a query, with their start", "us", 1e6 * clients / step.answered)
+
+
+def ramp(table, lab, rack):
+    pids = lab.pids()
+    before = cpu_of(pids)
+    time.sleep(3)
+    idle = {name: s / 3 for name, s in since(pids, before).items()}
+    blocks = {kind: climb(table, lab, rack, pids, idle, kind) for kind in ("Python", "C")}
+    plotlib.plot("queries", "set xlabel 'queries/s offered'\nset ylabel 'answers/s'\nplot " + ", ".join(
+        f"${kind} using 1:2 with linespoints title '{kind} clients'" for kind in blocks) + ", x title 'all'\n", blocks)
+
+
+class Scans:
+    """Three that read all that there is, again and again."""
+
+    def __init__(self, lab):
+        self.done, self.count = False, 0
+        self.threads = [threading.Thread(target=self.run, args=(lab,)) for _ in range(3)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, lab):
+        while not self.done:
+            lab.packrack("query", "--count", NOBODY)
+            self.count += 1
+
+    def stop(self):
+        self.done = True
+        for t in self.threads:
+            t.join()
+        return self.count
+
+
+def read_bytes(pids):
+    """that the indexers have read from disks"""
+    total = 0
+    for name, pid in pids.items():
+        if name.startswith("indexer"):
+            with open(f"/proc/{pid}/io") as f:
+                total += int(dict(line.split(": ") for line in f)["read_bytes"])
+    return total
+
+
+def memory(table, lab, rack):
+    pids = lab.pids()
+    steps, scans, read = {False: [], True: []}, 0, 0
+    for beside in (False, True) * ROUNDS:
+        questions = sample(rack, 8)
+        running = Scans(lab) if beside else None
+        time.sleep(1 if beside else 0)
+        before = read_bytes(pids)
+        step, _ = ask(lab, "C", LOOKUPS, questions, CLIENTS * UNDER_WAY - 3)
+        if beside:
+            scans += running.stop()
+        else:
+            read += read_bytes(pids) - before
+        print(f"    {'beside scans' if beside else 'alone'}: {step}", flush=True)
+        steps[beside].append(step)
+    asked = sum(s.answered for s in steps[False])
+    table.row("look-ups in memory: bytes read from the disks", f"for {asked:,}", read)
+    table.row("scans of all that there is, beside look-ups", "", scans)
+    for name, of in (("mean", lambda s: s.mean), ("99 of 100 within", lambda s: s.at(.99)), ("longest", lambda s: s.at(1))):
+        alone, beside = (statistics.median(map(of, steps[k])) for k in (False, True))
+        table.row(f"look-ups in memory, {LOOKUPS}/s, beside three scans: to the first packet, {name}", "ms", beside, alone,
+                  "alone", less_is_better=True)
+    table.row("wrong, partial or failed answers", "", sum(s.wrong + s.partial + s.failed for k in steps.values() for s in k))
+
+
+class Sensor:
+    """Sees the handshakes on the capture interface, as a NIDS on the same tap would."""
+
+    def __init__(self, lab):
+        words = ("-i", "tap0", "-Q", "in", "-s", "80", "-B", "32768", "-U", "--immediate-mode", "--time-stamp-precision=nano",
+                 "-w", "-", "tcp[tcpflags] & (tcp-syn|tcp-ack) != 0 and ip")
+        self.process = b.start(racklib.RACK, "exec", "-d", lab.dir, "dispatcher", "tcpdump", *words, env=lab.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.packets = self.process.stdout.buffer
+        self.packets.read(24)
+
+    def established(self):
+        """(since, until, connection) of each, until it is stopped: from its SYN to the ACK that ends the handshake"""
+        opening = {}
+        while len(head := self.packets.read(16)) == 16:
+            sec, ns, caplen, _ = struct.unpack("<IIII", head)
+            frame, when = self.packets.read(caplen), sec * 10**9 + ns
+            ends, at = end_points(frame)
+            if not ends or len(frame) < at + 14:
+                continue
+            conn, flags = connection(ends), frame[at + 13] & 0x17
+            if flags == 2:
+                opening[conn] = [when, False]
+            elif conn in opening and flags == 0x12:
+                opening[conn][1] = True
+            elif conn in opening and flags == 0x10 and opening[conn][1]:
+                yield opening.pop(conn)[0], when, conn
+
+    def stop(self):
+        b.stop(self.process)
+
+
+def first_packet(rack, since, until, conn):
+    """ms to the first packet; None: no packet came, or what came was not complete"""
+    begin = time.monotonic()
+    answer, first = rack.query(filter_of(conn), since=since, until=until), None
+    for _ in answer:
+        first = first or 1000 * (time.monotonic() - begin)
+    return first if answer.completeness.complete else None
+
+
+def live(table, lab, rack):
+    sensor, number, asked = Sensor(lab), 0, {0: [], LATER: []}
+    end = time.monotonic() + LIVE_SECONDS
+
+    def later(*about):
+        time.sleep(LATER)
+        return first_packet(rack, *about)
+
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        for about in sensor.established():
+            number += 1
+            if number % EVERY == 0:
+                asked[0].append(threads.submit(first_packet, rack, *about))
+                asked[LATER].append(threads.submit(later, *about))
+            if time.monotonic() > end:
+                break
+        sensor.stop()
+    for after, answers in asked.items():
+        got = sorted(a.result() for a in answers if a.result() is not None)
+        what = f"connections asked for {after:g} s after they were established: " if after else "connections asked for at once: "
+        table.row(what + "answers", f"of {len(answers)}", len(got))
+        for name, value in (("mean", sum(got) / len(got)), ("half within", got[len(got) // 2]),
+                            ("99 of 100 within", got[len(got) * 99 // 100]), ("longest", got[-1])):
+            paper = {"mean": 125, "half within": 143, "longest": 539}.get(name)
+            table.row(what + "to the first packet, " + name, "ms", value, paper, paper and "Time Machine, the paper's machines",
+                      less_is_better=True)
+    table.row("connections established meanwhile", "a second", number / LIVE_SECONDS)
+
+
+def part(table, what, rate, **options):
+    """A part on a rack of its own, under traffic; and what the capture lost."""
+    with racklib.Rack(3, size="4G", **options) as lab:
+        traffic = Traffic(lab, rate)
+        with packrack.connect(lab.env["PACKRACK_MERGER"], key=lab.env["PACKRACK_KEY"]) as rack:
+            time.sleep(LAP / rate + 2)
+            what(table, lab, rack)
+        accepted = traffic.stop()
+        lab.rack("drain", "--timeout", 120, "--keep-running")
+        got = lab.answer()
+        table.row(f"part {what.__name__}: frames lost by the capture", f"of {accepted:,}", accepted + lab.others() - got["matched"])
+
+
+def main():
+    if sys.argv[1:2] == ["--client"]:
+        client(*sys.argv[2:])
+        return
+    if not os.path.exists(MIX):
+        sys.exit(f"bench: no {MIX}: set PACKRACK_DATA")
+    table = b.Table("queries")
+    b.backlog()
+    if "ramp" in PARTS:
+        part(table, ramp, RATE, conf="[logger]\nshm-size = 256M\n")
+    if "memory" in PARTS:
+        part(table, memory, RATE)
+    if "live" in PARTS:
+        part(table, live, LIVE_RATE)
+    table.write()
+
+
+main()
