@@ -6,7 +6,8 @@ LINT_SH := $(sort $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts tests .ci 2
 	$(shell git ls-files 'scripts/lab/*.sh' 'tests/*/*.sh' 2>/dev/null))
 # Headers of other packages are not followed, and macros of theirs are unknown: both are no findings.
 CPPCHECK := cppcheck -q -j2 --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
-	--suppress=missingInclude --suppress=unknownMacro -D_GNU_SOURCE -I.
+	--suppress=missingInclude --suppress=unknownMacro -D_GNU_SOURCE -I. \
+	--suppress=internalAstError:merger/cli/flows/flow_file.c # it includes an initializer that the build makes
 
 lint: lint-includes lint-format lint-shell lint-cppcheck lint-size
 lint-includes:
@@ -17,7 +18,6 @@ lint-format:
 lint-shell:
 	$(call say,SHELL,"$(words $(LINT_SH)) files")
 	$(Q)shellcheck $(LINT_SH)
-lint-cppcheck:
 	$(call say,CPPCHECK,"$(words $(filter %.c,$(LINT_C))) files")
 	$(Q)$(CPPCHECK) $(filter %.c,$(LINT_C))
 lint-size:

@@ -83,7 +83,7 @@ run_step "windows of kept flows, together and alone" of_kept_flows
 sampled() { # windows of more records than it says, to what the report says; the others whole
 	local text
 	for text in '' 'sample = 100\n'; do
-		watch_file sampled "[watch]\nwindow = 20s\nkept = $LAB_DIR/flows\n$text[live]\nsql = select count(*) as n, count(*) / :share as about, (select count(*) from flows) as again from flows\n[rule]\nsql = select *, :share as share from live\n"
+		watch_file sampled "[watch]\nwindow = 20s\nkept = $LAB_DIR/flows\n${text}[live]\nsql = select count(*) as n, count(*) / :share as about, (select count(*) from flows) as again from flows\n[rule]\nsql = select *, :share as share from live\n"
 		"$PACKRACK" watch test sampled --since @"$BEGIN" --until @$((BEGIN + 160)) --format json > "$LAB_DIR/sampled$text" || return 1
 	done
 	"$PACKRACK" watch test sampled --since @"$BEGIN" --until @$((BEGIN + 160)) --format json | jq -c .rows > "$LAB_DIR/again" || return 1
@@ -122,9 +122,9 @@ summed_once() { # [history] all: the rows of several ranges, as the rule would s
 	local name text="[watch]\nwindow = 10s\nkept = $LAB_DIR/flows\n[live]\nsql = select protocol, count(*) as n from flows group by all\n[history]\nback = 70s 40s\nlength = 20s\nevery = 20s
 sql = select protocol, sum(bytes_sent) as sent from flows group by all\n"
 	watch_file all "${text}all = select protocol, sum(sent) as sent from history group by all\n[rule]\nsql = select * from live join history using (protocol) order by protocol\n"
-	watch_file each "$text[rule]\nsql = select * from live join (select protocol, sum(sent) as sent from history group by all) using (protocol) order by protocol\n"
+	watch_file each "${text}[rule]\nsql = select * from live join (select protocol, sum(sent) as sent from history group by all) using (protocol) order by protocol\n"
 	for name in all each; do
-		"$PACKRACK" watch test $name --since @"$BEGIN" --until @$((BEGIN + 60)) --format json | jq -c '[.begin, .rows]' > "$LAB_DIR/$name.rows" || return 1
+		"$PACKRACK" watch test "$name" --since @"$BEGIN" --until @$((BEGIN + 60)) --format json | jq -c '[.begin, .rows]' > "$LAB_DIR/$name.rows" || return 1
 	done
 	cmp "$LAB_DIR/all.rows" "$LAB_DIR/each.rows" && (($(wc -l < "$LAB_DIR/all.rows") == 6)) && grep -q sent "$LAB_DIR/all.rows" || return 1
 	rm "$LAB_DIR"/watch.d/{all,each}.watch
@@ -134,10 +134,10 @@ run_step "the rows of several ranges become one relation" summed_once
 first_week() { # of the past that began before the first capture: complete, and told; of the window itself: partial
 	local since=2024-03-06T09:03:00Z
 	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/v" --create 1G > /dev/null || return 1
-	TZ=UTC "$PACKRACK" watch test portscans --volume "$LAB_DIR/v" --since $since --until 2024-03-06T09:04:00Z > "$LAB_DIR/out" || return 1
+	TZ=UTC "$PACKRACK" watch test portscans --volume "$LAB_DIR/v" --since "$since" --until 2024-03-06T09:04:00Z > "$LAB_DIR/out" || return 1
 	sed -n '/^    \$ packrack watch test portscans/,/^    \$ mkdir/p' README.md | sed '1d; $d; s/^    //' > "$LAB_DIR/want"
 	diff <(grep . "$LAB_DIR/out") "$LAB_DIR/want" && grep -q 'before its first capture$' "$LAB_DIR/want" || return 1
-	scans() { "$PACKRACK" watch test portscans --volume "$LAB_DIR/v" --since $since --until 2024-03-06T09:04:00Z --format "$1"; }
+	scans() { "$PACKRACK" watch test portscans --volume "$LAB_DIR/v" --since "$since" --until 2024-03-06T09:04:00Z --format "$1"; }
 	scans json | jq -e '.complete and (.history[0] | .status == 0 and (.said | test("\n.*before its first capture")))' &&
 		scans html | grep -q '<p>history .* before its first capture</p>' || return 1
 	"$PACKRACK" watch test matrix --volume "$LAB_DIR/v" --since 2024-03-06T08:59:00Z --until 2024-03-06T09:01:00Z > "$LAB_DIR/out"

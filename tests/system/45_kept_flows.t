@@ -40,7 +40,7 @@ run_step "the same trace is kept once" says 1 'are kept already' "$PACKRACK" flo
 of_a_volume() { # ranges beside each other, none twice
 	local from=2024-03-06T09:01:00Z
 	"$PACKRACK" import "$CUT" --volume "$LAB_DIR/packets" --create 64M > "$LAB_DIR/out" 2>&1 && "$PACKRACK" volume create "$LAB_DIR/ranges" --size 64M > "$LAB_DIR/out" &&
-		"$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since $from --until 2024-03-06T09:02:00Z || return 1
+		"$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since "$from" --until 2024-03-06T09:02:00Z || return 1
 	says 1 'are kept already' "$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since 2024-03-06T09:01:30Z --until 2024-03-06T09:02:30Z &&
 		says 1 'are kept already' "$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" &&
 		"$PACKRACK" flows --volume "$LAB_DIR/packets" --keep "$LAB_DIR/ranges" --since 2024-03-06T09:02:01Z || return 1
@@ -51,7 +51,7 @@ run_step "the same sums" same --by src/16,dport --top 20
 same_largest() {
 	local of
 	for of in bytes packets payload duration flows; do
-		{ [ $of = flows ] || same --top 7 --of "$of"; } && same --by src,state --top 7 --of "$of" || return 1
+		{ [ "$of" = flows ] || same --top 7 --of "$of"; } && same --by src,state --top 7 --of "$of" || return 1
 	done
 	"$PACKRACK" flows --kept "$V" --top 7 2>&1 > /dev/null | grep "$("$PACKRACK" flows --kept "$V" 2> /dev/null | wc -l) flows match"
 }
@@ -146,6 +146,7 @@ served() { # each question has the flows that are there then, the conditions of 
 		ask --kept "$volume" 'select count(*) n from growing'
 		ask --kept "$V" "$count"
 	} > "$LAB_DIR/answers"
+	# shellcheck disable=SC2093,SC1083 # it closes a descriptor
 	exec {SERVER[1]}>&-
 	wait "$SERVER_PID" || return 1
 	mapfile -t n < <(jq .n "$LAB_DIR/answers")
