@@ -22,11 +22,13 @@ struct source {
 	uint16_t linktype;
 	const char *text;
 	char *words; /* the text that libpcap gets */
+	const char *part; /* of it */
 	struct pri_bpf_time *times;
 	size_t time_count;
 	pcap_t *pcap;
 	struct bpf_program code;
 	int rc; /* of libpcap */
+	bool tagged; /* also behind VLAN tags */
 	bool too_much; /* libpcap takes it, and we do not */
 };
 
@@ -163,7 +165,7 @@ run_libpcap(void *arg)
 {
 	struct source *s = arg;
 
-	s->rc = pcap_compile(s->pcap, &s->code, s->words, 1, 0);
+	s->rc = pcap_compile(s->pcap, &s->code, s->part, 1, 0);
 	return NULL;
 }
 
@@ -176,14 +178,16 @@ run_libpcap(void *arg)
 #define STACK_A_BYTE ((size_t)2048) /* of text; 802.11 takes 400 */
 #define WHOLE_MAX ((size_t)256 << 10) /* bytes of text */
 
-static struct pri_bpf *
-compile_whole(struct source *s, struct pr_error *err)
+/* -1: err */
+static int
+compile_text(struct source *s, const char *text, struct pr_error *err)
 {
-	size_t len = strlen(s->words);
+	size_t len = strlen(text);
 	pthread_attr_t attr;
 	pthread_t thread;
 	int rc = -1;
 
+	s->part = text;
 	if (len <= WHOLE_MAX && pthread_attr_init(&attr) == 0) {
 		if (pthread_attr_setstacksize(&attr, STACK_LEAST + STACK_A_BYTE * len) == 0)
 			rc = pthread_create(&thread, &attr, run_libpcap, s);
@@ -191,21 +195,16 @@ compile_whole(struct source *s, struct pr_error *err)
 	}
 	s->too_much = rc != 0;
 	if (len > WHOLE_MAX)
-		pr_error_set(err,
+		return pr_error_set(err,
 			"filter '%.200s': %zu bytes are too many, unless as `host A or "
 			"host B or ...`",
-			s->words, len);
-	else if (rc != 0)
-		pr_error_set(err, "no memory to compile a filter of %zu bytes", len);
+			text, len);
 	if (rc != 0)
-		return NULL;
+		return pr_error_set(err, "no memory to compile a filter of %zu bytes", len);
 	pthread_join(thread, NULL);
-	if (s->rc < 0)
-		return pr_error_null(
-			err, "filter '%.200s': %s", s->text, pcap_geterr(s->pcap));
-	struct pri_bpf *program = program_of(s, &s->code, err);
-	pcap_freecode(&s->code);
-	return program;
+	return s->rc < 0 ? pr_error_set(err, "filter '%.200s': %s", s->text,
+				   pcap_geterr(s->pcap))
+			 : 0;
 }
 
 /*
@@ -234,24 +233,49 @@ append_part(struct bpf_program *all, const struct bpf_program *part)
 }
 
 /*
- * Compiles a filter part by part. NULL: not possible; compiled as a whole it may succeed (a
- * part alone may be refused), or give the error. Exception: too_much is a final error.
+ * Appends a part, and this part behind one and two tags: `vlan` moves the offsets of all that follow, so each is
+ * compiled by itself. Link types without VLANs refuse it.
+ */
+static int
+compile_part(
+	struct source *s, const char *part, struct bpf_program *all, struct pr_error *err)
+{
+	char *text = NULL;
+	int rc = compile_text(s, part, err);
+
+	for (int tags = 0; rc == 0; tags++) {
+		rc = append_part(all, &s->code);
+		pcap_freecode(&s->code);
+		free(text);
+		if (rc < 0 || !s->tagged || tags == 2)
+			return rc < 0 ? pr_error_set(err, "no memory for a filter") : 0;
+		if (asprintf(&text, "vlan and (%s%s%s)", tags ? "vlan and (" : "", part,
+			    tags ? ")" : "") < 0)
+			return pr_error_set(err, "no memory for a filter");
+		if (compile_text(s, text, NULL) < 0) {
+			free(text);
+			return s->too_much ? pr_error_set(err, "no memory for a filter")
+					   : 0;
+		}
+	}
+	return rc;
+}
+
+/*
+ * Compiles a filter part by part, or whole if it is not cut. NULL of parts: as a whole it may succeed (a part alone
+ * may be refused), or give the error. Exception: too_much is a final error.
  */
 static struct pri_bpf *
-compile_parts(struct source *s, struct pr_error *err)
+compile_parts(struct source *s, bool whole, struct pr_error *err)
 {
-	struct bpf_program all = {0}, code;
-	size_t count, done = 0;
-	char *parts = pri_filter_split(s->words, &count), *part = parts;
+	struct bpf_program all = {0};
+	size_t count = 1, done = 0;
+	char *parts = whole ? strdup(s->words) : pri_filter_split(s->words, &count);
+	char *part = parts;
 	int rc = parts ? 0 : -1;
 
-	for (; rc == 0 && done < count; done++, part += strlen(part) + 1) {
-		rc = pcap_compile(s->pcap, &code, part, 1, 0);
-		if (rc != 0)
-			break;
-		rc = append_part(&all, &code);
-		pcap_freecode(&code);
-	}
+	for (; rc == 0 && done < count; done++, part += strlen(part) + 1)
+		rc = compile_part(s, part, &all, err);
 	struct pri_bpf *program = rc == 0 ? program_of(s, &all, err) : NULL;
 	free(all.bf_insns);
 	free(parts);
@@ -260,9 +284,10 @@ compile_parts(struct source *s, struct pr_error *err)
 
 /* *too_much: it is a filter for this link type, but there is no program of it. */
 static struct pri_bpf *
-compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *err)
+compile(uint16_t linktype, const char *text, bool tagged, bool *too_much,
+	struct pr_error *err)
 {
-	struct source s = {.linktype = linktype, .text = text};
+	struct source s = {.linktype = linktype, .text = text, .tagged = tagged};
 	struct pri_bpf *program = NULL;
 
 	*too_much = false;
@@ -271,9 +296,9 @@ compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *er
 	int rc = take_times(&s, err);
 	s.pcap = rc == 0 ? open_as_file(linktype) : NULL;
 	if (s.pcap) {
-		program = compile_parts(&s, err);
+		program = compile_parts(&s, false, err);
 		if (!program && !s.too_much)
-			program = compile_whole(&s, err);
+			program = compile_parts(&s, true, err);
 		pcap_close(s.pcap);
 	} else if (rc == 0) {
 		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
@@ -358,7 +383,7 @@ pri_filter_compile(uint16_t linktype, const char *text, struct pr_error *err)
 {
 	bool too_much;
 
-	return compile(linktype, text, &too_much, err);
+	return compile(linktype, text, false, &too_much, err);
 }
 
 int
@@ -381,7 +406,7 @@ pri_filter_check(
 
 int
 pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	struct pri_bpf_set *out, struct pr_error *err)
+	bool tagged, struct pri_bpf_set *out, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
 	uint16_t refusing = 0;
@@ -390,7 +415,8 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 	for (size_t i = 0; i < count; i++) {
 		if (pri_bpf_set_find(out, linktypes[i]))
 			continue;
-		struct pri_bpf *program = compile(linktypes[i], text, &too_much, &other);
+		struct pri_bpf *program =
+			compile(linktypes[i], text, tagged, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
 		if (!program && !*first.text) {

@@ -18,13 +18,14 @@ struct pri_bpf *pri_filter_compile(
 	uint16_t linktype, const char *text, struct pr_error *err);
 
 /*
- * Compiles a filter for several link types. out gets programs for those for which the text
+ * Compiles a filter for several link types. tagged: packets whose rest matches behind one or two VLAN tags match too,
+ * where the link type has VLANs. out gets programs for those for which the text
  * is valid (`wlan addr1` is not valid for Ethernet). -1 with libpcap's message for the
  * first type: valid for none. -1 also if the text is valid for a type but too long to
  * compile for it: packets of that type would be missing from the answer.
  */
 int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	struct pri_bpf_set *out, struct pr_error *err);
+	bool tagged, struct pri_bpf_set *out, struct pr_error *err);
 
 /*
  * 0: the text is valid for at least one of the link types. -1: err has libpcap's message

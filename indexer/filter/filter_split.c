@@ -154,9 +154,13 @@ cut(const char *text, size_t *count)
 {
 	static const char *const shifting[] = {
 		"vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan"};
-	/* names, addresses and numbers only: a term with operators may contain an `or` */
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789.:/_-";
+	/*
+	 * names, addresses and numbers only: a term with operators may contain an `or`; in parentheses it may,
+	 * and so have a time (filter.c)
+	 */
+	static const char within[] =
+		"[]=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789.:/_-";
 	char *copy = strdup(text);
 	const char *at = text;
 	size_t cuts = 0;
@@ -167,8 +171,8 @@ cut(const char *text, size_t *count)
 		int nested = is(&w, "(") - is(&w, ")");
 
 		depth += nested;
-		good = (nested || strspn(w.at, allowed) >= w.len) && depth >= 0 &&
-		       (depth > 0 || !is(&w, "and")) &&
+		good = (nested || strspn(w.at, within + (depth > 0 ? 0 : 3)) >= w.len) &&
+		       depth >= 0 && (depth > 0 || !is(&w, "and")) &&
 		       !among(&w, shifting, sizeof(shifting) / sizeof(*shifting));
 		if (depth == 0 && is(&w, "or") && begins_term(at) &&
 			++cuts % PRI_FILTER_PART == 0)

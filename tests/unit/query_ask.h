@@ -232,7 +232,8 @@ ask(struct pri_volume *view, const struct question *q)
 	const Packrack__End *end;
 	enum pri_answer_state state;
 
-	ck_assert_int_eq(pri_filter_compile_all(types, 1, q->filter, &programs, &err), 0);
+	ck_assert_int_eq(
+		pri_filter_compile_all(types, 1, q->filter, false, &programs, &err), 0);
 	ck_assert_int_eq(pri_query_set_programs(&query, &programs, &err), 0);
 	query.since = q->since;
 	query.until = q->until;

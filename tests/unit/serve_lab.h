@@ -287,7 +287,8 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	static const uint16_t types[] = {1};
 	struct pri_bpf_set programs = {0};
 
-	ck_assert_int_eq(pri_filter_compile_all(types, 1, filter, &programs, &err), 0);
+	ck_assert_int_eq(
+		pri_filter_compile_all(types, 1, filter, false, &programs, &err), 0);
 	ask_programs(id, &programs, limit);
 }
 

@@ -62,6 +62,8 @@ START_TEST(test_where_it_is_cut)
 	ck_assert_uint_eq(parts_of("host 10.0.0.%u", " or ", PRI_FILTER_SPLIT_MIN), 0);
 	ck_assert_uint_eq(parts_of("(net 10.%u and (tcp or udp))", " or ", TERMS), 5);
 	ck_assert_uint_eq(parts_of("not ( src host 10.0.0.%u )", " or ", TERMS), 5);
+	ck_assert_uint_eq(
+		parts_of("(host 10.0.0.%u and link[64:4] = 1)", " or ", TERMS), 5);
 }
 END_TEST
 
@@ -112,6 +114,8 @@ START_TEST(test_where_it_is_not)
 	ck_assert_uint_eq(parts_of("host 10.0.0.%u)", " or ", TERMS), 0);
 	ck_assert_uint_eq(parts_of("(host 10.0.0.%u", " or ", TERMS), 0);
 	ck_assert_uint_eq(parts_of("ip[%u] = 1", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u and ip[1] = 1", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("(host 10.0.0.%u and ip[1]&&vlan)", " or ", TERMS), 0);
 	text = join("host 10.0.0.%u", " or ", TERMS);
 	ck_assert_int_gt(asprintf(&more, "%s and tcp", text), 0);
 	ck_assert_ptr_null(pri_filter_split(more, &count));
@@ -219,6 +223,55 @@ START_TEST(test_a_part_that_libpcap_refuses)
 }
 END_TEST
 
+/* The packet, with so many tags before its Ethertype. */
+static bool
+tagged_matches(const struct pri_bpf *program, const uint8_t packet[64], unsigned tags)
+{
+	uint8_t copy[64 + 4 * 3];
+
+	memcpy(copy, packet, 12);
+	for (unsigned i = 0; i < tags; i++)
+		pr_put_be32(
+			copy + 12 + 4 * i, (i + 1 < tags ? 0x88a80000u : 0x81000000u) + 7);
+	memcpy(copy + 12 + 4 * tags, packet + 12, 52);
+	return pri_bpf_run(program, &(struct pr_packet){.data = copy,
+					    .len = 64 + 4 * tags,
+					    .caplen = 64 + 4 * tags}) > 0;
+}
+
+/* What matches without tags does so behind one or two, and in parts as whole; other link types have none. */
+START_TEST(test_behind_tags)
+{
+	const uint16_t types[] = {1, 101};
+	char *terms = join("host 10.0.0.%u", " or ", _i ? TERMS : 3);
+	struct pri_bpf *plain = pri_filter_compile(1, terms, NULL);
+	struct pri_bpf_set out = {0};
+	struct pr_error err = {""};
+	uint8_t packet[64];
+	unsigned hits = 0;
+
+	ck_assert_msg(pri_filter_compile_all(types, 2, terms, true, &out, &err) == 0, "%s",
+		err.text);
+	ck_assert_ptr_nonnull(pri_bpf_set_find(&out, 101));
+	for (unsigned i = 0; i < 5000; i++) {
+		const struct pri_bpf *program = pri_bpf_set_find(&out, 1);
+
+		make_packet(packet);
+		bool matches = tagged_matches(plain, packet, 0);
+		for (unsigned tags = 0; tags <= 3; tags++)
+			ck_assert_int_eq(tagged_matches(program, packet, tags),
+				matches && tags <= 2);
+		ck_assert(!tagged_matches(plain, packet, 1));
+		hits += matches;
+	}
+	ck_assert_uint_gt(hits, 100);
+	ck_assert_uint_lt(hits, 4900);
+	pri_bpf_set_free(&out);
+	pri_bpf_destroy(&plain);
+	free(terms);
+}
+END_TEST
+
 /* What libpcap does not take, and where: `at` ends the message. */
 static const struct {
 	const char *text, *at;
@@ -244,7 +297,8 @@ START_TEST(says_where)
 
 	ck_assert_int_eq(pri_filter_check(&ethernet, 1, wrong[_i].text, &err[0]), -1);
 	ck_assert_int_eq(
-		pri_filter_compile_all(&ethernet, 1, wrong[_i].text, &set, &err[1]), -1);
+		pri_filter_compile_all(&ethernet, 1, wrong[_i].text, false, &set, &err[1]),
+		-1);
 	for (int i = 0; i < 2; i++)
 		ck_assert_msg(strlen(err[i].text) > len &&
 				      !strcmp(err[i].text + strlen(err[i].text) - len,
@@ -275,16 +329,16 @@ START_TEST(test_one_that_is_too_long_for_a_link_type)
 	struct pr_error err = {""};
 	size_t len = strlen(text);
 
-	ck_assert_int_eq(pri_filter_compile_all(types, 2, text, &out, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(types, 2, text, false, &out, &err), 0);
 	ck_assert_uint_eq(out.count, 2);
 	pri_bpf_set_free(&out);
 	rest = malloc(20 * (len + 4) + 1);
 	*rest = 0;
 	for (int i = 0; i < 20; i++)
 		strcat(strcat(rest, i ? " or " : ""), text);
-	ck_assert_int_eq(pri_filter_compile_all(types, 1, rest, &out, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(types, 1, rest, false, &out, &err), 0);
 	pri_bpf_set_free(&out);
-	ck_assert_int_eq(pri_filter_compile_all(types, 2, rest, &out, &err), -1);
+	ck_assert_int_eq(pri_filter_compile_all(types, 2, rest, false, &out, &err), -1);
 	ck_assert_msg(
 		strstr(err.text, "for IEEE802_11: filter of ") != NULL, "%s", err.text);
 	pri_bpf_set_free(&out);
@@ -313,6 +367,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, test_where_it_is_not);
 	tcase_add_test(tc, test_what_is_spread);
 	tcase_add_test(tc, test_parts_accept_what_the_whole_does);
+	tcase_add_loop_test(tc, test_behind_tags, 0, 2);
 	tcase_add_test(tc, test_a_part_that_libpcap_refuses);
 	tcase_add_loop_test(tc, says_where, 0, PR_COUNT(wrong));
 	tcase_add_test(tc, test_check);

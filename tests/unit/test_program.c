@@ -237,7 +237,7 @@ START_TEST(compiles_for_link_types)
 	struct pr_packet packet = {.data = ip, .caplen = 20, .len = 20, .linktype = 101};
 
 	ck_assert(pri_bpf_set_match(&out, &packet));
-	ck_assert_int_eq(pri_filter_compile_all(types, 4, "ip", &out, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(types, 4, "ip", false, &out, &err), 0);
 	ck_assert_uint_eq(out.count, 3);
 	ck_assert(pri_bpf_set_match(&out, &packet));
 	packet.linktype = 1;
@@ -245,11 +245,13 @@ START_TEST(compiles_for_link_types)
 	packet.linktype = 127;
 	ck_assert(!pri_bpf_set_match(&out, &packet));
 	pri_bpf_set_free(&out);
-	ck_assert_int_eq(
-		pri_filter_compile_all(types, 4, "wlan addr1 0:1:2:3:4:5", &out, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(
+				 types, 4, "wlan addr1 0:1:2:3:4:5", false, &out, &err),
+		0);
 	ck_assert_uint_eq(out.count, 1);
 	pri_bpf_set_free(&out);
-	ck_assert_int_eq(pri_filter_compile_all(types, 4, "tcp prot 80", &out, &err), -1);
+	ck_assert_int_eq(
+		pri_filter_compile_all(types, 4, "tcp prot 80", false, &out, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "tcp prot 80"));
 	ck_assert_ptr_nonnull(strstr(err.text, "syntax error"));
 }

@@ -30,6 +30,8 @@ static const struct pr_option options[] = {QUERY_RANGE_OPTIONS(),
 	PR_OPT_FLAG(related, "related", 0,
 		"also further fragments of matching packets, ICMP errors that quote them, "
 		"and copies of them in tunnels and behind tags"),
+	PR_OPT_FLAG(
+		tagged, "tagged", 0, "also packets that match behind one or two VLAN tags"),
 	PR_OPT_FLAG(follow, "follow", 'f',
 		"continue with new packets, from --since or from now, until interrupted or "
 		"--until"),
@@ -205,6 +207,7 @@ query_args_check(struct query_args *a, const struct cli_call *call, struct pr_er
 				"--estimate is of a rack's or a volume's packets, and does "
 				"not go together with -w, -c and --related"},
 			{a->related && !a->filter[0], "--related needs a FILTER"},
+			{a->tagged && !a->filter[0], "--tagged needs a FILTER"},
 			{a->related && a->limit,
 				"--related and --limit do not go together"},
 			{rotates && (!a->write || !strcmp(a->write, "-") ||

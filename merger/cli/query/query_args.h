@@ -22,6 +22,7 @@ struct query_args {
 	bool strict;
 	struct pr_string_list allow; /* reasons for being partial that the user accepts */
 	bool no_wait;
+	bool tagged; /* the filter also finds packets behind VLAN tags */
 	bool count, follow, quiet, strays, explain, estimate, memory_only, json, keyvalue,
 		related, numeric;
 	char *link;

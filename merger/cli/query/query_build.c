@@ -271,7 +271,8 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	if (!count)
 		linktypes = common;
 	count = count ? count : 1;
-	if (pri_filter_compile_all(linktypes, count, a->filter, &q->programs, err) < 0 ||
+	if (pri_filter_compile_all(
+		    linktypes, count, a->filter, a->tagged, &q->programs, err) < 0 ||
 		(a->noted && relate(q, a, linktypes, count, err) < 0) ||
 		pri_query_set_programs(query, &q->programs, err) < 0)
 		return -1;

@@ -7,6 +7,7 @@ PART = 16   # terms in a part, at most
 LEAST = 48  # with fewer terms a filter stays whole
 WORD = re.compile(r"[()]|[^ \t\r\n()]+", re.A)
 PLAIN = re.compile(r"[()]|[a-zA-Z0-9.:/_-]+", re.A)
+WITHIN = re.compile(r"[()]|[][=a-zA-Z0-9.:/_-]+", re.A)  # parentheses
 SHIFTS = {"vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan"}
 BEGINS = {"host", "net", "port", "portrange", "src", "dst", "ip", "ip6", "arp", "rarp", "tcp", "udp", "sctp",
           "icmp", "icmp6", "ether"}
@@ -25,7 +26,7 @@ def find_cuts(text):
     words = [(m[0], m.start(), m.end()) for m in WORD.finditer(text)]
     cuts, depth = [], 0
     for at, (word, begin, end) in enumerate(words):
-        if not PLAIN.fullmatch(word) or word in SHIFTS:
+        if not (WITHIN if depth else PLAIN).fullmatch(word) or word in SHIFTS:
             return []
         depth += (word == "(") - (word == ")")
         if depth < 0 or depth == 0 and word == "and":
