@@ -535,14 +535,17 @@ completeness_free(Packrack__Completeness **c)
  * go take part from the next round on.
  */
 
-/* If the range begins later than now, the first round is one instant, and waits for it. */
+/*
+ * The first round is of the past: what nodes have stored by now does not wait for what they have not. If the range
+ * begins later than now, it is one instant, and waits for it.
+ */
 static void
 set_until(struct prm_fanout *f)
 {
 	Packrack__Query *q = f->query;
-	int64_t now = now_real(f);
+	int64_t now = now_real(f) - (f->follow.total ? 0 : PRM_FANOUT_SETTLED_NS);
 
-	q->until = now < f->follow.until ? now : f->follow.until;
+	q->until = PR_MIN(now, f->follow.until);
 	if (q->until < q->since)
 		q->until = q->since;
 	f->follow.round_mono = f->mono;
@@ -633,6 +636,19 @@ take_over(struct prm_fanout *f)
 	}
 	completeness_free(&f->follow.total);
 	f->follow.total = c;
+}
+
+/* Not if it is too early for one. */
+static void
+next_round(struct prm_fanout *f)
+{
+	f->follow.idle = now_real(f) <= f->query->until;
+	if (f->follow.idle)
+		return;
+	f->query->since = f->query->until + 1;
+	set_until(f);
+	begin_check(f);
+	ask_again(f, false);
 }
 
 /* ---- the end of an answer ---- */
@@ -758,10 +774,14 @@ finish(struct prm_fanout *f, bool cancelled)
 		return;
 	}
 	if (f->follow.on) {
+		bool first = !f->follow.total;
+		bool more = !cancelled && !f->limited && f->query->until < f->follow.until;
+
 		take_over(f);
-		f->follow.idle =
-			!cancelled && !f->limited && f->query->until < f->follow.until;
-		if (f->follow.idle)
+		f->follow.idle = more;
+		if (more && first)
+			next_round(f);
+		if (more)
 			return;
 		f->sums.completeness = f->follow.total;
 		f->follow.total = NULL;
@@ -1259,14 +1279,9 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 	pump(f, true);
 	/* the next round of a query that follows */
 	if (f->state.done || !f->follow.idle ||
-		f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||
-		now_real(f) <= f->query->until)
+		f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS)
 		return;
-	f->follow.idle = false;
-	f->query->since = f->query->until + 1;
-	set_until(f);
-	begin_check(f);
-	ask_again(f, false);
+	next_round(f);
 }
 
 const struct prm_fanout_state *

@@ -60,6 +60,8 @@ struct prm_fanout_options {
 
 /* With Query.follow: shortest time between the starts of two rounds of requests. */
 #define PRM_FANOUT_FOLLOW_NS INT64_C(200000000)
+/* Packets of so long ago are stored, and confirmed by a MARK, in a rack that keeps up. */
+#define PRM_FANOUT_SETTLED_NS INT64_C(500000000)
 
 /* Sends the query to the nodes. NULL: not started, and err is for the client. */
 struct prm_fanout *prm_fanout_create(
