@@ -30,7 +30,7 @@ install: install-programs install-system install-lab install-streamfs install-py
 	$(Q)ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
 
 install-programs: all
-	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-watch packrack-web packrack-flows-to),$(PREFIX)/bin)
+	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-watch packrack-web packrack-flows-to packrack-pivot),$(PREFIX)/bin)
 	$(call put,644,$(BUILD)/page.html,$(SHAREDIR)/web)
 	$(call put,644,$(wildcard $(BUILD)/watch.d/*.watch),$(SHAREDIR)/watch.d)
 	$(call put,755,$(addprefix $(BUILD)/,$(SBIN_PROGRAMS)),$(PREFIX)/sbin)

@@ -26,6 +26,8 @@ main(int argc, char **argv)
 			.run = cmd_collect},
 		{"watch", "run analyses all the time: of now, compared with the past",
 			.run = cmd_program},
+		{"pivot", "write the packets of the alerts of Suricata or Zeek",
+			.run = cmd_program},
 		{"web", "serve a page that shows the traffic, to this machine's browser",
 			.run = cmd_program},
 		{"status", "show what the rack is doing, and what it lost",

@@ -62,6 +62,11 @@ web_agrees() {
 		<(grep -oE 'Fl -[a-z-]+' merger/web/packrack-web.1 | sed 's/^Fl /-/' | sort -u)
 }
 
+pivot_agrees() {
+	diff <("$BUILD/packrack" pivot --help | grep -oE -- '--[a-z-]+' | grep -vx -- --help | sort -u) \
+		<(sed '/^.Ss Suricata/,$d' merger/pivot/packrack-pivot.1 | grep -oE 'Fl -[a-z-]+' | sed 's/^Fl /-/' | sort -u)
+}
+
 flows_to_agrees() {
 	diff <("$BUILD/packrack" flows --to x --help | grep -oE -- '--[a-z0-9-]+' | grep -vx -e --help -e --keep | sort -u) \
 		<(grep -oE 'Fl -[a-z0-9-]+' merger/cli/packrack-flows-to.1 | sed 's/^Fl /-/' | grep -vx -- --keep | sort -u)
@@ -94,7 +99,7 @@ formatted() { # PAGE: what man says of it
 	[ -z "$said" ] || { echo "$said"; return 1; }
 }
 
-for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] merger/watch/*.1 merger/web/*.1 proto/*.[57] scripts/*.[78] logger/streamfs/*.3; do
+for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] merger/watch/*.1 merger/web/*.1 merger/pivot/*.1 proto/*.[57] scripts/*.[78] logger/streamfs/*.3; do
 	[ -f "$page" ] || continue
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
@@ -114,7 +119,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect watch web status console import volume queries data class \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect watch pivot web status console import volume queries data class \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
@@ -130,6 +135,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack collect" command_agrees collect collect Output
 	run_step "packrack watch" watch_agrees
 	run_step "packrack web" web_agrees
+	run_step "packrack pivot" pivot_agrees
 	run_step "packrack flows --to" flows_to_agrees
 	run_step "packrack status" command_agrees status status Output Keys
 	run_step "packrack setup" command_agrees setup setup Output
