@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile texts: watch files, which end in a watch or in one line; statements, which read and write no file, and never end the server.
+"""Hostile texts: watch files, which end in a watch or in one line; statements, which read and write no file, and never end the server; lines of a
+NIDS, which end in an alert whose filter libpcap takes, or in one line.
 
 usage: tests/fuzz/texts.py [--seconds N | --runs N] [--seed N]      a finding prints its text; the same seed makes it again
 
@@ -14,6 +15,8 @@ import importlib.util
 import os
 import random
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -43,9 +46,21 @@ FRAMES = ["select ? from flows", "select * from ?", "select * from ? limit 1", "
           "from ?", "select * from query('select * from ?')", "describe select * from ?", "select try_cast(? as ?) from flows", "values (?), (?)"]
 
 
-def load_watch():
-    loader = importlib.machinery.SourceFileLoader("packrack_watch", BUILD + "/packrack-watch")
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("packrack_watch", loader))
+EVE = ['{"timestamp":"2018-10-03T14:42:44.836744+0000","flow_id":2191386088856669,"event_type":"alert","src_ip":"192.168.1.146","src_port":32858,'
+       '"dest_ip":"93.184.216.34","dest_port":80,"proto":"TCP","alert":{"signature_id":2013028,"severity":2},"community_id":"1:hO+sN4H+MG5MY/8hIrXPqc4ZQz4=",'
+       '"flow":{"pkts_toserver":4,"start":"2018-10-03T14:42:44.613469+0000"}}',
+       '{"timestamp": "2024-03-05T09:00:00.577679+0000", "event_type": "flow", "src_ip": "2001:db8::1", "dest_ip": "2001:db8::2", "proto": "IPv6-ICMP", '
+       '"icmp_type": 128, "flow": {"start": "2024-03-05T09:00:00.411045Z", "end": "2024-03-05T09:00:01.5+01:00"}, "vlan": [10]}']
+ZEEK = ["#separator \\x09\n#path\tnotice\n#fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\tnote\tsrc\tdst\tp\n"
+        "1024380731.015090\tCCKUOW2neqARiqxzI6\t10.234.125.254\t2217\t10.121.70.151\t21\ttcp\tSignatures::Sensitive\t10.121.70.151\t-\t21\n"
+        "1760876062.226688\t-\t-\t-\t-\t-\t-\tScan::Port_Scan\t90.29.239.33\t-\t-\n#close\t2025-10-19-08-14-22",
+        '{"ts":1591367999.305988,"uid":"Cx","id.orig_h":"fe80::1","id.orig_p":128,"id.resp_h":"ff02::2","id.resp_p":0,"proto":"icmp","duration":1.5,'
+        '"conn_state":"OTH"}']
+
+
+def load(name):
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), "%s/%s" % (BUILD, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     return module
 
@@ -75,7 +90,8 @@ def one_line(said, text):
 class Texts:
     def __init__(self, folder, rng):
         self.rng, self.folder, self.secret = rng, folder, folder + "/secret.csv"
-        self.watch = load_watch()
+        self.watch, self.pivot = load("packrack-watch"), load("packrack-pivot")
+        self.pivot.say = lambda text: one_line(self.pivot.plain(text), text)
         self.shipped = [open(p, encoding="utf-8").read() for p in sorted(glob.glob(TOP + "/merger/watch/watch.d/*.watch"))]
         self.statements = STATEMENTS + re.findall(r"sql = (.*)", "\n".join(self.shipped))
         with open(self.secret, "w", encoding="utf-8") as f:
@@ -84,7 +100,10 @@ class Texts:
         self.watch.ASK_SECONDS = SLOW_SECONDS
         self.server = self.watch.Server(self.asker)
         self.trace = self.asker.empty_trace()
-        self.there = sorted(os.listdir(folder)) + ["t.watch"]
+        self.there = sorted(os.listdir(folder)) + ["t.watch", "t.log"]
+        args = self.pivot.options().parse_args(["--eve", "-", "-w", folder, "-r", "x"])
+        self.pivot.check(args)
+        self.answered = self.pivot.Pivot(args, [], None)
         self.fine, self.slow = 0, 0
 
     def watch_file(self):
@@ -99,6 +118,41 @@ class Texts:
             one_line(self.watch.cell(str(e)), text)
         except Exception as e:  # any other is what is looked for  pylint: disable=broad-except
             raise Finding("%s: %s: of\n%s" % (type(e).__name__, e, ascii(text))) from None
+
+    def alert(self):
+        eve = self.rng.random() < 0.5
+        text = changed(self.rng, EVE if eve else ZEEK).replace("\ud800", "")
+        text = text * self.rng.choice((1, 1, 1, 1, 3)) if self.rng.random() < 0.999 else text + " " * (3 << 20)
+        with open(self.folder + "/t.log", "w", encoding="utf-8", errors="surrogatepass") as f:
+            f.write(text)
+        pivot = self.pivot
+        try:
+            lines = pivot.Input(self.folder + "/t.log", pivot.Eve(0, ["all"]) if eve else pivot.Zeek(0), False, False)
+            while not lines.ended:
+                for item in lines.items():
+                    if isinstance(item, pivot.Mistake):
+                        one_line(pivot.plain(item), text)
+                    else:
+                        self.question(item, text)
+        except Finding:
+            raise
+        except Exception as e:  # any other is what is looked for  pylint: disable=broad-except
+            raise Finding("%s: %s: of\n%s" % (type(e).__name__, e, ascii(text))) from None
+
+    def question(self, alert, text):
+        """All of it is of numbers and addresses; its times are those of a rack."""
+        since, until = self.answered.span(alert)
+        job = self.pivot.Job([alert], since, until)
+        path, filters = os.path.basename(self.answered.path(job)), " ".join(job.filter())
+        if not re.fullmatch(r"[\w.-]{1,200}\.pcapng", path, re.ASCII) or not re.fullmatch(r"[0-9a-f.: ()orandsrchostpi6tk]+", filters):
+            raise Finding("file %r, filter %r of\n%s" % (path, filters, ascii(text)))
+        if not -(1 << 63) < since <= until + 1 < 1 << 63 or not self.pivot.stamp(since):
+            raise Finding("%d to %d of\n%s" % (since, until, ascii(text)))
+        if self.rng.random() < 0.01 and shutil.which("tcpdump"):
+            said = subprocess.run(["tcpdump", "-y", "EN10MB", "-d", filters], capture_output=True, check=False)
+            if said.returncode:
+                raise Finding("filter %r: %r of\n%s" % (filters, said.stderr, ascii(text)))
+        self.fine += 1
 
     def statement(self):
         text = self.rng.choice(FRAMES) if self.rng.random() < 0.5 else changed(self.rng, self.statements)
@@ -118,7 +172,7 @@ class Texts:
             one_line(self.watch.cell(str(e)), text)
             if SECRET in str(e):
                 raise Finding("a file was read:\n%s" % ascii(text)) from None
-        if sorted(set(os.listdir(self.folder)) - {"t.watch"}) != sorted(set(self.there) - {"t.watch"}):
+        if set(os.listdir(self.folder)) - {"t.watch", "t.log"} != set(self.there) - {"t.watch", "t.log"}:
             raise Finding("a file was made (%s) by\n%s" % (sorted(os.listdir(self.folder)), ascii(text)))
 
 
@@ -128,7 +182,7 @@ def main():
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    for kind in ("watch_file", "statement"):
+    for kind in ("watch_file", "alert", "statement"):
         with tempfile.TemporaryDirectory() as folder:
             texts, runs, begun = Texts(folder, random.Random(args.seed)), 0, time.monotonic()
             try:
