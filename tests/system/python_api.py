@@ -280,6 +280,37 @@ def counts(program):
         raises(packrack.Error, "no command", lambda: rack.top(program="/none/packrack"))
 
 
+def alerts(program, path):
+    """A busy connection by its ends, and as alerts."""
+    with packrack.connect() as rack:
+        group = rack.top("flow", "tcp", n=1, program=program).groups[0]
+        protocol, *ends = group.key.replace(",", "").replace(" port ", " ").split()
+        a, a_port, b, b_port = ends
+        packets = list(rack.connection(protocol, a, a_port, b, int(b_port)))
+        assert len(packets) == group.packets > 100
+        for number in (6, "tcp"):
+            assert len(list(rack.connection(number, b, b_port, a, a_port, limit=7))) == 7
+        assert [p.data for p in rack.query("tcp", limit=50)] == [p.data for p in rack.query("tcp", limit=50, tagged=True)]
+        raises(packrack.RequestError, "no port", lambda: rack.connection("tcp", a, 70000, b, 1))
+        raises(packrack.RequestError, "connection", lambda: rack.connection("nosuch", a, 1, b, 1))
+        chosen = {"tuple": ",".join((protocol, a, a_port, b, b_port)), "program": program}
+        alert, = rack.pivot(path + "/one.pcapng", since=packets[3].time, until=packets[-2].time, **chosen)
+        ours = [(p.time, p.data) for p in packets if packets[3].time <= p.time <= packets[-2].time]
+        assert [(p.time, p.data) for p in traces.Trace(alert.file)] == ours and alert.packets == len(ours) and alert.complete
+        with open(path + "/eve.json", "w", encoding="utf-8") as f:
+            for p in packets[10:13]:
+                f.write(json.dumps({"timestamp": packrack.format_time(p.time), "event_type": "alert", "src_ip": a, "src_port": int(a_port), "dest_ip": b,
+                                    "dest_port": int(b_port), "proto": "TCP"}) + "\n")
+            f.write("{}\n")
+        found = list(rack.pivot(path + "/files", eve=path + "/eve.json", before=0, after=0, skew=0.001, program=program))
+        assert len(found) == 3 and min(x.packets for x in found) >= 1, found
+        assert {p.data for p in packets[10:13]} <= {p.data for x in found for p in traces.Trace(x.file)}
+        for alert in rack.pivot(path + "/files", eve=path + "/eve.json", program=program):
+            break
+        raises(packrack.RequestError, "PROTO", lambda: list(rack.pivot(path, tuple="x", program=program)))
+        raises(packrack.Error, "no command", lambda: rack.pivot(path, tuple="x", program="/none/packrack"))
+
+
 def volume(program, capture, path):
     subprocess.run([program, "import", capture, "--volume", path, "--create", "64M"], check=True,
                    stdout=subprocess.DEVNULL)

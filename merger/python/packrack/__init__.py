@@ -8,6 +8,7 @@
             print(packet.time, packet.len, packet.data.hex())
         print(answer.completeness)
 """
+from .alerts import Alert
 from .answer import Answer, Completeness, Evicted, Missing, NodeAnswer, Search
 from .counts import Group, Rate, Stretch, Top
 from .errors import Closed, Error, FilterError, Refused, RequestError, Unreachable
@@ -18,7 +19,7 @@ from .volume import volume
 
 __version__ = "0.1.0"
 __all__ = [
-    "Answer", "Closed", "Completeness", "Error", "Evicted", "FilterError", "Group", "Link", "Missing",
+    "Alert", "Answer", "Closed", "Completeness", "Error", "Evicted", "FilterError", "Group", "Link", "Missing",
     "Node", "NodeAnswer", "Packet", "Rack", "Rate", "Refused", "RequestError", "Search", "Stretch", "TIME_MAX",
     "TIME_MIN", "Top", "Unreachable", "connect", "format_time", "time_ns", "volume",
 ]

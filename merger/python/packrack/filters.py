@@ -111,22 +111,32 @@ class Libpcap:
             self.lib.pcap_close(pcap)
 
 
-def compile_for(linktype, text):
-    lib, parts = Libpcap.get(), filter_split.split(text)
+def compile_part(linktype, text, tagged):
+    """Its programs: of packets without tags; and, as `vlan` moves all offsets behind it, one for each number of them."""
+    lib = Libpcap.get()
+    yield lib.compile(linktype, text.encode())
     try:
-        program = filter_split.join(lib.compile(linktype, part.encode()) for part in parts)
+        for form in ("vlan and (%s)", "vlan and (vlan and (%s))") if tagged else ():
+            yield lib.compile(linktype, (form % text).encode())
+    except FilterError:  # this link type has no VLANs
+        pass
+
+
+def compile_for(linktype, text, tagged):
+    try:
+        program = filter_split.join(p for part in filter_split.split(text) for p in compile_part(linktype, part, tagged))
     except FilterError:  # a part alone may be refused, or the whole may say why
         program = None
-    program = program or lib.compile(linktype, text.encode())
+    program = program or filter_split.join(compile_part(linktype, text, tagged))
     if len(program) > INSTRUCTIONS_MAX:
         raise TooMuch("filter '%.200s' for link type %d: filter of %d instructions: at most %d are taken"
                       % (text, linktype, len(program), INSTRUCTIONS_MAX))
     return program
 
 
-def compile_filter(text, linktypes):
+def compile_filter(text, linktypes, tagged=False):
     """{link type: instructions} of those link types that the text makes sense for; FilterError with
-    libpcap's word on the first when for none. {}: no filter."""
+    libpcap's word on the first when for none. {}: no filter. tagged: also packets behind one or two VLAN tags."""
     if not text.strip():
         return {}
     if "\0" in text:
@@ -135,7 +145,7 @@ def compile_filter(text, linktypes):
     with Libpcap.lock:
         for linktype in dict.fromkeys(linktypes or (ETHERNET,)):
             try:
-                programs[linktype] = compile_for(linktype, text)
+                programs[linktype] = compile_for(linktype, text, tagged)
             except TooMuch:
                 raise
             except FilterError as e:

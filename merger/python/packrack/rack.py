@@ -5,7 +5,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from . import counts
+from . import alerts, counts
 from . import packrack_pb2 as pb
 from .answer import Answer
 from .channel import Target
@@ -112,18 +112,28 @@ class Rack:
                      snaplen=l.snaplen) for l in self.status().links]
 
     def query(self, filter="", since=None, until=None, limit=0, link=None, nodes=(),
-              strays=False, count_only=False, memory_only=False):
+              strays=False, count_only=False, memory_only=False, tagged=False):
         """An Answer: the packets that filter (as tcpdump takes it) and the time range (both ends
         included) choose, in the order of capture. limit 0: all. link: name or number. nodes: only
         these. strays: also packets without a timestamp. memory_only: an Error where a node would have to read a
-        disk. Raises FilterError at once."""
+        disk. tagged: also packets that match behind VLAN tags. Raises FilterError at once."""
         choice = since, until, limit, link, nodes, strays, count_only, memory_only
         query = make_query(filter, {}, *choice)
         if filter.strip():
             if self.told is None or time.monotonic() - self.told > LINKS_KEPT:
                 self.status()
-            query = make_query(filter, compile_filter(filter, self.linktypes), *choice)
+            query = make_query(filter, compile_filter(filter, self.linktypes, tagged), *choice)
         return Answer(self.channel(), query)
+
+    def connection(self, protocol, address, port, other, other_port, **choice):
+        """An Answer, as query() gives it: the packets of this connection, both ways, also behind VLAN
+        tags. protocol: "tcp", "udp", or a number; port 0: of a protocol without ports."""
+        return self.query(alerts.connection(protocol, address, port, other, other_port), tagged=True, **choice)
+
+    def pivot(self, write, **choice):
+        """The packets of alerts, as files in the folder write: alerts.pivot. Runs the packrack command
+        (program=)."""
+        return alerts.pivot(self.where(), write, **choice)
 
     def count(self, filter="", **choice):
         """Counts matching packets; transfers none. Returns Completeness, with `matched`."""
@@ -134,7 +144,7 @@ class Rack:
 
     def where(self):
         """Options of the packrack command that name this rack."""
-        return ["--merger=%s" % self.target.endpoint, "--key=%s" % (self.target.keys or "none")]
+        return ["--merger=%s" % self.target.endpoint, "--key-dir=%s" % (self.target.keys or "none")]
 
     def rate(self, filter="", **choice):
         """How busy the links were: counts.rate. Runs the packrack command (program=)."""

@@ -140,7 +140,7 @@ class Volume:
     def __init__(self, paths, program):
         self.paths, self.program = paths, program
 
-    def query(self, filter="", since=None, until=None, limit=0, link=None, strays=False):
+    def query(self, filter="", since=None, until=None, limit=0, link=None, strays=False, tagged=False):
         """As Rack.query; a filter that libpcap refuses is a RequestError of the first packet."""
         command = [self.program, "query", "--json", "-w", "-"]
         for path in self.paths:
@@ -154,7 +154,19 @@ class Volume:
             command.append("--link=%s" % link)
         if strays:
             command.append("--strays")
+        if tagged:
+            command.append("--tagged")
         return VolumeAnswer(command + ["--", filter] if filter.strip() else command)
+
+    def connection(self, protocol, address, port, other, other_port, **choice):
+        """As Rack.connection."""
+        from . import alerts
+        return self.query(alerts.connection(protocol, address, port, other, other_port), tagged=True, **choice)
+
+    def pivot(self, write, **choice):
+        """As Rack.pivot."""
+        from . import alerts
+        return alerts.pivot(["--volume=%s" % p for p in self.paths], write, program=self.program, **choice)
 
     def rate(self, filter="", **choice):
         """As Rack.rate."""
