@@ -145,7 +145,7 @@ run_step "--follow of a connection" says 2 'of --eve and --zeek' "$PACKRACK" piv
 run_step "no tuple" says 2 'PROTO,ADDRESS,PORT' "$PACKRACK" pivot --tuple tcp,1.2.3.4 -w files --volume full.vol
 run_step "no Community ID" says 2 'version 1' "$PACKRACK" pivot --community-id 2:x -w files --volume full.vol
 too_many() {
-	"$ORACLE" make eve "$FULL" 700 alerts && says 1 'a filter takes 500' "$PACKRACK" pivot --eve alerts --merge -w one.pcapng --volume full.vol
+	"$ORACLE" make eve "$FULL" 700 alerts && says 1 'more than 500 connections' "$PACKRACK" pivot --eve alerts --merge -w one.pcapng --volume full.vol
 }
 run_step "too many for one file" too_many
 
