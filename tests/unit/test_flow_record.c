@@ -151,9 +151,33 @@ START_TEST(seconds_are_exact)
 }
 END_TEST
 
+/* With many zeros, which decide where "::" stands. */
+START_TEST(addresses_as_inet_ntop)
+{
+	uint64_t state = 7;
+
+	for (unsigned k = 0; k < 300000; k++) {
+		char got[INET6_ADDRSTRLEN], want[INET6_ADDRSTRLEN];
+		unsigned len = k % 4 ? 16 : 4;
+		uint8_t bytes[16];
+
+		for (unsigned i = 0; i < 16; i++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			bytes[i] = state >> 62 ? 0 : (uint8_t)(state >> 40);
+			if (k & 8 && i & 1) /* whole words are zero, or all ones */
+				bytes[i] = bytes[i - 1] = state >> 61 & 1 ? 0 : bytes[i];
+		}
+		inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, want, sizeof(want));
+		ck_assert_uint_eq(flow_address_text(bytes, len, got), strlen(want));
+		ck_assert_str_eq(got, want);
+	}
+}
+END_TEST
+
 static void
 fill(TCase *tests)
 {
+	tcase_add_test(tests, addresses_as_inet_ntop);
 	tcase_add_loop_test(
 		tests, networks_of_ours, 0, sizeof(networks) / sizeof(networks[0]));
 	tcase_add_test(tests, missing_while_it_lasted);

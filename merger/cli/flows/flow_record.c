@@ -64,7 +64,8 @@ network_has(const struct network *n, const uint8_t *address, unsigned len)
 {
 	unsigned whole = n->prefix / 8, rest = n->prefix % 8;
 
-	return n->len == len && !memcmp(n->bytes, address, whole) &&
+	return n->len == len && (!whole || *n->bytes == *address) &&
+	       !memcmp(n->bytes, address, whole) &&
 	       (!rest || !((n->bytes[whole] ^ address[whole]) >> (8 - rest)));
 }
 
@@ -213,11 +214,73 @@ make_uid(const struct pri_flow *flow, char out[20], uint64_t *id)
 	out[at] = 0;
 }
 
+#define TEN(d)                                                                             \
+	d "0.", d "1.", d "2.", d "3.", d "4.", d "5.", d "6.", d "7.", d "8.", d "9."
+#define NINETY(d)                                                                          \
+	TEN(d "1"), TEN(d "2"), TEN(d "3"), TEN(d "4"), TEN(d "5"), TEN(d "6"),            \
+		TEN(d "7"), TEN(d "8"), TEN(d "9")
+static const char decimals[][8] = {TEN(""), NINETY(""), TEN("10"), NINETY("1"), TEN("20"),
+	TEN("21"), TEN("22"), TEN("23"), TEN("24"), "250.", "251.", "252.", "253.", "254.",
+	"255."};
+
+/* Of four bytes, without branches. */
+static char *
+four_text(const uint8_t *bytes, char *to)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		memcpy(to, decimals[bytes[i]], 4);
+		to += 2 + (bytes[i] >= 10) + (bytes[i] >= 100);
+	}
+	return to - 1;
+}
+
+/* Eight words; the longest row of zeros is "::". */
+static char *
+six_text(const uint8_t *bytes, char *to)
+{
+	unsigned word[8], zeros = 0, best = 8, most = 1;
+
+	for (unsigned i = 0; i < 8; i++) {
+		word[i] = pr_get_be16(bytes + 2 * i);
+		zeros = word[i] ? 0 : zeros + 1;
+		if (zeros > most) {
+			most = zeros;
+			best = i + 1 - zeros;
+		}
+	}
+	if (best == 0 && most >= 5) { /* the end may be written as four bytes are */
+		inet_ntop(AF_INET6, bytes, to, INET6_ADDRSTRLEN);
+		return to + strlen(to);
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		if (i || best == 0)
+			*to++ = ':';
+		if (i == best) {
+			i += most - 1;
+			if (i == 7)
+				*to++ = ':';
+			continue;
+		}
+		for (int shift = 12; shift >= 0; shift -= 4)
+			if (word[i] >> shift || !shift)
+				*to++ = "0123456789abcdef"[word[i] >> shift & 15];
+	}
+	return to;
+}
+
+size_t
+flow_address_text(const uint8_t *bytes, unsigned len, char buf[INET6_ADDRSTRLEN])
+{
+	char *end = len == 4 ? four_text(bytes, buf) : six_text(bytes, buf);
+
+	*end = 0;
+	return (size_t)(end - buf);
+}
+
 const char *
 flow_address(const struct pri_flow_key *key, unsigned side, char buf[INET6_ADDRSTRLEN])
 {
-	inet_ntop(key->address_len == 4 ? AF_INET : AF_INET6, key->address[side], buf,
-		INET6_ADDRSTRLEN);
+	flow_address_text(key->address[side], key->address_len, buf);
 	return buf;
 }
 

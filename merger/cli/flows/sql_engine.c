@@ -208,7 +208,7 @@ call_prefix(handle info, handle in, handle out)
 		}
 		if ((unsigned)bits[i] < 8 * len)
 			mask(address, len, (unsigned)bits[i]);
-		inet_ntop(len == 4 ? AF_INET : AF_INET6, address, host, sizeof(host));
+		flow_address_text(address, len, host);
 		snprintf(text, sizeof(text), "%s/%u", host,
 			(unsigned)bits[i] < 8 * len ? (unsigned)bits[i] : 8 * len);
 		duckdb_vector_assign_string_element_len(out, i, text, strlen(text));

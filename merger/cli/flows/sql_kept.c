@@ -69,6 +69,8 @@ making_of(const char *name)
 
 /* ---- rows ---- */
 
+enum { TEXT = 1, PLACE = 2 }; /* what of an address is needed; its place: inside or not */
+
 /* A use of the table by a statement. */
 struct use {
 	const struct sql_kept *kept;
@@ -76,7 +78,7 @@ struct use {
 	uint64_t stored; /* columns of a batch */
 	size_t count; /* columns of the table */
 	const struct making *columns[64]; /* NULL: none, as for count(*) */
-	bool addresses, outgoing;
+	uint8_t uses[PRI_COLUMNS]; /* of addresses, by the column that names them */
 };
 
 struct worker { /* a thread of it */
@@ -87,6 +89,7 @@ struct worker { /* a thread of it */
 	struct addresses { /* of the batch; what each row takes lies close together */
 		struct sql_text text[2 * PRI_BATCH_ROWS];
 		bool inside[2 * PRI_BATCH_ROWS];
+		uint8_t uses[2 * PRI_BATCH_ROWS];
 		char far[2 * PRI_BATCH_ROWS][INET6_ADDRSTRLEN];
 	} * addresses;
 };
@@ -134,8 +137,11 @@ begin(handle info)
 		u->columns[i] = m;
 		k->read |= m ? UINT64_C(1) << column : 0;
 		u->stored |= m ? m->stored : 0;
-		u->addresses |= m && m->stored & PRI_COLUMNS_ADDRESSES;
-		u->outgoing |= m && m->how == OUTGOING;
+		if (m && m->how == ADDRESS)
+			u->uses[m->column] |= TEXT;
+		for (unsigned c = PRI_COL_SRC; m && m->how == OUTGOING && c <= PRI_COL_DST;
+			c++)
+			u->uses[c] |= PLACE;
 	}
 	duckdb_init_set_max_threads(info, THREADS);
 	duckdb_init_set_init_data(info, u, use_end);
@@ -162,52 +168,27 @@ begin_thread(handle info)
 		duckdb_init_set_error(info, "no memory for table " TABLE);
 }
 
+/* Of the addresses that rows have. */
 static void
-take_address(struct addresses *a, size_t at, const uint8_t *bytes, unsigned len)
+make_addresses(const struct worker *w, const struct use *u)
 {
-	char *const far = a->far[at], *to = far;
-
-	if (len == 16) {
-		inet_ntop(AF_INET6, bytes, far, sizeof(a->far[at]));
-		sql_text_set(&a->text[at], far, strlen(far));
-		return;
-	}
-	for (unsigned i = 0; i < 4; i++) { /* inet_ntop takes ten times as long */
-		unsigned b = bytes[i];
-
-		if (b >= 100)
-			*to++ = (char)('0' + b / 100);
-		if (b >= 10)
-			*to++ = (char)('0' + b / 10 % 10);
-		*to++ = (char)('0' + b % 10);
-		*to++ = '.';
-	}
-	sql_text_set(&a->text[at], far, (size_t)(to - far - 1));
-}
-
-static void
-make_address(struct worker *w, const struct use *u, size_t at)
-{
+	struct addresses *a = w->addresses;
 	uint8_t bytes[16];
-	unsigned len = pri_batch_address(w->batch, at, bytes);
 
-	take_address(w->addresses, at, bytes, len);
-	w->addresses->inside[at] =
-		u->outgoing && networks_have(&u->kept->context.inside, bytes, (uint8_t)len);
-}
-
-/* Of all rows, or of the few that a needle has. */
-static void
-make_addresses(struct worker *w, const struct use *u)
-{
-	const size_t all = w->batch->addresses;
-
-	for (size_t i = 0; i < all && w->count >= all / 4; i++)
-		make_address(w, u, i);
+	memset(a->uses, 0, w->batch->addresses);
 	for (unsigned c = PRI_COL_SRC; c <= PRI_COL_DST; c++)
-		for (size_t i = 0; u->stored >> c & 1 && i < w->count && w->count < all / 4;
-			i++)
-			make_address(w, u, w->batch->values[c][w->rows[i]]);
+		for (size_t i = 0; u->uses[c] && i < w->count; i++)
+			a->uses[w->batch->values[c][w->rows[i]]] |= u->uses[c];
+	for (size_t i = 0; i < w->batch->addresses; i++) {
+		unsigned len = a->uses[i] ? pri_batch_address(w->batch, i, bytes) : 0;
+
+		if (a->uses[i] & TEXT)
+			sql_text_set(&a->text[i], a->far[i],
+				flow_address_text(bytes, len, a->far[i]));
+		if (a->uses[i] & PLACE)
+			a->inside[i] = networks_have(
+				&u->kept->context.inside, bytes, (uint8_t)len);
+	}
 }
 
 /* The next batch. False: there is none. */
@@ -218,7 +199,7 @@ next_batch(struct worker *w, const struct use *u)
 	if (!flow_reader_next(w->reader, u->stored))
 		return false;
 	w->batch = flow_reader_batch(w->reader, &w->rows, &w->count);
-	if (u->addresses)
+	if (u->stored & PRI_COLUMNS_ADDRESSES)
 		make_addresses(w, u);
 	return true;
 }
