@@ -202,7 +202,13 @@ shares() { # of three keepers as one relation
 		says 3 'not kept: 2024-03-06T09:04' "$PACKRACK" flows "${volumes[@]}" --limit 1 --until 2024-03-06T10:00:00Z &&
 		says 1 'some flows would be there twice' "$PACKRACK" flows "${volumes[@]}" --kept "$LAB_DIR/share2" &&
 		says 1 'flows 0/0 of the same time' "$PACKRACK" flows "${volumes[@]}" --kept "$V" &&
-		says 2 'of one volume' "$PACKRACK" flows "${volumes[@]}" --from-window 1
+		says 2 'of one volume' "$PACKRACK" flows "${volumes[@]}" --from-window 1 || return 1
+	for i in "$V" "$LAB_DIR/share1, $LAB_DIR/share2,$LAB_DIR/share3"; do # and of a watch
+		printf '[watch]\nwindow = 20s\nkept = %s\n[live]\nsql = select src_ip, sum(bytes_sent) as sent, count(uid) as flows from flows group by src_ip
+[history]\nback = 60s\nsql = select count(*) as before from flows\n[rule]\nsql = select live.*, before from live, history order by sent desc, src_ip\n' "$i" > "$LAB_DIR/shares.watch"
+		"$PACKRACK" watch test "$LAB_DIR/shares.watch" --since 2024-03-06T09:02:00Z --until 2024-03-06T09:03:00Z --format json | jq -c '[.complete, .begin, .rows]' > "$LAB_DIR/shares${#i}" || return 1
+	done
+	cmp "$LAB_DIR/shares${#V}" "$LAB_DIR/shares${#i}" && [ "$(jq -c '.[0] and (.[2] | length > 10)' "$LAB_DIR/shares${#V}" | uniq)" = true ]
 }
 run_step "shares of several keepers" shares
 shares_in_sql() { # sums, what a WHERE chooses, and each row are those of one volume that has all
