@@ -4,10 +4,12 @@
 report), and the time of a history by its length. make bench-watch
 
 month: the five over 28 days of kept flows (BENCH_RECORDS, 20 million), and then 1,000,000 a second: CPU of each of 8 windows, by the
-difference of 10 and 2 of them, and of the first question about the past. BENCH_VOLUME: such a volume that is there already.
+difference of 10 and 2 of them, and of the first question about the past. live: all five at once in `packrack watch run`, which
+makes up the windows of that time, with reports on disk. BENCH_VOLUME: such a volume that is there already, BENCH_SECONDS (26):
+of it at the high rate.
 Records are kept flows at the paper's rate: 38 a second on the average, in bursts of up to 100 times that, and then 100,000
 and 1,000,000 a second. Wall times, and CPU of all processes: ratios within one run hold. BENCH_PARTS chooses:
-windows,each,rates,history,month. BENCH_HOURS: of the trace, 0.9 or more.
+windows,each,rates,history,month,live. BENCH_HOURS: of the trace, 0.9 or more.
 """
 import json
 import os
@@ -22,9 +24,9 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("PACKRACK_BUILD", "build"))
 PACKRACK = BUILD + "/packrack"
-PARTS = os.environ.get("BENCH_PARTS", "windows,each,rates,history,month").split(",")
+PARTS = os.environ.get("BENCH_PARTS", "windows,each,rates,history,month,live").split(",")
 BEGIN, SECONDS, RATE = 1700000000, int(3600 * float(os.environ.get("BENCH_HOURS", "2"))), 38
-MONTH_END = 1719792000  # of kept_make
+MONTH_END, MONTH_SECONDS = 1719792000, int(os.environ.get("BENCH_SECONDS", 26))  # of kept_make; at the high rate behind it
 WINDOWS = [1, 10, 100, 1000]
 ANALYSES = ["elephants", "mice", "portscans", "anomaly", "dispersion"]
 PAPER = "9,000 to 20,000 records/s at 1 s windows (figure 8); dispersion alone 6,000 to 25,000 (figure 5); two Pentium 4"
@@ -92,23 +94,58 @@ def month_volume(folder):
     base, volume, records = folder + "/base", folder + "/month", int(os.environ.get("BENCH_RECORDS", 20000000))
     run("volume", "create", base, "--size", "64M")
     run("flows", "-r", os.path.join(TOP, os.environ.get("PACKRACK_DATA", "../shared/data"), "mix-gateway-hdr96-a.pcap"), "--keep", base)
-    run("volume", "create", volume, "--size", "%dM" % (1600 + records * 80 // 1000000))
+    run("volume", "create", volume, "--size", "%dM" % (300 + (records + 1000000 * MONTH_SECONDS) * 80 // 1000000))
     subprocess.run([BUILD + "/tests/bench/kept_make", base, volume, str(records), "28"], check=True)
-    keep(folder, "after", [1000000] * 12, MONTH_END, volume)
+    keep(folder, "after", [1000000] * MONTH_SECONDS, MONTH_END, volume)
     return volume
 
 
-def month(folder):
+def month_file(folder, name, volume, more=""):
+    """With histories of 28 days."""
+    path = watch_file(folder, name, volume, "", 0)
+    with open(path, encoding="utf-8") as f:
+        back = {"elephants": " ".join("%dh" % (24 * d) for d in range(1, 29)), "anomaly": "1h"}.get(name, "28d")
+        text = f.read().replace("back = 0s", "back = " + back).replace("length = 0s", "length = 1h")
+    if more:
+        text = text.replace("window = 60s", more, 1)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def live(folder, volume):
+    """All five at once in `packrack watch run`: so many windows have ended when it begins."""
+    watches, state, made = folder + "/watches", folder + "/state", {}
+    os.mkdir(watches)
+    os.mkdir(state)
+    for name in ANALYSES:
+        month_file(watches, name, volume, "window = 1s\ndelay = %ds" % (time.time() - MONTH_END - MONTH_SECONDS + 1))
+        with open("%s/%s.jsonl" % (state, name), "w", encoding="utf-8") as f:  # it goes on behind this report
+            f.write(json.dumps({"watch": name, "begin": MONTH_END * 10**9, "end": (MONTH_END + 1) * 10**9, "complete": True, "rows": []}) + "\n")
+    windows, last, cpu, begun = MONTH_SECONDS - 2, (MONTH_END + MONTH_SECONDS - 1) * 10**9, used(), time.time()
+    with subprocess.Popen([PACKRACK, "watch", "run", "--watches", watches, "--state", state], stderr=subprocess.DEVNULL) as daemon:
+        while not made or any(of[-1]["end"] < last for of in made.values()):
+            time.sleep(0.5)
+            assert daemon.poll() is None
+            for name in ANALYSES:
+                with open("%s/%s.jsonl" % (state, name), encoding="utf-8") as f:
+                    made[name] = [json.loads(line) for line in f.read().split("\n")[:-1]]
+        daemon.terminate()
+    cpu = used() - cpu
+    of_rate = [[r for r in of[1:] if r["end"] <= last] for of in made.values()]
+    assert all(len(of) == windows and all(r["complete"] for r in of) for of in of_rate)
+    took = max(of[-1]["end"] / 1e9 + of[-1]["late"] for of in of_rate) - begun
+    print("\nall five at once, %d windows of 1,000,000 records made up, the first questions about the past and reports on disk with them:\n"
+          "%.1f s of the wall: %.2f M records/s; %.2f us of CPU a record: %.2f M records/s of two cores that do nothing else" % (
+              windows, took, windows / took, cpu / windows, 2 * windows / cpu))
+
+
+def month(folder, volume):
     """us of CPU a record in steady state, s of CPU of the start with the first history."""
-    volume, total = os.environ.get("BENCH_VOLUME") or month_volume(folder), 0
+    total = 0
     print("\n1,000,000 records a second after 28 days, windows of 1 s, history of 28 days (anomaly: 1 h); us of CPU a record, s of CPU of the start")
     for name in ANALYSES:
-        path, spent = watch_file(folder, name, volume, "", 0), []
-        with open(path, encoding="utf-8") as f:
-            back = {"elephants": " ".join("%dh" % (24 * d) for d in range(1, 29)), "anomaly": "1h"}.get(name, "28d")
-            text = f.read().replace("back = 0s", "back = " + back).replace("length = 0s", "length = 1h")
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
+        path, spent = month_file(folder, name, volume), []
         for windows in (2, 10):
             cpu = used()
             reports = run("watch", "test", path, "--set", "window=1s", "--since", "@%d" % (MONTH_END + 1), "--until", "@%d" % (MONTH_END + 1 + windows), "--format", "json")
@@ -122,9 +159,12 @@ def month(folder):
 
 def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
-        if "month" in PARTS:
-            month(folder)
-        if PARTS == ["month"]:
+        if {"month", "live"} & set(PARTS):
+            volume = os.environ.get("BENCH_VOLUME") or month_volume(folder)
+            for part in (month, live):
+                if part.__name__ in PARTS:
+                    part(folder, volume)
+        if set(PARTS) <= {"month", "live"}:
             return
         random.seed(1)
         rates = [min(100 * RATE, int(random.paretovariate(1.3) * RATE * 0.26)) for _ in range(SECONDS)]
