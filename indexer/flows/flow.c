@@ -153,6 +153,8 @@ pri_flow_state(const struct pri_flow *flow)
 	const struct pri_flow_side *o = &flow->side[flow->originator];
 	const struct pri_flow_side *r = &flow->side[!flow->originator];
 
+	if (flow->state)
+		return (enum pri_flow_state)(flow->state - 1);
 	if (flow->key.protocol == 6)
 		return tcp_state(o, r);
 	if (flow->key.protocol != 17)

@@ -36,6 +36,7 @@ struct pri_flow {
 	int64_t last_syn; /* otime of the last SYN without ACK, or INT64_MIN */
 	uint32_t sampling; /* counts were multiplied by it, as an exporter said; 0: not */
 	uint8_t originator; /* the side; set when the flow has ended */
+	uint8_t state; /* 1 + enum pri_flow_state; 0: its packets tell */
 };
 
 void pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key);

@@ -31,7 +31,7 @@ pri_batch_create(void)
 	/* of rows that follow each other, columns that lie alike would push each other out of the cache */
 	for (unsigned c = 0; c < PRI_COLUMNS; c++)
 		room += room_of(c) + APART;
-	b->values[0] = malloc(room * sizeof(**b->values));
+	b->values[0] = calloc(room, sizeof(**b->values));
 	for (unsigned c = 1; c < PRI_COLUMNS && b->values[0]; c++)
 		b->values[c] = b->values[c - 1] + room_of(c - 1) + APART;
 	b->slots = calloc(SLOTS, sizeof(*b->slots));
@@ -300,20 +300,51 @@ pri_batch_add(
 }
 
 static void
-side_of(const struct pri_batch *b, unsigned column, size_t row, uint64_t seq,
-	struct pri_flow_side *s)
+sums_of(const struct pri_batch *b, unsigned column, size_t row, struct pri_flow_side *s)
+{
+	s->packets = b->values[column + PRI_SIDE_PACKETS][row];
+	s->bytes = b->values[column + PRI_SIDE_BYTES][row];
+	s->payload = b->values[column + PRI_SIDE_PAYLOAD][row];
+	s->flags = (uint8_t)b->values[column + PRI_SIDE_FLAGS][row];
+	s->icmp_code = (uint8_t)b->values[column + PRI_SIDE_ICMP][row];
+}
+
+bool
+pri_batch_sums(const struct pri_batch *b, size_t row, struct pri_flow *out)
+{
+	uint64_t *const *v = b->values;
+	struct pri_flow_key *k = &out->key;
+	unsigned o = v[PRI_COL_BITS][row] & PRI_SIDE_1_BEGAN;
+
+	memset(k, 0, sizeof(*k));
+	k->address_len = (uint8_t)pri_batch_address(b, v[PRI_COL_SRC][row], k->address[o]);
+	if (pri_batch_address(b, v[PRI_COL_DST][row], k->address[!o]) != k->address_len)
+		return false;
+	k->port[o] = (uint16_t)v[PRI_COL_SPORT][row];
+	k->port[!o] = (uint16_t)v[PRI_COL_DPORT][row];
+	k->protocol = (uint8_t)v[PRI_COL_PROTOCOL][row];
+	k->vlan = (uint16_t)v[PRI_COL_VLAN][row];
+	k->link = (uint16_t)v[PRI_COL_LINK][row];
+	k->one_way = (v[PRI_COL_BITS][row] & PRI_ONE_WAY) != 0;
+	out->originator = (uint8_t)o;
+	out->state = (uint8_t)(1 + v[PRI_COL_STATE][row]);
+	sums_of(b, PRI_COL_SENT, row, &out->side[o]);
+	sums_of(b, PRI_COL_RECEIVED, row, &out->side[!o]);
+	out->side[o].first = pri_time_of_column(v[PRI_COL_FIRST][row]);
+	out->side[o].last = (int64_t)((uint64_t)out->side[o].first + v[PRI_COL_SPAN][row]);
+	out->side[!o].first = PRI_FLOW_NEVER;
+	out->side[!o].last = INT64_MIN;
+	return true;
+}
+
+static void
+times_of(const struct pri_batch *b, unsigned column, size_t row, uint64_t seq,
+	int64_t first, int64_t last, struct pri_flow_side *s)
 {
 	uint64_t v[PRI_SIDE_RST + 1];
-	int64_t first = pri_time_of_column(b->values[PRI_COL_FIRST][row]);
-	int64_t last = (int64_t)((uint64_t)first + b->values[PRI_COL_SPAN][row]);
 
-	for (unsigned i = 0; i <= PRI_SIDE_RST; i++)
+	for (unsigned i = PRI_SIDE_FIRST; i <= PRI_SIDE_RST; i++)
 		v[i] = b->values[column + i][row];
-	s->packets = v[PRI_SIDE_PACKETS];
-	s->bytes = v[PRI_SIDE_BYTES];
-	s->payload = v[PRI_SIDE_PAYLOAD];
-	s->flags = (uint8_t)v[PRI_SIDE_FLAGS];
-	s->icmp_code = (uint8_t)v[PRI_SIDE_ICMP];
 	s->first = on(first, v[PRI_SIDE_FIRST], PRI_FLOW_NEVER);
 	s->last = back(last, v[PRI_SIDE_LAST], INT64_MIN);
 	s->first_seq = seq + v[PRI_SIDE_FIRST_SEQ];
@@ -329,26 +360,17 @@ pri_batch_flow(
 	const struct pri_batch *b, size_t row, struct pri_flow *out, uint64_t *missing)
 {
 	uint64_t *const *v = b->values;
-	struct pri_flow_key *k = &out->key;
-	unsigned o = v[PRI_COL_BITS][row] & PRI_SIDE_1_BEGAN;
-	int64_t first = pri_time_of_column(v[PRI_COL_FIRST][row]), last;
 
-	memset(out, 0, sizeof(*out));
-	k->address_len = (uint8_t)pri_batch_address(b, v[PRI_COL_SRC][row], k->address[o]);
-	if (pri_batch_address(b, v[PRI_COL_DST][row], k->address[!o]) != k->address_len)
+	if (!pri_batch_sums(b, row, out))
 		return false;
-	k->port[o] = (uint16_t)v[PRI_COL_SPORT][row];
-	k->port[!o] = (uint16_t)v[PRI_COL_DPORT][row];
-	k->protocol = (uint8_t)v[PRI_COL_PROTOCOL][row];
-	k->vlan = (uint16_t)v[PRI_COL_VLAN][row];
-	k->link = (uint16_t)v[PRI_COL_LINK][row];
-	k->one_way = (v[PRI_COL_BITS][row] & PRI_ONE_WAY) != 0;
-	out->originator = (uint8_t)o;
+	unsigned o = out->originator;
+	int64_t first = out->side[o].first, last = out->side[o].last;
+	out->state = 0;
 	out->sampling = (uint32_t)v[PRI_COL_SAMPLING][row];
 	*missing = v[PRI_COL_MISSING][row];
-	side_of(b, PRI_COL_SENT, row, 0, &out->side[o]);
-	side_of(b, PRI_COL_RECEIVED, row, out->side[o].first_seq, &out->side[!o]);
-	last = (int64_t)((uint64_t)first + v[PRI_COL_SPAN][row]);
+	times_of(b, PRI_COL_SENT, row, 0, first, last, &out->side[o]);
+	times_of(b, PRI_COL_RECEIVED, row, out->side[o].first_seq, first, last,
+		&out->side[!o]);
 	out->last_syn = back(last, v[PRI_COL_LAST_SYN][row], INT64_MIN);
 	return first <= last && pri_flow_first(out) == first && pri_flow_last(out) == last;
 }

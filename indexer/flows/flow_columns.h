@@ -93,6 +93,20 @@ void pri_batch_add(struct pri_batch *batch, const struct pri_flow *flow, uint64_
 /* All columns must be there. What others' bytes gave is a flow, too, or false. */
 bool pri_batch_flow(
 	const struct pri_batch *batch, size_t row, struct pri_flow *out, uint64_t *missing);
+/*
+ * What sums and filters need: the key, flags, state, packets and bytes, and the first and the last time, as those of who
+ * began; nothing else is set. Addresses must be there; columns that were never read are 0.
+ */
+#define PRI_COLUMN(column) (UINT64_C(1) << (column))
+#define PRI_COLUMN_OF_SIDES(column)                                                        \
+	(PRI_COLUMN(PRI_COL_SENT + (column)) | PRI_COLUMN(PRI_COL_RECEIVED + (column)))
+#define PRI_COLUMNS_KEY                                                                    \
+	((PRI_COLUMN(PRI_COL_STATE) - PRI_COLUMN(PRI_COL_SRC)) |                           \
+		PRI_COLUMN(PRI_COL_BITS) | PRI_COLUMNS_ADDRESSES)
+#define PRI_COLUMNS_SUMS                                                                   \
+	(PRI_COLUMN_OF_SIDES(PRI_SIDE_PACKETS) | PRI_COLUMN_OF_SIDES(PRI_SIDE_BYTES) |     \
+		PRI_COLUMN_OF_SIDES(PRI_SIDE_PAYLOAD) | PRI_COLUMN(PRI_COL_SPAN))
+bool pri_batch_sums(const struct pri_batch *batch, size_t row, struct pri_flow *out);
 
 static inline bool
 pri_column_is_address(unsigned column)

@@ -8,6 +8,7 @@
 
 #include "indexer/filter/filter.h"
 #include "indexer/filter/plan.h"
+#include "indexer/flows/flow_columns.h"
 #include "indexer/index/packet_fields.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
@@ -262,6 +263,18 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 		frame[TERMS_AT + i] =
 			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
 	return pri_bpf_run(f->program, &packet) != 0;
+}
+
+uint64_t
+pri_flow_filter_columns(const struct pri_flow_filter *f)
+{
+	uint64_t out = PRI_COLUMNS_KEY | PRI_COLUMN_OF_SIDES(PRI_SIDE_FLAGS) |
+		       PRI_COLUMN_OF_SIDES(PRI_SIDE_ICMP);
+
+	for (size_t i = 0; i < f->count; i++)
+		out |= f->terms[i].attribute == STATE ? PRI_COLUMN(PRI_COL_STATE)
+						      : PRI_COLUMNS_SUMS;
+	return out;
 }
 
 struct pri_plan *

@@ -20,6 +20,8 @@ struct pri_flow_filter *pri_flow_filter_create(const char *text, struct pr_error
 void pri_flow_filter_destroy(struct pri_flow_filter **filter);
 bool pri_flow_filter_match(
 	const struct pri_flow_filter *filter, const struct pri_flow *flow);
+/* Columns (flow_columns.h) of which pri_batch_sums makes a flow that can be tested. */
+uint64_t pri_flow_filter_columns(const struct pri_flow_filter *filter);
 
 /*
  * What keys and numbers of a flow's headers tell of the filter: true of each flow that it matches, and perhaps of

@@ -151,6 +151,7 @@ main(int argc, char **argv)
 {
 	struct query_args all = QUERY_ARGS;
 	const struct pr_string_list of = {&argv[1], 1};
+	const struct flow_taker taker = {.take = on_flow, .columns = PRI_COLUMNS_ALL};
 	struct flow_kept *from = NULL;
 	struct flow_keeper *k = NULL;
 	struct pr_error err = {.text = "usage: kept_make FROM TO RECORDS DAYS"};
@@ -160,8 +161,8 @@ main(int argc, char **argv)
 	all.until = PR_TIME_MAX;
 	all.quiet = true;
 	if (argc == 5 && (from = flow_kept_open_all(&of, &all, &err)) &&
-		flow_kept_read(from, NULL, NULL, on_flow, NULL, &err) == CLI_OK &&
-		flow_count && (k = flow_keeper_open(argv[2], false, &err)) &&
+		flow_kept_read(from, NULL, &taker, 1, &err) == 0 && flow_count &&
+		(k = flow_keeper_open(argv[2], false, &err)) &&
 		fill(k, strtoull(argv[3], NULL, 10), atoll(argv[4]), &err) == 0)
 		rc = 0;
 	if (rc)

@@ -109,16 +109,20 @@ open_kept(const struct query_args *range)
 	return flow_kept_open_all(&(const struct pr_string_list){&one, 1}, range, &err);
 }
 
-/* How many flows it gives; *status as flow_kept_read. */
+/* How many flows it gives; *status as flow_kept_lacks. */
 static uint64_t
 read_all(int *status)
 {
 	struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct flow_kept *kept = open_kept(&all);
+	struct flow_kept_figures figures;
 	uint64_t count = 0;
+	const struct flow_taker taker = {
+		.take = count_flow, .arg = &count, .columns = PRI_COLUMNS_ALL};
 
-	*status = kept ? flow_kept_read(kept, NULL, NULL, count_flow, &count, &err)
-		       : CLI_FAILED;
+	*status = CLI_FAILED;
+	if (kept && flow_kept_read(kept, NULL, &taker, 1, &err) == 0)
+		*status = flow_kept_lacks(kept, &figures);
 	flow_kept_close(&kept);
 	return count;
 }
@@ -361,12 +365,13 @@ find_source(uint32_t n, uint64_t *batches)
 	struct flow_kept_figures figures;
 	uint8_t address[4];
 	uint64_t count = 0;
+	const struct flow_taker taker = {
+		.take = count_flow, .arg = &count, .columns = PRI_COLUMNS_ALL};
 
 	pr_put_be32(address, 0x0a000000u + n);
 	key = pri_key_bytes(PRI_KEY_SRC, address, sizeof(address));
-	unit_must(kept &&
-		  flow_kept_read(kept, &plan, NULL, count_flow, &count, &err) == CLI_OK);
-	flow_kept_lacks(kept, &figures);
+	unit_must(kept && flow_kept_read(kept, &plan, &taker, 1, &err) == 0);
+	unit_must(flow_kept_lacks(kept, &figures) == CLI_OK);
 	*batches = figures.read;
 	flow_kept_close(&kept);
 	return count;

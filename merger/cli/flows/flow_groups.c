@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "indexer/flows/flow_filter.h"
 #include "merger/cli/cli.h"
 #include "proto/base/array.h"
 
@@ -17,7 +19,10 @@ const char *const flow_measures[] = {
 
 /* ---- keys ---- */
 
+/* As columns of kept flows follow each other. */
 enum key { SRC, DST, SPORT, DPORT, PROTO, VLAN, LINK, STATE };
+#define COLUMN_OF(key) ((unsigned)PRI_COL_SRC + (unsigned)(key))
+_Static_assert(COLUMN_OF(STATE) == PRI_COL_STATE, "a column was added");
 static const char *const keys[] = {
 	"src", "dst", "sport", "dport", "proto", "vlan", "link", "state"};
 #define KEYS_MAX 8
@@ -48,9 +53,11 @@ struct flow_groups {
 	enum flow_measure of;
 	uint64_t top;
 	struct group *all;
-	struct pri_flow *flows; /* of no keys */
+	struct flow_found *flows; /* of no keys */
 	size_t flow_count, room;
 	uint64_t least; /* a smaller one is not among the `top` */
+	uint64_t total; /* of all, if there are not all groups */
+	struct scan *scan; /* while kept flows are read */
 };
 
 static int
@@ -164,8 +171,8 @@ duration_of(const struct pri_flow *f)
 	return (uint64_t)pri_flow_last(f) - (uint64_t)pri_flow_first(f);
 }
 
-static int add_flow(
-	struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err);
+static int add_flow(struct flow_groups *g, const struct pri_flow *flow, uint64_t missing,
+	struct pr_error *err);
 
 static void
 add_sums(struct group *e, const struct pri_flow *flow)
@@ -182,12 +189,15 @@ add_sums(struct group *e, const struct pri_flow *flow)
 }
 
 int
-flow_groups_add(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err)
+flow_groups_add(void *groups, const struct pri_flow *flow, uint64_t missing, uint64_t row,
+	struct pr_error *err)
 {
+	struct flow_groups *g = groups;
 	struct group key, *e;
 
+	(void)row;
 	if (!g->by_count)
-		return add_flow(g, flow, err);
+		return add_flow(g, flow, missing, err);
 	size_t len = g->by_count * sizeof(*key.values);
 	memset(key.values, 0, len);
 	for (size_t i = 0; i < g->by_count; i++)
@@ -254,47 +264,232 @@ static int
 compare_flows(const void *a, const void *b, void *arg)
 {
 	const struct flow_groups *g = arg;
-	uint64_t p = size_of_flow(a, g->of), q = size_of_flow(b, g->of);
-	int64_t s = pri_flow_first(a), t = pri_flow_first(b);
+	const struct pri_flow *x = &((const struct flow_found *)a)->flow;
+	const struct pri_flow *y = &((const struct flow_found *)b)->flow;
+	uint64_t p = size_of_flow(x, g->of), q = size_of_flow(y, g->of);
+	int64_t s = pri_flow_first(x), t = pri_flow_first(y);
 
-	return p != q ? (p < q) - (p > q) : (s > t) - (s < t);
+	return p != q   ? (p < q) - (p > q)
+	       : s != t ? (s > t) - (s < t)
+			: memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
 /* Keeps twice the largest that are wanted: then half of them go. */
 static int
-add_flow(struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err)
+add_flow(struct flow_groups *g, const struct pri_flow *flow, uint64_t missing,
+	struct pr_error *err)
 {
 	if (g->top && g->flow_count / 2 >= g->top) {
 		qsort_r(g->flows, g->flow_count, sizeof(*g->flows), compare_flows, g);
 		g->flow_count = g->top;
-		g->least = size_of_flow(&g->flows[g->top - 1], g->of);
+		g->least = size_of_flow(&g->flows[g->top - 1].flow, g->of);
 	}
 	if (PR_ARRAY_RESERVE(g->flows, g->room, g->flow_count + 1) < 0)
 		return pr_error_set(
 			err, "no memory for more than %zu flows", g->flow_count);
-	g->flows[g->flow_count++] = *flow;
+	g->flows[g->flow_count++] = (struct flow_found){*flow, missing};
 	return 0;
 }
 
-#define COLUMN(c) (UINT64_C(1) << (c))
-#define BOTH(c) (COLUMN(PRI_COL_SENT + (c)) | COLUMN(PRI_COL_RECEIVED + (c)))
+/* ---- of kept flows ---- */
 
-struct flow_choice
-flow_groups_choice(const struct flow_groups *g)
+/*
+ * The largest of more groups than fit into memory. First only sums by a hash of the keys are made: no group is larger
+ * than the sum that it is in. Then those that are in the largest sums are made, until there are as many as are wanted
+ * that are not smaller than any sum that is left.
+ */
+#ifndef BUCKET_BITS
+#define BUCKET_BITS 18
+#endif
+#define BUCKETS (1 << BUCKET_BITS)
+#define BUCKETS_FIRST (BUCKETS / 2048)
+
+struct scan {
+	const struct pri_flow_filter *filter; /* NULL: all flows */
+	uint64_t found;
+	bool again; /* the sums are there, and which are wanted */
+	bool wanted[BUCKETS];
+	uint64_t sums[BUCKETS];
+	uint64_t hashes[PRI_BATCH_ROWS], addresses[2 * PRI_BATCH_ROWS];
+};
+
+static uint64_t
+add_bounded(uint64_t a, uint64_t b)
 {
-	static const uint64_t measures[] = {BOTH(PRI_SIDE_BYTES), BOTH(PRI_SIDE_PACKETS),
-		BOTH(PRI_SIDE_PAYLOAD), COLUMN(PRI_COL_SPAN), 0};
-	/* of sums; a state is made of all that a flow has */
-	uint64_t columns = (COLUMN(PRI_COL_MISSING) - 1) | PRI_COLUMNS_ADDRESSES |
-			   BOTH(PRI_SIDE_PACKETS) | BOTH(PRI_SIDE_BYTES) |
-			   BOTH(PRI_SIDE_PAYLOAD) | BOTH(PRI_SIDE_FIRST) |
-			   BOTH(PRI_SIDE_LAST);
+	return a + b < a ? UINT64_MAX : a + b;
+}
 
+static uint64_t
+mix(uint64_t h, uint64_t value)
+{
+	h = (h ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
+}
+
+/* Of the bits of each address that count. */
+static void
+hash_addresses(struct scan *s, const struct pri_batch *b, unsigned bits)
+{
+	for (size_t i = 0; i < b->addresses; i++) {
+		uint64_t high = b->values[PRI_COL_HIGH][i];
+		uint64_t low = b->values[PRI_COL_LOW][i];
+		unsigned n = b->values[PRI_COL_SIX][i] ? bits : 96 + PR_MIN(bits, 32);
+
+		high = n < 64 ? high & ~(UINT64_MAX >> n) : high;
+		low = n <= 64 ? 0 : n < 128 ? low & ~(UINT64_MAX >> (n - 64)) : low;
+		s->addresses[i] = mix(mix(0, high), low);
+	}
+}
+
+static void
+hash_rows(const struct flow_groups *g, const struct pri_batch *b, const uint32_t *rows,
+	size_t count)
+{
+	struct scan *s = g->scan;
+
+	memset(s->hashes, 0, count * sizeof(*s->hashes));
+	for (size_t k = 0; k < g->by_count; k++) {
+		const struct by *by = &g->by[k];
+		const uint64_t *v = b->values[COLUMN_OF(by->key)];
+		const uint64_t *of = by->key <= DST ? s->addresses : NULL;
+
+		if (of)
+			hash_addresses(s, b, by->bits);
+		for (size_t i = 0; i < count; i++)
+			s->hashes[i] = mix(s->hashes[i], of ? of[v[rows[i]]] : v[rows[i]]);
+	}
+	for (size_t i = 0; i < count; i++)
+		s->hashes[i] >>= 64 - BUCKET_BITS;
+}
+
+static const uint64_t measures[] = {[FLOW_BY_BYTES] = PRI_COLUMN_OF_SIDES(PRI_SIDE_BYTES),
+	[FLOW_BY_PACKETS] = PRI_COLUMN_OF_SIDES(PRI_SIDE_PACKETS),
+	[FLOW_BY_PAYLOAD] = PRI_COLUMN_OF_SIDES(PRI_SIDE_PAYLOAD),
+	[FLOW_BY_DURATION] = PRI_COLUMN(PRI_COL_SPAN),
+	[FLOW_BY_FLOWS] = 0};
+
+static uint64_t
+size_of_row(const struct pri_batch *b, uint32_t row, uint64_t measure)
+{
+	uint64_t sum = !measure;
+
+	for (; measure; measure &= measure - 1)
+		sum = add_bounded(sum, b->values[__builtin_ctzll(measure)][row]);
+	return sum;
+}
+
+static size_t
+match_rows(const struct scan *s, const struct pri_batch *b, uint32_t *rows, size_t count)
+{
+	struct pri_flow flow;
+	size_t n = 0;
+
+	for (size_t i = 0; s->filter && i < count; i++)
+		if (pri_batch_sums(b, rows[i], &flow) &&
+			pri_flow_filter_match(s->filter, &flow))
+			rows[n++] = rows[i];
+	return s->filter ? n : count;
+}
+
+static size_t
+choose(void *arg, const struct pri_batch *b, uint32_t *rows, size_t count)
+{
+	struct flow_groups *g = arg;
+	struct scan *s = g->scan;
+	size_t n = 0;
+
+	if (s->again) {
+		hash_rows(g, b, rows, count);
+		for (size_t i = 0; i < count; i++)
+			if (s->wanted[s->hashes[i]])
+				rows[n++] = rows[i];
+		return match_rows(s, b, rows, n);
+	}
+	count = match_rows(s, b, rows, count);
+	s->found += count;
+	if (!g->top)
+		return count;
+	if (g->by_count)
+		hash_rows(g, b, rows, count);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t size = size_of_row(b, rows[i], measures[g->of]);
+
+		if (g->by_count) {
+			uint64_t *sum = &s->sums[s->hashes[i]];
+
+			*sum = add_bounded(*sum, size);
+			g->total += size;
+		} else if (size >= g->least) {
+			rows[n++] = rows[i];
+		}
+	}
+	return n;
+}
+
+static int
+read_once(struct flow_groups *g, struct flow_kept *kept, const struct pri_plan *plan,
+	struct pr_error *err)
+{
+	const struct scan *s = g->scan;
+	struct flow_taker to = {.take = flow_groups_add, .choose = choose, .arg = g};
+	long threads = sysconf(_SC_NPROCESSORS_ONLN);
+
+	to.first = (g->top && !s->again ? measures[g->of] : 0) |
+		   (s->filter ? pri_flow_filter_columns(s->filter) : 0);
 	for (size_t i = 0; i < g->by_count; i++)
-		columns |= g->by[i].key == STATE ? PRI_COLUMNS_ALL : 0;
-	return (struct flow_choice){.columns = g->by_count ? columns : PRI_COLUMNS_ALL,
-		.measure = g->by_count || !g->top ? 0 : measures[g->of],
-		.least = &g->least};
+		to.first |= PRI_COLUMN(COLUMN_OF(g->by[i].key)) |
+			    (g->by[i].key <= DST ? PRI_COLUMNS_ADDRESSES : 0);
+	to.columns = !g->by_count
+			     ? PRI_COLUMNS_ALL
+			     : to.first | PRI_COLUMNS_ADDRESSES | PRI_COLUMNS_SUMS |
+				       PRI_COLUMN(PRI_COL_SRC) | PRI_COLUMN(PRI_COL_DST);
+	return flow_kept_read(
+		kept, plan, &to, (size_t)PR_MIN(PR_MAX(threads, 1), FLOW_THREADS_MAX), err);
+}
+
+/* A size that some sums have. */
+static uint64_t
+first_least(const struct scan *s, uint64_t top)
+{
+	size_t with[65] = {0}, count = 0;
+	unsigned bits = 64;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		with[s->sums[i] ? 64 - __builtin_clzll(s->sums[i]) : 0]++;
+	while (bits && (count += with[bits]) < BUCKETS_FIRST + top)
+		bits--;
+	return bits ? UINT64_C(1) << (bits - 1) : 0;
+}
+
+int
+flow_groups_kept(struct flow_groups *g, struct flow_kept *kept, const struct pri_plan *plan,
+	const struct pri_flow_filter *filter, uint64_t *found, struct pr_error *err)
+{
+	struct scan *s = calloc(1, sizeof(*s));
+	uint64_t least, most = UINT64_MAX, count = 0;
+	int rc;
+
+	if (!s)
+		return pr_error_set(err, "no memory for sums of flows");
+	g->scan = s;
+	s->filter = filter;
+	rc = read_once(g, kept, plan, err);
+	*found += s->found;
+	s->again = g->by_count && g->top;
+	least = first_least(s, g->top);
+	while (rc == 0 && s->again) {
+		for (size_t i = 0; i < BUCKETS; i++)
+			s->wanted[i] = s->sums[i] >= least && s->sums[i] <= most;
+		rc = read_once(g, kept, plan, err);
+		for (const struct group *e = g->all; e; e = e->hh.next)
+			count += size_of_group(e, g->of) >= least;
+		s->again = least && count < g->top;
+		most = least - 1;
+		least >>= 8;
+		count = 0;
+	}
+	free(s);
+	return rc;
 }
 
 /* ---- rows ---- */
@@ -384,6 +579,7 @@ print_groups(struct flow_groups *g, enum flow_form form)
 		sorted[n++] = e;
 		all += size_of_group(e, g->of);
 	}
+	all = g->total ? g->total : all;
 	qsort_r(sorted, count, sizeof(struct group *), compare_groups, g);
 	count = g->top && g->top < count ? g->top : count;
 	print_head(g, form);
@@ -393,7 +589,7 @@ print_groups(struct flow_groups *g, enum flow_form form)
 	return count;
 }
 
-const struct pri_flow *
+const struct flow_found *
 flow_groups_flows(struct flow_groups *g, size_t *count)
 {
 	if (g->flow_count)
@@ -406,7 +602,8 @@ size_t
 flow_groups_print(
 	struct flow_groups *g, enum flow_form form, const struct flow_context *context)
 {
-	const struct pri_flow *flows;
+	struct flow_context c = *context;
+	const struct flow_found *flows;
 	struct flow_record r;
 	size_t count;
 
@@ -415,7 +612,8 @@ flow_groups_print(
 	flows = flow_groups_flows(g, &count);
 	flow_head_print(form);
 	for (size_t i = 0; i < count; i++) {
-		flow_record_make(&r, &flows[i], context);
+		c.missing = flows[i].missing;
+		flow_record_make(&r, &flows[i].flow, &c);
 		flow_record_print(&r, form);
 	}
 	return count;

@@ -27,13 +27,21 @@ struct flow_groups;
 struct flow_groups *flow_groups_create(
 	const char *by, enum flow_measure of, uint64_t top, struct pr_error *err);
 void flow_groups_destroy(struct flow_groups **groups);
-/* -1: no memory, or more than FLOW_GROUPS_MAX sums. */
-int flow_groups_add(
-	struct flow_groups *g, const struct pri_flow *flow, struct pr_error *err);
-/* Of kept flows, what must be read if all are added. */
-struct flow_choice flow_groups_choice(const struct flow_groups *g);
+/* groups: struct flow_groups. -1: no memory, or more than FLOW_GROUPS_MAX sums. */
+flow_take flow_groups_add;
+/*
+ * Adds those of kept flows that the filter matches (NULL: all), *found many, with a thread a processor. If only `top` are
+ * printed, there may be any number of sums, as long as those that may be the largest are not too many. -1: err
+ */
+int flow_groups_kept(struct flow_groups *g, struct flow_kept *kept,
+	const struct pri_plan *plan, const struct pri_flow_filter *filter, uint64_t *found,
+	struct pr_error *err);
 /* The flows themselves, the largest first, as many as are printed. Without keys only. */
-const struct pri_flow *flow_groups_flows(struct flow_groups *g, size_t *count);
+struct flow_found {
+	struct pri_flow flow;
+	uint64_t missing;
+};
+const struct flow_found *flow_groups_flows(struct flow_groups *g, size_t *count);
 /* Prints all, the largest first; what are equal in the order of their keys. Returns the number of rows; SIZE_MAX: no memory. */
 size_t flow_groups_print(
 	struct flow_groups *g, enum flow_form form, const struct flow_context *context);

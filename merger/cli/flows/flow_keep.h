@@ -103,6 +103,7 @@ struct flow_kept_figures {
 	uint64_t batches, read; /* of the volume; those that had rows */
 	uint64_t rows, lost,
 		gone; /* given; that cannot be read; overwritten since it was opened */
+	uint64_t damaged; /* heads and entries */
 };
 int flow_kept_lacks(const struct flow_kept *kept, struct flow_kept_figures *figures);
 /*
@@ -121,20 +122,25 @@ bool flow_reader_next(struct flow_reader *reader, uint64_t columns);
 /* That batch, and which of its rows count; both until the next call. */
 const struct pri_batch *flow_reader_batch(
 	const struct flow_reader *reader, const uint32_t **rows, size_t *count);
-/* Of what is read, NULL: all. What is of no such column is 0 in a record. */
-struct flow_choice {
-	uint64_t columns; /* bits */
-	uint64_t measure; /* columns whose sum is at least *least, which may rise; 0: any */
-	const uint64_t *least;
-	uint64_t small; /* out: rows whose sum was smaller */
+/* Who takes records. Its calls come from any thread, one at a time. */
+struct flow_taker {
+	flow_take *take;
+	void *arg;
+	/* bits; if not PRI_COLUMNS_ALL, a record is what pri_batch_sums makes of them */
+	uint64_t columns;
+	/* Leaves those of the rows that are taken, by the columns `first`. NULL: all are. */
+	size_t (*choose)(
+		void *arg, const struct pri_batch *batch, uint32_t *rows, size_t count);
+	uint64_t first;
 };
-/* Takes all of them, and says what is no more. CLI_OK, CLI_PARTIAL, or CLI_FAILED and err. */
+#define FLOW_THREADS_MAX 8
+/* With one thread in the order in which they are stored. What is no more, flow_kept_lacks says. -1: err */
 int flow_kept_read(struct flow_kept *kept, const struct pri_plan *plan,
-	struct flow_choice *choice, flow_take *take, void *arg, struct pr_error *err);
+	const struct flow_taker *taker, size_t threads, struct pr_error *err);
 /*
  * Windows from this number on (count; 0: all) that lie in the range, at least in part: first the head of each, then each
  * again and its records, as they were stored: the same whenever they are read, but for what is lost. Flows that are still
- * open are in none. Of one volume. The statuses of flow_kept_read.
+ * open are in none. Of one volume. CLI_OK, CLI_PARTIAL, or CLI_FAILED and err.
  */
 int flow_kept_windows(const struct pr_string_list *volume, const struct query_args *args,
 	uint64_t first, uint64_t count,

@@ -6,6 +6,7 @@
 
 #include "merger/cli/query/ask.h"
 #include "proto/base/field_table.h"
+#include "proto/base/thread.h"
 
 const char *const flow_streams[FLOW_STREAMS] = {
 	"flow.windows", "flow.open", "flow.batches", "flow.columns"};
@@ -234,8 +235,7 @@ struct flow_kept {
 	pthread_mutex_t lock; /* of the volumes, and of what follows */
 	struct stored_head **heads; /* those that the range does not exclude */
 	size_t count;
-	uint64_t damaged; /* heads and entries */
-	struct flow_kept_figures figures;
+	struct flow_kept_figures figures, opened; /* opened: before rows were read */
 };
 
 /* The handles of the columns, if they were not among the numbers. */
@@ -260,10 +260,13 @@ struct flow_scan {
 	struct flow_kept *kept;
 	const struct pri_plan *plan; /* NULL: all */
 	const struct flow_window *only; /* NULL: of all windows */
-	struct flow_choice
-		*choice; /* NULL: all columns and rows; else there is one reader only */
 	uint64_t needed; /* columns that the plan asks for */
 	size_t next; /* head; under the lock */
+	const struct flow_taker *taker; /* NULL: others take what the readers have */
+	pthread_mutex_t taking; /* of the taker, and of what follows */
+	uint64_t found;
+	int rc;
+	struct pr_error *err;
 };
 
 struct flow_reader {
@@ -405,8 +408,6 @@ plan_holds(const struct flow_reader *r, const struct asked *a)
 	return !r->scan->plan || pri_plan_holds(r->scan->plan, &index, r->scratch);
 }
 
-#define COLUMN(c) (UINT64_C(1) << (c))
-
 /* Columns that the plan's tests of a row need. */
 static uint64_t
 columns_of_plan(const struct pri_plan *plan)
@@ -415,12 +416,12 @@ columns_of_plan(const struct pri_plan *plan)
 
 	for (size_t i = 0; plan && i < plan->key_count; i++)
 		if (addresses_of(&plan->keys[i]))
-			out |= COLUMN(PRI_COL_SRC) | COLUMN(PRI_COL_DST) |
+			out |= PRI_COLUMN(PRI_COL_SRC) | PRI_COLUMN(PRI_COL_DST) |
 			       PRI_COLUMNS_ADDRESSES;
 	for (size_t i = 0; plan && i < plan->range_count; i++)
 		if (plan->ranges[i].number >= FLOW_NUMBER(0) &&
 			plan->ranges[i].number < FLOW_NUMBER(PRI_COLUMNS))
-			out |= COLUMN(plan->ranges[i].number - FLOW_NUMBER(0));
+			out |= PRI_COLUMN(plan->ranges[i].number - FLOW_NUMBER(0));
 	return out;
 }
 
@@ -475,7 +476,7 @@ read_columns(struct flow_reader *r, uint64_t want)
 		bool packed = c->most != c->least;
 		int rc = SFS_OK;
 
-		if (!(want & COLUMN(i)))
+		if (!(want & PRI_COLUMN(i)))
 			continue;
 		if (packed && !r->stored->open)
 			rc = read_body(r, &c->at, &body);
@@ -488,26 +489,6 @@ read_columns(struct flow_reader *r, uint64_t want)
 	return SFS_OK;
 }
 
-/* Of the rows that were chosen, those that are large enough. */
-static void
-choose_large(struct flow_reader *r)
-{
-	struct flow_choice *choice = r->scan->choice;
-	size_t count = 0;
-
-	for (size_t i = 0; i < r->count; i++) {
-		uint32_t row = r->rows[i];
-		uint64_t size = 0;
-
-		for (uint64_t left = choice->measure; left; left &= left - 1)
-			size += r->batch->values[__builtin_ctzll(left)][row];
-		if (size >= *choice->least)
-			r->rows[count++] = row;
-	}
-	choice->small += r->count - count;
-	r->count = count;
-}
-
 /* The rows of the batch that are of the range, and that the plan does not exclude. */
 static void
 choose_rows(struct flow_reader *r, const struct head *h, bool within)
@@ -516,7 +497,7 @@ choose_rows(struct flow_reader *r, const struct head *h, bool within)
 	uint64_t *const *v = r->batch->values;
 	const struct pri_plan *plan = r->scan->plan;
 	struct asked a = {.head = h, .batch = r->batch, .row = SIZE_MAX, .every = true};
-	bool exact = plan && plan->count <= EXACT_MAX && !plan_holds(r, &a);
+	bool exact = r->scan->needed && plan->count <= EXACT_MAX && !plan_holds(r, &a);
 	bool few; /* a row must have an address that is asked for */
 
 	a.every = false;
@@ -585,23 +566,26 @@ static int
 read_batch(struct flow_reader *r, uint64_t want)
 {
 	const struct head *h = &r->head;
-	const struct flow_choice *choice = r->scan->choice;
-	uint64_t first = r->scan->needed | (choice ? choice->measure : 0),
-		 there = first & PRI_COLUMNS_ADDRESSES;
+	const struct flow_taker *taker = r->scan->taker;
+	uint64_t first = r->scan->needed | (taker ? taker->first : 0),
+		 there = r->scan->needed & PRI_COLUMNS_ADDRESSES;
 	int within = lies(r->scan->kept, h), rc = SFS_OK;
 
 	r->batch->rows = h->rows;
 	r->batch->addresses = h->addresses;
-	first |= r->stored->open ? COLUMN(PRI_COL_BITS) : 0;
+	first |= r->stored->open ? PRI_COLUMN(PRI_COL_BITS) : 0;
 	if (within != 1)
-		first |= COLUMN(PRI_COL_FIRST) | COLUMN(PRI_COL_SPAN);
+		first |= PRI_COLUMN(PRI_COL_FIRST) | PRI_COLUMN(PRI_COL_SPAN);
 	if (!may_have(r, h, &rc))
 		return rc;
 	rc = read_columns(r, first & ~there);
 	if (rc == SFS_OK)
 		choose_rows(r, h, within == 1);
-	if (rc == SFS_OK && choice && choice->measure)
-		choose_large(r);
+	if (rc == SFS_OK && r->count && taker && taker->choose) {
+		pthread_mutex_lock(&r->scan->taking);
+		r->count = taker->choose(taker->arg, r->batch, r->rows, r->count);
+		pthread_mutex_unlock(&r->scan->taking);
+	}
 	r->batch->only = r->count < h->rows / 8 ? r->rows : NULL;
 	r->batch->only_count = r->count;
 	if (rc == SFS_OK && r->count)
@@ -633,7 +617,7 @@ flow_reader_next(struct flow_reader *r, uint64_t want)
 
 		r->stored = h;
 		if (!head_read(h->of->sfs, h, PRI_COLUMNS, &r->head)) {
-			k->damaged++;
+			k->figures.damaged++;
 			continue;
 		}
 		pthread_mutex_unlock(&k->lock);
@@ -751,7 +735,7 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	bool good, wanted;
 
 	if (!is_head(r->body, r->length)) {
-		k->damaged += !t->open;
+		k->figures.damaged += !t->open;
 		return 0;
 	}
 	tag = pr_get_le64(r->body + 8);
@@ -771,7 +755,7 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	/* the time, and of open flows all */
 	good = head_read(t->of->sfs, to, t->open ? PRI_COLUMNS : PRI_COL_SPAN + 1, &h) &&
 	       (!t->open || head_handles(k, t->of->sfs, &h));
-	k->damaged += !good;
+	k->figures.damaged += !good;
 	k->figures.batches += good;
 	wanted = good && lies(k, &h) >= 0;
 	good = good && (!wanted || copy_columns(&h, to));
@@ -790,7 +774,7 @@ take_open(struct flow_kept *k, struct volume *v, uint64_t tag, struct pr_error *
 	struct taking t = {k, v, &tag, 1, true};
 
 	v->open = 0;
-	return each_record(v->sfs, FLOW_OPEN, take_head, &t, &k->damaged, err);
+	return each_record(v->sfs, FLOW_OPEN, take_head, &t, &k->figures.damaged, err);
 }
 
 /* Those of the batches of all windows that there are. */
@@ -806,7 +790,7 @@ take_heads(struct flow_kept *k, struct volume *v, struct pr_error *err)
 	for (size_t i = 0; i < t.count; i++)
 		t.tags[i] = v->windows.all[i].tag;
 	qsort(t.tags, t.count, sizeof(*t.tags), compare_tags);
-	rc = each_record(v->sfs, FLOW_BATCHES, take_head, &t, &k->damaged, err);
+	rc = each_record(v->sfs, FLOW_BATCHES, take_head, &t, &k->figures.damaged, err);
 	free(t.tags);
 	return rc;
 }
@@ -971,6 +955,8 @@ flow_kept_open_all(const struct pr_string_list *volumes, const struct query_args
 	}
 	if (k && rc < 0)
 		flow_kept_close(&k);
+	if (k)
+		k->opened = k->figures;
 	return k;
 }
 
@@ -999,7 +985,7 @@ flow_kept_close(struct flow_kept **kept)
 int
 flow_kept_lacks(const struct flow_kept *k, struct flow_kept_figures *out)
 {
-	bool lacks = k->damaged || k->figures.lost || k->figures.gone;
+	bool lacks = k->figures.damaged || k->figures.lost || k->figures.gone;
 	char time[PR_TIME_TEXT];
 
 	*out = k->figures;
@@ -1018,79 +1004,105 @@ flow_kept_lacks(const struct flow_kept *k, struct flow_kept_figures *out)
 	if (k->figures.gone)
 		fprintf(stderr, "  overwritten: %" PRIu64 " records of flows\n",
 			k->figures.gone);
-	if (k->damaged)
-		fprintf(stderr, "  %" PRIu64 " damaged batches of flows\n", k->damaged);
+	if (k->figures.damaged)
+		fprintf(stderr, "  %" PRIu64 " damaged batches of flows\n",
+			k->figures.damaged);
 	return lacks ? CLI_PARTIAL : CLI_OK;
 }
 
-/* Of a window a row is its place there; *found: how many there were. */
-static int
-take_rows(struct flow_reader *r, flow_take *take, void *arg, uint64_t *found,
-	struct pr_error *err)
+/* Of a window a row is its place there. */
+static void
+take_batch(struct flow_scan *s, const struct flow_reader *r)
 {
-	const struct flow_window *w = r->scan->only;
-	uint64_t columns = r->scan->choice ? r->scan->choice->columns : PRI_COLUMNS_ALL;
+	const struct flow_window *w = s->only;
+	bool whole = s->taker->columns == PRI_COLUMNS_ALL;
 	struct pri_flow flow;
-	uint64_t missing;
+	uint64_t missing = 0, lost = 0;
 
-	while (flow_reader_next(r, columns))
-		for (size_t i = 0; i < r->count; i++) {
-			uint64_t before = r->head.before + r->rows[i];
+	for (size_t i = 0; i < r->count && s->rc == 0; i++) {
+		uint64_t before = r->head.before + r->rows[i];
 
-			if (!pri_batch_flow(r->batch, r->rows[i], &flow, &missing) ||
-				(w && before >= w->records)) {
-				r->scan->kept->figures.lost++;
-				continue;
-			}
-			++*found;
-			if (take(arg, &flow, missing, w ? before + 1 : 0, err) < 0)
-				return -1;
+		if (!(whole ? pri_batch_flow(r->batch, r->rows[i], &flow, &missing)
+			    : pri_batch_sums(r->batch, r->rows[i], &flow)) ||
+			(w && before >= w->records)) {
+			lost++;
+			continue;
 		}
-	return 0;
+		s->found++;
+		s->rc = s->taker->take(
+			s->taker->arg, &flow, missing, w ? before + 1 : 0, s->err);
+	}
+	pthread_mutex_lock(&s->kept->lock);
+	s->kept->figures.lost += lost;
+	pthread_mutex_unlock(&s->kept->lock);
+}
+
+static void *
+take_all(void *reader)
+{
+	struct flow_reader *r = reader;
+	struct flow_scan *s = r->scan;
+	int rc = 0;
+
+	while (rc == 0 && flow_reader_next(r, s->taker->columns)) {
+		pthread_mutex_lock(&s->taking);
+		take_batch(s, r);
+		rc = s->rc;
+		pthread_mutex_unlock(&s->taking);
+	}
+	return NULL;
 }
 
 int
-flow_kept_read(struct flow_kept *k, const struct pri_plan *plan, struct flow_choice *choice,
-	flow_take *take, void *arg, struct pr_error *err)
+flow_kept_read(struct flow_kept *k, const struct pri_plan *plan,
+	const struct flow_taker *taker, size_t threads, struct pr_error *err)
 {
 	struct flow_scan *s = flow_scan_create(k, plan);
-	struct flow_reader *r = s ? flow_reader_create(s) : NULL;
-	struct flow_kept_figures figures;
-	int status = CLI_FAILED;
-	uint64_t found = 0;
+	struct flow_reader *readers[FLOW_THREADS_MAX] = {NULL};
+	pthread_t others[FLOW_THREADS_MAX];
+	size_t count = 0, started = 0;
+	int rc = -1;
 
-	if (!r) {
+	k->figures = k->opened;
+	while (s && count < threads && (readers[count] = flow_reader_create(s)))
+		count++;
+	if (count < threads) {
 		pr_error_set(err, "no memory for kept flows");
 	} else {
-		s->choice = choice;
-		for (unsigned c = 0; c < PRI_COLUMNS && choice;
-			c++) /* what is not read is 0 */
-			if (!(choice->columns & COLUMN(c)))
-				memset(r->batch->values[c], 0,
-					PRI_BATCH_ROWS * sizeof(uint64_t));
-		if (take_rows(r, take, arg, &found, err) == 0)
-			status = flow_kept_lacks(k, &figures);
+		s->taker = taker;
+		s->err = err;
+		pthread_mutex_init(&s->taking, NULL);
+		while (started + 1 < threads &&
+			pr_thread_start(&others[started], take_all, readers[started + 1],
+				"", NULL) == 0)
+			started++;
+		take_all(readers[0]);
+		while (started > 0)
+			pthread_join(others[--started], NULL);
+		rc = s->rc;
 	}
-	flow_reader_destroy(&r);
+	while (count > 0)
+		flow_reader_destroy(&readers[--count]);
 	free(s);
-	return status;
+	return rc;
 }
 
 /* The records of one window. */
 static int
-read_window(struct flow_reader *r, const struct flow_window *w, flow_take *take, void *arg,
-	struct pr_error *err)
+read_window(struct flow_reader *r, const struct flow_window *w)
 {
-	uint64_t found = 0;
+	struct flow_scan *s = r->scan;
 
-	r->scan->only = w;
-	if (take_rows(r, take, arg, &found, err) < 0)
+	s->only = w;
+	s->found = 0;
+	take_all(r);
+	if (s->rc < 0)
 		return CLI_FAILED;
-	if (found == w->records)
+	if (s->found == w->records)
 		return CLI_OK;
 	fprintf(stderr,
 		"window %" PRIu64 ": %" PRIu64 " of its %" PRIu64 " flows are lost\n",
-		w->number, w->records - found, w->records);
+		w->number, w->records - s->found, w->records);
 	return CLI_PARTIAL;
 }
 
@@ -1103,7 +1115,12 @@ flow_kept_windows(const struct pr_string_list *volume, const struct query_args *
 	const struct query_args all = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct flow_kept *k = kept_create(volume, &all, err);
 	struct flow_windows *w = k ? &k->volumes->windows : NULL;
-	struct flow_scan scan = {.kept = k};
+	const struct flow_taker taker = {
+		.take = take, .arg = arg, .columns = PRI_COLUMNS_ALL};
+	struct flow_scan scan = {.kept = k,
+		.taker = &taker,
+		.taking = PTHREAD_MUTEX_INITIALIZER,
+		.err = err};
 	struct flow_reader *r = NULL;
 	int status = CLI_FAILED;
 
@@ -1126,7 +1143,7 @@ flow_kept_windows(const struct pr_string_list *volume, const struct query_args *
 		int said;
 
 		begin(arg, &w->all[i], false);
-		said = read_window(r, &w->all[i], take, arg, err);
+		said = read_window(r, &w->all[i]);
 		status = said == CLI_OK ? status : said;
 	}
 	flow_reader_destroy(&r);

@@ -175,7 +175,7 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 		return 0;
 	f->found++;
 	if (f->groups)
-		return flow_groups_add(f->groups, flow, err);
+		return flow_groups_add(f->groups, flow, 0, 0, err);
 	if (f->args->limit && f->printed >= f->args->limit)
 		return 0;
 	if (f->args->packets)
@@ -231,7 +231,7 @@ static const char to_parquet[] =
 static int
 finish(struct flows *f, struct pr_error *err)
 {
-	const struct pri_flow *flows = NULL;
+	const struct flow_found *flows = NULL;
 	size_t count = 0;
 
 	if (pri_flow_table_advance(f->table, PRI_FLOW_NEVER, err) < 0)
@@ -240,7 +240,7 @@ finish(struct flows *f, struct pr_error *err)
 		if (f->groups)
 			flows = flow_groups_flows(f->groups, &count);
 		for (size_t i = 0; i < count; i++)
-			if (choose(f, &flows[i], err) < 0)
+			if (choose(f, &flows[i].flow, err) < 0)
 				return CLI_FAILED;
 		if (f->printed)
 			qsort(f->chosen, f->printed, sizeof(*f->chosen), compare_chosen);
@@ -302,21 +302,21 @@ answer_kept(struct flows *f, struct pr_error *err)
 {
 	const struct flows_args *a = f->args;
 	struct pri_plan *plan = pri_flow_filter_plan(f->filter, err);
-	/* which flows a filter takes, all that they have may tell */
-	bool chosen = f->groups && !a->filter[0];
-	struct flow_choice choice = {.small = 0};
+	const struct flow_taker taker = {
+		.take = on_kept, .arg = f, .columns = PRI_COLUMNS_ALL};
+	struct flow_kept_figures figures;
 	struct flow_kept *k = NULL;
 	int status = CLI_FAILED, said = CLI_OK;
 
 	f->context.kept = true;
-	if (chosen)
-		choice = flow_groups_choice(f->groups);
 	if (a->from_window) /* their heads say what was kept */
 		status = flow_kept_windows(&a->kept, &a->query, a->from_window, a->windows,
 			on_window, on_kept, f, err);
-	else if (plan && (k = flow_kept_open_all(&a->kept, &a->query, err)))
-		status = flow_kept_read(k, plan, chosen ? &choice : NULL, on_kept, f, err);
-	f->found += choice.small;
+	else if (plan && (k = flow_kept_open_all(&a->kept, &a->query, err)) &&
+		 (f->groups ? flow_groups_kept(f->groups, k, plan,
+				      a->filter[0] ? f->filter : NULL, &f->found, err)
+			    : flow_kept_read(k, plan, &taker, 1, err)) == 0)
+		status = flow_kept_lacks(k, &figures);
 	pri_plan_destroy(&plan);
 	if (status != CLI_FAILED && finish(f, err) != CLI_OK)
 		status = CLI_FAILED;
