@@ -202,6 +202,13 @@ kept() { # flows come from the volume that keeps them; of reports those of the r
 		says 1 'keeps flows, no packets' "$PACKRACK" query --volume "$LAB_DIR/kept.vol"
 }
 run_step "kept flows, and reports" kept
+fewer_keys() { # where sums are too many, the answer says that it has others
+	printf '#!/bin/sh\ncase "$*" in *--by=src,dst*) echo "--by: name fewer keys" >&2; exit 1 ;; esac\nexec "%s" "$@"\n' "$PACKRACK" > "$LAB_DIR/command" && chmod +x "$LAB_DIR/command" &&
+		PACKRACK_COMMAND=$LAB_DIR/command serve --volume "$VOLUME" || return 1
+	get api/flows by=src,dst,dport | jq -e '.instead_of == "src,dst,dport" and (.rows | length == 25 and all(has("src") and (has("dst") | not)))' &&
+		get api/flows by=src | jq -e 'has("instead_of") | not' && stops
+}
+run_step "who talks, with fewer keys" fewer_keys
 silent() {
 	cat "$LAB_DIR/web.err"
 	[ ! -s "$LAB_DIR/web.err" ]
