@@ -8,13 +8,19 @@
 void
 pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key)
 {
-	*flow = (struct pri_flow){.key = *key, .last_syn = INT64_MIN};
 	for (int i = 0; i < 2; i++) {
 		struct pri_flow_side *s = &flow->side[i];
 
+		/* each by itself: of a whole struct the compiler makes a slow loop */
+		s->packets = s->bytes = s->payload = s->first_seq = s->last_seq = 0;
+		s->flags = s->icmp_code = 0;
 		s->first = s->syn = s->syn_ack = s->fin = s->rst = PRI_FLOW_NEVER;
 		s->last = INT64_MIN;
 	}
+	if (key != &flow->key)
+		flow->key = *key;
+	flow->last_syn = INT64_MIN;
+	flow->sampling = flow->originator = 0;
 }
 
 static void

@@ -39,6 +39,7 @@ struct pri_flow {
 	uint8_t state; /* 1 + enum pri_flow_state; 0: its packets tell */
 };
 
+/* key: may be the flow's own. */
 void pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key);
 void pri_flow_add_packet(struct pri_flow *flow, const struct pri_flow_packet *packet,
 	int64_t otime, uint64_t seq);

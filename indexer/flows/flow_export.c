@@ -76,6 +76,7 @@ static const struct element {
 struct field {
 	uint16_t len, to;
 	uint8_t how; /* enum how */
+	uint8_t before; /* bits of 8 bytes that are before a number of this length */
 	bool variable; /* its length comes before it */
 };
 
@@ -83,7 +84,7 @@ struct template
 {
 	uint16_t id, fields;
 	size_t shortest; /* bytes of a record */
-	bool options;
+	bool options, variable; /* variable: a field is */
 	struct pri_told start; /* what each record tells already */
 	UT_hash_handle hh;
 	struct field field[];
@@ -395,6 +396,12 @@ struct message {
 	bool v9;
 };
 
+static uint8_t
+bits_before(size_t len)
+{
+	return len < 8 ? (uint8_t)(64 - 8 * len) : 0;
+}
+
 /* What to do with an element; of IPFIX those that left are the same packets once more. */
 static struct field
 field_of(struct template *t, uint16_t id, uint32_t pen, uint16_t len, bool v9)
@@ -406,6 +413,7 @@ field_of(struct template *t, uint16_t id, uint32_t pen, uint16_t len, bool v9)
 	if (!len || (pen && !(reverse && e->to[1])) || (e->also == AT(out) && !v9))
 		return f;
 	f.how = (uint8_t)e->how;
+	f.before = bits_before(len);
 	f.to = e->to[reverse];
 	if (e->also)
 		*((bool *)&t->start + e->also) = true;
@@ -426,6 +434,7 @@ load_fields(struct pr_cursor *c, struct template *t, bool v9)
 			return false;
 		*f = field_of(t, v9 ? id : id & 0x7fff, pen, len, v9);
 		t->shortest += f->variable ? 1 : len;
+		t->variable |= f->variable;
 	}
 	return true;
 }
@@ -501,25 +510,11 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 
 /* ---- data ---- */
 
+/* The message's header is before it, so 8 bytes can be read. */
 static inline uint64_t
-number(const uint8_t *p, size_t len)
+number(const uint8_t *p, size_t len, unsigned before)
 {
-	uint64_t v = 0;
-
-	switch (len) {
-	case 1:
-		return *p;
-	case 2:
-		return pr_get_be16(p);
-	case 4:
-		return pr_get_be32(p);
-	case 8:
-		return pr_get_be64(p);
-	default:
-		for (size_t i = len > 8 ? len - 8 : 0; i < len; i++)
-			v = v << 8 | p[i];
-		return v;
-	}
+	return pr_get_be64(p + len - 8) << before >> before;
 }
 
 /* From seconds and 2^-32 seconds since 1900. */
@@ -538,12 +533,12 @@ ms_ns(uint64_t v)
 								: 0;
 }
 
-static void
+static inline __attribute__((always_inline)) void
 take_address(struct pri_told *r, uint8_t *to, const uint8_t *p, size_t len, uint8_t want)
 {
 	/* of both families, the one that says something */
-	if (len != want ||
-		(r->address_len && number(p, len) == 0 && r->address_len != want))
+	if (len != want || (r->address_len && r->address_len != want &&
+				   number(p, len, want == 4 ? 32 : 0) == 0))
 		return;
 	r->address_len = want;
 	memcpy(to, p, want);
@@ -552,9 +547,9 @@ take_address(struct pri_told *r, uint8_t *to, const uint8_t *p, size_t len, uint
 /* sent: of the message */
 static void
 take_field(struct pri_told *r, const struct field *f, const uint8_t *p, size_t len,
-	int64_t sent)
+	unsigned before, int64_t sent)
 {
-	uint64_t v = number(p, len);
+	uint64_t v = number(p, len, before);
 	void *to = (uint8_t *)r + f->to;
 
 	switch ((enum how)f->how) {
@@ -573,8 +568,10 @@ take_field(struct pri_told *r, const struct field *f, const uint8_t *p, size_t l
 		*(uint64_t *)to = v;
 		break;
 	case ADDRESS4:
+		take_address(r, to, p, len, 4);
+		break;
 	case ADDRESS16:
-		take_address(r, to, p, len, f->how == ADDRESS4 ? 4 : 16);
+		take_address(r, to, p, len, 16);
 		break;
 	case ICMP:
 		r->has_icmp = r->has_icmp || v;
@@ -619,33 +616,39 @@ take_options(struct pri_exporter *x, const struct pri_told *r)
 	x->samplers[i].rate = r->sampling;
 }
 
-/* One record. 1: it breaks off */
+/* One record, of which the shortest is there. 1: it breaks off */
 static int
 take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 	struct pr_error *err)
 {
+	const struct field *end = t->field + t->fields;
 	struct pri_told r = t->start;
-	const uint8_t *p;
+	struct pr_cursor in = *c;
+	bool variable = t->variable;
 
 	r.init = m->of->public.init;
 	r.sent = m->v9 ? m->sent : 0;
 	r.uptime = m->uptime;
-	for (unsigned i = 0; i < t->fields; i++) {
-		const struct field *f = &t->field[i];
+	for (const struct field *f = t->field; f < end; f++) {
+		unsigned before = f->before;
 		uint16_t len = f->len;
 		uint8_t shorter;
 
 		if (f->variable) {
-			if (!pr_load_u8(c, &shorter) ||
-				(shorter == 255 && !pr_load_be16(c, &len)))
+			if (!pr_load_u8(&in, &shorter) ||
+				(shorter == 255 && !pr_load_be16(&in, &len)))
 				return 1;
 			len = shorter == 255 ? len : shorter;
+			before = bits_before(len);
 		}
-		if (!pr_load_bytes(c, &p, len))
+		if (variable && pr_cursor_left(&in) < len)
 			return 1;
-		if (len && f->how != SKIP)
-			take_field(&r, f, p, len, m->sent);
+		if (!len)
+			continue;
+		take_field(&r, f, in.at, len, before, m->sent);
+		in.at += len;
 	}
+	*c = in;
 	m->records++;
 	if (r.sampled && r.sampled < UINT16_MAX && r.skipped < UINT32_MAX / 2)
 		r.sampling = (uint32_t)((r.sampled + r.skipped) / r.sampled);
@@ -767,16 +770,16 @@ static struct exporter *
 exporter_heard(struct pri_exporters *e, const struct pri_exporter_id *id, uint16_t port,
 	int64_t now, int *rc, struct pr_error *err)
 {
-	struct pri_exporter as = {.id = *id, .link = (uint16_t)e->count};
+	uint16_t link = (uint16_t)e->count;
 	struct exporter *of;
 
 	HASH_FIND(hh, e->all, id, sizeof(*id), of);
-	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, now, &as.link)) {
+	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, now, &link)) {
 		e->refused++;
 		return NULL;
 	}
 	if (!of)
-		of = exporter_add(e, &as);
+		of = exporter_add(e, &(const struct pri_exporter){.id = *id, .link = link});
 	if (!of) {
 		*rc = pr_error_set(err, "no memory for an exporter");
 		return NULL;
@@ -833,6 +836,7 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 	struct pri_told r = {.address_len = address_len};
 	uint32_t head[2], tail[3]; /* bytes, protocol; ports, flags */
 	const uint8_t *address;
+	unsigned icmp_code;
 
 	if (!load_words(&c, head, 2) || !pr_load_bytes(&c, &address, 2u * address_len) ||
 		!load_words(&c, tail, 3))
@@ -842,11 +846,10 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 		memcpy(r.address[i], address + i * address_len, address_len);
 		r.port[i] = (uint16_t)tail[i];
 	}
-	if (!pri_told_packet(&r, link, out))
-		return false;
-	out->flags = r.protocol == 6 ? (uint8_t)tail[2] : 0;
-	out->bytes = head[0];
-	out->payload = 0;
+	*out = (struct pri_flow_packet){
+		.bytes = head[0], .flags = r.protocol == 6 ? (uint8_t)tail[2] : 0};
+	out->side = pri_told_key(&r, link, &out->key, &icmp_code);
+	out->icmp_code = (uint8_t)icmp_code;
 	return true;
 }
 

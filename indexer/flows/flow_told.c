@@ -5,23 +5,20 @@
 
 #include "indexer/index/packet_fields.h"
 
-bool
-pri_told_packet(const struct pri_told *r, uint16_t link, struct pri_flow_packet *out)
+uint8_t
+pri_told_key(const struct pri_told *r, uint16_t link, struct pri_flow_key *key,
+	unsigned *icmp_code)
 {
 	/* ICMP without an element of its own has it in the port of the receiver */
 	uint16_t icmp = r->has_icmp ? r->icmp : r->port[1];
 	const uint16_t type_code[2] = {icmp >> 8, icmp & 0xff};
 
-	if (!r->address_len)
-		return false;
-	*out = (struct pri_flow_packet){
-		.key = {.protocol = r->protocol,
-			.address_len = r->address_len,
-			.link = link,
-			.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED}};
-	pri_flow_packet_of(
-		out, r->address, pri_has_ports(r->protocol) ? r->port : type_code);
-	return true;
+	*key = (struct pri_flow_key){.protocol = r->protocol,
+		.address_len = r->address_len,
+		.link = link,
+		.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED};
+	return pri_flow_key_of(key, r->address,
+		pri_has_ports(r->protocol) ? r->port : type_code, icmp_code);
 }
 
 uint64_t
@@ -61,15 +58,17 @@ put_events(struct pri_flow_side *s, uint8_t flags)
 bool
 pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 {
-	struct pri_flow_packet p;
+	unsigned icmp_code;
+	uint8_t side;
 
-	if (!pri_told_packet(r, link, &p))
+	if (!r->address_len)
 		return false;
-	pri_flow_begin(out, &p.key);
-	out->originator = p.side;
+	side = pri_told_key(r, link, &out->key, &icmp_code);
+	pri_flow_begin(out, &out->key);
+	out->originator = side;
 	out->sampling = r->sampling > 1 ? r->sampling : 0;
 	for (int i = 0; i < 2; i++) {
-		struct pri_flow_side *s = &out->side[p.side ^ i];
+		struct pri_flow_side *s = &out->side[side ^ i];
 
 		if (!r->packets[i] && !r->bytes[i] &&
 			(i == 1 || r->packets[1] || r->bytes[1]))
@@ -78,13 +77,14 @@ pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 		s->bytes = pri_told_times(r->bytes[i], r->sampling);
 		s->payload = pri_told_times(r->payload[i], r->sampling);
 		s->flags = r->flags[i];
-		s->icmp_code = p.icmp_code;
 		s->first = r->first[i];
 		s->last = r->last[i];
 		if (r->protocol == 6)
 			put_events(s, r->state ? events[r->state - 1][i]
 				      : i      ? s->flags
 					       : s->flags & ~A);
+		else
+			s->icmp_code = (uint8_t)icmp_code;
 	}
 	return true;
 }

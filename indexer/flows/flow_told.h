@@ -22,11 +22,12 @@ struct pri_told {
 	uint64_t sampled, skipped; /* packets, in turn */
 };
 
-/* The key and the side of the sender are those that a packet of the flow would have. False: no addresses. */
-bool pri_told_packet(const struct pri_told *r, uint16_t link, struct pri_flow_packet *out);
+/* The key that a packet of the flow would have; returns the side of the sender. There must be addresses. */
+uint8_t pri_told_key(const struct pri_told *r, uint16_t link, struct pri_flow_key *key,
+	unsigned *icmp_code);
 /*
  * The flow, with first and last as they are. Packets and bytes are multiplied by `sampling`. Flags tell that they came,
- * not when; a state is that of the flow, if its packets can have it.
+ * not when; a state is that of the flow, if its packets can have it. False: no addresses.
  */
 bool pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out);
 /* count * sampling, or count if that is too much, or nothing was left out. */
