@@ -34,6 +34,7 @@ pri_batch_create(void)
 	b->values[0] = calloc(room, sizeof(**b->values));
 	for (unsigned c = 1; c < PRI_COLUMNS && b->values[0]; c++)
 		b->values[c] = b->values[c - 1] + room_of(c - 1) + APART;
+	memset(b->varied, true, PRI_COLUMNS);
 	b->slots = calloc(SLOTS, sizeof(*b->slots));
 	b->planes = malloc(ADDRESSES * sizeof(uint64_t));
 	b->pack = ZSTD_createCCtx();
@@ -60,74 +61,90 @@ pri_batch_destroy(struct pri_batch **batch)
 
 /* ---- addresses ---- */
 
-struct address {
-	uint64_t high, low, six;
-};
-
-static struct address
-address_of(const uint8_t *bytes, size_t len)
-{
-	struct address a = {.six = len == 16};
-
-	if (len == 4) {
-		a.low = pr_get_be32(bytes);
-		return a;
-	}
-	a.high = pr_get_be64(bytes);
-	a.low = pr_get_be64(bytes + 8);
-	return a;
-}
-
 static uint64_t
-address_hash(const struct address *a)
+address_hash(uint64_t high, uint64_t low, uint64_t six)
 {
-	uint64_t h = ((a->high ^ a->six << 63) * UINT64_C(0x9e3779b97f4a7c15)) ^ a->low;
+	uint64_t h = ((high ^ six << 63) * UINT64_C(0x9e3779b97f4a7c15)) ^ low;
 
 	h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
 	h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
 	return h ^ h >> 32;
 }
 
-static struct address
+static struct pri_address
+address_of(const uint8_t *bytes, size_t len)
+{
+	uint64_t six = len == 16, high = six ? pr_get_be64(bytes) : 0;
+	uint64_t low = six ? pr_get_be64(bytes + 8) : pr_get_be32(bytes);
+
+	return (struct pri_address){high, low, six, address_hash(high, low, six)};
+}
+
+static struct pri_address
 address_at(const struct pri_batch *b, size_t place)
 {
-	return (struct address){b->values[PRI_COL_HIGH][place],
-		b->values[PRI_COL_LOW][place], b->values[PRI_COL_SIX][place]};
+	uint64_t high = b->values[PRI_COL_HIGH][place], low = b->values[PRI_COL_LOW][place];
+	uint64_t six = b->values[PRI_COL_SIX][place];
+
+	return (struct pri_address){high, low, six, address_hash(high, low, six)};
 }
 
 void
 pri_batch_clear(struct pri_batch *b)
 {
 	for (size_t i = 0; i < b->addresses; i++) {
-		const struct address a = address_at(b, i);
-		size_t at = address_hash(&a) % SLOTS;
+		size_t at = address_at(b, i).hash % SLOTS;
 
 		while (b->slots[at] != i + 1)
 			at = (at + 1) % SLOTS;
 		b->slots[at] = 0;
 	}
-	b->rows = b->addresses = 0;
+	b->rows = b->addresses = b->found = 0;
+	b->answered = false;
+	memset(b->varied, true, PRI_COLUMNS);
 }
 
-static uint64_t
-place_of(struct pri_batch *b, const uint8_t *bytes, size_t len)
+/* The slot of an address, or the one that it can have. */
+static uint32_t *
+slot_of(const struct pri_batch *b, const struct pri_address *a)
 {
-	struct address a = address_of(bytes, len);
-	size_t at = address_hash(&a) % SLOTS, i;
+	size_t at = a->hash % SLOTS, i;
 
 	for (; b->slots[at]; at = (at + 1) % SLOTS) {
 		i = b->slots[at] - 1;
-		if (b->values[PRI_COL_LOW][i] == a.low &&
-			b->values[PRI_COL_HIGH][i] == a.high &&
-			b->values[PRI_COL_SIX][i] == a.six)
-			return i;
+		if (b->values[PRI_COL_LOW][i] == a->low &&
+			b->values[PRI_COL_HIGH][i] == a->high &&
+			b->values[PRI_COL_SIX][i] == a->six)
+			break;
 	}
-	i = b->addresses++;
-	b->slots[at] = (uint32_t)i + 1;
-	b->values[PRI_COL_HIGH][i] = a.high;
-	b->values[PRI_COL_LOW][i] = a.low;
-	b->values[PRI_COL_SIX][i] = a.six;
+	return &b->slots[at];
+}
+
+static uint64_t
+place_of(struct pri_batch *b, const struct pri_address *a)
+{
+	uint32_t *slot = slot_of(b, a);
+	size_t i = b->addresses;
+
+	if (*slot)
+		return *slot - 1;
+	b->values[PRI_COL_HIGH][i] = a->high;
+	b->values[PRI_COL_LOW][i] = a->low;
+	b->values[PRI_COL_SIX][i] = a->six;
+	*slot = (uint32_t)++b->addresses;
 	return i;
+}
+
+/* Finds the places of addresses that wait, up to a row. */
+static void
+find_places(struct pri_batch *b, size_t until)
+{
+	for (; b->found < until; b->found++) {
+		const struct pri_address *ends = b->ends[b->found % PRI_BATCH_LATE];
+
+		b->values[PRI_COL_SRC][b->found] = place_of(b, &ends[0]);
+		b->values[PRI_COL_DST][b->found] = place_of(b, &ends[1]);
+	}
 }
 
 unsigned
@@ -148,9 +165,9 @@ pri_batch_address(const struct pri_batch *b, uint64_t place, uint8_t out[16])
 #define PROBES 7
 
 static uint64_t
-bloom_hash(const struct address *a, unsigned side)
+bloom_hash(const struct pri_address *a, unsigned side)
 {
-	return address_hash(a) ^ side * UINT64_C(0xd6e8feb86659fd93);
+	return a->hash ^ side * UINT64_C(0xd6e8feb86659fd93);
 }
 
 static size_t
@@ -188,7 +205,7 @@ pri_batch_bloom(const struct pri_batch *b, uint64_t seed, uint8_t *out)
 	size = (count * BITS_EACH / (PRI_BLOOM_BYTES * 8) + 1) * PRI_BLOOM_PAGE;
 	memset(out, 0, size);
 	for (size_t i = 0; i < 2 * b->addresses; i++) {
-		const struct address a = address_at(b, i / 2);
+		const struct pri_address a = address_at(b, i / 2);
 		unsigned side = i % 2 ? PRI_BLOOM_DST : PRI_BLOOM_SRC;
 		uint64_t hash = bloom_hash(&a, side);
 		uint8_t *page = out + page_of(size, hash);
@@ -206,7 +223,7 @@ pri_batch_bloom(const struct pri_batch *b, uint64_t seed, uint8_t *out)
 size_t
 pri_bloom_page(size_t size, unsigned side, const uint8_t *address, size_t len)
 {
-	const struct address a = address_of(address, len);
+	const struct pri_address a = address_of(address, len);
 
 	return page_of(size, bloom_hash(&a, side));
 }
@@ -221,7 +238,7 @@ bool
 pri_bloom_has(
 	const uint8_t *bits, size_t size, unsigned side, const uint8_t *address, size_t len)
 {
-	const struct address a = address_of(address, len);
+	const struct pri_address a = address_of(address, len);
 	uint64_t hash = bloom_hash(&a, side);
 
 	EACH_PROBE(hash, size, bit)
@@ -231,6 +248,26 @@ pri_bloom_has(
 }
 
 /* ---- rows ---- */
+
+static __attribute__((cold, noinline)) void
+vary(struct pri_batch *b, unsigned column)
+{
+	b->varied[column] = true;
+	for (size_t i = 1; i < b->rows; i++)
+		b->values[column][i] = *b->values[column];
+}
+
+/* Most columns have one value throughout, which need not go through the cache for each row. */
+#define PUT(column, value)                                                                 \
+	do {                                                                               \
+		uint64_t v_ = (value), *to_ = b->values[column];                           \
+		if (!b->varied[column]) {                                                  \
+			if (v_ == *to_)                                                    \
+				break;                                                     \
+			vary(b, column);                                                   \
+		}                                                                          \
+		to_[row] = v_;                                                             \
+	} while (0)
 
 /* Time from one to the other; 0: there is none. */
 static uint64_t
@@ -251,20 +288,24 @@ back(int64_t from, uint64_t v, int64_t none)
 	return v ? (int64_t)((uint64_t)from - (v - 1)) : none;
 }
 
-static void
-add_side(struct pri_batch *b, unsigned column, const struct pri_flow_side *s,
-	const struct pri_flow *f, uint64_t seq)
+static inline __attribute__((always_inline)) void
+add_side(struct pri_batch *b, size_t row, unsigned column, const struct pri_flow_side *s,
+	int64_t first, int64_t last, uint64_t seq)
 {
-	const uint64_t all[] = {s->packets, s->bytes, s->payload, s->flags, s->icmp_code,
-		apart(pri_flow_first(f), s->first, s->first, PRI_FLOW_NEVER),
-		apart(s->last, pri_flow_last(f), s->last, INT64_MIN), s->first_seq - seq,
-		s->last_seq - s->first_seq, apart(s->first, s->syn, s->syn, PRI_FLOW_NEVER),
-		apart(s->first, s->syn_ack, s->syn_ack, PRI_FLOW_NEVER),
-		apart(s->fin, s->last, s->fin, PRI_FLOW_NEVER),
-		apart(s->rst, s->last, s->rst, PRI_FLOW_NEVER)};
-
-	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++)
-		b->values[column + i][b->rows] = all[i];
+	PUT(column + PRI_SIDE_PACKETS, s->packets);
+	PUT(column + PRI_SIDE_BYTES, s->bytes);
+	PUT(column + PRI_SIDE_PAYLOAD, s->payload);
+	PUT(column + PRI_SIDE_FLAGS, s->flags);
+	PUT(column + PRI_SIDE_ICMP, s->icmp_code);
+	PUT(column + PRI_SIDE_FIRST, apart(first, s->first, s->first, PRI_FLOW_NEVER));
+	PUT(column + PRI_SIDE_LAST, apart(s->last, last, s->last, INT64_MIN));
+	PUT(column + PRI_SIDE_FIRST_SEQ, s->first_seq - seq);
+	PUT(column + PRI_SIDE_SEQS, s->last_seq - s->first_seq);
+	PUT(column + PRI_SIDE_SYN, apart(s->first, s->syn, s->syn, PRI_FLOW_NEVER));
+	PUT(column + PRI_SIDE_SYN_ACK,
+		apart(s->first, s->syn_ack, s->syn_ack, PRI_FLOW_NEVER));
+	PUT(column + PRI_SIDE_FIN, apart(s->fin, s->last, s->fin, PRI_FLOW_NEVER));
+	PUT(column + PRI_SIDE_RST, apart(s->rst, s->last, s->rst, PRI_FLOW_NEVER));
 }
 
 void
@@ -274,29 +315,45 @@ pri_batch_add(
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
 	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
-	const uint64_t all[] = {[PRI_COL_FIRST] = pri_column_time(first),
-		[PRI_COL_SPAN] = (uint64_t)last - (uint64_t)first,
-		[PRI_COL_SRC] = place_of(b, k->address[o], k->address_len),
-		[PRI_COL_DST] = place_of(b, k->address[!o], k->address_len),
-		[PRI_COL_SPORT] = k->port[o],
-		[PRI_COL_DPORT] = k->port[!o],
-		[PRI_COL_PROTOCOL] = k->protocol,
-		[PRI_COL_VLAN] = k->vlan,
-		[PRI_COL_LINK] = k->link,
-		[PRI_COL_STATE] = pri_flow_state(flow),
-		[PRI_COL_BITS] = (o ? PRI_SIDE_1_BEGAN : 0) |
-				 (k->one_way ? PRI_ONE_WAY : 0) |
-				 (left_out ? PRI_LEFT_OUT : 0),
-		[PRI_COL_MISSING] = missing,
-		[PRI_COL_SAMPLING] = flow->sampling,
-		[PRI_COL_LAST_SYN] =
-			apart(flow->last_syn, last, flow->last_syn, INT64_MIN)};
+	size_t row = b->rows;
+	struct pri_address *ends = b->ends[row % PRI_BATCH_LATE];
 
-	for (unsigned c = 0; c < sizeof(all) / sizeof(*all); c++)
-		b->values[c][b->rows] = all[c];
-	add_side(b, PRI_COL_SENT, &flow->side[o], flow, 0);
-	add_side(b, PRI_COL_RECEIVED, &flow->side[!o], flow, flow->side[o].first_seq);
-	b->rows++;
+	if (row >= PRI_BATCH_LATE)
+		find_places(b, row - PRI_BATCH_LATE + 1);
+	/* their slots have come from memory when they are looked for, some rows later */
+	for (int i = 0; i < 2; i++) {
+		ends[i] = address_of(k->address[o ^ i], k->address_len);
+		__builtin_prefetch(&b->slots[ends[i].hash % SLOTS]);
+	}
+	PUT(PRI_COL_FIRST, pri_column_time(first));
+	PUT(PRI_COL_SPAN, (uint64_t)last - (uint64_t)first);
+	PUT(PRI_COL_SPORT, k->port[o]);
+	PUT(PRI_COL_DPORT, k->port[!o]);
+	PUT(PRI_COL_PROTOCOL, k->protocol);
+	PUT(PRI_COL_VLAN, k->vlan);
+	PUT(PRI_COL_LINK, k->link);
+	PUT(PRI_COL_STATE, pri_flow_state(flow));
+	PUT(PRI_COL_BITS, (o ? PRI_SIDE_1_BEGAN : 0) | (k->one_way ? PRI_ONE_WAY : 0) |
+				  (left_out ? PRI_LEFT_OUT : 0));
+	PUT(PRI_COL_MISSING, missing);
+	PUT(PRI_COL_SAMPLING, flow->sampling);
+	PUT(PRI_COL_LAST_SYN, apart(flow->last_syn, last, flow->last_syn, INT64_MIN));
+	add_side(b, row, PRI_COL_SENT, &flow->side[o], first, last, 0);
+	/* where nobody has answered yet, its columns are those of the first row */
+	b->answered |= flow->side[!o].packets || flow->side[o].first_seq;
+	if (b->answered || !row)
+		add_side(b, row, PRI_COL_RECEIVED, &flow->side[!o], first, last,
+			flow->side[o].first_seq);
+	if (!b->rows++) {
+		memset(b->varied, false, PRI_COLUMNS);
+		b->varied[PRI_COL_SRC] = b->varied[PRI_COL_DST] = true;
+	}
+}
+
+void
+pri_batch_end(struct pri_batch *b)
+{
+	find_places(b, b->rows);
 }
 
 static void
@@ -390,6 +447,35 @@ width_of(uint64_t v)
 	return v ? (71 - (unsigned)__builtin_clzll(v)) / 8 : 0;
 }
 
+/* A loop over a column, with the vectors that the processor has. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__clang__)
+#define WIDE __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDE
+#endif
+
+WIDE static void
+range_of(const uint64_t *v, size_t n, uint64_t *least, uint64_t *most)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		low = v[i] < low ? v[i] : low;
+		high = v[i] > high ? v[i] : high;
+	}
+	*least = low;
+	*most = high;
+}
+
+/* A byte of each number. */
+WIDE static void
+take_plane(const uint64_t *v, size_t n, uint64_t least, unsigned shift,
+	uint8_t *restrict plane)
+{
+	for (size_t i = 0; i < n; i++)
+		plane[i] = (uint8_t)((v[i] - least) >> shift);
+}
+
 size_t
 pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 	uint64_t *most, void *out, size_t room)
@@ -398,21 +484,16 @@ pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 	size_t n = count_of(b, column), len = 0;
 	unsigned width;
 
-	*least = n ? UINT64_MAX : 0;
-	*most = 0;
-	for (size_t i = 0; i < n; i++) {
-		*least = v[i] < *least ? v[i] : *least;
-		*most = v[i] > *most ? v[i] : *most;
-	}
+	*least = *most = n ? *v : 0;
+	if (n && (b->varied[column] || pri_column_is_address(column)))
+		range_of(v, n, least, most);
 	width = width_of(*most - *least);
 	for (size_t at = 0, rows; width && at < n; at += rows) {
 		size_t packed;
 
 		rows = n - at < PRI_FRAME_ROWS ? n - at : PRI_FRAME_ROWS;
 		for (unsigned w = 0; w < width; w++)
-			for (size_t i = 0; i < rows; i++)
-				b->planes[w * rows + i] =
-					(uint8_t)((v[at + i] - *least) >> (8 * w));
+			take_plane(v + at, rows, *least, 8 * w, b->planes + w * rows);
 		packed = ZSTD_compressCCtx(b->pack, (uint8_t *)out + len, room - len,
 			b->planes, width * rows, LEVEL);
 		if (ZSTD_isError(packed))

@@ -14,6 +14,7 @@
  */
 #define PRI_BATCH_ROWS 32768
 #define PRI_FRAME_ROWS 8192
+#define PRI_BATCH_LATE 8 /* rows after which places are looked for */
 /* Those of a side stand twice, of who began (SENT) and of the other. */
 enum pri_column {
 	PRI_COL_FIRST, /* pri_column_time */
@@ -79,7 +80,13 @@ struct pri_batch {
 	const uint32_t *only; /* rows whose values are unpacked; NULL: all */
 	size_t only_count;
 	/* of flow_columns.c */
+	bool answered; /* a flow has packets of who did not begin it */
+	bool varied[PRI_COLUMNS]; /* rows differ; else only the first is written */
 	uint32_t *slots; /* a hash table of the list: place + 1 */
+	struct pri_address {
+		uint64_t high, low, six, hash;
+	} ends[PRI_BATCH_LATE][2]; /* of rows from `found` on, which have no place yet */
+	size_t found;
 	uint8_t *planes;
 	void *pack, *unpack;
 };
@@ -90,6 +97,8 @@ void pri_batch_clear(struct pri_batch *batch);
 /* There must be room: rows < PRI_BATCH_ROWS. left_out: PRI_LEFT_OUT. */
 void pri_batch_add(struct pri_batch *batch, const struct pri_flow *flow, uint64_t missing,
 	bool left_out);
+/* There are no more rows: now it can be packed, and has all its addresses. */
+void pri_batch_end(struct pri_batch *batch);
 /* All columns must be there. What others' bytes gave is a flow, too, or false. */
 bool pri_batch_flow(
 	const struct pri_batch *batch, size_t row, struct pri_flow *out, uint64_t *missing);

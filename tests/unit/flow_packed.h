@@ -9,6 +9,8 @@
 static inline bool
 batch_again(struct pri_batch *from, struct pri_batch *to)
 {
+	pri_batch_end(from);
+
 	size_t room = 4096 + 9 * (from->rows + from->addresses), len;
 	uint8_t *packed = malloc(room);
 	uint64_t least, most;
@@ -23,8 +25,9 @@ batch_again(struct pri_batch *from, struct pri_batch *to)
 
 		len = pri_column_pack(from, c, &least, &most, packed, room);
 		same = len != SIZE_MAX &&
-		       pri_column_unpack(to, c, least, most, packed, len) &&
-		       !memcmp(from->values[c], to->values[c], n * sizeof(uint64_t));
+		       pri_column_unpack(to, c, least, most, packed, len);
+		for (size_t r = 0; r < n && same; r++)
+			same = to->values[c][r] == from->values[c][len ? r : 0];
 	}
 	free(packed);
 	return same;

@@ -753,6 +753,7 @@ START_TEST(bloom_filters)
 		pr_put_be32(f.key.address[1], 2 * i + 200000);
 		pri_batch_add(b, &f, 0, false);
 	}
+	pri_batch_end(b);
 	bloom = malloc(1 << 20);
 	size = pri_batch_bloom(b, 77, bloom);
 	ck_assert(size % PRI_BLOOM_PAGE == 0 && size < 2 * 40000 * 102 / 100);

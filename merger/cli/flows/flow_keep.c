@@ -247,6 +247,7 @@ store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 
 	if (!b->rows)
 		return 0;
+	pri_batch_end(b);
 	memcpy(head, FLOW_HEAD_MAGIC, 3);
 	head[3] = FLOW_HEAD_VERSION;
 	pr_put_le32(head + 4, (uint32_t)b->rows);
