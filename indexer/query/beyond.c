@@ -44,9 +44,9 @@ pri_plans_of_connections(const struct pri_plans *plans)
 
 enum { ETHERTYPE_AT = 12, VLAN_TAG = 4 };
 
-/* Which bytes are those of all packets of the connection. */
-static void
-known_bytes(const uint8_t *frame, bool known[PR_BEYOND_AT])
+/* Which bytes are those of all packets of the connection. Returns the one with IPv4's flags beside the fragment's offset, or NULL. */
+static uint8_t *
+known_bytes(uint8_t *frame, bool known[PR_BEYOND_AT])
 {
 	bool tagged = pr_get_be16(frame + ETHERTYPE_AT) == 0x8100;
 	size_t net = ETHERTYPE_AT + 2 + (tagged ? VLAN_TAG : 0);
@@ -61,6 +61,7 @@ known_bytes(const uint8_t *frame, bool known[PR_BEYOND_AT])
 	memset(known + net + (six ? 8 : 12), true, six ? 32 : 8);
 	if (pri_has_ports(protocol))
 		memset(known + net + (six ? 40 : 20), true, 4);
+	return six ? NULL : frame + net + 6;
 }
 
 struct keys {
@@ -126,16 +127,25 @@ pri_beyond_match(const struct pri_bpf_set *programs, const struct pri_plans *pla
 {
 	const struct pri_bpf *program = pri_bpf_set_find(programs, sum->linktype);
 	struct pr_packet packet = *sum;
+	uint8_t frame[PR_BEYOND_AT], *flags;
 	bool known[PR_BEYOND_AT], unknown;
-	uint32_t result;
 
 	if (programs->count == 0)
 		return PRI_BEYOND_YES;
 	if (!program || packet.caplen < PR_BEYOND_AT)
 		return PRI_BEYOND_NO;
+	memcpy(frame, sum->data, PR_BEYOND_AT);
+	packet.data = frame;
 	packet.caplen = PR_BEYOND_AT;
-	known_bytes(packet.data, known);
-	result = pri_bpf_run_known(program, &packet, known, &unknown);
+	flags = known_bytes(frame, known);
+	uint32_t result = pri_bpf_run_known(program, &packet, known, &unknown);
+	/* Each packet has its own of these three bits: none may matter. */
+	for (unsigned i = 1; flags && !unknown && i < 8; i++) {
+		*flags = (uint8_t)(i << 5);
+		bool same =
+			!pri_bpf_run_known(program, &packet, known, &unknown) == !result;
+		unknown |= !same;
+	}
 	if (!unknown)
 		return result ? PRI_BEYOND_YES : PRI_BEYOND_NO;
 	return plan_may(pri_plans_find(plans, packet.linktype), &packet) ? PRI_BEYOND_MAY

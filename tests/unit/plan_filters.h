@@ -161,7 +161,7 @@ say_filter(struct text *t, unsigned depth)
 	say(t, ")");
 }
 
-static struct pri_insn
+static inline struct pri_insn
 random_insn(size_t i, size_t count)
 {
 	static const uint16_t codes[] = {LD_W_ABS, LD_H_ABS, LD_B_ABS, LD_H_ABS, LD_B_ABS,

@@ -76,7 +76,7 @@ put_net(uint8_t *p, size_t at, uint16_t type)
 	}
 }
 
-static uint16_t
+static inline uint16_t
 put_types(uint8_t *p, size_t *at)
 {
 	uint16_t type = PICK(types);
@@ -103,7 +103,7 @@ put_types(uint8_t *p, size_t *at)
 	return type;
 }
 
-static void
+static inline void
 make_packet(uint8_t *p, struct pr_packet *out)
 {
 	static const uint16_t linktypes[] = {1, 1, 1, 1, 1, 113, 276, 101, 0, 9, 105, 12};
@@ -139,7 +139,7 @@ make_packet(uint8_t *p, struct pr_packet *out)
 }
 
 /* whole: nothing of them is cut off. */
-static void
+static inline void
 make_packets(uint8_t (*bytes)[PACKET_MAX], struct pr_packet *packets, struct own *owns,
 	size_t count, bool whole)
 {
