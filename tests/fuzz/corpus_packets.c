@@ -7,6 +7,7 @@
 
 #include "indexer/filter/bpf.h"
 #include "indexer/flows/flow_parts.h"
+#include "proto/wire/beyond.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/unit/golden_sflow.h"
 
@@ -63,6 +64,35 @@ static const struct {
 	PACKET(8, "what is this"),
 };
 
+/* A rule, and a packet four times, a second between them, as fuzz_cutoff.c reads them. */
+static void
+put_cutoff(const char *name, const char *rule, const char *packet, size_t len)
+{
+	const uint8_t head[] = {2, 0x01, 100, (uint8_t)len};
+
+	corpus_put("cutoff", name, rule, strlen(rule) + 1, head, sizeof head, packet, len,
+		head, sizeof head, packet, len, head, sizeof head, packet, len, head,
+		sizeof head, packet, len, END);
+}
+
+/* A sum of what is beyond a cutoff. */
+static void
+put_beyond(void)
+{
+	const struct pr_beyond b = {
+		.connection = {.port = {1000, 53}, .protocol = 17, .address_len = 16},
+		.number = 7,
+		.packets = 2,
+		.bytes = 300,
+		.first = 1,
+		.last = 2,
+		.name = "bulk"};
+	uint8_t frame[PR_BEYOND_MAX];
+	size_t len = pr_beyond_store(&b, frame);
+
+	corpus_put("cutoff", "beyond", frame, len, END);
+}
+
 static void
 put_packets(void)
 {
@@ -73,7 +103,12 @@ put_packets(void)
 		corpus_put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
 			packets[i].len, END);
 		corpus_put("index", name, packets[i].bytes, packets[i].len, END);
+		if (packets[i].link == 0)
+			put_cutoff(name, "", packets[i].bytes, packets[i].len);
 	}
+	put_cutoff(
+		"rule", "tcp 10.0.0.1 1000 10.0.0.2 80", packets[0].bytes, packets[0].len);
+	put_cutoff("moved", "10.0.0.1 rest src", packets[0].bytes, packets[0].len);
 }
 
 /* ---- programs: a packet, and what libpcap makes of filters ---- */
@@ -354,6 +389,7 @@ corpus_packets(void)
 	put_segments();
 	put_reports();
 	put_packets();
+	put_beyond();
 	put_programs();
 	put_traces();
 }
