@@ -26,7 +26,7 @@ put_frames(void)
 		GOLDEN(golden_gone), GOLDEN(golden_stop), GOLDEN(golden_quit),
 		GOLDEN(golden_identify), GOLDEN(golden_reset), GOLDEN(golden_disconnect),
 		GOLDEN(golden_reconnect), GOLDEN(golden_port), GOLDEN(golden_unobserved),
-		GOLDEN(golden_keyed_stop)};
+		GOLDEN(golden_class), GOLDEN(golden_keyed_stop)};
 
 	for (size_t i = 0; i < COUNT(golden); i++)
 		for (unsigned char mode = 0; mode < 32; mode = mode == 14 ? 31 : mode + 7) {

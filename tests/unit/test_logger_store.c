@@ -11,6 +11,7 @@
 #include "logger/node.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
+#include "proto/base/array.h"
 #include "tests/unit/unit.h"
 
 /* What a logger puts into a volume comes out of it again: packets, order, ledger, directory. */
@@ -63,7 +64,8 @@ each(struct sfs *sfs, const char *stream,
 struct seen {
 	uint64_t packets, last_seq, bytes;
 	int64_t last_otime;
-	unsigned marks, losses, links, directories;
+	unsigned marks, losses, links, directories, classes;
+	struct pr_class class;
 	struct pr_ledger_mark mark;
 	struct pr_ledger_link link;
 	struct pr_ledger_port port;
@@ -122,6 +124,9 @@ see_ledger(void *arg, const struct sfs_record *record)
 			seen->losses++;
 		} else if (e.type == PR_LEDGER_DURABLE) {
 			seen->durable = e.u.durable;
+		} else if (e.type == PR_LEDGER_CLASS) {
+			seen->class = e.u.class;
+			seen->classes++;
 		} else if (e.type == PR_LEDGER_PORT) {
 			seen->port = e.u.port;
 		}
@@ -365,6 +370,84 @@ START_TEST(test_durable_is_told)
 }
 END_TEST
 
+/* Packets of a class go to a stream of its own: a MARK is durable when those of all streams of its link are. */
+START_TEST(test_durable_with_classes)
+{
+	struct sfs *sfs = volume_make();
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+	static const struct pr_class class = {
+		.number = 5, .guarantee = 100, .keep = 3600 * PR_NS_PER_S, .name = "bulk"};
+	static const struct {
+		uint16_t link;
+		uint8_t class;
+		const char *stream;
+	} streams[] = {{2, 0, "packets.2"}, {2, 5, "packets.49474"},
+		{2, 6, "packets.49538"},
+		/* of another link, and of one that has no streams of classes */
+		{3, 5, "packets.49475"}, {64, 5, "packets.64"}};
+	uint8_t bytes[60] = {0};
+	struct pr_packet p = {.epoch = 9,
+		.linktype = 1,
+		.data = bytes,
+		.len = sizeof(bytes),
+		.caplen = sizeof(bytes),
+		.time = 50,
+		.otime = 50};
+	struct pr_ledger_mark mark = {.epoch = 9, .link = {.link = 2, .last_seq = 5}};
+	int64_t deadline = pr_now_mono() + 20 * PR_NS_PER_S;
+	struct sfs_stream_info info;
+	struct seen seen = {0};
+
+	ck_assert_ptr_nonnull(a);
+	prl_writer_set_class(a, &class);
+	for (size_t i = 0; i < PR_COUNT(streams); i++) {
+		p.link = streams[i].link;
+		p.class = streams[i].class;
+		p.seq = i + 1;
+		ck_assert_int_eq(prl_writer_put_packet(a, &p), 0);
+	}
+	prl_writer_put_mark(a, &mark);
+	while (seen.durable.seq == 0 && pr_now_mono() < deadline) {
+		bool durable = true;
+
+		/* of the link's three streams */
+		for (size_t i = 0; i < 3; i++) {
+			int stream = sfs_stream_find(sfs, streams[i].stream);
+
+			durable = durable && stream >= 0 && sfs_appended(sfs, stream) > 0 &&
+				  sfs_durable(sfs, stream) == sfs_appended(sfs, stream);
+		}
+		seen = (struct seen){0};
+		each(sfs, "ledger", see_ledger, &seen);
+		ck_assert(durable || seen.durable.seq == 0);
+		prl_writer_tick(a, pr_now_mono());
+	}
+	ck_assert_uint_eq(seen.durable.seq, 5);
+	ck_assert_uint_eq(seen.durable.link, 2);
+	/* the ledger knows the class; its streams have their guarantee, that of no other has one */
+	ck_assert_uint_eq(seen.classes, 1);
+	ck_assert_uint_eq(seen.class.number, 5);
+	ck_assert_uint_eq(seen.class.guarantee, 100);
+	ck_assert_int_eq(seen.class.keep, class.keep);
+	ck_assert_str_eq(seen.class.name, "bulk");
+	for (size_t i = 0; i < PR_COUNT(streams); i++) {
+		int stream = sfs_stream_find(sfs, streams[i].stream);
+
+		ck_assert_int_eq(sfs_stream_info(sfs, stream, &info, NULL), SFS_OK);
+		ck_assert_int_eq(
+			info.guarantee > 0, streams[i].class == 5 && streams[i].link < 64);
+	}
+	/* the same again is not written again */
+	prl_writer_set_class(a, &class);
+	prl_writer_destroy(&a);
+	seen = (struct seen){0};
+	each(sfs, "ledger", see_ledger, &seen);
+	ck_assert_uint_eq(seen.classes, 1);
+	volume_end(sfs);
+}
+END_TEST
+
 /* A reset deletes what says whose packets come next: it is said again, of each link the newest. */
 START_TEST(test_reset_tells_again)
 {
@@ -445,6 +528,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_canary_goes);
 	tcase_add_test(tcase, test_append_too_long);
 	tcase_add_test(tcase, test_durable_is_told);
+	tcase_add_test(tcase, test_durable_with_classes);
 	tcase_add_test(tcase, test_reset_tells_again);
 	tcase_add_test(tcase, test_import);
 }

@@ -46,6 +46,7 @@ static const struct golden goldens[] = {
 	GOLDEN("RECONNECT", golden_reconnect),
 	GOLDEN("PORT", golden_port),
 	GOLDEN("UNOBSERVED", golden_unobserved),
+	GOLDEN("CLASS", golden_class),
 	{"STOP", golden_keyed_stop, sizeof golden_keyed_stop, &rack_key},
 };
 #define GOLDENS (int)(sizeof goldens / sizeof goldens[0])
@@ -237,7 +238,8 @@ START_TEST(odd_bodies)
 		uint8_t value;
 		enum pr_frame_result result;
 	} cases[] = {
-		{"STOP", 15, 0, PR_FRAME_BAD_TYPE}, {"STOP", 15, 16, PR_FRAME_BAD_TYPE},
+		{"STOP", 15, 0, PR_FRAME_BAD_TYPE},
+		{"STOP", 15, PR_FRAME_TYPES, PR_FRAME_BAD_TYPE},
 		{"STOP", 15, 255, PR_FRAME_BAD_TYPE}, {"STOP", 15, 14, PR_FRAME_BAD_BODY},
 		{"STOP", 48, 1, PR_FRAME_BAD_VERSION}, /* reserved */
 		{"ANN", 54, 65, PR_FRAME_BAD_BODY}, /* name too long */
@@ -248,7 +250,7 @@ START_TEST(odd_bodies)
 		{"ANN_ACK", 56, 0x80, PR_FRAME_BAD_BODY}, /* hold time beyond reason */
 		{"STATUS", 54, 3, PR_FRAME_BAD_BODY}, {"STATUS", 54, 2, PR_FRAME_OK},
 		{"STATUS", 55, 101, PR_FRAME_BAD_BODY},
-		{"STATUS", 200, 16, PR_FRAME_BAD_BODY},
+		{"STATUS", 200, PR_FRAME_TYPES, PR_FRAME_BAD_BODY},
 		{"STATUS", 201, 2, PR_FRAME_BAD_BODY},
 		{"MARK", 70, 2, PR_FRAME_BAD_BODY}, /* stopping */
 		{"MARK", 72, 1, PR_FRAME_BAD_BODY}, /* more here than there are */
@@ -260,6 +262,10 @@ START_TEST(odd_bodies)
 		{"RESEND", 63, 8, PR_FRAME_OK}, {"GONE", 63, 0, PR_FRAME_BAD_BODY},
 		{"GONE", 63, 8, PR_FRAME_BAD_BODY},
 		{"GONE", 78, 4, PR_FRAME_BAD_BODY}, /* first seq after the last */
+		{"CLASS", 54, 0, PR_FRAME_BAD_BODY}, /* number */
+		{"CLASS", 54, 64, PR_FRAME_BAD_BODY}, {"CLASS", 54, 63, PR_FRAME_OK},
+		{"CLASS", 55, 4, PR_FRAME_BAD_BODY}, /* guarantee: more than all */
+		{"CLASS", 57, 0x80, PR_FRAME_BAD_BODY}, /* keep: less than 0 */
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		ck_assert_msg(forge(golden_of(cases[i].name), cases[i].at, cases[i].value,

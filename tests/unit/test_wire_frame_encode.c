@@ -51,6 +51,22 @@ START_TEST(encoder_refuses)
 	f.body.observation.count = PR_UNOBSERVED_MAX + 1;
 	REFUSED();
 	memset(&f.body, 0, sizeof f.body);
+	f.header.type = PR_FRAME_CLASS;
+	f.body.class = (struct pr_class){.number = PR_CLASS_MAX, .name = "c"};
+	TAKEN(); /* neither a guarantee nor a limit */
+	f.body.class.number = 0;
+	REFUSED(); /* stands for none */
+	f.body.class.number = PR_CLASS_MAX + 1;
+	REFUSED();
+	f.body.class = (struct pr_class){1, 1000, INT64_MAX, "c"};
+	TAKEN();
+	f.body.class.guarantee = 1001;
+	REFUSED();
+	f.body.class = (struct pr_class){1, 0, -1, "c"};
+	REFUSED();
+	f.body.class = (struct pr_class){1, 0, 0, ""};
+	REFUSED();
+	memset(&f.body, 0, sizeof f.body);
 	f.header.type = PR_FRAME_MARK;
 	TAKEN(); /* a dispatcher without links */
 	f.body.mark.links = &link;

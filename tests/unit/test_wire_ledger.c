@@ -98,6 +98,13 @@ static const uint8_t golden_durable[] = {
 	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* seq */
 	0x02, 0x00,                                     /* link */
 };
+
+static const uint8_t golden_class[] = {
+	0x0c, 0x01, 0x10, 0x00,
+	0x05, 0x7d, 0x00,                               /* number, guarantee: 12.5 % */
+	0x00, 0x40, 0x71, 0x61, 0x8c, 0x06, 0x00, 0x00, /* keep: 2 hours */
+	0x04, 'b', 'u', 'l', 'k',
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -109,8 +116,9 @@ static const struct {
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
 	GOLDEN(golden_link), GOLDEN(golden_deleted), GOLDEN(golden_port),
-	GOLDEN(golden_import), GOLDEN(golden_unobserved), GOLDEN(golden_durable)};
-#define GOLDENS 9
+	GOLDEN(golden_import), GOLDEN(golden_unobserved), GOLDEN(golden_durable),
+	GOLDEN(golden_class)};
+#define GOLDENS 10
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int
@@ -189,9 +197,42 @@ START_TEST(golden_values)
 	load_all(golden_mark, sizeof golden_mark, &e);
 	ck_assert_uint_eq(e.u.mark.link.linktype, 113);
 	ck_assert_uint_eq(e.u.mark.link.undelivered_last, 16);
+	load_all(golden_class, sizeof golden_class, &e);
+	ck_assert_uint_eq(e.type, PR_LEDGER_CLASS);
+	ck_assert_uint_eq(e.u.class.number, 5);
+	ck_assert_uint_eq(e.u.class.guarantee, 125);
+	ck_assert_int_eq(e.u.class.keep, 7200 * PR_NS_PER_S);
+	ck_assert_str_eq(e.u.class.name, "bulk");
 	ck_assert_str_eq(pr_loss_reason_name(PR_LOSS_SWITCH), "switch");
 	ck_assert_str_eq(pr_loss_reason_name(0), "?");
 	ck_assert_str_eq(pr_loss_reason_name(PR_LOSS_UNSAVED + 1), "?");
+}
+END_TEST
+
+/* Each field of a class, when it is what no dispatcher sends. */
+START_TEST(odd_classes)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} cases[] = {
+		{4, 0}, {4, 64}, {4, 255}, /* number */
+		{6, 4}, /* guarantee: 1149 */
+		{14, 0x80}, /* keep: less than 0 */
+		{15, 3}, {15, 5}, /* the length of the name */
+	};
+	uint8_t buf[sizeof golden_class];
+	struct pr_ledger_entry e;
+
+	for (size_t i = 0; i < PR_COUNT(cases); i++) {
+		memcpy(buf, golden_class, sizeof buf);
+		buf[cases[i].at] = cases[i].value;
+		ck_assert_int_eq(load_all(buf, sizeof buf, &e), -1);
+	}
+	memcpy(buf, golden_class, sizeof buf);
+	buf[2] -= 4;
+	buf[15] = 0; /* no name */
+	ck_assert_int_eq(load_all(buf, sizeof buf - 4, &e), -1);
 }
 END_TEST
 
@@ -334,6 +375,7 @@ fill(TCase *t)
 {
 	tcase_add_loop_test(t, golden_round_trip, 0, GOLDENS);
 	tcase_add_loop_test(t, golden_truncated, 0, GOLDENS);
+	tcase_add_test(t, odd_classes);
 	tcase_add_loop_test(t, golden_lengths, 0, GOLDENS);
 	tcase_add_test(t, golden_values);
 	tcase_add_test(t, unknown_is_skipped);

@@ -47,13 +47,29 @@ static const uint8_t golden_interleaved[] = {
 	0x81, 0x40, 0x00, 0x00, 0x12, 0x34, 0x56, 0x78, 0x00,
 	0x81, 0x40, 0x05, 0x03, 0x12, 0x34, 0x56, 0x78, 0x00, /* ordinal 6, time -3 */
 };
+
+/* Connections have classes: each entry tells its own, before what else it has. */
+static const uint8_t golden_classes[] = {
+	0x00, 0x03, 0x00, 0x02,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, /* base time 5 */
+	0x00, 0x03, 0x01,
+	0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x02,
+	0x01, 0x00, 0xde, 0xad, 0xbe, 0xef, 0x05,       /* class 5 */
+	0x82, 0x0c, 0x02, 0x00, 0x00, 0x00, 0x03, 0x3f, 0x36, 0xea, 0x0b, /* class 63; 54 of 1514 */
+	0x01, 0x02, 0x00, 0x00, 0x00, 0x04, 0x00,       /* none */
+};
 /* clang-format on */
 
 static const struct {
 	const uint8_t *data;
 	size_t len;
-} goldens[] = {
-	{golden_all, sizeof golden_all}, {golden_interleaved, sizeof golden_interleaved}};
+} goldens[] = {{golden_all, sizeof golden_all},
+	{golden_interleaved, sizeof golden_interleaved},
+	{golden_classes, sizeof golden_classes}};
+#define GOLDENS (int)(sizeof goldens / sizeof goldens[0])
 
 static size_t
 build_again(const uint8_t *data, size_t len, uint8_t *buf, size_t room)
@@ -116,6 +132,14 @@ START_TEST(golden_values)
 	ck_assert_uint_eq(e[0].ordinal, 0);
 	ck_assert_uint_eq(e[1].ordinal, 6);
 	ck_assert_int_eq(e[1].time, -3);
+	ck_assert_uint_eq(e[1].class, 0);
+	ck_assert_int_eq(read_all(golden_classes, sizeof golden_classes, e, 8), 3);
+	ck_assert_uint_eq(e[0].class, 5);
+	ck_assert_uint_eq(e[1].class, 63);
+	ck_assert_uint_eq(e[1].caplen, 54);
+	ck_assert_uint_eq(e[1].len, 1514);
+	ck_assert_uint_eq(e[2].class, 0);
+	ck_assert_uint_eq(e[2].seq, 4);
 }
 END_TEST
 
@@ -164,7 +188,7 @@ START_TEST(odd_headers)
 		size_t at;
 		uint8_t value;
 	} cases[] = {
-		{2, 1}, {3, 2}, /* flags */
+		{2, 1}, {3, 2}, {3, 4}, {3, 8}, /* flags */
 		{11, 0}, /* log number 0 */
 		{15, 0}, /* first seq 0 */
 		{36, 0x20}, {37, 0}, /* count over the most, and none */
@@ -223,10 +247,10 @@ END_TEST
 static void
 fill(TCase *t)
 {
-	tcase_add_loop_test(t, golden_round_trip, 0, 2);
-	tcase_add_loop_test(t, golden_truncated, 0, 2);
-	tcase_add_loop_test(t, golden_trailing, 0, 2);
-	tcase_add_loop_test(t, golden_bit_flips, 0, 2);
+	tcase_add_loop_test(t, golden_round_trip, 0, GOLDENS);
+	tcase_add_loop_test(t, golden_truncated, 0, GOLDENS);
+	tcase_add_loop_test(t, golden_trailing, 0, GOLDENS);
+	tcase_add_loop_test(t, golden_bit_flips, 0, GOLDENS);
 	tcase_add_test(t, golden_values);
 	tcase_add_test(t, odd_headers);
 	tcase_add_test(t, overflows);

@@ -73,16 +73,20 @@ START_TEST(property_round_trip)
 	for (int round = 0; round < 40; round++) {
 		size_t room = 256 + (size_t)(rand() % (round % 10 == 0 ? 60000 : 1500));
 		uint8_t *buf = malloc(room);
-		bool interleaved = rand() % 2;
+		bool interleaved = rand() % 2, classes = rand() % 2;
 		unsigned pairs = 1 + (unsigned)rand() % (rand() % 4 ? 3 : 60);
 		struct pr_entry e,
 			before = {.time = (int64_t)rand64(), .seq = (uint64_t)rand()};
 		int n = 0, refused = 0;
 
 		before.ordinal = (uint64_t)rand();
-		pr_tslog_begin(&b, 5, interleaved ? PR_TSLOG_INTERLEAVED : 0, 1, buf, room);
+		pr_tslog_begin(&b, 5,
+			(interleaved ? PR_TSLOG_INTERLEAVED : 0) |
+				(classes ? PR_TSLOG_CLASSES : 0),
+			1, buf, room);
 		for (int i = 0; i < 2000; i++) {
 			random_entry(&e, &before, interleaved, pairs);
+			e.class = classes ? (uint8_t)rand() : 0;
 			if (e.seq <= before.seq)
 				break; /* over the end of 64 bits */
 			if (!pr_tslog_add(&b, &e)) {
