@@ -5,7 +5,7 @@
 #include <netdb.h>
 #include <stdio.h>
 
-enum { WORDS_MAX = 6, WORD_MAX = 64 };
+enum { WORDS_MAX = 6, WORD_MAX = PR_NAME_MAX + 1 };
 
 bool
 prd_rule_same(const struct prd_rule *a, const struct prd_rule *b)
@@ -123,7 +123,7 @@ prd_rule_parse(struct prd_rule *rule, enum prd_rule_kind kind, const char *text,
 	struct pr_error *err)
 {
 	char words[WORDS_MAX][WORD_MAX];
-	int count = sscanf(text, "%63s %63s %63s %63s %63s %63s", words[0], words[1],
+	int count = sscanf(text, "%64s %64s %64s %64s %64s %64s", words[0], words[1],
 		words[2], words[3], words[4], words[5]);
 
 	*rule = (struct prd_rule){.kind = kind};

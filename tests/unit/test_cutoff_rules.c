@@ -94,6 +94,18 @@ START_TEST(any_words)
 }
 END_TEST
 
+/* A class may have a name as long as names may be. */
+START_TEST(longest_class)
+{
+	struct prd_rule rule = rule_of(PRD_RULE_MOVE, "10.0.0.1 " X63 "y src");
+
+	ck_assert_str_eq(rule.class, X63 "y");
+	ck_assert_int_eq(rule.sides, PRD_RULE_SRC);
+	ck_assert_int_eq(
+		prd_rule_parse(&rule, PRD_RULE_MOVE, "10.0.0.1 " X63 "yz src", &err), -1);
+}
+END_TEST
+
 START_TEST(same_rules)
 {
 	struct prd_rule a = rule_of(PRD_RULE_SUSPEND, "tcp 10.0.0.1 5 10.0.0.2 80"),
@@ -365,6 +377,7 @@ fill(TCase *t)
 {
 	tcase_add_loop_test(t, bad_rule, 0, PR_COUNT(bad_rules));
 	tcase_add_test(t, any_words);
+	tcase_add_test(t, longest_class);
 	tcase_add_test(t, same_rules);
 	tcase_add_test(t, suspended);
 	tcase_add_test(t, moved);
