@@ -138,8 +138,7 @@ print_classes(const Packrack__Status *s)
 		const char *text = s->classes[i]->text;
 
 		for (; *text; text++)
-			fputs(*text == '\n' || *text == ';' ? ";" : (char[]){*text, 0},
-				stdout);
+			fputs(*text == '\n' ? "; " : (char[]){*text, 0}, stdout);
 		putchar('\n');
 	}
 	for (size_t i = 0; i < s->n_rules; i++) {
