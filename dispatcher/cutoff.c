@@ -24,7 +24,8 @@ struct key {
 };
 #define KEY_BYTES (offsetof(struct key, link) + sizeof(uint16_t))
 
-enum { CLOSED = 1, CUT = 2 }; /* FIN or RST was seen; a packet was beyond the cutoff */
+/* FIN or RST was seen; a packet was beyond the cutoff; a packet's IP header was behind more than one tag */
+enum { CLOSED = 1, CUT = 2, ENCAPSULATED = 4 };
 
 /* What each packet needs: one cache line. */
 struct entry {
@@ -591,6 +592,7 @@ find_other(struct prd_cutoff *c, struct packet *p, const struct pr_headers *h,
 struct sum {
 	struct key key;
 	uint8_t class, from;
+	bool encapsulated;
 	uint64_t number, packets, bytes;
 	int64_t first, last;
 };
@@ -616,6 +618,7 @@ count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 			.number = r->number,
 			.first = l->latest};
 	}
+	s->encapsulated |= (e->flags & ENCAPSULATED) != 0;
 	s->packets++;
 	s->bytes += len;
 	s->last = l->latest;
@@ -649,7 +652,7 @@ prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
 			sizeof of->address[i]);
 		b.connection.port[i] = of->port[i ^ s->from];
 	}
-	PR_COPY(&b, s, number, packets, bytes, first, last);
+	PR_COPY(&b, s, number, packets, bytes, first, last, encapsulated);
 	memcpy(b.name, c->classes[s->class].name, sizeof b.name);
 	s->number = 0;
 	l->oldest = (l->oldest + 1) % c->sums_room;
@@ -715,6 +718,8 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	if (begins || e->last < l->begin)
 		touch(t, slot);
 	e->last = l->latest;
+	if (!plain && d.outer.ip_offset != ETHER + (p.key.of.vlan == PR_UNTAGGED ? 0 : TAG))
+		e->flags |= ENCAPSULATED;
 	if (!plain && (d.outer.flags & (PR_DECODE_FRAGMENT | PR_DECODE_FRAGMENT_LATER)) ==
 			      PR_DECODE_FRAGMENT)
 		note_fragment(c, &p, &d.outer, slot);

@@ -7,15 +7,18 @@
 
 /* Keys that all packets of a connection have, or none. */
 #define KNOWN                                                                              \
-	(1u << PRI_KEY_ETHERTYPE | 1u << PRI_KEY_VLAN | 1u << PRI_KEY_SRC |                \
-		1u << PRI_KEY_DST | 1u << PRI_KEY_NET | 1u << PRI_KEY_PROTO |              \
-		1u << PRI_KEY_SPORT | 1u << PRI_KEY_DPORT | 1u << PRI_KEY_PAIR |           \
-		1u << PRI_KEY_PARTS | 1u << PRI_KEY_SERVICE)
+	(1u << PRI_KEY_ETHERTYPE | 1u << PRI_KEY_SRC | 1u << PRI_KEY_DST |                 \
+		1u << PRI_KEY_NET | 1u << PRI_KEY_PROTO | 1u << PRI_KEY_SPORT |            \
+		1u << PRI_KEY_DPORT | 1u << PRI_KEY_PAIR | 1u << PRI_KEY_PARTS |           \
+		1u << PRI_KEY_SERVICE)
 
 static bool
 key_known(const struct pri_key *key)
 {
-	return KNOWN >> key->kind & 1;
+	unsigned type = key->kind == PRI_KEY_ETHERTYPE ? pr_get_be16(key->bytes) : 0;
+
+	/* sums have the outermost tag alone, and nothing of labels and PPPoE (0x8847, 0x8848, 0x8863, 0x8864) */
+	return (KNOWN >> key->kind & 1) && type >> 8 != 0x88;
 }
 
 static bool
@@ -46,7 +49,7 @@ enum { ETHERTYPE_AT = 12, VLAN_TAG = 4 };
 
 /* Which bytes are those of all packets of the connection. Returns the one with IPv4's flags beside the fragment's offset, or NULL. */
 static uint8_t *
-known_bytes(uint8_t *frame, bool known[PR_BEYOND_AT])
+known_bytes(uint8_t *frame, bool encapsulated, bool known[PR_BEYOND_AT])
 {
 	bool tagged = pr_get_be16(frame + ETHERTYPE_AT) == 0x8100;
 	size_t net = ETHERTYPE_AT + 2 + (tagged ? VLAN_TAG : 0);
@@ -54,6 +57,10 @@ known_bytes(uint8_t *frame, bool known[PR_BEYOND_AT])
 	uint8_t protocol = frame[net + (six ? 6 : 9)];
 
 	memset(known, 0, PR_BEYOND_AT);
+	if (encapsulated) { /* behind the outermost tag there is more than these headers have */
+		memset(known + ETHERTYPE_AT, tagged, VLAN_TAG);
+		return NULL;
+	}
 	memset(known + ETHERTYPE_AT, true, net - ETHERTYPE_AT);
 	known[net + (six ? 6 : 9)] = true;
 	if (!six) /* no fragment */
@@ -128,6 +135,7 @@ pri_beyond_match(const struct pri_bpf_set *programs, const struct pri_plans *pla
 	const struct pri_bpf *program = pri_bpf_set_find(programs, sum->linktype);
 	struct pr_packet packet = *sum;
 	uint8_t frame[PR_BEYOND_AT], *flags;
+	struct pr_beyond b;
 	bool known[PR_BEYOND_AT], unknown;
 
 	if (programs->count == 0)
@@ -137,7 +145,8 @@ pri_beyond_match(const struct pri_bpf_set *programs, const struct pri_plans *pla
 	memcpy(frame, sum->data, PR_BEYOND_AT);
 	packet.data = frame;
 	packet.caplen = PR_BEYOND_AT;
-	flags = known_bytes(frame, known);
+	bool encapsulated = pr_beyond_load(sum, &b) && b.encapsulated;
+	flags = known_bytes(frame, encapsulated, known);
 	uint32_t result = pri_bpf_run_known(program, &packet, known, &unknown);
 	/* Each packet has its own of these three bits: none may matter. */
 	for (unsigned i = 1; flags && !unknown && i < 8; i++) {

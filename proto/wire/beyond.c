@@ -7,7 +7,7 @@
 #include "proto/base/field_table.h"
 
 #define MAGIC 0x42545543u
-enum { VERSION = 1, ETHER = 14 };
+enum { VERSION = 1, VERSION_ENCAPSULATED = 2, ETHER = 14 };
 
 size_t
 pr_headers_put(const struct pr_connection *c, uint8_t *frame)
@@ -44,7 +44,7 @@ pr_beyond_store(const struct pr_beyond *b, uint8_t frame[PR_BEYOND_MAX])
 	memset(frame, 0, PR_BEYOND_MAX);
 	pr_headers_put(&b->connection, frame);
 	pr_put_le32(frame + PR_BEYOND_AT, MAGIC);
-	frame[PR_BEYOND_AT + 4] = VERSION;
+	frame[PR_BEYOND_AT + 4] = b->encapsulated ? VERSION_ENCAPSULATED : VERSION;
 	if (!pr_field_table_store(&w, b, &sums, PR_LITTLE_ENDIAN))
 		return 0;
 	return PR_BEYOND_AT + 5 + pr_writer_len(&w);
@@ -56,10 +56,12 @@ pr_beyond_load(const struct pr_packet *p, struct pr_beyond *out)
 	struct pr_cursor c = pr_cursor_make(p->data, p->caplen);
 	const uint8_t *headers;
 	uint32_t magic;
-	uint8_t version;
-
-	return pr_load_bytes(&c, &headers, PR_BEYOND_AT) && pr_load_le32(&c, &magic) &&
-	       magic == MAGIC && pr_load_u8(&c, &version) && version == VERSION &&
-	       pr_field_table_load(&c, out, &sums, PR_LITTLE_ENDIAN) &&
-	       !pr_cursor_left(&c) && out->first <= out->last;
+	uint8_t version = 0;
+	bool good = pr_load_bytes(&c, &headers, PR_BEYOND_AT) && pr_load_le32(&c, &magic) &&
+		    magic == MAGIC && pr_load_u8(&c, &version) &&
+		    (version == VERSION || version == VERSION_ENCAPSULATED) &&
+		    pr_field_table_load(&c, out, &sums, PR_LITTLE_ENDIAN) &&
+		    !pr_cursor_left(&c) && out->first <= out->last;
+	out->encapsulated = version == VERSION_ENCAPSULATED;
+	return good;
 }

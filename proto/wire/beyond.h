@@ -10,7 +10,7 @@
  * find it: it is numbered, distributed, matched, stored and indexed as every packet is, and a lost one is missed as every
  * packet is. Its time is the last ns of its second. Ethernet; little-endian behind the headers, at PR_BEYOND_AT:
  *
- *    0 magic u32 "CUTB"   4 version u8 (1)   5 class: length u8, name
+ *    0 magic u32 "CUTB"   4 version u8 (1, if encapsulated 2)   5 class: length u8, name
  *   then connection u64, packets u64, bytes u64, first i64, last i64
  */
 
@@ -36,6 +36,7 @@ struct pr_beyond {
 	uint64_t packets, bytes; /* bytes on the link */
 	int64_t first, last; /* times of the packets */
 	char name[PR_NAME_MAX + 1]; /* of the class */
+	bool encapsulated; /* IP is behind more than one tag, which the headers have: other tags, labels, PPPoE */
 };
 
 enum { PR_BEYOND_AT = PR_HEADERS_MAX, PR_BEYOND_MAX = PR_BEYOND_AT + 6 + PR_NAME_MAX + 40 };

@@ -13,7 +13,7 @@ export PACKRACK=$BUILD/packrack
 CHECK=tests/system/cutoff_check.py
 FULL=$DATA/mix-gateway-full-a.pcap
 VLAN=$DATA/a-general/vast__vlan.pcap
-CONF=$LAB_DIR/packrack.conf
+TAGS=$DATA/c-odd/skydive__icmpv4-4vlanQinQ-id-8-10-20-30.pcap
 
 up() { # OPTION...: of scripts/rack up
 	"$RACK" down > /dev/null
@@ -73,10 +73,10 @@ done
 
 MIX=('bulk; cutoff=15K' 'web; filter=tcp port 80; cutoff=4K; precedence=2' 'tagged; filter=vlan; cutoff=1K; precedence=7')
 as_options "${MIX[@]}"
-two_links() { # OPTION...
-	up -n 3 --size 128M -- "${OPTIONS[@]}" --read "$FULL" --read "$VLAN" "$@" && stored
+three_links() { # OPTION...
+	up -n 3 --size 128M -- "${OPTIONS[@]}" --read "$FULL" --read "$VLAN" --read "$TAGS" "$@" && stored
 }
-run_step "a mix and tagged packets, each at two nodes" two_links --copies 2
+run_step "a mix and tagged packets, each at two nodes" three_links --copies 2
 connections() {
 	"$CHECK" connections "$FULL" -- "${MIX[@]}" && "$CHECK" connections "$VLAN" -- "${MIX[@]}"
 }
@@ -84,6 +84,7 @@ run_step "of each connection that was cut, kept and beyond are all" connections
 run_step "a filter of connections tells exactly" "$CHECK" filters "$FULL" exact tcp exact udp exact ip6 exact 'net 10.0.0.0/8' \
 	exact 'tcp port 443' exact 'port 80 or sctp' exact 'not tcp' exact 'src port 80' exact 'host 192.168.170.8' -- "${MIX[@]}"
 run_step "also behind tags" "$CHECK" filters "$VLAN" exact vlan exact 'vlan and tcp' exact 'ip or vlan and ip' -- "${MIX[@]}"
+run_step "behind several tags at most" "$CHECK" filters "$TAGS" most 'vlan 8 and vlan 10' most 'vlan and vlan and vlan and vlan and icmp' -- "${MIX[@]}"
 run_step "another one at most" "$CHECK" filters "$FULL" most 'tcp[13] & 2 == 0' most 'greater 1000' \
 	most 'udp[8] == 3 or tcp' -- "${MIX[@]}"
 run_step "whole seconds tell exactly, other times at most" "$CHECK" ranges "$FULL" -- "${MIX[@]}"
@@ -111,7 +112,7 @@ node_lost() { # as a whole, still
 	"$RACK" kill idx2 && "$RACK" kill log2 && connections
 }
 run_step "a node of two copies is lost: all is told still" node_lost
-run_step "a mix, each packet at one node" two_links --spread round-robin
+run_step "a mix, each packet at one node" three_links --spread round-robin
 partial() {
 	"$RACK" kill idx2 && "$RACK" kill log2 || return 1
 	! answer && of_report '.complete | not' && of_report '[.missing[], .missing_classes[]] | any(.link >= 53248)' &&

@@ -86,7 +86,8 @@ run_step "a port that is none" says 1 "'65536' is not a port" "$PACKRACK" class 
 run_step "ends of two versions" says 1 'not of the same IP version' "$PACKRACK" class suspend tcp 192.0.2.1 1 ::1 80
 run_step "without an end" says 2 '--for' "$PACKRACK" class suspend tcp 192.0.2.1 1 192.0.2.2 80 --for 0s
 live_as_the_model() {
-	stored && answer || { cat "$LAB_DIR/said"; return 1; }
+	stored || return 1
+	answer || { cat "$LAB_DIR/said"; return 1; }
 	"$CHECK" answer "$LAB_DIR/answer.pcapng" "$LAB_DIR/report.json" "$LAB_DIR/tcpdump.pcap" -- "${LIVE[@]}" || return 1
 	[ "$(tcpdump -r "$LAB_DIR/tcpdump.pcap" --count 2> /dev/null | awk '{ print $1 + 0 }')" -ge 32000 ]
 }

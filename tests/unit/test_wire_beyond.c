@@ -56,14 +56,21 @@ START_TEST(golden_frame)
 	static const struct {
 		size_t at;
 		uint8_t value;
-	} faults[] = {
-		{80, 'D'}, {84, 2}, {85, 5}, {85, 3}, {86, 7}, {sizeof golden - 1, 0xf0}};
+	} faults[] = {{80, 'D'}, {84, 0}, {84, 3}, {85, 5}, {85, 3}, {86, 7},
+		{sizeof golden - 1, 0xf0}};
 	for (size_t i = 0; i < PR_COUNT(faults); i++) {
 		memcpy(copy, golden, sizeof golden);
 		copy[faults[i].at] = faults[i].value;
 		p = (struct pr_packet){.data = copy, .caplen = sizeof copy};
 		ck_assert(!pr_beyond_load(&p, &out));
 	}
+	/* version 2: behind more than one tag */
+	memcpy(copy, golden, sizeof golden);
+	copy[84] = 2;
+	p = (struct pr_packet){.data = copy, .caplen = sizeof copy};
+	ck_assert(pr_beyond_load(&p, &out) && out.encapsulated);
+	p.data = golden;
+	ck_assert(pr_beyond_load(&p, &out) && !out.encapsulated);
 }
 END_TEST
 
