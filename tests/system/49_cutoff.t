@@ -113,10 +113,12 @@ node_lost() { # as a whole, still
 }
 run_step "a node of two copies is lost: all is told still" node_lost
 run_step "a mix, each packet at one node" three_links --spread round-robin
+WHOLE=$("$PACKRACK" query --count 2> /dev/null)
 partial() {
 	"$RACK" kill idx2 && "$RACK" kill log2 || return 1
 	! answer && of_report '.complete | not' && of_report '[.missing[], .missing_classes[]] | any(.link >= 53248)' &&
-		grep '^partial' "$LAB_DIR/said"
+		grep '^partial' "$LAB_DIR/said" && jq -e --argjson whole "$WHOLE" \
+		'.matched + ([.completeness | (.missing + .missing_classes)[] | select(.link < 53248).count] | add) == $whole' "$LAB_DIR/report.json"
 }
 run_step "a node of one copy is lost: sums are missing, as packets are" partial
 "$RACK" down > /dev/null
