@@ -20,7 +20,7 @@ pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key)
 	if (key != &flow->key)
 		flow->key = *key;
 	flow->last_syn = INT64_MIN;
-	flow->sampling = flow->originator = 0;
+	flow->sampling = flow->originator = flow->state = 0;
 }
 
 static void
