@@ -244,6 +244,9 @@ read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr
 		return pr_error_set(err,
 			"class '%.*s...': the name is longer than %d bytes", PR_NAME_MAX,
 			text, PR_NAME_MAX);
+	if (memchr(text, ' ', len))
+		return pr_error_set(
+			err, "class '%.*s': a class's name has no blanks", (int)len, text);
 	memcpy(class->name, text, len);
 	for (size_t i = 0; i < len; i += plain)
 		if (!(plain = pr_text_plain(class->name + i)))
@@ -343,6 +346,16 @@ class_named(const struct prd_cutoff *c, const char *name)
 	while (i < c->class_count && strcmp(c->classes[i].name, name) != 0)
 		i++;
 	return i;
+}
+
+bool
+prd_cutoff_cuts(const struct prd_cutoff *c)
+{
+	bool cuts = false;
+
+	for (unsigned i = 0; i < c->class_count; i++)
+		cuts |= c->classes[i].cutoff != PRD_CUTOFF_NONE;
+	return cuts;
 }
 
 bool

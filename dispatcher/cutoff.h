@@ -70,6 +70,8 @@ void prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *clas
 /* The class of this index that nodes keep in a way of its own; NULL: there are no more. */
 const struct pr_class *prd_cutoff_class(const struct prd_cutoff *c, unsigned index);
 
+/* Has any class a cutoff? */
+bool prd_cutoff_cuts(const struct prd_cutoff *c);
 /* Is there a class of this name? Any thread. */
 bool prd_cutoff_has_class(const struct prd_cutoff *c, const char *name);
 /* A rule comes (in the place of an earlier one of the same connection or address), or goes. -1: there are too many, or no memory. */

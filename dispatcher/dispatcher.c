@@ -350,14 +350,15 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;
+	struct prd_cutoff_options cutoff = {.classes = &d->options.classes,
+		.memory = d->options.class_memory,
+		.links = (unsigned)(d->options.in.count + d->options.read.count)};
+	if (cutoff.classes->count && !(d->cutoff = prd_cutoff_create(&cutoff, err)))
+		return PRD_EXIT_USAGE;
+	d->options.cuts = d->cutoff && prd_cutoff_cuts(d->cutoff);
 	int status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
 		return status;
-	struct prd_cutoff_options cutoff = {.classes = &d->options.classes,
-		.memory = d->options.class_memory,
-		.links = d->inputs.link_count};
-	if (d->inputs.beyond && !(d->cutoff = prd_cutoff_create(&cutoff, err)))
-		return PRD_EXIT_USAGE;
 	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || pr_sandbox_locked(err) < 0 ||
 		open_sender(d, err) < 0)
 		return PRD_EXIT_FAILED;

@@ -581,7 +581,7 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	memset(in, 0, sizeof *in);
 	in->live = live;
 	in->link_count = count;
-	in->beyond = o->classes.count > 0;
+	in->beyond = o->cuts;
 	in->all_links = count * (in->beyond ? 2 : 1) + (live && o->no_canary == 0);
 	in->links =
 		aligned_alloc(alignof(struct prd_link), in->all_links * sizeof *in->links);

@@ -120,6 +120,7 @@ prm_losses_add(Packrack__Completeness *out, const Packrack__Loss *l)
 	bool known = l->ranges == 1 || l->step;
 
 	out->missing_packets += l->count;
+	out->missing_sums += pr_link_is_beyond(l->link) ? l->count : 0;
 	out->missing_ranges += l->ranges;
 	if (known &&
 		join(out->missing, &out->n_missing, n > LOOKED_AT ? n - LOOKED_AT : 0, l))

@@ -349,6 +349,8 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		pr_plural(c->n_nodes));
 	if (c->missing_packets)
 		print_missing(to, c, shown);
+	print_count(to, "of these", c->missing_sums, "sum",
+		"of packets beyond a cutoff: of these there are more than is told");
 	print_count(to, "pending", c->pending_packets, "packet",
 		"on the way to the nodes' volumes");
 	print_beyond(to, c);
