@@ -8,6 +8,7 @@
 #include <sodium.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "proto/base/cursor.h"
@@ -231,6 +232,7 @@ set_class(struct class *class, const struct class_values *v, struct pr_error *er
 static int
 read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr_error *err)
 {
+	text += strspn(text, " ");
 	size_t len = strcspn(text, ";\n"), plain;
 
 	while (len && text[len - 1] == ' ')
@@ -379,10 +381,14 @@ prd_cutoff_rule(
 		return 0;
 	if (HASH_COUNT(c->rules) == PRD_RULES_MAX)
 		return pr_error_set(err, "there are %d rules already", PRD_RULES_MAX);
-	if (!(found = calloc(1, sizeof *found)))
+	if ((found = calloc(1, sizeof *found))) {
+		found->rule = *rule;
+		HASH_ADD(hh, c->rules, rule, RULE_KEY, found);
+	}
+	if (!found || !found->hh.tbl) {
+		free(found);
 		return pr_error_set(err, "no memory for a rule");
-	found->rule = *rule;
-	HASH_ADD(hh, c->rules, rule, RULE_KEY, found);
+	}
 	return 0;
 }
 

@@ -24,6 +24,7 @@ static const struct {
 		"error"},
 	{"bulk; 15K", "class bulk: '15K' is not 'key = value'"},
 	{"ok", "class ok: there are two of this name"},
+	{"  ok ; cutoff=1", "class ok: there are two of this name"},
 	{"", "class '': it begins with its name: 'NAME; cutoff = 15K; filter = tcp'"},
 	{"cutoff = 15K",
 		"class 'cutoff = 15K': it begins with its name: 'NAME; cutoff = 15K; "
