@@ -213,6 +213,68 @@ START_TEST(config_file)
 }
 END_TEST
 
+/* Sections [class NAME] are items of the list `class` of a program that has it. */
+START_TEST(class_sections)
+{
+	static const struct pr_option with_class[] = {
+		PR_OPT_LIST(in, "class", 0, "TEXT", "a class", .def = "none"),
+		PR_OPT_UINT(rack, "rack-id", 0, "N", 1, 0xffff, "the rack")};
+	struct pr_cmdline p = {
+		.name = "packrack-logger", .section = "logger", PR_OPTIONS(with_class)};
+	static const char text[] = "[class bulk]\ncutoff = 15K\n[watch x]\na = 1\n"
+				   "[class b]\nfilter = tcp port 80 ; why\n"
+				   "[logger]\nrack-id = 7\n"
+				   "[class bulk]\n  unknown = x\n[link class]\nclass = y\n";
+	char *argv[] = {"prog", "--config", config, "--class", "own; cutoff=1", NULL};
+
+	write_config(text, strlen(text));
+	struct values w = {.fast = false};
+	ck_assert_int_eq(pr_options_parse(&p, &w, 3, argv, NULL, &err), 0);
+	ck_assert_uint_eq(w.in.count, 2);
+	ck_assert_str_eq(w.in.items[0], "bulk\ncutoff = 15K\nunknown = x");
+	ck_assert_str_eq(w.in.items[1], "b\nfilter = tcp port 80");
+	ck_assert_uint_eq(w.rack, 7);
+	pr_options_free(&p, &w);
+	/* flags are the whole list */
+	w = (struct values){.fast = false};
+	ck_assert_int_eq(pr_options_parse(&p, &w, 5, argv, NULL, &err), 0);
+	ck_assert_uint_eq(w.in.count, 1);
+	ck_assert_str_eq(w.in.items[0], "own; cutoff=1");
+	pr_options_free(&p, &w);
+}
+END_TEST
+
+static const struct {
+	const char *text, *want;
+} bad_texts[] = {
+	{"fst = 1", "unknown key 'fst' in [logger]; did you mean 'fast'?"},
+	{"fast = 1; ring-size = 1x",
+		"ring-size: '1x' is not a size (like 64K, 1M or 2GiB)"},
+	{"fast", "'fast' is not 'key = value'"},
+	{"name = a\n= b",
+		"unknown key '' in [logger]; 'packrack-logger --help' lists them"},
+};
+
+START_TEST(text_of_options)
+{
+	pr_options_free(&program, &v);
+	v = (struct values){.fast = false};
+	ck_assert_int_eq(pr_options_text(&program, &v,
+				 ";\n ;name =  a = b \r\n\tin=x;in = y;;fast=yes", &err),
+		0);
+	ck_assert(v.fast);
+	ck_assert_str_eq(v.name, "a = b");
+	ck_assert_uint_eq(v.in.count, 2);
+	ck_assert_str_eq(v.in.items[1], "y");
+	for (size_t i = 0; i < sizeof bad_texts / sizeof *bad_texts; i++) {
+		ck_assert_int_eq(
+			pr_options_text(&program, &v, bad_texts[i].text, &err), -1);
+		ck_assert_str_eq(err.text, bad_texts[i].want);
+	}
+	pr_options_free(&program, &v);
+}
+END_TEST
+
 START_TEST(long_lines)
 {
 	enum { LEN = 20000 };
@@ -423,6 +485,8 @@ fill(TCase *tc)
 	tcase_add_test(tc, stop_at_operand);
 	tcase_add_loop_test(tc, bad_usage, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(tc, config_file);
+	tcase_add_test(tc, class_sections);
+	tcase_add_test(tc, text_of_options);
 	tcase_add_test(tc, long_lines);
 	tcase_add_loop_test(tc, bad_file, 0, sizeof bad_files / sizeof *bad_files);
 	tcase_add_test(tc, unreadable_files);
