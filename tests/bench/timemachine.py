@@ -84,11 +84,12 @@ def heavy_tail(path):
 
 
 def many(path):
-    """Two packets of each connection: when the second ones come, all are in the table."""
-    out = Out(path)
+    """Two packets of each connection, in two orders by chance: when the second ones come, all are in the table."""
+    out, order = Out(path), list(range(CONNECTIONS))
     for turn in range(2):
-        for i in range(CONNECTIONS):
-            out.put((i + turn * CONNECTIONS) * 2000, frame(17, ((0x0A000000 + i, 1000), (0xC0000201, 53)), 0, bytes(18)), 60)
+        random.Random(turn).shuffle(order)
+        for at, i in enumerate(order):
+            out.put((at + turn * CONNECTIONS) * 2000, frame(17, ((0x0A000000 + i, 1000), (0xC0000201, 53)), 0, bytes(18)), 60)
     out.f.close()
 
 
