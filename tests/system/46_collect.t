@@ -300,8 +300,7 @@ as_sfcapd() { # packets of each pair of ends; its bytes are those of frames
 	[ ! -s "$LAB_DIR/diff" ]
 }
 as_sfcapd_in_the_end() { # its socket may drop samples: then once more
-	local i
-	for i in 1 2 3 4; do
+	for _ in 1 2 3 4; do
 		rm -rf "$LAB_DIR/sf"
 		as_sfcapd && return
 	done
