@@ -236,6 +236,7 @@ static int
 replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 {
 	struct sfs_entry at, e;
+	struct sfs_stream now;
 	uint32_t block = SFS_NONE;
 	uint64_t last = UINT64_MAX, from = c->sequence;
 	if (s->oldest != SFS_NONE && sfs_view_entry(c->sfs, s->oldest, &at) &&
@@ -252,6 +253,10 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 	}
 	if (block == SFS_NONE)
 		return 0;
+	/* or it is the same block in a later lap, and there are others before it */
+	if (block == s->oldest &&
+		(!sfs_view_stream(c->sfs, c->stream, &now) || now.oldest != block))
+		return 2;
 	place_cursor(c, block, &at);
 	c->sequence = at.first_sequence;
 	c->seeking = false;
@@ -420,7 +425,7 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 static int
 next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
-	struct sfs_entry n = *e;
+	struct sfs_entry n = *e, now;
 	uint32_t block;
 	uint64_t from = c->sequence, generation, passed = 0;
 	/* at the stream's end the buffers go: a cursor that follows needs them after a backlog only */
@@ -439,6 +444,9 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 			return 2;
 	} while (c->seeking && n.next != SFS_NONE && sfs_entry_end(&n) <= from &&
 		 passed++ < c->sfs->root.blocks);
+	/* blocks go in their order: while this one is there, those behind it are not others of a later lap */
+	if (!sfs_view_entry(c->sfs, c->block, &now) || now.generation != e->generation)
+		return 2;
 	place_cursor(c, block, &n);
 	c->passed_block = true;
 	c->seeking = c->seeking && n.first_sequence < from;
