@@ -694,6 +694,7 @@ prl_writer_reset(struct prl_volume_writer *a, struct pr_error *err)
 		a->marks[i].awaited_seq = 0;
 	if (sfs_reset(a->sfs, err) != SFS_OK)
 		return -1;
+	memset(a->classes, 0, sizeof(a->classes)); /* so that the ledger gets them again */
 	for (size_t i = 0; i < a->link_facts_count; i++)
 		prl_writer_tell(a, &a->link_facts[i]);
 	return 0;

@@ -1713,7 +1713,10 @@ ledgers_report(Packrack__Completeness *r)
 	r->n_ledgers = kept;
 }
 
-/* Up to when it is known what cutoffs kept back, if that is not all of the range; else 0. */
+/*
+ * Up to when it is known what cutoffs kept back, if that is not all of the range; else 0. What a dispatcher that was killed
+ * had counted of its last second, nobody knows.
+ */
 static int64_t
 beyond_until(const struct prm_completeness *c)
 {
@@ -1725,7 +1728,7 @@ beyond_until(const struct prm_completeness *c)
 		if (pr_link_is_beyond(s->link) && s->in_scope && s->confirmed &&
 			s->ledger && !s->ledger->ended &&
 			s->newest.otime < pr_beyond_last(until) &&
-			s->newest.otime > pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS))
+			s->newest.otime >= pr_time_minus(c->since, PR_NS_PER_S))
 			known = PR_MIN(known, s->newest.otime);
 	}
 	/* sums are those of whole seconds */

@@ -312,7 +312,7 @@ print_beyond(FILE *to, const Packrack__Completeness *c)
 			b->bytes);
 	}
 	if (c->beyond_until)
-		fprintf(to, "  beyond cutoff: not counted yet since %s\n",
+		fprintf(to, "  beyond cutoff: from %s on not all of it is counted\n",
 			pr_time_local(c->beyond_until, until, sizeof(until)));
 }
 

@@ -79,7 +79,7 @@ class Rack:
         self.target = target
         self.timeout = timeout
         self.closed = False
-        self.linktypes, self.told = [], None
+        self.linktypes, self.told, self.told_at = [], None, 0
 
     def channel(self):
         if self.closed:
@@ -88,6 +88,7 @@ class Rack:
 
     def status(self):
         """The merger's Status message (proto/rpc/packrack.proto), of this moment."""
+        asked = time.time_ns()
         channel = self.channel()
         try:
             request = pb.Envelope(status_request=pb.StatusRequest(per_link=True))
@@ -99,7 +100,7 @@ class Rack:
         if not status.program.startswith("packrack-merger"):
             raise Error("%s is a %s, and no packrack-merger" % (self.target.endpoint,
                                                                 status.program))
-        self.linktypes, self.told = [l.linktype for l in status.links], time.monotonic()
+        self.linktypes, self.told, self.told_at = [l.linktype for l in status.links], time.monotonic(), asked
         return status
 
     @property
@@ -120,7 +121,8 @@ class Rack:
         choice = since, until, limit, link, nodes, strays, count_only, memory_only
         query = make_query(filter, {}, *choice)
         if filter.strip():
-            if self.told is None or time.monotonic() - self.told > LINKS_KEPT:
+            # a link that has come since has no packets of before
+            if self.told is None or time.monotonic() - self.told > LINKS_KEPT or query.until >= self.told_at:
                 self.status()
             query = make_query(filter, compile_filter(filter, self.linktypes, tagged), *choice)
         return Answer(self.channel(), query)
