@@ -95,6 +95,24 @@ START_TEST(what_is_above)
 }
 END_TEST
 
+/* The dispatcher was killed in the midst of second 5, or (_i) lived on: of that second nobody knows what it had counted. */
+START_TEST(killed_in_a_second)
+{
+	struct prm_completeness *c = make(4 * SECOND, 5 * SECOND + 300000000, 0);
+	Packrack__Ledger sums =
+		ledger_of(SUMS, 2, END_OF(4), 5 * SECOND + (_i ? 3 * SECOND : 500000000));
+	Packrack__Completeness *out;
+
+	prm_completeness_node(c, "a", NULL);
+	batch_held(c, 0, 0, 1, 10, 5 * SECOND, 5 * SECOND + 200000000, NULL, 0);
+	batch_held(c, 0, SUMS, 1, 2, END_OF(4), END_OF(4), NULL, 0);
+	end_both(c, &sums, NULL, NULL);
+	out = finish(c);
+	ck_assert_int_eq(out->beyond_until, _i ? 0 : END_OF(4));
+	out_free(out);
+}
+END_TEST
+
 /* A sum that was lost on the way is missing, for its reason. One that is evicted is told. */
 START_TEST(lost_and_evicted)
 {
@@ -164,6 +182,7 @@ fill(TCase *t)
 {
 	tcase_add_loop_test(t, end_in_a_second, 0, 5);
 	tcase_add_test(t, what_is_above);
+	tcase_add_loop_test(t, killed_in_a_second, 0, 2);
 	tcase_add_test(t, lost_and_evicted);
 	tcase_add_test(t, reported);
 }
