@@ -153,7 +153,9 @@ struct class
 	int64_t precedence;
 	uint64_t cutoff;
 	uint32_t snaplen;
-	struct pr_class stored; /* number 0: as all else */
+	bool full; /* what is beyond the cutoff is sent, too */
+	/* How nodes keep it, and its copies of shorter degrees, by enum pr_degree. Number 0: as all else; no such copy */
+	struct pr_class stored[PR_DEGREES];
 };
 
 struct link {
@@ -179,6 +181,7 @@ struct prd_cutoff {
 	uint32_t sums_room; /* of each link */
 	uint64_t numbers;
 	const struct class *kept; /* of the last packet */
+	bool kept_beyond; /* of the last packet: only a full degree has it */
 	struct prd_cutoff_figures figures;
 	void *memory;
 	size_t memory_bytes;
@@ -186,7 +189,7 @@ struct prd_cutoff {
 
 #define PR_VALUES struct class_values
 struct class_values {
-	char *filter, *precedence, *cutoff, *guarantee;
+	char *filter, *precedence, *cutoff, *guarantee, *degrees;
 	uint64_t snaplen;
 	int64_t keep;
 };
@@ -198,15 +201,76 @@ static const struct pr_option class_keys[] = {
 	PR_OPT_STRING(guarantee, "guarantee", 0, "PERCENT", "of each node's volume"),
 	PR_OPT_DURATION(keep, "keep", 0, "DURATION", PR_NS_PER_S,
 		36500 * UINT64_C(86400) * PR_NS_PER_S, "remove what is older"),
+	PR_OPT_STRING(degrees, "degrees", 0, "LIST", "full 3d, cut 30d, headers 180d"),
 };
 static const struct pr_cmdline class_text = {
 	.name = "packrack-dispatcher", .section = "class NAME", PR_OPTIONS(class_keys)};
 
 static int
+set_guarantee(struct pr_class *stored, const char *text, struct pr_error *err)
+{
+	double percent;
+
+	if (pr_parse_percent(text, &percent) < 0 || percent > 95)
+		return pr_error_set(
+			err, "guarantee: '%s' is not a percentage up to 95%%", text);
+	stored->guarantee = (uint16_t)(percent * 10);
+	return 0;
+}
+
+/* `full 3d 20%`: what is written, how long it is kept, and what part of the volume it has at least. */
+static int
+set_degree(struct class *class, char *text, int64_t *longest, struct pr_error *err)
+{
+	static const char *const names[] = {"full", "cut", "headers"};
+	char *rest, *words[4] = {NULL};
+	unsigned count = 0, i = 0;
+	bool first = *longest == 0;
+
+	for (char *word = strtok_r(text, " \t", &rest); word && count < PR_COUNT(words);
+		word = strtok_r(NULL, " \t", &rest))
+		words[count++] = word;
+	while (count && i < PR_COUNT(names) && strcmp(words[0], names[i]) != 0)
+		i++;
+	if (count < 2 || count > 3 || i == PR_COUNT(names))
+		return pr_error_set(err, "degrees: each is 'full', 'cut' or 'headers', a "
+					 "duration, and perhaps "
+					 "a guarantee: 'full 3d 20%%, headers 180d'");
+	struct pr_class *to =
+		&class->stored[first ? PR_DEGREE_NONE : PR_DEGREE_CUT + i - 1];
+	if ((first && i == 2) || (!first && (i == 0 || to->keep)))
+		return pr_error_set(err,
+			"degrees: '%s' is out of order: full or cut first, then what is "
+			"shorter",
+			names[i]);
+	if (pr_parse_duration(words[1], &to->keep) < 0 || to->keep <= *longest)
+		return pr_error_set(err,
+			"degrees: %s '%s' is not a duration longer than that of the degree "
+			"before it",
+			names[i], words[1]);
+	*longest = to->keep;
+	class->full |= i == 0;
+	return words[2] ? set_guarantee(to, words[2], err) : 0;
+}
+
+static int
+set_degrees(struct class *class, char *text, struct pr_error *err)
+{
+	int64_t longest = 0;
+	char *rest;
+
+	for (char *part = strtok_r(text, ",", &rest); part;
+		part = strtok_r(NULL, ",", &rest))
+		if (set_degree(class, part, &longest, err) < 0)
+			return -1;
+	return longest ? 0 : pr_error_set(err, "degrees: the list is empty");
+}
+
+static int
 set_class(struct class *class, const struct class_values *v, struct pr_error *err)
 {
+	struct pr_class *stored = &class->stored[PR_DEGREE_NONE];
 	char *end = v->precedence;
-	double percent = 0;
 
 	errno = 0;
 	class->precedence = v->precedence ? strtoll(v->precedence, &end, 10) : 0;
@@ -219,12 +283,15 @@ set_class(struct class *class, const struct class_values *v, struct pr_error *er
 		pr_parse_size(v->cutoff, &class->cutoff) < 0)
 		return pr_error_set(err,
 			"cutoff: '%s' is neither a size (like 15K) nor none", v->cutoff);
-	if (v->guarantee && (pr_parse_percent(v->guarantee, &percent) < 0 || percent > 95))
-		return pr_error_set(err, "guarantee: '%s' is not a percentage up to 95%%",
-			v->guarantee);
+	if (v->degrees && (v->guarantee || v->keep))
+		return pr_error_set(err, "degrees: they have `keep` and `guarantee` "
+					 "themselves: 'full 3d 20%%'");
+	if ((v->degrees && set_degrees(class, v->degrees, err) < 0) ||
+		(v->guarantee && set_guarantee(stored, v->guarantee, err) < 0))
+		return -1;
 	class->snaplen = v->snaplen ? (uint32_t)v->snaplen : UINT32_MAX;
-	class->stored.guarantee = (uint16_t)(percent * 10);
-	class->stored.keep = v->keep;
+	if (!v->degrees)
+		stored->keep = v->keep;
 	class->filter = pr_packet_filter_create(v->filter ? v->filter : "", err);
 	return class->filter ? 0 : -1;
 }
@@ -253,6 +320,12 @@ read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr
 	for (size_t i = 0; i < len; i += plain)
 		if (!(plain = pr_text_plain(class->name + i)))
 			return pr_error_set(err, "the name of a class is not plain text");
+	if (pr_class_degree(class->name))
+		return pr_error_set(err,
+			"class %s: names that begin with " PR_CLASS_HOLD
+			" or end with " PR_CLASS_CUT " or " PR_CLASS_HEADERS
+			" are those of copies",
+			class->name);
 	for (unsigned i = 0; i < c->class_count; i++)
 		if (strcmp(c->classes[i].name, class->name) == 0)
 			return pr_error_set(
@@ -260,18 +333,54 @@ read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr
 	return 0;
 }
 
-/* By its name, so that it is the same when other classes come and go: nodes know streams of classes by it. */
-static uint8_t
-number_of(const struct prd_cutoff *c, const char *name)
+static bool
+number_in_use(const struct prd_cutoff *c, const struct class *class, unsigned number)
 {
-	unsigned number = XXH32(name, strlen(name), 0) % PR_CLASS_MAX;
+	for (unsigned i = 0; i < (c->class_count + 1) * PR_DEGREES; i++) {
+		const struct class *of = i / PR_DEGREES < c->class_count
+						 ? &c->classes[i / PR_DEGREES]
+						 : class;
 
-	for (unsigned i = 0; i < c->class_count; i++)
-		if (c->classes[i].stored.number == number + 1) {
-			number = (number + 1) % PR_CLASS_MAX;
-			i = UINT32_MAX; /* from the first on */
+		if (of->stored[i % PR_DEGREES].number == number)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Gives the class and its copies names and numbers. A number is by its name, so that it is the same when other classes come and
+ * go: nodes know streams of classes by it.
+ */
+static int
+name_stored(const struct prd_cutoff *c, struct class *class, struct pr_error *err)
+{
+	static const char *const suffixes[PR_DEGREES] = {
+		"", "", PR_CLASS_CUT, PR_CLASS_HEADERS};
+	enum { NUMBERS = PR_CLASS_HOLDS - 1 };
+
+	for (unsigned i = 0; i < PR_DEGREES; i++) {
+		struct pr_class *s = &class->stored[i];
+		unsigned tries = 0;
+
+		if (!s->guarantee && !s->keep)
+			continue;
+		if (snprintf(s->name, sizeof s->name, "%s%s", class->name, suffixes[i]) >=
+			(int)sizeof s->name)
+			return pr_error_set(
+				err, "the name is too long for one with degrees");
+		unsigned number = XXH32(s->name, strlen(s->name), 0) % NUMBERS;
+		while (tries < NUMBERS && number_in_use(c, class, number + 1)) {
+			number = (number + 1) % NUMBERS;
+			tries++;
 		}
-	return (uint8_t)(number + 1);
+		if (tries == NUMBERS)
+			return pr_error_set(err,
+				"%d classes and degrees are kept in a way of their own "
+				"already",
+				NUMBERS);
+		s->number = (uint8_t)(number + 1);
+	}
+	return 0;
 }
 
 /* Puts a class in its place: behind those of the same precedence. */
@@ -290,11 +399,11 @@ add_class(struct prd_cutoff *c, const char *text, struct pr_error *err)
 	int rc = pr_options_text(&class_text, &v, keys, err);
 	rc = rc < 0 ? rc : set_class(&class, &v, err);
 	pr_options_free(&class_text, &v);
-	if (rc < 0)
+	rc = rc < 0 ? rc : name_stored(c, &class, err);
+	if (rc < 0) {
+		pr_packet_filter_destroy(&class.filter);
 		return pr_error_prefix(err, "class %s", class.name);
-	memcpy(class.stored.name, class.name, sizeof class.name);
-	if (class.stored.guarantee || class.stored.keep)
-		class.stored.number = number_of(c, class.name);
+	}
 	for (; at && c->classes[at - 1].precedence < class.precedence; at--)
 		c->classes[at] = c->classes[at - 1];
 	c->classes[at] = class;
@@ -709,6 +818,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 
 	advance(l, time);
 	c->kept = &c->classes[c->class_count];
+	c->kept_beyond = false;
 	bool plain = read_plain(&p, data, caplen);
 	if (!plain) {
 		pr_decode(PR_LINKTYPE_ETHERNET, data, caplen, &d);
@@ -749,6 +859,8 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 		c->figures.suspended++;
 		keeps = true;
 	}
+	c->kept_beyond = !keeps && c->classes[e->class].full;
+	keeps |= c->kept_beyond;
 	if (!keeps && !count(c, &p, slot, len)) {
 		c->figures.uncounted++;
 		keeps = true;
@@ -768,15 +880,21 @@ void
 prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *class)
 {
 	*caplen = PR_MIN(*caplen, c->kept->snaplen);
-	*class = c->kept->stored.number;
+	*class = c->kept->stored[PR_DEGREE_NONE].number;
+	if (c->kept_beyond)
+		*class |= PR_CLASS_BEYOND;
 }
 
 const struct pr_class *
 prd_cutoff_class(const struct prd_cutoff *c, unsigned index)
 {
-	for (unsigned i = 0; i < c->class_count; i++)
-		if (c->classes[i].stored.number && index-- == 0)
-			return &c->classes[i].stored;
+	for (unsigned i = 0; i < c->class_count * PR_DEGREES; i++) {
+		const struct pr_class *s =
+			&c->classes[i / PR_DEGREES].stored[i % PR_DEGREES];
+
+		if (s->number && index-- == 0)
+			return s;
+	}
 	return NULL;
 }
 

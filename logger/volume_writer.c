@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/log.h"
+#include "proto/wire/decode.h"
 #include "proto/wire/segment_inline.h"
 
 enum { LINKS_MAX = 300, DURABLE_POINTS = 1024 };
@@ -56,6 +57,8 @@ struct prl_volume_writer {
 	struct pr_ledger_entry *link_facts;
 	size_t link_facts_count;
 	struct pr_class classes[PR_CLASS_MAX + 1];
+	/* by class: the number of its copies of that degree; 0: none */
+	uint8_t copies[PR_CLASS_MAX + 1][PR_DEGREES];
 	uint64_t stray_seq;
 	bool suspended;
 	int64_t retry_at, trim_at;
@@ -310,6 +313,15 @@ prl_writer_set_class(struct prl_volume_writer *a, const struct pr_class *class)
 
 	a->classes[class->number] = *class;
 	prl_writer_tell(a, &e);
+	memset(a->copies, 0, sizeof a->copies);
+	for (unsigned i = 0; i < PR_COUNT(a->classes) * PR_COUNT(a->classes); i++) {
+		const struct pr_class *of = &a->classes[i / PR_COUNT(a->classes)],
+				      *copy = &a->classes[i % PR_COUNT(a->classes)];
+		enum pr_degree degree = pr_class_degree(copy->name);
+
+		if (of->number && pr_class_is_degree(copy->name, of->name, degree))
+			a->copies[of->number][degree] = copy->number;
+	}
 	for (size_t i = 0; i < a->out_count; i++)
 		if (pr_stream_class(a->outs[i]->link) == class->number)
 			class_apply(a, a->outs[i]->link);
@@ -437,8 +449,10 @@ out_packet(struct prl_volume_writer *a, struct link_segment *o, const struct pr_
 	return fits && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
 }
 
+/* more: 1 if the packet counts; 0: it is one more copy of it. */
 static int
-put_packet(struct prl_volume_writer *a, uint16_t stream, const struct pr_packet *p)
+put_packet(struct prl_volume_writer *a, uint16_t stream, const struct pr_packet *p,
+	unsigned more)
 {
 	struct link_segment *o = out_of(a, stream);
 
@@ -448,16 +462,52 @@ put_packet(struct prl_volume_writer *a, uint16_t stream, const struct pr_packet 
 		return -1;
 	if (o->lost.count)
 		lost_flush(a, o);
-	o->packets++;
-	pr_count(&a->counters.packets_stored, 1);
+	o->packets += more;
+	pr_count(&a->counters.packets_stored, more);
 	pr_count(&a->counters.bytes_stored, p->caplen);
 	return 0;
+}
+
+/* The captured bytes up to the end of the transport header; of other packets, the Ethernet header. */
+static uint32_t
+headers_len(const struct pr_packet *p)
+{
+	enum { ETHER = 14 };
+	struct pr_decoded d;
+
+	pr_decode(p->linktype, p->data, p->caplen, &d);
+	size_t len = d.outer.payload_offset ? d.outer.payload_offset
+		     : d.outer.l4_offset    ? d.outer.l4_offset
+					    : ETHER;
+	return (uint32_t)PR_MIN(len, p->caplen);
+}
+
+/* Into the streams of shorter degrees, which are kept longer. */
+static void
+put_copies(struct prl_volume_writer *a, const struct pr_packet *p, const uint8_t *copies)
+{
+	struct pr_packet copy = *p;
+	uint8_t cut = copies[PR_DEGREE_CUT], headers = copies[PR_DEGREE_HEADERS];
+
+	copy.flags |= PR_PACKET_FROM_CUT;
+	if (cut && !(p->class & PR_CLASS_BEYOND))
+		put_packet(a, pr_stream_of_class(p->link, cut), &copy, 0);
+	if (!headers)
+		return;
+	copy.flags = p->flags | PR_PACKET_FROM_HEADERS;
+	copy.caplen = headers_len(p);
+	put_packet(a, pr_stream_of_class(p->link, headers), &copy, 0);
 }
 
 int
 prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
 {
-	return put_packet(a, pr_stream_of_class(p->link, p->class), p);
+	unsigned class = p->class & PR_CLASS_MAX;
+	int rc = put_packet(a, pr_stream_of_class(p->link, class), p, 1);
+
+	if (class && p->link < PR_STREAM_CLASS_LINKS)
+		put_copies(a, p, a->copies[class]);
+	return rc;
 }
 
 int
@@ -695,6 +745,7 @@ prl_writer_reset(struct prl_volume_writer *a, struct pr_error *err)
 	if (sfs_reset(a->sfs, err) != SFS_OK)
 		return -1;
 	memset(a->classes, 0, sizeof(a->classes)); /* so that the ledger gets them again */
+	memset(a->copies, 0, sizeof(a->copies));
 	for (size_t i = 0; i < a->link_facts_count; i++)
 		prl_writer_tell(a, &a->link_facts[i]);
 	return 0;
@@ -805,7 +856,7 @@ prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, 
 	while (pr_segment_next(&r, &p, err) == 1) {
 		bool copy = copies && p.link < PR_STREAM_COPIES_MAX;
 
-		if (put_packet(a, copy ? PR_STREAM_COPIES + p.link : p.link, &p) < 0)
+		if (put_packet(a, copy ? PR_STREAM_COPIES + p.link : p.link, &p, 1) < 0)
 			return pr_error_set(err, "%s",
 				a->suspended ? a->why.text : "the volume does not take it");
 	}

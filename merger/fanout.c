@@ -794,6 +794,7 @@ finish(struct prm_fanout *f, bool cancelled)
 		f->rechecking = f->count_only = true;
 		f->given = f->state.matched;
 		f->state.matched = f->sums.truncated = 0;
+		f->sums.from_cut = f->sums.from_headers = 0;
 		ask_again(f, true);
 		return;
 	}
@@ -941,6 +942,8 @@ merge_on(struct prm_fanout *f, bool flush)
 		f->state.matched += !f->folds;
 		f->sums.related += !f->folds && (p.flags & PR_PACKET_RELATED);
 		f->sums.truncated += !f->folds && (p.flags & PR_PACKET_CUT);
+		f->sums.from_cut += (p.flags & PR_PACKET_FROM_CUT) != 0;
+		f->sums.from_headers += (p.flags & PR_PACKET_FROM_HEADERS) != 0;
 		if (f->limit && f->state.matched >= f->limit) {
 			prm_completeness_truncate(f->completeness, &p);
 			f->limited = f->merged = true;
@@ -1020,7 +1023,7 @@ on_end(struct prm_fanout *f, struct node_query *node, const Packrack__End *end)
 	if (!f->count_at_node && (!f->folds || f->checking))
 		return;
 	f->state.matched += end->matched;
-	PR_ADD(&f->sums, end, related, truncated);
+	PR_ADD(&f->sums, end, related, truncated, from_cut, from_headers);
 	if (end->limit_reached) {
 		f->limited = true;
 		prm_completeness_truncate(f->completeness, NULL);

@@ -20,6 +20,8 @@ struct series {
 	bool passed; /* a packet at or behind `since` has come by */
 	bool lower_given, upper_given;
 	bool sums; /* no packets, but what a cutoff kept back */
+	enum pr_degree
+		degree; /* its packets are copies: read where longer ones may be gone */
 	uint64_t counted; /* the tally has all packets of segments below this sequence */
 };
 
@@ -30,6 +32,7 @@ struct pri_query {
 	struct series *series;
 	struct pri_run_reader *readers;
 	size_t series_count, reader_count;
+	bool copies; /* some of the series have a degree */
 	struct pr_source *merge; /* of the readers */
 	struct pri_run_context context;
 	struct pri_read_buffer whole; /* of the segment given last */
@@ -82,6 +85,78 @@ selects_stored(const struct pri_query *q, const struct pri_epoch_series *stored)
 	return link_is(q->link, stored->link, ledger ? pri_series_ledger_name(ledger) : "");
 }
 
+static enum pr_degree
+degree_of(const struct pri_query *q, const struct pri_epoch_series *stored)
+{
+	unsigned class = pr_stream_class(stored->number);
+
+	return stored->strays ? PR_DEGREE_NONE
+			      : pr_class_degree(q->volume->ledger.classes[class].name);
+}
+
+/* The time up to which longer copies than those of this series may be gone; PR_TIME_MIN: all are there. */
+static int64_t
+longer_gone(const struct pri_query *q, const struct pri_epoch_series *stored,
+	enum pr_degree degree)
+{
+	const struct pr_class *classes = q->volume->ledger.classes;
+	const char *name = classes[pr_stream_class(stored->number)].name, *of;
+	int64_t until = PR_TIME_MIN;
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+	uint16_t number;
+
+	if (sfs_info(q->volume->sfs, &volume, NULL) != SFS_OK)
+		return PR_TIME_MAX;
+	for (size_t i = 0; i < volume.stream_count; i++) {
+		if (sfs_stream_info(q->volume->sfs, i, &info, NULL) != SFS_OK ||
+			!pri_stream_is_link(info.name, &number) ||
+			pr_stream_link(number) != stored->link)
+			continue;
+		of = classes[pr_stream_class(number)].name;
+		if (degree == PR_DEGREE_HOLD ? pr_class_degree(of) == PR_DEGREE_NONE
+					     : pr_class_is_degree(name, of, degree))
+			until = PR_MAX(until, pri_volume_evicted_until(q->volume, info.id));
+	}
+	return until;
+}
+
+static int
+add_series(struct pri_query *q, struct pri_epoch_series *stored, enum pr_degree degree,
+	struct pr_error *err)
+{
+	struct series *s = &q->series[q->series_count];
+
+	PR_COPY(&s->bounds, &q->spec, since, until);
+	s->bounds.evicted_until = PR_TIME_MIN;
+	s->stored = stored;
+	s->sums = gives_sums(q, stored);
+	s->degree = degree;
+	if (s->sums)
+		s->bounds.until = pr_beyond_last(s->bounds.until);
+	if (degree) {
+		int64_t gone = longer_gone(q, stored, degree);
+
+		if (gone < s->bounds.since)
+			return 0;
+		s->upper_given = gone < s->bounds.until; /* what is above is no edge */
+		s->bounds.until = PR_MIN(s->bounds.until, gone);
+		q->copies = true;
+	}
+	for (size_t j = 0; j < stored->run_count; j++) {
+		struct pri_run_reader *r = &q->readers[q->reader_count++];
+
+		r->index = q->series_count;
+		pri_run_reader_start(r, &q->context, stored, stored->runs[j], &s->bounds);
+		if (pr_merge_add(q->merge, &r->source, err) < 0)
+			return -1;
+	}
+	q->series_count++;
+	stored->queries++;
+	return 0;
+}
+
+/* Longer copies come first: of a packet that is there several times, the merge takes the first. */
 static int
 add_all_series(struct pri_query *q, struct pr_error *err)
 {
@@ -96,30 +171,14 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 	if (!q->series || !q->readers || !q->merge)
 		return pr_error_set(
 			err, "no memory for a query over %zu links", catalog->series_count);
-	for (size_t i = 0; i < catalog->series_count; i++) {
-		struct pri_epoch_series *stored = catalog->series[i];
-		struct series *s = &q->series[q->series_count];
+	for (enum pr_degree degree = PR_DEGREE_NONE; degree < PR_DEGREES; degree++)
+		for (size_t i = 0; i < catalog->series_count; i++) {
+			struct pri_epoch_series *stored = catalog->series[i];
 
-		if (!selects_stored(q, stored))
-			continue;
-		s->stored = stored;
-		s->sums = gives_sums(q, stored);
-		PR_COPY(&s->bounds, &q->spec, since, until);
-		if (s->sums)
-			s->bounds.until = pr_beyond_last(s->bounds.until);
-		s->bounds.evicted_until = PR_TIME_MIN;
-		for (size_t j = 0; j < stored->run_count; j++) {
-			struct pri_run_reader *r = &q->readers[q->reader_count++];
-
-			r->index = q->series_count;
-			pri_run_reader_start(
-				r, &q->context, stored, stored->runs[j], &s->bounds);
-			if (pr_merge_add(q->merge, &r->source, err) < 0)
+			if (selects_stored(q, stored) && degree_of(q, stored) == degree &&
+				add_series(q, stored, degree, err) < 0)
 				return -1;
 		}
-		q->series_count++;
-		stored->queries++;
-	}
 	return 0;
 }
 
@@ -305,10 +364,14 @@ is_alone(const struct pri_query *q, const struct pri_run_reader *r)
 {
 	if (r->series->strays || !pri_entry_inside(&r->entry, r->bounds))
 		return false;
-	for (size_t i = 0; r->series->run_count > 1 && i < q->reader_count; i++) {
+	for (size_t i = 0; (r->series->run_count > 1 || q->copies) && i < q->reader_count;
+		i++) {
 		const struct pri_run_reader *other = &q->readers[i];
 
-		if (other != r && other->index == r->index &&
+		if (other != r && other->series->link == r->series->link &&
+			other->series->epoch == r->series->epoch &&
+			(other->index == r->index || q->series[r->index].degree ||
+				q->series[other->index].degree) &&
 			other->state != PRI_RUN_DONE &&
 			other->packet.otime <= r->entry.last_otime)
 			return false;
@@ -323,6 +386,16 @@ is_alone(const struct pri_query *q, const struct pri_run_reader *r)
  * and its heavy hitters bound the share of a host.
  */
 
+/* A whole segment of copies. */
+static void
+count_degree(struct pri_query *q, const struct pri_run_reader *r, uint64_t packets)
+{
+	enum pr_degree degree = q->series[r->index].degree;
+
+	q->stats.from_cut += degree == PR_DEGREE_CUT ? packets : 0;
+	q->stats.from_headers += degree == PR_DEGREE_HEADERS ? packets : 0;
+}
+
 static int
 pass_counted(struct pri_query *q, struct pri_run_reader *r,
 	const struct pri_level1_segment *s, struct pr_error *err)
@@ -331,6 +404,7 @@ pass_counted(struct pri_query *q, struct pri_run_reader *r,
 
 	q->stats.matched += r->entry.count;
 	q->stats.counted_packets += r->entry.count;
+	count_degree(q, r, r->entry.count);
 	pri_held_walk_begin(&held, s, r->entry.seq_span);
 	return pass_segment(q, r, PRI_PRUNE_LEVEL1, &held, err);
 }
@@ -492,7 +566,7 @@ count_from_index(
 	if (!s || !hosts)
 		return s ? count_series(q, r, s, err) : 0;
 	if (r->entry.sequence >= series->counted) {
-		if (!batch_serves(r, batch, &sums))
+		if (q->copies || !batch_serves(r, batch, &sums))
 			return 0;
 		if (add_tops(q, batch, &sums, err) < 0)
 			return -1;
@@ -665,6 +739,8 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 	q->stats.matched++;
 	/* a tally counts lengths on the link, and does not read all packets */
 	q->stats.truncated += !q->spec.tally && (out->flags & PR_PACKET_CUT);
+	q->stats.from_cut += (out->flags & PR_PACKET_FROM_CUT) != 0;
+	q->stats.from_headers += (out->flags & PR_PACKET_FROM_HEADERS) != 0;
 	q->stats.limit_reached = q->stats.matched == q->spec.limit;
 	return PR_SOURCE_PACKET;
 }
@@ -762,6 +838,7 @@ pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
 	}
 	q->stats.scanned_packets += r->reader.header.count;
 	q->stats.matched += r->reader.header.count;
+	count_degree(q, r, r->reader.header.count);
 	*body = r->body;
 	*len = r->entry.handle.length;
 	q->whole = r->buffer;

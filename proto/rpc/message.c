@@ -463,6 +463,8 @@ static const struct {
 	{&packrack__end__descriptor, "matched", ADD_NONE},
 	{&packrack__end__descriptor, "related", ADD_NONE},
 	{&packrack__end__descriptor, "truncated", ADD_NONE},
+	{&packrack__end__descriptor, "from_cut", ADD_NONE},
+	{&packrack__end__descriptor, "from_headers", ADD_NONE},
 	{&packrack__completeness__descriptor, "complete", ADD_MIN},
 	{&packrack__completeness__descriptor, "held_at_most", ADD_MAX},
 	/* counted for a whole epoch each time */

@@ -135,6 +135,30 @@ pr_class_valid(const struct pr_class *c)
 	       c->keep >= 0 && c->name[0];
 }
 
+static const char *const degrees[PR_DEGREES] = {"", "", PR_CLASS_CUT, PR_CLASS_HEADERS};
+
+bool
+pr_class_is_degree(const char *name, const char *of, enum pr_degree degree)
+{
+	size_t len = strlen(of);
+
+	return strncmp(name, of, len) == 0 && strcmp(name + len, degrees[degree]) == 0;
+}
+
+enum pr_degree
+pr_class_degree(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(name, PR_CLASS_HOLD, strlen(PR_CLASS_HOLD)) == 0)
+		return PR_DEGREE_HOLD;
+	for (enum pr_degree d = PR_DEGREE_CUT; d < PR_DEGREES; d++)
+		if (len > strlen(degrees[d]) &&
+			strcmp(name + len - strlen(degrees[d]), degrees[d]) == 0)
+			return d;
+	return PR_DEGREE_NONE;
+}
+
 bool
 pr_unobserved_valid(const struct pr_unobserved *u)
 {

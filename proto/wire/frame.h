@@ -209,8 +209,19 @@ struct pr_port {
 	uint64_t speed; /* bits/s, when the capture began */
 };
 
-/* CLASS: how the packets of a class are kept; sent now and then after a MARK. */
+/*
+ * CLASS: how the packets of a class are kept; sent now and then after a MARK. The name tells what a class is: packets of class
+ * NAME are also written to the streams of NAME.cut (if they are within the cutoff) and NAME.headers (up to the end of the transport
+ * header), if there are classes of these names; hold.NAME is of a case.
+ */
 #define PR_CLASS_MAX 63
+#define PR_CLASS_HOLDS                                                                     \
+	48 /* the numbers from here on are those of holds, and each node's own */
+#define PR_CLASS_CUT ".cut"
+#define PR_CLASS_HEADERS ".headers"
+#define PR_CLASS_HOLD "hold."
+/* In a timestamp log, with the number: the packet is beyond the cutoff, and is sent as the class has a full degree. */
+#define PR_CLASS_BEYOND 0x80
 struct pr_class {
 	uint8_t number; /* as in timestamp logs */
 	uint16_t guarantee; /* of the volume, in 1/1000; of each link */
@@ -218,6 +229,17 @@ struct pr_class {
 	char name[PR_NAME_MAX + 1];
 };
 bool pr_class_valid(const struct pr_class *c);
+/* What the packets of a class of this name are copies of; the longer copies come first. */
+enum pr_degree {
+	PR_DEGREE_NONE,
+	PR_DEGREE_HOLD,
+	PR_DEGREE_CUT,
+	PR_DEGREE_HEADERS,
+	PR_DEGREES
+};
+enum pr_degree pr_class_degree(const char *name);
+/* Is `name` that degree of class `of`? */
+bool pr_class_is_degree(const char *name, const char *of, enum pr_degree degree);
 extern const struct pr_field_table pr_class_fields; /* alike in frames and in the ledger */
 
 /*

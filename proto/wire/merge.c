@@ -70,6 +70,9 @@ before(const struct input *inputs, unsigned ia, unsigned ib)
 		return a->packet.otime < b->packet.otime;
 	int order = pr_packet_compare(&a->packet, &b->packet);
 	if (order == 0)
+		order = (a->packet.flags & PR_PACKET_DEGREES) -
+			(b->packet.flags & PR_PACKET_DEGREES);
+	if (order == 0)
 		order = (a->packet.flags & PR_PACKET_SECOND) -
 			(b->packet.flags & PR_PACKET_SECOND);
 	return order < 0 || (order == 0 && ia < ib);

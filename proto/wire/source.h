@@ -23,7 +23,11 @@ enum pr_packet_flag {
 	PR_PACKET_COPY_OF = 1 << 6,
 	/* in answers only: no packet, but sums of packets of a slice (indexer/flows/flow_parts.h) */
 	PR_PACKET_PARTS = 1 << 7,
+	/* a copy of a shorter degree, as far as its class keeps it longer (PR_CLASS_MAX); of several, the longest counts */
+	PR_PACKET_FROM_CUT = 1 << 8,
+	PR_PACKET_FROM_HEADERS = 1 << 9,
 };
+#define PR_PACKET_DEGREES (PR_PACKET_FROM_CUT | PR_PACKET_FROM_HEADERS)
 
 #define PR_PACKET_RELATED                                                                  \
 	(PR_PACKET_FRAGMENT_OF | PR_PACKET_ERROR_ABOUT | PR_PACKET_COPY_OF)

@@ -5,6 +5,8 @@
   cutoff_check.py answer TRACE REPORT FILE... -- CLASS...   TRACE has what the model keeps of the files (links 0, 1, ...), each
                                  packet whole and in order; REPORT (query --json) tells of all others
                                  With RULES: a file of lines "TIME VERB WORDS": packrack class VERB WORDS was done at TIME, ns
+  cutoff_check.py degrees TRACE REPORT LONGEST SHORTEST FILE -- CLASS...   TRACE has each packet once: whole (LONGEST full), or as far
+                                 as the class's shorter degrees have it: within the cutoff whole (cut), else only headers
   cutoff_check.py connections FILE -- CLASS...   asks for each connection that was cut: what is kept and what is not is all
   cutoff_check.py filters FILE exact|most FILTER... -- CLASS...   asks; exact: the filter tests the connection alone
   cutoff_check.py largest FILE -- CLASS...       names the TCP connections that lose most
@@ -94,6 +96,47 @@ def answer(trace, report, files, classes):
         wrong.append("%d kept and %d beyond are not the %d captured" % (len(have), back, everything))
     print("%d captures, %d packets: %d kept, %d beyond" % (len(files), everything, len(have), back))
     sys.exit("\n".join(wrong) or 0)
+
+
+def headers_len(p):
+    """Up to the end of the transport header of TCP and UDP; of other packets None."""
+    at = model.network(p.data)[1]
+    h = at and model.headers(p.data, at)
+    if not h or h.fragment or h.proto not in (6, 17):
+        return None
+    l4 = at + ((p.data[at] & 15) * 4 if p.data[at] >> 4 == 4 else 40)
+    if p.data[at] >> 4 == 6 and p.data[at + 6] != h.proto:
+        return None  # extension headers
+    end = l4 + ((p.data[l4 + 12] >> 4) * 4 if h.proto == 6 else 8)
+    return end if end <= len(p.data) else None
+
+
+def degrees(trace, report, longest, shortest, files, classes):
+    """What each packet may be: whole as long as a longest degree has it (or always, within the cutoff, if that is cut)."""
+    (packets, verdicts), = judged(files, classes)
+    with open(report, encoding="utf-8") as f:
+        told = json.load(f)
+    wrong, short = [], 0
+    want = [(p, v) for p, v in zip(packets, verdicts) if v.keeps or longest == "full"]
+    have = list(traces.Trace(trace))
+    if longest == "full" and shortest == "cut":
+        want = [(p, v) for p, v in want if v.keeps or (p.time, p.length) in {(h.time, h.length) for h in have}]
+    if len(want) != len(have):
+        sys.exit("%d packets, want %d" % (len(have), len(want)))
+    for number, ((p, v), h) in enumerate(zip(want, have), 1):
+        whole, headers = len(h.data) == min(len(p.data), LONGEST), headers_len(p)
+        short += not whole
+        if (h.time, h.length, h.data) != (p.time, p.length, p.data[:len(h.data)]):
+            wrong.append("packet %d is another" % number)
+        elif not whole and (shortest != "headers" or (v.keeps and "full 1s, cut" in classes[0])):
+            wrong.append("packet %d is not whole" % number)
+        elif not whole and headers and len(h.data) != headers:
+            wrong.append("packet %d has %d bytes, its headers %d" % (number, len(h.data), headers))
+    print("%d packets, %d of them short; told: cut %s, headers %s" % (len(have), short, told.get("from_cut"), told.get("from_headers")))
+    # a packet without payload is whole also as headers
+    if short > int(told.get("from_headers") or 0) or int(told.get("from_headers") or 0) > len(have) or (shortest == "headers" and not short):
+        wrong.append("%d are short, of headers are %s" % (short, told.get("from_headers")))
+    sys.exit("\n".join(wrong[:5]) or 0)
 
 
 def ask(path, *words):
@@ -207,6 +250,8 @@ def main():
     command, *words = sys.argv[1:split]
     if command == "answer":
         answer(words[0], words[1], words[2:], classes)
+    elif command == "degrees":
+        degrees(*words[:4], words[4:], classes)
     elif command == "filters":
         filters(words[:1], words[1:], classes)
     else:

@@ -349,25 +349,60 @@ START_TEST(numbers_stay)
 }
 END_TEST
 
-/* As many as there may be: names that share a number get others, none is used twice. */
+/* As many as there may be, degrees too: names that share a number get others, none is used twice. */
 START_TEST(all_numbers)
 {
-	char text[PRD_CLASSES_MAX][32];
-	const char *list[PRD_CLASSES_MAX];
-	bool used[PR_CLASS_MAX + 1] = {false};
+	enum { PLAIN = PR_CLASS_HOLDS - 1 - 3 };
+	char text[PLAIN + 2][64];
+	const char *list[PLAIN + 2];
+	bool used[PR_CLASS_HOLDS] = {false};
 
-	for (int i = 0; i < PRD_CLASSES_MAX; i++) {
+	for (int i = 0; i < PLAIN; i++)
 		PR_PRINT(text[i], "c%d; keep = 1d", i);
+	PR_PRINT(text[PLAIN], "aged; degrees = full 1d, cut 2d 5%%, headers 3d");
+	PR_PRINT(text[PLAIN + 1], "more; keep = 1d");
+	for (int i = 0; i < PLAIN + 2; i++)
 		list[i] = text[i];
-	}
-	struct prd_cutoff *c = create(1 << 20, 1, PRD_CLASSES_MAX, list);
+	ck_assert_ptr_null(create(1 << 20, 1, PLAIN + 2, list));
+	ck_assert_str_eq(err.text,
+		"class more: 47 classes and degrees are kept in a way of "
+		"their own already");
+	struct prd_cutoff *c = create(1 << 20, 1, PLAIN + 1, list);
 	ck_assert_ptr_nonnull(c);
-	for (unsigned i = 0; i < PRD_CLASSES_MAX; i++) {
+	for (unsigned i = 0; i < PR_CLASS_HOLDS - 1; i++) {
 		const struct pr_class *class = prd_cutoff_class(c, i);
 
-		ck_assert(pr_class_valid(class) && !used[class->number]);
+		ck_assert(class && pr_class_valid(class) &&
+			  class->number < PR_CLASS_HOLDS && !used[class->number]);
 		used[class->number] = true;
+		if (i == PLAIN + 1)
+			ck_assert(pr_class_is_degree(class->name, "aged", PR_DEGREE_CUT) &&
+				  pr_class_degree(class->name) == PR_DEGREE_CUT &&
+				  class->keep == INT64_C(172800) * PR_NS_PER_S &&
+				  class->guarantee == 50);
 	}
+	ck_assert_ptr_null(prd_cutoff_class(c, PR_CLASS_HOLDS - 1));
+	prd_cutoff_destroy(&c);
+}
+END_TEST
+
+/* With a full degree nothing is kept back, but what is beyond the cutoff is marked. */
+START_TEST(full_degree)
+{
+	static const char *const aged = "all; cutoff=150; degrees=full 1d, headers 3d";
+	struct prd_cutoff *c = create(1 << 20, 1, 1, &aged);
+	uint32_t caplen = 100;
+	uint8_t number[3];
+
+	ck_assert_ptr_nonnull(c);
+	for (int i = 0; i < 3; i++) {
+		ck_assert(keeps(c, udp));
+		prd_cutoff_kept(c, &caplen, &number[i]);
+	}
+	ck_assert_uint_eq(number[0], prd_cutoff_class(c, 0)->number);
+	ck_assert_uint_eq(number[1], number[0]);
+	ck_assert_uint_eq(number[2], number[0] | PR_CLASS_BEYOND);
+	ck_assert_int_eq(prd_cutoff_oldest(c, 0), PR_TIME_MAX);
 	prd_cutoff_destroy(&c);
 }
 END_TEST
@@ -383,6 +418,7 @@ fill(TCase *t)
 	tcase_add_test(t, moved);
 	tcase_add_test(t, too_many_rules);
 	tcase_add_test(t, kept);
+	tcase_add_test(t, full_degree);
 	tcase_add_test(t, numbers_stay);
 	tcase_add_test(t, all_numbers);
 }

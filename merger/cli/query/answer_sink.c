@@ -353,6 +353,8 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
 	s->related += (p->flags & PR_PACKET_RELATED) != 0;
 	s->truncated += !s->tally && (p->flags & PR_PACKET_CUT);
+	s->from_cut += (p->flags & PR_PACKET_FROM_CUT) != 0;
+	s->from_headers += (p->flags & PR_PACKET_FROM_HEADERS) != 0;
 	if (s->args->note)
 		return pr_relations_note(s->args->note, p, err);
 	if (s->tally)

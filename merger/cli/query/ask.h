@@ -27,7 +27,7 @@ struct sink {
 	bool (*wanted)(void *arg, const struct pr_packet *p);
 	void *wanted_arg;
 	bool to_stdout, opened, regular, terminal;
-	uint64_t packets, unsure, related, truncated;
+	uint64_t packets, unsure, related, truncated, from_cut, from_headers;
 	int64_t last_time;
 	/* times of what is asked, for the progress line; last PR_TIME_MIN: not known */
 	int64_t held_first, held_last;

@@ -211,7 +211,7 @@ on_end(struct ask *ask, const Packrack__End *end)
 	/* packets in flight did not arrive, or are merged here: use the counts made here */
 	if ((mine->cancelled && !ask->count_only) || ask->sources[0].node) {
 		mine->matched = ask->sink->packets;
-		PR_COPY(mine, ask->sink, related, truncated);
+		PR_COPY(mine, ask->sink, related, truncated, from_cut, from_headers);
 	}
 	/* the merger may have counted a node as answered before we saw that its packets are damaged */
 	for (size_t i = 0; c && i < c->n_nodes; i++)

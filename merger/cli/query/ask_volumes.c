@@ -365,7 +365,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	bool one = ask->count == 1, counted = ask->args->tally.group && !ask->packets;
 
 	sums->matched = ask->sink->packets;
-	PR_COPY(sums, ask->sink, related, truncated);
+	PR_COPY(sums, ask->sink, related, truncated, from_cut, from_headers);
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
@@ -374,7 +374,8 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		if (!end)
 			return -1;
 		if (one && (!interrupted || ask->question.query.count_only)) {
-			PR_COPY(sums, end, matched, related, truncated);
+			PR_COPY(sums, end, matched, related, truncated, from_cut,
+				from_headers);
 		} else if (counted) {
 			sums->matched += end->matched;
 		}

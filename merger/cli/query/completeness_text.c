@@ -365,6 +365,10 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		"by the dispatcher, before they were numbered");
 	print_count(to, "truncated", end->truncated, "packet",
 		"by the dispatcher: longer than the MTU of the rack interface allows");
+	print_count(to, "degree cut", end->from_cut, "packet",
+		"within the cutoff: longer copies are not kept any more");
+	print_count(to, "degree headers", end->from_headers, "packet",
+		"of which only the headers are still kept");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
 	print_count(to, "strays", c->stray_packets, "packet",
 		"without a timestamp, which may belong to the range; --strays gives them");
