@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <unistd.h>
 
+#include "indexer/holds.h"
 #include "indexer/query/hello.h"
 #include "indexer/query/serve.h"
 #include "indexer/record_sender.h"
@@ -134,6 +135,7 @@ struct daemon {
 	struct pri_index_follower *feed;
 	struct pri_record_sender *deliver;
 	struct pri_summary_announcer *offer;
+	struct pri_holds *holds;
 	int64_t idle_ns; /* time between steps while nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
@@ -171,6 +173,7 @@ pri_indexer_let_go(struct daemon *d)
 {
 	pri_announcer_destroy(&d->offer);
 	pri_follower_destroy(&d->feed);
+	pri_holds_destroy(&d->holds);
 	pri_sender_destroy(&d->deliver);
 	pri_volume_close(&d->volume);
 }
@@ -247,7 +250,9 @@ open_feed(struct daemon *d, struct pr_error *err)
 	if (d->deliver && !d->feed)
 		d->feed = pri_follower_create(d->volume, &d->options.composites,
 			pri_sender_sink, d->deliver, err);
-	return d->feed ? 0 : -1;
+	if (d->deliver && !d->holds)
+		d->holds = pri_holds_create(d->volume, d->deliver, err);
+	return d->feed && d->holds ? 0 : -1;
 }
 
 /*
@@ -302,6 +307,7 @@ pri_indexer_index(void *arg)
 		pri_sender_tick(d->deliver);
 		if (d->stopping)
 			return;
+		pri_holds_step(d->holds);
 		int64_t began = pr_now_mono();
 		int rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
@@ -348,6 +354,8 @@ make_hello(struct daemon *d)
 		pri_hello_create(d->volume, d->options.name, d->boot, figures.behind, NULL);
 	if (hello)
 		pri_serve_status(d->serve, &hello->status);
+	if (hello && d->holds)
+		hello->status.holds = pri_holds_list(d->holds, &hello->status.n_holds);
 	return hello;
 }
 
@@ -429,7 +437,13 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			pri_announcer_want(d->offer, &connection->offered, connection->rpc,
 				env->summary_want);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer) {
-		pri_sender_command(d->deliver, connection->rpc, env);
+		struct pr_error err;
+
+		if (!strcmp(env->command->verb, "hold") && d->holds &&
+			pri_holds_prepare(d->holds, env->command, &err) < 0)
+			pri_sender_refuse(connection->rpc, env->id, err.text);
+		else
+			pri_sender_command(d->deliver, connection->rpc, env);
 	} else {
 		pri_serve_message(d->serve, connection->rpc, peer, env);
 	}

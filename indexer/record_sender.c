@@ -33,11 +33,18 @@ struct item {
 struct pri_record_sender {
 	struct pr_rpc *rpc;
 	struct command command;
+	uint64_t number; /* of the last command of either kind */
+	struct {
+		pri_sender_done *done; /* NULL: none is under way */
+		void *arg;
+		uint64_t number;
+	} own;
 	struct item items[RECORDS_MAX]; /* in the order in which they came */
 	size_t count, bytes;
 	int64_t since; /* since when the oldest record that was never sent waits */
 	uint64_t id; /* id of the last message */
 	bool connected;
+	unsigned connects;
 };
 
 void
@@ -60,6 +67,12 @@ pri_sender_send(struct pri_record_sender *d)
 	}
 }
 
+unsigned
+pri_sender_connects(const struct pri_record_sender *d)
+{
+	return d->connects;
+}
+
 /* ---- commands ---- */
 
 static void
@@ -71,8 +84,8 @@ answer_command(struct pr_rpc *rpc, uint64_t id, const Packrack__CommandDone *don
 	pr_rpc_send(rpc, NULL, &env, NULL);
 }
 
-static void
-refuse_command(struct pr_rpc *rpc, uint64_t id, const char *text)
+void
+pri_sender_refuse(struct pr_rpc *rpc, uint64_t id, const char *text)
 {
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 
@@ -92,14 +105,39 @@ pri_sender_command(
 	} else if (d->command.rpc) {
 		refusal = "the logger carries out another command: try again";
 	} else {
-		d->command = (struct command){from, command->id, d->command.number + 1};
+		d->command = (struct command){from, command->id, ++d->number};
 		Packrack__Envelope env = pr_message_of(d->command.number,
 			PACKRACK__ENVELOPE__BODY_COMMAND, command->command);
 		if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
 			return;
 		d->command.rpc = NULL;
 	}
-	refuse_command(from, command->id, refusal);
+	pri_sender_refuse(from, command->id, refusal);
+}
+
+int
+pri_sender_store(struct pri_record_sender *d, const Packrack__Command *command,
+	pri_sender_done *done, void *arg)
+{
+	Packrack__Envelope env =
+		pr_message_of(d->number + 1, PACKRACK__ENVELOPE__BODY_COMMAND, command);
+
+	if (!d->connected || d->own.done || pr_rpc_send(d->rpc, NULL, &env, NULL) != 0)
+		return -1;
+	d->own.done = done;
+	d->own.arg = arg;
+	d->own.number = ++d->number;
+	return 0;
+}
+
+static void
+own_done(struct pri_record_sender *d, const Packrack__CommandDone *answer)
+{
+	pri_sender_done *done = d->own.done;
+
+	d->own.done = NULL;
+	if (done)
+		done(d->own.arg, answer);
 }
 
 /* ---- records ---- */
@@ -139,6 +177,9 @@ on_message(
 		answer_command(d->command.rpc, d->command.id, env->command_done);
 		d->command.rpc = NULL;
 	}
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE && d->own.done &&
+		env->id == d->own.number)
+		own_done(d, env->command_done);
 }
 
 static void
@@ -147,14 +188,16 @@ on_state(void *arg, enum pr_rpc_state state)
 	struct pri_record_sender *d = arg;
 
 	d->connected = state == PR_RPC_CONNECTED;
+	d->connects += d->connected;
 	for (size_t i = 0; i < d->count; i++)
 		/* without an answer, the logger may not have stored the record */
 		d->items[i].sent = false;
 	if (d->command.rpc)
-		refuse_command(d->command.rpc, d->command.id,
+		pri_sender_refuse(d->command.rpc, d->command.id,
 			"the connection to the logger was lost: 'packrack data list' shows "
 			"how far the command came; repeat it to finish");
 	d->command.rpc = NULL;
+	own_done(d, NULL);
 	if (d->connected)
 		pri_sender_send(d);
 }

@@ -36,3 +36,15 @@ bool pri_sender_full(const struct pri_record_sender *deliver);
  */
 void pri_sender_command(struct pri_record_sender *d, struct pr_rpc *from,
 	const Packrack__Envelope *command);
+
+/* Answers a command that is not passed on. */
+void pri_sender_refuse(struct pr_rpc *rpc, uint64_t id, const char *text);
+
+/*
+ * Gives the logger a command of the indexer's own, one at a time. done gets the logger's answer; NULL: the connection was
+ * lost, and nobody knows whether it was carried out. -1: not sent, as there is no logger, or one is under way.
+ */
+unsigned pri_sender_connects(const struct pri_record_sender *d); /* to a logger, so far */
+typedef void pri_sender_done(void *arg, const Packrack__CommandDone *done);
+int pri_sender_store(struct pri_record_sender *d, const Packrack__Command *command,
+	pri_sender_done *done, void *arg);

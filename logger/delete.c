@@ -8,18 +8,20 @@
 
 static const char data_prefix[] = "packets.", index_prefix[] = "index.";
 
-static bool
-is_packets(const struct sfs_stream_info *s)
-{
-	return !strncmp(s->name, data_prefix, strlen(data_prefix)) ||
-	       !strcmp(s->name, "strays");
-}
-
 static uint16_t
 link_of(const struct sfs_stream_info *s)
 {
 	return s->name[0] == 's' ? PRL_STRAY_LINK
 				 : strtoul(s->name + strlen(data_prefix), NULL, 10);
+}
+
+/* Not what is held: that stays until its case is released. */
+static bool
+is_packets(const struct sfs_stream_info *s)
+{
+	return !strcmp(s->name, "strays") ||
+	       (!strncmp(s->name, data_prefix, strlen(data_prefix)) &&
+		       pr_stream_class(link_of(s)) < PR_CLASS_HOLDS);
 }
 
 /* Writes to the ledger who deleted what; packets overwritten later are not part of it. */

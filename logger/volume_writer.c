@@ -59,6 +59,7 @@ struct prl_volume_writer {
 	struct pr_class classes[PR_CLASS_MAX + 1];
 	/* by class: the number of its copies of that degree; 0: none */
 	uint8_t copies[PR_CLASS_MAX + 1][PR_DEGREES];
+	int64_t class_told[PR_CLASS_MAX + 1];
 	uint64_t stray_seq;
 	bool suspended;
 	int64_t retry_at, trim_at;
@@ -72,6 +73,7 @@ struct prl_volume_writer {
  * more of indexers' memory than a busy link.
  */
 #define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
+#define CLASS_TOLD_NS (3600 * PR_NS_PER_S)
 #define TRIM_NS (10 * PR_NS_PER_S) /* how often what is kept too long is removed */
 /*
  * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
@@ -307,8 +309,13 @@ class_apply(struct prl_volume_writer *a, uint16_t stream)
 void
 prl_writer_set_class(struct prl_volume_writer *a, const struct pr_class *class)
 {
-	if (!memcmp(&a->classes[class->number], class, sizeof(*class)))
+	int64_t now = pr_now_mono(), *told = &a->class_told[class->number];
+
+	/* told again from time to time: the ledger overwrites its oldest entries */
+	if (!memcmp(&a->classes[class->number], class, sizeof(*class)) &&
+		now - *told < CLASS_TOLD_NS)
 		return;
+	*told = now;
 	const struct pr_ledger_entry e = {PR_LEDGER_CLASS, .u.class = *class};
 
 	a->classes[class->number] = *class;
@@ -827,22 +834,19 @@ prl_writer_counters(const struct prl_volume_writer *a)
 
 /* ---- packets moved from another node ---- */
 
-int
-prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, bool copies,
-	struct pr_error *err)
+static int
+open_sound(struct prl_volume_writer *a, struct pr_segment_reader *r, const void *body,
+	size_t len, struct pr_error *err)
 {
-	struct pr_segment_reader r;
 	struct pr_packet p;
 	int rc;
 
 	if (a->suspended)
 		return pr_error_set(err, "%s", a->why.text);
-	if (pr_segment_open(&r, body, len, err) < 0)
+	if (pr_segment_open(r, body, len, err) < 0)
 		return -1;
-	if (!(r.header.flags & PR_SEGMENT_MIXED))
-		return pr_error_set(err, "not a MIXED segment, but one of a single link");
-	/* A refused packet must not be declared lost: the source volume still has it. */
-	while ((rc = pr_segment_next(&r, &p, err)) == 1) {
+	/* A refused packet must not be declared lost: its source still has it. */
+	while ((rc = pr_segment_next(r, &p, err)) == 1) {
 		if (p.link == PRL_STRAY_LINK || p.seq == 0)
 			return pr_error_set(err, "a packet without a number");
 		if (PR_SEGMENT_HEADER + pr_segment_cost(p.caplen) > a->room)
@@ -851,12 +855,78 @@ prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, 
 				"volume",
 				p.caplen);
 	}
-	if (rc < 0 || pr_segment_open(&r, body, len, err) < 0)
+	return rc < 0 ? -1 : pr_segment_open(r, body, len, err);
+}
+
+int
+prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, bool copies,
+	struct pr_error *err)
+{
+	struct pr_segment_reader r;
+	struct pr_packet p;
+
+	if (open_sound(a, &r, body, len, err) < 0)
 		return -1;
+	if (!(r.header.flags & PR_SEGMENT_MIXED))
+		return pr_error_set(err, "not a MIXED segment, but one of a single link");
 	while (pr_segment_next(&r, &p, err) == 1) {
 		bool copy = copies && p.link < PR_STREAM_COPIES_MAX;
 
 		if (put_packet(a, copy ? PR_STREAM_COPIES + p.link : p.link, &p, 1) < 0)
+			return pr_error_set(err, "%s",
+				a->suspended ? a->why.text : "the volume does not take it");
+	}
+	return 0;
+}
+
+/* ---- holds ---- */
+
+int
+prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
+	const void *definition, size_t len, struct pr_error *err)
+{
+	struct sfs_volume_info volume;
+	struct sfs_handle handle;
+	char name[SFS_NAME_MAX + 1];
+	int64_t now = pr_now_real();
+
+	if (sfs_info(a->sfs, &volume, err) != SFS_OK)
+		return -1;
+	/* of each link that there is: then a guarantee that cannot be given is refused now */
+	for (uint16_t link = 0; link < PR_STREAM_CLASS_LINKS; link++) {
+		PR_PRINT(name, "packets.%u", pr_stream_of_class(link, class->number));
+		bool there = sfs_stream_find(a->sfs, name) >= 0,
+		     wanted = class->guarantee && link_find(a, link);
+		if ((there || wanted) &&
+			sfs_stream_open(a->sfs, name,
+				volume.blocks * volume.block_size / 1000 * class->guarantee,
+				0, err) < 0)
+			return pr_error_prefix(err, "guarantee");
+	}
+	int stream = sfs_stream_open(a->sfs, "holds", volume.block_size, 0, err);
+	if (stream < 0 || sfs_append(a->sfs, stream, now, now, definition, len, &handle,
+				  err) != SFS_OK)
+		return -1;
+	prl_writer_set_class(a, class);
+	return prl_writer_flush(a, err);
+}
+
+int
+prl_writer_put_held(struct prl_volume_writer *a, const struct pr_class *class,
+	const void *body, size_t len, struct pr_error *err)
+{
+	struct pr_segment_reader r;
+	struct pr_packet p;
+
+	prl_writer_set_class(a, class);
+	if (open_sound(a, &r, body, len, err) < 0)
+		return -1;
+	while (pr_segment_next(&r, &p, err) == 1) {
+		if (p.link >= PR_STREAM_CLASS_LINKS)
+			return pr_error_set(err, "link %u: only links up to %d can be held",
+				p.link, PR_STREAM_CLASS_LINKS - 1);
+		p.flags &= (uint16_t)~PR_PACKET_RELATED;
+		if (put_packet(a, pr_stream_of_class(p.link, class->number), &p, 0) < 0)
 			return pr_error_set(err, "%s",
 				a->suspended ? a->why.text : "the volume does not take it");
 	}

@@ -104,3 +104,13 @@ const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_wr
  */
 int prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len,
 	bool copies, struct pr_error *err);
+
+/*
+ * Holds: packets of this volume that are copied into the streams of a class of their own, hold.NAME. A hold's definition
+ * goes into stream "holds"; it is durable when this returns. -1: the volume refuses it, or its guarantee.
+ */
+int prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
+	const void *definition, size_t len, struct pr_error *err);
+/* body: a segment, MIXED or not. Links whose number is PR_STREAM_CLASS_LINKS or higher have no such streams: -1. */
+int prl_writer_put_held(struct prl_volume_writer *a, const struct pr_class *class,
+	const void *body, size_t len, struct pr_error *err);

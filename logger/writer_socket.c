@@ -76,6 +76,46 @@ store_ledger(struct prl_writer_socket *d, const Packrack__Ledger *l)
 	prl_writer_tell(d->append, &mark);
 }
 
+static int
+class_of(struct pr_class *class, const Packrack__Hold *h, struct pr_error *err)
+{
+	*class = (struct pr_class){.number = (uint8_t)h->number,
+		.guarantee = (uint16_t)PR_MIN(h->guarantee, 1001U),
+		/* what is released goes as if it were too old */
+		.keep = h->released ? 1 : 0};
+	int len = snprintf(class->name, sizeof class->name, PR_CLASS_HOLD "%s", h->name);
+
+	if (h->number < PR_CLASS_HOLDS || h->number > PR_CLASS_MAX ||
+		len >= (int)sizeof class->name || !pr_class_valid(class))
+		return pr_error_set(err, "that is no hold");
+	return 0;
+}
+
+static int
+hold(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *err)
+{
+	struct pr_class class;
+	uint8_t *bytes;
+	int rc = -1;
+
+	if (!c->hold || class_of(&class, c->hold, err) < 0)
+		return pr_error_set(err, "that is no hold");
+	Packrack__Hold h = *c->hold;
+	h.user = c->user;
+	h.at = pr_now_real();
+	size_t len = packrack__hold__get_packed_size(&h);
+	if ((bytes = malloc(len))) {
+		packrack__hold__pack(&h, bytes);
+		rc = prl_writer_hold(d->append, &class, bytes, len, err);
+	}
+	free(bytes);
+	if (rc == 0)
+		pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"user", h.user}),
+			"hold %s is %s by order of %s: %s", h.name,
+			h.released ? "released" : "added", h.user, h.reason);
+	return rc;
+}
+
 /*
  * Stores packets of another node, and the names of their links. Without packets: makes all
  * durable.
@@ -83,6 +123,15 @@ store_ledger(struct prl_writer_socket *d, const Packrack__Ledger *l)
 static int
 store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *err)
 {
+	struct pr_class class;
+
+	if (c->hold && class_of(&class, c->hold, err) < 0)
+		return -1;
+	if (c->hold && c->packets.len)
+		return prl_writer_put_held(
+			d->append, &class, c->packets.data, c->packets.len, err);
+	if (c->hold)
+		prl_writer_set_class(d->append, &class);
 	for (size_t i = 0; i < c->n_links; i++) {
 		const Packrack__LinkInfo *from = c->links[i];
 		struct pr_ledger_entry e = prl_link_entry(
@@ -125,6 +174,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			delete_step(d, c, &done, &err);
 		else if (!strcmp(c->verb, "store"))
 			done.ok = store(d, c, &err) == 0;
+		else if (!strcmp(c->verb, "hold"))
+			done.ok = hold(d, c, &err) == 0;
 		else
 			pr_error_set(
 				&err, "a logger does not %s: ask the dispatcher", c->verb);

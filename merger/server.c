@@ -493,7 +493,8 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	const char *verb = env->command->verb, *name = env->command->node;
 	const struct prm_node_info *node = prm_registry_find(&m->registry, name);
 	struct pr_error text = {""};
-	bool ok = false, to_node = !strcmp(verb, "delete") || !strcmp(verb, "store");
+	bool ok = false, to_node = !strcmp(verb, "delete") || !strcmp(verb, "store") ||
+				   !strcmp(verb, "hold");
 
 	if (to_node && node && prm_node_connected(node, pr_now_mono())) {
 		forward_to(m, from, env, node);

@@ -114,8 +114,12 @@ longer_gone(const struct pri_query *q, const struct pri_epoch_series *stored,
 			pr_stream_link(number) != stored->link)
 			continue;
 		of = classes[pr_stream_class(number)].name;
-		if (degree == PR_DEGREE_HOLD ? pr_class_degree(of) == PR_DEGREE_NONE
-					     : pr_class_is_degree(name, of, degree))
+		bool longer = degree == PR_DEGREE_HOLD
+				      ? pr_class_degree(of) == PR_DEGREE_NONE
+				      : pr_class_is_degree(name, of, degree);
+		if (longer && info.deleted_records)
+			return PR_TIME_MAX;
+		if (longer)
 			until = PR_MAX(until, pri_volume_evicted_until(q->volume, info.id));
 	}
 	return until;

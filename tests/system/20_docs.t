@@ -32,7 +32,7 @@ keys_agree() {
 
 nodes_agree() {
 	local command
-	for command in "node list" "node identify" "node reset" "node forget" "node rebuild" "capture stop" "class list" "class move"; do
+	for command in "node list" "node identify" "node reset" "node forget" "node rebuild" "capture stop" "class list" "class move" "hold add" "hold release"; do
 		# shellcheck disable=SC2086 # two words
 		"$BUILD/packrack" $command --help
 	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 "node, capture" Output Keys
@@ -119,7 +119,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect watch pivot web status console import volume queries data class \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect watch pivot web status console import volume queries data class hold \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys

@@ -48,6 +48,7 @@ run_step "an answer's figures are those of packrack query --json" api figures "$
 run_step "a filter of 5,000 addresses" api long "$PACKRACK"
 run_step "rate and top, counted with the packets" api counts "$PACKRACK"
 run_step "connections, and files of alerts" api alerts "$PACKRACK" "$LAB_DIR"
+run_step "packets of a case are held" api holds "$PACKRACK"
 run_step "leaving the loop cancels" api cancel
 run_step "several answers at once, in threads" api several
 run_step "question after question has one connection" api kept

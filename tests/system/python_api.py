@@ -311,6 +311,23 @@ def alerts(program, path):
         raises(packrack.Error, "no command", lambda: rack.pivot(path, tuple="x", program="/none/packrack"))
 
 
+def holds(program):
+    """A case, as the packets of it are copied, and its end."""
+    with packrack.connect() as rack:
+        want = len(list(rack.query("udp port 53")))
+        rack.hold("case7", "udp port 53", since=packrack.format_time(0), guarantee=5, reason="a test", program=program)
+        deadline = time.monotonic() + 20
+        while sum(h["packets"] for h in rack.holds(program=program)) < want:
+            assert time.monotonic() < deadline, rack.holds(program=program)
+        assert {(h["name"], h["reason"]) for h in rack.holds(program=program)} == {("case7", "a test")}
+        assert len(list(rack.query("udp port 53"))) == want
+        raises(packrack.Error, "already", lambda: rack.hold("case7", program=program))
+        rack.release("case7", program=program)
+        while rack.holds(program=program):
+            assert time.monotonic() < deadline + 20
+        raises(packrack.Error, "no hold", lambda: rack.release("case7", program=program))
+
+
 def volume(program, capture, path):
     subprocess.run([program, "import", capture, "--volume", path, "--create", "64M"], check=True,
                    stdout=subprocess.DEVNULL)

@@ -117,7 +117,8 @@ class Channel:
         try:
             self.socket.send(envelope.SerializeToString(), zmq.DONTWAIT)
         except zmq.ZMQError as e:
-            raise Unreachable("%s: %s" % (self.endpoint, e)) from None
+            self.read_monitor()  # it may have refused us already
+            raise self.gone or Unreachable("%s: %s" % (self.endpoint, e)) from None
 
     def read_monitor(self):
         while self.monitor.poll(0):

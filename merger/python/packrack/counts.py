@@ -80,7 +80,7 @@ def run(words):
     if done.returncode not in (0, 3):
         line = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
         raise (RequestError if done.returncode == 2 else Error)(line)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout or b"null")
 
 
 def pick(kind, said, **more):
@@ -102,6 +102,12 @@ def rate(where, filter="", since=None, until=None, link=None, step=1.0, above=No
     stretches = said["stretches"] if above is not None else said["series"]
     return pick(Rate, said, stretches=[pick(Stretch, s) for s in stretches],
                 completeness=completeness_of(said))
+
+
+def hold(where, verb, *words, program="packrack"):
+    """packrack hold: the nodes keep the packets of a case."""
+    found = command(program, "hold", where, "", None, None, None)[0][0]
+    return run([found, "hold", verb, *where, *words])
 
 
 def top(where, key="host", filter="", since=None, until=None, link=None, n=10, by="bytes", exact=False,

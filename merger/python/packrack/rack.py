@@ -11,7 +11,7 @@ from .answer import Answer
 from .channel import Target
 from .errors import Closed, Error, RequestError
 from .filters import compile_filter
-from .times import TIME_MAX, TIME_MIN, time_ns
+from .times import TIME_MAX, TIME_MIN, format_time, time_ns
 
 ENDPOINT = "ipc:///run/packrack/merger.sock"
 TIMEOUT = 5.0
@@ -136,6 +136,22 @@ class Rack:
         """The packets of alerts, as files in the folder write: alerts.pivot. Runs the packrack command
         (program=)."""
         return alerts.pivot(self.where(), write, **choice)
+
+    def hold(self, name, filter="", since=None, until=None, guarantee=None, reason="", **run):
+        """Keeps the matching packets, past and future, on the nodes until release(name). guarantee: percent of each
+        node's volume, for each link. Runs the packrack command (program=)."""
+        words = ["--%s=%s" % (key, format_time(time_ns(when)))
+                 for key, when in (("since", since), ("until", until)) if when is not None]
+        words += ["--guarantee=%s%%" % guarantee] if guarantee else []
+        counts.hold(self.where(), "add", "--reason=%s" % reason, *words, "--", name, *filter.split(), **run)
+
+    def holds(self, **run):
+        """What each node keeps of each case: a list of dicts, as `packrack hold list --json` has them."""
+        return counts.hold(self.where(), "list", "--json", **run)["holds"]
+
+    def release(self, name, reason="", **run):
+        """Ends a case: its copies are removed."""
+        counts.hold(self.where(), "release", "--reason=%s" % reason, "--", name, **run)
 
     def count(self, filter="", **choice):
         """Counts matching packets; transfers none. Returns Completeness, with `matched`."""
