@@ -333,20 +333,6 @@ read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr
 	return 0;
 }
 
-static bool
-number_in_use(const struct prd_cutoff *c, const struct class *class, unsigned number)
-{
-	for (unsigned i = 0; i < (c->class_count + 1) * PR_DEGREES; i++) {
-		const struct class *of = i / PR_DEGREES < c->class_count
-						 ? &c->classes[i / PR_DEGREES]
-						 : class;
-
-		if (of->stored[i % PR_DEGREES].number == number)
-			return true;
-	}
-	return false;
-}
-
 /*
  * Gives the class and its copies names and numbers. A number is by its name, so that it is the same when other classes come and
  * go: nodes know streams of classes by it.
@@ -354,31 +340,35 @@ number_in_use(const struct prd_cutoff *c, const struct class *class, unsigned nu
 static int
 name_stored(const struct prd_cutoff *c, struct class *class, struct pr_error *err)
 {
-	static const char *const suffixes[PR_DEGREES] = {
-		"", "", PR_CLASS_CUT, PR_CLASS_HEADERS};
 	enum { NUMBERS = PR_CLASS_HOLDS - 1 };
+	bool used[PR_CLASS_HOLDS] = {false};
+	unsigned left = NUMBERS;
 
+	for (unsigned i = 0; i < c->class_count * PR_DEGREES; i++) {
+		unsigned number = c->classes[i / PR_DEGREES].stored[i % PR_DEGREES].number;
+
+		used[number] = true;
+		left -= number > 0;
+	}
 	for (unsigned i = 0; i < PR_DEGREES; i++) {
 		struct pr_class *s = &class->stored[i];
-		unsigned tries = 0;
 
 		if (!s->guarantee && !s->keep)
 			continue;
-		if (snprintf(s->name, sizeof s->name, "%s%s", class->name, suffixes[i]) >=
-			(int)sizeof s->name)
+		if (snprintf(s->name, sizeof s->name, "%s%s", class->name,
+			    pr_degree_suffixes[i]) >= (int)sizeof s->name)
 			return pr_error_set(
 				err, "the name is too long for one with degrees");
-		unsigned number = XXH32(s->name, strlen(s->name), 0) % NUMBERS;
-		while (tries < NUMBERS && number_in_use(c, class, number + 1)) {
-			number = (number + 1) % NUMBERS;
-			tries++;
-		}
-		if (tries == NUMBERS)
+		if (left-- == 0)
 			return pr_error_set(err,
 				"%d classes and degrees are kept in a way of their own "
 				"already",
 				NUMBERS);
-		s->number = (uint8_t)(number + 1);
+		unsigned number = XXH32(s->name, strlen(s->name), 0) % NUMBERS + 1;
+		while (used[number])
+			number = number % NUMBERS + 1;
+		used[number] = true;
+		s->number = (uint8_t)number;
 	}
 	return 0;
 }

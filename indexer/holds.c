@@ -9,11 +9,13 @@
 #define ROUND_NS (2 * PR_NS_PER_S) /* how often what is new is copied */
 /* Copies of so much time before the last one may not have been on the disk when the node was killed: they are made again. */
 #define AGAIN_NS (60 * PR_NS_PER_S)
+enum { NAME_MAX_BYTES = PR_NAME_MAX - sizeof(PR_CLASS_HOLD) + 1 };
 #define HEARD_NS                                                                           \
 	(4 * PR_NS_PER_S) /* a dispatcher that was silent for longer holds nothing up */
 
 struct hold {
 	Packrack__Hold *said;
+	uint64_t sequence; /* of its record */
 	Packrack__Hold shown; /* the same, as status tells it */
 	struct pri_answer *answer; /* of the present round */
 	int64_t next, until; /* the round's range; next: all before it is copied */
@@ -21,6 +23,7 @@ struct hold {
 	int64_t begin_at; /* of the next round, monotonic */
 	bool stored; /* packets in this round */
 	bool told; /* the logger knows its class */
+	bool rewrite; /* its record is overwritten: if we are killed, nobody knows of it */
 };
 
 struct pri_holds {
@@ -41,14 +44,6 @@ end_round(struct hold *h)
 	h->begin_at = pr_now_mono() + ROUND_NS;
 }
 
-static void
-hold_free(struct hold *h)
-{
-	pri_answer_destroy(&h->answer);
-	packrack__hold__free_unpacked(h->said, NULL);
-	free(h);
-}
-
 static struct hold *
 find(const struct pri_holds *holds, const char *name)
 {
@@ -56,6 +51,19 @@ find(const struct pri_holds *holds, const char *name)
 		if (!strcmp(holds->items[i]->said->name, name))
 			return holds->items[i];
 	return NULL;
+}
+
+static void
+forget(struct pri_holds *holds, size_t i)
+{
+	struct hold *h = holds->items[i];
+
+	if (holds->waits == h)
+		holds->waits = NULL;
+	holds->items[i] = holds->items[--holds->count];
+	pri_answer_destroy(&h->answer);
+	packrack__hold__free_unpacked(h->said, NULL);
+	free(h);
 }
 
 /* ---- definitions ---- */
@@ -105,7 +113,14 @@ take(struct pri_holds *holds, const struct sfs_record *record)
 		packrack__hold__free_unpacked(said, NULL);
 		return;
 	}
+	/* whose number it has now must not make the logger remove what it copies */
+	for (size_t i = holds->count; i-- > 0 && !said->released;)
+		if (holds->items[i]->said->number == said->number &&
+			holds->items[i]->said->released)
+			forget(holds, i);
 	struct hold *h = find(holds, said->name);
+	bool rewritten = h && !said->released && !h->said->released &&
+			 h->said->number == said->number;
 	if (h) {
 		packrack__hold__free_unpacked(h->said, NULL);
 		pri_answer_destroy(&h->answer);
@@ -117,6 +132,10 @@ take(struct pri_holds *holds, const struct sfs_record *record)
 		return;
 	}
 	h->said = said;
+	h->sequence = record->sequence;
+	h->rewrite = false;
+	if (rewritten)
+		return;
 	h->told = false;
 	h->next = said->query->since;
 	if (stream_times(holds, said->number, &last))
@@ -130,6 +149,7 @@ read_definitions(struct pri_holds *holds)
 	struct sfs *sfs = holds->volume->sfs;
 	struct sfs_record record;
 	struct pr_error err;
+	struct sfs_stream_info info;
 	int rc, stream = sfs_stream_find(sfs, "holds");
 
 	if (!holds->cursor && stream >= 0)
@@ -140,6 +160,11 @@ read_definitions(struct pri_holds *holds)
 		else if (rc == SFS_ERROR)
 			break;
 	}
+	if (!holds->count || sfs_stream_info(sfs, (size_t)stream, &info, &err) != SFS_OK)
+		return;
+	for (size_t i = 0; i < holds->count; i++)
+		holds->items[i]->rewrite = !holds->items[i]->said->released &&
+					   holds->items[i]->sequence < info.first_sequence;
 }
 
 /* A number that no other hold has, and whose streams have nothing of an earlier one any more; 0: there is none. */
@@ -166,8 +191,9 @@ pri_holds_prepare(struct pri_holds *holds, Packrack__Command *command, struct pr
 	Packrack__Hold *said = command->hold;
 
 	read_definitions(holds);
-	if (!said || !said->name[0])
-		return pr_error_set(err, "a hold without a name");
+	if (!said || !said->name[0] || strlen(said->name) > NAME_MAX_BYTES)
+		return pr_error_set(
+			err, "a hold has a name of 1 to %d bytes", NAME_MAX_BYTES);
 	struct hold *h = find(holds, said->name);
 	bool active = h && !h->said->released;
 	if (said->released) {
@@ -177,8 +203,14 @@ pri_holds_prepare(struct pri_holds *holds, Packrack__Command *command, struct pr
 		said->query = pr_message_copy(&h->said->query->base);
 		return said->query ? 0 : pr_error_set(err, "no memory for a hold");
 	}
-	if (active)
-		return pr_error_set(err, "there is a hold %s already", said->name);
+	if (h)
+		return pr_error_set(err,
+			active ? "there is a hold %s already"
+			       : "the copies of an earlier hold %s are still being "
+				 "removed: try "
+				 "again in a minute",
+			said->name);
+	said->at = 0; /* the logger has the clock */
 	if (!said->query)
 		return pr_error_set(err, "a hold without a query");
 	struct pri_answer *tried = pri_answer_create(holds->volume, said->query, err);
@@ -220,15 +252,18 @@ stored(void *arg, const Packrack__CommandDone *done)
 	}
 }
 
-/* packets.len 0: makes all durable, and tells of the class. */
+/* packets.len 0: makes all durable, and tells of the class, by the whole definition if that is to be written again. */
 static void
 send(struct pri_holds *holds, struct hold *h, ProtobufCBinaryData packets)
 {
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Hold of = *h->said;
+	bool rewrite = h->rewrite && !packets.len;
 
-	of.query = NULL;
-	c.verb = "store";
+	if (!rewrite)
+		of.query = NULL;
+	c.verb = rewrite ? "hold" : "store";
+	c.user = h->said->user;
 	c.hold = &of;
 	c.packets = packets;
 	holds->waits = h;
@@ -284,6 +319,8 @@ finish_round(struct pri_holds *holds, struct hold *h)
 	h->next = h->until == PR_TIME_MAX ? h->until : h->until + 1;
 	if (h->stored)
 		send(holds, h, (ProtobufCBinaryData){0, NULL});
+	else
+		h->safe = h->next;
 }
 
 static void
@@ -316,7 +353,7 @@ copy(struct pri_holds *holds, struct hold *h, int64_t deadline)
 void
 pri_holds_step(struct pri_holds *holds)
 {
-	int64_t now = pr_now_mono(), deadline = now + STEP_NS;
+	int64_t now = pr_now_mono(), deadline = now + STEP_NS, last;
 
 	read_definitions(holds);
 	if (holds->logger !=
@@ -332,9 +369,15 @@ pri_holds_step(struct pri_holds *holds)
 	}
 	for (size_t i = 0; i < holds->count && !holds->waits && pr_now_mono() < deadline;
 		i++) {
-		struct hold *h = holds->items[holds->turn++ % holds->count];
+		size_t at = holds->turn++ % holds->count;
+		struct hold *h = holds->items[at];
 
-		if (!h->told && now >= h->begin_at) {
+		if (h->said->released && h->told && now >= h->begin_at &&
+			!stream_times(holds, h->said->number, &last)) {
+			forget(holds, at);
+			continue;
+		}
+		if ((!h->told || (h->rewrite && !h->answer)) && now >= h->begin_at) {
 			h->begin_at = now + ROUND_NS;
 			send(holds, h, (ProtobufCBinaryData){0, NULL});
 			continue;
@@ -387,8 +430,8 @@ pri_holds_destroy(struct pri_holds **holds)
 
 	if (!h)
 		return;
-	for (size_t i = 0; i < h->count; i++)
-		hold_free(h->items[i]);
+	while (h->count)
+		forget(h, h->count - 1);
 	if (h->cursor)
 		sfs_cursor_close(&h->cursor);
 	PR_FREE(h, items, list);

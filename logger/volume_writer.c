@@ -60,6 +60,7 @@ struct prl_volume_writer {
 	/* by class: the number of its copies of that degree; 0: none */
 	uint8_t copies[PR_CLASS_MAX + 1][PR_DEGREES];
 	int64_t class_told[PR_CLASS_MAX + 1];
+	bool said_link; /* one that no class can have */
 	uint64_t stray_seq;
 	bool suspended;
 	int64_t retry_at, trim_at;
@@ -881,27 +882,44 @@ prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len, 
 
 /* ---- holds ---- */
 
+/*
+ * Of the streams of a class, of each link that there is: then a guarantee that cannot be given is refused at once. 0: also
+ * of their indexes.
+ */
+static int
+set_guarantees(
+	struct prl_volume_writer *a, unsigned class, uint64_t bytes, struct pr_error *err)
+{
+	char name[SFS_NAME_MAX + 1];
+
+	for (uint16_t link = 0; link < PR_STREAM_CLASS_LINKS; link++) {
+		unsigned stream = pr_stream_of_class(link, class);
+
+		PR_PRINT(name, "packets.%u", stream);
+		if ((sfs_stream_find(a->sfs, name) >= 0 || (bytes && link_find(a, link))) &&
+			sfs_stream_open(a->sfs, name, bytes, 0, err) < 0)
+			return -1;
+		PR_PRINT(name, "index.%u", stream);
+		if (!bytes && sfs_stream_find(a->sfs, name) >= 0)
+			sfs_stream_open(a->sfs, name, 0, 0, NULL);
+	}
+	return 0;
+}
+
 int
 prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
 	const void *definition, size_t len, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
 	struct sfs_handle handle;
-	char name[SFS_NAME_MAX + 1];
 	int64_t now = pr_now_real();
 
 	if (sfs_info(a->sfs, &volume, err) != SFS_OK)
 		return -1;
-	/* of each link that there is: then a guarantee that cannot be given is refused now */
-	for (uint16_t link = 0; link < PR_STREAM_CLASS_LINKS; link++) {
-		PR_PRINT(name, "packets.%u", pr_stream_of_class(link, class->number));
-		bool there = sfs_stream_find(a->sfs, name) >= 0,
-		     wanted = class->guarantee && link_find(a, link);
-		if ((there || wanted) &&
-			sfs_stream_open(a->sfs, name,
-				volume.blocks * volume.block_size / 1000 * class->guarantee,
-				0, err) < 0)
-			return pr_error_prefix(err, "guarantee");
+	uint64_t bytes = volume.blocks * volume.block_size / 1000 * class->guarantee;
+	if (set_guarantees(a, class->number, bytes, err) < 0) {
+		set_guarantees(a, class->number, 0, NULL);
+		return pr_error_prefix(err, "guarantee");
 	}
 	int stream = sfs_stream_open(a->sfs, "holds", volume.block_size, 0, err);
 	if (stream < 0 || sfs_append(a->sfs, stream, now, now, definition, len, &handle,
@@ -922,9 +940,14 @@ prl_writer_put_held(struct prl_volume_writer *a, const struct pr_class *class,
 	if (open_sound(a, &r, body, len, err) < 0)
 		return -1;
 	while (pr_segment_next(&r, &p, err) == 1) {
-		if (p.link >= PR_STREAM_CLASS_LINKS)
-			return pr_error_set(err, "link %u: only links up to %d can be held",
-				p.link, PR_STREAM_CLASS_LINKS - 1);
+		if (p.link >= PR_STREAM_CLASS_LINKS) {
+			if (!a->said_link)
+				pr_log_warning("class %s: only links up to %d can be held, "
+					       "and not link %u",
+					class->name, PR_STREAM_CLASS_LINKS - 1, p.link);
+			a->said_link = true;
+			continue;
+		}
 		p.flags &= (uint16_t)~PR_PACKET_RELATED;
 		if (put_packet(a, pr_stream_of_class(p.link, class->number), &p, 0) < 0)
 			return pr_error_set(err, "%s",

@@ -111,6 +111,6 @@ int prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t l
  */
 int prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
 	const void *definition, size_t len, struct pr_error *err);
-/* body: a segment, MIXED or not. Links whose number is PR_STREAM_CLASS_LINKS or higher have no such streams: -1. */
+/* body: a segment, MIXED or not. Packets of links from PR_STREAM_CLASS_LINKS on are passed over: they have no such streams. */
 int prl_writer_put_held(struct prl_volume_writer *a, const struct pr_class *class,
 	const void *body, size_t len, struct pr_error *err);

@@ -102,7 +102,7 @@ hold(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *e
 		return pr_error_set(err, "that is no hold");
 	Packrack__Hold h = *c->hold;
 	h.user = c->user;
-	h.at = pr_now_real();
+	h.at = h.at ? h.at : pr_now_real();
 	size_t len = packrack__hold__get_packed_size(&h);
 	if ((bytes = malloc(len))) {
 		packrack__hold__pack(&h, bytes);

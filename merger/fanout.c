@@ -666,7 +666,7 @@ send_end(struct prm_fanout *f, bool cancelled)
 		all->pending_packets += f->state.matched - f->given;
 		all->complete = false;
 	}
-	if (end->truncated && all)
+	if ((end->truncated || end->undecided) && all)
 		all->complete = false;
 	if (f->rechecking)
 		f->state.matched = f->given;

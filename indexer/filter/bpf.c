@@ -249,6 +249,8 @@ run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *k
 			}
 			if (step_load(&m, in))
 				break;
+			if (unknown)
+				*unknown = true;
 			/*
 			 * a load beyond the packet rejects the packet, or only its part of
 			 * the program

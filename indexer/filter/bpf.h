@@ -78,7 +78,7 @@ uint32_t pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *pack
 
 /*
  * Likewise, of a packet of which only some bytes are known (known: of each captured one); nor is its length or its time. *unknown: the
- * result depends on more.
+ * result depends on more, or a load was beyond the captured bytes. known NULL: all that was captured is.
  */
 uint32_t pri_bpf_run_known(const struct pri_bpf *program, const struct pr_packet *packet,
 	const bool *known, bool *unknown);

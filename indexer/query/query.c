@@ -9,6 +9,9 @@
  * segments, what others ask, what is gone.
  */
 
+/* Timestamps step back a little: a packet's order time is at most so much later than its time, if its clock was not set. */
+#define STEP_BACK_NS (10 * PR_NS_PER_MS)
+
 /* What is done before the caller may look at the clock: steps of filters, segments passed. */
 enum { STEPS_A_LOOK = 1000000, SKIPS_A_LOOK = 64 };
 
@@ -122,7 +125,8 @@ longer_gone(const struct pri_query *q, const struct pri_epoch_series *stored,
 		if (longer)
 			until = PR_MAX(until, pri_volume_evicted_until(q->volume, info.id));
 	}
-	return until;
+	/* it is of packet times, and we compare order times */
+	return until == PR_TIME_MIN ? until : pr_time_minus(until, -STEP_BACK_NS);
 }
 
 static int
@@ -390,7 +394,6 @@ is_alone(const struct pri_query *q, const struct pri_run_reader *r)
  * and its heavy hitters bound the share of a host.
  */
 
-/* A whole segment of copies. */
 static void
 count_degree(struct pri_query *q, const struct pri_run_reader *r, uint64_t packets)
 {
@@ -636,7 +639,9 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 	/* at least 1, if there is a limit */
 	uint64_t left = q->spec.limit - q->stats.matched;
 	int64_t skip_max = q->spec.limit && left < INT64_MAX ? left - 1 : INT64_MAX;
-	bool all = q->series[r->index].sums || !is_alone(q, r);
+	const struct series *s = &q->series[r->index];
+	/* of headers each is looked at: what the filter tests may be gone */
+	bool all = s->sums || s->degree == PR_DEGREE_HEADERS || !is_alone(q, r);
 	bool skips = pri_run_reader_open(r, all ? -1 : skip_max);
 
 	if (skips) {
@@ -682,6 +687,18 @@ matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p
 		return false;
 	q->stats.related += (p->flags & PR_PACKET_RELATED) != 0;
 	return true;
+}
+
+/* Does a packet of which only the headers are kept not match because a byte is gone that the filter tests? */
+static bool
+is_undecided(const struct pri_query *q, const struct pr_packet *p)
+{
+	const struct pri_bpf *program = pri_bpf_set_find(&q->spec.programs, p->linktype);
+	bool unknown = false;
+
+	return p->flags & PR_PACKET_FROM_HEADERS && p->caplen < p->len && program &&
+	       p->time >= q->spec.since && p->time <= q->spec.until &&
+	       !pri_bpf_run_known(program, p, NULL, &unknown) && unknown;
 }
 
 /* A sum of what a cutoff kept back. -1: no memory. */
@@ -733,8 +750,10 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 		return PR_SOURCE_ERROR;
 	if (s->sums)
 		return take_sum(q, out, err) < 0 ? PR_SOURCE_ERROR : PR_SOURCE_WAIT;
-	if (!matches(q, r, out))
+	if (!matches(q, r, out)) {
+		q->stats.undecided += is_undecided(q, out);
 		return PR_SOURCE_WAIT;
+	}
 	/* not if the index has counted the segment already */
 	if (q->spec.tally && r->entry.sequence >= s->counted &&
 		pri_tally_key_count(
@@ -743,8 +762,7 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 	q->stats.matched++;
 	/* a tally counts lengths on the link, and does not read all packets */
 	q->stats.truncated += !q->spec.tally && (out->flags & PR_PACKET_CUT);
-	q->stats.from_cut += (out->flags & PR_PACKET_FROM_CUT) != 0;
-	q->stats.from_headers += (out->flags & PR_PACKET_FROM_HEADERS) != 0;
+	count_degree(q, r, 1);
 	q->stats.limit_reached = q->stats.matched == q->spec.limit;
 	return PR_SOURCE_PACKET;
 }
@@ -962,9 +980,6 @@ struct gone {
 	bool midst;
 };
 
-/* Timestamps step back a little: a packet's order time is at most so much later than its time, if its clock was not set. */
-#define STEP_BACK_NS (10 * PR_NS_PER_MS)
-
 /*
  * Which seqs of an epoch series may lie in that time: those between the nearest MARKs outside of it, and between the
  * nearest segments that are listed. stored or told may be
@@ -1162,7 +1177,11 @@ pri_query_evicted(struct pri_query *q, struct pri_evicted_list *out, struct pr_e
 	*out = (struct pri_evicted_list){0};
 	for (size_t i = 0; rc == SFS_OK && i < volume.stream_count; i++) {
 		rc = sfs_stream_info(q->volume->sfs, i, &info, err);
-		if (rc != SFS_OK || !pri_stream_is_link(info.name, &number))
+		/* what a hold has lost is gone elsewhere, too, and named there */
+		if (rc != SFS_OK || !pri_stream_is_link(info.name, &number) ||
+			pr_class_degree(
+				q->volume->ledger.classes[pr_stream_class(number)].name) ==
+				PR_DEGREE_HOLD)
 			continue;
 		rc = oldest_gone(q, out, pr_stream_link(number), &info, err);
 		if (rc == 0)

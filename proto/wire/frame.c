@@ -135,14 +135,15 @@ pr_class_valid(const struct pr_class *c)
 	       c->keep >= 0 && c->name[0];
 }
 
-static const char *const degrees[PR_DEGREES] = {"", "", PR_CLASS_CUT, PR_CLASS_HEADERS};
+const char *const pr_degree_suffixes[PR_DEGREES] = {"", "", PR_CLASS_CUT, PR_CLASS_HEADERS};
 
 bool
 pr_class_is_degree(const char *name, const char *of, enum pr_degree degree)
 {
 	size_t len = strlen(of);
 
-	return strncmp(name, of, len) == 0 && strcmp(name + len, degrees[degree]) == 0;
+	return strncmp(name, of, len) == 0 &&
+	       strcmp(name + len, pr_degree_suffixes[degree]) == 0;
 }
 
 enum pr_degree
@@ -152,10 +153,12 @@ pr_class_degree(const char *name)
 
 	if (strncmp(name, PR_CLASS_HOLD, strlen(PR_CLASS_HOLD)) == 0)
 		return PR_DEGREE_HOLD;
-	for (enum pr_degree d = PR_DEGREE_CUT; d < PR_DEGREES; d++)
-		if (len > strlen(degrees[d]) &&
-			strcmp(name + len - strlen(degrees[d]), degrees[d]) == 0)
+	for (enum pr_degree d = PR_DEGREE_CUT; d < PR_DEGREES; d++) {
+		size_t suffix = strlen(pr_degree_suffixes[d]);
+
+		if (len > suffix && strcmp(name + len - suffix, pr_degree_suffixes[d]) == 0)
 			return d;
+	}
 	return PR_DEGREE_NONE;
 }
 

@@ -237,6 +237,7 @@ enum pr_degree {
 	PR_DEGREE_HEADERS,
 	PR_DEGREES
 };
+extern const char *const pr_degree_suffixes[PR_DEGREES]; /* of names; "" of those without */
 enum pr_degree pr_class_degree(const char *name);
 /* Is `name` that degree of class `of`? */
 bool pr_class_is_degree(const char *name, const char *of, enum pr_degree degree);

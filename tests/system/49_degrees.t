@@ -61,6 +61,9 @@ run_step "answers go on with the headers" poll_until 30 of_report '.from_headers
 run_step "as the model" as_the_model full headers "$HEADERS"
 run_step "that is said" says 0 'degree headers: ' "$PACKRACK" query --count
 run_step "counts are those of the link still" counts
+run_step "a filter that headers decide is complete" says 0 'complete: ' "$PACKRACK" query --count 'tcp[13] & 2 != 0 or udp port 53'
+run_step "one that tests what is gone is not" says 3 'undecided: ' "$PACKRACK" query --count 'udp[8] == 3 or tcp[32:4] == 0x47455420'
+run_step "unless that may be" says 0 'undecided: ' "$PACKRACK" query --count --allow undecided 'udp[8] == 3'
 
 NODES=3 MORE=(--copies 2)
 THREE='bulk; cutoff=4K; degrees=full 1s, cut 36000d, headers 36500d 20%'

@@ -415,7 +415,8 @@ ask_query(struct sink *sink, struct pr_error *err)
 		     : sink->args->volumes.count ? ask_volumes(sink, err)
 						 : ask_merger(sink, err);
 	/* of packets that were merged here only the sink knows */
-	if (status == CLI_OK && sink->end->truncated && sink->end->completeness)
+	if (status == CLI_OK && (sink->end->truncated || sink->end->undecided) &&
+		sink->end->completeness)
 		sink->end->completeness->complete = false;
 	return status;
 }

@@ -34,7 +34,7 @@ static const struct {
 	{PRM_UNOBSERVED_NO_LINK, "no link has this name or number"},
 	{PRM_UNOBSERVED_FILE, "outside of the trace file"}, {"overwritten", NULL},
 	{"expired", NULL}, {"deleted", NULL}, {"moved", NULL}, {"pending", NULL},
-	{"dropped", NULL}, {"strays", NULL}, {"truncated", NULL}};
+	{"dropped", NULL}, {"strays", NULL}, {"truncated", NULL}, {"undecided", NULL}};
 
 static const char *
 reason_text(const char *reason)
@@ -135,6 +135,7 @@ report_status(const struct sink *sink)
 	good &= !c->dropped_packets || allowed(sink, "dropped");
 	good &= !c->stray_packets || allowed(sink, "strays");
 	good &= !end->truncated || allowed(sink, "truncated");
+	good &= !end->undecided || allowed(sink, "undecided");
 	good &= !end->corrupt_records || allowed(sink, PRM_MISSING_CORRUPT);
 	return good ? CLI_OK : CLI_PARTIAL;
 }
@@ -369,6 +370,8 @@ print_block(FILE *to, const struct sink *sink, size_t shown)
 		"within the cutoff: longer copies are not kept any more");
 	print_count(to, "degree headers", end->from_headers, "packet",
 		"of which only the headers are still kept");
+	print_count(to, "undecided", end->undecided, "packet",
+		"of which only the headers are still kept, and the filter tests more");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
 	print_count(to, "strays", c->stray_packets, "packet",
 		"without a timestamp, which may belong to the range; --strays gives them");
