@@ -16,7 +16,12 @@ V=$LAB_DIR/flows
 PORT=$((20000 + RANDOM % 10000))
 COLLECTOR=
 
-fresh() {
+fresh() { # also after a step that failed
+	if [ -n "$COLLECTOR" ]; then
+		kill -KILL "$COLLECTOR" 2> /dev/null
+		wait "$COLLECTOR"
+		COLLECTOR=
+	fi
 	"$PACKRACK" volume create "$V" --force --size 64M > /dev/null
 }
 listening() {
@@ -247,7 +252,7 @@ used[0].close()
 }
 run_step "tcp: too many" tcp_many
 tcp_killed() { # it is heard again at its port
-	tcp && stream 'connect().sendall(data)' && poll_until 20 arrived flows "$ALL" && kill -KILL "$COLLECTOR"
+	tcp && stream 'connect().sendall(data)' && poll_until 20 arrived flows "$ALL" && kill -KILL "$COLLECTOR" || return 1
 	wait "$COLLECTOR"
 	begin --listen-tcp "127.0.0.1:$PORT" && stream 'connect().sendall(data)' && poll_until 20 arrived flows $((2 * ALL)) && end &&
 		exporter ".link == 0 and .restarts == 1 and .flows == 2 * $ALL and .lost == 0"

@@ -320,18 +320,21 @@ on_end(struct bufferevent *io, PR_UNUSED short what, void *arg)
 	stream_close(arg, broken ? "it ended within a message" : NULL);
 }
 
-/* A free slot; or that of the oldest connection without a message: anybody can open those. */
+/* A free slot; or that of the oldest connection without a message, read or to be read: anybody can open those. */
 static struct stream *
 stream_slot(struct collect *c)
 {
 	struct stream *oldest = NULL;
+	char byte;
 
 	for (size_t i = 0; i < STREAMS_MAX; i++) {
 		struct stream *s = &c->streams[i];
 
 		if (!s->io)
 			return s;
-		if (!s->messages && (!oldest || s->heard < oldest->heard))
+		if (!s->messages && (!oldest || s->heard < oldest->heard) &&
+			recv(bufferevent_getfd(s->io), &byte, 1, MSG_PEEK | MSG_DONTWAIT) <
+				1)
 			oldest = s;
 	}
 	if (oldest)
