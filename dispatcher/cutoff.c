@@ -53,14 +53,16 @@ struct table {
 	uint32_t room, used, count, free;
 	uint64_t seed;
 };
-#define SLOT_BYTES (sizeof(struct entry) + sizeof(struct rest) + sizeof(uint32_t))
+/* for each slot: a full table has its entry first in its bucket in four of five cases */
+enum { BUCKETS = 2 };
+#define SLOT_BYTES (sizeof(struct entry) + sizeof(struct rest) + BUCKETS * sizeof(uint32_t))
 
 static uint32_t *
 bucket_of(const struct table *t, const struct key *key)
 {
 	uint64_t hash = XXH3_64bits_withSeed(key, KEY_BYTES, t->seed);
 
-	return &t->buckets[(hash >> 32) * t->room >> 32];
+	return &t->buckets[(hash >> 32) * BUCKETS * t->room >> 32];
 }
 
 static inline bool
@@ -76,13 +78,19 @@ same(const struct key *a, const struct key *b)
 }
 
 static uint32_t
-find(const struct table *t, const struct key *key)
+find_in(const struct table *t, const uint32_t *bucket, const struct key *key)
 {
-	uint32_t i = *bucket_of(t, key);
+	uint32_t i = *bucket;
 
 	while (i && !same(&t->entries[i].key, key))
 		i = t->entries[i].next;
 	return i;
+}
+
+static uint32_t
+find(const struct table *t, const struct key *key)
+{
+	return find_in(t, bucket_of(t, key), key);
 }
 
 static void
@@ -158,10 +166,34 @@ struct class
 	struct pr_class stored[PR_DEGREES];
 };
 
+struct packet {
+	struct key key;
+	uint8_t from; /* which end of its key sends */
+	uint8_t tcp_flags;
+};
+
+static struct packet
+no_packet(unsigned link)
+{
+	return (struct packet){
+		.key = {.of = {.vlan = PR_UNTAGGED}, .link = (uint16_t)link}};
+}
+
+/* A packet that comes soon. bucket NULL: it is not plain. */
+struct looked {
+	const uint8_t *data;
+	const uint32_t *bucket;
+	struct packet p;
+};
+enum { LOOKED = 16 };
+_Static_assert(LOOKED > PRD_CUTOFF_AHEAD, "also that which is passed");
+
 struct link {
 	int64_t latest, begin, end; /* time, and its second: first and last ns */
 	struct sum *sums; /* a ring */
 	uint32_t oldest, count;
+	uint32_t looks, passed; /* packets looked at; of these, those that came */
+	struct looked looked[LOOKED];
 };
 
 struct active_rule {
@@ -540,12 +572,6 @@ is_idle(const struct prd_cutoff *c, const struct entry *e)
 enum { FIN = 1, SYN = 2, RST = 4 };
 enum { ETHER = 14, TAG = 4, IP4 = 20, IP6 = 40, TCP_MIN = 20, UDP_MIN = 8 };
 
-struct packet {
-	struct key key;
-	uint8_t from; /* which end of its key sends */
-	uint8_t tcp_flags;
-};
-
 /* Both ends in canonical order, so that both directions are one. Inlined with a constant len, the copies are moves. */
 static inline __attribute__((always_inline)) void
 set_ends(struct packet *p, const uint8_t *src, const uint8_t *dst, size_t len,
@@ -796,12 +822,60 @@ add_connection(struct prd_cutoff *c, const struct key *key)
 	return add(t, key);
 }
 
+/* A third of the way from one to the next: the bucket, its entry, and what the entry's order touches. */
+void
+prd_cutoff_look(struct prd_cutoff *c, unsigned link, const uint8_t *data, uint32_t caplen)
+{
+	struct link *l = &c->links[link];
+	const struct table *t = &c->connections;
+	struct looked *at = &l->looked[l->looks % LOOKED];
+
+	l->looks++;
+	at->data = data;
+	at->p = no_packet(link);
+	at->bucket = read_plain(&at->p, data, caplen) ? bucket_of(t, &at->p.key) : NULL;
+	__builtin_prefetch(at->bucket);
+	at = &l->looked[(l->looks - PRD_CUTOFF_AHEAD / 3) % LOOKED];
+	if (at->bucket) {
+		__builtin_prefetch(&t->entries[*at->bucket]);
+		__builtin_prefetch(&t->rests[*at->bucket]);
+	}
+	at = &l->looked[(l->looks - PRD_CUTOFF_AHEAD / 3 * 2) % LOOKED];
+	if (at->bucket) {
+		uint32_t slot = *at->bucket;
+
+		__builtin_prefetch(&t->entries[t->entries[slot].next]);
+		__builtin_prefetch(&t->rests[t->entries[slot].next]);
+		__builtin_prefetch(&t->rests[t->rests[slot].older]);
+		__builtin_prefetch(&t->rests[t->rests[slot].newer]);
+	}
+}
+
+bool
+prd_cutoff_looks(const struct prd_cutoff *c, unsigned link)
+{
+	return c->links[link].looks - c->links[link].passed < PRD_CUTOFF_AHEAD;
+}
+
+/* What was found when the packet was looked at; NULL: it was not, or is not plain. */
+static const struct looked *
+looked_at(struct link *l, const uint8_t *data)
+{
+	const struct looked *at = &l->looked[l->passed % LOOKED];
+
+	if (l->passed == l->looks)
+		return NULL;
+	l->passed++;
+	return at->bucket && at->data == data ? at : NULL;
+}
+
 bool
 prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len)
 {
-	struct packet p = {.key = {.of = {.vlan = PR_UNTAGGED}, .link = (uint16_t)link}};
 	struct link *l = &c->links[link];
+	const struct looked *before = looked_at(l, data);
+	struct packet p = before ? before->p : no_packet(link);
 	struct table *t = &c->connections;
 	struct pr_decoded d;
 	uint32_t slot = 0;
@@ -809,7 +883,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	advance(l, time);
 	c->kept = &c->classes[c->class_count];
 	c->kept_beyond = false;
-	bool plain = read_plain(&p, data, caplen);
+	bool plain = before || read_plain(&p, data, caplen);
 	if (!plain) {
 		pr_decode(PR_LINKTYPE_ETHERNET, data, caplen, &d);
 		p.key.of.vlan = d.outer.vlan_count ? d.outer.vlan[0] : PR_UNTAGGED;
@@ -818,7 +892,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 		slot = find_other(c, &p, &d.outer, data, caplen);
 	}
 	if (!slot)
-		slot = find(t, &p.key);
+		slot = find_in(t, before ? before->bucket : bucket_of(t, &p.key), &p.key);
 	bool begins = !slot || is_idle(c, &t->entries[slot]) ||
 		      (p.tcp_flags & SYN && t->entries[slot].flags & CLOSED);
 	if (!slot)
@@ -916,7 +990,7 @@ carve_table(struct table *t, uint8_t **at, uint32_t room)
 	t->room = room;
 	t->entries = carve(at, (room + (size_t)1) * sizeof *t->entries);
 	t->rests = carve(at, (room + (size_t)1) * sizeof *t->rests);
-	t->buckets = carve(at, room * sizeof *t->buckets);
+	t->buckets = carve(at, (size_t)BUCKETS * room * sizeof *t->buckets);
 	randombytes_buf(&t->seed, sizeof t->seed);
 }
 

@@ -63,6 +63,18 @@ bool prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time,
 	const uint8_t *data, uint32_t caplen, uint32_t len);
 
 /*
+ * Brings into the caches what prd_cutoff_keeps needs for a packet that comes later; while prd_cutoff_looks. It may be left
+ * out; but prd_cutoff_keeps gets the packets of a link that were looked at in their
+ * order, unchanged and at their place, before any that was not. Of a million connections in an order by chance
+ * a packet takes 110 ns with it, 460 without (`make bench-cutoff`, million-kept); 6 packets ahead do as well as 24.
+ */
+#define PRD_CUTOFF_AHEAD 12
+void prd_cutoff_look(
+	struct prd_cutoff *c, unsigned link, const uint8_t *data, uint32_t caplen);
+/* False: PRD_CUTOFF_AHEAD packets of the link were looked at, and did not come yet. */
+bool prd_cutoff_looks(const struct prd_cutoff *c, unsigned link);
+
+/*
  * Of the packet that prd_cutoff_keeps kept last: how many bytes of it are kept, and the number of its class, if nodes keep that
  * in a way of its own; else 0.
  */

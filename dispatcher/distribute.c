@@ -190,6 +190,19 @@ keeps(struct prd_sender *s, struct prd_record *rec)
 	return false;
 }
 
+/* The next record of a ring. The cutoff looks at it some records before: here. */
+static struct prd_record *
+next_record(struct prd_sender *s, unsigned i)
+{
+	struct pr_ring *ring = s->inputs->rings[i];
+	struct prd_record *later;
+	size_t len;
+
+	while (s->cutoff && prd_cutoff_looks(s->cutoff, i) && (later = pr_ring_peek(ring)))
+		prd_cutoff_look(s->cutoff, i, later->data, later->caplen);
+	return pr_ring_next(ring, &len);
+}
+
 /* Takes packets from one ring while the batch has room. Returns how many. */
 static unsigned
 take_ring(struct prd_sender *s, unsigned i)
@@ -197,11 +210,10 @@ take_ring(struct prd_sender *s, unsigned i)
 	struct prd_record *rec = s->unplaced[i];
 	unsigned taken = 0;
 	bool placed;
-	size_t len;
 
 	while (s->item_count + s->copies <= PR_TRANSMIT_BATCH &&
 		taken < PR_TRANSMIT_BATCH) {
-		if (!rec && !(rec = pr_ring_next(s->inputs->rings[i], &len)))
+		if (!rec && !(rec = next_record(s, i)))
 			break;
 		placed = rec != s->unplaced[i] && !keeps(s, rec);
 		s->unplaced[i] = rec;

@@ -213,6 +213,8 @@ struct prd_sender {
 	bool flush_beyond; /* no packets come any more: also of seconds that are not over */
 	/* taken from the ring, no node has room */
 	struct prd_record *unplaced[PRD_LINKS_MAX];
+	unsigned ahead
+		[PRD_LINKS_MAX]; /* records of each ring that the cutoff has looked at */
 	bool used[PRD_LINKS_MAX]; /* rings to release after sending */
 	bool stuck; /* every ring with packets has an unplaced one */
 	unsigned first_ring;

@@ -44,6 +44,7 @@ struct pr_ring {
 
 	/* the consumer's */
 	alignas(LINE) uint64_t read;
+	uint64_t peeked;
 	uint64_t head_seen, gap_from_seen, gap_to_seen;
 	bool armed;
 
@@ -225,6 +226,22 @@ ring_has_more(struct pr_ring *ring)
 	return ring->read != ring->head_seen;
 }
 
+/* The header at a position, which moves behind its record. */
+static uint64_t *
+take(const struct pr_ring *ring, uint64_t *at)
+{
+	/* when a gap begins here, all records that are to be seen lie behind it */
+	if (*at == ring->gap_from_seen)
+		*at = ring->gap_to_seen;
+	uint64_t *header = header_at(ring, *at);
+	if (*header == WRAP) {
+		*at += ring->size - (*at & ring->mask);
+		header = header_at(ring, *at);
+	}
+	*at += record_size(*header);
+	return header;
+}
+
 void *
 pr_ring_next(struct pr_ring *ring, size_t *len)
 {
@@ -232,17 +249,21 @@ pr_ring_next(struct pr_ring *ring, size_t *len)
 		ring_disarm(ring);
 	if (!ring_has_more(ring))
 		return NULL;
-	/* when a gap begins here, all records that are to be seen lie behind it */
-	if (ring->read == ring->gap_from_seen)
-		ring->read = ring->gap_to_seen;
-	uint64_t *header = header_at(ring, ring->read);
-	if (*header == WRAP) {
-		ring->read += ring->size - (ring->read & ring->mask);
-		header = header_at(ring, ring->read);
-	}
+	uint64_t *header = take(ring, &ring->read);
 	*len = *header;
-	ring->read += record_size(*header);
 	return header + 1;
+}
+
+void *
+pr_ring_peek(struct pr_ring *ring)
+{
+	if (ring->peeked < ring->read)
+		ring->peeked = ring->read;
+	/* what the producer writes is not looked at for each packet */
+	if (ring->peeked == ring->head_seen &&
+		(ring->peeked != ring->read || !ring_has_more(ring)))
+		return NULL;
+	return take(ring, &ring->peeked) + 1;
 }
 
 void

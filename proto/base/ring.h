@@ -25,6 +25,11 @@ void pr_ring_publish(struct pr_ring *ring); /* makes all commits visible, wakes 
 
 /* Consumer. next returns the following record, not yet released, or NULL when there is none. */
 void *pr_ring_next(struct pr_ring *ring, size_t *len);
+/*
+ * The record behind the one that peek returned before, or behind all that next returned, if that is later; NULL: there is none
+ * (or none that next need not look for, unless next would have nothing else). next returns it in its turn.
+ */
+void *pr_ring_peek(struct pr_ring *ring);
 void pr_ring_release(struct pr_ring *ring); /* gives back everything next has returned */
 /* Frees only the records before rec (a pointer that next returned), for consumers that hold some. */
 void pr_ring_release_before(struct pr_ring *ring, const void *rec);

@@ -122,9 +122,14 @@ take_sums(int64_t until)
 static void
 cut(void)
 {
-	for (unsigned i = 0; i < batch.count; i++) {
+	for (unsigned i = 0, looked = 0; i < batch.count; i++) {
 		struct prd_record *r = &batch.items[i].record;
 
+		while (looked < batch.count && prd_cutoff_looks(cutoff, 0)) {
+			const struct prd_record *later = &batch.items[looked++].record;
+
+			prd_cutoff_look(cutoff, 0, later->data, later->caplen);
+		}
 		if (prd_cutoff_keeps(cutoff, 0, r->time, r->data, r->caplen, r->len)) {
 			prd_cutoff_kept(cutoff, &r->caplen, &r->class);
 			kept_bytes += r->len;

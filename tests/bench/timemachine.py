@@ -25,6 +25,7 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 RATE = int(os.environ.get("BENCH_RATE", "20000"))
 BULK = int(os.environ.get("BENCH_BULK", "150")) * 1000 * 1000
 CONNECTIONS = int(os.environ.get("BENCH_CONNECTIONS", "1000000"))
+TURNS = 8
 DATA = os.environ.get("PACKRACK_DATA", os.path.join(b.TOP, "../shared/data"))
 MIX = os.path.join(DATA, "mix-gateway-full-a.pcap")
 CLASS = ("--class", "all; cutoff=15K")
@@ -84,9 +85,9 @@ def heavy_tail(path):
 
 
 def many(path):
-    """Two packets of each connection, in two orders by chance: when the second ones come, all are in the table."""
+    """TURNS packets of each connection, each turn in an order by chance: the first fills the table, then all are in it."""
     out, order = Out(path), list(range(CONNECTIONS))
-    for turn in range(2):
+    for turn in range(TURNS):
         random.Random(turn).shuffle(order)
         for at, i in enumerate(order):
             out.put((at + turn * CONNECTIONS) * 2000, frame(17, ((0x0A000000 + i, 1000), (0xC0000201, 53)), 0, bytes(18)), 60)
@@ -147,7 +148,7 @@ def paper(table, path, packets):
 
 def million(table, path, paper_path, paper_packets):
     """Pairs of runs, without and with a class, in turn."""
-    for what, file, packets, class_ in ((f"{CONNECTIONS:,} connections, nothing cut", path, 2 * CONNECTIONS, CLASS),
+    for what, file, packets, class_ in ((f"{CONNECTIONS:,} connections, nothing cut", path, TURNS * CONNECTIONS, CLASS),
                                         ("the paper's mix", paper_path, paper_packets, CLASS)):
         plain, cut = [], []
         for _ in range(ROUNDS):

@@ -110,6 +110,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (data[at + 1] >= 0xfe)
 			time[link] = data[at + 1] == 0xff ? PR_TIME_MAX : PR_TIME_MIN;
 		const uint32_t original = len + data[at + 2];
+		if (data[at] & 4)
+			prd_cutoff_look(c, link, data + at + HEAD, len);
 		if (!prd_cutoff_keeps(
 			    c, link, time[link], data + at + HEAD, len, original)) {
 			cut_packets++;

@@ -205,6 +205,45 @@ START_TEST(begins_again_when_empty)
 }
 END_TEST
 
+/* Of a ring of 4 MiB, over its end and over what it leaves out: each record is peeked at before it is read, or never. */
+START_TEST(peeks_at_what_comes)
+{
+	static unsigned char bytes[1000];
+	struct pr_ring *ring = make(4 << 20);
+	const unsigned char *rec, *seen[64];
+	unsigned put_count = 0, read_count = 0, peeked = 0;
+	uint64_t random = 1, laps = 0;
+	size_t len;
+
+	while (put_count < 110000) {
+		random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+		unsigned n = (unsigned)(random >> 40) % 50,
+			 ahead = (unsigned)(random >> 50) % 20;
+
+		for (; n && put(ring, bytes, 500 + n * 10); n--)
+			put_count++;
+		pr_ring_publish(ring);
+		/* now and then it lags behind */
+		if (put_count % 20000 < 1500)
+			continue;
+		while ((rec = pr_ring_next(ring, &len))) {
+			if (peeked > read_count)
+				ck_assert_ptr_eq(rec, seen[read_count % 64]);
+			read_count++;
+			peeked = PR_MAX(peeked, read_count);
+			while (peeked < read_count + ahead && (rec = pr_ring_peek(ring)))
+				seen[peeked++ % 64] = rec;
+			laps += peeked == read_count + ahead;
+		}
+		pr_ring_release(ring);
+	}
+	ck_assert_uint_eq(read_count, put_count);
+	ck_assert_uint_gt(laps, 10000);
+	ck_assert_ptr_null(pr_ring_peek(ring));
+	pr_ring_destroy(&ring);
+}
+END_TEST
+
 static void
 fill(TCase *tc)
 {
@@ -214,6 +253,7 @@ fill(TCase *tc)
 	tcase_add_loop_test(tc, full_and_wrapping, 990, 1070);
 	tcase_add_test(tc, release_before_keeps_the_rest);
 	tcase_add_test(tc, begins_again_when_empty);
+	tcase_add_test(tc, peeks_at_what_comes);
 }
 
 int

@@ -343,11 +343,39 @@ check_figures(const struct prd_cutoff_figures *f, const struct prd_cutoff_figure
 	ck_assert_uint_eq(f->uncounted, want->uncounted);
 }
 
+/* Packets that come, in their order; of each link some are looked at before. */
+struct coming {
+	struct shape shape;
+	struct frame frame;
+	uint8_t *copy; /* as keeps() has it */
+	bool looked;
+};
+enum { COMING = 18 };
+static struct coming coming[COMING];
+static unsigned first_coming, end_coming, not_looked[LINKS];
+
+static void
+let_come(struct prd_cutoff *c, const int64_t *now, unsigned hosts)
+{
+	struct coming *p = &coming[end_coming++ % COMING];
+	unsigned *others;
+
+	p->shape = random_shape(now, hosts);
+	p->frame = frame_of(&p->shape);
+	p->copy = malloc(p->frame.caplen);
+	memcpy(p->copy, p->frame.data, p->frame.caplen);
+	others = &not_looked[p->shape.link];
+	p->looked = !*others && below(30) && prd_cutoff_looks(c, p->shape.link);
+	if (p->looked)
+		prd_cutoff_look(c, p->shape.link, p->copy, p->frame.caplen);
+	*others += !p->looked;
+}
+
 static void
 run_model(struct model *m, uint64_t memory, unsigned hosts, unsigned packets)
 {
 	struct prd_cutoff *c = create_classes(memory);
-	uint64_t kept = 0, kept_bytes = 0, bytes = 0;
+	uint64_t kept = 0, kept_bytes = 0, bytes = 0, looked = 0;
 
 	ck_assert_msg(c != NULL, "%s", err.text);
 	taken_packets = taken_bytes = 0;
@@ -362,10 +390,19 @@ run_model(struct model *m, uint64_t memory, unsigned hosts, unsigned packets)
 	for (unsigned i = 0; i < LINKS; i++)
 		m->latest[i] = PR_TIME_MIN;
 	for (unsigned i = 0; i < packets; i++) {
-		struct shape s = random_shape(now, hosts);
-		struct frame f = frame_of(&s);
-		bool want = model_keeps(m, &s, &f), is = keeps(c, s);
+		unsigned ahead = first_coming + 1 + below(COMING);
 
+		while (end_coming < ahead)
+			let_come(c, now, hosts);
+		struct coming *p = &coming[first_coming++ % COMING];
+		struct shape s = p->shape;
+		struct frame f = p->frame;
+		bool want = model_keeps(m, &s, &f);
+		bool is = prd_cutoff_keeps(c, s.link, s.time, p->copy, f.caplen, s.len);
+
+		free(p->copy);
+		not_looked[s.link] -= !p->looked;
+		looked += p->looked;
 		now[s.link] = m->latest[s.link];
 		if (want != is)
 			ck_abort_msg(
@@ -381,6 +418,11 @@ run_model(struct model *m, uint64_t memory, unsigned hosts, unsigned packets)
 	for (unsigned i = 0; i < LINKS; i++)
 		while (take(c, m, i, PR_TIME_MAX))
 			;
+	for (; first_coming < end_coming; first_coming++)
+		free(coming[first_coming % COMING].copy);
+	memset(not_looked, 0, sizeof not_looked);
+	ck_assert_uint_gt(looked, packets / 10);
+	ck_assert_uint_lt(looked, packets / 10 * 9);
 	ck_assert_uint_eq(kept + taken_packets, packets);
 	ck_assert_uint_eq(kept_bytes + taken_bytes, bytes);
 	check_figures(prd_cutoff_figures(c), &m->figures);
