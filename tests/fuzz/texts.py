@@ -86,6 +86,22 @@ def one_line(said, text):
     if not said or "\n" in said or "Traceback" in said:
         raise Finding("said %r of\n%s" % (said, ascii(text)))
 
+RULES = ["""[exploit]
+sid = 2013028, 2100000-2100999
+severity = 1
+category = A Network Trojan was detected
+\tAttempted *
+lift = 10m
+move = src alarms 1h
+hold = src exploit
+limit = 10
+
+[scan]
+note = Scan::*
+save = no
+after = 5s
+"""]
+
 
 class Texts:
     def __init__(self, folder, rng):
@@ -104,7 +120,19 @@ class Texts:
         args = self.pivot.options().parse_args(["--eve", "-", "-w", folder, "-r", "x"])
         self.pivot.check(args)
         self.answered = self.pivot.Pivot(args, [], None)
+        self.rule = self.pivot.Rule("any", {"type": "*", "lift": "10m", "move": "both alarms 1h", "hold": "src worm", "hook": "/bin/true"})
         self.fine, self.slow = 0, 0
+
+    def rules_file(self):
+        text = changed(self.rng, RULES).replace("\ud800", "")
+        with open(self.folder + "/t.log", "w", encoding="utf-8", errors="surrogatepass") as f:
+            f.write(text)
+        try:
+            self.fine += bool(self.pivot.rules_of(self.folder + "/t.log"))
+        except self.pivot.Mistake as e:
+            one_line(self.pivot.plain(e), text)
+        except Exception as e:  # any other is what is looked for  pylint: disable=broad-except
+            raise Finding("%s: %s: of\n%s" % (type(e).__name__, e, ascii(text))) from None
 
     def watch_file(self):
         text = changed(self.rng, self.shipped)
@@ -148,6 +176,11 @@ class Texts:
             raise Finding("file %r, filter %r of\n%s" % (path, filters, ascii(text)))
         if not -(1 << 63) < since <= until + 1 < 1 << 63 or not self.pivot.stamp(since):
             raise Finding("%d to %d of\n%s" % (since, until, ascii(text)))
+        if self.rule.takes(alert):
+            for action in self.answered.actions.of(alert, self.rule):
+                for word in action.words[1:]:
+                    if not re.fullmatch(r"--reason=.{1,100}|--(since|for)=[@0-9a-z.-]+|[0-9a-f.: ()orandsrchostpi6tk]+|[a-z0-9.-]{1,64}", word):
+                        raise Finding("%r of\n%s" % (action.words, ascii(text)))
         if self.rng.random() < 0.01 and shutil.which("tcpdump"):
             said = subprocess.run(["tcpdump", "-y", "EN10MB", "-d", filters], capture_output=True, check=False)
             if said.returncode:
@@ -182,7 +215,7 @@ def main():
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    for kind in ("watch_file", "alert", "statement"):
+    for kind in ("watch_file", "alert", "rules_file", "statement"):
         with tempfile.TemporaryDirectory() as folder:
             texts, runs, begun = Texts(folder, random.Random(args.seed)), 0, time.monotonic()
             try:

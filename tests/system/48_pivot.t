@@ -149,10 +149,38 @@ too_many() {
 }
 run_step "too many for one file" too_many
 
+# ---- rules that are none ----
+
+no_rules() { # WORDS TEXT: one line, with the file, the section and the key
+	printf '%s\n' "$2" > rules
+	says 2 "$1" "$PACKRACK" pivot --eve good -w files --volume full.vol --rules rules && (($(wc -l < err) == 1)) && grep -q '^packrack pivot: rules: ' err
+}
+run_step "rules: no section" no_rules 'there is no rule' ''
+run_step "rules: a line without a section" no_rules 'no section' 'sid = 1'
+run_step "rules: a section twice" no_rules 'already exists' $'[a]\n[a]'
+run_step "rules: no such key" no_rules '[a] sidd = 1: there is no such key' $'[a]\nsidd = 1'
+run_step "rules: no number" no_rules 'numbers and ranges' $'[a]\nsid = 1-x'
+run_step "rules: no duration" no_rules 'is no duration' $'[a]\nlift = soon'
+run_step "rules: where to move" no_rules 'as in: src alarms 1h' $'[a]\nmove = alarms'
+run_step "rules: a name of a hold" no_rules 'up to 16 letters' $'[a]\nhold = src ../../etc'
+run_step "rules: a hook that is not there" no_rules 'whole path of a program' $'[a]\nhook = nosuch'
+run_step "rules: neither yes nor no" no_rules 'yes or no' $'[a]\nsave = perhaps'
+run_step "rules: without a file" says 1 'nosuch: No such file' "$PACKRACK" pivot --eve good -w files --volume full.vol --rules nosuch
+run_step "rules of one connection" says 2 'of --eve and --zeek' "$PACKRACK" pivot --tuple tcp,1.2.3.4,1,1.2.3.5,2 -w files --volume full.vol --rules rules
+run_step "--state without --follow" says 2 'of --follow of a file' "$PACKRACK" pivot --eve good -w files --volume full.vol --state state
+chosen() { # by all tests of a rule: others are passed over
+	jq -c '.alert += {category: "Misc Attack", severity: 2}' <(head -n 2 good | tail -n 1) > mixed
+	sed -n 1p good >> mixed
+	printf '[misc]\nsid = 1, 2013000-2013099\ncategory = Potentially *\n\tMisc *\nseverity = 1-2\n' > rules
+	says 0 '1 alert of no rule; 0 actions, 0 failed' "$PACKRACK" pivot --eve mixed -w files --volume full.vol --allow file,before --rules rules && (($(wc -l < out) == 1)) &&
+		printf '[none]\nnote = *\n' > rules && says 0 '2 alerts of no rule' "$PACKRACK" pivot --eve mixed -w files --volume full.vol --rules rules && [ ! -s out ]
+}
+run_step "rules choose" chosen
+
 # ---- a rack ----
 
 up() { # and a range of some seconds is complete
-	"$RACK" up -n 3 && poll_until 30 "$PACKRACK" query -q --count --since "5s ago"
+	"$RACK" up -n 3 -- --class 'all; cutoff=100M' --class 'alarms; filter=host 203.0.113.1; precedence=5' && poll_until 30 "$PACKRACK" query -q --count --since "5s ago"
 }
 run_step "a rack of three nodes" up
 # A datagram each of COUNT ports from FIRST on, or COUNT of port FIRST; prints the times (ns).
@@ -265,5 +293,107 @@ interrupted() { # one is followed, two were looked at
 	poll_until 20 all && ended_well 3 && [ "$(grep -c ': 1 packet, partial: interrupted before its time was over$' live.lines)" = 3 ]
 }
 run_step "interrupted" interrupted
+of_sid() { # N: alerts of as_alerts with this signature_id
+	jq -c ".alert.signature_id = $1"
+}
+rules_act() { # each action once, logged with its reason; a limit holds; without a rule nothing is done
+	: > eve.json
+	rm -rf live
+	printf '#!/bin/sh\ncat > "$1"\n' > hook && chmod 755 hook
+	cat > rules <<- END
+		# comments are allowed
+		[worm]
+		sid = 100-199
+		after = 0s
+		lift = 10m
+		hold = src worm
+		hook = $PWD/hook $PWD/hooked
+		[scan]
+		sid = 200
+		save = no
+		move = both alarms 1h
+		limit = 1
+	END
+	follow --before 5s --rules rules
+	send 53000 3 > sent && as_alerts < sent > three
+	{ sed -n 1p three | of_sid 100 && sed -n 2p three | of_sid 300 && sed -n 3p three | of_sid 200; } >> eve.json
+	poll_until 30 sh -c '[ "$(grep -c ": done$" live.lines)" = 5 ]' && poll_until 30 grep -q ': 1 packet, complete$' live.lines || { cat live.lines live.said; return 1; }
+	{ sed -n 1p three | of_sid 150 && sed -n 3p three | jq -c '.src_ip = "192.0.2.9"' | of_sid 200; } >> eve.json # done before; over its limit
+	poll_until 30 sh -c '[ "$(grep -c ": 1 packet, complete$" live.lines)" = 2 ]' && ended_well 0 || return 1
+	grep -q "1 alert of no rule; 6 actions, 0 failed; 1 over a rule's limit" live.said && [ "$(grep -c 'worm: hook ' live.lines)" = 2 ] &&
+		jq -e '.rule == "worm" and .sid == 150 and .ends == ["192.0.2.1", "192.0.2.2"] and .connection == "udp 192.0.2.1.53000 192.0.2.2.7777"' hooked || return 1
+	"$PACKRACK" class list > list && cat list && grep -q '192.0.2.1.*53000.*worm: alert 100, eve.json:1' list && [ "$(grep -c 'scan: alert 200, eve.json:3' list)" = 2 ] &&
+		"$PACKRACK" hold list | grep -q '^worm-192.0.2.1 ' && "$PACKRACK" hold release worm-192.0.2.1
+}
+run_step "rules steer the rack" rules_act
+rules_fail() { # an action that fails is told; rules are read again by SIGHUP, bad ones stay away
+	: > eve.json
+	printf '[a]\nmove = src nosuch 1h\nsave = no\n' > rules
+	follow --rules rules
+	send 54000 1 | as_alerts > one && cat one >> eve.json
+	poll_until 20 grep -q 'a: move 192.0.2.1 to nosuch: failed: ' live.lines || return 1
+	printf '[a]\nmove = nowhere\n' > rules
+	kill -HUP "$FOLLOW" && poll_until 20 grep -q 'the rules stay as they were' live.said || return 1
+	printf '[b]\nhook = /bin/true\n[c]\nsid = 7\n' > rules
+	kill -HUP "$FOLLOW" && poll_until 20 grep -q 'rules: 2 rules' live.said && cat one >> eve.json && poll_until 20 grep -q 'b: hook /bin/true: done' live.lines
+	ended_well 1
+}
+run_step "actions that fail, and other rules" rules_fail
+connection_ends() { # its file is finished then, whatever --after says; what the other end sends late is there
+	: > eve.json
+	rm -rf live
+	follow --before 20s --after 1h
+	"$RACK" exec hostb python3 -c 'import socket
+s = socket.create_server(("192.0.2.2", 7800))
+c, _ = s.accept()
+while c.recv(100):
+    c.send(b"answer")
+c.close()' &
+	PIDS+=("$!")
+	"$RACK" exec hosta python3 -uc 'import socket, sys, time
+for _ in range(100):
+    try:
+        s = socket.create_connection(("192.0.2.2", 7800), 5)
+        break
+    except OSError:
+        time.sleep(0.1)
+s.send(b"x")
+print(s.getsockname()[1], time.time_ns())
+for _ in range(5):
+    s.recv(100)
+    time.sleep(0.05)
+    s.send(b"y")
+s.close()' > sent || return 1
+	as_alerts < sent | jq -c '.dest_port = 7800 | .proto = "TCP"' >> eve.json
+	poll_until 30 grep -q 'packets, complete$' live.lines || { cat live.said live.lines; return 1; }
+	"$PACKRACK" query -q -w asked.pcapng tcp port 7800 && "$TOP/tests/system/compare.py" asked.pcapng live/*.pcapng && ended_well 0
+}
+run_step "a connection that ends" connection_ends
+state() { # killed, and its log rotated meanwhile: each alert is served
+	: > eve.json
+	rm -rf live served
+	send 55000 30 > sent && as_alerts < sent > all.alerts
+	follow --before 0s --after 0s --state state
+	poll_until 20 test -s state || return 1
+	head -n 10 all.alerts >> eve.json
+	poll_until 60 lines_are 10 && sleep_past_state && kill -KILL "$FOLLOW"
+	wait "$FOLLOW"
+	cat live.lines >> served
+	sed -n 11,15p all.alerts >> eve.json
+	mv eve.json eve.json.9
+	sed -n 16,20p all.alerts > eve.json
+	follow --before 0s --after 0s --state state
+	poll_until 60 lines_are 10 || { cat live.lines live.said; return 1; }
+	sed -n 21,30p all.alerts >> eve.json
+	poll_until 60 lines_are 20 && ended_well 0 && cat live.lines >> served && [ "$(cut -d, -f2- served | grep -c ': 1 packet, complete$')" = 30 ] &&
+		follow --state state && poll_until 20 sh -c "ls -l /proc/$FOLLOW/fd | grep -q eve.json" && ended_well 0 && [ ! -s live.lines ] || return 1
+	echo nonsense > state && says 2 'is not a state' "$PACKRACK" pivot --eve eve.json --follow -w live --state state
+}
+sleep_past_state() { # it is behind all ten
+	local inode offset line
+	written() { read -r inode offset line < state && ((line == 10 && offset == $(stat -c %s eve.json))); }
+	poll_until 20 written
+}
+run_step "killed, it goes on where it was" state
 run_step "down" "$RACK" down
 done_testing

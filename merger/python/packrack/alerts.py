@@ -69,8 +69,9 @@ def run(words):
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as process:
         try:
             for line in process.stdout:
-                told = True
-                yield Alert(**json.loads(line))
+                found, told = json.loads(line), True
+                if "action" not in found:  # of rules
+                    yield Alert(**found)
         finally:
             process.stdout.close()
             process.terminate()
