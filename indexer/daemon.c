@@ -390,7 +390,6 @@ pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
 	if (!hello)
 		return;
 	pr_status_metrics_build(page, "packrack-indexer");
-	pr_metrics_label(page, {"node", d->options.name});
 	pr_status_metrics_node(page, "packrack_indexer_", &hello->status, false);
 	pri_hello_destroy(&hello);
 }

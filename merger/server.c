@@ -718,11 +718,9 @@ prm_merger_scrape(void *merger, struct pr_metrics_page *page)
 	reply_make(&r, m);
 	pr_status_metrics_build(page, r.status.program);
 	pr_metrics_table(page, "packrack_merger_", fill_figures(m));
-	for (size_t i = 0; i < r.status.n_nodes; i++) {
-		pr_metrics_label(page, {"node", r.status.nodes[i]->name});
+	for (size_t i = 0; i < r.status.n_nodes; i++)
 		pr_status_metrics_node(
 			page, "packrack_merger_node_", r.status.nodes[i], true);
-	}
 	reply_free(&r);
 }
 

@@ -144,6 +144,10 @@ static const struct pr_counter_row node_rows[] = {
 	PR_METRIC(last_time, "newest_time", PR_GAUGE, "newest_packet_timestamp_seconds",
 		PR_NS, NULL,
 		"Time of the newest packet in the volume of the node, seconds since 1970."),
+	PR_METRIC(memory_time, "memory_time", PR_GAUGE, "memory_timestamp_seconds", PR_NS,
+		NULL,
+		"Time from which on all packets of the node are in its shared memory, "
+		"seconds since 1970."),
 	PR_GAUGE_OF(volume_bytes, "volume_size_bytes", "Size of the volume of the node."),
 	PR_GAUGE_OF(volume_used, "volume_used_bytes",
 		"Bytes of the volume of the node that have been written; a full volume "
@@ -172,14 +176,33 @@ static const struct pr_counter_row merger_rows[] = {
 	PR_METRIC(summaries_told_time, "summaries_told_time", PR_GAUGE,
 		"summaries_told_timestamp_seconds", PR_NS, NULL,
 		"When the node last announced its summaries, seconds since 1970.")};
+#undef PR_COUNTED
+#define PR_COUNTED Packrack__StreamHeld
+static const struct pr_counter_row stream_rows[] = {
+	PR_GAUGE_OF(bytes, "stream_bytes",
+		"Bytes of packets of this link and class in the volume of the node."),
+	PR_METRIC(first_time, "stream_oldest_time", PR_GAUGE,
+		"stream_oldest_packet_timestamp_seconds", PR_NS, NULL,
+		"Time of the oldest packet of this link and class in the volume of the "
+		"node, seconds since 1970.")};
 
 void
 pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,
 	const Packrack__NodeStatus *node, int merger)
 {
+	pr_metrics_label(page, {"node", node->name});
 	pr_metrics_table(page, prefix, PR_COUNTER_TABLE(node_rows, node));
 	if (merger)
 		pr_metrics_table(page, prefix, PR_COUNTER_TABLE(merger_rows, node));
+	for (size_t i = 0; i < node->n_streams; i++) {
+		const Packrack__StreamHeld *s = node->streams[i];
+
+		if (!s->packet_stream)
+			continue;
+		pr_metrics_label(page, {"node", node->name}, {"link", s->link_name},
+			{"class", s->class_});
+		pr_metrics_table(page, prefix, PR_COUNTER_TABLE(stream_rows, s));
+	}
 }
 
 void

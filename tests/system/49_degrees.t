@@ -54,6 +54,16 @@ listed() {
 	"$PACKRACK" data list --json | jq -e '[.nodes[].streams[].class] | index("bulk") and index("bulk.headers")'
 }
 run_step "data list shows the degrees" poll_until 10 listed
+measured() { # retention and bytes by class, at the merger; and what the memory has
+	local oldest
+	"$RACK" exec disp tests/system/metrics.py get http://127.0.0.1:9474/metrics > "$LAB_DIR/prom" || return 1
+	oldest=$(sed -n 's/^packrack_merger_node_stream_oldest_packet_timestamp_seconds{node="log1",link="mix-gateway-full-a.pcap",class="bulk.headers"} //p' "$LAB_DIR/prom")
+	"$PYTHON" -c 'import sys; sys.path.insert(0, "tests/system"); import traces
+assert abs(min(p.time for p in traces.Trace(sys.argv[1])) / 1e9 - float(sys.argv[2])) < 1e-3' "$FULL" "$oldest" &&
+		grep -q '^packrack_merger_node_stream_bytes{node="log1",link="mix-gateway-full-a.pcap",class="bulk"} [1-9]' "$LAB_DIR/prom" &&
+		grep -q '^packrack_merger_node_memory_timestamp_seconds{node="log1"} 1' "$LAB_DIR/prom"
+}
+run_step "each degree's retention is a metric" measured
 
 HEADERS='bulk; cutoff=4K; degrees=full 1s, headers 36500d'
 run_step "whole packets are kept for a second, headers for long" up "$HEADERS"
