@@ -298,8 +298,9 @@ static unsigned
 add_beyond(struct prd_sender *s)
 {
 	const struct prd_inputs *in = s->inputs;
-	struct prd_record *rec = &s->beyond[0].record;
-	unsigned n = 0;
+	/* the batch refers to those that are placed: what waits keeps its place */
+	unsigned n = 0, first = s->first_beyond;
+	struct prd_record *rec = &s->beyond[first].record;
 
 	if (s->beyond_waits && !assign_node(s, rec))
 		return 0;
@@ -310,7 +311,7 @@ add_beyond(struct prd_sender *s)
 					 : atomic_load(&in->links[i].last_time);
 
 		while (n < PRD_BEYOND_BATCH) {
-			rec = &s->beyond[n].record;
+			rec = &s->beyond[(first + n) % PRD_BEYOND_BATCH].record;
 			rec->caplen = rec->len = prd_cutoff_take(s->cutoff, i,
 				s->flush_beyond ? PR_TIME_MAX : until, rec->data,
 				&rec->time);
@@ -321,7 +322,7 @@ add_beyond(struct prd_sender *s)
 			pr_count(&in->links[rec->link].captured_packets, 1);
 			pr_count(&in->links[rec->link].captured_bytes, rec->len);
 			if (!assign_node(s, rec)) {
-				s->beyond[0] = s->beyond[n];
+				s->first_beyond = (first + n) % PRD_BEYOND_BATCH;
 				s->beyond_waits = true;
 				return n;
 			}

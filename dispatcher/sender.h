@@ -204,11 +204,12 @@ struct prd_sender {
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
 	int64_t last_canary; /* monotonic */
-	/* sums of what the cutoff kept back, on their way; beyond[0] waits for a node */
+	/* sums of what the cutoff kept back, on their way */
 	union {
 		struct prd_record record;
 		uint8_t bytes[sizeof(struct prd_record) + PR_BEYOND_MAX];
 	} beyond[PRD_BEYOND_BATCH];
+	unsigned first_beyond; /* that of the next batch; if beyond_waits, it has no node yet */
 	bool beyond_waits;
 	bool flush_beyond; /* no packets come any more: also of seconds that are not over */
 	/* taken from the ring, no node has room */

@@ -290,6 +290,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 		copy->related = NULL;
 	}
 	copy->flow_parts = false;
+	copy->sums = query->sums && !copy->count_only;
 	copy->fold_flows = f->folds && !f->rechecking && !f->checking;
 	copy->follow = false;
 	copy->settle_now = query->settle;
@@ -939,7 +940,8 @@ merge_on(struct prm_fanout *f, bool flush)
 		if (f->has_kept || f->state.done)
 			return; /* no credit, or the end */
 		/* of parts the nodes' ends say how many packets they have */
-		f->state.matched += !f->folds;
+		f->state.matched +=
+			!f->folds && !(f->query->sums && pr_link_is_beyond(p.link));
 		f->sums.related += !f->folds && (p.flags & PR_PACKET_RELATED);
 		f->sums.truncated += !f->folds && (p.flags & PR_PACKET_CUT);
 		f->sums.from_cut += (p.flags & PR_PACKET_FROM_CUT) != 0;

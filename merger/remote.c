@@ -97,7 +97,11 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 	}
 	if (got == 0)
 		got = pr_segment_next(&r->reader, out, &err);
-	if (got > 0 && r->any && pr_packet_compare(out, &r->last) < 0)
+	/* parts of flows, which have no seq, come between others of their time */
+	bool early = (out->flags | r->last.flags) & PR_PACKET_PARTS
+			     ? out->otime < r->last.otime
+			     : pr_packet_compare(out, &r->last) < 0;
+	if (got > 0 && r->any && early)
 		got = pr_error_set(&err, "its packets are not in order");
 	if (got > 0) {
 		out->flags &= ~PRM_WATERMARK;

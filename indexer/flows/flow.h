@@ -111,8 +111,9 @@ struct pri_flow_table *pri_flow_table_create(const struct pri_flow_limits *limit
 	pri_flow_sink sink, void *arg, struct pr_error *err);
 void pri_flow_table_destroy(struct pri_flow_table **table);
 /*
- * A packet of the slice that is open; it must not be of an earlier one. Or (PR_PACKET_PARTS) parts of a slice; -1 also
- * if they are damaged.
+ * A packet of the slice that is open; it must not be of an earlier one. Or (PR_PACKET_PARTS) parts of a slice, or (of a link
+ * of sums, proto/wire/beyond.h) what a cutoff kept back of a flow in a slice, of which packets and bytes are known, but not
+ * the payload; -1 also if they are damaged.
  */
 int pri_flow_table_packet(
 	struct pri_flow_table *table, const struct pr_packet *packet, struct pr_error *err);
@@ -137,6 +138,7 @@ struct pri_flow_figures {
 	uint64_t packets, not_ip, late; /* late: counted as of the open slice */
 	uint64_t parts, parts_packets,
 		parts_bytes; /* from nodes: packets of these, bytes as they came */
+	uint64_t beyond; /* of the packets, those that a cutoff kept back */
 	uint64_t flows, open, early; /* ended; now; ended early for want of memory */
 };
 const struct pri_flow_figures *pri_flow_table_figures(const struct pri_flow_table *table);

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "indexer/index/packet_fields.h"
+#include "proto/wire/beyond.h"
 
 static uint64_t hash_seed;
 #define HASH_FUNCTION(key, len, hash)                                                      \
@@ -368,6 +369,35 @@ take_parts(struct pri_flow_table *t, const struct pr_packet *packet, struct pr_e
 	return 0;
 }
 
+static int
+take_sum(struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
+{
+	int64_t end = pri_flow_slice_last(packet->otime / PRI_FLOW_SLICE_NS);
+	int64_t begin = pr_time_minus(end, PRI_FLOW_SLICE_NS - 1);
+	const uint64_t before = t->figures.packets;
+	struct pr_packet headers = *packet;
+	struct pri_flow_packet p;
+	struct pri_flow part;
+	struct pr_beyond sum;
+
+	headers.link = pr_link_base(packet->link);
+	if (!pr_beyond_load(packet, &sum) || !pri_flow_packet_parse(&headers, &p))
+		return pr_error_set(err, "a sum beyond a cutoff is damaged");
+	pri_flow_begin(&part, &p.key);
+	struct pri_flow_side *s = &part.side[p.side];
+	size_t link_header = p.key.vlan == PRI_FLOW_UNTAGGED ? 14 : 18;
+	s->packets = sum.packets;
+	s->bytes = sum.bytes - PR_MIN(sum.bytes, sum.packets * link_header);
+	/* a link's otimes do not step back, its times may */
+	s->first = PR_MIN(PR_MAX(sum.first, begin), end);
+	s->last = PR_MIN(PR_MAX(sum.last, begin), end);
+	s->first_seq = s->last_seq = packet->seq;
+	if (pri_flow_table_part(t, &part, err) < 0)
+		return -1;
+	t->figures.beyond += t->figures.packets - before;
+	return 0;
+}
+
 int
 pri_flow_table_packet(
 	struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
@@ -378,6 +408,8 @@ pri_flow_table_packet(
 
 	if (packet->flags & PR_PACKET_PARTS)
 		return take_parts(t, packet, err);
+	if (pr_link_is_beyond(packet->link))
+		return take_sum(t, packet, err);
 	ip = pri_flow_packet_parse(packet, &p);
 	if (!is_ours(t, ip ? &p.key : NULL))
 		return 0;

@@ -70,7 +70,7 @@ query_from_message(
 	const Packrack__Query *message, struct pri_query_spec *out, struct pr_error *err)
 {
 	*out = (struct pri_query_spec){0};
-	PR_COPY(out, message, since, until, limit, link, strays, estimate);
+	PR_COPY(out, message, since, until, limit, link, strays, estimate, sums);
 	if (programs_from_message(
 		    message->programs, message->n_programs, &out->programs, err) < 0 ||
 		(message->related && take_related(message->related, out, err) < 0)) {
@@ -371,6 +371,8 @@ struct pri_answer {
 	Packrack__Batch batch;
 	struct end end;
 	struct pri_flow_parts *parts; /* of flows, instead of the packets; or NULL */
+	struct pr_packet sum; /* of what a cutoff kept back, if has_sum: comes next */
+	bool has_sum;
 	struct pr_tally *tally; /* or NULL */
 	size_t tally_at; /* items of it that were sent */
 	struct pr_tally_part part;
@@ -653,8 +655,17 @@ next_parts(struct pri_answer *a, struct pr_error *err)
 	for (uint32_t i = 0; rc == PR_SOURCE_PACKET && i < a->packets_a_look; i++) {
 		if (pri_flow_parts_take(a->parts, &a->waiting))
 			return PR_SOURCE_PACKET;
+		if (a->has_sum) {
+			a->waiting = a->sum;
+			a->has_sum = false;
+			return PR_SOURCE_PACKET;
+		}
 		rc = pri_query_next(a->query, &p, err);
-		if (rc == PR_SOURCE_PACKET)
+		a->has_sum = rc == PR_SOURCE_PACKET && pr_link_is_beyond(p.link);
+		if (a->has_sum) { /* behind the parts of the slices before it */
+			a->sum = p;
+			folded = pri_flow_parts_advance(a->parts, p.otime, err);
+		} else if (rc == PR_SOURCE_PACKET)
 			folded = pri_flow_parts_packet(a->parts, &p, err);
 		else if (rc == PR_SOURCE_END)
 			folded = pri_flow_parts_advance(a->parts, PRI_FLOW_NEVER, err);

@@ -701,7 +701,7 @@ is_undecided(const struct pri_query *q, const struct pr_packet *p)
 	       !pri_bpf_run_known(program, p, NULL, &unknown) && unknown;
 }
 
-/* A sum of what a cutoff kept back. -1: no memory. */
+/* A sum of what a cutoff kept back. 1: all of it matches; -1: no memory. */
 static int
 take_sum(struct pri_query *q, const struct pr_packet *p, struct pr_error *err)
 {
@@ -730,7 +730,7 @@ take_sum(struct pri_query *q, const struct pr_packet *p, struct pr_error *err)
 	item->message.may = match == PRI_BEYOND_MAY || sum.first < spec->since ||
 			    sum.last > spec->until;
 	memcpy(item->name, sum.name, sizeof item->name);
-	return 0;
+	return !item->message.may;
 }
 
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
@@ -748,8 +748,13 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 		return PR_SOURCE_WAIT;
 	if (!r->skipping && cover_packet(q, s, out, err) < 0)
 		return PR_SOURCE_ERROR;
-	if (s->sums)
-		return take_sum(q, out, err) < 0 ? PR_SOURCE_ERROR : PR_SOURCE_WAIT;
+	if (s->sums) {
+		int taken = take_sum(q, out, err);
+
+		return taken < 0                   ? PR_SOURCE_ERROR
+		       : taken > 0 && q->spec.sums ? PR_SOURCE_PACKET
+						   : PR_SOURCE_WAIT;
+	}
 	if (!matches(q, r, out)) {
 		q->stats.undecided += is_undecided(q, out);
 		return PR_SOURCE_WAIT;

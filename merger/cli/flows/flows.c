@@ -213,6 +213,8 @@ print_sums(const struct flows *f)
 		f->found, s->flows, pr_plural(s->flows), s->packets, pr_plural(s->packets));
 	if (s->not_ip)
 		fprintf(stderr, ", %" PRIu64 " of them not IP", s->not_ip);
+	if (s->beyond)
+		fprintf(stderr, ", %" PRIu64 " of them beyond a cutoff", s->beyond);
 	if (s->early)
 		fprintf(stderr, "; %" PRIu64 " flow%s ended early for want of room",
 			s->early, pr_plural(s->early));

@@ -346,6 +346,8 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 
 	if (p->flags & PR_PACKET_PARTS)
 		return take_parts(s, p, err);
+	if (s->args->parts && pr_link_is_beyond(p->link))
+		return s->take(s->take_arg, p, err);
 	if (s->wanted && !s->wanted(s->wanted_arg, p))
 		return 0;
 	s->packets++;

@@ -263,7 +263,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 			len--;
 	memcpy(q->text, text, len);
 	strcpy(q->text + len, text[len] ? "..." : "");
-	query->flow_parts = a->parts;
+	query->flow_parts = query->sums = a->parts;
 	PR_COPY(query, a, share, shares);
 	query->tally = a->tally.group ? (Packrack__TallySpec *)&a->tally : NULL;
 	if (!a->filter[0])
