@@ -290,7 +290,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 		copy->related = NULL;
 	}
 	copy->flow_parts = false;
-	copy->sums = query->sums && !copy->count_only;
+	copy->sums = query->sums && !f->checking;
 	copy->fold_flows = f->folds && !f->rechecking && !f->checking;
 	copy->follow = false;
 	copy->settle_now = query->settle;

@@ -751,9 +751,12 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 	if (s->sums) {
 		int taken = take_sum(q, out, err);
 
-		return taken < 0                   ? PR_SOURCE_ERROR
-		       : taken > 0 && q->spec.sums ? PR_SOURCE_PACKET
-						   : PR_SOURCE_WAIT;
+		if (taken > 0 && q->spec.sums && !q->spec.tally)
+			return PR_SOURCE_PACKET;
+		if (taken > 0 && q->spec.sums)
+			taken = pri_tally_key_count(
+				q->spec.tally, q->spec.tally_key, q->spec.step, out, err);
+		return taken < 0 ? PR_SOURCE_ERROR : PR_SOURCE_WAIT;
 	}
 	if (!matches(q, r, out)) {
 		q->stats.undecided += is_undecided(q, out);

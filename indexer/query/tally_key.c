@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include "indexer/index/index_key.h"
+#include "proto/wire/beyond.h"
 
 /* ---- intervals ---- */
 
@@ -231,7 +232,9 @@ int
 pri_tally_key_count(struct pr_tally *t, enum pri_tally_key group, int64_t step,
 	const struct pr_packet *p, struct pr_error *err)
 {
-	const Packrack__Tally one = {.packets = 1, .bytes = p->len};
+	struct pr_beyond sum = {.packets = 1, .bytes = p->len};
+	const bool is_sum = pr_link_is_beyond(p->link) && pr_beyond_load(p, &sum);
+	const Packrack__Tally one = {.packets = sum.packets, .bytes = sum.bytes};
 	const struct pri_linktype_layout *layout;
 	struct pri_packet_fields fields;
 	struct keys keys = {.count = 0};
@@ -242,15 +245,15 @@ pri_tally_key_count(struct pr_tally *t, enum pri_tally_key group, int64_t step,
 			pri_tally_key_interval(p->time, step), keys.items[0].bytes);
 		keys.count = 1;
 	} else if (group == PRI_TALLY_KEY_LINK) {
-		add_port(&keys, p->link);
+		add_port(&keys, is_sum ? pr_link_base(p->link) : p->link);
 	} else if ((layout = pri_linktype_layout_find(p->linktype))) {
 		pri_packet_fields_parse(layout, p->data, p->caplen, &fields);
 		add_fields(&keys, group, &fields);
 	}
 	pr_tally_sum(t, &one);
 	for (size_t i = 0; i < keys.count; i++)
-		if (pr_tally_add(
-			    t, keys.items[i].bytes, keys.items[i].len, 1, p->len, err) < 0)
+		if (pr_tally_add(t, keys.items[i].bytes, keys.items[i].len, sum.packets,
+			    sum.bytes, err) < 0)
 			return -1;
 	return 0;
 }

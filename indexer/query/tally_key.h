@@ -40,7 +40,7 @@ int pri_tally_key_find(const char *name); /* -1: there is none */
 
 /* Creates the tally for this spec. NULL: err, the spec is not valid. */
 struct pr_tally *pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err);
-/* Counts a packet. */
+/* Counts a packet, or all packets of a sum beyond a cutoff (proto/wire/beyond.h). */
 int pri_tally_key_count(struct pr_tally *tally, enum pri_tally_key group, int64_t step,
 	const struct pr_packet *p, struct pr_error *err);
 

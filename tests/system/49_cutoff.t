@@ -88,6 +88,17 @@ of_flows() { # FILTER
 run_step "flows have what is beyond it" of_flows ''
 run_step "also those of a filter" of_flows 'tcp port 80 and bytes > 10000'
 run_step "which is told" grep -E ' flows match; [0-9]* packets, .*[0-9]* of them beyond a cutoff$' "$LAB_DIR/said"
+of_top() { # sums by what all packets of a connection have
+	local by exact
+	for by in host pair link; do
+		for exact in '' --exact; do
+			"$PACKRACK" top "$by" $exact -n 100000 --json --link "${FULL##*/}" 2> /dev/null | jq -c '.packets, .bytes, .top' > "$LAB_DIR/cut"
+			"$PACKRACK" top "$by" -n 100000 --json -r "$FULL" 2> /dev/null | jq -c '.packets, .bytes, .top' > "$LAB_DIR/whole"
+			[ "$(head -n 1 "$LAB_DIR/cut")" = 39796 ] && cmp "$LAB_DIR/cut" "$LAB_DIR/whole" || return 1
+		done
+	done
+}
+run_step "so does top" of_top
 run_step "a filter of connections tells exactly" "$CHECK" filters "$FULL" exact tcp exact udp exact ip6 exact 'net 10.0.0.0/8' \
 	exact 'tcp port 443' exact 'port 80 or sctp' exact 'not tcp' exact 'src port 80' exact 'host 192.168.170.8' -- "${MIX[@]}"
 run_step "also behind tags" "$CHECK" filters "$VLAN" exact vlan exact 'vlan and tcp' exact 'ip or vlan and ip' -- "${MIX[@]}"

@@ -346,11 +346,12 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 
 	if (p->flags & PR_PACKET_PARTS)
 		return take_parts(s, p, err);
-	if (s->args->parts && pr_link_is_beyond(p->link))
+	bool sum = pr_link_is_beyond(p->link) && query_takes_sums(s->args);
+	if (sum && !s->tally)
 		return s->take(s->take_arg, p, err);
 	if (s->wanted && !s->wanted(s->wanted_arg, p))
 		return 0;
-	s->packets++;
+	s->packets += !sum;
 	s->last_time = p->time;
 	s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
 	s->related += (p->flags & PR_PACKET_RELATED) != 0;

@@ -5,6 +5,7 @@
 #include "indexer/filter/plan.h"
 #include "indexer/query/answer.h"
 #include "indexer/query/beyond.h"
+#include "indexer/query/tally_key.h"
 
 /*
  * What mergers get to know of a filter, so that they can leave out nodes: the plan of each program, as
@@ -236,6 +237,12 @@ question_check(const struct query_args *a, struct pr_error *err)
 	return pri_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
 }
 
+bool
+query_takes_sums(const struct query_args *a)
+{
+	return a->parts || (a->tally.group && a->tally.group != PRI_TALLY_KEY_TIME);
+}
+
 int
 question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err)
@@ -263,7 +270,8 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 			len--;
 	memcpy(q->text, text, len);
 	strcpy(q->text + len, text[len] ? "..." : "");
-	query->flow_parts = query->sums = a->parts;
+	query->flow_parts = a->parts;
+	query->sums = query_takes_sums(a);
 	PR_COPY(query, a, share, shares);
 	query->tally = a->tally.group ? (Packrack__TallySpec *)&a->tally : NULL;
 	if (!a->filter[0])
