@@ -24,6 +24,7 @@ run_truth_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFL
 
 soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill) $(TRUTH_TESTS)
 	$(Q)SFS_SEED=$(SEED) SFS_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_streamfs_model
+	$(Q)RETENTION_SEED=$(SEED) RETENTION_CASES=1000 $(BUILD)/tests/unit/test_retention
 	$(Q)TRUTH_SEED=$(SEED) TRUTH_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_truth_model
 	$(Q)SFS_SEED=$(SEED) SFS_KILLS=500 $(BUILD)/tests/unit/test_streamfs_kill
 	$(Q)$(run_mutants)

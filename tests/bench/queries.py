@@ -438,4 +438,5 @@ def main():
     table.write()
 
 
-main()
+if __name__ == "__main__":
+    main()
