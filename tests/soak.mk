@@ -22,7 +22,7 @@ run_truth_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFL
 	WRAP='$(WRAP_test_truth_model)' LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)' \
 	tests/mutants/truth.py
 
-soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill) $(TRUTH_TESTS)
+soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill retention) $(TRUTH_TESTS)
 	$(Q)SFS_SEED=$(SEED) SFS_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_streamfs_model
 	$(Q)RETENTION_SEED=$(SEED) RETENTION_CASES=1000 $(BUILD)/tests/unit/test_retention
 	$(Q)TRUTH_SEED=$(SEED) TRUTH_CASES=$(or $(CASES),1000000) $(BUILD)/tests/unit/test_truth_model
