@@ -11,6 +11,9 @@ ramp    Persistent clients ask for connections of a 1 % sample of the last lap o
         the capture lost, counted against the frames that the sender's kernel took.
 memory  Look-ups in the last seconds, which are in the nodes' memory: bytes read from disks for them. And their latency
         alone and beside three full scans of the same user, which read the disks, in alternating rounds.
+peer    The same ramp for the Time Machine 0.1-4 itself, if TIMEMACHINE is the path of its program: it captures the same traffic
+        beside the rack, keeps it in memory, and is asked by its console for the same kind of sample, from memory only. All its
+        queries are run one after the other, under one lock. A question's time ends when its answer's file is finished.
 live    As figure 10: one of every BENCH_EVERY (100) TCP connections, when it has been established, is asked for at once,
         and once more 0.3 s later, when the ledger has confirmed it.
 
@@ -23,6 +26,8 @@ import ipaddress
 import json
 import os
 import random
+import re
+import socket
 import statistics
 import struct
 import subprocess
@@ -41,7 +46,7 @@ import packrack  # noqa: E402
 
 MIX = os.path.join(b.DATA, "mix-gateway-hdr96-a.pcap")
 LAP = 130930  # packets of it
-PARTS = os.environ.get("BENCH_PARTS", "ramp,memory,live").split(",")
+PARTS = os.environ.get("BENCH_PARTS", "ramp,peer,memory,live").split(",")
 RATE = int(os.environ.get("BENCH_RATE", "5000"))
 LIVE_RATE = int(os.environ.get("BENCH_RATE", "20000"))
 STEP = int(os.environ.get("BENCH_STEP", "100"))
@@ -53,6 +58,7 @@ ROUNDS, LOOKUPS = 4, 200   # of part memory: lookups/s
 LATER = 0.3
 NOBODY = "ether[40:4] = 0x12345678 and ether[44:4] = 0x9abcdef0"  # no index knows: all is read
 PROTO = {6: "tcp", 17: "udp"}
+answered = {}  # kind of clients -> answers a second, at most
 
 
 # ---- connections ----
@@ -254,8 +260,8 @@ def climb(table, lab, rack, pids, idle, kind):
         if step.per_second >= 0.95 * step.rate:
             best = step, cpu, clients
         rate = rate // STEP * STEP + STEP
-    answered = max(p[1] for p in plotted)
-    table.row(f"{kind} clients: highest rate of answers", "a second", answered, 120, "Time Machine, the paper's machine")
+    answered[kind] = max(p[1] for p in plotted)
+    table.row(f"{kind} clients: highest rate of answers", "a second", answered[kind], 120, "Time Machine, the paper's machine")
     if best:
         report(table, kind, *best)
     return plotted
@@ -280,6 +286,108 @@ def ramp(table, lab, rack):
     blocks = {kind: climb(table, lab, rack, pids, idle, kind) for kind in ("Python", "C")}
     plotlib.plot("queries", "set xlabel 'queries/s offered'\nset ylabel 'answers/s'\nplot " + ", ".join(
         f"${kind} using 1:2 with linespoints title '{kind} clients'" for kind in blocks) + ", x title 'all'\n", blocks)
+
+
+TM_PORT = 42042
+TM_CONF = """main {
+device "tap0";\nworkdir "DIR";\nindexdir "DIR";\nqueryfiledir "DIR";\nlogfile "log";\ndaemon 0;\nconsole 0;\nlog_interval 5;
+conn_timeout 180;\nrmtconsole 1;\nrmtconsole_listen_addr 127.0.0.1;\nrmtconsole_port PORT;\nindex "connection4" disk;
+}
+class "rest" {
+filter "";\nprecedence 1;\ncutoff CUTOFF;\ndisk 4g;\nfilesize 100m;\nmem MEMORY;
+}
+"""
+
+
+class TimeMachine:
+    """It captures what the rack captures, until it is stopped."""
+
+    def __init__(self, lab, cutoff, memory):
+        self.dir = tempfile.mkdtemp(prefix="timemachine-", dir=lab.dir)
+        with open(f"{self.dir}/conf", "w", encoding="utf-8") as f:
+            text = TM_CONF
+            for name, value in (("DIR", self.dir), ("PORT", str(TM_PORT)), ("CUTOFF", cutoff), ("MEMORY", memory)):
+                text = text.replace(name, value)
+            f.write(text)
+        self.process = b.start(racklib.RACK, "exec", "-d", lab.dir, "dispatcher", os.path.abspath(os.environ["TIMEMACHINE"]), "-c",
+                               f"{self.dir}/conf", env=lab.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ramp(self, lab, questions):
+        """Steps of one client, as long as it keeps up"""
+        words = racklib.RACK, "exec", "-d", lab.dir, "dispatcher", sys.executable, __file__, "--console", self.dir
+        client_ = b.start(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=lab.env)
+        client_.stdin.writelines("%d %d %d %s\n" % q for q in questions)
+        client_.stdin.close()
+        for line in client_.stdout:
+            yield Step([json.loads(line)])
+
+    def stop(self):
+        b.stop(self.process)
+
+
+def console(folder):
+    """The client of the Time Machine's console, which dies if its client does: the whole ramp, a line for each step"""
+    questions = [line.rstrip("\n").split(" ", 3) for line in sys.stdin]
+    with socket.create_connection(("127.0.0.1", TM_PORT), 10) as s:
+        # what is no command is answered when what was sent before it is done: by so many lines
+        s.sendall(b"x\n")
+        time.sleep(1)
+        lines = s.recv(4096).count(b"\n")
+        s.settimeout(20)
+        replies, rate = s.makefile("r"), 0.5
+        while rate <= MOST:
+            random.shuffle(questions)
+            said = console_step(s, replies, lines, folder, rate, questions)
+            print(json.dumps(said), flush=True)
+            if said["answered"] < 0.5 * rate * said["seconds"]:
+                break
+            rate = max(8, 2 * rate)
+        time.sleep(1)
+
+
+def console_step(s, replies, lines, folder, rate, questions):
+    said = dict(rate=rate, offered=0, answered=0, packets=0, wrong=0, partial=0, failed=0, failure="", first=[])
+    begin = time.monotonic()
+    for number in range(max(1, round(rate * STEP_SECONDS))):
+        due = begin + number / rate
+        time.sleep(max(0, due - time.monotonic()))
+        if time.monotonic() > begin + STEP_SECONDS:
+            break
+        since, until, packets, text = questions[number % len(questions)]
+        a, port, z, other = re.search(r"src host (\S+) and src port (\d+) and dst host (\S+) and dst port (\d+)", text).groups()
+        said["offered"] += 1
+        s.sendall(f'query to_file "{number}.pcap" index connection4 "{text[:3]} {a}:{port} {z}:{other}" mem_only '
+                  f'start {int(since) / 1e9 - .001:.3f} end {int(until) / 1e9 + .001:.3f}\nx\n'.encode())
+        for _ in range(lines):
+            replies.readline()
+        said["first"].append((time.monotonic() - due) * 1e6)
+        said["answered"] += 1
+        path = f"{folder}/{number}.pcap"
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        said["failed"] += size <= 24 + 16 * int(packets)
+        if size:
+            os.unlink(path)
+    said["seconds"] = time.monotonic() - begin
+    return said
+
+
+def peer(table, lab, rack):
+    machine = TimeMachine(lab, "no", "1g")
+    time.sleep(LAP / RATE + 5)
+    questions = [q for q in sample(rack, LAP / RATE) if ":" not in q[3]]
+    best, most = None, 0
+    for step in machine.ramp(lab, questions):
+        print(f"    Time Machine: {step}", flush=True)
+        most = max(most, step.per_second)
+        if step.per_second >= 0.95 * step.rate:
+            best = step
+    machine.stop()
+    table.row("Time Machine 0.1-4: highest rate of answers", "a second", most)
+    for kind, ours in answered.items():
+        table.row(f"{kind} clients' highest rate of answers", "a second", ours, most, "Time Machine 0.1-4, the same machine and traffic")
+    for name, value in (("mean", best.mean), ("99 of 100 within", best.at(.99))):
+        table.row(f"Time Machine 0.1-4, offered {best.rate:g}/s: to the finished answer, {name}", "ms", value)
+    table.row("Time Machine 0.1-4: answers that lack packets", f"of {best.answered}", best.failed)
 
 
 class Scans:
@@ -422,8 +530,8 @@ def part(table, what, rate, **options):
 
 
 def main():
-    if sys.argv[1:2] == ["--client"]:
-        client(*sys.argv[2:])
+    if sys.argv[1:2] in (["--client"], ["--console"]):
+        {"--client": client, "--console": console}[sys.argv[1]](*sys.argv[2:])
         return
     if not os.path.exists(MIX):
         sys.exit(f"bench: no {MIX}: set PACKRACK_DATA")
@@ -431,6 +539,10 @@ def main():
     b.backlog()
     if "ramp" in PARTS:
         part(table, ramp, RATE, conf="[logger]\nshm-size = 256M\n")
+    if "peer" in PARTS and "TIMEMACHINE" in os.environ:
+        part(table, peer, RATE)
+    elif "peer" in PARTS:
+        print("  the Time Machine itself is left out: TIMEMACHINE is not set to its program", flush=True)
     if "memory" in PARTS:
         part(table, memory, RATE)
     if "live" in PARTS:

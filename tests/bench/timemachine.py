@@ -3,6 +3,9 @@
 """The cutoff, as Maier et al. (SIGCOMM 2008) measured theirs: what a cutoff of 15 KB keeps of traffic with a heavy tail,
 what is lost, what the rack costs with and without it; and the dispatcher with a million live connections.
 
+If TIMEMACHINE is the path of the Time Machine's own program (0.1-4), it captures the same traffic in a run of its own. Plots:
+build/bench/timemachine-cpu.png and timemachine-stored.png, of a run with the cutoff and one without, over time.
+
 The traffic is a real capture of PACKRACK_DATA, and bulk transfers among it that are made here (synthetic: TCP, full-size
 segments, an ACK for two of them), so many that they have the share of the bytes that the paper's had."""
 
@@ -14,10 +17,14 @@ import statistics
 import struct
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 import benchlib as b
+import plotlib
+import queries
 import racklib
 import traces
 
@@ -112,6 +119,62 @@ def cost(rack, before, packets):
     return of("dispatcher"), of("logger") + of("indexer")
 
 
+class OverTime(threading.Thread):
+    """Each second: [s, CPU of the dispatcher (%), of the nodes, MB stored]"""
+
+    def __init__(self, rack):
+        super().__init__(daemon=True)
+        self.rack, self.rows, self.done = rack, [], False
+        self.start()
+
+    def run(self):
+        begin, last = time.monotonic(), None
+        while not self.done:
+            now, cpu = time.monotonic() - begin, [0.0, 0.0]
+            for name, pid in self.rack.pids().items():
+                if not name.startswith("merger"):
+                    cpu[not name.startswith("dispatcher")] += b.cpu_seconds(pid)
+            stored = sum(n["bytes"] for n in json.loads(self.rack.packrack("status", "--json").stdout)["nodes"])
+            if last:
+                self.rows.append([f"{now:.1f}", *(f"{100 * (c - l) / (now - last[0]):.1f}" for c, l in zip(cpu, last[1])), f"{stored / 1e6:.2f}"])
+            last = now, cpu
+            time.sleep(1)
+
+
+def over_time(path):
+    blocks = {}
+    for name, options in (("cutoff", CLASS), ("none", ())):
+        with racklib.Rack(3, "--in-mtu", 9000, dispatcher=options) as rack:
+            seen = OverTime(rack)
+            rack.rack("play", path, f"--pps={RATE}", "--quiet")
+            time.sleep(2)
+            seen.done = True
+            seen.join()
+            blocks[name] = seen.rows
+    for what, label, columns in (("cpu", "CPU (%), second by second", ((2, "dispatcher"), (3, "three nodes"))),
+                                 ("stored", "MB stored", ((4, "stored"),))):
+        plotlib.plot(f"timemachine-{what}", f"set xlabel 's'\nset ylabel '{label}'\nplot " + ", ".join(
+            f"${block} using 1:{column} with lines title '{title}, {words}'" for column, title in columns
+            for block, words in (("cutoff", "cutoff 15 KB"), ("none", "no cutoff"))) + "\n", blocks)
+
+
+def itself(table, path, packets):
+    """The program of the paper, with its cutoff"""
+    with racklib.Rack(1, "--in-mtu", 9000) as rack:
+        machine = queries.TimeMachine(rack, "15k", "500m")
+        time.sleep(2)
+        before = b.cpu_seconds(machine.process.pid)
+        rack.rack("play", path, f"--pps={RATE}", "--quiet")
+        time.sleep(7)
+        cpu = b.cpu_seconds(machine.process.pid) - before
+        with open(f"{machine.dir}/stats.log", encoding="ascii", errors="replace") as f:
+            last = f.read().strip().split("\n")[-1].split()
+        machine.stop()
+    if len(last) < 12:
+        sys.exit("bench: the Time Machine wrote no figures")
+    return dict(kept=100 * int(last[11]) / int(last[8]), lost=100 * (1 - int(last[7]) / packets), cpu=1e6 * cpu / packets)
+
+
 def played(path, packets, *options):
     with racklib.Rack(3, "--in-mtu", 9000, dispatcher=options) as rack:
         before = {n: b.cpu_seconds(p) for n, p in rack.pids().items()}
@@ -142,6 +205,14 @@ def paper(table, path, packets):
     table.row("kept of the packets", "%", 100 - 100 * cut["beyond"] / cut["captured_packets"])
     table.row("lost, of the packets", "%", 100 * max(r["lost"] for r in runs["cut"]) / packets, 0.04, "the paper, at most", True)
     table.row("retention, by bytes in the volumes", "times", of("plain", "volumes") / of("cut", "volumes"), 10, "the paper, about")
+    if "TIMEMACHINE" in os.environ:
+        peer = itself(table, path, packets)
+        name = "Time Machine 0.1-4, the same traffic"
+        table.row("kept of the bytes", "%", 100 * share, peer["kept"], name, True)
+        table.row("lost, of the packets", "%", 100 * max(r["lost"] for r in runs["cut"]) / packets, peer["lost"], name)
+        table.row("CPU of all programs, a packet sent", "us", of("cut", "dispatcher") + of("cut", "nodes"), peer["cpu"], name, True)
+    else:
+        print("  the Time Machine itself is left out: TIMEMACHINE is not set to its program", flush=True)
     for role in ("dispatcher", "nodes"):
         table.row(f"CPU of the {role}, a packet sent", "us", of("cut", role), of("plain", role), "without cutoff", less_is_better=True)
 
@@ -169,6 +240,7 @@ def main():
         heavy, crowd = f"{work}/heavy.pcap", f"{work}/many.pcap"
         packets = heavy_tail(heavy)
         paper(table, heavy, packets)
+        over_time(heavy)
         many(crowd)
         million(table, crowd, heavy, packets)
         table.write()

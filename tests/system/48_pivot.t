@@ -318,7 +318,7 @@ rules_act() { # each action once, logged with its reason; a limit holds; without
 	send 53000 3 > sent && as_alerts < sent > three
 	{ sed -n 1p three | of_sid 100 && sed -n 2p three | of_sid 300 && sed -n 3p three | of_sid 200; } >> eve.json
 	poll_until 30 sh -c '[ "$(grep -c ": done$" live.lines)" = 5 ]' && poll_until 30 grep -q ': 1 packet, complete$' live.lines || { cat live.lines live.said; return 1; }
-	{ sed -n 1p three | of_sid 150 && sed -n 3p three | jq -c '.src_ip = "192.0.2.9"' | of_sid 200; } >> eve.json # done before; over its limit
+	{ sed -n 3p three | jq -c '.src_ip = "192.0.2.9"' | of_sid 200 && sed -n 1p three | of_sid 150; } >> eve.json # over its limit; done before
 	poll_until 30 sh -c '[ "$(grep -c ": 1 packet, complete$" live.lines)" = 2 ]' && ended_well 0 || return 1
 	grep -q "1 alert of no rule; 6 actions, 0 failed; 1 over a rule's limit" live.said && [ "$(grep -c 'worm: hook ' live.lines)" = 2 ] &&
 		jq -e '.rule == "worm" and .sid == 150 and .ends == ["192.0.2.1", "192.0.2.2"] and .connection == "udp 192.0.2.1.53000 192.0.2.2.7777"' hooked || return 1
