@@ -348,7 +348,8 @@ out_new(struct prl_volume_writer *a, uint16_t link)
 		pr_error_set(&err, "more than %d links", LINKS_MAX);
 	} else if (!(o = calloc(1, sizeof(*o))) || !(o->buf = malloc(a->room))) {
 		pr_error_set(&err, "no memory for link %u", link);
-	} else if ((o->stream = sfs_stream_open(a->sfs, name, 0, 0, &err)) >= 0) {
+	} else if ((o->stream = sfs_stream_find(a->sfs, name)) >= 0 ||
+		   (o->stream = sfs_stream_open(a->sfs, name, 0, 0, &err)) >= 0) {
 		o->link = link;
 		a->outs[a->out_count++] = o;
 		class_apply(a, link);

@@ -448,6 +448,39 @@ START_TEST(test_durable_with_classes)
 }
 END_TEST
 
+/* A logger that begins anew stores packets of a class before it is told of it: what was guaranteed is so still. */
+START_TEST(test_guarantee_stays)
+{
+	struct sfs *sfs = volume_make();
+	struct prl_writer_options options = {0};
+	static const struct pr_class class = {.number = 5, .guarantee = 100, .name = "dns"};
+	uint8_t bytes[60] = {0};
+	struct pr_packet p = {.epoch = 9,
+		.link = 2,
+		.linktype = 1,
+		.class = 5,
+		.data = bytes,
+		.len = sizeof(bytes),
+		.caplen = sizeof(bytes)};
+	struct sfs_stream_info info;
+
+	for (p.seq = 1; p.seq <= 2; p.seq++) {
+		struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+
+		if (p.seq == 1)
+			prl_writer_set_class(a, &class);
+		ck_assert_int_eq(prl_writer_put_packet(a, &p), 0);
+		ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+		int stream = sfs_stream_find(sfs, "packets.49474");
+		ck_assert_int_eq(sfs_stream_info(sfs, stream, &info, NULL), SFS_OK);
+		ck_assert_uint_gt(info.guarantee, 0);
+		ck_assert_uint_eq(info.last_sequence, p.seq);
+		prl_writer_destroy(&a);
+	}
+	volume_end(sfs);
+}
+END_TEST
+
 /* A reset deletes what says whose packets come next: it is said again, of each link the newest. */
 START_TEST(test_reset_tells_again)
 {
@@ -529,6 +562,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_append_too_long);
 	tcase_add_test(tcase, test_durable_is_told);
 	tcase_add_test(tcase, test_durable_with_classes);
+	tcase_add_test(tcase, test_guarantee_stays);
 	tcase_add_test(tcase, test_reset_tells_again);
 	tcase_add_test(tcase, test_import);
 }
