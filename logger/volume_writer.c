@@ -76,6 +76,8 @@ struct prl_volume_writer {
 #define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
 #define CLASS_TOLD_NS (3600 * PR_NS_PER_S)
 #define TRIM_NS (10 * PR_NS_PER_S) /* how often what is kept too long is removed */
+/* It is removed by whole blocks: a block takes packets of so long at most, or a slow class keeps its oldest for months. */
+#define KEEP_SPAN(keep) ((keep) ? PR_MAX((keep) / 8, TRIM_NS) : 0)
 /*
  * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
  */
@@ -630,9 +632,12 @@ write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 	return 0;
 }
 
-/* Removes the oldest blocks of packets.NUMBER and of its index. True: there are more. */
+/*
+ * Of packets.NUMBER and of its index, which are kept so long (0: as long as there is room): removes the oldest blocks, if old
+ * is set, and bounds the time of new ones. True: there are more.
+ */
 static bool
-trim_stream(struct prl_volume_writer *a, unsigned number, int64_t until)
+trim_stream(struct prl_volume_writer *a, unsigned number, int64_t keep, bool old)
 {
 	static const char *const names[] = {"packets.%u", "index.%u"};
 	struct sfs_trimmed done = SFS_TRIMMED_NONE;
@@ -643,8 +648,11 @@ trim_stream(struct prl_volume_writer *a, unsigned number, int64_t until)
 		PR_PRINT(name, names[i], number);
 		int stream = sfs_stream_find(a->sfs, name);
 
-		if (stream >= 0 &&
-			sfs_trim(a->sfs, stream, until, 0, &done, NULL) == SFS_OK)
+		if (stream < 0)
+			continue;
+		sfs_span_set(a->sfs, stream, KEEP_SPAN(keep), NULL);
+		if (old && sfs_trim(a->sfs, stream, pr_now_real() - keep, 0, &done, NULL) ==
+				   SFS_OK)
 			more |= done.more;
 	}
 	return more;
@@ -670,8 +678,9 @@ trim_old(struct prl_volume_writer *a, int64_t now)
 		int64_t keep = number == PR_LINK_CANARY
 				       ? CANARY_KEPT_NS
 				       : a->classes[pr_stream_class((uint16_t)number)].keep;
-		if (keep && info.last_sequence && info.min_time < real - keep)
-			more |= trim_stream(a, number, real - keep);
+		bool old = keep && info.last_sequence && info.min_time < real - keep;
+		if (old || pr_stream_class((uint16_t)number))
+			more |= trim_stream(a, number, keep, old);
 	}
 	a->trim_at = now + (more ? RETRY_NS : TRIM_NS);
 }

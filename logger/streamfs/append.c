@@ -384,13 +384,22 @@ part_of(const struct sfs *sfs, uint64_t start)
 	return start / (sfs->root.block_size / SFS_WIDE_PARTS);
 }
 
+/* Would the open block, with a record up to then, have times further apart than the stream's blocks may? */
+static bool
+spans_too_long(const struct sfs *sfs, const struct sfs_tail *tail, int64_t max_time)
+{
+	const struct sfs_entry *e = &sfs->table.entry[tail->block];
+	return tail->span > 0 && e->records > 0 &&
+	       pr_time_minus(PR_MAX(max_time, e->max_time), e->min_time) > tail->span;
+}
+
 /*
  * Prepares the stream's tail: an open block in a slot, with room for the record at `fill`.
  * reserve: earlier records may have to be flushed while this one is made, so it starts at a
  * sector. narrow: the record's time span fits a narrow header.
  */
 static int
-prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
+prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow, int64_t max_time,
 	struct pr_error *err)
 {
 	int rc = sfs_check_stream(sfs, id, err);
@@ -416,7 +425,7 @@ prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 	narrow = narrow && sfs->table.stream[stream].permission == 0 &&
 		 part_of(sfs, start) == tail->part;
 	tail->header = narrow ? SFS_RECORD_HEADER : SFS_RECORD_WIDE;
-	if (tail->block == SFS_NONE ||
+	if (tail->block == SFS_NONE || spans_too_long(sfs, tail, max_time) ||
 		start + sfs_record_size(tail->header, length) > sfs->root.block_size) {
 		rc = sfs_block_end(sfs, stream, err);
 		if (rc == SFS_OK)
@@ -476,7 +485,7 @@ sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err)
 {
 	bool narrow = (uint64_t)max_time - (uint64_t)min_time <= UINT32_MAX;
-	int rc = prepare(sfs, stream, length, false, narrow, err);
+	int rc = prepare(sfs, stream, length, false, narrow, max_time, err);
 	if (rc == SFS_OK)
 		finish(sfs, stream, min_time, max_time, body, length, handle);
 	return rc;
@@ -485,7 +494,7 @@ sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 void *
 sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err)
 {
-	if (prepare(sfs, stream, length, true, false, err) != SFS_OK)
+	if (prepare(sfs, stream, length, true, false, INT64_MIN, err) != SFS_OK)
 		return NULL;
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	tail->reserve_room = length;

@@ -23,6 +23,7 @@ struct sfs_tail {
 	uint64_t aged; /* sequence of the last record at the last timed flush */
 	uint64_t target; /* sequence that is durable when the present flush ends */
 	uint64_t lost_until; /* sequence of the last record lost with a device */
+	int64_t span; /* ns, of the times in a block; 0: any */
 };
 
 struct sfs_slot {

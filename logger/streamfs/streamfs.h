@@ -179,6 +179,11 @@ int sfs_permission_set(
 int sfs_guarantee_set(
 	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err);
 /*
+ * From now on, a block of the stream ends where its records' times would lie more than span (ns) apart, so that sfs_trim
+ * comes no later than so much; 0: only where it is full, as after each opening.
+ */
+int sfs_span_set(struct sfs *sfs, int stream, int64_t span, struct pr_error *err);
+/*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory),
  * durable after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR.
  * Only copies and hashes while shared memory has a free slot; else waits until the oldest

@@ -238,6 +238,15 @@ sfs_permission_set(
 	return set_own(sfs, name, SFS_STREAM_PERMISSION, permission, err);
 }
 
+int
+sfs_span_set(struct sfs *sfs, int stream, int64_t span, struct pr_error *err)
+{
+	int rc = sfs_check_stream(sfs, stream, err);
+	if (rc == SFS_OK)
+		sfs->w->tail[stream].span = span;
+	return rc;
+}
+
 /* Drops all blocks. Sequences continue, so that none is given twice. */
 int
 sfs_reset(struct sfs *sfs, struct pr_error *err)
@@ -255,7 +264,8 @@ sfs_reset(struct sfs *sfs, struct pr_error *err)
 				t->stream[i].name);
 		if (tail->slot != SFS_NONE)
 			sfs_slot_release(sfs, tail->slot);
-		*tail = (struct sfs_tail){.block = SFS_NONE, .slot = SFS_NONE};
+		*tail = (struct sfs_tail){
+			.block = SFS_NONE, .slot = SFS_NONE, .span = tail->span};
 		if (t->stream[i].newest != SFS_NONE)
 			sfs_table_evict(t, t->stream[i].newest);
 	}

@@ -283,6 +283,47 @@ START_TEST(test_canary_goes)
 }
 END_TEST
 
+/* Blocks of a class that is kept for a time end before they are full: few packets an hour go in time, too. */
+START_TEST(test_few_packets_go)
+{
+	struct sfs *sfs = volume_make();
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+	int64_t hour = 3600 * PR_NS_PER_S, now = pr_now_real();
+	const struct pr_class class = {.number = 5, .keep = 8 * hour, .name = "guests"};
+	struct pr_ledger_mark mark = {.epoch = 9, .link.link = 2}; /* ends a segment */
+	uint8_t data[60] = {0};
+	struct pr_packet p = {.epoch = 9,
+		.link = 2,
+		.linktype = 1,
+		.class = 5,
+		.len = 60,
+		.caplen = 60,
+		.data = data};
+	struct sfs_stream_info info;
+
+	prl_writer_set_class(a, &class);
+	for (p.seq = 1; p.seq <= 200; p.seq++) {
+		p.time = p.otime = now - 20 * hour + (int64_t)p.seq * hour / 10;
+		ck_assert_int_eq(prl_writer_put_packet(a, &p), 0);
+		mark.link.last_seq = p.seq;
+		prl_writer_put_mark(a, &mark);
+		if (p.seq == 1)
+			prl_writer_tick(a, pr_now_mono() + hour);
+	}
+	prl_writer_tick(a, pr_now_mono() + 2 * hour);
+	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)sfs_stream_find(sfs, "packets.49474"),
+				 &info, NULL),
+		SFS_OK);
+	ck_assert_uint_eq(info.last_sequence, 200);
+	ck_assert_int_ge(info.min_time, now - 9 * hour);
+	ck_assert_int_le(info.min_time, now - 8 * hour + hour / 5);
+	ck_assert_uint_le(info.blocks, 10);
+	prl_writer_destroy(&a);
+	volume_end(sfs);
+}
+END_TEST
+
 /* Longer than a block of the volume: lost, said so, and nothing else suffers. */
 START_TEST(test_append_too_long)
 {
@@ -559,6 +600,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_restore_runt);
 	tcase_add_test(tcase, test_append);
 	tcase_add_test(tcase, test_canary_goes);
+	tcase_add_test(tcase, test_few_packets_go);
 	tcase_add_test(tcase, test_append_too_long);
 	tcase_add_test(tcase, test_durable_is_told);
 	tcase_add_test(tcase, test_durable_with_classes);

@@ -24,11 +24,12 @@ enum { HEADERS = 14 + 20 + 20, PACKET_MAX = 1400, TRACKED = DAYS * DAY_PACKETS }
 #define DAY (24 * 3600 * PR_NS_PER_S)
 
 /* A class is a stream of its own; class 0: packets of none. Two cases: the second is released midway. */
-enum { NONE, AGED, SURE, AGING, AGING_CUT, AGING_HEADERS, CASE, RELEASED, CLASSES };
+enum { NONE, AGED, SURE, AGING, SELDOM, AGING_CUT, AGING_HEADERS, CASE, RELEASED, CLASSES };
 static const struct pr_class classes[CLASSES] = {{.number = 0},
 	{.number = 1, .keep = 20 * DAY, .name = "aged"},
 	{.number = 2, .guarantee = 150, .name = "sure"},
 	{.number = 3, .keep = DAY, .name = "aging"},
+	{.number = 6, .guarantee = 30, .keep = 2 * DAY, .name = "seldom"},
 	{.number = 4, .guarantee = 200, .keep = 4 * DAY, .name = "aging.cut"},
 	{.number = 5, .guarantee = 100, .keep = 60 * DAY, .name = "aging.headers"},
 	{.number = 48, .guarantee = 150, .name = "hold.case"},
@@ -99,14 +100,15 @@ static void
 put_packet(struct run *m)
 {
 	uint8_t data[PACKET_MAX];
-	unsigned class = (unsigned)sim_below(&m->rng, AGING + 1);
+	unsigned class =
+		sim_below(&m->rng, 300) ? (unsigned)sim_below(&m->rng, AGING + 1) : SELDOM;
 	bool beyond = class == AGING && sim_below(&m->rng, 2);
 	struct pr_packet p = {.time = today,
 		.otime = today,
 		.epoch = 1,
 		.seq = ++m->seq,
 		.linktype = 1,
-		.class = (uint8_t)(class | (beyond ? PR_CLASS_BEYOND : 0)),
+		.class = (uint8_t)(classes[class].number | (beyond ? PR_CLASS_BEYOND : 0)),
 		.len = HEADERS + (uint32_t)sim_below(&m->rng, PACKET_MAX - HEADERS),
 		.data = data};
 
@@ -130,7 +132,8 @@ struct walk {
 	uint32_t at, first; /* index of the packet that comes next; of the first one */
 	bool any;
 	uint64_t block; /* of the record before */
-	int64_t block_last; /* time of the newest packet of the oldest block */
+	int64_t oldest,
+		block_last; /* times of the first packet, and of the last one of its block */
 	bool first_block;
 };
 
@@ -155,6 +158,7 @@ see_packet(struct walk *w, const struct pr_packet *p)
 	while (!w->any && w->at < t->count && t->puts[w->at].seq < p->seq)
 		w->at++;
 	w->first = w->any ? w->first : w->at;
+	w->oldest = w->any ? w->oldest : p->time;
 	w->any = true;
 	MUST(m, w->at < t->count && t->puts[w->at].seq == p->seq,
 		"class %d: packet %lu is out of its turn, or nobody's", w->class,
@@ -236,6 +240,10 @@ check(struct run *m)
 		MUST(m, first >= t->gone, "class %d: packets have come back", class);
 		MUST(m, !w.any || !keep || w.block_last >= today - keep - DAY / TICKS,
 			"class %d: its oldest block is too old", class);
+		MUST(m,
+			!w.any || !keep ||
+				w.oldest >= today - keep - keep / 8 - DAY / TICKS,
+			"class %d: its oldest packet is too old", class);
 		MUST(m, class != RELEASED || !m->released || !w.any, "it was released");
 		t->gone = first;
 	}
