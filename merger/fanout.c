@@ -44,6 +44,7 @@ struct node_query {
 struct follow {
 	bool on, idle; /* idle: between two rounds */
 	int64_t until; /* as asked */
+	unsigned rounds; /* until now, 2 at most */
 	int64_t round_mono;
 	Packrack__Completeness *total; /* sum of earlier rounds; NULL: there was none */
 };
@@ -537,15 +538,17 @@ completeness_free(Packrack__Completeness **c)
  */
 
 /*
- * The first round is of the past: what nodes have stored by now does not wait for what they have not. If the range
- * begins later than now, it is one instant, and waits for it.
+ * The first round is of the past: what nodes have stored by now does not wait for what they have not. The second one is up to
+ * now. If the range begins later than now, it is one instant, and waits for it.
  */
 static void
 set_until(struct prm_fanout *f)
 {
 	Packrack__Query *q = f->query;
-	int64_t now = now_real(f) - (f->follow.total ? 0 : PRM_FANOUT_SETTLED_NS);
+	static const int64_t ago[] = {PRM_FANOUT_SETTLED_NS, 0, PRM_FANOUT_CONFIRM_NS};
+	int64_t now = now_real(f) - ago[f->follow.rounds];
 
+	f->follow.rounds += f->follow.rounds < 2;
 	q->until = PR_MIN(now, f->follow.until);
 	if (q->until < q->since)
 		q->until = q->since;

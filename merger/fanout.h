@@ -59,7 +59,9 @@ struct prm_fanout_options {
 };
 
 /* With Query.follow: shortest time between the starts of two rounds of requests. */
-#define PRM_FANOUT_FOLLOW_NS INT64_C(200000000)
+#define PRM_FANOUT_FOLLOW_NS INT64_C(50000000)
+/* A round is up to so long ago: the ledger confirms a packet some 150 ms after it came, and a round waits for the rest. */
+#define PRM_FANOUT_CONFIRM_NS INT64_C(100000000)
 /* Packets of so long ago are stored, and confirmed by a MARK, in a rack that keeps up. */
 #define PRM_FANOUT_SETTLED_NS INT64_C(500000000)
 

@@ -3,15 +3,16 @@
 """From an alert to its packets, on a rack of three nodes that captures a real mix at BENCH_RATE packets/s (5,000):
 
 talks   BENCH_TALKS (200) connections of TCP of the lab's hosts, each for about a second. In the midst of each an alert is written to
-        an eve.json that `packrack pivot --follow` reads, as its packet is sent. How long after that the packet is in the file; how long
-        after the confirmation of the connection's last packet the file is finished. That one counts as confirmed when `query
-        --follow`, which was asked before, gives it to a client.
+        an eve.json that `packrack pivot --follow` reads, as its packet is sent. How long after the ledger's confirmation of that packet it
+        is in the file; how long after that of the connection's last packet the file is finished. A packet is confirmed when a
+        query up to its time, asked at once, is answered as complete.
 burst   1,000 alerts of 1,000 connections at once.
 peer    What is done without packrack: tcpdump records the same tap as Suricata's pcap-log does (files of 32 MB), and for an alert a
         script searches those files that may have it, by tcpdump and its filter. The same alerts, one after the other.
 
 All programs run on this one machine."""
 
+import concurrent.futures
 import json
 import os
 import struct
@@ -24,6 +25,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import benchlib as b
 import queries
 import racklib
+
+sys.path.insert(0, f"{b.BUILD}/python")
+import packrack  # noqa: E402
 
 RATE = int(os.environ.get("BENCH_RATE", "5000"))
 TALKS = int(os.environ.get("BENCH_TALKS", "200"))
@@ -43,13 +47,15 @@ while True:
 TALKER = """import socket, sys, threading, time
 def talk():
     s = socket.create_connection(("192.0.2.2", int(sys.argv[1])), 10)
+    name = s.getsockname()[1]
     for i in range(10):
         if i == 5:
-            print(s.getsockname()[1], time.time_ns(), flush=True)
+            sys.stdout.write("%d %d\\n" % (name, time.time_ns()))
         s.send(b"x" * 100)
         s.recv(100)
         time.sleep(0.1)
     s.close()
+    sys.stdout.write("%d %d\\n" % (-name, time.time_ns()))
 for _ in range(int(sys.argv[2])):
     threading.Thread(target=talk).start()
     time.sleep(0.25)"""
@@ -86,26 +92,11 @@ def packets_of(data):
     return packets, at
 
 
-class Confirmed(threading.Thread):
-    """When a client that follows gets each packet: its time -> ns; by port of the talker: the times of its packets"""
-
-    def __init__(self, lab):
-        super().__init__(daemon=True)
-        self.at, self.times = {}, {}
-        self.process = b.start(f"{b.BUILD}/packrack", "query", "-q", "--follow", "-w", "-", "tcp", "port", PORT, env=lab.env, stdout=subprocess.PIPE)
-        self.start()
-
-    def run(self):
-        data, pipe = b"", self.process.stdout.buffer
-        while more := pipe.read1(1 << 16):
-            now = time.time_ns()
-            packets, used = packets_of(data + more)
-            data = (data + more)[used:]
-            for ns, frame in packets:
-                ends = queries.end_points(frame)[0]
-                port = next(int.from_bytes(end[1], "big") for end in ends[1:] if int.from_bytes(end[1], "big") != PORT)
-                self.at[ns] = now
-                self.times.setdefault(port, []).append(ns)
+def confirmed_at(rack, port, ns):
+    """ns at which a question up to that time is answered"""
+    answer = rack.query(f"tcp port {PORT} and port {port}", since=ns - 10**9, until=ns)
+    list(answer)
+    return time.time_ns() if answer.completeness.complete else sys.exit("bench: an answer is not complete")
 
 
 class Files(threading.Thread):
@@ -137,11 +128,11 @@ def row(table, what, values, unit="ms", peer=None):
         table.row(f"{what}, {name}", unit, values[min(len(values) - 1, int(len(values) * share))], theirs, peer and "a search of rotated files", True)
 
 
-def talks(table, lab, work):
+def talks(table, lab, rack, work):
     """Port -> time of the alert; and of each: ms to its packets, for the peer's rows"""
     alerts, finished, eve = {}, {}, open(f"{work}/eve.json", "w", encoding="utf-8")
     os.mkdir(f"{work}/files")
-    confirmed, files = Confirmed(lab), Files(f"{work}/files", alerts)
+    files, sure, ends = Files(f"{work}/files", alerts), {}, {}
     files.start()
     pivot = b.start(f"{b.BUILD}/packrack", "pivot", "--eve", f"{work}/eve.json", "--follow", "-w", f"{work}/files", "--before", "20s", "--json",
                     env=lab.env, stdout=subprocess.PIPE)
@@ -154,24 +145,27 @@ def talks(table, lab, work):
     server = inside(lab, "hostb", SERVER, PORT)
     server.stdout.readline()
     time.sleep(1)
-    for line in inside(lab, "hosta", TALKER, PORT, TALKS).stdout:
-        port, ns = map(int, line.split())
-        alerts[port] = ns
-        eve.write(alert(port, ns, "TCP", PORT))
-        eve.flush()
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        for line in inside(lab, "hosta", TALKER, PORT, TALKS).stdout:
+            port, ns = map(int, line.split())
+            if port > 0:
+                alerts[port] = ns
+                eve.write(alert(port, ns, "TCP", PORT))
+                eve.flush()
+            # the packet goes out within a millisecond; the last one is the answer to the other end's FIN
+            (sure if port > 0 else ends)[abs(port)] = threads.submit(confirmed_at, rack, abs(port), ns + 10**6)
     b.until(lambda: len(finished) >= TALKS, 60, "the file of each alert")
     time.sleep(0.5)
     files.done = True
-    for p in (pivot, server, confirmed.process):
+    for p in (pivot, server):
         b.stop(p)
-    bad = sum(status != "complete" or packets != len(confirmed.times[port]) for port, (_, status, packets) in finished.items())
+    bad = sum(status != "complete" or packets != rack.count(f"tcp port {PORT} and port {port}").matched
+              for port, (_, status, packets) in finished.items())
     table.row("alerts of connections: files that are partial, or lack a packet", f"of {len(finished)}", bad)
-    first, whole = [], []
-    for port, ns in alerts.items():
-        times = confirmed.times[port]
-        first.append((files.has[port] - ns) / 1e6)
-        whole.append((finished[port][0] - confirmed.at[max(times)]) / 1e6)
-    row(table, "from the alert to its packet in the file", first)
+    first = [(files.has[p] - sure[p].result()) / 1e6 for p in alerts]
+    whole = [(finished[p][0] - ends[p].result()) / 1e6 for p in alerts]
+    row(table, "from the packet to its confirmation", [(sure[p].result() - ns) / 1e6 for p, ns in alerts.items()])
+    row(table, "from the confirmation of the alerting packet to its being in the file", first)
     row(table, "from the confirmation of the last packet to the finished file", whole)
     return alerts, {p: (files.first[p] - alerts[p]) / 1e6 for p in alerts}, {p: (finished[p][0] - alerts[p]) / 1e6 for p in alerts}
 
@@ -220,7 +214,8 @@ def main():
                            "-Z", "root", "-w", f"{work}/rotated/log.pcap", env=lab.env, stderr=subprocess.DEVNULL)
         traffic = queries.Traffic(lab, RATE)
         time.sleep(25)  # so that there is a past to search
-        alerts, first, whole = talks(table, lab, work)
+        with packrack.connect(lab.env["PACKRACK_MERGER"], key=lab.env["PACKRACK_KEY"]) as rack:
+            alerts, first, whole = talks(table, lab, rack, work)
         each = burst(table, lab, work)
         chosen = [p for p in list(alerts)[-SEARCHED:]]
         found = [search(f"{work}/rotated", p, alerts[p], f"{work}/found.pcap") for p in chosen]

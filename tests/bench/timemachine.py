@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The cutoff, as Maier et al. (SIGCOMM 2008) measured theirs: what a cutoff of 15 KB keeps of traffic with a heavy tail,
 what is lost, what the rack costs with and without it; and the dispatcher with a million live connections.
