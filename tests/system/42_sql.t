@@ -124,7 +124,7 @@ words() {
 		on_a_terminal 'select 6 * 7 as answer;' help 'help;' .tables '.schema flows' 'show tables;' "$word" > "$LAB_DIR/shown" ||
 			{ cat "$LAB_DIR/shown"; return 1; }
 		if ! { [ "$(grep -c "^Statements end with ';'.*show tables; describe flows;" "$LAB_DIR/shown")" = 5 ] && grep -qx ' *42' "$LAB_DIR/shown" && grep -q '^losses' "$LAB_DIR/shown" &&
-			grep -q '^complete: ' "$LAB_DIR/shown"; } || grep -q Error "$LAB_DIR/shown"; then
+			grep -q 'complete: ' "$LAB_DIR/shown"; } || grep -q Error "$LAB_DIR/shown"; then
 			cat "$LAB_DIR/shown"
 			return 1
 		fi
