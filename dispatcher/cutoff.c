@@ -822,7 +822,10 @@ add_connection(struct prd_cutoff *c, const struct key *key)
 	return add(t, key);
 }
 
-/* A third of the way from one to the next: the bucket, its entry, and what the entry's order touches. */
+/*
+ * In three steps, each a third of PRD_CUTOFF_AHEAD packets after the one before, when its lines have come: the bucket, its entry, and
+ * the neighbours of the entry in the chain and in the order.
+ */
 void
 prd_cutoff_look(struct prd_cutoff *c, unsigned link, const uint8_t *data, uint32_t caplen)
 {
@@ -867,6 +870,31 @@ looked_at(struct link *l, const uint8_t *data)
 		return NULL;
 	l->passed++;
 	return at->bucket && at->data == data ? at : NULL;
+}
+
+/* Is a packet of the connection in this slot kept? If not, it is counted. */
+static bool
+decide(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
+{
+	struct entry *e = &c->connections.entries[slot];
+	bool keeps =
+		e->bytes < c->classes[e->class].cutoff || p->tcp_flags & (SYN | FIN | RST);
+
+	if (!keeps && c->rules && is_suspended(c, &e->key)) {
+		c->figures.suspended++;
+		keeps = true;
+	}
+	c->kept_beyond = !keeps && c->classes[e->class].full;
+	keeps |= c->kept_beyond;
+	if (!keeps && !count(c, p, slot, len)) {
+		c->figures.uncounted++;
+		keeps = true;
+	}
+	if (!keeps && !(e->flags & CUT)) {
+		e->flags |= CUT;
+		c->figures.connections_cut++;
+	}
+	return keeps;
 }
 
 bool
@@ -917,22 +945,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 			      PR_DECODE_FRAGMENT)
 		note_fragment(c, &p, &d.outer, slot);
 
-	bool keeps =
-		e->bytes < c->classes[e->class].cutoff || p.tcp_flags & (SYN | FIN | RST);
-	if (!keeps && c->rules && is_suspended(c, &e->key)) {
-		c->figures.suspended++;
-		keeps = true;
-	}
-	c->kept_beyond = !keeps && c->classes[e->class].full;
-	keeps |= c->kept_beyond;
-	if (!keeps && !count(c, &p, slot, len)) {
-		c->figures.uncounted++;
-		keeps = true;
-	}
-	if (!keeps && !(e->flags & CUT)) {
-		e->flags |= CUT;
-		c->figures.connections_cut++;
-	}
+	bool keeps = decide(c, &p, slot, len);
 	if (p.tcp_flags & (FIN | RST))
 		e->flags |= CLOSED;
 	e->bytes += len;

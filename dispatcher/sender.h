@@ -209,13 +209,12 @@ struct prd_sender {
 		struct prd_record record;
 		uint8_t bytes[sizeof(struct prd_record) + PR_BEYOND_MAX];
 	} beyond[PRD_BEYOND_BATCH];
-	unsigned first_beyond; /* that of the next batch; if beyond_waits, it has no node yet */
+	unsigned
+		first_beyond; /* where the next batch begins: with the sum that waits for a node, if beyond_waits */
 	bool beyond_waits;
 	bool flush_beyond; /* no packets come any more: also of seconds that are not over */
 	/* taken from the ring, no node has room */
 	struct prd_record *unplaced[PRD_LINKS_MAX];
-	unsigned ahead
-		[PRD_LINKS_MAX]; /* records of each ring that the cutoff has looked at */
 	bool used[PRD_LINKS_MAX]; /* rings to release after sending */
 	bool stuck; /* every ring with packets has an unplaced one */
 	unsigned first_ring;

@@ -76,7 +76,7 @@ struct prl_volume_writer {
 #define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
 #define CLASS_TOLD_NS (3600 * PR_NS_PER_S)
 #define TRIM_NS (10 * PR_NS_PER_S) /* how often what is kept too long is removed */
-/* It is removed by whole blocks: a block takes packets of so long at most, or a slow class keeps its oldest for months. */
+/* Only whole blocks are removed. So that those of a slow class are not open for months, a block spans at most: */
 #define KEEP_SPAN(keep) ((keep) ? PR_MAX((keep) / 8, TRIM_NS) : 0)
 /*
  * Divisors: shares of the volume guaranteed to the journals, so that they outlive the data.
@@ -350,8 +350,9 @@ out_new(struct prl_volume_writer *a, uint16_t link)
 		pr_error_set(&err, "more than %d links", LINKS_MAX);
 	} else if (!(o = calloc(1, sizeof(*o))) || !(o->buf = malloc(a->room))) {
 		pr_error_set(&err, "no memory for link %u", link);
-	} else if ((o->stream = sfs_stream_find(a->sfs, name)) >= 0 ||
-		   (o->stream = sfs_stream_open(a->sfs, name, 0, 0, &err)) >= 0) {
+	} else if (/* one that is there keeps its guarantee until its class is told */
+		(o->stream = sfs_stream_find(a->sfs, name)) >= 0 ||
+		(o->stream = sfs_stream_open(a->sfs, name, 0, 0, &err)) >= 0) {
 		o->link = link;
 		a->outs[a->out_count++] = o;
 		class_apply(a, link);
@@ -633,8 +634,8 @@ write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 }
 
 /*
- * Of packets.NUMBER and of its index, which are kept so long (0: as long as there is room): removes the oldest blocks, if old
- * is set, and bounds the time of new ones. True: there are more.
+ * For packets.NUMBER and its index. keep: how long they are kept, 0: while there is room. Bounds the time that a new block
+ * spans, and with `old` removes blocks that are too old. True: there are more of these.
  */
 static bool
 trim_stream(struct prl_volume_writer *a, unsigned number, int64_t keep, bool old)

@@ -44,7 +44,7 @@ struct node_query {
 struct follow {
 	bool on, idle; /* idle: between two rounds */
 	int64_t until; /* as asked */
-	unsigned rounds; /* until now, 2 at most */
+	unsigned rounds; /* begun until now; counted up to 2 */
 	int64_t round_mono;
 	Packrack__Completeness *total; /* sum of earlier rounds; NULL: there was none */
 };

@@ -60,7 +60,7 @@ struct prm_fanout_options {
 
 /* With Query.follow: shortest time between the starts of two rounds of requests. */
 #define PRM_FANOUT_FOLLOW_NS INT64_C(50000000)
-/* A round is up to so long ago: the ledger confirms a packet some 150 ms after it came, and a round waits for the rest. */
+/* Later rounds end so long ago: the ledger confirms a packet after some 150 ms, and a round waits for what is not confirmed yet. */
 #define PRM_FANOUT_CONFIRM_NS INT64_C(100000000)
 /* Packets of so long ago are stored, and confirmed by a MARK, in a rack that keeps up. */
 #define PRM_FANOUT_SETTLED_NS INT64_C(500000000)

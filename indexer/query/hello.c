@@ -168,11 +168,11 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	pri_volume_stats(volume, &stats);
 	PR_COPY(s, catalog, segments, packets, bytes);
 	pri_catalog_times(catalog, -1, &s->first_time, &s->last_time);
-	if (catalog->segments)
-		s->memory_time = PR_MAX(s->first_time, pri_volume_memory_since(volume));
 	behind = PR_MAX(behind, stats.unlisted);
-	if (catalog->segments)
+	if (catalog->segments) {
 		s->indexed_lag_bytes = behind * (catalog->bytes / catalog->segments);
+		s->memory_time = PR_MAX(s->first_time, pri_volume_memory_since(volume));
+	}
 	s->missing = volume->ledger.missing;
 	sfs_info(volume->sfs, &h->info, NULL);
 	h->message.volume = h->info.uuid;

@@ -22,7 +22,7 @@ struct pri_query_spec {
 	struct pri_bpf_set programs; /* pri_query_create takes it over, even on failure */
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
-	bool sums; /* also sums of what a cutoff kept back, if all of it matches: packets of their own link, which only tally counts */
+	bool sums; /* also sums beyond a cutoff (proto/wire/beyond.h) that match as a whole: as packets of their link, not counted in matched */
 	bool strays; /* also packets that were never matched (only without link) */
 	bool estimate; /* reads no packets: scanned_* of the statistics are what would be read */
 	struct pr_tally *tally; /* the caller's: also counts the packets in it; or NULL */

@@ -179,8 +179,9 @@ int sfs_permission_set(
 int sfs_guarantee_set(
 	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err);
 /*
- * From now on, a block of the stream ends where its records' times would lie more than span (ns) apart, so that sfs_trim
- * comes no later than so much; 0: only where it is full, as after each opening.
+ * Bounds how far apart (ns) the times of records in one block may lie, from now on: a block ends before the record that
+ * would pass the bound. As sfs_trim removes whole blocks, a record stays at most that much too long. 0, and after
+ * opening: no bound, a block ends when it is full.
  */
 int sfs_span_set(struct sfs *sfs, int stream, int64_t span, struct pr_error *err);
 /*

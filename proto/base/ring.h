@@ -26,8 +26,8 @@ void pr_ring_publish(struct pr_ring *ring); /* makes all commits visible, wakes 
 /* Consumer. next returns the following record, not yet released, or NULL when there is none. */
 void *pr_ring_next(struct pr_ring *ring, size_t *len);
 /*
- * The record behind the one that peek returned before, or behind all that next returned, if that is later; NULL: there is none
- * (or none that next need not look for, unless next would have nothing else). next returns it in its turn.
+ * Looks ahead: the first record that neither peek nor next has returned. next still returns it. NULL: none is known; what the
+ * producer has published since is looked for only when next has returned all that was known.
  */
 void *pr_ring_peek(struct pr_ring *ring);
 void pr_ring_release(struct pr_ring *ring); /* gives back everything next has returned */

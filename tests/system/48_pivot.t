@@ -165,6 +165,7 @@ run_step "rules: where to move" no_rules 'as in: src alarms 1h' $'[a]\nmove = al
 run_step "rules: a name of a hold" no_rules 'up to 16 letters' $'[a]\nhold = src ../../etc'
 run_step "rules: a hook that is not there" no_rules 'whole path of a program' $'[a]\nhook = nosuch'
 run_step "rules: neither yes nor no" no_rules 'yes or no' $'[a]\nsave = perhaps'
+run_step "rules: a limit that is none" no_rules 'a number of alerts in a minute' $'[a]\nlimit = yes'
 run_step "rules: without a file" says 1 'nosuch: No such file' "$PACKRACK" pivot --eve good -w files --volume full.vol --rules nosuch
 run_step "rules of one connection" says 2 'of --eve and --zeek' "$PACKRACK" pivot --tuple tcp,1.2.3.4,1,1.2.3.5,2 -w files --volume full.vol --rules rules
 run_step "--state without --follow" says 2 'of --follow of a file' "$PACKRACK" pivot --eve good -w files --volume full.vol --state state

@@ -105,7 +105,7 @@ struct question {
 	Packrack__Query core;
 };
 
-/* Does what takes the packets know sums beyond a cutoff (proto/wire/beyond.h)? Of these only the second is known. */
+/* Are sums beyond a cutoff (proto/wire/beyond.h) asked for, too? Not for rates: a sum tells the second, not when in it. */
 bool query_takes_sums(const struct query_args *a);
 /* Does the filter make sense for any common link type? Before anything is asked: -1 is bad usage. */
 int question_check(const struct query_args *a, struct pr_error *err);
