@@ -204,10 +204,7 @@ struct active_rule {
 
 struct prd_cutoff {
 	struct active_rule *rules;
-	struct class classes
-		[PRD_CLASSES_MAX +
-			1]; /* in the order in which they are tested; behind them that of no class */
-	unsigned class_count;
+	struct prd_classes *classes;
 	struct table connections, fragments;
 	struct link *links;
 	uint32_t sums_room; /* of each link */
@@ -217,6 +214,15 @@ struct prd_cutoff {
 	struct prd_cutoff_figures figures;
 	void *memory;
 	size_t memory_bytes;
+};
+
+/* A slot is of one name for good: connections know their class by it. The last slot is of no class. */
+struct prd_classes {
+	struct class slots[PRD_CLASSES_MAX + 1];
+	uint8_t order
+		[PRD_CLASSES_MAX]; /* slots of the classes that there are, as they are tested */
+	unsigned count; /* of them */
+	unsigned used; /* slots */
 };
 
 #define PR_VALUES struct class_values
@@ -328,8 +334,8 @@ set_class(struct class *class, const struct class_values *v, struct pr_error *er
 	return class->filter ? 0 : -1;
 }
 
-static int
-read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr_error *err)
+int
+prd_class_name(const char *text, char name[PR_NAME_MAX + 1], struct pr_error *err)
 {
 	text += strspn(text, " ");
 	size_t len = strcspn(text, ";\n"), plain;
@@ -348,37 +354,37 @@ read_name(struct prd_cutoff *c, const char *text, struct class *class, struct pr
 	if (memchr(text, ' ', len))
 		return pr_error_set(
 			err, "class '%.*s': a class's name has no blanks", (int)len, text);
-	memcpy(class->name, text, len);
+	memcpy(name, text, len);
+	name[len] = 0;
 	for (size_t i = 0; i < len; i += plain)
-		if (!(plain = pr_text_plain(class->name + i)))
+		if (!(plain = pr_text_plain(name + i)))
 			return pr_error_set(err, "the name of a class is not plain text");
-	if (pr_class_degree(class->name))
+	if (pr_class_degree(name))
 		return pr_error_set(err,
 			"class %s: names that begin with " PR_CLASS_HOLD
 			" or end with " PR_CLASS_CUT " or " PR_CLASS_HEADERS
 			" are those of copies",
-			class->name);
-	for (unsigned i = 0; i < c->class_count; i++)
-		if (strcmp(c->classes[i].name, class->name) == 0)
-			return pr_error_set(
-				err, "class %s: there are two of this name", class->name);
+			name);
 	return 0;
 }
 
 /*
- * Gives the class and its copies names and numbers. A number is by its name, so that it is the same when other classes come and
- * go: nodes know streams of classes by it.
+ * Gives the class, which comes into a slot, and its copies names and numbers. A number is by its name, so that it is the same when
+ * other classes come and go: nodes know streams of classes by it.
  */
 static int
-name_stored(const struct prd_cutoff *c, struct class *class, struct pr_error *err)
+name_stored(const struct prd_classes *c, unsigned slot, struct class *class,
+	struct pr_error *err)
 {
 	enum { NUMBERS = PR_CLASS_HOLDS - 1 };
 	bool used[PR_CLASS_HOLDS] = {false};
 	unsigned left = NUMBERS;
 
-	for (unsigned i = 0; i < c->class_count * PR_DEGREES; i++) {
-		unsigned number = c->classes[i / PR_DEGREES].stored[i % PR_DEGREES].number;
+	for (unsigned i = 0; i < c->used * PR_DEGREES; i++) {
+		unsigned number = c->slots[i / PR_DEGREES].stored[i % PR_DEGREES].number;
 
+		if (i / PR_DEGREES == slot)
+			continue;
 		used[number] = true;
 		left -= number > 0;
 	}
@@ -397,6 +403,8 @@ name_stored(const struct prd_cutoff *c, struct class *class, struct pr_error *er
 				"already",
 				NUMBERS);
 		unsigned number = XXH32(s->name, strlen(s->name), 0) % NUMBERS + 1;
+		if (slot < c->used && c->slots[slot].stored[i].number)
+			number = c->slots[slot].stored[i].number;
 		while (used[number])
 			number = number % NUMBERS + 1;
 		used[number] = true;
@@ -405,32 +413,107 @@ name_stored(const struct prd_cutoff *c, struct class *class, struct pr_error *er
 	return 0;
 }
 
-/* Puts a class in its place: behind those of the same precedence. */
+static unsigned
+class_named(const struct prd_classes *c, const char *name)
+{
+	unsigned i = 0;
+
+	while (i < c->used && strcmp(c->slots[i].name, name) != 0)
+		i++;
+	return i < c->used && c->slots[i].filter ? i : PRD_CLASSES_MAX;
+}
+
+bool
+prd_classes_have(const struct prd_classes *c, const char *name)
+{
+	return class_named(c, name) < PRD_CLASSES_MAX;
+}
+
+/* Takes a slot out of the order. */
+static void
+take_out(struct prd_classes *c, unsigned slot)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->order[i] != slot)
+			c->order[left++] = c->order[i];
+	c->count = left;
+}
+
 static int
-add_class(struct prd_cutoff *c, const char *text, struct pr_error *err)
+parse_class(const struct prd_classes *c, const char *text, struct class *class,
+	unsigned *slot, struct pr_error *err)
+{
+	struct class_values v = {.filter = NULL};
+
+	if (prd_class_name(text, class->name, err) < 0)
+		return -1;
+	for (*slot = 0; *slot < c->used && strcmp(c->slots[*slot].name, class->name) != 0;)
+		++*slot;
+	if (*slot == PRD_CLASSES_MAX)
+		return pr_error_set(err,
+			"more than %d classes (one that was removed counts until the "
+			"dispatcher is restarted)",
+			PRD_CLASSES_MAX);
+	int rc = pr_options_text(&class_text, &v, text + strcspn(text, ";\n"), err);
+	rc = rc < 0 ? rc : set_class(class, &v, err);
+	pr_options_free(&class_text, &v);
+	rc = rc < 0 ? rc : name_stored(c, *slot, class, err);
+	if (rc < 0)
+		pr_packet_filter_destroy(&class->filter);
+	return rc < 0 ? pr_error_prefix(err, "class %s", class->name) : 0;
+}
+
+/* Puts a class in its place: behind those of the same precedence. One of its name is replaced. */
+static int
+add_class(struct prd_classes *c, const char *text, struct pr_error *err)
 {
 	struct class class = {.filter = NULL};
-	struct class_values v = {.filter = NULL};
-	unsigned at = c->class_count;
+	unsigned slot, at;
 
-	if (c->class_count == PRD_CLASSES_MAX)
-		return pr_error_set(err, "more than %d classes", PRD_CLASSES_MAX);
-	if (read_name(c, text, &class, err) < 0)
+	if (parse_class(c, text, &class, &slot, err) < 0)
 		return -1;
-	const char *keys = text + strcspn(text, ";\n");
-	int rc = pr_options_text(&class_text, &v, keys, err);
-	rc = rc < 0 ? rc : set_class(&class, &v, err);
-	pr_options_free(&class_text, &v);
-	rc = rc < 0 ? rc : name_stored(c, &class, err);
-	if (rc < 0) {
-		pr_packet_filter_destroy(&class.filter);
-		return pr_error_prefix(err, "class %s", class.name);
-	}
-	for (; at && c->classes[at - 1].precedence < class.precedence; at--)
-		c->classes[at] = c->classes[at - 1];
-	c->classes[at] = class;
-	c->class_count++;
+	if (slot == c->used)
+		c->used++;
+	take_out(c, slot);
+	for (at = c->count++;
+		at && c->slots[c->order[at - 1]].precedence < class.precedence; at--)
+		c->order[at] = c->order[at - 1];
+	c->order[at] = (uint8_t)slot;
+	c->slots[slot] = class;
 	return 0;
+}
+
+struct prd_classes *
+prd_classes_change(const struct prd_classes *classes, const char *removed, const char *text,
+	struct pr_error *err)
+{
+	struct prd_classes *c = malloc(sizeof *c);
+
+	if (!c)
+		return pr_error_null(err, "no memory for classes");
+	*c = *classes;
+	unsigned slot = removed ? class_named(c, removed) : PRD_CLASSES_MAX;
+	if (slot < PRD_CLASSES_MAX) {
+		take_out(c, slot);
+		c->slots[slot].filter = NULL;
+	}
+	if (text && add_class(c, text, err) < 0) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+/* Frees the filters that `next` has not, and the rest. */
+void
+prd_classes_free(struct prd_classes *c, const struct prd_classes *next)
+{
+	for (unsigned i = 0; c && i < c->used; i++)
+		if (!next || c->slots[i].filter != next->slots[i].filter)
+			pr_packet_filter_destroy(&c->slots[i].filter);
+	free(c);
 }
 
 /* ---- rules ---- */
@@ -471,30 +554,17 @@ moved_to(const struct prd_cutoff *c, const struct key *key, unsigned from)
 	return NULL;
 }
 
-static unsigned
-class_named(const struct prd_cutoff *c, const char *name)
+void
+prd_cutoff_set_classes(struct prd_cutoff *c, struct prd_classes *classes)
 {
-	unsigned i = 0;
-
-	while (i < c->class_count && strcmp(c->classes[i].name, name) != 0)
-		i++;
-	return i;
+	prd_classes_free(c->classes, classes);
+	c->classes = classes;
 }
 
-bool
-prd_cutoff_cuts(const struct prd_cutoff *c)
+const struct prd_classes *
+prd_cutoff_classes(const struct prd_cutoff *c)
 {
-	bool cuts = false;
-
-	for (unsigned i = 0; i < c->class_count; i++)
-		cuts |= c->classes[i].cutoff != PRD_CUTOFF_NONE;
-	return cuts;
-}
-
-bool
-prd_cutoff_has_class(const struct prd_cutoff *c, const char *name)
-{
-	return class_named(c, name) < c->class_count;
+	return c->classes;
 }
 
 int
@@ -526,12 +596,12 @@ prd_cutoff_rule(
 static uint8_t
 class_of(const struct prd_cutoff *c, const uint8_t *data, uint32_t caplen, uint32_t len)
 {
-	unsigned i = 0;
+	const struct prd_classes *k = c->classes;
 
-	while (i < c->class_count &&
-		!pr_packet_filter_match(c->classes[i].filter, data, caplen, len))
-		i++;
-	return (uint8_t)i;
+	for (unsigned i = 0; i < k->count; i++)
+		if (pr_packet_filter_match(k->slots[k->order[i]].filter, data, caplen, len))
+			return k->order[i];
+	return PRD_CLASSES_MAX;
 }
 
 /* ---- time ---- */
@@ -797,7 +867,7 @@ prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
 		b.connection.port[i] = of->port[i ^ s->from];
 	}
 	PR_COPY(&b, s, number, packets, bytes, first, last, encapsulated);
-	memcpy(b.name, c->classes[s->class].name, sizeof b.name);
+	memcpy(b.name, c->classes->slots[s->class].name, sizeof b.name);
 	s->number = 0;
 	l->oldest = (l->oldest + 1) % c->sums_room;
 	l->count--;
@@ -877,14 +947,14 @@ static bool
 decide(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 {
 	struct entry *e = &c->connections.entries[slot];
-	bool keeps =
-		e->bytes < c->classes[e->class].cutoff || p->tcp_flags & (SYN | FIN | RST);
+	bool keeps = e->bytes < c->classes->slots[e->class].cutoff ||
+		     p->tcp_flags & (SYN | FIN | RST);
 
 	if (!keeps && c->rules && is_suspended(c, &e->key)) {
 		c->figures.suspended++;
 		keeps = true;
 	}
-	c->kept_beyond = !keeps && c->classes[e->class].full;
+	c->kept_beyond = !keeps && c->classes->slots[e->class].full;
 	keeps |= c->kept_beyond;
 	if (!keeps && !count(c, p, slot, len)) {
 		c->figures.uncounted++;
@@ -909,7 +979,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	uint32_t slot = 0;
 
 	advance(l, time);
-	c->kept = &c->classes[c->class_count];
+	c->kept = &c->classes->slots[PRD_CLASSES_MAX];
 	c->kept_beyond = false;
 	bool plain = before || read_plain(&p, data, caplen);
 	if (!plain) {
@@ -929,7 +999,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	if (begins) {
 		const char *name = c->rules ? moved_to(c, &p.key, p.from) : NULL;
 
-		e->class = name ? (uint8_t)class_named(c, name)
+		e->class = name ? (uint8_t)class_named(c->classes, name)
 				: class_of(c, data, caplen, len);
 		e->flags = 0;
 		e->bytes = 0;
@@ -949,7 +1019,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	if (p.tcp_flags & (FIN | RST))
 		e->flags |= CLOSED;
 	e->bytes += len;
-	c->kept = &c->classes[e->class];
+	c->kept = &c->classes->slots[e->class];
 	return keeps;
 }
 
@@ -965,9 +1035,9 @@ prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *class)
 const struct pr_class *
 prd_cutoff_class(const struct prd_cutoff *c, unsigned index)
 {
-	for (unsigned i = 0; i < c->class_count * PR_DEGREES; i++) {
+	for (unsigned i = 0; i < c->classes->used * PR_DEGREES; i++) {
 		const struct pr_class *s =
-			&c->classes[i / PR_DEGREES].stored[i % PR_DEGREES];
+			&c->classes->slots[i / PR_DEGREES].stored[i % PR_DEGREES];
 
 		if (s->number && index-- == 0)
 			return s;
@@ -1047,15 +1117,25 @@ prd_cutoff_create(const struct prd_cutoff_options *options, struct pr_error *err
 	struct prd_cutoff *c = calloc(1, sizeof *c);
 	int rc = 0;
 
-	if (c)
+	if (c) {
 		c->links = calloc(options->links, sizeof *c->links);
-	if (!c || !c->links)
+		c->classes = calloc(1, sizeof *c->classes);
+	}
+	if (!c || !c->links || !c->classes)
 		rc = pr_error_set(err, "no memory for connections");
-	for (size_t i = 0; rc == 0 && i < options->classes->count; i++)
-		rc = add_class(c, options->classes->items[i], err);
-	if (rc == 0)
-		c->classes[c->class_count] =
+	else
+		c->classes->slots[PRD_CLASSES_MAX] =
 			(struct class){.cutoff = PRD_CUTOFF_NONE, .snaplen = UINT32_MAX};
+	for (size_t i = 0; rc == 0 && i < options->classes->count; i++) {
+		const char *text = options->classes->items[i];
+		char name[PR_NAME_MAX + 1];
+
+		rc = prd_class_name(text, name, err);
+		if (rc == 0 && prd_classes_have(c->classes, name))
+			rc = pr_error_set(
+				err, "class %s: there are two of this name", name);
+		rc = rc < 0 ? rc : add_class(c->classes, text, err);
+	}
 	if (rc == 0)
 		rc = make_tables(c, options, err);
 	if (rc < 0)
@@ -1070,8 +1150,7 @@ prd_cutoff_destroy(struct prd_cutoff **cutoff)
 
 	if (!c)
 		return;
-	for (unsigned i = 0; i < c->class_count; i++)
-		pr_packet_filter_destroy(&c->classes[i].filter);
+	prd_classes_free(c->classes, NULL);
 	struct active_rule *rule, *next;
 	HASH_ITER(hh, c->rules, rule, next)
 	{

@@ -82,10 +82,24 @@ void prd_cutoff_kept(const struct prd_cutoff *c, uint32_t *caplen, uint8_t *clas
 /* The class of this index that nodes keep in a way of its own; NULL: there are no more. */
 const struct pr_class *prd_cutoff_class(const struct prd_cutoff *c, unsigned index);
 
-/* Has any class a cutoff? */
-bool prd_cutoff_cuts(const struct prd_cutoff *c);
-/* Is there a class of this name? Any thread. */
-bool prd_cutoff_has_class(const struct prd_cutoff *c, const char *name);
+/*
+ * The classes at one time. A change makes a new set, in any thread, which then takes the place of the one that it was made from: then the
+ * old one is freed. A connection keeps the class of its first packet, also when that is removed; what a class says may change.
+ */
+struct prd_classes;
+const struct prd_classes *prd_cutoff_classes(const struct prd_cutoff *c);
+/*
+ * Without the class of this name (NULL: of none), and with that of the text (NULL: none), in the place of one of its name. NULL: err says
+ * what is wrong.
+ */
+struct prd_classes *prd_classes_change(const struct prd_classes *classes,
+	const char *removed, const char *text, struct pr_error *err);
+/* The name that a class's text begins with. -1: it is not one. */
+int prd_class_name(const char *text, char name[PR_NAME_MAX + 1], struct pr_error *err);
+bool prd_classes_have(const struct prd_classes *classes, const char *name);
+/* Frees a set, but what `next` (may be NULL) has of it. */
+void prd_classes_free(struct prd_classes *classes, const struct prd_classes *next);
+void prd_cutoff_set_classes(struct prd_cutoff *c, struct prd_classes *classes);
 /* A rule comes (in the place of an earlier one of the same connection or address), or goes. -1: there are too many, or no memory. */
 int prd_cutoff_rule(struct prd_cutoff *c, const struct prd_rule *rule, bool comes,
 	struct pr_error *err);

@@ -355,7 +355,7 @@ set_up(struct dispatcher *d, struct pr_error *err)
 		.links = (unsigned)(d->options.in.count + d->options.read.count)};
 	if (cutoff.classes->count && !(d->cutoff = prd_cutoff_create(&cutoff, err)))
 		return PRD_EXIT_USAGE;
-	d->options.cuts = d->cutoff && prd_cutoff_cuts(d->cutoff);
+	d->options.cuts = d->cutoff != NULL;
 	int status = prd_inputs_open(&d->inputs, &d->options, err);
 	if (status != 0)
 		return status;

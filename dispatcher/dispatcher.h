@@ -21,6 +21,6 @@ struct prd_options {
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, class_memory,
 		wait_nodes, rack_id, ethertype;
 	int64_t hold_time, log_age, wait_time;
-	bool cuts; /* a class has a cutoff */
+	bool cuts; /* there are classes, which may have cutoffs */
 	bool allow_cut, exit_after_read, verbose;
 };

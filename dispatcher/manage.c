@@ -2,8 +2,10 @@
 #include <sys/resource.h>
 
 #include "dispatcher/sender.h"
+#include "dispatcher/steering.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
+#include "proto/rpc/admission.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
@@ -239,13 +241,6 @@ struct command {
 	struct pr_rpc_peer peer;
 };
 
-/* A rule, and what status shows of it. */
-struct steering {
-	struct prd_rule rule;
-	Packrack__SteerRule message;
-	char what[PRD_RULE_TEXT], reason[PRD_RULE_TEXT], user[PR_NAME_MAX + 1];
-};
-
 struct prd_manage {
 	struct prd_sender *sender;
 	const struct prd_receiver_counters *received;
@@ -255,10 +250,7 @@ struct prd_manage {
 	struct pr_timer *timer;
 	struct command commands[COMMANDS_MAX];
 	uint64_t requests;
-	struct steering *rules[PRD_RULES_MAX];
-	size_t rule_count;
-	Packrack__RackClass *classes, **class_pointers; /* as configured */
-	Packrack__SteerRule *rule_pointers[PRD_RULES_MAX];
+	struct prd_steering *steering;
 
 	/* status: in memory that is used again for each message */
 	struct prd_snapshot view;
@@ -284,8 +276,6 @@ sum_links(const struct prd_manage *s, const struct pr_counter_row *row)
 	return sum;
 }
 
-static void expire_rules(struct prd_manage *m);
-
 /* Every second. */
 static void
 compute_rates(void *arg)
@@ -301,7 +291,7 @@ compute_rates(void *arg)
 	s->bytes_before = bytes;
 	s->packets_before = packets;
 	s->last_rate = now;
-	expire_rules(s);
+	prd_steering_tick(s->steering);
 }
 
 static const char *const node_states[] = {
@@ -428,12 +418,7 @@ make_status(struct prd_manage *s)
 	m->n_dispatcher_links = s->inputs->link_count;
 	m->dispatcher_nodes = s->node_pointers;
 	m->n_dispatcher_nodes = s->view.node_count;
-	for (size_t i = 0; i < s->rule_count; i++)
-		s->rule_pointers[i] = &s->rules[i]->message;
-	m->rules = s->rule_pointers;
-	m->n_rules = s->rule_count;
-	m->classes = s->class_pointers;
-	m->n_classes = s->sender->config.options->classes.count;
+	prd_steering_status(s->steering, m);
 	return m;
 }
 
@@ -497,10 +482,6 @@ static const struct verb {
 	{"disconnect", PRD_EVENT_NODE, PR_FRAME_DISCONNECT},
 	{"reconnect", PRD_EVENT_NODE, PR_FRAME_RECONNECT},
 	{"spread", PRD_EVENT_SPREAD, 0},
-	{"suspend", PRD_EVENT_RULE, PRD_RULE_SUSPEND},
-	{"resume", PRD_EVENT_RULE, PRD_RULE_SUSPEND},
-	{"move", PRD_EVENT_RULE, PRD_RULE_MOVE},
-	{"unmove", PRD_EVENT_RULE, PRD_RULE_MOVE},
 };
 
 static int
@@ -548,106 +529,24 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 	return true;
 }
 
-/* ---- rules ---- */
-
-static bool
-send_rule(struct prd_manage *m, const struct prd_rule *rule, bool comes, uint64_t request)
-{
-	struct pr_ring *events = m->sender->config.events;
-	struct prd_event *event = pr_ring_reserve(events, sizeof *event);
-
-	if (!event)
-		return false;
-	memset(event, 0, sizeof *event);
-	event->kind = PRD_EVENT_RULE;
-	event->request = request;
-	event->u.steer.rule = *rule;
-	event->u.steer.comes = comes;
-	pr_ring_commit(events, sizeof *event);
-	pr_ring_publish(events);
-	return true;
-}
-
-static bool
-drop_rule(struct prd_manage *m, const struct prd_rule *rule)
-{
-	for (size_t i = 0; i < m->rule_count; i++)
-		if (prd_rule_same(&m->rules[i]->rule, rule)) {
-			free(m->rules[i]);
-			m->rules[i] = m->rules[--m->rule_count];
-			return true;
-		}
-	return false;
-}
-
-static void
-expire_rules(struct prd_manage *m)
-{
-	int64_t now = pr_now_real();
-
-	for (size_t i = m->rule_count; i-- > 0;) {
-		const struct steering *s = m->rules[i];
-		const struct prd_rule rule = s->rule;
-
-		if (s->message.until > now || !send_rule(m, &rule, false, 0))
-			continue;
-		pr_log_info("'%s %s' of %s is over", s->message.verb, s->what,
-			s->user[0] ? s->user : "a user");
-		drop_rule(m, &rule);
-	}
-}
-
-static struct steering *
-rule_make(const struct verb *verb, const struct prd_rule *rule,
-	const Packrack__Command *command, const char *user)
-{
-	struct steering *s = calloc(1, sizeof *s);
-
-	if (!s)
-		return NULL;
-	s->rule = *rule;
-	PR_PRINT(s->what, "%s", command->node);
-	PR_PRINT(s->reason, "%s", command->reason);
-	PR_PRINT(s->user, "%s", user);
-	packrack__steer_rule__init(&s->message);
-	s->message.verb = (char *)verb->name;
-	s->message.what = s->what;
-	s->message.reason = s->reason;
-	s->message.user = s->user;
-	s->message.until = pr_now_real() + command->seconds * PR_NS_PER_S;
-	return s;
-}
-
-/* -1: refused, err says why. */
+/* A change to classes or cutoff: what it says is checked here. */
 static int
-take_rule(struct prd_manage *m, const struct verb *verb, const Packrack__Command *command,
+steer(struct prd_manage *m, const Packrack__Command *command,
 	const struct pr_rpc_peer *peer, uint64_t id, struct pr_error *err)
 {
-	bool comes = !strcmp(verb->name, "suspend") || !strcmp(verb->name, "move");
-	const struct prd_cutoff *cutoff = m->sender->config.cutoff;
 	struct command *pending = find_command(m, 0);
-	struct steering *s = NULL;
-	struct prd_rule rule;
+	char user[PR_MESSAGE_NAME_MAX + 1];
 
-	if (!cutoff)
-		return pr_error_set(err, "this dispatcher has no classes: see --class");
-	if (prd_rule_parse(&rule, verb->type, command->node, err) < 0)
-		return -1;
-	if (comes && rule.class[0] && !prd_cutoff_has_class(cutoff, rule.class))
-		return pr_error_set(err, "there is no class '%s'", rule.class);
-	if (comes && !command->seconds)
-		return pr_error_set(err, "it needs an end: --for DURATION");
-	if (comes && m->rule_count == PRD_RULES_MAX)
-		return pr_error_set(err, "there are %d rules already", PRD_RULES_MAX);
-	if (!pending || (comes && !(s = rule_make(verb, &rule, command, peer->user))) ||
-		!send_rule(m, &rule, comes, m->requests + 1)) {
-		free(s);
+	if (!pending)
 		return pr_error_set(err, "too many commands are under way: try again");
-	}
+	/* a merger tells whose command it passes on; others may claim to */
+	if (command->user[0] && peer->user[0])
+		PR_PRINT(user, "%s (by %s)", command->user, peer->user);
+	else
+		PR_PRINT(user, "%s", command->user[0] ? command->user : peer->user);
+	if (prd_steering_command(m->steering, command, user, m->requests + 1, err) < 0)
+		return -1;
 	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
-	drop_rule(m, &rule);
-	if (s)
-		m->rules[m->rule_count++] = s;
 	return 0;
 }
 
@@ -655,24 +554,26 @@ static void
 on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	const Packrack__Command *command)
 {
+	bool steers = pr_state_verb(command->verb);
 	const struct verb *verb = NULL;
 	struct pr_error err;
 
 	for (size_t i = 0; i < PR_COUNT(verbs); i++)
 		if (command->verb && strcmp(verbs[i].name, command->verb) == 0)
 			verb = &verbs[i];
-	if (!verb)
+	if (!verb && !steers)
 		pr_rpc_refuse(m->rpc, peer, id,
 			"unknown command: start, stop, spread, identify, reset, "
-			"disconnect, reconnect, suspend, resume, move or unmove",
+			"disconnect, reconnect, suspend, resume, move, unmove, class-add, "
+			"class-set or class-remove",
 			true);
-	else if (verb->kind == PRD_EVENT_SPREAD && spread_mode(command->node) < 0)
+	else if (steers && steer(m, command, peer, id, &err) < 0)
+		pr_rpc_refuse(m->rpc, peer, id, err.text, true);
+	else if (!steers && verb->kind == PRD_EVENT_SPREAD &&
+		 spread_mode(command->node) < 0)
 		pr_rpc_refuse(
 			m->rpc, peer, id, "spread is round-robin, weighted or flow", true);
-	else if (verb->kind == PRD_EVENT_RULE &&
-		 take_rule(m, verb, command, peer, id, &err) < 0)
-		pr_rpc_refuse(m->rpc, peer, id, err.text, true);
-	else if (verb->kind != PRD_EVENT_RULE && !pass_on(m, verb, command, peer, id))
+	else if (!steers && !pass_on(m, verb, command, peer, id))
 		pr_rpc_refuse(m->rpc, peer, id,
 			"too many commands are under way: try again", true);
 	else
@@ -686,6 +587,16 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 }
 
 static void
+on_state(
+	struct prd_manage *m, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	Packrack__RackState reply;
+
+	if (prd_steering_merge(m->steering, env->state, &reply))
+		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATE, &reply);
+}
+
+static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct prd_manage *m = arg;
@@ -694,6 +605,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATUS, make_status(m));
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
 		on_command(m, peer, env->id, env->command);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATE &&
+		 peer->role & PR_ROLE_OPERATE)
+		on_state(m, peer, env);
 	else
 		pr_rpc_refuse(m->rpc, peer, env->id,
 			"a dispatcher answers status and commands only", true);
@@ -732,16 +646,9 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	m->tables[1] = PR_COUNTER_TABLE(view_rows, &m->view);
 	m->tables[2] = PR_COUNTER_TABLE(sent_rows, &m->view.sent);
 	m->tables[3] = PR_COUNTER_TABLE(received_rows, received);
-	m->classes = calloc(o->classes.count + 1, sizeof *m->classes);
-	m->class_pointers = calloc(o->classes.count + 1, sizeof *m->class_pointers);
-	for (size_t i = 0; m->classes && m->class_pointers && i < o->classes.count; i++) {
-		packrack__rack_class__init(&m->classes[i]);
-		m->classes[i].text = o->classes.items[i];
-		m->class_pointers[i] = &m->classes[i];
-	}
-	if (!m->classes || !m->class_pointers)
-		pr_error_set(err, "no memory for the management socket");
-	else
+	m->steering = prd_steering_create(
+		sender->config.cutoff, &o->classes, sender->config.events, err);
+	if (m->steering)
 		m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
 	if (m->timer)
 		m->rpc = pr_rpc_listen(loop, o->manage, o->keys, on_message, m, err);
@@ -762,9 +669,6 @@ prd_manage_close(struct prd_manage **manage)
 	pr_metrics_stop(&m->metrics);
 	pr_rpc_destroy(&m->rpc);
 	pr_timer_destroy(&m->timer);
-	for (size_t i = 0; i < m->rule_count; i++)
-		free(m->rules[i]);
-	free(m->class_pointers);
-	free(m->classes);
+	prd_steering_destroy(&m->steering);
 	free(m);
 }

@@ -7,10 +7,20 @@
 
 enum { WORDS_MAX = 6, WORD_MAX = PR_NAME_MAX + 1 };
 
-bool
-prd_rule_same(const struct prd_rule *a, const struct prd_rule *b)
+void
+prd_rule_key(const struct prd_rule *rule, char *text, size_t room)
 {
-	return a->kind == b->kind && !memcmp(&a->of, &b->of, sizeof(a->of));
+	const struct pr_connection *c = &rule->of;
+	int family = c->address_len == 4 ? AF_INET : AF_INET6;
+	char ends[2][INET6_ADDRSTRLEN];
+
+	for (int i = 0; i < 2; i++)
+		inet_ntop(family, c->address[i], ends[i], sizeof ends[i]);
+	if (rule->kind == PRD_RULE_MOVE)
+		snprintf(text, room, "move %s", ends[0]);
+	else
+		snprintf(text, room, "suspend %u %s %u %s %u", c->protocol, ends[0],
+			c->port[0], ends[1], c->port[1]);
 }
 
 void

@@ -16,7 +16,6 @@
 enum prd_rule_kind { PRD_RULE_SUSPEND, PRD_RULE_MOVE };
 enum prd_rule_side { PRD_RULE_SRC = 1, PRD_RULE_DST = 2 };
 #define PRD_RULES_MAX 4096
-#define PRD_RULE_TEXT 256
 
 struct prd_rule {
 	/* SUSPEND: both ends, the smaller (address, port) first. MOVE: address[0] alone. On any link and VLAN (0) */
@@ -29,7 +28,7 @@ struct prd_rule {
 /* -1: err says which word is wrong. */
 int prd_rule_parse(struct prd_rule *rule, enum prd_rule_kind kind, const char *text,
 	struct pr_error *err);
-/* Are they about the same connection or address? Then the later one replaces the earlier. */
-bool prd_rule_same(const struct prd_rule *a, const struct prd_rule *b);
+/* A text that rules about the same connection or address have in common: the later one replaces the earlier. At most 128 bytes. */
+void prd_rule_key(const struct prd_rule *rule, char *text, size_t room);
 /* Puts the ends in order. */
 void prd_rule_order(struct pr_connection *c);

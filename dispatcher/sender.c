@@ -478,6 +478,11 @@ handle_events(struct prd_sender *s)
 		case PRD_EVENT_RULE:
 			on_rule(s, e);
 			break;
+		case PRD_EVENT_CLASSES:
+			prd_cutoff_set_classes(s->cutoff, e->u.classes);
+			if (e->request)
+				prd_done(s, e->request, true, "done");
+			break;
 		case PRD_EVENT_NODE:
 			on_node_command(s, e);
 			break;
@@ -676,7 +681,7 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	}
 	for (unsigned i = 0; i < config->inputs->all_links; i++)
 		s->logs.numbers[i] = config->inputs->links[i].number;
-	if (s->cutoff && prd_cutoff_class(s->cutoff, 0))
+	if (s->cutoff) /* classes that nodes keep in a way of their own may come */
 		s->logs.flags = PR_TSLOG_CLASSES;
 	s->logs.send = send_log;
 	s->logs.arg = s;

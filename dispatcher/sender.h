@@ -17,6 +17,7 @@
  *   distribute.c    the packet's way
  *   rack_control.c  control frames to and from the nodes
  *   manage.c        status, metrics and commands (the loop's thread)
+ *   steering.c      changes to classes and cutoff (the loop's thread)
  */
 enum prd_capture_state {
 	PRD_STATE_WAITING, /* for nodes */
@@ -34,7 +35,8 @@ enum prd_event_kind {
 	PRD_EVENT_STOP,
 	PRD_EVENT_NODE,
 	PRD_EVENT_SPREAD,
-	PRD_EVENT_RULE
+	PRD_EVENT_RULE,
+	PRD_EVENT_CLASSES
 };
 
 struct prd_event {
@@ -52,6 +54,8 @@ struct prd_event {
 			struct prd_rule rule;
 			bool comes;
 		} steer;
+		struct prd_classes
+			*classes; /* in place of those that they were made from */
 	} u;
 };
 

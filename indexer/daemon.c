@@ -8,6 +8,7 @@
 #include "indexer/query/hello.h"
 #include "indexer/query/serve.h"
 #include "indexer/record_sender.h"
+#include "indexer/state_keeper.h"
 #include "indexer/summary_announcer.h"
 #include "logger/streamfs/disk.h"
 #include "proto/base/metrics_server.h"
@@ -136,6 +137,7 @@ struct daemon {
 	struct pri_record_sender *deliver;
 	struct pri_summary_announcer *offer;
 	struct pri_holds *holds;
+	struct pri_state_keeper *state;
 	int64_t idle_ns; /* time between steps while nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
@@ -174,6 +176,7 @@ pri_indexer_let_go(struct daemon *d)
 	pri_announcer_destroy(&d->offer);
 	pri_follower_destroy(&d->feed);
 	pri_holds_destroy(&d->holds);
+	pri_state_keeper_destroy(&d->state);
 	pri_sender_destroy(&d->deliver);
 	pri_volume_close(&d->volume);
 }
@@ -252,7 +255,9 @@ open_feed(struct daemon *d, struct pr_error *err)
 			pri_sender_sink, d->deliver, err);
 	if (d->deliver && !d->holds)
 		d->holds = pri_holds_create(d->volume, d->deliver, err);
-	return d->feed && d->holds ? 0 : -1;
+	if (d->deliver && !d->state)
+		d->state = pri_state_keeper_create(d->volume, d->deliver, err);
+	return d->feed && d->holds && d->state ? 0 : -1;
 }
 
 /*
@@ -308,6 +313,7 @@ pri_indexer_index(void *arg)
 		if (d->stopping)
 			return;
 		pri_holds_step(d->holds);
+		pri_state_keeper_step(d->state);
 		int64_t began = pr_now_mono();
 		int rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
@@ -356,6 +362,8 @@ make_hello(struct daemon *d)
 		pri_serve_status(d->serve, &hello->status);
 	if (hello && d->holds)
 		hello->status.holds = pri_holds_list(d->holds, &hello->status.n_holds);
+	if (hello && d->state)
+		hello->status.state_digest = pri_state_keeper_digest(d->state);
 	return hello;
 }
 
@@ -435,6 +443,14 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		if (!peer && d->offer)
 			pri_announcer_want(d->offer, &connection->offered, connection->rpc,
 				env->summary_want);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATE) {
+		Packrack__RackState reply;
+		Packrack__Envelope back =
+			pr_message_of(0, PACKRACK__ENVELOPE__BODY_STATE, &reply);
+
+		if (!peer && d->state &&
+			pri_state_keeper_merge(d->state, env->state, &reply))
+			pr_rpc_send(connection->rpc, NULL, &back, NULL);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer) {
 		struct pr_error err;
 

@@ -918,12 +918,27 @@ set_guarantees(
 }
 
 int
-prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
-	const void *definition, size_t len, struct pr_error *err)
+prl_writer_record(struct prl_volume_writer *a, const char *stream, const void *bytes,
+	size_t len, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
 	struct sfs_handle handle;
 	int64_t now = pr_now_real();
+
+	if (sfs_info(a->sfs, &volume, err) != SFS_OK)
+		return -1;
+	int number = sfs_stream_open(a->sfs, stream, volume.block_size, 0, err);
+	if (number < 0 ||
+		sfs_append(a->sfs, number, now, now, bytes, len, &handle, err) != SFS_OK)
+		return -1;
+	return prl_writer_flush(a, err);
+}
+
+int
+prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
+	const void *definition, size_t len, struct pr_error *err)
+{
+	struct sfs_volume_info volume;
 
 	if (sfs_info(a->sfs, &volume, err) != SFS_OK)
 		return -1;
@@ -932,12 +947,10 @@ prl_writer_hold(struct prl_volume_writer *a, const struct pr_class *class,
 		set_guarantees(a, class->number, 0, NULL);
 		return pr_error_prefix(err, "guarantee");
 	}
-	int stream = sfs_stream_open(a->sfs, "holds", volume.block_size, 0, err);
-	if (stream < 0 || sfs_append(a->sfs, stream, now, now, definition, len, &handle,
-				  err) != SFS_OK)
+	if (prl_writer_record(a, "holds", definition, len, err) < 0)
 		return -1;
 	prl_writer_set_class(a, class);
-	return prl_writer_flush(a, err);
+	return 0;
 }
 
 int

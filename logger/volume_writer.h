@@ -105,6 +105,9 @@ const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_wr
 int prl_writer_put_moved(struct prl_volume_writer *a, const void *body, size_t len,
 	bool copies, struct pr_error *err);
 
+/* Appends a record to a stream for what the rack knows besides packets. It is durable when this returns. */
+int prl_writer_record(struct prl_volume_writer *a, const char *stream, const void *bytes,
+	size_t len, struct pr_error *err);
 /*
  * Holds: packets of this volume that are copied into the streams of a class of their own, hold.NAME. A hold's definition
  * goes into stream "holds"; it is durable when this returns. -1: the volume refuses it, or its guarantee.

@@ -91,6 +91,22 @@ class_of(struct pr_class *class, const Packrack__Hold *h, struct pr_error *err)
 	return 0;
 }
 
+/* Keeps a message as a record of a stream. */
+static int
+keep(struct prl_writer_socket *d, const char *stream, const ProtobufCMessage *m,
+	struct pr_error *err)
+{
+	size_t len = protobuf_c_message_get_packed_size(m);
+	uint8_t *bytes = malloc(len + 1);
+
+	if (!bytes)
+		return pr_error_set(err, "no memory for stream %s", stream);
+	protobuf_c_message_pack(m, bytes);
+	int rc = prl_writer_record(d->append, stream, bytes, len, err);
+	free(bytes);
+	return rc;
+}
+
 static int
 hold(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *err)
 {
@@ -176,6 +192,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			done.ok = store(d, c, &err) == 0;
 		else if (!strcmp(c->verb, "hold"))
 			done.ok = hold(d, c, &err) == 0;
+		else if (!strcmp(c->verb, "state") && c->state)
+			done.ok = keep(d, "state", &c->state->base, &err) == 0;
 		else
 			pr_error_set(
 				&err, "a logger does not %s: ask the dispatcher", c->verb);

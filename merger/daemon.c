@@ -8,7 +8,7 @@
 #include "proto/rpc/option_rows.h"
 
 struct values {
-	struct pr_string_list listen, peers, pcap_over_ip;
+	struct pr_string_list listen, peers, dispatchers, pcap_over_ip;
 	uint64_t max_queries, max_user_queries, summaries;
 	char *name, *metrics, *user, *key_flag; /* as given */
 	int log_format, no_canary;
@@ -28,6 +28,8 @@ static const struct pr_option options[] = {
 	PR_OPTION_METRICS(metrics),
 	PR_OPT_LIST(peers, "peer", 0, "ENDPOINT",
 		"another merger, to share the summaries with"),
+	PR_OPT_LIST(dispatchers, "dispatcher", 0, "ENDPOINT",
+		"a dispatcher, to change classes and cutoffs through this merger"),
 	PR_OPT_STRING(name, "name", 0, "NAME",
 		"name of this merger (the machine, and its first endpoint)"),
 	PR_OPT_SIZE(summaries, "summaries", 0, "SIZE", 64 * 1024, INT64_MAX,
@@ -106,6 +108,9 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 	for (size_t i = 0; i < v->peers.count; i++)
 		if (prm_merger_peer(m, v->peers.items[i], keys, err) < 0)
 			return -1;
+	for (size_t i = 0; i < v->dispatchers.count; i++)
+		if (prm_merger_dispatcher(m, v->dispatchers.items[i], keys, err) < 0)
+			return -1;
 	return pcap_over_ip(v, m, err);
 }
 
@@ -153,6 +158,8 @@ prm_merger_main(int argc, char **argv)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
 	for (size_t i = 0; parsed == 0 && i < v.peers.count; i++)
 		parsed = pr_rpc_check_endpoint(v.peers.items[i], &err);
+	for (size_t i = 0; parsed == 0 && i < v.dispatchers.count; i++)
+		parsed = pr_rpc_check_endpoint(v.dispatchers.items[i], &err);
 	if (parsed == 0 && v.name && (!v.name[0] || strlen(v.name) > 64))
 		parsed = pr_error_set(&err, "--name: 1 to 64 bytes");
 	if (parsed == 0 && v.metrics)

@@ -15,7 +15,7 @@ prm_send(const struct prm_peer_ref *to, uint64_t id, Packrack__Envelope__BodyCas
 {
 	Packrack__Envelope env = pr_message_of(id, body_case, body);
 
-	return pr_rpc_send(to->rpc, &to->peer, &env, NULL);
+	return pr_rpc_send(to->rpc, to->peer.len ? &to->peer : NULL, &env, NULL);
 }
 
 bool

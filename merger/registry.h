@@ -16,7 +16,7 @@
 #define PRM_REGISTRY_NAMES_MAX 8 /* with keys: NAME, and parts of it NAME/PART */
 #define PRM_REGISTRY_BYTES_MAX ((size_t)32 * 1024 * 1024) /* of memory, all its nodes */
 
-/* A peer of one of the sockets that listen. */
+/* A peer of one of the sockets that listen; without id: the server of one that connects. */
 struct prm_peer_ref {
 	struct pr_rpc *rpc;
 	struct pr_rpc_peer peer;

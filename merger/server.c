@@ -5,6 +5,7 @@
 
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
+#include "merger/steering.h"
 #include "proto/base/array.h"
 #include "proto/base/log.h"
 #include "proto/rpc/admission.h"
@@ -31,8 +32,8 @@ struct listener {
  * match.
  *
  * A command about a node's packets goes to the node's indexer, which passes it to its
- * logger. The node gets the name of the key's user, so a user with a key cannot claim to be
- * another.
+ * logger; one about classes and cutoffs to a dispatcher. They get the name of the key's user, so a user with a
+ * key cannot claim to be another.
  */
 struct waiting {
 	struct waiting *next;
@@ -44,8 +45,8 @@ struct waiting {
 	uint32_t credit; /* credit that arrived while the query waits */
 	bool cancelled;
 	/* a command */
-	struct prm_peer_ref node;
-	uint64_t node_id; /* id of the command at the node */
+	struct prm_peer_ref node; /* or dispatcher */
+	uint64_t node_id; /* id of the command there */
 	int64_t deadline; /* monotonic ns */
 };
 #define WAITING_NS (60 * PR_NS_PER_S) /* a step of a command takes a fraction of a second */
@@ -71,6 +72,7 @@ struct prm_merger {
 	struct prm_ownership ownership;
 	struct prm_summaries *summaries;
 	struct prm_peers *peers;
+	struct prm_steering *steering;
 	struct waiting *waiting;
 	struct prm_fanout **queries;
 	size_t query_count;
@@ -330,8 +332,8 @@ waiting_tick(struct prm_merger *m, int64_t mono)
 				m, &w->from, w->id, w->query, &w->inquiry.exclusions);
 		else
 			command_done(&w->from, w->id, false,
-				"the node has not answered within a minute: 'packrack data "
-				"list' shows how far it came");
+				"no answer within a minute: 'packrack data list' shows how "
+				"far a node came");
 		if (f && w->credit)
 			prm_fanout_credit(f, w->id, w->credit);
 		if (f && w->cancelled)
@@ -428,6 +430,16 @@ on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 		pr_rpc_refuse(from->rpc, &from->peer, env->id, err.text, true);
 		break;
 	}
+	if (change != PRM_HELLO_REFUSED)
+		prm_steering_hello(m->steering, prm_registry_find(&m->registry, name));
+}
+
+static void
+on_state(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	if (prm_registry_at(&m->registry, from))
+		prm_steering_state(m->steering, env->state);
 }
 
 /* Takes Coverage and Summary. Ignores them from a node whose Hello was refused. */
@@ -466,7 +478,7 @@ forget(struct prm_merger *m, const char *node)
 
 static void
 forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
-	const Packrack__Envelope *env, const struct prm_node_info *node)
+	const Packrack__Envelope *env, const struct prm_peer_ref *to)
 {
 	struct waiting *w = waiting_add(m, from, env->id);
 	Packrack__Command command = *env->command;
@@ -476,14 +488,14 @@ forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
 			from, env->id, false, "the merger has no memory for a command");
 		return;
 	}
-	w->node = node->address;
+	w->node = *to;
 	w->node_id = ++m->next_id;
 	if (from->peer.user[0])
 		command.user = (char *)from->peer.user;
 	if (prm_send(&w->node, w->node_id, PACKRACK__ENVELOPE__BODY_COMMAND, &command) == 0)
 		return;
 	waiting_remove(m, w);
-	command_done(from, env->id, false, "the node's connection is gone: try again");
+	command_done(from, env->id, false, "the connection is gone: try again");
 }
 
 static void
@@ -493,14 +505,23 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	const char *verb = env->command->verb, *name = env->command->node;
 	const struct prm_node_info *node = prm_registry_find(&m->registry, name);
 	struct pr_error text = {""};
-	bool ok = false, to_node = !strcmp(verb, "delete") || !strcmp(verb, "store") ||
-				   !strcmp(verb, "hold");
+	bool ok = false,
+	     to_node = !strcmp(verb, "delete") || !strcmp(verb, "store") ||
+		       !strcmp(verb, "hold"),
+	     steers = pr_state_verb(verb);
+	struct prm_peer_ref dispatcher;
 
 	if (to_node && node && prm_node_connected(node, pr_now_mono())) {
-		forward_to(m, from, env, node);
+		forward_to(m, from, env, &node->address);
 		return;
 	}
-	if (to_node)
+	if (steers && prm_steering_dispatcher(m->steering, &dispatcher, &text)) {
+		forward_to(m, from, env, &dispatcher);
+		return;
+	}
+	if (steers)
+		; /* text has the reason */
+	else if (to_node)
 		pr_error_set(&text,
 			node ? "node %s is silent: when its indexer is back, try again"
 			     : "the merger knows no node %s: 'packrack data list' shows "
@@ -515,20 +536,27 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	command_done(from, env->id, ok, text.text);
 }
 
-/* A CommandDone from a node. Passes it to the client that gave the command. */
+/* The answer of a node or dispatcher. Passes it to the client that gave the command. */
 static void
-on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
-	const Packrack__Envelope *env)
+on_command_done(void *arg, const struct prm_peer_ref *from, const Packrack__Envelope *env)
 {
+	struct prm_merger *m = arg;
+
 	for (struct waiting *w = m->waiting; w; w = w->next)
 		if (!w->query && w->node_id == env->id &&
 			prm_peer_ref_equal(&w->node, from)) {
-			prm_send(&w->from, w->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE,
-				env->command_done);
+			prm_send(&w->from, w->id, env->body_case, env->command_done);
 			waiting_remove(m, w);
 			return;
 		}
 	m->figures.messages_unasked++;
+}
+
+static void
+on_node_done(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	on_command_done(m, from, env);
 }
 
 /* ---- status ---- */
@@ -674,16 +702,21 @@ static void
 reply_make(struct reply *r, struct prm_merger *m)
 {
 	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
+	const struct pr_rack_state *known = prm_steering_known(m->steering);
 
 	r->status = pr_status_of("packrack-merger");
 	r->status.state = "running";
 	r->status.nodes = calloc(m->registry.count + 1, sizeof(*r->status.nodes));
 	r->status.links = calloc(LINKS_MAX, sizeof(*r->status.links));
 	r->status.queries = calloc(m->query_count + 1, sizeof(*r->status.queries));
+	r->status.rules = calloc(known->count + 1, sizeof(*r->status.rules));
 	for (size_t i = 0; r->status.nodes && r->status.links && i < m->registry.count; i++)
 		add_node(&r->status, m->registry.nodes[i], pr_now_mono(), m->summaries);
 	for (size_t i = 0; r->status.queries && i < m->query_count; i++)
 		r->status.queries[r->status.n_queries++] = prm_fanout_report(m->queries[i]);
+	for (size_t i = 0; r->status.rules && i < known->count; i++)
+		if (!known->items[i]->removed)
+			r->status.rules[r->status.n_rules++] = known->items[i];
 	pr_values_add_table(&values, fill_figures(m));
 	pr_values_add_table(&values, pr_connections_figures());
 	r->status.n_values = values.count;
@@ -696,6 +729,7 @@ reply_free(struct reply *r)
 	free(r->status.nodes);
 	free(r->status.links);
 	free(r->status.queries);
+	free(r->status.rules);
 }
 
 static void
@@ -772,6 +806,13 @@ prm_merger_peer(
 	return prm_peers_add(m->peers, endpoint, keys, err);
 }
 
+int
+prm_merger_dispatcher(
+	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err)
+{
+	return prm_steering_add(m->steering, endpoint, keys, err);
+}
+
 /* ---- all messages ---- */
 
 /* proto/rpc/admission.h has who may send which message. */
@@ -792,7 +833,8 @@ static const struct {
 	{PACKRACK__ENVELOPE__BODY_PEER, on_peer},
 	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, on_route_request},
 	{PACKRACK__ENVELOPE__BODY_COMMAND, on_command},
-	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, on_command_done}};
+	{PACKRACK__ENVELOPE__BODY_STATE, on_state},
+	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, on_node_done}};
 
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
@@ -829,6 +871,7 @@ tick(void *arg)
 	int64_t now = pr_now_mono();
 
 	prm_peers_tick(m->peers, now);
+	prm_steering_tick(m->steering, now);
 	waiting_tick(m, now);
 	for (size_t i = m->registry.count; i-- > 0;) {
 		struct prm_node_info *node = m->registry.nodes[i];
@@ -869,9 +912,10 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 		m->options.max_queries + PRM_PCAP_OVER_IP_READERS_MAX, sizeof(*m->queries));
 	m->peers = prm_peers_create(loop, options->name ? options->name : "", &m->ownership,
 		on_routes_complete, m);
+	m->steering = prm_steering_create(loop, &m->registry, on_command_done, m);
 	m->summaries = prm_summaries_create(m->options.summaries, &m->ownership, err);
 	m->timer = pr_timer_create(loop, TICK_NS, tick, m, err);
-	if (m->queries && m->timer && m->summaries && m->peers)
+	if (m->queries && m->timer && m->summaries && m->peers && m->steering)
 		return m;
 	if (m->timer)
 		pr_error_set(err, "no memory for a merger");
@@ -923,6 +967,7 @@ prm_merger_destroy(struct prm_merger **mp)
 		waiting_remove(m, w);
 	}
 	prm_peers_destroy(&m->peers);
+	prm_steering_destroy(&m->steering);
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_destroy(&m->queries[i], why);
 	prm_pcap_over_ip_free(&m->pcap_over_ip);

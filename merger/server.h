@@ -37,6 +37,9 @@ void prm_merger_scrape(void *merger, struct pr_metrics_page *page);
 /* Another merger, with which this one shares the summaries. keys: as a client. */
 int prm_merger_peer(
 	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
+/* A dispatcher, to which commands about classes and cutoffs go (steering.h). keys: as a client. */
+int prm_merger_dispatcher(
+	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
 /*
  * Starts a query of this process; see deliver in fanout.h. The merger owns the fan-out.
  * NULL: err.

@@ -390,6 +390,8 @@ cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope env =
 		pr_message_of(1, PACKRACK__ENVELOPE__BODY_COMMAND, command);
 
+	if (pr_message_check(&env, err) < 0)
+		return CLI_USAGE;
 	int status = ask(c, server, &env, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, timeout_ns,
 		reply, err);
 	if (status != CLI_OK || (*reply)->command_done->ok)

@@ -11,7 +11,7 @@
 
 /* ---- check ---- */
 
-enum { CREDIT_MAX = 65536, SECONDS_MAX = 86400 };
+enum { CREDIT_MAX = 65536, SECONDS_MAX = 366 * 86400 };
 
 /*
  * Fields that people write or read as text: longer, and of several lines. They may quote

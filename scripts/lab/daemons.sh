@@ -131,6 +131,8 @@ daemon_spawn() { # NAME
 			[ "$m" = "$1" ] || more+=(--peer "$(endpoint_of "$m")")
 		done
 		((MERGERS == 1)) || more+=(--name "$1")
+		! "$(program packrack-merger)" --help | grep -q -- --dispatcher || # an older one has none
+			more+=(--dispatcher "$(endpoint_of dispatcher)")
 		proc_start "$1" "$LAB-disp" "$(program packrack-merger)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
 			--listen "$(endpoint_of "$1")" --metrics "127.0.0.1:$((9474 + ${n:-0}))" "${more[@]}"
 		;;

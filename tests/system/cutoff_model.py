@@ -77,7 +77,12 @@ def headers(data, at):
 class Class:
     def __init__(self, text):
         self.name, *keys = (part.strip() for part in re.split("[;\n]", text))
-        keys = dict((x.strip() for x in key.split("=", 1)) for key in keys if key)
+        self.configured, self.keys = text, {}
+        self.set(keys)
+
+    def set(self, changes):
+        self.keys.update((x.strip() for x in key.split("=", 1)) for key in changes if key)
+        keys = self.keys
         size, unit = re.fullmatch(r"([\d.]+|none)([KMG]?)", keys.get("cutoff", "none")).groups()
         self.cutoff = None if size == "none" else int(float(size) * 1024 ** " KMG".index(unit or " "))
         self.snaplen = int(keys.get("snaplen", 262144))
@@ -141,8 +146,19 @@ class Link:
         return self.of_filter[number]
 
     def steer(self, verb, *words):
-        """As packrack class VERB WORDS."""
-        if verb in ("suspend", "resume"):
+        """As packrack class VERB WORDS. A connection keeps its class, whose keys may change, also when that is removed."""
+        if verb in ("add", "set", "remove"):
+            known = next((c for c in self.classes if c.name == words[0]), None)
+            if verb == "add":
+                self.classes.append(Class(words[0]))
+                self.classes[-1].set(words[1:])
+            elif verb == "set":
+                known.set(words[1:])
+            else:
+                self.classes.remove(known)
+            self.classes.sort(key=lambda c: -c.precedence)
+            self.of_filter = filtered(self.packets, self.classes)
+        elif verb in ("suspend", "resume"):
             a, b = ((ipaddress.ip_address(words[i]).packed, int(words[i + 1])) for i in (1, 3))
             ends = {"tcp": 6, "udp": 17}[words[0]], *sorted((a, b))
             (self.suspended.add if verb == "suspend" else self.suspended.discard)(ends)

@@ -36,6 +36,7 @@ struct fake {
 	uint32_t caplen; /* 0: 4 */
 	bool folds; /* it was asked for parts of flows; it gives packets, as an old one */
 	bool gets_all; /* once it is asked for them it has all packets */
+	const Packrack__RackState *state; /* it says that it has, with each Hello */
 };
 
 struct lab {
@@ -58,7 +59,7 @@ struct lab {
 	bool merges; /* the client; then what it got of each node */
 	uint64_t source[NODES], source_last[NODES];
 	uint32_t sources, sources_ended;
-	uint32_t nodes_known;
+	uint32_t nodes_known, statuses, rules; /* by the client's status requests */
 };
 
 static void
@@ -72,6 +73,7 @@ static void
 hello(struct fake *n)
 {
 	Packrack__Hello h = PACKRACK__HELLO__INIT;
+	Packrack__NodeStatus status = PACKRACK__NODE_STATUS__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	h.name = n->name;
@@ -80,7 +82,13 @@ hello(struct fake *n)
 	h.boot = 1;
 	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
 	env.hello = &h;
+	h.status = &status;
+	status.state_digest = n->state ? n->state->digest : 0;
 	send_env(n->rpc, &env, 0);
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATE;
+	env.state = (Packrack__RackState *)n->state;
+	if (n->state)
+		send_env(n->rpc, &env, 0);
 }
 
 static void
@@ -290,6 +298,8 @@ on_client(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS) {
 		lab->nodes_known = (uint32_t)env->status->n_nodes;
+		lab->rules = (uint32_t)env->status->n_rules;
+		lab->statuses++;
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
 		on_client_batch(lab, env->id, env->batch);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SOURCES) {

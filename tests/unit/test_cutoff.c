@@ -56,7 +56,7 @@ START_TEST(class_count)
 		ck_assert_int_eq(c != NULL, i < PRD_CLASSES_MAX);
 		prd_cutoff_destroy(&c);
 	}
-	ck_assert_str_eq(err.text, "more than 63 classes");
+	ck_assert_ptr_nonnull(strstr(err.text, "more than 63 classes"));
 	pr_string_list_clear(&list);
 	ck_assert_ptr_null(CREATE(2000, 1, "a; cutoff=1K"));
 	ck_assert_str_eq(err.text, "2000 bytes are too few for connections of 1 links");

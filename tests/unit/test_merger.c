@@ -2,6 +2,7 @@
 #include <zmq.h>
 
 #include "merger/pcap_over_ip.h"
+#include "proto/rpc/rack_state.h"
 #include "tests/unit/merger_lab.h"
 #include "tests/unit/unit.h"
 
@@ -618,6 +619,53 @@ START_TEST(test_key_has_limits)
 }
 END_TEST
 
+/* ---- state of the rack that nodes tell ---- */
+
+static bool
+ten_statuses(struct lab *lab)
+{
+	ask_status(lab);
+	return lab->statuses >= 10;
+}
+
+static bool
+has_rules(struct lab *lab)
+{
+	ask_status(lab);
+	return lab->rules;
+}
+
+/* One node may not steer the rack; what most of them have is believed, if it is what they say that they have. */
+START_TEST(test_nodes_keep_state)
+{
+	struct lab *lab = lab_up(3, NONE);
+	struct pr_rack_state known = {.count = 0};
+	Packrack__SteerRule item = PACKRACK__STEER_RULE__INIT;
+	struct pr_error err;
+
+	item.verb = (char *)"move";
+	item.key = (char *)"move 10.0.0.1";
+	item.at = 1;
+	ck_assert_int_eq(pr_state_put(&known, &item, 1, &err), 1);
+	Packrack__RackState state = pr_state_message(&known), forged = state;
+	lab->nodes[0].state = &state;
+	lab->statuses = 0;
+	run_until(lab, ten_statuses);
+	ck_assert_uint_eq(lab->rules, 0);
+	forged.digest++;
+	for (int i = 0; i < 3; i++)
+		lab->nodes[i].state = &forged;
+	lab->statuses = 0;
+	run_until(lab, ten_statuses);
+	ck_assert_uint_eq(lab->rules, 0);
+	lab->nodes[0].state = lab->nodes[2].state = &state;
+	run_until(lab, has_rules);
+	ck_assert_uint_eq(lab->rules, 1);
+	lab_down(lab);
+	pr_state_free(&known);
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
@@ -642,6 +690,7 @@ fill(TCase *t)
 	tcase_add_test(t, test_sparse);
 	tcase_add_test(t, test_one_user_leaves_room);
 	tcase_add_test(t, test_key_has_limits);
+	tcase_add_test(t, test_nodes_keep_state);
 }
 
 int

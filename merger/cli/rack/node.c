@@ -12,6 +12,7 @@
 
 struct command_args {
 	struct cli_connection at;
+	char *merger; /* of class commands: or NULL, then the dispatcher */
 	uint64_t seconds;
 	int64_t lasts;
 	char *reason;
@@ -27,22 +28,33 @@ static const struct pr_option dispatcher_options[] = {DISPATCHER_OPTIONS};
 static const struct pr_option merger_options[] = {MERGER_OPTIONS};
 static const struct pr_option node_list_options[] = {
 	DISPATCHER_OPTIONS, CLI_FORM_OPTIONS()};
-static const struct pr_option class_list_options[] = {
-	DISPATCHER_OPTIONS, CLI_FORM_OPTIONS()};
+#define CLASS_OPTIONS                                                                      \
+	DISPATCHER_OPTIONS, PR_OPT_STRING(merger, "merger", 'm', "ENDPOINT",               \
+				    "through this merger, not at a dispatcher")
+static const struct pr_option class_list_options[] = {CLASS_OPTIONS, CLI_FORM_OPTIONS()};
 static const struct pr_option queries_list_options[] = {MERGER_OPTIONS, CLI_FORM_OPTIONS()};
 static const struct pr_option identify_options[] = {
 	DISPATCHER_OPTIONS, PR_OPT_UINT(seconds, "seconds", 0, "N", 0, 3600,
 				    "blink for N seconds", .def = "10")};
-static const struct pr_option steer_options[] = {DISPATCHER_OPTIONS,
+static const struct pr_option class_options[] = {CLASS_OPTIONS,
+	PR_OPT_STRING(reason, "reason", 0, "TEXT", "why, for the log and `class list`")};
+static const struct pr_option steer_options[] = {CLASS_OPTIONS,
 	PR_OPT_DURATION(lasts, "for", 0, "DURATION", PR_NS_PER_S,
 		366 * UINT64_C(86400) * PR_NS_PER_S, "how long it holds", .def = "10m"),
 	PR_OPT_STRING(reason, "reason", 0, "TEXT", "why, for the log and `class list`")};
 static const struct pr_option reset_options[] = {DISPATCHER_OPTIONS,
 	PR_OPT_FLAG(yes, "yes", 'y', "delete the node's packets without asking")};
 
+/* *at: where it is, as the options say. */
 static const struct cli_server *
-server_of(const struct cli_command *c)
+server_of(const struct cli_command *c, const struct command_args *a,
+	struct cli_connection *at)
 {
+	*at = a->at;
+	if (a->merger) {
+		at->endpoint = a->merger;
+		return &cli_merger;
+	}
 	return c->options == merger_options || c->options == queries_list_options
 		       ? &cli_merger
 		       : &cli_dispatcher;
@@ -58,6 +70,8 @@ static int
 run_order(const struct cli_call *call, struct pr_error *err)
 {
 	const struct command_args *a = call->values;
+	struct cli_connection at;
+	const struct cli_server *server = server_of(call->command, a, &at);
 	const char *word = call->operands[0], *verb = call->command->name;
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Envelope *reply;
@@ -87,7 +101,7 @@ run_order(const struct cli_call *call, struct pr_error *err)
 			err, "no mode '%s': round-robin, weighted or flow", word);
 	if (status < 0)
 		return CLI_USAGE;
-	status = cli_ask_command(&a->at, server_of(call->command), &c,
+	status = cli_ask_command(&at, server, &c,
 		strcmp(verb, "stop") ? COMMAND_NS : STOP_NS, &reply, err);
 	if (status != CLI_OK && status != CLI_PARTIAL)
 		return status;
@@ -98,30 +112,49 @@ run_order(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-/* suspend, resume, move, unmove: the operands are words about a connection or an address. */
+static int
+join(const struct cli_call *call, int first, const char *between, char *text, size_t room,
+	struct pr_error *err)
+{
+	size_t len = 0;
+
+	*text = 0;
+	for (int i = first; i < call->count && len < room; i++)
+		len += (size_t)snprintf(text + len, room - len, "%s%s", len ? between : "",
+			call->operands[i]);
+	return len < room
+		       ? 0
+		       : pr_error_set(err, "'%.40s...' is too long", call->operands[first]);
+}
+
+/*
+ * suspend, resume, move, unmove: the operands are words about a connection or an address. add, set, remove: the name of a class,
+ * and its keys.
+ */
 static int
 run_steer(const struct cli_call *call, struct pr_error *err)
 {
 	const struct command_args *a = call->values;
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	const char *verb = call->command->name;
+	bool class = call->command->options == class_options;
+	struct cli_connection at;
+	const struct cli_server *server = server_of(call->command, a, &at);
+	char what[PR_MESSAGE_NAME_MAX + 1], text[4096], class_verb[32];
 	Packrack__Envelope *reply;
-	char what[256] = "";
 
-	for (int i = 0; i < call->count; i++) {
-		size_t len = strlen(what);
-
-		if (len + strlen(call->operands[i]) + 2 > sizeof(what)) {
-			pr_error_set(err, "'%.40s...' is too long", call->operands[i]);
-			return CLI_USAGE;
-		}
-		snprintf(what + len, sizeof(what) - len, "%s%s", len ? " " : "",
-			call->operands[i]);
-	}
-	c.verb = (char *)call->command->name;
-	c.node = what;
+	if (class && call->count < 1)
+		return pr_error_as(CLI_USAGE, err, "a class has a name: NAME KEY=VALUE...");
+	if (class ? join(call, 1, "; ", text, sizeof(text), err) < 0
+		  : join(call, 0, " ", what, sizeof(what), err) < 0)
+		return CLI_USAGE;
+	PR_PRINT(class_verb, "class-%s", verb);
+	c.verb = class ? class_verb : (char *)verb;
+	c.node = class ? call->operands[0] : what;
+	c.text = class ? text : c.text;
 	c.seconds = (uint32_t)(a->lasts / PR_NS_PER_S);
 	c.reason = a->reason ? a->reason : (char *)protobuf_c_empty_string;
-	int status = cli_ask_command(&a->at, &cli_dispatcher, &c, COMMAND_NS, &reply, err);
+	int status = cli_ask_command(&at, server, &c, COMMAND_NS, &reply, err);
 	if (status == CLI_OK)
 		pr_message_free(&reply);
 	return status;
@@ -144,8 +177,9 @@ print_classes(const Packrack__Status *s)
 	for (size_t i = 0; i < s->n_rules; i++) {
 		const Packrack__SteerRule *r = s->rules[i];
 
-		printf("%s %s, until %s, by %s%s%s\n", r->verb, r->what,
-			pr_time_local(r->until, until, sizeof(until)),
+		printf("%s %s%s%s, by %s%s%s\n", r->verb, r->what,
+			r->until ? ", until " : "",
+			r->until ? pr_time_local(r->until, until, sizeof(until)) : "",
 			r->user[0] ? r->user : "a user", r->reason[0] ? ": " : "",
 			r->reason);
 	}
@@ -188,9 +222,10 @@ static int
 run_list(const struct cli_call *call, struct pr_error *err)
 {
 	const struct command_args *a = call->values;
-	const struct cli_server *server = server_of(call->command);
+	struct cli_connection at;
+	const struct cli_server *server = server_of(call->command, a, &at);
 	Packrack__Envelope *reply;
-	int status = cli_ask_status(&a->at, server, &reply, err);
+	int status = cli_ask_status(&at, server, &reply, err);
 
 	if (status != CLI_OK)
 		return status;
@@ -272,6 +307,19 @@ static const struct cli_command class_commands[] = {
 	{"list", "the classes, and what was changed for a time",
 		"Lists the classes of connections, and what was changed for a time.",
 		"[options]", NULL, CLI_OPTIONS(class_list_options), 0, .call = run_list},
+	{"add", "a new class, while the rack records",
+		"Adds a class of connections. Its keys are those of --class, each as "
+		"KEY=VALUE.",
+		"NAME KEY=VALUE... [options]", NULL, CLI_OPTIONS(class_options), -1,
+		.call = run_steer},
+	{"set", "change keys of a class",
+		"Changes keys of a class; the others stay as they are.",
+		"NAME KEY=VALUE... [options]", NULL, CLI_OPTIONS(class_options), -1,
+		.call = run_steer},
+	{"remove", "end a class that was added, or what was set",
+		"Removes a class that was added. One of the configuration is as it was "
+		"configured.",
+		"NAME [options]", NULL, CLI_OPTIONS(class_options), 1, .call = run_steer},
 	{"suspend", "keep all of a connection, without its cutoff",
 		"Keeps all packets of a connection from now on.",
 		"PROTOCOL ADDRESS PORT ADDRESS PORT [options]", NULL,

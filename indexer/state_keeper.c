@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/state_keeper.h"
+
+#include "proto/base/log.h"
+
+#define AGAIN_NS PR_NS_PER_S /* after the logger did not take it */
+
+struct pri_state_keeper {
+	struct pri_volume *volume;
+	struct pri_record_sender *sender;
+	struct sfs_cursor *cursor; /* of stream "state"; NULL: there is none yet */
+	uint64_t sequence; /* of the newest record */
+	struct pr_rack_state state;
+	uint64_t stored, storing; /* digests */
+	int64_t next; /* monotonic */
+};
+
+static void
+read_records(struct pri_state_keeper *k)
+{
+	struct sfs *sfs = k->volume->sfs;
+	struct sfs_stream_info info;
+	struct sfs_record record;
+	struct pr_error err;
+	int rc, stream = sfs_stream_find(sfs, "state");
+
+	if (!k->cursor && stream >= 0)
+		k->cursor = sfs_cursor_open(sfs, stream, NULL, &err);
+	while (k->cursor && (rc = sfs_cursor_next(k->cursor, &record, &err)) != 0) {
+		Packrack__RackState *message;
+
+		if (rc == SFS_ERROR)
+			break;
+		if (rc != 1 || !(message = packrack__rack_state__unpack(
+					 NULL, record.length, record.body)))
+			continue;
+		Packrack__Envelope env =
+			pr_message_of(0, PACKRACK__ENVELOPE__BODY_STATE, message);
+		if (pr_message_check(&env, &err) == 0)
+			pr_state_merge(&k->state, message, pr_now_real());
+		k->stored = message->digest;
+		k->sequence = record.sequence;
+		packrack__rack_state__free_unpacked(message, NULL);
+	}
+	if (stream >= 0 && sfs_stream_info(sfs, (size_t)stream, &info, &err) == SFS_OK &&
+		k->sequence && k->sequence < info.first_sequence)
+		k->stored = 0; /* overwritten */
+}
+
+static void
+stored(void *arg, const Packrack__CommandDone *done)
+{
+	struct pri_state_keeper *k = arg;
+
+	if (done && done->ok)
+		k->stored = k->storing;
+	else
+		k->next = pr_now_mono() + AGAIN_NS;
+}
+
+void
+pri_state_keeper_step(struct pri_state_keeper *k)
+{
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	Packrack__RackState message;
+
+	read_records(k);
+	pr_state_expire(&k->state, pr_now_real());
+	/* what has ended needs no record */
+	if (!k->state.digest || k->stored == k->state.digest || pr_now_mono() < k->next)
+		return;
+	message = pr_state_message(&k->state);
+	c.verb = "state";
+	c.state = &message;
+	k->storing = message.digest;
+	k->next = pr_now_mono() + AGAIN_NS;
+	pri_sender_store(k->sender, &c, stored, k);
+}
+
+bool
+pri_state_keeper_merge(struct pri_state_keeper *k, const Packrack__RackState *from,
+	Packrack__RackState *reply)
+{
+	pr_state_merge(&k->state, from, pr_now_real());
+	*reply = pr_state_message(&k->state);
+	return reply->digest != from->digest;
+}
+
+uint64_t
+pri_state_keeper_digest(const struct pri_state_keeper *k)
+{
+	return k->state.digest;
+}
+
+struct pri_state_keeper *
+pri_state_keeper_create(
+	struct pri_volume *volume, struct pri_record_sender *sender, struct pr_error *err)
+{
+	struct pri_state_keeper *k = calloc(1, sizeof *k);
+
+	if (!k)
+		return pr_error_null(err, "no memory for the state of the rack");
+	k->volume = volume;
+	k->sender = sender;
+	read_records(k);
+	return k;
+}
+
+void
+pri_state_keeper_destroy(struct pri_state_keeper **keeper)
+{
+	struct pri_state_keeper *k = PR_TAKE(keeper);
+
+	if (!k)
+		return;
+	if (k->cursor)
+		sfs_cursor_close(&k->cursor);
+	pr_state_free(&k->state);
+	free(k);
+}

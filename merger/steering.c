@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/steering.h"
+
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define SAY_NS PR_NS_PER_S
+enum { DISPATCHERS_MAX = 64 };
+
+struct dispatcher {
+	struct prm_steering *steering;
+	char *endpoint;
+	struct pr_rpc *rpc;
+	bool connected, said_refused;
+};
+
+struct prm_steering {
+	struct pr_loop *loop;
+	const struct prm_registry *registry;
+	prm_steering_answer *answer;
+	void *arg;
+	struct dispatcher *items[DISPATCHERS_MAX];
+	size_t count;
+	int64_t said; /* monotonic */
+	struct pr_rack_state state;
+};
+
+static void
+tell(const struct prm_steering *s, const struct prm_peer_ref *to, bool all)
+{
+	Packrack__RackState message = pr_state_message(&s->state);
+
+	if (!all)
+		message.n_items = 0;
+	prm_send(to, 0, PACKRACK__ENVELOPE__BODY_STATE, &message);
+}
+
+static void
+tell_dispatchers(struct prm_steering *s, bool all)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->items[i]->connected)
+			tell(s, &(struct prm_peer_ref){.rpc = s->items[i]->rpc}, all);
+	s->said = pr_now_mono();
+}
+
+/* Something has changed here: all who do not have it hear of it. */
+static void
+spread(struct prm_steering *s)
+{
+	tell_dispatchers(s, true);
+	for (size_t i = 0; i < s->registry->count; i++)
+		prm_steering_hello(s, s->registry->nodes[i]);
+}
+
+/* ---- dispatchers ---- */
+
+static void
+on_message(
+	void *arg, PR_UNUSED const struct pr_rpc_peer *from, const Packrack__Envelope *env)
+{
+	struct dispatcher *d = arg;
+	struct prm_steering *s = d->steering;
+	const struct prm_peer_ref ref = {.rpc = d->rpc};
+
+	if (env->body_case != PACKRACK__ENVELOPE__BODY_STATE) {
+		if (env->id)
+			s->answer(s->arg, &ref, env);
+		else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE &&
+			 !d->said_refused)
+			pr_log_warning(
+				"dispatcher %s: %s", d->endpoint, env->failure->text);
+		if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
+			d->said_refused = true;
+		else
+			tell_dispatchers(s, false); /* it may have changed something */
+	} else if (pr_state_merge(&s->state, env->state, pr_now_real())) {
+		spread(s);
+	} else if (s->state.digest != env->state->digest) {
+		tell(s, &ref, true);
+	}
+}
+
+static void
+on_state(void *arg, enum pr_rpc_state state)
+{
+	struct dispatcher *d = arg;
+
+	if (state == PR_RPC_REFUSED && !d->said_refused)
+		pr_log_warning("%s: %s", d->endpoint, pr_rpc_refusal(d->rpc));
+	d->said_refused |= state == PR_RPC_REFUSED;
+	if (d->connected != (state == PR_RPC_CONNECTED))
+		pr_log_info("dispatcher %s is %s", d->endpoint,
+			d->connected ? "gone; trying again" : "here");
+	d->connected = state == PR_RPC_CONNECTED;
+	if (d->connected) {
+		d->said_refused = false;
+		tell(d->steering, &(struct prm_peer_ref){.rpc = d->rpc}, false);
+	}
+}
+
+bool
+prm_steering_dispatcher(
+	const struct prm_steering *s, struct prm_peer_ref *to, struct pr_error *err)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->items[i]->connected) {
+			*to = (struct prm_peer_ref){.rpc = s->items[i]->rpc};
+			return true;
+		}
+	pr_error_set(
+		err, s->count ? "none of this merger's dispatchers is connected: try again"
+			      : "this merger knows no dispatcher: see --dispatcher");
+	return false;
+}
+
+static void
+dispatcher_free(struct dispatcher *d)
+{
+	pr_rpc_destroy(&d->rpc);
+	free(d->endpoint);
+	free(d);
+}
+
+int
+prm_steering_add(struct prm_steering *s, const char *endpoint, const char *keys,
+	struct pr_error *err)
+{
+	struct dispatcher *d = calloc(1, sizeof *d);
+
+	if (!d || s->count == DISPATCHERS_MAX) {
+		free(d);
+		return pr_error_set(err, "--dispatcher: at most %d", DISPATCHERS_MAX);
+	}
+	d->steering = s;
+	d->endpoint = strdup(endpoint);
+	d->rpc = pr_rpc_connect(s->loop, endpoint, keys, on_message, d, err);
+	if (!d->endpoint || !d->rpc) {
+		dispatcher_free(d);
+		return -1;
+	}
+	pr_rpc_watch(d->rpc, on_state, d);
+	s->items[s->count++] = d;
+	return 0;
+}
+
+/* ---- nodes ---- */
+
+void
+prm_steering_hello(struct prm_steering *s, const struct prm_node_info *node)
+{
+	const Packrack__NodeStatus *status = node->hello->status;
+
+	if (status && status->state_digest != s->state.digest)
+		tell(s, &node->address, true);
+}
+
+void
+prm_steering_state(struct prm_steering *s, const Packrack__RackState *from)
+{
+	size_t same = 0, all = 0;
+
+	for (size_t i = 0; i < s->registry->count; i++) {
+		const struct prm_node_info *node = s->registry->nodes[i];
+
+		if (!prm_node_connected(node, pr_now_mono()))
+			continue;
+		all++;
+		same += node->hello->status &&
+			node->hello->status->state_digest == from->digest;
+	}
+	/* one node must not steer the rack: its digest is that of most, and that of what it sends */
+	if (2 * same > all && pr_state_is(from) &&
+		pr_state_merge(&s->state, from, pr_now_real()))
+		spread(s);
+}
+
+/* ---- the whole ---- */
+
+const struct pr_rack_state *
+prm_steering_known(const struct prm_steering *s)
+{
+	return &s->state;
+}
+
+void
+prm_steering_tick(struct prm_steering *s, int64_t mono)
+{
+	if (mono - s->said < SAY_NS)
+		return;
+	pr_state_expire(&s->state, pr_now_real());
+	tell_dispatchers(s, false);
+}
+
+struct prm_steering *
+prm_steering_create(struct pr_loop *loop, const struct prm_registry *registry,
+	prm_steering_answer *answer, void *arg)
+{
+	struct prm_steering *s = calloc(1, sizeof *s);
+
+	if (s)
+		*s = (struct prm_steering){
+			.loop = loop, .registry = registry, .answer = answer, .arg = arg};
+	return s;
+}
+
+void
+prm_steering_destroy(struct prm_steering **steering)
+{
+	struct prm_steering *s = PR_TAKE(steering);
+
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->count; i++)
+		dispatcher_free(s->items[i]);
+	pr_state_free(&s->state);
+	free(s);
+}
