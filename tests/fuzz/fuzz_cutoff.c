@@ -34,13 +34,30 @@ set_rule(struct prd_cutoff *c, const char *text)
 {
 	struct prd_rule rule;
 	struct pr_error err;
+	char key[129];
 
 	for (int kind = PRD_RULE_SUSPEND; kind <= PRD_RULE_MOVE; kind++)
 		if (prd_rule_parse(&rule, (enum prd_rule_kind)kind, text, &err) == 0) {
 			MUST(memchr(rule.class, 0, sizeof rule.class));
-			MUST(prd_rule_same(&rule, &rule));
+			prd_rule_key(&rule, key, sizeof key);
+			MUST(strlen(key) < sizeof key - 1);
 			MUST(prd_cutoff_rule(c, &rule, true, &err) == 0);
 		}
+}
+
+/* The same bytes as a class that comes, or goes, while connections are there. */
+static void
+set_class(struct prd_cutoff *c, const char *text)
+{
+	struct pr_error err;
+	struct prd_classes *next =
+		prd_classes_change(prd_cutoff_classes(c), text, text, &err);
+
+	if (next)
+		prd_cutoff_set_classes(c, next);
+	next = prd_classes_change(prd_cutoff_classes(c), "rest", NULL, &err);
+	MUST(next && !prd_classes_have(next, "rest"));
+	prd_cutoff_set_classes(c, next);
 }
 
 static uint64_t cut_packets, cut_bytes;
@@ -119,7 +136,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		caplen = len;
 		prd_cutoff_kept(c, &caplen, &class);
-		MUST(caplen <= len && class <= PR_CLASS_MAX);
+		MUST(caplen <= len && (class & ~PR_CLASS_BEYOND) <= PR_CLASS_MAX);
+		if (data[at] & 8)
+			set_class(c, (const char *)data);
 		if (data[at] & 2)
 			take(c, link, time[link]);
 		at += HEAD + len;

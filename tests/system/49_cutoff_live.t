@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Classes and cutoff on a live link: classes of packrack.conf, changes while it runs, how long classes are kept.
+# Classes and cutoff on a live link: classes of packrack.conf, changes while it runs, each way of distribution, how long classes
+# are kept. CUTOFF=full: every capture of the data in all of these ways, by 1, 3 and 5 nodes.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
@@ -92,6 +93,29 @@ live_as_the_model() {
 	[ "$(tcpdump -r "$LAB_DIR/tcpdump.pcap" --count 2> /dev/null | awk '{ print $1 + 0 }')" -ge 32000 ]
 }
 run_step "what tcpdump saw is kept or beyond, as by the model with these changes" live_as_the_model
+
+# ---- each way of distribution ----
+
+combos=("5 flow 1 100000" "3 round-robin 2 100000") files=("$LAB_DIR/mix.pcap")
+if [ "${CUTOFF-}" = full ]; then
+	combos=({1,3,5}\ {round-robin,weighted,flow}\ 1\ 20000 {3,5}\ {round-robin,weighted,flow}\ 2\ 20000)
+	mapfile -t files < <(tests/system/captures.py "$DATA" | cut -d ' ' -f 3-)
+fi
+unset RULES
+plays_all() { # NODES SPREAD COPIES PPS: what tcpreplay cannot send (other link types) is left out; at least half goes
+	local file sent=0
+	up -n "$1" --size 512M --in-mtu 65527 --out-mtu 65535 --record "$LAB_DIR/tcpdump.pcap" --spread "$2" --copies "$3" || return 1
+	for file in "${files[@]}"; do
+		"$RACK" play "$file" --pps="$4" --quiet > "$LAB_DIR/play" 2>&1 && sent=$((sent + 1))
+	done
+	stored || return 1
+	answer --allow truncated || { cat "$LAB_DIR/said"; return 1; }
+	"$CHECK" answer "$LAB_DIR/answer.pcapng" "$LAB_DIR/report.json" "$LAB_DIR/tcpdump.pcap" -- "${LIVE[@]}" && ((sent * 2 > ${#files[@]}))
+}
+for combo in "${combos[@]}"; do
+	read -ra words <<< "$combo"
+	run_step "live: ${words[0]} nodes, ${words[1]}, copies: ${words[2]}" plays_all "${words[@]}"
+done
 
 # ---- what is wrong is said in a line ----
 
