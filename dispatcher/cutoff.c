@@ -227,7 +227,7 @@ struct prd_classes {
 
 #define PR_VALUES struct class_values
 struct class_values {
-	char *filter, *precedence, *cutoff, *guarantee, *degrees;
+	char *filter, *precedence, *cutoff, *guarantee, *memory, *degrees;
 	uint64_t snaplen;
 	int64_t keep;
 };
@@ -237,6 +237,7 @@ static const struct pr_option class_keys[] = {
 	PR_OPT_STRING(cutoff, "cutoff", 0, "SIZE", "bytes kept", .def = "none"),
 	PR_OPT_UINT(snaplen, "snaplen", 0, "BYTES", 1, 262144, "kept of a packet"),
 	PR_OPT_STRING(guarantee, "guarantee", 0, "PERCENT", "of each node's volume"),
+	PR_OPT_STRING(memory, "memory", 0, "PERCENT", "of each node's shared memory"),
 	PR_OPT_DURATION(keep, "keep", 0, "DURATION", PR_NS_PER_S,
 		36500 * UINT64_C(86400) * PR_NS_PER_S, "remove what is older"),
 	PR_OPT_STRING(degrees, "degrees", 0, "LIST", "full 3d, cut 30d, headers 180d"),
@@ -245,14 +246,14 @@ static const struct pr_cmdline class_text = {
 	.name = "packrack-dispatcher", .section = "class NAME", PR_OPTIONS(class_keys)};
 
 static int
-set_guarantee(struct pr_class *stored, const char *text, struct pr_error *err)
+set_percent(uint16_t *to, const char *key, const char *text, struct pr_error *err)
 {
 	double percent;
 
 	if (pr_parse_percent(text, &percent) < 0 || percent > 95)
 		return pr_error_set(
-			err, "guarantee: '%s' is not a percentage up to 95%%", text);
-	stored->guarantee = (uint16_t)(percent * 10);
+			err, "%s: '%s' is not a percentage up to 95%%", key, text);
+	*to = (uint16_t)(percent * 10);
 	return 0;
 }
 
@@ -288,7 +289,7 @@ set_degree(struct class *class, char *text, int64_t *longest, struct pr_error *e
 			names[i], words[1]);
 	*longest = to->keep;
 	class->full |= i == 0;
-	return words[2] ? set_guarantee(to, words[2], err) : 0;
+	return words[2] ? set_percent(&to->guarantee, "guarantee", words[2], err) : 0;
 }
 
 static int
@@ -325,7 +326,9 @@ set_class(struct class *class, const struct class_values *v, struct pr_error *er
 		return pr_error_set(err, "degrees: they have `keep` and `guarantee` "
 					 "themselves: 'full 3d 20%%'");
 	if ((v->degrees && set_degrees(class, v->degrees, err) < 0) ||
-		(v->guarantee && set_guarantee(stored, v->guarantee, err) < 0))
+		(v->guarantee && set_percent(&stored->guarantee, "guarantee", v->guarantee,
+					 err) < 0) ||
+		(v->memory && set_percent(&stored->memory, "memory", v->memory, err) < 0))
 		return -1;
 	class->snaplen = v->snaplen ? (uint32_t)v->snaplen : UINT32_MAX;
 	if (!v->degrees)
@@ -391,7 +394,7 @@ name_stored(const struct prd_classes *c, unsigned slot, struct class *class,
 	for (unsigned i = 0; i < PR_DEGREES; i++) {
 		struct pr_class *s = &class->stored[i];
 
-		if (!s->guarantee && !s->keep)
+		if (!s->guarantee && !s->keep && !s->memory)
 			continue;
 		if (snprintf(s->name, sizeof s->name, "%s%s", class->name,
 			    pr_degree_suffixes[i]) >= (int)sizeof s->name)

@@ -32,7 +32,7 @@ struct prd_cutoff;
 struct prd_cutoff_options {
 	/*
 	 * Each: the class's name, then lines (or parts that ';' ends) `key = value`: filter, precedence, cutoff (a size, or
-	 * none), snaplen, and how nodes keep it: guarantee (percent), keep (a duration). Connections without class are kept whole.
+	 * none), snaplen, and how nodes keep it: guarantee, memory (percent), keep (a duration). Connections without class are kept whole.
 	 */
 	const struct pr_string_list *classes;
 	uint64_t memory; /* bytes of the table of connections, at least 1 MiB */

@@ -303,10 +303,12 @@ class_apply(struct prl_volume_writer *a, uint16_t stream)
 	if (!class->number || sfs_info(a->sfs, &volume, NULL) != SFS_OK)
 		return;
 	PR_PRINT(name, "packets.%u", stream);
-	if (sfs_stream_open(a->sfs, name,
-		    volume.blocks * volume.block_size / 1000 * class->guarantee, 0,
-		    &err) < 0)
+	int number = sfs_stream_open(a->sfs, name,
+		volume.blocks * volume.block_size / 1000 * class->guarantee, 0, &err);
+	if (number < 0)
 		pr_log_warning("class %s: %s", class->name, err.text);
+	else
+		sfs_memory_set(a->sfs, number, class->memory, NULL);
 }
 
 void

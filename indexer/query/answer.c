@@ -70,7 +70,8 @@ query_from_message(
 	const Packrack__Query *message, struct pri_query_spec *out, struct pr_error *err)
 {
 	*out = (struct pri_query_spec){0};
-	PR_COPY(out, message, since, until, limit, link, strays, estimate, sums);
+	PR_COPY(out, message, since, until, limit, link, strays, estimate, memory_only,
+		sums);
 	if (programs_from_message(
 		    message->programs, message->n_programs, &out->programs, err) < 0 ||
 		(message->related && take_related(message->related, out, err) < 0)) {
@@ -450,16 +451,6 @@ pri_answer_create(
 	struct pri_volume *volume, const Packrack__Query *query, struct pr_error *err)
 {
 	struct pri_query_spec spec;
-	char text[PR_TIME_TEXT];
-	int64_t from = query->memory_only ? pri_volume_memory_since(volume) : PR_TIME_MIN;
-
-	if (from > query->since &&
-		!pri_volume_in_memory(volume, query->since, query->until))
-		return pr_error_null(err,
-			"memory has not all of this time range, but what came from %s on: "
-			"ask "
-			"for that, or without --memory-only",
-			pr_time_format(from, text, sizeof text));
 	struct pri_answer *a = calloc(1, sizeof *a);
 	if (!a)
 		return pr_error_null(err, "no memory for an answer");

@@ -106,6 +106,9 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 		if (volume->catalog.series[i]->stream == info->id)
 			out->packets += volume->catalog.series[i]->packets;
 	pri_catalog_times(&volume->catalog, info->id, &out->first_time, &out->last_time);
+	if (out->packets)
+		out->memory_time =
+			PR_MAX(out->first_time, pri_volume_memory_since(volume, info->id));
 	/* deletions of one link are consecutive */
 	out->deleted = h->deleted_pointers + h->deleted_count;
 	for (size_t i = 0; i < ledger->deleted_count; i++) {
@@ -171,7 +174,7 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	behind = PR_MAX(behind, stats.unlisted);
 	if (catalog->segments) {
 		s->indexed_lag_bytes = behind * (catalog->bytes / catalog->segments);
-		s->memory_time = PR_MAX(s->first_time, pri_volume_memory_since(volume));
+		s->memory_time = PR_MAX(s->first_time, pri_volume_memory_since(volume, -1));
 	}
 	s->missing = volume->ledger.missing;
 	sfs_info(volume->sfs, &h->info, NULL);

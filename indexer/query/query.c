@@ -199,7 +199,8 @@ plan(struct pri_query *q, struct pr_error *err)
 	c->programs = &q->spec.programs;
 	c->stats = &q->stats;
 	/* what is counted in the index, or searched for in two ways, is not for other threads */
-	c->ahead = !q->spec.relations && !q->spec.tally && !q->spec.estimate;
+	c->ahead = !q->spec.memory_only && !q->spec.relations && !q->spec.tally &&
+		   !q->spec.estimate;
 	c->prune = pri_prune_create(q->volume, &q->spec.programs, &q->stats, err);
 	if (!c->prune || !q->spec.relations)
 		return c->prune ? 0 : -1;
@@ -775,6 +776,27 @@ take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out
 	return PR_SOURCE_PACKET;
 }
 
+/* Segments at the ends of the range in which nothing matches may be read for their numbers. */
+static bool
+left_memory(const struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
+{
+	const struct pri_segment_entry *e = &r->entry;
+	struct pri_held_walk held;
+	char text[PR_TIME_TEXT];
+	bool did_io;
+
+	if (!sfs_read_plan(q->context.volume->sfs, &e->handle, NULL) ||
+		(!pri_entry_inside(e, r->bounds) &&
+			pri_prune_ask(q->context.prune, r->series->number, e, &held,
+				&did_io) != PRI_PRUNE_READ))
+		return false;
+	pr_error_set(err,
+		"memory has not all of this: packets of %s are on a disk alone: ask for "
+		"later ones, or without --memory-only",
+		pr_time_format(e->last_otime, text, sizeof text));
+	return true;
+}
+
 int
 pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 {
@@ -806,6 +828,8 @@ pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 				return PR_SOURCE_ERROR;
 			continue;
 		}
+		if (q->spec.memory_only && left_memory(q, r, err))
+			return PR_SOURCE_ERROR;
 		if (!pri_run_reader_ready(r))
 			return PR_SOURCE_WAIT;
 		if (open_segment(q, r, err) < 0)

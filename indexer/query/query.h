@@ -24,6 +24,7 @@ struct pri_query_spec {
 	const char *link; /* name or number; "" or NULL: all. Copied */
 	bool sums; /* also sums beyond a cutoff (proto/wire/beyond.h) that match as a whole: as packets of their link, not counted in matched */
 	bool strays; /* also packets that were never matched (only without link) */
+	bool memory_only; /* an error, where a segment would have to be read from a disk */
 	bool estimate; /* reads no packets: scanned_* of the statistics are what would be read */
 	struct pr_tally *tally; /* the caller's: also counts the packets in it; or NULL */
 	enum pri_tally_key tally_key; /* for tally */

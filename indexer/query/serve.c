@@ -20,6 +20,7 @@ struct job {
 	uint64_t id;
 	uint64_t credit;
 	bool in_memory; /* all of its time range was in shared memory when it came: it waits for none that reads a disk */
+	bool memory_only; /* what it lacks in memory is an error of the whole query */
 	bool started; /* it was started */
 	bool done; /* to be removed */
 	bool waiting_for_store; /* until packets in flight are in the volume */
@@ -191,7 +192,7 @@ run(struct pri_serve *s, struct job *job)
 		} else if (state == PRI_ANSWER_END) {
 			job_end(job, false);
 		} else if (state == PRI_ANSWER_ERROR) {
-			job_fail(job, err.text, false);
+			job_fail(job, err.text, job->memory_only);
 		}
 	}
 }
@@ -360,6 +361,7 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 		free(job);
 		return;
 	}
+	made.memory_only = made.query->memory_only;
 	made.active = pr_now_mono();
 	made.came = pr_now_real();
 	made.in_memory = s->volume && pri_volume_in_memory(s->volume, made.query->since,

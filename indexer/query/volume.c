@@ -640,13 +640,15 @@ pri_volume_in_memory(const struct pri_volume *v, int64_t since, int64_t until)
 }
 
 int64_t
-pri_volume_memory_since(const struct pri_volume *v)
+pri_volume_memory_since(const struct pri_volume *v, int stream)
 {
 	const struct pri_catalog *c = &v->catalog;
 	int64_t since = PR_TIME_MIN;
 
 	for (size_t i = 0; i < c->series_count; i++)
-		for (size_t j = 0; j < c->series[i]->run_count; j++) {
+		for (size_t j = 0; j < c->series[i]->run_count &&
+				   (stream < 0 || c->series[i]->stream == (uint32_t)stream);
+			j++) {
 			const struct pri_sorted_run *run = c->series[i]->runs[j];
 			const struct pri_segment_entry *e = &run->items[run->head];
 			/* blocks leave memory in the order in which they were filled */

@@ -52,8 +52,8 @@ int pri_volume_refresh(
 
 /* True if the writer's shared memory has all that is stored of these times: no device is read for their packets. */
 bool pri_volume_in_memory(const struct pri_volume *volume, int64_t since, int64_t until);
-/* The time from which all that is stored is there; after the newest packet: nothing is. */
-int64_t pri_volume_memory_since(const struct pri_volume *volume);
+/* The time from which all that is stored (stream: of this one; -1: of all) is there; after the newest packet: nothing is. */
+int64_t pri_volume_memory_since(const struct pri_volume *volume, int stream);
 
 /* The time up to which a stream's data was overwritten; PR_TIME_MIN: none was. */
 int64_t pri_volume_evicted_until(const struct pri_volume *volume, uint32_t stream);

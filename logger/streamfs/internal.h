@@ -24,6 +24,8 @@ struct sfs_tail {
 	uint64_t target; /* sequence that is durable when the present flush ends */
 	uint64_t lost_until; /* sequence of the last record lost with a device */
 	int64_t span; /* ns, of the times in a block; 0: any */
+	uint32_t memory; /* slots that no other stream may take */
+	uint32_t slots; /* slots with blocks of the stream, as counted last */
 };
 
 struct sfs_slot {

@@ -185,6 +185,11 @@ int sfs_guarantee_set(
  */
 int sfs_span_set(struct sfs *sfs, int stream, int64_t span, struct pr_error *err);
 /*
+ * Gives the stream this share (1/1000) of the shared memory, from now on: while its newest blocks take no more, others do not
+ * take their place, as long as there is other place. 0, and after opening: none, the block goes that was used least recently.
+ */
+int sfs_memory_set(struct sfs *sfs, int stream, unsigned permille, struct pr_error *err);
+/*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory),
  * durable after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR.
  * Only copies and hashes while shared memory has a free slot; else waits until the oldest

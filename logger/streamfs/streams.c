@@ -247,6 +247,16 @@ sfs_span_set(struct sfs *sfs, int stream, int64_t span, struct pr_error *err)
 	return rc;
 }
 
+int
+sfs_memory_set(struct sfs *sfs, int stream, unsigned permille, struct pr_error *err)
+{
+	int rc = sfs_check_stream(sfs, stream, err);
+	if (rc == SFS_OK)
+		sfs->w->tail[stream].memory =
+			(uint32_t)((uint64_t)sfs->shm.slots * permille / 1000);
+	return rc;
+}
+
 /* Drops all blocks. Sequences continue, so that none is given twice. */
 int
 sfs_reset(struct sfs *sfs, struct pr_error *err)
@@ -264,8 +274,10 @@ sfs_reset(struct sfs *sfs, struct pr_error *err)
 				t->stream[i].name);
 		if (tail->slot != SFS_NONE)
 			sfs_slot_release(sfs, tail->slot);
-		*tail = (struct sfs_tail){
-			.block = SFS_NONE, .slot = SFS_NONE, .span = tail->span};
+		*tail = (struct sfs_tail){.block = SFS_NONE,
+			.slot = SFS_NONE,
+			.span = tail->span,
+			.memory = tail->memory};
 		if (t->stream[i].newest != SFS_NONE)
 			sfs_table_evict(t, t->stream[i].newest);
 	}

@@ -66,18 +66,37 @@ write_idle_tails(struct sfs *sfs)
 	return written > 0;
 }
 
+/*
+ * The slot that can be had at once and was not used for longest; of streams with a share of memory only if they have more, or
+ * there is no other.
+ */
+static uint32_t
+oldest_slot(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	uint32_t best = SFS_NONE, shared = SFS_NONE;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++)
+		w->tail[w->slot[i].stream].slots = 0;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++)
+		w->tail[w->slot[i].stream].slots += w->slot[i].used > 0;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++) {
+		const struct sfs_tail *tail = &w->tail[w->slot[i].stream];
+		uint32_t *to =
+			w->slot[i].used && tail->slots <= tail->memory ? &shared : &best;
+		if (slot_clean(sfs, i) &&
+			(*to == SFS_NONE || w->slot[i].used < w->slot[*to].used))
+			*to = i;
+	}
+	return best != SFS_NONE ? best : shared;
+}
+
 /* Appending waits here, and only here, when the device is slower than the packets. */
 static uint32_t
 get_slot(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	for (;;) {
-		/* the one that can be had at once and was not used for longest */
-		uint32_t best = SFS_NONE;
-		for (uint32_t i = 0; i < sfs->shm.slots; i++)
-			if (slot_clean(sfs, i) &&
-				(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
-				best = i;
+		uint32_t best = oldest_slot(sfs);
 		if (best != SFS_NONE) {
 			sfs_slot_release(sfs, best);
 			return best;

@@ -184,7 +184,11 @@ static const struct pr_counter_row stream_rows[] = {
 	PR_METRIC(first_time, "stream_oldest_time", PR_GAUGE,
 		"stream_oldest_packet_timestamp_seconds", PR_NS, NULL,
 		"Time of the oldest packet of this link and class in the volume of the "
-		"node, seconds since 1970.")};
+		"node, seconds since 1970."),
+	PR_METRIC(memory_time, "stream_memory_time", PR_GAUGE,
+		"stream_memory_timestamp_seconds", PR_NS, NULL,
+		"Time from which on all packets of this link and class are in the shared "
+		"memory of the node, seconds since 1970.")};
 
 void
 pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,

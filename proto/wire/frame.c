@@ -47,8 +47,8 @@ static const struct pr_field command_items[] = {PR_INTS(pr_command, command, sec
 
 static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed)};
 
-static const struct pr_field class_items[] = {
-	PR_INTS(pr_class, number, guarantee, keep), PR_NAME(pr_class, name)};
+static const struct pr_field class_items[] = {PR_INTS(pr_class, number, guarantee, keep),
+	PR_NAME(pr_class, name), PR_INT(pr_class, memory)};
 const struct pr_field_table pr_class_fields = PR_FIELD_TABLE(class_items);
 
 static const struct pr_field observation_items[] = {
@@ -132,7 +132,7 @@ bool
 pr_class_valid(const struct pr_class *c)
 {
 	return c->number && c->number <= PR_CLASS_MAX && c->guarantee <= 1000 &&
-	       c->keep >= 0 && c->name[0];
+	       c->memory <= 1000 && c->keep >= 0 && c->name[0];
 }
 
 const char *const pr_degree_suffixes[PR_DEGREES] = {"", "", PR_CLASS_CUT, PR_CLASS_HEADERS};
@@ -168,6 +168,16 @@ pr_unobserved_valid(const struct pr_unobserved *u)
 	return u->reason && u->reason < PR_UNOBSERVED_REASONS && u->since <= u->until;
 }
 
+/* The fields of a body; a CLASS without a share of memory is as older versions make it. */
+static struct pr_field_table
+fields_of(unsigned type, bool memory)
+{
+	struct pr_field_table table = rows[type].fields;
+
+	table.count -= type == PR_FRAME_CLASS && !memory;
+	return table;
+}
+
 static bool
 encode_body(const struct pr_frame *f, struct pr_writer *w)
 {
@@ -182,7 +192,9 @@ encode_body(const struct pr_frame *f, struct pr_writer *w)
 		w->at += f->body.raw.len;
 		return true;
 	}
-	if (!pr_field_table_store(w, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN))
+	const struct pr_field_table own =
+		fields_of(f->header.type, f->body.class.memory != 0);
+	if (!pr_field_table_store(w, &f->body, &own, PR_BIG_ENDIAN))
 		return false;
 	for (unsigned i = 0; i < count; i++) {
 		const struct pr_unobserved *u = &f->body.observation.items[i];
@@ -208,8 +220,10 @@ decode_body(struct pr_cursor *c, struct pr_frame *f)
 		return f->body.raw.len > 0 &&
 		       pr_load_bytes(c, &f->body.raw.data, f->body.raw.len);
 	}
-	if (!pr_field_table_load(
-		    c, &f->body, &rows[f->header.type].fields, PR_BIG_ENDIAN) ||
+	const struct pr_field_table own = fields_of(f->header.type, false);
+	if (!pr_field_table_load(c, &f->body, &own, PR_BIG_ENDIAN) ||
+		(f->header.type == PR_FRAME_CLASS && pr_cursor_left(c) &&
+			!pr_load_be16(c, &f->body.class.memory)) ||
 		!valid(f))
 		return false;
 	unsigned count = list_of(f, &fields);

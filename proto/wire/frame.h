@@ -227,6 +227,8 @@ struct pr_class {
 	uint16_t guarantee; /* of the volume, in 1/1000; of each link */
 	int64_t keep; /* ns; older ones are removed. 0: no limit */
 	char name[PR_NAME_MAX + 1];
+	uint16_t
+		memory; /* of the node's shared memory, in 1/1000; of each link. 0: no share of its own; older versions have none */
 };
 bool pr_class_valid(const struct pr_class *c);
 /* What the packets of a class of this name are copies of; the longer copies come first. */

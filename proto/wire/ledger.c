@@ -67,7 +67,7 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items),
 	[PR_LEDGER_DURABLE] = PR_FIELD_TABLE(durable_items)};
 
-/* count 0: unknown. Version 1 of a loss is one without bits. */
+/* count 0: unknown. Version 1 of a loss is one without bits, of a class without memory. */
 static struct pr_field_table
 table_of(unsigned type, unsigned version)
 {
@@ -75,7 +75,7 @@ table_of(unsigned type, unsigned version)
 			      table = type < PR_COUNT(tables)   ? tables[type]
 				      : type == PR_LEDGER_CLASS ? pr_class_fields
 								: none;
-	unsigned newest = type == PR_LEDGER_LOSS ? 2 : 1;
+	unsigned newest = type == PR_LEDGER_LOSS || type == PR_LEDGER_CLASS ? 2 : 1;
 
 	table.count -= table.count && version < newest;
 	return version && version <= newest ? table : none;
@@ -94,7 +94,8 @@ rest_of(struct pr_ledger_entry *e, void **rest)
 bool
 pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 {
-	uint8_t version = e->type == PR_LEDGER_LOSS && e->u.loss.bits ? 2 : 1;
+	uint8_t version = 1 + ((e->type == PR_LEDGER_LOSS && e->u.loss.bits) ||
+				      (e->type == PR_LEDGER_CLASS && e->u.class.memory));
 	const struct pr_field_table table = table_of(e->type, version), *behind;
 	uint8_t *head = w->at;
 	struct pr_writer payload;

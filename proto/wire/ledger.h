@@ -19,7 +19,7 @@
  *   IMPORT     epoch u64, link u16, size u64, packets u64, fingerprint u64, file name
  *   UNOBSERVED epoch u64, link u16, then a time of the link as in frame.h; of one (reason, since) the latest counts
  *   DURABLE    epoch u64, seq u64, link u16
- *   CLASS      number u8, guarantee u16, keep i64, name: as in frame.h; the latest counts
+ *   CLASS      number u8, guarantee u16, keep i64, name, version 2: memory u16: as in frame.h; the latest counts
  */
 enum pr_ledger_type {
 	/* one link of a MARK, with epoch and said_until; the latest counts */

@@ -299,6 +299,66 @@ START_TEST(test_changed_while_written)
 }
 END_TEST
 
+/* ---- shares of the shared memory ---- */
+
+enum { SLOTS = 16, STREAMS = 5 };
+
+/* How many of the stream's newest blocks are in memory. */
+static uint32_t
+in_memory(const struct sfs *w, uint32_t stream)
+{
+	uint32_t count = 0, block = w->table.stream[stream].newest;
+	while (block != SFS_NONE && w->table.entry[block].slot != SFS_NONE) {
+		count++;
+		block = w->table.entry[block].prev;
+	}
+	return count;
+}
+
+/* A stream's share is there, whatever the others write; what is left is for those who write most. */
+START_TEST(test_memory_shares)
+{
+	struct sim_rng rng = {(uint64_t)_i + 1};
+	struct sfs_open_options o = {.writer = true, .shm_bytes = SLOTS * BLOCK};
+	struct sfs *w = sfs_open(paths, 1, &o, &err);
+	uint32_t share[STREAMS] = {0}, left = SLOTS - STREAMS - 1;
+	static const uint8_t body[BLOCK * 3 / 4];
+	char name[2] = "a";
+	ck_assert_msg(w != NULL, "%s", err.text);
+	for (int i = 0; i < STREAMS; i++, name[0]++) {
+		ck_assert_int_eq(sfs_stream_open(w, name, 0, 0, &err), i);
+		share[i] = i == 0 ? 0 : (uint32_t)sim_below(&rng, left + 1);
+		left -= share[i];
+		ck_assert_int_eq(
+			sfs_memory_set(w, i, (share[i] * 1000 + SLOTS - 1) / SLOTS, &err),
+			SFS_OK);
+	}
+	for (int n = 0; n < 400; n++) {
+		/* stream 0 writes most; a block each, as two bodies do not fit into one */
+		uint32_t i = sim_below(&rng, 3) ? 0 : (uint32_t)sim_below(&rng, STREAMS);
+		HOLDS(sfs_append(w, (int)i, 1, 2, body, sizeof(body), NULL, &err) ==
+			SFS_OK);
+		HOLDS(sfs_flush(w, &err) == SFS_OK);
+		for (uint32_t k = 0; k < STREAMS; k++) {
+			uint64_t held = w->table.stream[k].blocks;
+			HOLDS(in_memory(w, k) >= (share[k] < held ? share[k] : held));
+		}
+	}
+	ck_assert_uint_ge(in_memory(w, 0), SLOTS / 4 - 1);
+	/* without the share it goes like others */
+	for (int i = 1; i < STREAMS; i++)
+		ck_assert_int_eq(sfs_memory_set(w, i, 0, &err), SFS_OK);
+	for (int n = 0; n < SLOTS; n++) {
+		unit_must(sfs_append(w, 0, 1, 2, body, sizeof(body), NULL, &err) == SFS_OK);
+		unit_must(sfs_flush(w, &err) == SFS_OK);
+	}
+	for (uint32_t k = 1; k < STREAMS; k++)
+		ck_assert_uint_eq(in_memory(w, k), 0);
+	ck_assert_int_lt(sfs_memory_set(w, STREAMS, 10, &err), 0);
+	sfs_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -311,6 +371,7 @@ main(void)
 	tcase_add_test(v, test_utilization);
 	tcase_add_test(v, test_set_by_hand_stays);
 	tcase_add_test(v, test_changed_while_written);
+	tcase_add_loop_test(v, test_memory_shares, 0, 20);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, v);
 	return unit_run_suite(s);

@@ -58,13 +58,18 @@ START_TEST(encoder_refuses)
 	REFUSED(); /* stands for none */
 	f.body.class.number = PR_CLASS_MAX + 1;
 	REFUSED();
-	f.body.class = (struct pr_class){1, 1000, INT64_MAX, "c"};
+	f.body.class = (struct pr_class){1, 1000, INT64_MAX, "c", 0};
 	TAKEN();
+	f.body.class.memory = 1000;
+	TAKEN();
+	f.body.class.memory = 1001;
+	REFUSED();
+	f.body.class.memory = 0;
 	f.body.class.guarantee = 1001;
 	REFUSED();
-	f.body.class = (struct pr_class){1, 0, -1, "c"};
+	f.body.class = (struct pr_class){1, 0, -1, "c", 0};
 	REFUSED();
-	f.body.class = (struct pr_class){1, 0, 0, ""};
+	f.body.class = (struct pr_class){1, 0, 0, "", 0};
 	REFUSED();
 	memset(&f.body, 0, sizeof f.body);
 	f.header.type = PR_FRAME_MARK;
@@ -76,6 +81,26 @@ START_TEST(encoder_refuses)
 	TAKEN();
 	f.body.mark.count = f.body.mark.link_count = PR_MARK_LINKS_MAX + 1;
 	REFUSED();
+}
+END_TEST
+
+/* A class without a share of memory has the bytes of older versions; with one, two more. */
+START_TEST(class_with_memory)
+{
+	struct pr_frame f = {.header.type = PR_FRAME_CLASS,
+				.body.class = {3, 5, 7, "bulk", 0}},
+			out;
+	uint8_t buf[256];
+	size_t without = whole_frame(&f, TYPE, NULL, buf, sizeof buf);
+
+	ck_assert_int_eq(pr_frame_decode(buf, without, TYPE, NULL, &out), PR_FRAME_OK);
+	ck_assert_uint_eq(out.body.class.memory, 0);
+	f.body.class.memory = 200;
+	size_t with = whole_frame(&f, TYPE, NULL, buf, sizeof buf);
+	ck_assert_uint_eq(with, without + 2);
+	ck_assert_int_eq(pr_frame_decode(buf, with, TYPE, NULL, &out), PR_FRAME_OK);
+	ck_assert_uint_eq(out.body.class.memory, 200);
+	ck_assert_str_eq(out.body.class.name, "bulk");
 }
 END_TEST
 
@@ -189,6 +214,7 @@ fill(TCase *t)
 	tcase_add_test(t, encoder_refuses);
 	tcase_add_test(t, observation_is_bounded);
 	tcase_add_test(t, observation_of_long_ago);
+	tcase_add_test(t, class_with_memory);
 	tcase_add_test(t, tslog_in_place);
 	tcase_add_test(t, full_mark_fits_an_ethernet_frame);
 }

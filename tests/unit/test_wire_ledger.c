@@ -236,6 +236,24 @@ START_TEST(odd_classes)
 }
 END_TEST
 
+/* A share of memory makes version 2, which ends with it. */
+START_TEST(class_with_memory)
+{
+	struct pr_ledger_entry e = {PR_LEDGER_CLASS, .u.class = {3, 5, 7, "bulk", 200}};
+	uint8_t buf[64];
+	struct pr_writer w = pr_writer_make(buf, sizeof buf);
+
+	ck_assert(pr_ledger_store(&w, &e));
+	size_t len = pr_writer_len(&w);
+	ck_assert_uint_eq(buf[1], 2);
+	ck_assert_uint_eq(buf[len - 2] | buf[len - 1] << 8, 200);
+	ck_assert_int_eq(load_all(buf, len, &e), 1);
+	ck_assert_uint_eq(e.u.class.memory, 200);
+	buf[len - 1] = 4; /* 1,224 of 1,000 */
+	ck_assert_int_eq(load_all(buf, len, &e), -1);
+}
+END_TEST
+
 /* Types and versions of a later program do not hide what stands behind them. */
 START_TEST(unknown_is_skipped)
 {
@@ -376,6 +394,7 @@ fill(TCase *t)
 	tcase_add_loop_test(t, golden_round_trip, 0, GOLDENS);
 	tcase_add_loop_test(t, golden_truncated, 0, GOLDENS);
 	tcase_add_test(t, odd_classes);
+	tcase_add_test(t, class_with_memory);
 	tcase_add_loop_test(t, golden_lengths, 0, GOLDENS);
 	tcase_add_test(t, golden_values);
 	tcase_add_test(t, unknown_is_skipped);
