@@ -27,7 +27,7 @@ struct pri_builder {
 	pri_index_sink sink;
 	void *arg;
 	struct pri_segment_keys segment;
-	struct pri_heavy_hitters hitters;
+	struct pr_tally *hitters; /* the addresses with the most bytes */
 	struct pri_level1_writer level1;
 	struct pri_hashset wide; /* keys of the batch, for level 2 */
 	struct pri_level2_writer level2;
@@ -54,13 +54,16 @@ pri_builder_create(uint16_t link, size_t record_max, pri_index_sink sink, void *
 {
 	struct pri_builder *b = calloc(1, sizeof(*b));
 
-	if (!b)
+	if (b)
+		b->hitters = pr_tally_create(false, false, PRI_LEVEL1_HITTERS, err);
+	if (!b || !b->hitters) {
+		free(b);
 		return pr_error_null(err, "no memory for indexing");
+	}
 	b->link = link;
 	b->record_max = record_max;
 	b->sink = sink;
 	b->arg = arg;
-	pri_heavy_hitters_clear(&b->hitters);
 	return b;
 }
 
@@ -81,6 +84,7 @@ pri_builder_destroy(struct pri_builder **builder)
 	pri_level1_free(&b->level1);
 	pri_level2_free(&b->level2);
 	pri_hashset_free(&b->wide);
+	pr_tally_destroy(&b->hitters);
 	pri_summarizer_free(&b->summarizer);
 	for (int i = 0; i < LEVELS; i++)
 		free(b->waiting[i].buf);
@@ -223,7 +227,7 @@ finish_batch(struct pri_builder *b)
 	if (!body || (b->next > b->first_without_level2 && add_column(b) < 0))
 		return -1;
 	if (b->next > b->first_without_level1) {
-		size_t len = pri_level1_finish(&b->level1, b->link, &b->hitters, body);
+		size_t len = pri_level1_finish(&b->level1, b->link, b->hitters, body);
 		b->batch.segments = b->level1.segments;
 		put_out(b, 1, &b->batch, len);
 	}
@@ -233,7 +237,7 @@ finish_batch(struct pri_builder *b)
 	if (!b->slow && pri_hashset_add_all(&b->summarizer.keys, &b->wide) < 0)
 		return -1;
 	pri_hashset_clear(&b->wide);
-	pri_heavy_hitters_clear(&b->hitters);
+	pr_tally_clear(b->hitters);
 	return pri_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
@@ -257,8 +261,9 @@ put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len
 		return -1;
 	for (const struct pri_host_stats *a = s->hosts.items;
 		a < s->hosts.items + s->hosts.count; a++)
-		pri_heavy_hitters_add(
-			&b->hitters, a->bytes, a->len, a->hash, a->packets, a->traffic);
+		if (pr_tally_add(
+			    b->hitters, a->bytes, a->len, a->packets, a->traffic, NULL) < 0)
+			return -1;
 	if (b->level1.segments == 1) {
 		b->batch = (struct pr_index_record){.first_sequence = sequence,
 			.min_time = h->min_time,

@@ -416,20 +416,22 @@ put_head(const struct pri_level1_writer *w, const struct pri_level1 *l, size_t d
 }
 
 size_t
-pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
-	const struct pri_heavy_hitters *hitters, uint8_t *out)
+pri_level1_finish(
+	struct pri_level1_writer *w, uint16_t link, struct pr_tally *hitters, uint8_t *out)
 {
 	uint8_t *lens = out + PRI_LEVEL1_HEADER + (size_t)w->segments * PRI_LEVEL1_ITEM;
 	struct pri_level1_keys keys;
-	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	const Packrack__Tally *sums = pr_tally_total(hitters);
 	struct pri_level1 l = {.link = link,
 		.first_sequence = w->first_sequence,
 		.segments = w->segments,
-		.tops = pri_heavy_hitters_best(hitters, tops),
-		.packets_short = PR_MIN(hitters->packets_short, UINT32_MAX),
-		.bytes_short = hitters->bytes_short};
-	size_t len;
+		.packets_short = PR_MIN(sums->slack_packets, UINT32_MAX),
+		.bytes_short = sums->slack_bytes};
+	size_t len, tops;
 
+	pr_tally_cut(hitters, PRI_LEVEL1_TOPS_MAX);
+	const struct pr_tally_item *top = pr_tally_items(hitters, &tops);
+	l.tops = tops;
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
 	PR_COPY(&l, &keys, pages, low_bits, hash_bits);
@@ -446,11 +448,11 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 		len = pr_get_le16(lens + 2 * i);
 		pr_put_le64(pages, page_check(l.check, i, pages, len));
 	}
-	for (const struct pri_level1_top *top = tops; top < tops + l.tops; top++) {
+	for (; tops-- > 0; top++) {
 		pr_put_le32(at, top->len);
-		pr_put_le32(at + 4, top->packets);
+		pr_put_le32(at + 4, PR_MIN(top->packets, UINT32_MAX));
 		pr_put_le64(at + 8, top->bytes);
-		memcpy(at + TOP_HEADER, top->address, top->len);
+		memcpy(at + TOP_HEADER, top->key, top->len);
 		at += top_len(top->len);
 	}
 	return at - out;

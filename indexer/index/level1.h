@@ -3,6 +3,7 @@
 
 #include "indexer/index/index_key.h"
 #include "indexer/index/level2.h"
+#include "proto/rpc/tally.h"
 
 /*
  * The first level of the index: what each of up to 64 consecutive segments of a stream
@@ -50,6 +51,7 @@ enum { PRI_LEVEL1_VERSION = 5, PRI_LEVEL1_HEADER = 56, PRI_LEVEL1_ITEM = 96 };
 #define PRI_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
 enum { PRI_LEVEL1_PAGES_MAX = 4095, PRI_LEVEL1_LOW_MAX = 14, PRI_LEVEL1_TOPS_MAX = 16 };
 #define PRI_LEVEL1_BUCKETS 64 /* of a series, at most */
+#define PRI_LEVEL1_HITTERS 512 /* addresses that are counted, to find the tops among them */
 enum { PRI_LEVEL1_PORTS = 24, PRI_LEVEL1_OCTETS = 32 };
 
 enum pri_held_form { PRI_HELD_ALL, PRI_HELD_RUNS, PRI_HELD_BITS };
@@ -187,7 +189,6 @@ int pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proo
 	const struct pri_segment_keys *sketch, size_t max);
 /* Bytes of the record as it stands, with all the tops there may be. */
 size_t pri_level1_size(const struct pri_level1_writer *w);
-/* Writes it to out, of pri_level1_size bytes at least; returns its length. What was added is used up. */
-struct pri_heavy_hitters;
-size_t pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
-	const struct pri_heavy_hitters *hitters, uint8_t *out);
+/* Writes it to out, of pri_level1_size bytes at least; returns its length. What was added is used up, hitters are cut. */
+size_t pri_level1_finish(
+	struct pri_level1_writer *w, uint16_t link, struct pr_tally *hitters, uint8_t *out);

@@ -182,8 +182,6 @@ struct pri_host_stats {
 	uint32_t packets;
 	uint8_t len; /* 4 or 16 */
 	uint8_t sides; /* PRI_HOST_SRC and PRI_HOST_DST, as seen; 0: new */
-	/* 16 bits of the seeded hash, so that the heavy hitters need not hash again. */
-	uint16_t hash;
 };
 
 struct pri_hosts {
@@ -228,8 +226,7 @@ pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, 
 			return a->slots.items[at] - 1;
 	}
 	item = &a->items[a->count++];
-	*item = (struct pri_host_stats){
-		.len = (uint8_t)len, .hash = (uint16_t)(hash * a->slot.factor >> 48)};
+	*item = (struct pri_host_stats){.len = (uint8_t)len};
 	memcpy(item->bytes, bytes, len);
 	a->slots.items[at] = (uint32_t)a->count;
 	return a->slots.items[at] - 1;
@@ -419,28 +416,3 @@ pri_header_layouts_add_plain(
 		layout = pri_header_layouts_plain_ip6(k, id, data + net, caplen - net);
 	return layout ? pri_header_layout_count(layout, len) : NULL;
 }
-
-/*
- * Heavy hitters: the addresses with the most bytes, in bounded memory. There are
- * PRI_HEAVY_HITTERS_MAX counters. When all are used, the median of the byte counts is
- * subtracted from each, and counters without a rest are freed (Misra and Gries, in its
- * mergeable form). So each count is too low by at most the sum of what was subtracted
- * (packets_short, bytes_short).
- */
-#define PRI_HEAVY_HITTERS_MAX 512
-
-struct pri_heavy_hitters {
-	struct pri_level1_top items[PRI_HEAVY_HITTERS_MAX];
-	uint16_t hashes[PRI_HEAVY_HITTERS_MAX];
-	uint16_t slots[4 * PRI_HEAVY_HITTERS_MAX]; /* 1 + index; 0 free */
-	size_t count;
-	uint64_t packets_short, bytes_short;
-};
-
-void pri_heavy_hitters_clear(struct pri_heavy_hitters *tops);
-/* len: 4 or 16. hash: of the address, the same at each call. */
-void pri_heavy_hitters_add(struct pri_heavy_hitters *tops, const uint8_t *address,
-	size_t len, uint16_t hash, uint64_t packets, uint64_t bytes);
-/* The largest by bytes, at most PRI_LEVEL1_TOPS_MAX; returns how many. */
-size_t pri_heavy_hitters_best(
-	const struct pri_heavy_hitters *tops, struct pri_level1_top *out);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "proto/rpc/tally.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "proto/base/clock.h"
 
@@ -45,6 +47,15 @@ pr_tally_destroy(struct pr_tally **tally)
 	free(t);
 }
 
+void
+pr_tally_clear(struct pr_tally *t)
+{
+	t->count = 0;
+	packrack__tally__init(&t->sums);
+	if (t->room)
+		memset(t->slots, 0, 2 * t->room * sizeof(*t->slots));
+}
+
 /* ---- the table ---- */
 
 static size_t
@@ -68,12 +79,6 @@ fill_slots(struct pr_tally *t)
 	memset(t->slots, 0, 2 * t->room * sizeof(*t->slots));
 	for (size_t i = 0; i < t->count; i++)
 		t->slots[slot_of(t, t->items[i].key, t->items[i].len)] = i + 1;
-}
-
-static uint64_t
-larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 static uint64_t
@@ -101,11 +106,70 @@ compare(const void *va, const void *vb, void *tally)
 	return order ? order : a->len - b->len;
 }
 
-static void
-sort(struct pr_tally *t)
+/*
+ * A class that grows with the figure: the position of the highest bit of figure + 16, and the
+ * four bits after it.
+ */
+#define CLASSES 1024
+static unsigned
+class_of(uint64_t figure)
 {
-	if (t->count)
-		qsort_r(t->items, t->count, sizeof(*t->items), compare, t);
+	uint64_t v = figure < UINT64_MAX - 16 ? figure + 16 : UINT64_MAX;
+	unsigned last = 63 - __builtin_clzll(v);
+
+	return last * 16 + (v >> (last - 4) & 15);
+}
+
+/* The class of the group of this rank: so many have more. */
+static unsigned
+class_at(const struct pr_tally *t, size_t rank)
+{
+	uint32_t counts[CLASSES] = {0};
+	unsigned class = CLASSES - 1;
+
+	for (size_t i = 0; i < t->count; i++)
+		counts[class_of(size_of(t, &t->items[i]))]++;
+	for (; rank >= counts[class]; class --)
+		rank -= counts[class];
+	return class;
+}
+
+/* The median of the deciding figures, or up to a sixteenth more: they are sorted by class only. */
+static uint64_t
+median(const struct pr_tally *t)
+{
+	unsigned class = class_at(t, t->count / 2);
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		uint64_t size = size_of(t, &t->items[i]);
+
+		if (size > most && class_of(size) == class)
+			most = size;
+	}
+	return most;
+}
+
+/* Brings the first `best` items to the front, in order. */
+static void
+sort(struct pr_tally *t, size_t best)
+{
+	size_t count = t->count;
+
+	if (!t->series && best < t->count) {
+		unsigned class = class_at(t, best);
+
+		count = 0;
+		for (size_t i = 0; i < t->count; i++)
+			if (class_of(size_of(t, &t->items[i])) >= class) {
+				struct pr_tally_item item = t->items[i];
+
+				t->items[i] = t->items[count];
+				t->items[count++] = item;
+			}
+	}
+	if (count)
+		qsort_r(t->items, count, sizeof(*t->items), compare, t);
 }
 
 /*
@@ -116,11 +180,9 @@ sort(struct pr_tally *t)
 static void
 make_room(struct pr_tally *t)
 {
-	uint64_t off, bytes = 0, packets = 0;
+	uint64_t off = median(t), bytes = 0, packets = 0;
 	size_t kept = 0;
 
-	sort(t);
-	off = size_of(t, &t->items[t->count / 2]);
 	for (size_t i = 0; i < t->count; i++) {
 		struct pr_tally_item *item = &t->items[i];
 
@@ -128,8 +190,8 @@ make_room(struct pr_tally *t)
 			*(t->by_packets ? &item->packets : &item->bytes) -= off;
 			t->items[kept++] = *item;
 		} else {
-			packets = larger(packets, item->packets);
-			bytes = larger(bytes, item->bytes);
+			packets = PR_MAX(packets, item->packets);
+			bytes = PR_MAX(bytes, item->bytes);
 		}
 	}
 	t->sums.slack_packets += t->by_packets ? off : packets;
@@ -214,19 +276,19 @@ void
 pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more)
 {
 	PR_ADD(&t->sums, more, packets, bytes, slack_packets, slack_bytes, left_out);
-	t->sums.most_packets = larger(t->sums.most_packets, more->most_packets);
-	t->sums.most_bytes = larger(t->sums.most_bytes, more->most_bytes);
+	t->sums.most_packets = PR_MAX(t->sums.most_packets, more->most_packets);
+	t->sums.most_bytes = PR_MAX(t->sums.most_bytes, more->most_bytes);
 }
 
 void
 pr_tally_cut(struct pr_tally *t, size_t best)
 {
-	sort(t);
+	sort(t, best);
 	for (size_t i = best; i < t->count; i++) {
-		t->sums.most_packets = larger(
+		t->sums.most_packets = PR_MAX(
 			t->sums.most_packets, pr_tally_most_packets(t, &t->items[i]));
 		t->sums.most_bytes =
-			larger(t->sums.most_bytes, pr_tally_most_bytes(t, &t->items[i]));
+			PR_MAX(t->sums.most_bytes, pr_tally_most_bytes(t, &t->items[i]));
 		t->sums.left_out++;
 	}
 	if (best < t->count)
@@ -308,8 +370,7 @@ pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *p
 	packrack__tally__init(&part->message);
 	if (!*at)
 		part->message = t->sums;
-	if (n > PR_TALLY_PART)
-		n = PR_TALLY_PART;
+	n = PR_MIN(n, PR_TALLY_PART);
 	for (size_t i = 0; i < n; i++) {
 		const struct pr_tally_item *item = &t->items[given + i];
 		Packrack__TallyGroup *g = &part->groups[i];

@@ -35,6 +35,8 @@ struct pr_tally *pr_tally_create(
 	bool series, bool by_packets, size_t items_max, struct pr_error *err);
 void pr_tally_destroy(struct pr_tally **tally);
 
+void pr_tally_clear(struct pr_tally *t);
+
 /* -1: no memory, or too many intervals. */
 int pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packets,
 	uint64_t bytes, struct pr_error *err);

@@ -17,7 +17,6 @@ static struct pr_error err;
 static uint64_t keys[SEGMENTS * KEYS];
 static struct pri_segment_keys sketch;
 static struct pri_level1_writer writer;
-static const struct pri_heavy_hitters none;
 
 static void
 make_keys(size_t crowd)
@@ -79,6 +78,7 @@ look_for_each(const struct pri_level1 *l, bool patterns)
 static void
 write_and_look(size_t crowd, bool patterns, bool keyed)
 {
+	struct pr_tally *none = pr_tally_create(false, false, 1, &err);
 	struct pri_level1_segment got;
 	struct pri_level1 l;
 	uint8_t *record;
@@ -89,12 +89,13 @@ write_and_look(size_t crowd, bool patterns, bool keyed)
 	for (unsigned s = 0; s < SEGMENTS; s++)
 		add_segment(s, patterns);
 	record = malloc(pri_level1_size(&writer));
-	len = pri_level1_finish(&writer, 0, &none, record);
+	len = pri_level1_finish(&writer, 0, none, record);
 	ck_assert_int_eq(pri_level1_open(&l, record, len, len, &err), 0);
 	look_for_each(&l, patterns);
 	pri_level1_get(&l, 0, &got);
 	ck_assert_int_eq(got.keyed, keyed);
 	free(record);
+	pr_tally_destroy(&none);
 	pri_level1_free(&writer);
 	pri_segment_keys_free(&sketch);
 }
