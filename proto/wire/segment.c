@@ -89,44 +89,25 @@ pr_segment_open(
 static bool
 load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 {
-	struct pr_cursor *c = &r->c;
-	const uint8_t *at = c->at;
-	size_t need = PR_SEGMENT_PACKET;
-	uint8_t fixed[PR_SEGMENT_PACKET];
+	bool mixed = r->header.flags & PR_SEGMENT_MIXED;
+	struct pr_segment_step s;
+	size_t len = pr_segment_load(r->c.at, pr_cursor_left(&r->c), mixed, &s);
 
-	if (pr_cursor_left(c) < need)
+	if (!len)
 		return false;
-	/* reads once: in shared memory a second read may give another length */
-	memcpy(fixed, at, sizeof fixed);
-	atomic_signal_fence(memory_order_seq_cst);
-	uint16_t flags = pr_get_le16(fixed + 20);
-	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;
-	need += (otime ? PR_SEGMENT_OTIME_LEN : 0) + (mixed ? PR_SEGMENT_MIXED_LEN : 0);
-	p->time = p->otime = pr_get_le64(fixed);
-	p->seq = r->header.first_seq + pr_get_le32(fixed + 8);
-	p->caplen = pr_get_le32(fixed + 12);
-	p->len = pr_get_le32(fixed + 16);
-	p->flags = flags & (uint16_t)~PR_SEGMENT_OTIME;
+	r->c.at += len;
+	PR_COPY(p, &s, time, otime, caplen, len, data);
+	p->flags = s.flags & (uint16_t)~PR_SEGMENT_OTIME;
+	p->seq = r->header.first_seq + s.seq;
 	PR_COPY(p, &r->header, epoch, link, linktype);
-	size_t padded = ((size_t)p->caplen + 7) & ~7;
-	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
-		return false;
-	if (pr_get_le16(fixed + 22) != 0)
-		return false; /* reserved: of a version to come, or damaged */
-	at += PR_SEGMENT_PACKET;
-	if (otime) {
-		p->otime = pr_get_le64(at);
-		at += PR_SEGMENT_OTIME_LEN;
-	}
 	if (mixed) {
+		const uint8_t *at = s.data - PR_SEGMENT_MIXED_LEN;
+
 		p->epoch = pr_get_le64(at);
 		p->seq = pr_get_le64(at + 8);
 		p->link = pr_get_le16(at + 16);
 		p->linktype = pr_get_le16(at + 18);
-		at += PR_SEGMENT_MIXED_LEN;
 	}
-	p->data = at;
-	c->at = at + padded;
 	return true;
 }
 

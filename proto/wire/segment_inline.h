@@ -100,17 +100,46 @@ pr_segment_add_here(struct pr_segment_builder *b, const struct pr_packet *p)
 
 /* ---- reading ---- */
 
-/*
- * pr_segment_next for segments of one link (not MIXED); gives only the fields that an index
- * needs. Must refuse exactly what pr_segment_next refuses; a test compares them.
- */
+/* A packet as it stands in a segment. */
 struct pr_segment_step {
 	int64_t time, otime;
 	uint32_t seq; /* since the first */
 	uint32_t caplen, len;
+	uint16_t flags;
 	const uint8_t *data; /* within the body */
 };
 
+/* The packet at `at`. Returns its bytes, padding included; 0: there are fewer, or it is damaged or of a version to come. */
+static inline size_t
+pr_segment_load(const uint8_t *at, size_t room, bool mixed, struct pr_segment_step *out)
+{
+	if (room < PR_SEGMENT_PACKET)
+		return 0;
+	/* reads once: in shared memory a second read may give another length */
+	out->time = pr_get_le64(at);
+	uint64_t second = pr_get_le64(at + 8);
+	uint64_t third = pr_get_le64(at + 16);
+	atomic_signal_fence(memory_order_seq_cst);
+	out->seq = second;
+	out->caplen = second >> 32;
+	out->len = third;
+	out->flags = third >> 32;
+	size_t head = PR_SEGMENT_PACKET + (third >> 47 & 1) * PR_SEGMENT_OTIME_LEN +
+		      mixed * PR_SEGMENT_MIXED_LEN;
+	size_t need = head + (((size_t)out->caplen + 7) & ~(size_t)7);
+	if (room < need || third >> 48)
+		return 0;
+	out->otime = out->flags & PR_SEGMENT_OTIME
+			     ? (int64_t)pr_get_le64(at + PR_SEGMENT_PACKET)
+			     : out->time;
+	out->data = at + head;
+	return need;
+}
+
+/*
+ * pr_segment_next for segments of one link (not MIXED). Must refuse exactly what
+ * pr_segment_next refuses; a test compares them.
+ */
 struct pr_segment_walk {
 	const uint8_t *at, *end;
 	uint32_t left;
@@ -135,28 +164,13 @@ pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 
 	if (w->left == 0)
 		return room ? -1 : 0;
-	if (room < PR_SEGMENT_PACKET)
-		return -1;
-	/* reads once: in shared memory a second read may give another length */
-	out->time = pr_get_le64(w->at);
-	uint64_t second = pr_get_le64(w->at + 8);
-	uint64_t third = pr_get_le64(w->at + 16);
-	atomic_signal_fence(memory_order_seq_cst);
-	out->seq = second;
-	out->caplen = second >> 32;
-	out->len = third;
-	size_t head = PR_SEGMENT_PACKET + (third >> 47 & 1) * PR_SEGMENT_OTIME_LEN;
-	size_t need = head + (((size_t)out->caplen + 7) & ~(size_t)7);
-	/* the first seq is 0; bytes reserved are of a version to come, or damaged */
-	if (room < need || third >> 48 || out->seq < w->least || out->seq > w->most ||
+	size_t len = pr_segment_load(w->at, room, false, out);
+	/* the first seq is 0 */
+	if (!len || out->seq < w->least || out->seq > w->most ||
 		(w->least == 0 && out->seq))
 		return -1;
-	out->otime = head == PR_SEGMENT_PACKET
-			     ? out->time
-			     : (int64_t)pr_get_le64(w->at + PR_SEGMENT_PACKET);
 	w->least = (uint64_t)out->seq + 1;
-	out->data = w->at + head;
-	w->at += need;
+	w->at += len;
 	w->left--;
 	return 1;
 }

@@ -18,35 +18,20 @@ check_of(const uint8_t *body, size_t len)
 		body + PR_SUMMARY_HEADER, len - PR_SUMMARY_HEADER, seed);
 }
 
-static uint64_t
-least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t
-most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 void
 pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *by)
 {
-	uint64_t end =
-		most(to->first_sequence + to->segments, by->first_sequence + by->segments);
-	struct pr_summary_span was = *to;
+	uint64_t end = PR_MAX(
+		to->first_sequence + to->segments, by->first_sequence + by->segments);
 
 	if (!to->segments) {
 		*to = *by;
 		return;
 	}
-	to->first_sequence = least(to->first_sequence, by->first_sequence);
-	to->segments = was.segments + by->segments;
-	if (end - to->first_sequence < to->segments)
-		to->segments = end - to->first_sequence;
-	to->first_seq = least(was.first_seq, by->first_seq);
-	to->last_seq = most(was.last_seq, by->last_seq);
+	to->first_sequence = PR_MIN(to->first_sequence, by->first_sequence);
+	to->segments = PR_MIN(end - to->first_sequence, to->segments + by->segments);
+	to->first_seq = PR_MIN(to->first_seq, by->first_seq);
+	to->last_seq = PR_MAX(to->last_seq, by->last_seq);
 	to->packets += by->packets;
 	pr_time_widen(&to->first_otime, &to->last_otime, by->first_otime, by->last_otime);
 	pr_time_widen(&to->min_time, &to->max_time, by->min_time, by->max_time);
@@ -267,7 +252,7 @@ pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, siz
 {
 	struct pr_summary s = {.span = *span,
 		.log2 = pr_summary_log2(keys),
-		.keys = keys < UINT32_MAX ? keys : UINT32_MAX};
+		.keys = PR_MIN(keys, UINT32_MAX)};
 	struct pr_writer w = pr_writer_make(out + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
 	size_t size = (size_t)1 << (s.log2 - 3), len;
 	uint8_t *bits = out + PR_SUMMARY_HEADER;
