@@ -14,7 +14,7 @@
 #include "proto/base/cursor.h"
 #include "proto/base/options.h"
 #include "proto/base/units.h"
-#include "proto/port/packet_filter.h"
+#include "proto/port/trace.h"
 #include "proto/wire/decode.h"
 
 /* ---- a table of a fixed size: hash chains, and all entries in the order in which they were touched ---- */

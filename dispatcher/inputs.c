@@ -153,7 +153,9 @@ capture_open(struct prd_reader *r, struct pr_error *err)
 		return status;
 	if (pr_capture_linktype(r->capture) != PR_LINKTYPE_ETHERNET)
 		pr_error_set(err, "%s: link type %s: the rack carries Ethernet only",
-			r->ifname, pr_capture_linktype_name(r->capture));
+			r->ifname,
+			pr_linktype_name(pr_capture_linktype(r->capture),
+				(char[PR_LINKTYPE_TEXT]){0}));
 	else if (r->options->filter &&
 		 pr_capture_filter(r->capture, r->options->filter, err) < 0)
 		status = PRD_EXIT_USAGE;
@@ -551,7 +553,10 @@ open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *
 			return pr_error_as(PRD_EXIT_FAILED, err,
 				"--read %s: its link type is %s (%d); the rack carries "
 				"Ethernet only: import the file with 'packrack import'",
-				path, info->linktype_name, info->linktype);
+				path,
+				pr_linktype_name(
+					info->linktype, (char[PR_LINKTYPE_TEXT]){0}),
+				info->linktype);
 		if (info->snaplen && info->snaplen < link->snaplen)
 			link->snaplen = info->snaplen;
 		if (o->filter && pr_trace_filter(f->trace, o->filter, err) < 0)

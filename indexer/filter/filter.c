@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "proto/base/array.h"
+#include "proto/port/trace.h"
 
 /*
  * Terms `after @SECONDS` and `before @SECONDS` of a filter; both include that moment. The
@@ -114,7 +115,7 @@ program_of(struct source *s, const struct bpf_program *code, struct pr_error *er
 	size_t head = 2 * s->time_count, count = head + code->bf_len;
 	struct pri_insn *all = malloc(count * sizeof(*all));
 	struct pri_bpf *program = NULL;
-	char name[PRI_LINKTYPE_TEXT];
+	char name[PR_LINKTYPE_TEXT];
 
 	if (all) {
 		for (size_t i = 0; i < s->time_count; i++)
@@ -128,7 +129,7 @@ program_of(struct source *s, const struct bpf_program *code, struct pr_error *er
 	s->too_much = !program;
 	if (!program)
 		pr_error_prefix(err, "filter '%.200s' for %s", s->text,
-			pri_linktype_name(s->linktype, name, sizeof(name)));
+			pr_linktype_name(s->linktype, name));
 	return program;
 }
 
@@ -430,26 +431,4 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 		return 0;
 	add_place(refusing, text, &first);
 	return pr_error_set(err, "%s", first.text);
-}
-
-char *
-pri_linktype_name(uint16_t linktype, char *buf, size_t size)
-{
-	/* link types of files that are other numbers inside libpcap on Linux (pcap-common.c) */
-	static const struct {
-		uint16_t linktype;
-		int dlt;
-	} different[] = {{100, DLT_ATM_RFC1483}, {101, DLT_RAW}, {102, DLT_SLIP_BSDOS},
-		{103, DLT_PPP_BSDOS}, {106, DLT_ATM_CLIP}, {246, DLT_PFSYNC}};
-	int dlt = linktype;
-
-	for (size_t i = 0; i < PR_COUNT(different); i++)
-		if (different[i].linktype == linktype)
-			dlt = different[i].dlt;
-	const char *name = pcap_datalink_val_to_name(dlt);
-	if (name)
-		snprintf(buf, size, "%s", name);
-	else
-		snprintf(buf, size, "%u", linktype);
-	return buf;
 }

@@ -34,10 +34,6 @@ int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *
 int pri_filter_check(
 	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err);
 
-/* "EN10MB" or "147". buf of at least PRI_LINKTYPE_TEXT bytes; returns buf. */
-#define PRI_LINKTYPE_TEXT 64
-char *pri_linktype_name(uint16_t linktype, char *buf, size_t size);
-
 /*
  * A list of watched addresses is a filter of hundreds of terms, `host a or host b or ...`.
  * The time that libpcap takes grows with the square of their number (500: 20 s). Such a

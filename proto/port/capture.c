@@ -74,8 +74,8 @@ pr_capture_filter(struct pr_capture *c, const char *filter, struct pr_error *err
 {
 	struct bpf_program program;
 
-	if (pcap_compile(c->pcap, &program, filter, 1, PCAP_NETMASK_UNKNOWN) < 0)
-		return pr_error_set(err, "filter '%s': %s", filter, pcap_geterr(c->pcap));
+	if (pr_filter_of_pcap(c->pcap, filter, &program, err) < 0)
+		return -1;
 	int rc = pcap_setfilter(c->pcap, &program);
 	pcap_freecode(&program);
 	return rc < 0 ? pr_error_set(err, "%s: cannot set the filter: %s", c->ifname,
@@ -112,14 +112,6 @@ int
 pr_capture_linktype(const struct pr_capture *c)
 {
 	return pr_linktype_of_pcap(c->pcap);
-}
-
-const char *
-pr_capture_linktype_name(const struct pr_capture *c)
-{
-	const char *name = pcap_datalink_val_to_name(pcap_datalink(c->pcap));
-
-	return name ? name : "unknown";
 }
 
 uint32_t

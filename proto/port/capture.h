@@ -41,7 +41,6 @@ int pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *
 int pr_capture_fd(const struct pr_capture *c); /* readable when frames have come */
 
 int pr_capture_linktype(const struct pr_capture *c); /* LINKTYPE_, as in trace files */
-const char *pr_capture_linktype_name(const struct pr_capture *c);
 uint32_t pr_capture_snaplen(const struct pr_capture *c);
 
 /* Frames dropped since it was opened: by the kernel, as its ring was full, and by the card. */

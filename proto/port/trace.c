@@ -13,6 +13,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "proto/base/array.h"
 #include "proto/base/privilege.h"
 
 /* draft-ietf-opsawg-pcapng */
@@ -259,9 +260,7 @@ pr_trace_open(const char *path, struct pr_error *err)
 		pr_trace_close(&t);
 		return NULL;
 	}
-	const char *name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
 	t->info.linktype = pr_linktype_of_pcap(t->pcap);
-	t->info.linktype_name = name ? name : "unknown";
 	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? pcap_snapshot(t->pcap) : 0;
 	/* The field has 28 bits, the registry and our formats have 16. */
 	if (t->info.linktype < 0 || t->info.linktype > UINT16_MAX) {
@@ -297,10 +296,8 @@ pr_trace_info(const struct pr_trace *t)
 int
 pr_trace_filter(struct pr_trace *t, const char *filter, struct pr_error *err)
 {
-	if (pcap_compile(t->pcap, &t->program, filter, 1, PCAP_NETMASK_UNKNOWN) < 0)
-		return pr_error_set(err, "filter '%s': %s", filter, pcap_geterr(t->pcap));
-	t->filtered = true;
-	return 0;
+	t->filtered = pr_filter_of_pcap(t->pcap, filter, &t->program, err) == 0;
+	return t->filtered ? 0 : -1;
 }
 
 void
@@ -336,27 +333,90 @@ pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *err)
 	return PR_SOURCE_PACKET;
 }
 
+/* ---- filters ---- */
+
+int
+pr_filter_of_pcap(
+	pcap_t *pcap, const char *filter, struct bpf_program *out, struct pr_error *err)
+{
+	if (pcap_compile(pcap, out, filter, 1, PCAP_NETMASK_UNKNOWN) == 0)
+		return 0;
+	return pr_error_set(err, "filter '%s': %s", filter, pcap_geterr(pcap));
+}
+
+enum { SNAPLEN = 262144 };
+
+struct pr_packet_filter {
+	struct bpf_program program;
+};
+
+struct pr_packet_filter *
+pr_packet_filter_create(const char *filter, struct pr_error *err)
+{
+	struct pr_packet_filter *f = calloc(1, sizeof *f);
+	pcap_t *pcap = pcap_open_dead(DLT_EN10MB, SNAPLEN);
+
+	if (!f || !pcap)
+		pr_error_set(err, "filter '%s': no memory", filter);
+	if (!f || !pcap || pr_filter_of_pcap(pcap, filter, &f->program, err) < 0)
+		free(PR_TAKE(&f));
+	if (pcap)
+		pcap_close(pcap);
+	return f;
+}
+
+void
+pr_packet_filter_destroy(struct pr_packet_filter **filter)
+{
+	struct pr_packet_filter *f = PR_TAKE(filter);
+
+	if (f)
+		pcap_freecode(&f->program);
+	free(f);
+}
+
+bool
+pr_packet_filter_match(const struct pr_packet_filter *f, const uint8_t *data,
+	uint32_t caplen, uint32_t len)
+{
+	return bpf_filter(f->program.bf_insns, data, len, caplen) != 0;
+}
+
 /* ---- link types ---- */
+
+/* Link types of files that are other numbers inside libpcap on Linux (pcap-common.c). */
+static const struct {
+	uint16_t linktype;
+	int dlt;
+} different[] = {{100, DLT_ATM_RFC1483}, {101, DLT_RAW}, {102, DLT_SLIP_BSDOS},
+	{103, DLT_PPP_BSDOS}, {106, DLT_ATM_CLIP}, {246, DLT_PFSYNC}};
 
 int
 pr_linktype_of_pcap(pcap_t *pcap)
 {
 	int dlt = pcap_datalink(pcap);
 
-	static const int differ[][2] = {
-		{DLT_ATM_RFC1483, 100},
-		{DLT_RAW, 101},
-		{DLT_SLIP_BSDOS, 102},
-		{DLT_PPP_BSDOS, 103},
-		{DLT_ATM_CLIP, 106},
-		{DLT_PFSYNC, 246},
-	};
-
 	/* the machine that captured it is big-endian */
 	if (dlt == DLT_NULL && (pcap_is_swapped(pcap) == 1) != (htobe16(1) == 1))
 		return LINKTYPE_LOOP;
-	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++)
-		if (differ[i][0] == dlt)
-			return differ[i][1];
+	for (size_t i = 0; i < PR_COUNT(different); i++)
+		if (different[i].dlt == dlt)
+			return different[i].linktype;
 	return dlt;
+}
+
+char *
+pr_linktype_name(int linktype, char text[PR_LINKTYPE_TEXT])
+{
+	int dlt = linktype;
+
+	for (size_t i = 0; i < PR_COUNT(different); i++)
+		if (different[i].linktype == linktype)
+			dlt = different[i].dlt;
+	const char *name = pcap_datalink_val_to_name(dlt);
+	if (name)
+		snprintf(text, PR_LINKTYPE_TEXT, "%s", name);
+	else
+		snprintf(text, PR_LINKTYPE_TEXT, "%d", linktype);
+	return text;
 }

@@ -10,7 +10,6 @@
 
 struct pr_trace_info {
 	int linktype; /* LINKTYPE_, of all its packets */
-	const char *linktype_name;
 	uint32_t snaplen; /* 0: the file names none */
 	uint64_t size; /* bytes; 0: not a regular file */
 	/* so far */
@@ -42,3 +41,19 @@ int pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *er
  */
 struct pcap;
 int pr_linktype_of_pcap(struct pcap *pcap);
+
+/* ---- filters (pcap-filter(7)) ---- */
+
+struct bpf_program;
+int pr_filter_of_pcap(struct pcap *pcap, const char *filter, struct bpf_program *out,
+	struct pr_error *err);
+
+/* A filter for single Ethernet frames in memory. Matching: any thread. "": every packet matches. NULL: it does not compile. */
+struct pr_packet_filter *pr_packet_filter_create(const char *filter, struct pr_error *err);
+void pr_packet_filter_destroy(struct pr_packet_filter **filter);
+bool pr_packet_filter_match(const struct pr_packet_filter *f, const uint8_t *data,
+	uint32_t caplen, uint32_t len);
+
+/* As libpcap has it: "EN10MB"; "147" where it has none. Returns text. */
+#define PR_LINKTYPE_TEXT 64
+char *pr_linktype_name(int linktype, char text[PR_LINKTYPE_TEXT]);

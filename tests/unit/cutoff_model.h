@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "proto/port/packet_filter.h"
+#include "proto/port/trace.h"
 #include "tests/unit/cutoff_packets.h"
 
 /* What the cutoff does, told by plain lists: from the shapes of packets, not their bytes. */

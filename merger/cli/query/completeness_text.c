@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "indexer/filter/filter.h"
+#include "proto/port/trace.h"
 #include "merger/completeness.h"
 #include "proto/base/units.h"
 
@@ -420,7 +420,7 @@ report_render(struct render *r, const struct sink *sink)
 static void
 print_plans(FILE *to, const struct pri_plans *plans)
 {
-	char name[PRI_LINKTYPE_TEXT];
+	char name[PR_LINKTYPE_TEXT];
 	bool any = false; /* several link types of which nothing is known are one line */
 
 	if (!plans->count)
@@ -432,13 +432,11 @@ print_plans(FILE *to, const struct pri_plans *plans)
 		if (all && any)
 			continue;
 		any |= all;
-		fprintf(to, "  plan for %s",
-			pri_linktype_name(plan->linktype, name, sizeof(name)));
+		fprintf(to, "  plan for %s", pr_linktype_name(plan->linktype, name));
 		for (size_t j = i + 1; j < plans->count && all; j++)
 			if (pri_plan_is(plans->items[j], PRI_PLAN_TRUE))
 				fprintf(to, ", %s",
-					pri_linktype_name(plans->items[j]->linktype, name,
-						sizeof(name)));
+					pr_linktype_name(plans->items[j]->linktype, name));
 		fputs(": look for packets with\n", to);
 		pri_plan_print(to, plan, 1);
 	}
@@ -493,7 +491,7 @@ explain_text(FILE *to, const struct sink *sink)
 void
 explain_render(struct render *r, const struct sink *sink)
 {
-	char name[PRI_LINKTYPE_TEXT], *words = NULL;
+	char name[PR_LINKTYPE_TEXT], *words = NULL;
 	size_t size;
 
 	render_time(r, "since", sink->args->since);
@@ -503,8 +501,7 @@ explain_render(struct render *r, const struct sink *sink)
 		const struct pri_plan *plan = sink->plans.items[i];
 
 		render_object(r, NULL);
-		render_string(r, "linktype",
-			pri_linktype_name(plan->linktype, name, sizeof(name)));
+		render_string(r, "linktype", pr_linktype_name(plan->linktype, name));
 		RENDER_UINTS(r, {"keys", plan->key_count}, {"ranges", plan->range_count});
 		render_bool(r, "may_match_all", pri_plan_is(plan, PRI_PLAN_TRUE));
 		FILE *f = open_memstream(&words, &size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/filter/filter.h"
+#include "proto/port/trace.h"
 #include "merger/cli/query/ask.h"
 
 /*
@@ -82,7 +82,7 @@ list_dlts(const struct extcap_args *a)
 {
 	struct pr_error err;
 	Packrack__Envelope *reply = cli_find_status(&a->merger, &cli_merger, &err);
-	char name[PRI_LINKTYPE_TEXT];
+	char name[PR_LINKTYPE_TEXT];
 	uint16_t *types = NULL;
 	int count = reply ? ask_linktypes(reply->status->links, reply->status->n_links,
 				    &types, &err)
@@ -92,7 +92,7 @@ list_dlts(const struct extcap_args *a)
 		uint16_t type = count > 0 ? types[i] : PR_LINKTYPE_ETHERNET;
 
 		printf("dlt {number=%u}{name=%s}{display=%s}\n", type,
-			pri_linktype_name(type, name, sizeof(name)), name);
+			pr_linktype_name(type, name), name);
 	}
 	free(types);
 	pr_message_free(&reply);
