@@ -161,17 +161,21 @@ pr_load_varint(struct pr_cursor *c, uint64_t *out)
 	return false;
 }
 
+/* Unchecked: at most 10 bytes. Returns where they end. */
+static inline uint8_t *
+pr_put_varint(uint8_t *p, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		*p++ = (uint8_t)(v | 0x80);
+	*p++ = (uint8_t)v;
+	return p;
+}
+
 PR_MUST_USE static inline bool
 pr_store_varint(struct pr_writer *w, uint64_t v)
 {
 	uint8_t buf[10];
-	size_t n = 0;
-	while (v >= 0x80) {
-		buf[n++] = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	buf[n++] = (uint8_t)v;
-	return pr_store_bytes(w, buf, n);
+	return pr_store_bytes(w, buf, (size_t)(pr_put_varint(buf, v) - buf));
 }
 
 static inline uint64_t

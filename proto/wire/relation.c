@@ -96,47 +96,24 @@ pr_relations_free(struct pr_relations *r)
 	*r = (struct pr_relations){.keys = NULL};
 }
 
-static size_t
-slot_of(const struct pr_relations *r, uint64_t key)
-{
-	size_t at = key & (r->slot_room - 1);
-
-	while (r->slots[at] && r->keys[r->slots[at] - 1].key != key)
-		at = (at + 1) & (r->slot_room - 1);
-	return at;
-}
-
-static int
-grow(struct pr_relations *r, struct pr_error *err)
-{
-	size_t room = r->room ? 2 * r->room : 1024;
-	struct pr_relation_key *keys = reallocarray(r->keys, room, sizeof *keys);
-	uint32_t *slots = calloc(2 * room, sizeof *slots);
-
-	if (keys)
-		r->keys = keys;
-	if (!keys || !slots) {
-		free(slots);
-		return pr_error_set(err, "no memory for related packets");
-	}
-	free(r->slots);
-	r->slots = slots;
-	r->room = room;
-	r->slot_room = 2 * room;
-	for (size_t i = 0; i < r->count; i++)
-		r->slots[slot_of(r, r->keys[i].key)] = i + 1;
-	return 0;
-}
+enum { SLOTS = 1 << 19 }; /* more than three a key */
 
 static int
 note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *err)
 {
-	if (r->count == r->room && grow(r, err) < 0)
-		return -1;
-	size_t at = slot_of(r, key);
+	size_t at = key % SLOTS;
+
+	if (!r->keys) /* what is not used yet takes no memory */
+		r->keys = calloc(PR_RELATION_KEYS_MAX, sizeof *r->keys);
+	if (!r->slots)
+		r->slots = calloc(SLOTS, sizeof *r->slots);
+	if (!r->keys || !r->slots)
+		return pr_error_set(err, "no memory for related packets");
+	while (r->slots[at] && r->keys[r->slots[at] - 1].key != key)
+		at = (at + 1) % SLOTS;
 	struct pr_relation_key *k = r->slots[at] ? &r->keys[r->slots[at] - 1] : NULL;
 	if (k && time >= k->first && pr_time_minus(time, k->last) <= PR_RELATION_WINDOW) {
-		k->last = time > k->last ? time : k->last;
+		k->last = PR_MAX(time, k->last);
 		return 0;
 	}
 	if (r->count == PR_RELATION_KEYS_MAX)
@@ -245,7 +222,6 @@ pr_relations_finish(struct pr_relations *r)
 {
 	free(r->slots);
 	r->slots = NULL;
-	r->slot_room = 0;
 	if (r->count)
 		qsort(r->keys, r->count, sizeof *r->keys, by_key);
 	join_spans(r);

@@ -34,11 +34,10 @@ struct pr_relation_span {
 
 struct pr_relations {
 	struct pr_relation_key *keys; /* finished: by key, then by first */
-	size_t count, room;
+	size_t count;
 	struct pr_relation_span *spans; /* finished: in order, apart from each other */
 	size_t span_count;
 	uint32_t *slots; /* 1 + index of the newest of a key; while packets are noted */
-	size_t slot_room;
 };
 
 /* Zeroed is empty and ready. */

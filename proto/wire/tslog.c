@@ -15,17 +15,6 @@ static const struct pr_field header_items[] = {PR_INTS(pr_tslog_header, link, fl
 	first_seq, first_ordinal, base_time, count, pairs)};
 static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
 
-static uint8_t *
-put_varint(uint8_t *p, uint64_t v)
-{
-	while (v >= 0x80) {
-		*p++ = v | 0x80;
-		v >>= 7;
-	}
-	*p++ = v;
-	return p;
-}
-
 void
 pr_tslog_begin(struct pr_tslog_builder *b, uint16_t link, uint16_t flags, uint64_t number,
 	void *buf, size_t room)
@@ -62,15 +51,15 @@ put_extras(uint8_t *p, const struct pr_entry *e, unsigned ext, unsigned pair)
 	if (ext & PR_ENTRY_PAIR)
 		*p++ = pair;
 	if (ext & PR_ENTRY_CAPLEN)
-		p = put_varint(p, e->caplen);
+		p = pr_put_varint(p, e->caplen);
 	if (ext & PR_ENTRY_LEN)
-		p = put_varint(p, e->len);
+		p = pr_put_varint(p, e->len);
 	if (ext & PR_ENTRY_ETHERTYPE) {
 		pr_put_be16(p, e->ethertype);
 		p += 2;
 	}
 	if (ext & PR_ENTRY_OTIME)
-		p = put_varint(p, (uint64_t)e->otime - (uint64_t)e->time);
+		p = pr_put_varint(p, (uint64_t)e->otime - (uint64_t)e->time);
 	if (ext & PR_ENTRY_RUNT) {
 		*p++ = e->runt_len;
 		memcpy(p, e->runt, e->runt_len);
@@ -100,10 +89,10 @@ put_entry(const struct pr_tslog_builder *b, uint8_t *p, const struct pr_entry *e
 	if (ext)
 		*p++ = ext;
 	if ((lead & LEAD_STEP) == 0)
-		p = put_varint(p, step);
+		p = pr_put_varint(p, step);
 	if (b->header.flags & PR_TSLOG_INTERLEAVED)
-		p = put_varint(p, e->ordinal - b->last_ordinal - 1);
-	p = put_varint(p, pr_zigzag((uint64_t)e->time - (uint64_t)b->last_time));
+		p = pr_put_varint(p, e->ordinal - b->last_ordinal - 1);
+	p = pr_put_varint(p, pr_zigzag((uint64_t)e->time - (uint64_t)b->last_time));
 	pr_put_be32(p, e->fingerprint);
 	p += 4;
 	if (b->header.flags & PR_TSLOG_CLASSES)
