@@ -17,7 +17,7 @@ code_known(uint16_t code)
 		JA, JEQ_K, JGT_K, JGE_K, JSET_K, JEQ_X, JGT_X, JGE_X, JSET_X, RET_K, RET_A,
 		TAX, TXA};
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+	for (size_t i = 0; i < PR_COUNT(known); i++)
 		if (known[i] == code)
 			return true;
 	return false;

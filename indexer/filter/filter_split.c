@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "indexer/filter/filter.h"
+#include "proto/base/array.h"
 
 /* Splits a filter's text into words, before libpcap parses it. */
 struct word {
@@ -50,7 +49,7 @@ next_word(const char **at)
  */
 static const char *const beginnings[] = {"src", "dst", "host", "net", "port", "ip", "ip6",
 	"arp", "rarp", "tcp", "udp", "sctp", "ether", "portrange", "icmp", "icmp6"};
-#define BEGINNINGS (sizeof(beginnings) / sizeof(*beginnings))
+#define BEGINNINGS PR_COUNT(beginnings)
 #define QUALIFIERS (BEGINNINGS - 3)
 
 /* ---- a list under qualifiers that are said once ---- */
@@ -173,7 +172,7 @@ cut(const char *text, size_t *count)
 		depth += nested;
 		good = (nested || strspn(w.at, within + (depth > 0 ? 0 : 3)) >= w.len) &&
 		       depth >= 0 && (depth > 0 || !is(&w, "and")) &&
-		       !among(&w, shifting, sizeof(shifting) / sizeof(*shifting));
+		       !among(&w, shifting, PR_COUNT(shifting));
 		if (depth == 0 && is(&w, "or") && begins_term(at) &&
 			++cuts % PRI_FILTER_PART == 0)
 			memcpy(copy + (w.at - text), "\0 ", 2);

@@ -260,7 +260,7 @@ sure_of_key(const struct pri_key *key)
 
 		return (struct sure){.possible = ANY_INSIDE | (ip4 ? TYPE_IP4 : TYPE_IP6)};
 	}
-	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+	for (size_t i = 0; i < PR_COUNT(t); i++)
 		if (t[i].kind == key->kind && (!t[i].value || t[i].value == value))
 			return t[i].sure;
 	return (struct sure){.possible = ALL};

@@ -41,7 +41,7 @@ print_named(FILE *to, const char *what, uint8_t kind, uint32_t value)
 		{PRI_KEY_PROTO, 6, "TCP"}, {PRI_KEY_PROTO, 17, "UDP"},
 		{PRI_KEY_PROTO, 58, "ICMPv6"}, {PRI_KEY_PROTO, 132, "SCTP"}};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+	for (size_t i = 0; i < PR_COUNT(names); i++)
 		if (names[i].kind == kind && names[i].value == value) {
 			fprintf(to, "%s %s", what, names[i].name);
 			return;

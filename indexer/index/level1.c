@@ -339,7 +339,7 @@ pri_level1_size(const struct pri_level1_writer *w)
 	size_t size = fixed_size(w) +
 		      pri_level1_keys_bound(w->count, w->segments, PRI_LEVEL1_LOW_MAX);
 
-	return size < w->max ? size : w->max > fixed_size(w) ? w->max : fixed_size(w);
+	return PR_MIN(size, PR_MAX(w->max, fixed_size(w)));
 }
 
 /* ---- one segment more ---- */

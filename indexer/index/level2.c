@@ -140,10 +140,10 @@ pages_for(unsigned columns, size_t keys, double squares)
 	uint16_t slices = slices_of((columns + 7) / 8);
 	double plain = columns ? (double)keys / columns : 1;
 	/* the record must not grow without limit because of one full column */
-	double want = mean < 2 * plain ? mean : 2 * plain;
+	double want = PR_MIN(mean, 2 * plain);
 	uint32_t pages = (uint32_t)(want * PRI_SIGNATURE_BITS_A_KEY / slices) + 1;
 
-	return pages < PRI_SLICES_PAGES ? PRI_SLICES_PAGES : pages;
+	return PR_MAX(pages, PRI_SLICES_PAGES);
 }
 
 static size_t

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/packet_fields.h"
 
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 /* ---- link types ---- */
@@ -21,7 +22,7 @@ static const struct pri_linktype_layout layouts[] = {
 const struct pri_linktype_layout *
 pri_linktype_layout_find(uint16_t linktype)
 {
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+	for (size_t i = 0; i < PR_COUNT(layouts); i++)
 		if (layouts[i].linktype == linktype)
 			return &layouts[i];
 	return NULL;

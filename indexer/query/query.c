@@ -1045,7 +1045,7 @@ seqs_of(const struct gone *gone, const struct pri_epoch_series *stored,
 		if (e && e->first_seq <= *last)
 			*last = e->first_seq - 1;
 		e = pri_sorted_run_at(run, pri_sorted_run_end(run) - 1);
-		top = e && pri_entry_last_seq(e) > top ? pri_entry_last_seq(e) : top;
+		top = e ? PR_MAX(pri_entry_last_seq(e), top) : top;
 	}
 	if (*last != UINT64_MAX)
 		return *first <= *last;

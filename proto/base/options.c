@@ -55,7 +55,7 @@ set_flag(bool *out, const char *text, struct pr_error *err)
 		*out = true;
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < PR_COUNT(words); i++)
 		if (strcasecmp(text, words[i]) == 0) {
 			*out = i % 2;
 			return 0;
@@ -221,7 +221,7 @@ pr_options_nearest(const char *word, const char *candidate, const char **best)
 	if (len > WORD_MAX || other > WORD_MAX)
 		return;
 	d = distance(word, candidate);
-	if (2 * d <= (len > other ? len : other) && (!*best || d < distance(word, *best)))
+	if (2 * d <= PR_MAX(len, other) && (!*best || d < distance(word, *best)))
 		*best = candidate;
 }
 

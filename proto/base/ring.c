@@ -133,7 +133,7 @@ oldest_held(struct pr_ring *ring)
 {
 	uint64_t to = atomic_load_explicit(&ring->gap_to, memory_order_relaxed);
 
-	return ring->tail_seen < to ? to : ring->tail_seen;
+	return PR_MAX(ring->tail_seen, to);
 }
 
 void *
@@ -257,8 +257,7 @@ pr_ring_next(struct pr_ring *ring, size_t *len)
 void *
 pr_ring_peek(struct pr_ring *ring)
 {
-	if (ring->peeked < ring->read)
-		ring->peeked = ring->read;
+	ring->peeked = PR_MAX(ring->peeked, ring->read);
 	/* what the producer writes is not looked at for each packet */
 	if (ring->peeked == ring->head_seen &&
 		(ring->peeked != ring->read || !ring_has_more(ring)))

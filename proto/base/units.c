@@ -3,9 +3,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 struct unit {
@@ -124,7 +124,7 @@ pr_parse_duration(const char *text, int64_t *out)
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	for (size_t i = 0; i < sizeof durations / sizeof *durations; i++) {
+	for (size_t i = 0; i < PR_COUNT(durations); i++) {
 		size_t len = strlen(durations[i].name);
 
 		/* "minutes" is "minute" */
@@ -157,7 +157,7 @@ pr_parse_rate(const char *text, struct pr_rate *out)
 	out->per_second = (n.whole + n.billionths / 1e9) * factor;
 	if (out->packets)
 		return 0;
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+	for (size_t i = 0; i < PR_COUNT(units); i++)
 		if (strcmp(units[i].name, at) == 0) {
 			out->per_second *= units[i].factor;
 			return 0;
@@ -196,7 +196,7 @@ pr_format_duration(int64_t ns, char *buf, size_t size)
 {
 	const struct unit *unit = durations;
 
-	for (size_t i = 1; i < sizeof durations / sizeof *durations; i++)
+	for (size_t i = 1; i < PR_COUNT(durations); i++)
 		if (ns % (int64_t)durations[i].factor == 0 &&
 			durations[i].factor > unit->factor)
 			unit = &durations[i];

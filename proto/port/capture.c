@@ -17,7 +17,7 @@ struct pr_capture {
 static int
 activate(pcap_t *pcap, const struct pr_capture_options *o, struct pr_error *err)
 {
-	uint64_t size = o->buffer_size < INT32_MAX ? o->buffer_size : INT32_MAX;
+	uint64_t size = PR_MIN(o->buffer_size, INT32_MAX);
 	char text[PCAP_ERRBUF_SIZE] = "";
 
 	if (pcap_set_snaplen(pcap, o->snaplen) || pcap_set_promisc(pcap, o->promiscuous) ||

@@ -11,12 +11,12 @@
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/array.h"
 #include "proto/base/log.h"
 #include "proto/base/privilege.h"
 
@@ -118,7 +118,7 @@ run_tc(const char *const argv[])
 	for (int fd = 0; fd <= 2; fd++)
 		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
 	errno = ENOENT;
-	for (unsigned i = 0; errno == ENOENT && i < sizeof paths / sizeof paths[0]; i++)
+	for (unsigned i = 0; errno == ENOENT && i < PR_COUNT(paths); i++)
 		errno = posix_spawn(&pid, paths[i], &actions, &attr,
 			(char *const *)(uintptr_t)argv, tc_env);
 	posix_spawnattr_destroy(&attr);
@@ -393,9 +393,7 @@ pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 	struct blink *b = calloc(1, sizeof *b);
 	if (b) {
 		b->value.cmd = ETHTOOL_PHYS_ID;
-		b->value.data = seconds == 0            ? SECONDS_DEFAULT
-				: seconds < SECONDS_MAX ? seconds
-							: SECONDS_MAX;
+		b->value.data = seconds ? PR_MIN(seconds, SECONDS_MAX) : SECONDS_DEFAULT;
 		snprintf(b->name, sizeof b->name, "%s", name);
 	}
 	if (!b || pthread_create(&thread, NULL, blink_run, b) != 0) {

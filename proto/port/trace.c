@@ -91,11 +91,11 @@ watch(struct pr_trace *t, const void *data, size_t len)
 
 	while (left && !t->over) {
 		if (t->skip) {
-			n = left < t->skip ? left : t->skip;
+			n = PR_MIN(left, t->skip);
 			t->skip -= n;
 		} else {
 			n = sizeof(t->head) - t->have;
-			n = left < n ? left : n;
+			n = PR_MIN(left, n);
 			memcpy(t->head + t->have, at, n);
 			t->have += n;
 			if (t->have == sizeof(t->head))
@@ -174,7 +174,7 @@ unpack(struct pr_trace *t, void *buf, size_t size)
 		t->inside = rc != 0;
 		t->broken = ZSTD_isError(rc) ? ZSTD_getErrorName(rc) : NULL;
 	} else {
-		out.pos = left < size ? left : size;
+		out.pos = PR_MIN(left, size);
 		memcpy(buf, t->in + t->in_at, out.pos);
 		in.pos += out.pos;
 	}
@@ -261,7 +261,7 @@ pr_trace_open(const char *path, struct pr_error *err)
 		return NULL;
 	}
 	t->info.linktype = pr_linktype_of_pcap(t->pcap);
-	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? pcap_snapshot(t->pcap) : 0;
+	t->info.snaplen = PR_MAX(pcap_snapshot(t->pcap), 0);
 	/* The field has 28 bits, the registry and our formats have 16. */
 	if (t->info.linktype < 0 || t->info.linktype > UINT16_MAX) {
 		pr_error_set(err, "%s: unknown link type %d", path, t->info.linktype);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/status.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 Packrack__Status
@@ -94,7 +93,7 @@ pr_status_new_name(const char *name)
 {
 	size_t len = strlen(name);
 
-	for (size_t i = 0; i < sizeof old_names / sizeof old_names[0]; i++)
+	for (size_t i = 0; i < PR_COUNT(old_names); i++)
 		if (strncmp(old_names[i], name, len) == 0 && old_names[i][len] == '=')
 			return old_names[i] + len + 1;
 	return name;

@@ -47,15 +47,6 @@ pr_tally_destroy(struct pr_tally **tally)
 	free(t);
 }
 
-void
-pr_tally_clear(struct pr_tally *t)
-{
-	t->count = 0;
-	packrack__tally__init(&t->sums);
-	if (t->room)
-		memset(t->slots, 0, 2 * t->room * sizeof(*t->slots));
-}
-
 /* ---- the table ---- */
 
 static size_t
@@ -81,6 +72,15 @@ fill_slots(struct pr_tally *t)
 		t->slots[slot_of(t, t->items[i].key, t->items[i].len)] = i + 1;
 }
 
+void
+pr_tally_clear(struct pr_tally *t)
+{
+	t->count = 0;
+	packrack__tally__init(&t->sums);
+	if (t->room)
+		fill_slots(t);
+}
+
 static uint64_t
 size_of(const struct pr_tally *t, const struct pr_tally_item *item)
 {
@@ -102,7 +102,7 @@ compare(const void *va, const void *vb, void *tally)
 		return size_a < size_b ? 1 : -1;
 	if (!t->series && other_a != other_b)
 		return other_a < other_b ? 1 : -1;
-	int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
+	int order = memcmp(a->key, b->key, PR_MIN(a->len, b->len));
 	return order ? order : a->len - b->len;
 }
 
@@ -291,8 +291,7 @@ pr_tally_cut(struct pr_tally *t, size_t best)
 			PR_MAX(t->sums.most_bytes, pr_tally_most_bytes(t, &t->items[i]));
 		t->sums.left_out++;
 	}
-	if (best < t->count)
-		t->count = best;
+	t->count = PR_MIN(best, t->count);
 	if (t->room)
 		fill_slots(t);
 }

@@ -416,7 +416,7 @@ pr_observation_again(struct pr_observation *o, int64_t until)
 
 	if (!last || last->until != PR_TIME_MAX)
 		return false;
-	last->until = until > last->since ? until : last->since;
+	last->until = PR_MAX(until, last->since);
 	return true;
 }
 

@@ -144,8 +144,7 @@ join_spans(struct pr_relations *r)
 		struct pr_relation_span *last = kept ? &r->spans[kept - 1] : NULL;
 
 		if (last && r->spans[i].first <= last->last) {
-			if (r->spans[i].last > last->last)
-				last->last = r->spans[i].last;
+			last->last = PR_MAX(r->spans[i].last, last->last);
 		} else {
 			r->spans[kept++] = r->spans[i];
 		}
@@ -192,8 +191,7 @@ pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_e
 			note_headers(r, &d.inner, &b, p->time, err) < 0))
 		return -1;
 	if (last && from <= last->last && from >= last->first) {
-		if (until > last->last)
-			last->last = until;
+		last->last = PR_MAX(until, last->last);
 		return 0;
 	}
 	if (PR_ARRAY_GROW(r->spans, r->span_count) < 0)
