@@ -19,11 +19,6 @@ struct announced {
 	struct pr_summary_span span;
 };
 
-struct stream {
-	uint16_t link;
-	uint64_t next; /* summaries of segments before this one are taken in */
-};
-
 struct pri_summary_announcer {
 	struct pri_volume *volume;
 	struct pri_index_follower *feed;
@@ -32,8 +27,6 @@ struct pri_summary_announcer {
 	struct announced *items; /* numbered from base on */
 	size_t count;
 	uint64_t base;
-	struct stream *streams;
-	size_t stream_count;
 	bool listing; /* not all summaries of the volume were taken in yet */
 	struct pri_read_buffer buffer;
 };
@@ -75,8 +68,9 @@ begin_anew(struct pri_summary_announcer *o)
 	o->restarts = pri_follower_restarts(o->feed);
 	o->base = 0;
 	o->count = 0;
-	o->stream_count = 0;
 	o->listing = true;
+	for (size_t i = 0; i < o->volume->index_map.count; i++)
+		o->volume->index_map.streams[i]->announced = 0;
 }
 
 struct pri_summary_announcer *
@@ -101,23 +95,11 @@ pri_announcer_destroy(struct pri_summary_announcer **offer)
 
 	if (!o)
 		return;
-	PR_FREE(o, items, streams, buffer.bytes);
+	PR_FREE(o, items, buffer.bytes);
 	free(o);
 }
 
 /* ---- taking in ---- */
-
-static struct stream *
-stream_of(struct pri_summary_announcer *o, uint16_t link)
-{
-	for (size_t i = 0; i < o->stream_count; i++)
-		if (o->streams[i].link == link)
-			return &o->streams[i];
-	if (PR_ARRAY_GROW(o->streams, o->stream_count) < 0)
-		return NULL;
-	o->streams[o->stream_count] = (struct stream){.link = link};
-	return &o->streams[o->stream_count++];
-}
 
 static void
 take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
@@ -146,14 +128,11 @@ take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
 static void
 take_stream(struct pri_summary_announcer *o, struct pri_index_stream *s, unsigned *reads)
 {
-	struct stream *mine = stream_of(o, s->link);
 	struct pri_index_list *list = &s->level[2];
 	size_t at = list->count;
 	uint64_t check;
 
-	if (!mine)
-		return;
-	while (at > 0 && list->items[at - 1].first_sequence >= mine->next)
+	while (at > 0 && list->items[at - 1].first_sequence >= s->announced)
 		at--;
 	for (; at<list->count && * reads> 0; at++, --*reads) {
 		struct pri_index_ref *ref = &list->items[at];
@@ -164,7 +143,7 @@ take_stream(struct pri_summary_announcer *o, struct pri_index_stream *s, unsigne
 			break;
 		if (pri_index_ref_usable(s, ref))
 			take(o, s, ref);
-		mine->next = ref->first_sequence + ref->segments;
+		s->announced = ref->first_sequence + ref->segments;
 	}
 	o->listing |= at < list->count;
 }

@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "proto/base/array.h"
-#include "proto/base/cursor.h"
+#include "proto/base/field_table.h"
 
 enum { HEADER = 40, CHECKED = 32, COLUMN = 16, PAGE_HEADER = 16 };
 #define LEAD (PRI_SLICES_PAGE - SFS_RESERVED_HEADER)
@@ -51,13 +51,22 @@ pri_segments_digest_add(uint64_t check, uint64_t sequence, uint64_t proof)
 	return XXH3_64bits_withSeed(both, sizeof(both), check);
 }
 
+static const struct pr_field head_rows[] = {PR_ZEROS(6),
+	PR_INTS(pri_level2, link, first_sequence, segments, columns, stride, pages),
+	PR_ZEROS(4), PR_INT(pri_level2, check)};
+static const struct pr_field_table head_fields = PR_FIELD_TABLE(head_rows);
+static const struct pr_field column_rows[] = {
+	PR_INTS(pri_level2_column, check, segments), PR_ZEROS(4)};
+static const struct pr_field_table column_fields = PR_FIELD_TABLE(column_rows);
+
 /* ---- reading ---- */
 
 int
 pri_level2_open(struct pri_level2 *l, const void *head, size_t len, size_t total,
 	struct pr_error *err)
 {
-	const uint8_t *p = head, *table = p + HEADER;
+	struct pr_cursor c = pr_cursor_make(head, len);
+	const uint8_t *p = head;
 	uint64_t segments = 0;
 	bool none = false;
 
@@ -66,13 +75,7 @@ pri_level2_open(struct pri_level2 *l, const void *head, size_t len, size_t total
 	if (pr_get_le16(p + 4) != PRI_LEVEL2_VERSION)
 		return pr_error_set(err, "index: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PRI_LEVEL2_VERSION);
-	l->link = pr_get_le16(p + 6);
-	l->first_sequence = pr_get_le64(p + 8);
-	l->segments = pr_get_le32(p + 16);
-	l->columns = pr_get_le16(p + 20);
-	l->stride = pr_get_le16(p + 22);
-	l->pages = pr_get_le32(p + 24);
-	l->check = pr_get_le64(p + 32);
+	none = !pr_field_table_load(&c, l, &head_fields, PR_LITTLE_ENDIAN);
 	l->lead = lead_of(l->pages);
 	if (l->columns == 0 || l->columns > PRI_LEVEL2_COLUMNS_MAX ||
 		l->stride != (l->columns + 7) / 8 || l->pages == 0 ||
@@ -80,11 +83,11 @@ pri_level2_open(struct pri_level2 *l, const void *head, size_t len, size_t total
 		total != l->lead + (uint64_t)l->pages * PRI_SLICES_PAGE ||
 		head_check(p, l->columns) != l->check)
 		return pr_error_set(err, "index: the head of a group is damaged");
-	for (unsigned i = 0; i < l->columns; i++, table += COLUMN) {
-		l->column[i].check = pr_get_le64(table);
-		l->column[i].segments = pr_get_le32(table + 8);
+	for (unsigned i = 0; i < l->columns; i++) {
+		none |= !pr_field_table_load(
+				&c, &l->column[i], &column_fields, PR_LITTLE_ENDIAN) ||
+			l->column[i].segments == 0;
 		segments += l->column[i].segments;
-		none |= l->column[i].segments == 0;
 	}
 	if (none || segments != l->segments)
 		return pr_error_set(err, "index: the head of a group is damaged");
@@ -226,22 +229,21 @@ pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out
 {
 	uint32_t pages = pages_for(w->columns, w->count, w->squares);
 	uint8_t *first = out + lead_of(pages);
+	struct pr_writer to = pr_writer_make(out, PRI_LEVEL2_HEAD_MAX);
+	struct pri_level2 l = {
+		.link = link, .stride = (w->columns + 7) / 8, .pages = pages};
 
+	PR_COPY(&l, w, first_sequence, segments, columns);
 	memset(out, 0, lead_of(pages));
+	bool fits = pr_field_table_store(&to, &l, &head_fields, PR_LITTLE_ENDIAN);
+	for (unsigned i = 0; i < w->columns; i++)
+		fits &= pr_field_table_store(
+			&to, &w->column[i], &column_fields, PR_LITTLE_ENDIAN);
+	(void)fits; /* there is room for all */
 	pr_put_le32(out, PRI_LEVEL2_MAGIC);
 	pr_put_le16(out + 4, PRI_LEVEL2_VERSION);
-	pr_put_le16(out + 6, link);
-	pr_put_le64(out + 8, w->first_sequence);
-	pr_put_le32(out + 16, w->segments);
-	pr_put_le16(out + 20, w->columns);
-	pr_put_le16(out + 22, (w->columns + 7) / 8);
-	pr_put_le32(out + 24, pages);
-	for (unsigned i = 0; i < w->columns; i++) {
-		pr_put_le64(out + HEADER + i * COLUMN, w->column[i].check);
-		pr_put_le32(out + HEADER + i * COLUMN + 8, w->column[i].segments);
-	}
 	uint64_t check = head_check(out, w->columns);
-	pr_put_le64(out + 32, check);
+	pr_put_le64(out + CHECKED, check);
 	memset(first, 0, (size_t)pages * PRI_SLICES_PAGE);
 	for (unsigned i = 0; i < w->columns; i++)
 		put_column(w, i, pages, first);

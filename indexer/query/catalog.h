@@ -277,6 +277,8 @@ struct pri_index_list {
 struct pri_index_stream {
 	uint16_t link;
 	struct pri_index_list level[PRI_INDEX_LEVELS];
+	uint64_t
+		announced; /* what summary_announcer.c has taken in: summaries of segments before this one */
 	uint64_t *proofs; /* of sequences from base on; 0: not known */
 	size_t proof_count, proof_capacity;
 	uint64_t base;
