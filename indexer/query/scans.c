@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "proto/base/array.h"
 #include "proto/base/thread.h"
@@ -12,7 +13,7 @@
 enum state { IDLE, QUEUED, RUNNING, DONE };
 
 struct pri_scan {
-	struct pri_scan *next; /* in the queue */
+	struct pri_scan *next, *prev; /* in the queue */
 	/* under the pool's lock; the state shows which thread owns the other fields */
 	enum state state;
 	struct sfs_plan plan;
@@ -40,14 +41,13 @@ struct pri_scans {
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
-	struct pri_scan *head, **tail;
+	struct pri_scan *queue;
 	atomic_uint count; /* threads */
 	int nice;
 	atomic_llong paused; /* until this time long filters rest */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
-	.done = PTHREAD_COND_INITIALIZER,
-	.tail = &pool.head};
+	.done = PTHREAD_COND_INITIALIZER};
 
 void
 pri_scans_setup(int nice)
@@ -163,19 +163,6 @@ work(struct pri_scan *s, uint32_t most)
 
 /* ---- the threads ---- */
 
-/* Under the lock; s is in the queue. */
-static void
-take_from_queue(struct pri_scan *s)
-{
-	struct pri_scan **at = &pool.head;
-
-	while (*at != s)
-		at = &(*at)->next;
-	*at = s->next;
-	if (!*at)
-		pool.tail = at;
-}
-
 static void *
 run(PR_UNUSED void *arg)
 {
@@ -183,12 +170,12 @@ run(PR_UNUSED void *arg)
 		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + pool.nice);
 	pthread_mutex_lock(&pool.lock);
 	for (;;) {
-		struct pri_scan *s = pool.head;
+		struct pri_scan *s = pool.queue;
 		if (!s) {
 			pthread_cond_wait(&pool.work, &pool.lock);
 			continue;
 		}
-		take_from_queue(s);
+		DL_DELETE(pool.queue, s);
 		s->state = RUNNING;
 		pthread_mutex_unlock(&pool.lock);
 		work(s, UINT32_MAX);
@@ -250,13 +237,11 @@ pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	s->plan = *plan;
 	s->programs = scans->programs;
 	s->room = sfs_read_room(handle);
-	s->next = NULL;
 	s->stop = false;
 	scans->begun++;
 	pthread_mutex_lock(&pool.lock);
 	s->state = QUEUED;
-	*pool.tail = s;
-	pool.tail = &s->next;
+	DL_APPEND(pool.queue, s);
 	pthread_cond_signal(&pool.work);
 	pthread_mutex_unlock(&pool.lock);
 	return s;
@@ -297,7 +282,7 @@ settle(struct pri_scan *s)
 	pthread_mutex_lock(&pool.lock);
 	bool back = s->state == QUEUED;
 	if (back)
-		take_from_queue(s);
+		DL_DELETE(pool.queue, s);
 	while (!back && s->state == RUNNING)
 		pthread_cond_wait(&pool.done, &pool.lock);
 	s->state = IDLE;

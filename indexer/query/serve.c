@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "indexer/query/answer.h"
 #include "indexer/query/scans.h"
@@ -12,7 +13,7 @@
 
 /* A query that this node received, and the part of its answer that is to be sent. */
 struct job {
-	struct job *next;
+	struct job *next, *prev;
 	struct pr_rpc *rpc;
 	bool has_peer;
 	struct pr_rpc_peer peer;
@@ -104,14 +105,13 @@ struct pri_serve {
 static void
 remove_done(struct pri_serve *s)
 {
-	struct job **at = &s->jobs, *job;
+	struct job *job, *next;
 
-	while ((job = *at)) {
-		if (!job->done) {
-			at = &job->next;
+	DL_FOREACH_SAFE(s->jobs, job, next)
+	{
+		if (!job->done)
 			continue;
-		}
-		*at = job->next;
+		DL_DELETE(s->jobs, job);
 		pri_answer_destroy(&job->answer);
 		if (job->query)
 			packrack__query__free_unpacked(job->query, NULL);
@@ -337,14 +337,13 @@ static void
 on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
-	struct job made = {.rpc = rpc, .has_peer = !!peer, .id = env->id}, *job, **at;
-	size_t waiting = 0;
+	struct job made = {.rpc = rpc, .has_peer = !!peer, .id = env->id}, *job;
+	size_t waiting;
 
 	if (peer)
 		made.peer = *peer;
 	PR_PRINT(made.user, "%s", peer ? peer->who : env->query->user);
-	for (at = &s->jobs; *at; at = &(*at)->next)
-		waiting++;
+	DL_COUNT(s->jobs, job, waiting);
 	if (waiting >= PRI_SERVE_WAITING_MAX) {
 		job_fail(&made, "too many queries wait here", false);
 		return;
@@ -368,8 +367,8 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 					      made.query->until);
 	if (!asks_already(s, made.user))
 		pri_scans_pause(made.active);
-	*at = job;
 	*job = made;
+	DL_APPEND(s->jobs, job);
 	s->queries++;
 	pr_log_debug("query %llu", (unsigned long long)env->id);
 	run_in(s, 0);
