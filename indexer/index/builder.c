@@ -38,7 +38,6 @@ struct pri_builder {
 	uint64_t next; /* sequence of the next segment */
 	uint64_t first_without_level1, first_without_level2;
 	struct waiting waiting[LEVELS];
-	struct pr_summary_span sealed; /* span of the waiting level-3 record */
 	struct pri_builder_figures figures;
 };
 
@@ -210,7 +209,6 @@ finish_summary(struct pri_builder *b)
 	uint8_t *body = pri_summarizer_size(z, &len) < 0 ? NULL : body_of(b, 3, len);
 	if (!body)
 		return -1;
-	b->sealed = z->span;
 	len = pri_summarizer_write(z, b->record_max, body);
 	put_out(b, 3, &record, len);
 	return 0;
@@ -344,10 +342,10 @@ pri_builder_finish(struct pri_builder *b, enum pri_builder_end end, struct pr_er
 size_t
 pri_builder_tail(const struct pri_builder *b, struct pr_summary_span out[2])
 {
-	size_t count = 0;
+	const struct pr_index_record *sealed = &b->waiting[2].record;
+	size_t count = sealed->len &&
+		       pr_summary_peek(&out[0], sealed->body, sealed->len, NULL) == 0;
 
-	if (b->waiting[2].record.len)
-		out[count++] = b->sealed;
 	if (b->summarizer.span.segments)
 		out[count++] = b->summarizer.span;
 	return count;

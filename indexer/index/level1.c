@@ -41,20 +41,6 @@ static const struct pr_field head_rows[] = {PR_ZEROS(6),
 	PR_ZEROS(2), PR_INTS(pri_level1, check)};
 static const struct pr_field_table head_fields = PR_FIELD_TABLE(head_rows);
 
-static struct pri_level1_segment
-item_of(const struct pri_level1 *l, unsigned index)
-{
-	struct pr_cursor c = pr_cursor_make(item_at(l, index), PRI_LEVEL1_ITEM);
-	struct pri_level1_segment s = {.index = index,
-		.composites = l->body + COMPOSITES,
-		.series = l->body,
-		.held = l->body};
-
-	if (!pr_field_table_load(&c, &s, &item_fields, PR_LITTLE_ENDIAN))
-		s.keyed = false; /* cannot happen: an item has all its bytes */
-	return s;
-}
-
 static const uint8_t *
 page_lens(const struct pri_level1 *l)
 {
@@ -139,7 +125,14 @@ pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total
 void
 pri_level1_get(const struct pri_level1 *l, unsigned index, struct pri_level1_segment *s)
 {
-	*s = item_of(l, index);
+	struct pr_cursor c = pr_cursor_make(item_at(l, index), PRI_LEVEL1_ITEM);
+
+	*s = (struct pri_level1_segment){.index = index,
+		.composites = l->body + COMPOSITES,
+		.series = l->body,
+		.held = l->body};
+	if (!pr_field_table_load(&c, s, &item_fields, PR_LITTLE_ENDIAN))
+		s->keyed = false; /* cannot happen: an item has all its bytes */
 	if (!l->whole) {
 		s->series_len = 0;
 		s->held_len = 0;

@@ -123,7 +123,7 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 		pri_hello_deleted(d, from);
 		if (d->until > gone) /* an interrupted deletion did not reach its end */
 			d->until = gone;
-		h->deleted_pointers[h->deleted_count++] = d;
+		h->deleted_count++;
 		out->n_deleted++;
 	}
 }
@@ -147,9 +147,10 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 	h->stream_infos = calloc(count + 1, sizeof *h->stream_infos);
 	h->streams = calloc(count + 1, sizeof *h->streams);
 	h->deleted = calloc(deletions, sizeof *h->deleted);
-	h->deleted_pointers = calloc(deletions, sizeof *h->deleted_pointers);
+	h->deleted_pointers =
+		pri_message_pointers(h->deleted, deletions, sizeof *h->deleted);
 	s->streams = pri_message_pointers(h->streams, count, sizeof *h->streams);
-	if (!h->stream_infos || !h->deleted || !h->deleted_pointers || !s->streams)
+	if (!h->stream_infos || !h->deleted_pointers || !s->streams)
 		return -1;
 	for (size_t i = 0; i < count; i++)
 		if (sfs_stream_info(volume->sfs, i, &h->stream_infos[i], NULL) == SFS_OK &&
