@@ -250,13 +250,11 @@ pri_plan_create(
 void
 pri_plan_destroy(struct pri_plan **plan)
 {
-	if (!*plan)
-		return;
-	free((*plan)->nodes);
-	free((*plan)->keys);
-	free((*plan)->ranges);
-	free(*plan);
-	*plan = NULL;
+	struct pri_plan *p = PR_TAKE(plan);
+
+	if (p)
+		PR_FREE(p, nodes, keys, ranges);
+	free(p);
 }
 
 /* ---- evaluating a plan ---- */

@@ -145,7 +145,6 @@ pri_query_message_free(Packrack__Query *message)
 #define LOSSES_MAX 20000
 /* Losses just outside the range explain holes at its ends: these packets are not missing in it. */
 #define LOSS_MARGIN (2 * PR_NS_PER_S)
-#define REREAD_NS (20 * PR_NS_PER_MS)
 
 /* A copy of the ledger's entry: the ledger may have changed before the End is sent. */
 struct deleted {
@@ -264,12 +263,6 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 {
 	struct pri_evicted_list *list = &end->evicted;
 
-	/*
-	 * overwritten or deleted while the query ran: read what is there now, and the ledger, which gets its entry
-	 * before the deletion
-	 */
-	if (pri_query_overtaken(q))
-		pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
 	if (pri_query_evicted(q, list, err) < 0)
 		return -1;
 	end->deleted = calloc(list->count + 1, sizeof *end->deleted);

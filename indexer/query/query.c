@@ -1188,8 +1188,11 @@ midst_gone(const struct pri_query *q, struct pri_evicted_list *list, unsigned li
 	return rc == 0 && count > 0 ? add_gone_of_link(q, list, link, &gone, err) : rc;
 }
 
-bool
-pri_query_overtaken(const struct pri_query *q)
+#define REREAD_NS (20 * PR_NS_PER_MS)
+
+/* Has some of it disappeared while the query ran? */
+static bool
+overtaken(const struct pri_query *q)
 {
 	bool any = q->context.deleted_segments > 0;
 
@@ -1204,8 +1207,11 @@ pri_query_evicted(struct pri_query *q, struct pri_evicted_list *out, struct pr_e
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	uint16_t number;
-	int rc = sfs_info(q->volume->sfs, &volume, err);
 
+	/* also the ledger, which gets its entry before the deletion */
+	if (overtaken(q))
+		pri_volume_refresh(q->volume, false, pr_now_mono() + REREAD_NS, NULL);
+	int rc = sfs_info(q->volume->sfs, &volume, err);
 	*out = (struct pri_evicted_list){0};
 	for (size_t i = 0; rc == SFS_OK && i < volume.stream_count; i++) {
 		rc = sfs_stream_info(q->volume->sfs, i, &info, err);

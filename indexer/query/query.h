@@ -122,8 +122,7 @@ struct pri_evicted_list {
 	Packrack__Evicted *items; /* from malloc */
 	size_t count;
 };
-/* True if part of it disappeared while the query ran. */
-bool pri_query_overtaken(const struct pri_query *query);
+/* Reads first what is there now if part of it disappeared while the query ran. */
 int pri_query_evicted(
 	struct pri_query *query, struct pri_evicted_list *out, struct pr_error *err);
 

@@ -47,8 +47,7 @@ pr_metrics_page_destroy(struct pr_metrics_page **page)
 		return;
 	for (size_t i = 0; i < p->label_count; i++)
 		free(p->labels[i]);
-	free(p->labels);
-	free(p->samples);
+	PR_FREE(p, labels, samples);
 	free(p);
 }
 

@@ -344,11 +344,9 @@ pr_enrolled_close(struct pr_enrolled **enrolled)
 {
 	struct pr_enrolled *e = PR_TAKE(enrolled);
 
-	if (e) {
-		free(e->dir);
-		free(e->keys);
-		free(e);
-	}
+	if (e)
+		PR_FREE(e, dir, keys);
+	free(e);
 }
 
 static void

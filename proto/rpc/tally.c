@@ -40,10 +40,8 @@ pr_tally_destroy(struct pr_tally **tally)
 {
 	struct pr_tally *t = PR_TAKE(tally);
 
-	if (!t)
-		return;
-	free(t->items);
-	free(t->slots);
+	if (t)
+		PR_FREE(t, items, slots);
 	free(t);
 }
 
@@ -388,7 +386,6 @@ pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *p
 void
 pr_tally_part_free(struct pr_tally_part *part)
 {
-	free(part->groups);
-	free(part->pointers);
+	PR_FREE(part, groups, pointers);
 	*part = (struct pr_tally_part){.groups = NULL};
 }

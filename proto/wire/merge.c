@@ -244,8 +244,7 @@ merge_destroy(struct pr_source *source)
 	struct merge *m = (struct merge *)source;
 	for (unsigned i = 0; i < m->count; i++)
 		pr_source_destroy(&m->inputs[i].source);
-	free(m->inputs);
-	free(m->losers);
+	PR_FREE(m, inputs, losers);
 	free(m);
 }
 

@@ -90,9 +90,7 @@ packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
 void
 pr_relations_free(struct pr_relations *r)
 {
-	free(r->keys);
-	free(r->spans);
-	free(r->slots);
+	PR_FREE(r, keys, spans, slots);
 	*r = (struct pr_relations){.keys = NULL};
 }
 
