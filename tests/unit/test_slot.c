@@ -67,37 +67,6 @@ START_TEST(addresses)
 }
 END_TEST
 
-/* What other tables know an address by stays, and is not the same for all that somebody chose. */
-START_TEST(hashes_of_addresses)
-{
-	static bool seen[UINT16_MAX + 1];
-	static uint64_t keys[KEYS];
-	static uint16_t hashes[KEYS];
-	struct pri_hosts a = {0};
-	unsigned distinct = 0;
-
-	for (unsigned i = 0; i < KEYS; i++)
-		keys[i] = chosen(~UINT64_C(0xffffffffff));
-	for (size_t room = 16; room <= 4 * KEYS; room *= 4) {
-		ck_assert_int_eq(pri_hosts_begin(&a, room), 0);
-		for (uint32_t i = 0; i < room && i < KEYS; i++) {
-			uint32_t at =
-				pri_hosts_find_or_add(&a, keys[i], (const uint8_t *)&i, 4);
-
-			unit_must(room == 16 || i >= room / 4 ||
-				  hashes[i] == a.items[at].hash);
-			hashes[i] = a.items[at].hash;
-		}
-	}
-	for (unsigned i = 0; i < KEYS; i++) {
-		distinct += !seen[hashes[i]];
-		seen[hashes[i]] = true;
-	}
-	ck_assert_uint_gt(distinct, KEYS / 4);
-	pri_hosts_free(&a);
-}
-END_TEST
-
 /* Two tables have numbers of their own. */
 START_TEST(nobody_knows_where)
 {
@@ -117,7 +86,6 @@ fill(TCase *tc)
 {
 	tcase_add_loop_test(tc, hashes_of_a_set, 0, 4);
 	tcase_add_loop_test(tc, addresses, 0, 4);
-	tcase_add_test(tc, hashes_of_addresses);
 	tcase_add_test(tc, nobody_knows_where);
 }
 
