@@ -592,7 +592,8 @@ on_state(
 {
 	Packrack__RackState reply;
 
-	if (prd_steering_merge(m->steering, env->state, &reply))
+	if (pr_state_exchange(
+		    prd_steering_state(m->steering), env->state, pr_now_real(), &reply))
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATE, &reply);
 }
 

@@ -18,23 +18,6 @@ struct prd_steering {
 	Packrack__RackClass class_items[CLASSES_MAX], *class_pointers[CLASSES_MAX];
 };
 
-static const struct verb {
-	const char *name;
-	const char *of; /* what an item has */
-	bool removed;
-} verbs[] = {{"suspend", "suspend", false}, {"resume", "suspend", true},
-	{"move", "move", false}, {"unmove", "move", true}, {"class-add", "class", false},
-	{"class-set", "class", false}, {"class-remove", "class", true}};
-
-static const struct verb *
-find_verb(const char *name)
-{
-	for (size_t i = 0; i < PR_COUNT(verbs); i++)
-		if (!strcmp(verbs[i].name, name))
-			return &verbs[i];
-	return NULL;
-}
-
 /* Room for an item's key and its text. */
 struct texts {
 	char key[PR_MESSAGE_NAME_MAX + 1], what[PR_MESSAGE_NAME_MAX + 1],
@@ -141,7 +124,7 @@ set_keys(const char *name, const char *was, const char *more, char text[], size_
 }
 
 static int
-take_class(const struct prd_steering *s, const struct verb *verb,
+take_class(const struct prd_steering *s, const struct pr_state_verb *verb,
 	const Packrack__Command *command, Packrack__SteerRule *item, struct texts *t,
 	struct pr_error *err)
 {
@@ -174,7 +157,7 @@ take_class(const struct prd_steering *s, const struct verb *verb,
 }
 
 static int
-take_rule(const struct prd_steering *s, const struct verb *verb,
+take_rule(const struct prd_steering *s, const struct pr_state_verb *verb,
 	const Packrack__Command *command, Packrack__SteerRule *item, struct texts *t,
 	struct pr_error *err)
 {
@@ -207,7 +190,7 @@ int
 prd_steering_command(struct prd_steering *s, const Packrack__Command *command,
 	const char *user, uint64_t request, struct pr_error *err)
 {
-	const struct verb *verb = find_verb(command->verb);
+	const struct pr_state_verb *verb = pr_state_verb(command->verb);
 	Packrack__SteerRule item = PACKRACK__STEER_RULE__INIT;
 	struct texts t = {"", "", ""};
 
@@ -229,13 +212,10 @@ prd_steering_command(struct prd_steering *s, const Packrack__Command *command,
 	return rc == 0 ? pr_error_set(err, "it has ended") : PR_MIN(rc, 0);
 }
 
-bool
-prd_steering_merge(
-	struct prd_steering *s, const Packrack__RackState *from, Packrack__RackState *reply)
+struct pr_rack_state *
+prd_steering_state(struct prd_steering *s)
 {
-	pr_state_merge(&s->state, from, pr_now_real());
-	*reply = pr_state_message(&s->state);
-	return reply->digest != from->digest;
+	return &s->state;
 }
 
 void

@@ -22,9 +22,8 @@ void prd_steering_destroy(struct prd_steering **steering);
  */
 int prd_steering_command(struct prd_steering *s, const Packrack__Command *command,
 	const char *user, uint64_t request, struct pr_error *err);
-/* What a merger knows. True: we know other things; *reply, borrowed, has all that we know. */
-bool prd_steering_merge(struct prd_steering *s, const Packrack__RackState *from,
-	Packrack__RackState *reply);
+/* To exchange it with a merger. */
+struct pr_rack_state *prd_steering_state(struct prd_steering *s);
 /* Every second: ends what is over. */
 void prd_steering_tick(struct prd_steering *s);
 /* Fills in rules and classes, borrowed until the next call of any function. */

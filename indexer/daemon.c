@@ -363,7 +363,7 @@ make_hello(struct daemon *d)
 	if (hello && d->holds)
 		hello->status.holds = pri_holds_list(d->holds, &hello->status.n_holds);
 	if (hello && d->state)
-		hello->status.state_digest = pri_state_keeper_digest(d->state);
+		hello->status.state_digest = pri_state_keeper_state(d->state)->digest;
 	return hello;
 }
 
@@ -449,7 +449,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			pr_message_of(0, PACKRACK__ENVELOPE__BODY_STATE, &reply);
 
 		if (!peer && d->state &&
-			pri_state_keeper_merge(d->state, env->state, &reply))
+			pr_state_exchange(pri_state_keeper_state(d->state), env->state,
+				pr_now_real(), &reply))
 			pr_rpc_send(connection->rpc, NULL, &back, NULL);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer) {
 		struct pr_error err;

@@ -77,19 +77,10 @@ pri_state_keeper_step(struct pri_state_keeper *k)
 	pri_sender_store(k->sender, &c, stored, k);
 }
 
-bool
-pri_state_keeper_merge(struct pri_state_keeper *k, const Packrack__RackState *from,
-	Packrack__RackState *reply)
+struct pr_rack_state *
+pri_state_keeper_state(struct pri_state_keeper *k)
 {
-	pr_state_merge(&k->state, from, pr_now_real());
-	*reply = pr_state_message(&k->state);
-	return reply->digest != from->digest;
-}
-
-uint64_t
-pri_state_keeper_digest(const struct pri_state_keeper *k)
-{
-	return k->state.digest;
+	return &k->state;
 }
 
 struct pri_state_keeper *

@@ -18,7 +18,5 @@ struct pri_state_keeper *pri_state_keeper_create(
 void pri_state_keeper_destroy(struct pri_state_keeper **keeper);
 /* Some times a second. */
 void pri_state_keeper_step(struct pri_state_keeper *keeper);
-/* What a merger knows. True: we know other things; *reply, borrowed, has all that we know. */
-bool pri_state_keeper_merge(struct pri_state_keeper *keeper,
-	const Packrack__RackState *from, Packrack__RackState *reply);
-uint64_t pri_state_keeper_digest(const struct pri_state_keeper *keeper);
+/* To exchange it with a merger. */
+struct pr_rack_state *pri_state_keeper_state(struct pri_state_keeper *keeper);

@@ -6,16 +6,18 @@
 #include "proto/base/array.h"
 #include "proto/base/log.h"
 
-bool
-pr_state_verb(const char *verb)
+const struct pr_state_verb *
+pr_state_verb(const char *name)
 {
-	static const char *const verbs[] = {"suspend", "resume", "move", "unmove",
-		"class-add", "class-set", "class-remove"};
+	static const struct pr_state_verb verbs[] = {{"suspend", "suspend", false},
+		{"resume", "suspend", true}, {"move", "move", false},
+		{"unmove", "move", true}, {"class-add", "class", false},
+		{"class-set", "class", false}, {"class-remove", "class", true}};
 
 	for (size_t i = 0; i < PR_COUNT(verbs); i++)
-		if (!strcmp(verbs[i], verb))
-			return true;
-	return false;
+		if (!strcmp(verbs[i].name, name))
+			return &verbs[i];
+	return NULL;
 }
 
 static size_t
@@ -193,6 +195,15 @@ pr_state_message(const struct pr_rack_state *s)
 	m.n_items = s->count;
 	m.digest = s->digest;
 	return m;
+}
+
+bool
+pr_state_exchange(struct pr_rack_state *s, const Packrack__RackState *from, int64_t now,
+	Packrack__RackState *reply)
+{
+	pr_state_merge(s, from, now);
+	*reply = pr_state_message(s);
+	return reply->digest != from->digest;
 }
 
 void

@@ -31,8 +31,14 @@ struct pr_rack_state {
 	void *arg;
 };
 
-/* Is this the verb of a command that changes the state? */
-bool pr_state_verb(const char *verb);
+/* The verbs of commands that change the state. */
+struct pr_state_verb {
+	const char *name;
+	const char *of; /* an item's verb */
+	bool removed;
+};
+/* NULL: another verb. */
+const struct pr_state_verb *pr_state_verb(const char *name);
 /* NULL: there is none. */
 const Packrack__SteerRule *pr_state_find(const struct pr_rack_state *s, const char *key);
 /* A time for a change: later than all that are known. */
@@ -47,6 +53,9 @@ unsigned pr_state_merge(
 void pr_state_expire(struct pr_rack_state *s, int64_t now);
 /* All items; borrowed, valid until the next change. */
 Packrack__RackState pr_state_message(const struct pr_rack_state *s);
+/* Merges what another says that it knows. True: we know other things; *reply has all that we know. */
+bool pr_state_exchange(struct pr_rack_state *s, const Packrack__RackState *from,
+	int64_t now, Packrack__RackState *reply);
 /* Is its digest that of its items? */
 bool pr_state_is(const Packrack__RackState *message);
 void pr_state_free(struct pr_rack_state *s);
