@@ -32,13 +32,16 @@ rules() { # JQ [-m ENDPOINT]: of the list at the dispatcher, or of a merger's
 	"$PACKRACK" class list --json "${@:2}" | jq -e "$1" || { "$PACKRACK" class list "${@:2}"; return 1; }
 }
 run_step "a live link, two mergers" begins
-run_step "a class comes, through a merger" steer add web filter=tcp precedence=3 cutoff=1K
+run_step "a class comes, through a merger" poll_until 20 steer add web filter=tcp precedence=3 cutoff=1K
 run_step "the dispatcher has it" says 0 'web; filter=tcp; precedence=3; cutoff=1K' "$PACKRACK" class list
 run_step "the other merger knows it" poll_until 10 rules '.rules | map(.key) == ["class web"]' "${M1[@]}"
 run_step "packets, kept by it" play
 run_step "its keys change" steer set web cutoff=200
 run_step "one of the file changes" steer set bulk cutoff=20K
 run_step "each is there once" rules '.classes | map(.text) | sort == ["bulk; cutoff=20K", "web; filter=tcp; precedence=3; cutoff=200"]'
+run_step "one is shown" says 0 'class web, by user' "$PACKRACK" class show web
+run_step "as the merger knows it, with its text" poll_until 10 says 0 'class web; filter=tcp; precedence=3; cutoff=200, by user' "$PACKRACK" class show web "${M1[@]}"
+run_step "one that is not there" says 1 'there is no class we: ' "$PACKRACK" class show we
 run_step "packets, kept by these" play
 mapfile -t cut < <("$CHECK" largest "$LAB_DIR/mix.pcap" -- "${LIVE[@]}")
 read -ra one <<< "${cut[0]}"

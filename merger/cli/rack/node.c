@@ -101,8 +101,8 @@ run_order(const struct cli_call *call, struct pr_error *err)
 			err, "no mode '%s': round-robin, weighted or flow", word);
 	if (status < 0)
 		return CLI_USAGE;
-	status = cli_ask_command(&at, server, &c,
-		strcmp(verb, "stop") ? COMMAND_NS : STOP_NS, &reply, err);
+	status = cli_ask_command(
+		&at, server, &c, strcmp(verb, "stop") ? COMMAND_NS : STOP_NS, &reply, err);
 	if (status != CLI_OK && status != CLI_PARTIAL)
 		return status;
 	if (reply->command_done->text[0])
@@ -163,22 +163,54 @@ run_steer(const struct cli_call *call, struct pr_error *err)
 /* ---- lists ---- */
 
 static void
+print_class(const char *text)
+{
+	for (; *text; text++)
+		fputs(*text == '\n' ? "; " : (char[]){*text, 0}, stdout);
+}
+
+static void
+to_front(void *items, size_t *count, size_t i)
+{
+	void **list = items, *item = list[i];
+
+	list[i] = list[*count];
+	list[(*count)++] = item;
+}
+
+/* Brings what is about a class to the front of both lists, and shortens them. */
+static void
+only_class(Packrack__Status *s, const char *name)
+{
+	size_t len = strlen(name), classes = 0, rules = 0;
+
+	for (size_t i = 0; i < s->n_classes; i++)
+		if (!strncmp(s->classes[i]->text, name, len) &&
+			strchr("; \n", s->classes[i]->text[len]))
+			to_front(s->classes, &classes, i);
+	for (size_t i = 0; i < s->n_rules; i++)
+		if (!strcmp(s->rules[i]->verb, "class") && !strcmp(s->rules[i]->what, name))
+			to_front(s->rules, &rules, i);
+	s->n_classes = classes;
+	s->n_rules = rules;
+}
+
+static void
 print_classes(const Packrack__Status *s)
 {
 	char until[PR_TIME_TEXT];
 
 	for (size_t i = 0; i < s->n_classes; i++) {
-		const char *text = s->classes[i]->text;
-
-		for (; *text; text++)
-			fputs(*text == '\n' ? "; " : (char[]){*text, 0}, stdout);
+		print_class(s->classes[i]->text);
 		putchar('\n');
 	}
 	for (size_t i = 0; i < s->n_rules; i++) {
 		const Packrack__SteerRule *r = s->rules[i];
 
-		printf("%s %s%s%s, by %s%s%s\n", r->verb, r->what,
-			r->until ? ", until " : "",
+		printf("%s ", r->verb);
+		/* a merger has no classes of a configuration, but these */
+		print_class(r->text[0] && !s->n_classes ? r->text : r->what);
+		printf("%s%s, by %s%s%s\n", r->until ? ", until " : "",
 			r->until ? pr_time_local(r->until, until, sizeof(until)) : "",
 			r->user[0] ? r->user : "a user", r->reason[0] ? ": " : "",
 			r->reason);
@@ -229,8 +261,16 @@ run_list(const struct cli_call *call, struct pr_error *err)
 
 	if (status != CLI_OK)
 		return status;
-	const Packrack__Status *s = reply->status;
-	struct render *r = cli_render(a->json, a->keyvalue, NULL);
+	Packrack__Status *s = reply->status;
+	size_t classes = s->n_classes, rules = s->n_rules;
+	if (call->count) {
+		only_class(s, call->operands[0]);
+		if (!s->n_classes && !s->n_rules)
+			status = pr_error_as(CLI_FAILED, err,
+				"there is no class %s: 'class list' shows them",
+				call->operands[0]);
+	}
+	struct render *r = status == CLI_OK ? cli_render(a->json, a->keyvalue, NULL) : NULL;
 	if (r && call->command->options == class_list_options) {
 		render_messages(r, "classes", s->classes, s->n_classes);
 		render_messages(r, "rules", s->rules, s->n_rules);
@@ -249,6 +289,8 @@ run_list(const struct cli_call *call, struct pr_error *err)
 	} else {
 		print_nodes(s);
 	}
+	s->n_classes = classes; /* to be freed */
+	s->n_rules = rules;
 	pr_message_free(&reply);
 	return status;
 }
@@ -307,6 +349,9 @@ static const struct cli_command class_commands[] = {
 	{"list", "the classes, and what was changed for a time",
 		"Lists the classes of connections, and what was changed for a time.",
 		"[options]", NULL, CLI_OPTIONS(class_list_options), 0, .call = run_list},
+	{"show", "one class, and what was changed of it",
+		"Shows a class, and what was changed of it.", "NAME [options]", NULL,
+		CLI_OPTIONS(class_list_options), 1, .call = run_list},
 	{"add", "a new class, while the rack records",
 		"Adds a class of connections. Its keys are those of --class, each as "
 		"KEY=VALUE.",
