@@ -58,7 +58,7 @@ struct prm_fanout_options {
 	void *deliver_arg;
 };
 
-/* With Query.follow: shortest time between the starts of two rounds of requests. */
+/* With Query.follow: shortest time between the starts of two rounds of requests. A merger looks every 100 ms, so there are ten a second at most. */
 #define PRM_FANOUT_FOLLOW_NS INT64_C(50000000)
 /* Later rounds end so long ago: the ledger confirms a packet after some 150 ms, and a round waits for what is not confirmed yet. */
 #define PRM_FANOUT_CONFIRM_NS INT64_C(100000000)
