@@ -348,6 +348,7 @@ def console(folder):
     """The client of the Time Machine's console, which dies if its client does: the whole ramp, a line for each step"""
     questions = [line.rstrip("\n").split(" ", 3) for line in sys.stdin]
     with socket.create_connection(("127.0.0.1", TM_PORT), 10) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # what is no command is answered when what was sent before it is done: by so many lines
         s.sendall(b"x\n")
         time.sleep(1)
@@ -393,6 +394,8 @@ def console_step(s, replies, lines, folder, rate, questions):
         s.sendall(f'query to_file "{number}.pcap" index connection4 "{text[:3]} {a}:{port} {z}:{other}" mem_only '
                   f'start {int(since) / 1e9 - .001:.3f} end {int(until) / 1e9 + .001:.3f}\nx\n'.encode())
         for _ in range(lines):
+            # its answers come in small pieces: it must not wait for our acknowledgements
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             if not replies.readline():
                 sys.exit("bench: the Time Machine is gone")
         said["first"].append((time.monotonic() - due) * 1e6)
