@@ -576,7 +576,7 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	else if (!steers && !pass_on(m, verb, command, peer, id))
 		pr_rpc_refuse(m->rpc, peer, id,
 			"too many commands are under way: try again", true);
-	else
+	else if (!steers) /* what steers was logged when it was taken */
 		pr_log_with(PR_LOG_INFO,
 			PR_LOG_FIELDS({"command", command->verb},
 				{"node", command->node ? command->node : ""},
@@ -592,8 +592,14 @@ on_state(
 {
 	Packrack__RackState reply;
 
-	if (pr_state_exchange(
-		    prd_steering_state(m->steering), env->state, pr_now_real(), &reply))
+	/* nodes have this message, too, but for mergers */
+	if (!(peer->role & PR_ROLE_OPERATE))
+		pr_rpc_refuse(m->rpc, peer, env->id,
+			"the state of the rack needs the role operate: enroll this "
+			"merger's key with it",
+			true);
+	else if (pr_state_exchange(prd_steering_state(m->steering), env->state,
+			 pr_now_real(), &reply))
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATE, &reply);
 }
 
@@ -606,8 +612,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATUS, make_status(m));
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
 		on_command(m, peer, env->id, env->command);
-	else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATE &&
-		 peer->role & PR_ROLE_OPERATE)
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATE)
 		on_state(m, peer, env);
 	else
 		pr_rpc_refuse(m->rpc, peer, env->id,

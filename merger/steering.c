@@ -22,7 +22,7 @@ struct prm_steering {
 	void *arg;
 	struct dispatcher *items[DISPATCHERS_MAX];
 	size_t count;
-	int64_t said; /* monotonic */
+	int64_t began, said; /* monotonic */
 	struct pr_rack_state state;
 };
 
@@ -159,19 +159,19 @@ prm_steering_hello(struct prm_steering *s, const struct prm_node_info *node)
 void
 prm_steering_state(struct prm_steering *s, const Packrack__RackState *from)
 {
-	size_t same = 0, all = 0;
+	size_t same = 0;
 
 	for (size_t i = 0; i < s->registry->count; i++) {
-		const struct prm_node_info *node = s->registry->nodes[i];
+		const Packrack__NodeStatus *status = s->registry->nodes[i]->hello->status;
 
-		if (!prm_node_connected(node, pr_now_mono()))
-			continue;
-		all++;
-		same += node->hello->status &&
-			node->hello->status->state_digest == from->digest;
+		same += status && status->state_digest == from->digest;
 	}
-	/* one node must not steer the rack: its digest is that of most, and that of what it sends */
-	if (2 * same > all && pr_state_is(from) &&
+	/*
+	 * One node must not steer the rack, nor by being the first after a start: its digest is that of most, when all
+	 * had time to come, and that of what it sends.
+	 */
+	if (pr_now_mono() - s->began > PRM_NODE_SILENT_NS &&
+		2 * same > s->registry->count && pr_state_is(from) &&
 		pr_state_merge(&s->state, from, pr_now_real()))
 		spread(s);
 }
@@ -200,8 +200,11 @@ prm_steering_create(struct pr_loop *loop, const struct prm_registry *registry,
 	struct prm_steering *s = calloc(1, sizeof *s);
 
 	if (s)
-		*s = (struct prm_steering){
-			.loop = loop, .registry = registry, .answer = answer, .arg = arg};
+		*s = (struct prm_steering){.loop = loop,
+			.registry = registry,
+			.answer = answer,
+			.arg = arg,
+			.began = pr_now_mono()};
 	return s;
 }
 

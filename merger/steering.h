@@ -7,8 +7,8 @@
 /*
  * The state of the rack at a merger (proto/rpc/rack_state.h). It is connected to the dispatchers, which check changes and carry
  * them out, and to the nodes, which keep them: so a dispatcher that begins anew gets them back. Every second the merger compares
- * what each of them has by its digest. A dispatcher is believed; nodes only if more than half of those that are connected have
- * the same. Loop's thread.
+ * what each of them has by its digest. A dispatcher is believed; nodes only from 6 s after the merger's start on, if more than half
+ * of all that it knows have the same. Loop's thread.
  */
 struct prm_steering;
 

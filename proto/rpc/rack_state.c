@@ -125,6 +125,12 @@ take(struct pr_rack_state *s, const Packrack__SteerRule *item, int64_t now,
 			(s->count++ - at) * sizeof *s->items);
 	}
 	s->items[at] = copy;
+	if (s->apply)
+		pr_log_with(PR_LOG_INFO,
+			PR_LOG_FIELDS({"command", item->verb}, {"user", item->user}),
+			"'%s'%s by %s%s%s", item->key, item->removed ? " is removed" : "",
+			item->user[0] ? item->user : "a user", item->reason[0] ? ": " : "",
+			item->reason);
 	return 1;
 }
 

@@ -25,7 +25,7 @@ struct pr_rack_state {
 		refused; /* the digest of what was merged last with items that were refused: that is logged once */
 	/*
 	 * Called before an item is taken, and (with removed) when its end has come. -1: it is not taken, err says why; it is offered
-	 * again. Optional.
+	 * again. Optional; what is taken is logged, with its user and reason.
 	 */
 	int (*apply)(void *arg, const Packrack__SteerRule *item, struct pr_error *err);
 	void *arg;

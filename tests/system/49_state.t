@@ -61,12 +61,15 @@ digest() {
 	"$PACKRACK" status --json | jq -r '[.nodes[].state_digest] | unique | if length == 1 then .[0] else empty end'
 }
 all_same() { # all nodes have the same
-	[ -n "$(digest)" ] && [ "$(digest)" != "${OTHER-0}" ]
+	[ -n "$(digest)" ] && [ "$(digest)" != 0 ]
 }
-run_step "all nodes have it" poll_until 20 all_same
-before=$(digest)
+all_know() { # JQ: of the rules that both mergers know; so they have told the nodes
+	poll_until 10 rules "$1" "${M1[@]}" && poll_until 10 rules "$1" "${M2[@]}" && poll_until 20 all_same
+}
+run_step "all nodes have it" all_know '.rules | length == 3'
+before=$("$PACKRACK" class list)
 wrong() { # TEXT WORDS...
-	says "${STATUS-1}" "$1" "$PACKRACK" class "${@:2}" && (($(cat "$LAB_DIR/out" "$LAB_DIR/err" | wc -l) == 1)) && [ "$(digest)" = "$before" ]
+	says "${STATUS-1}" "$1" "$PACKRACK" class "${@:2}" && (($(cat "$LAB_DIR/out" "$LAB_DIR/err" | wc -l) == 1)) && [ "$("$PACKRACK" class list)" = "$before" ]
 }
 run_step "a class that is there" wrong "there is a class bulk already: 'class set' changes it" add bulk cutoff=1 "${M1[@]}"
 run_step "one that is not there" wrong "there is no class nobody: 'class list' shows them" set nobody cutoff=1
@@ -127,11 +130,14 @@ wait "$D2" "$M9" 2> /dev/null
 # ---- what was removed does not come back ----
 
 removed() {
-	steer remove web && "$PACKRACK" class remove bulk && rules '.classes | map(.text) == ["bulk\ncutoff = 4K"]'
+	steer remove web && "$PACKRACK" class remove bulk --reason 'ticket 9' && rules '.classes | map(.text) == ["bulk\ncutoff = 4K"]'
 }
-OTHER=$before
 run_step "classes are removed; that of the file is as before" removed
-run_step "all nodes know" poll_until 20 all_same
+logged() {
+	"$RACK" logs dispatcher | grep -F "'class web' is removed by user (by " && "$RACK" logs dispatcher | grep "'class bulk' is removed by user: ticket 9$"
+}
+run_step "each change is logged, with its user and reason" logged
+run_step "all nodes know" all_know '.rules | map(.verb) == ["suspend"]'
 run_step "programs are killed once more" gone dispatcher merger merger2
 run_step "the suspension is there" poll_until 30 rules '.rules | map(.verb) == ["suspend"]'
 

@@ -51,7 +51,23 @@ START_TEST(encoder_refuses)
 	f.body.observation.count = PR_UNOBSERVED_MAX + 1;
 	REFUSED();
 	memset(&f.body, 0, sizeof f.body);
-	f.header.type = PR_FRAME_CLASS;
+	f.header.type = PR_FRAME_MARK;
+	TAKEN(); /* a dispatcher without links */
+	f.body.mark.links = &link;
+	f.body.mark.count = 1;
+	REFUSED(); /* link_count is 0 */
+	f.body.mark.link_count = 1;
+	TAKEN();
+	f.body.mark.count = f.body.mark.link_count = PR_MARK_LINKS_MAX + 1;
+	REFUSED();
+}
+END_TEST
+
+START_TEST(encoder_refuses_classes)
+{
+	struct pr_frame f = {.header.type = PR_FRAME_CLASS};
+	uint8_t buf[2048];
+
 	f.body.class = (struct pr_class){.number = PR_CLASS_MAX, .name = "c"};
 	TAKEN(); /* neither a guarantee nor a limit */
 	f.body.class.number = 0;
@@ -70,16 +86,6 @@ START_TEST(encoder_refuses)
 	f.body.class = (struct pr_class){1, 0, -1, "c", 0};
 	REFUSED();
 	f.body.class = (struct pr_class){1, 0, 0, "", 0};
-	REFUSED();
-	memset(&f.body, 0, sizeof f.body);
-	f.header.type = PR_FRAME_MARK;
-	TAKEN(); /* a dispatcher without links */
-	f.body.mark.links = &link;
-	f.body.mark.count = 1;
-	REFUSED(); /* link_count is 0 */
-	f.body.mark.link_count = 1;
-	TAKEN();
-	f.body.mark.count = f.body.mark.link_count = PR_MARK_LINKS_MAX + 1;
 	REFUSED();
 }
 END_TEST
@@ -214,6 +220,7 @@ fill(TCase *t)
 	tcase_add_test(t, encoder_refuses);
 	tcase_add_test(t, observation_is_bounded);
 	tcase_add_test(t, observation_of_long_ago);
+	tcase_add_test(t, encoder_refuses_classes);
 	tcase_add_test(t, class_with_memory);
 	tcase_add_test(t, tslog_in_place);
 	tcase_add_test(t, full_mark_fits_an_ethernet_frame);
