@@ -57,10 +57,11 @@ streamfs_DIR := logger/streamfs
 dispatcher_DIR := dispatcher
 logger_DIR := logger
 indexer_DIR := indexer indexer/index indexer/filter indexer/query indexer/flows
+stages_DIR := indexer/stages
 merger_DIR := merger
-cli_DIR := merger/cli $(addprefix merger/cli/,query volume flows rack trace)
+cli_DIR := merger/cli $(addprefix merger/cli/,query volume flows rack trace stage)
 console_DIR := merger/cli/console
-MODULES := base wire rpc port streamfs dispatcher logger indexer merger cli console
+MODULES := base wire rpc port streamfs dispatcher logger indexer stages merger cli console
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
@@ -79,7 +80,7 @@ $(BUILD)/include/streamfs.h: logger/streamfs/streamfs.h
 $(BUILD)/include/%.h: %.h
 	$(Q)mkdir -p $(@D) && cp $< $@
 STREAMFS_LIBS = $(shell pkg-config --libs libxxhash liburing) -lpthread
-EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/examples/*.c))
+EXAMPLES := $(BUILD)/tests/examples/streamfs_example
 $(EXAMPLES): $(BUILD)/%: %.c $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) \
@@ -104,9 +105,14 @@ packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(
 packrack-console_MAIN := merger/cli/console
 packrack-console_LIBS := $(BUILD)/libconsole.a $(BUILD)/libcli.a $(LOW)
 packrack-console_PKGS := $(CURSES_LIBS)
-PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack packrack-console,\
+# `packrack stage` and `packrack grep` start it: it alone needs a pattern matcher
+packrack-stage_MAIN := merger/cli/stage
+packrack-stage_LIBS := $(BUILD)/libstages.a $(packrack_LIBS)
+packrack-stage_LDFLAGS := $(packrack_LDFLAGS)
+packrack-stage_PKGS := $(shell pkg-config --libs libhs libcrypto 2>/dev/null)
+PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack packrack-console packrack-stage,\
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
-ALL_LIBS := $(packrack_LIBS) $(BUILD)/libconsole.a $(BUILD)/libdispatcher.a
+ALL_LIBS := $(packrack_LIBS) $(BUILD)/libstages.a $(BUILD)/libconsole.a $(BUILD)/libdispatcher.a
 
 # The Python package as it can be imported: PYTHONPATH=build/python. Installed by pip, see its README.
 PYTHON := $(patsubst merger/python/%,$(BUILD)/python/%,$(wildcard merger/python/packrack/*.py)) \
@@ -168,8 +174,8 @@ $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
 $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
-$(foreach m,rpc port indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
-$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c merger/cli/console/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
+$(foreach m,rpc port indexer stages merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
+$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c merger/cli/console/main.c merger/cli/stage/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
@@ -181,13 +187,13 @@ WRAP_test_truth_model := $(call wrap,pr_now_real pr_now_mono pr_nonce_make pr_lo
 	sfs_open sfs_close sfs_disk_open sfs_open_queue)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS) $(packrack-stage_PKGS)
 
 # test helpers and benchmarks: one program a file
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/system/*.c tests/bench/*.c))
 $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS) $(packrack-stage_PKGS)
 
 # Suites wait more than they work (deadlines, disks), so several run at once; each one's words stay together.
 UNIT_JOBS ?= 4

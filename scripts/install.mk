@@ -30,7 +30,7 @@ install: install-programs install-system install-lab install-streamfs install-py
 	$(Q)ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
 
 install-programs: all
-	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-watch packrack-web packrack-flows-to packrack-pivot),$(PREFIX)/bin)
+	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-stage packrack-watch packrack-web packrack-flows-to packrack-pivot),$(PREFIX)/bin)
 	$(call put,644,$(BUILD)/page.html,$(SHAREDIR)/web)
 	$(call put,644,$(wildcard $(BUILD)/watch.d/*.watch),$(SHAREDIR)/watch.d)
 	$(call put,755,$(addprefix $(BUILD)/,$(SBIN_PROGRAMS)),$(PREFIX)/sbin)
@@ -65,7 +65,8 @@ install-streamfs: all
 	$(Q)install -d $(call into,$(LIBDIR)/pkgconfig)
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
 		logger/streamfs/streamfs.pc.in > $(call into,$(LIBDIR)/pkgconfig/streamfs.pc)
-	$(call put,644,tests/examples/streamfs_example.c,$(DOCDIR)/examples)
+	$(call put,644,tests/examples/streamfs_example.c tests/examples/stage_example.c,$(DOCDIR)/examples)
+	$(call put,644,indexer/stages/packrack-stage.h,$(INCLUDEDIR))
 
 install-python: all
 	$(call put,644,$(wildcard $(BUILD)/python/packrack/*.py),$(PYTHONDIR)/packrack)

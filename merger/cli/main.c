@@ -9,7 +9,7 @@ cmd_program(PR_UNUSED int argc, char **argv)
 {
 	char name[32];
 
-	PR_PRINT(name, "packrack-%s", argv[0]);
+	PR_PRINT(name, "packrack-%s", strcmp(argv[0], "grep") ? argv[0] : "stage");
 	return cli_become(name, argv);
 }
 
@@ -24,6 +24,10 @@ main(int argc, char **argv)
 			.run = cmd_sql},
 		{"collect", "store flow records that routers send (NetFlow, IPFIX)",
 			.run = cmd_collect},
+		{"stage", "run monitoring stages over packets: count, anonymize, detect",
+			.run = cmd_program},
+		{"grep", "show the packets that have a text or pattern in them",
+			.run = cmd_program},
 		{"watch", "run analyses all the time: of now, compared with the past",
 			.run = cmd_program},
 		{"pivot", "write the packets of the alerts of Suricata or Zeek",
