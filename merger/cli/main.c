@@ -39,7 +39,9 @@ main(int argc, char **argv)
 		queries_command,
 		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
 			.run = cmd_node},
-		capture_command, class_command, hold_command, keys_command, setup_command,
+		capture_command, class_command, hold_command, keys_command,
+		{"setup", "find what makes this machine lose packets, and what to change",
+			.run = cmd_program},
 		sizing_command, compare_command, replay_command, extcap_command};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
