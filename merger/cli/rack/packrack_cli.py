@@ -126,14 +126,14 @@ def percent(text):
 KINDS = {count: "a whole number (like 500, 10k or 2M)", size: "a size (like 64K, 1M or 2GiB)", duration: "a duration (like 50ms, 2s or 1h)"}
 
 
-def within(parse, low, high):
+def within(kind, low, high):
     """The parser of such values from low to high, which are written as users write them."""
     def value(text):
         try:
-            result = parse(text)
+            result = kind(text)
         except ValueError:
-            raise ValueError("'%s' is not %s" % (text, KINDS[parse])) from None
-        if not parse(low) <= result <= parse(high):
+            raise ValueError("'%s' is not %s" % (text, KINDS[kind])) from None
+        if not kind(low) <= result <= kind(high):
             raise ValueError("%s is out of range: give %s to %s" % (text, low, high))
         return result
     return value
