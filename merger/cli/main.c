@@ -43,8 +43,13 @@ main(int argc, char **argv)
 		queries_command,
 		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
 			.run = cmd_node},
-		capture_command, class_command, hold_command, keys_command, setup_command,
-		sizing_command, compare_command, replay_command, extcap_command};
+		capture_command, class_command, hold_command, keys_command,
+		{"setup", "find what makes this machine lose packets, and what to change",
+			.run = cmd_program},
+		{"sizing",
+			"compute how long disks keep packets, or how many disks it takes",
+			.run = cmd_program},
+		compare_command, replay_command, extcap_command};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap"))

@@ -8,7 +8,7 @@ ROOT=$(mktemp -d)
 trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
-for program in bin/packrack{,-console,-stage} sbin/packrack-{dispatcher,logger,indexer,merger}; do
+for program in bin/packrack{,-console,-stage,-setup,-sizing} sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
 # What a packet may do to a program is bounded at build time. crt1.o of Debian has no mark of CET, and so no program has
