@@ -355,12 +355,13 @@ add_content(struct pri_rule *r, char *v, struct pr_error *err)
 static int
 modify(struct pri_rule *r, const char *key, char *v, struct pr_error *err)
 {
-	struct pri_rule_content *c = &r->content[r->contents - 1];
 	bool relative = !strcmp(key, "distance") || !strcmp(key, "within"), negative;
+	struct pri_rule_content *c;
 	uint32_t n;
 
 	if (!r->contents)
 		return pr_error_set(err, "%s without a content before it", key);
+	c = &r->content[r->contents - 1];
 	if (!strcmp(key, "nocase")) {
 		c->nocase = true;
 		return *v ? pr_error_set(err, "nocase has no value") : 0;

@@ -22,3 +22,4 @@ void corpus_packets(void);
 void corpus_messages(void);
 void corpus_summaries(void);
 void corpus_keys(void);
+void corpus_stages(void);

@@ -102,6 +102,8 @@ put_packets(void)
 		snprintf(name, sizeof name, "packet-%zu", i);
 		corpus_put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
 			packets[i].len, END);
+		corpus_put("anonymize", name, &packets[i].link, (size_t)1, "\3\0", (size_t)2,
+			packets[i].bytes, packets[i].len, END);
 		corpus_put("index", name, packets[i].bytes, packets[i].len, END);
 		if (packets[i].link == 0)
 			put_cutoff(name, "", packets[i].bytes, packets[i].len);

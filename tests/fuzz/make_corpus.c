@@ -92,5 +92,6 @@ main(int argc, char **argv)
 	put_configs();
 	corpus_summaries();
 	corpus_keys();
+	corpus_stages();
 	return 0;
 }
