@@ -8,7 +8,7 @@ ROOT=$(mktemp -d)
 trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
-for program in bin/packrack{,-console} sbin/packrack-{dispatcher,logger,indexer,merger}; do
+for program in bin/packrack sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
 # What a packet may do to a program is bounded at build time. crt1.o of Debian has no mark of CET, and so no program has
@@ -25,7 +25,7 @@ hardened() { # PROGRAM
 	grep -q __asan_init <<< "$names" || grep -qE '__(mem|str)[a-z]*_chk' <<< "$names" || { echo "no checked copies"; return 1; }
 	[ "$(uname -m)" != x86_64 ] || [ "$(objdump -d "$1" | grep -c endbr64)" -gt 50 ] || { echo "no landing pads"; return 1; }
 }
-for program in "$ROOT"/usr/bin/packrack{,-console} "$ROOT"/usr/sbin/packrack-*r; do
+for program in "$ROOT"/usr/bin/packrack "$ROOT"/usr/sbin/packrack-*r; do
 	run_step "${program##*/} is built hardened" hardened "$program"
 done
 soft() { # the check can tell
@@ -106,8 +106,12 @@ except packrack.Unreachable as e:
     print(e)
 ' "$ROOT" "$("$ROOT/usr/bin/packrack" --version | awk '{ print $NF }')")
 }
+console_of_there() {
+	(cd "$ROOT" && unset PYTHONPATH && PYTHONDONTWRITEBYTECODE=1 "$ROOT/usr/bin/packrack" console --version)
+}
 if "$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null; then
 	run_step "the Python package is imported from there, and works" imports
+	run_step "packrack console runs from there, and finds it" console_of_there
 fi
 
 # ---- the lab ----
