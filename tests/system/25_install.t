@@ -11,6 +11,10 @@ run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
 for program in bin/packrack sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
+console_runs() { # PREFIX: with the Python package there
+	! "$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null || PYTHONDONTWRITEBYTECODE=1 "$1/bin/packrack" console --version
+}
+run_step "packrack console runs from there" console_runs "$ROOT/usr"
 # What a packet may do to a program is bounded at build time. crt1.o of Debian has no mark of CET, and so no program has
 # one: the landing pads themselves are counted.
 hardened() { # PROGRAM
@@ -66,7 +70,8 @@ elsewhere() {
 		[ -x "$ROOT/x/usr/local/bin/packrack" ] &&
 		grep -q '^ExecStart=/usr/local/sbin/' "$ROOT"/x/usr/local/lib/systemd/system/*.service &&
 		grep -q '^prefix=/usr/local$' "$ROOT"/x/usr/local/lib/*/pkgconfig/streamfs.pc &&
-		find "$ROOT/x/usr/local/lib" -path '*/python3.*/dist-packages/packrack/rack.py' | grep -q .
+		find "$ROOT/x/usr/local/lib" -path '*/python3.*/dist-packages/packrack/rack.py' | grep -q . &&
+		console_runs "$ROOT/x/usr/local"
 }
 run_step "PREFIX moves the programs, and those who start or use them know" elsewhere
 uninstalled() { # and what is another's stays
@@ -106,12 +111,8 @@ except packrack.Unreachable as e:
     print(e)
 ' "$ROOT" "$("$ROOT/usr/bin/packrack" --version | awk '{ print $NF }')")
 }
-console_of_there() {
-	(cd "$ROOT" && unset PYTHONPATH && PYTHONDONTWRITEBYTECODE=1 "$ROOT/usr/bin/packrack" console --version)
-}
 if "$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null; then
 	run_step "the Python package is imported from there, and works" imports
-	run_step "packrack console runs from there, and finds it" console_of_there
 fi
 
 # ---- the lab ----
