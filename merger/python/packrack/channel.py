@@ -156,7 +156,7 @@ class Channel:
         if self.broken < BROKEN_MAX and event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             return None
         if not self.keys:
-            return "%s requires a key: give key or set PACKRACK_KEY" % self.endpoint
+            return "%s requires a key: give a key directory or set PACKRACK_KEY" % self.endpoint
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             return ("%s does not use keys, but %s has one: check the endpoint"
                     % (self.endpoint, self.keys))
