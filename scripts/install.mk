@@ -27,7 +27,9 @@ put = $(Q)install -d $(call into,$(3)) && install -m $(1) $(2) $(call into,$(3))
 install: install-programs install-system install-lab install-streamfs install-python
 	$(Q)for page in $(MAN_PAGES); do \
 		install -D -m 644 $$page $(call into,$(PREFIX)/share/man/man)$${page##*.}/$${page##*/} || exit; done
-	$(Q)ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
+# no link: another package may have the page, compressed (and of an older version there is one, not to be written through)
+	$(Q)rm -f $(call into,$(PREFIX)/share/man/man1)/packrack-console.1; \
+		echo .so man1/packrack.1 > $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
 
 install-programs: all
 	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-watch packrack-web packrack-flows-to packrack-pivot),$(PREFIX)/bin)
