@@ -55,9 +55,10 @@ streamfs_DIR := logger/streamfs
 dispatcher_DIR := dispatcher
 logger_DIR := logger
 indexer_DIR := indexer indexer/index indexer/filter indexer/query indexer/flows
+stages_DIR := indexer/stages
 merger_DIR := merger
-cli_DIR := merger/cli $(addprefix merger/cli/,query volume flows rack trace)
-MODULES := base wire rpc port streamfs dispatcher logger indexer merger cli
+cli_DIR := merger/cli $(addprefix merger/cli/,query volume flows rack trace stage)
+MODULES := base wire rpc port streamfs dispatcher logger indexer stages merger cli
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
@@ -76,7 +77,7 @@ $(BUILD)/include/streamfs.h: logger/streamfs/streamfs.h
 $(BUILD)/include/%.h: %.h
 	$(Q)mkdir -p $(@D) && cp $< $@
 STREAMFS_LIBS = $(shell pkg-config --libs libxxhash liburing) -lpthread
-EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/examples/*.c))
+EXAMPLES := $(BUILD)/tests/examples/streamfs_example
 $(EXAMPLES): $(BUILD)/%: %.c $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS))
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) \
@@ -97,9 +98,14 @@ COMPRESS_DEBUG ?= zlib
 packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
-PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\
+# `packrack stage` and `packrack grep` start it: it alone needs a pattern matcher
+packrack-stage_MAIN := merger/cli/stage
+packrack-stage_LIBS := $(BUILD)/libstages.a $(packrack_LIBS)
+packrack-stage_LDFLAGS := $(packrack_LDFLAGS)
+packrack-stage_PKGS := $(shell pkg-config --libs libhs libcrypto 2>/dev/null)
+PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack packrack-stage,\
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
-ALL_LIBS := $(packrack_LIBS) $(BUILD)/libdispatcher.a
+ALL_LIBS := $(packrack_LIBS) $(BUILD)/libstages.a $(BUILD)/libdispatcher.a
 
 # The Python package as it can be imported: PYTHONPATH=build/python. Installed by pip, see its README.
 PYTHON := $(patsubst merger/python/%,$(BUILD)/python/%,$(wildcard merger/python/packrack/*.py)) \
@@ -115,11 +121,14 @@ $(BUILD)/python/%.py: merger/python/%.py
 
 # Programs of Python, and what lies beside them: as they are installed.
 SCRIPTS := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*)) \
-	$(BUILD)/packrack-web $(BUILD)/page.html $(BUILD)/packrack-flows-to $(BUILD)/packrack-pivot $(BUILD)/packrack-console
-$(filter-out %-web %.html %-flows-to %-pivot %-console,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
+	$(BUILD)/packrack-web $(BUILD)/page.html $(BUILD)/packrack-flows-to $(BUILD)/packrack-pivot \
+	$(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack_cli.py $(BUILD)/packrack-console
+$(filter-out %-web %.html %-flows-to %-pivot %-console %-setup %-sizing %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
 $(BUILD)/packrack-flows-to: $(BUILD)/%: merger/cli/flows/%
 	$(Q)cp -p $< $@
+$(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack_cli.py: $(BUILD)/%: merger/cli/rack/%
+	$(Q)mkdir -p $(@D) && cp -p $< $@
 $(BUILD)/packrack-pivot: $(BUILD)/%: merger/pivot/%
 	$(Q)cp -p $< $@
 $(BUILD)/packrack-console: $(BUILD)/%: merger/cli/console/%
@@ -132,7 +141,7 @@ all: $(SCRIPTS) $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addp
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)
 	$$(call say,LD,$$@)
-	$$(Q)$$(CC) $$(HARDEN_LDFLAGS) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS)
+	$$(Q)$$(CC) $$(HARDEN_LDFLAGS) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
@@ -166,8 +175,8 @@ $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
 $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
-$(foreach m,rpc port indexer merger cli dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
-$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
+$(foreach m,rpc port indexer stages merger cli dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
+$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c merger/cli/stage/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
@@ -179,13 +188,13 @@ WRAP_test_truth_model := $(call wrap,pr_now_real pr_now_mono pr_nonce_make pr_lo
 	sfs_open sfs_close sfs_disk_open sfs_open_queue)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(packrack-stage_PKGS)
 
 # test helpers and benchmarks: one program a file
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/system/*.c tests/bench/*.c))
 $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(packrack-stage_PKGS)
 
 # Suites wait more than they work (deadlines, disks), so several run at once; each one's words stay together.
 UNIT_JOBS ?= 4

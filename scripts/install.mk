@@ -27,12 +27,12 @@ put = $(Q)install -d $(call into,$(3)) && install -m $(1) $(2) $(call into,$(3))
 install: install-programs install-system install-lab install-streamfs install-python
 	$(Q)for page in $(MAN_PAGES); do \
 		install -D -m 644 $$page $(call into,$(PREFIX)/share/man/man)$${page##*.}/$${page##*/} || exit; done
-# no link: another package may have the page, compressed (and of an older version there is one, not to be written through)
-	$(Q)rm -f $(call into,$(PREFIX)/share/man/man1)/packrack-console.1; \
-		echo .so man1/packrack.1 > $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
+	$(Q)for name in packrack-console packrack-setup packrack-sizing; do \
+		ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/$$name.1 || exit; done
 
 install-programs: all
-	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-watch packrack-web packrack-flows-to packrack-pivot),$(PREFIX)/bin)
+	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-stage packrack-watch packrack-web packrack-flows-to packrack-pivot packrack-setup packrack-sizing),$(PREFIX)/bin)
+	$(call put,644,$(BUILD)/packrack_cli.py,$(SHAREDIR))
 	$(call put,644,$(BUILD)/page.html,$(SHAREDIR)/web)
 	$(call put,644,$(wildcard $(BUILD)/watch.d/*.watch),$(SHAREDIR)/watch.d)
 	$(call put,755,$(addprefix $(BUILD)/,$(SBIN_PROGRAMS)),$(PREFIX)/sbin)
@@ -67,7 +67,8 @@ install-streamfs: all
 	$(Q)install -d $(call into,$(LIBDIR)/pkgconfig)
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
 		logger/streamfs/streamfs.pc.in > $(call into,$(LIBDIR)/pkgconfig/streamfs.pc)
-	$(call put,644,tests/examples/streamfs_example.c,$(DOCDIR)/examples)
+	$(call put,644,tests/examples/streamfs_example.c tests/examples/stage_example.c,$(DOCDIR)/examples)
+	$(call put,644,indexer/stages/packrack-stage.h,$(INCLUDEDIR))
 
 install-python: all
 	$(call put,644,$(wildcard $(BUILD)/python/packrack/*.py),$(PYTHONDIR)/packrack)

@@ -142,3 +142,7 @@ struct pri_flow_figures {
 	uint64_t flows, open, early; /* ended; now; ended early for want of memory */
 };
 const struct pri_flow_figures *pri_flow_table_figures(const struct pri_flow_table *table);
+
+/* Buckets of the hash table by how many open flows are in them; the last: as many or more. */
+enum { PRI_FLOW_CHAINS = 8 };
+void pri_flow_table_chains(const struct pri_flow_table *table, uint64_t out[PRI_FLOW_CHAINS]);

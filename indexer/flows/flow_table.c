@@ -484,3 +484,13 @@ pri_flow_table_figures(const struct pri_flow_table *t)
 {
 	return &t->figures;
 }
+
+void
+pri_flow_table_chains(const struct pri_flow_table *t, uint64_t out[PRI_FLOW_CHAINS])
+{
+	const UT_hash_table *h = t->all ? t->all->hh.tbl : NULL;
+
+	memset(out, 0, PRI_FLOW_CHAINS * sizeof(*out));
+	for (unsigned i = 0; h && i < h->num_buckets; i++)
+		out[PR_MIN(h->buckets[i].count, PRI_FLOW_CHAINS - 1u)]++;
+}

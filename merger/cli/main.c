@@ -3,13 +3,13 @@
 
 #include "merger/cli/cli.h"
 
-/* packrack-NAME, which is of Python */
+/* packrack-NAME: of Python, or what links libraries that other commands need not load */
 static int
 cmd_program(PR_UNUSED int argc, char **argv)
 {
 	char name[32];
 
-	PR_PRINT(name, "packrack-%s", argv[0]);
+	PR_PRINT(name, "packrack-%s", strcmp(argv[0], "grep") ? argv[0] : "stage");
 	return cli_become(name, argv);
 }
 
@@ -24,6 +24,10 @@ main(int argc, char **argv)
 			.run = cmd_sql},
 		{"collect", "store flow records that routers send (NetFlow, IPFIX)",
 			.run = cmd_collect},
+		{"stage", "run monitoring stages over packets: count, anonymize, detect",
+			.run = cmd_program},
+		{"grep", "show the packets that have a text or pattern in them",
+			.run = cmd_program},
 		{"watch", "run analyses all the time: of now, compared with the past",
 			.run = cmd_program},
 		{"pivot", "write the packets of the alerts of Suricata or Zeek",
@@ -39,8 +43,13 @@ main(int argc, char **argv)
 		queries_command,
 		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
 			.run = cmd_node},
-		capture_command, class_command, hold_command, keys_command, setup_command,
-		sizing_command, compare_command, replay_command, extcap_command};
+		capture_command, class_command, hold_command, keys_command,
+		{"setup", "find what makes this machine lose packets, and what to change",
+			.run = cmd_program},
+		{"sizing",
+			"compute how long disks keep packets, or how many disks it takes",
+			.run = cmd_program},
+		compare_command, replay_command, extcap_command};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap"))

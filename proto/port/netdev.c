@@ -22,8 +22,9 @@
 
 /* ---- looking at an interface ---- */
 
-int
-pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
+/* -1: errno */
+static int
+ioctl_of(const char *name, unsigned long request, struct ifreq *ifr)
 {
 	if (strlen(name) >= IFNAMSIZ) {
 		errno = ENODEV;
@@ -38,12 +39,13 @@ pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 	return rc;
 }
 
-int
-pr_netdev_ethtool(const char *name, void *command)
+/* A command of linux/ethtool.h. -1: errno */
+static int
+ethtool(const char *name, void *command)
 {
 	struct ifreq ifr = {.ifr_data = command};
 
-	return pr_netdev_ioctl(name, SIOCETHTOOL, &ifr);
+	return ioctl_of(name, SIOCETHTOOL, &ifr);
 }
 
 int
@@ -60,18 +62,17 @@ pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err)
 	if (dev->index == 0)
 		return pr_error_set(err,
 			"%s: no such interface ('ip link' shows which there are)", name);
-	if (pr_netdev_ioctl(name, SIOCGIFHWADDR, &ifr) < 0)
+	if (ioctl_of(name, SIOCGIFHWADDR, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its address", name);
 	dev->ethernet = ifr.ifr_hwaddr.sa_family == ARPHRD_ETHER;
 	memcpy(dev->mac, ifr.ifr_hwaddr.sa_data, sizeof dev->mac);
-	if (pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0)
+	if (ioctl_of(name, SIOCGIFMTU, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its MTU", name);
 	dev->mtu = ifr.ifr_mtu;
-	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
+	if (ioctl_of(name, SIOCGIFFLAGS, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its flags", name);
 	dev->up = ifr.ifr_flags & IFF_UP;
-	if (pr_netdev_ethtool(name, &cmd) == 0 &&
-		ethtool_cmd_speed(&cmd) != (uint32_t)SPEED_UNKNOWN)
+	if (ethtool(name, &cmd) == 0 && ethtool_cmd_speed(&cmd) != (uint32_t)SPEED_UNKNOWN)
 		dev->speed = (uint64_t)ethtool_cmd_speed(&cmd) * 1000000;
 	return 0;
 }
@@ -165,33 +166,34 @@ tc_drop(struct pr_netdev *dev, struct pr_error *err)
 
 /* ---- preparing, and putting back ---- */
 
-const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS] = {
-	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 1, false},
-	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO, false},
-	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 1, true},
-	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 1, true}};
+static const struct {
+	const char *name;
+	uint32_t get, set; /* commands of ethtool */
+	uint32_t flag; /* bit of the offload in the word */
+} offloads[PR_NETDEV_OFFLOADS] = {{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 1},
+	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO},
+	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 1}, {"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 1}};
 
-int
-pr_netdev_offload_get(const char *name, unsigned i)
+/* Not if the device has no such thing. */
+static bool
+offload_is_on(const char *name, unsigned i)
 {
-	struct ethtool_value value = {.cmd = pr_netdev_offloads[i].get};
+	struct ethtool_value value = {.cmd = offloads[i].get};
 
-	if (pr_netdev_ethtool(name, &value) < 0)
-		return -1;
-	return (value.data & pr_netdev_offloads[i].flag) != 0;
+	return ethtool(name, &value) == 0 && value.data & offloads[i].flag;
 }
 
-int
-pr_netdev_offload_set(const char *name, unsigned i, bool on)
+static void
+offload_set(const char *name, unsigned i, bool on)
 {
-	const struct pr_netdev_offload *o = &pr_netdev_offloads[i];
-	struct ethtool_value value = {.cmd = o->get};
+	uint32_t flag = offloads[i].flag;
+	struct ethtool_value value = {.cmd = offloads[i].get};
 
-	if (pr_netdev_ethtool(name, &value) < 0)
-		return -1;
-	value.cmd = o->set;
-	value.data = on ? value.data | o->flag : value.data & ~o->flag;
-	return pr_netdev_ethtool(name, &value);
+	if (ethtool(name, &value) < 0)
+		return;
+	value.cmd = offloads[i].set;
+	value.data = on ? value.data | flag : value.data & ~flag;
+	ethtool(name, &value);
 }
 
 /* Returns the old value ('0', '1'), or -1 when there is no IPv6 here, or it cannot be set. */
@@ -237,13 +239,13 @@ pr_netdev_prepare(struct pr_netdev *dev)
 		dev->added_filter ? "detached" : "attached",
 		dev->changed_ipv6 ? ", IPv6 disabled" : "");
 	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++) {
-		if (pr_netdev_offload_get(dev->name, i) != 1)
+		if (!offload_is_on(dev->name, i))
 			continue;
-		pr_netdev_offload_set(dev->name, i, false);
+		offload_set(dev->name, i, false);
 		dev->changed_offload[i] = true;
-		merges |= pr_netdev_offload_get(dev->name, i) == 1;
-		used += snprintf(text + used, sizeof text - used, ", %s off",
-			pr_netdev_offloads[i].name);
+		merges |= offload_is_on(dev->name, i);
+		used += snprintf(
+			text + used, sizeof text - used, ", %s off", offloads[i].name);
 	}
 	if (merges)
 		pr_log_warning("%s: an offload that merges frames stays on: packets may be "
@@ -273,7 +275,7 @@ pr_netdev_restore(struct pr_netdev *dev)
 	for (unsigned i = PR_NETDEV_OFFLOADS; i-- > 0;) {
 		if (!dev->changed_offload[i])
 			continue;
-		pr_netdev_offload_set(dev->name, i, true);
+		offload_set(dev->name, i, true);
 		dev->changed_offload[i] = false;
 	}
 }
@@ -302,7 +304,7 @@ pr_carrier_read(const char *name)
 	struct ifreq ifr;
 
 	/* read after the count: a change in between shows at the next look */
-	is.observing = pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0 &&
+	is.observing = ioctl_of(name, SIOCGIFFLAGS, &ifr) == 0 &&
 		       (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
 	return is;
 }
@@ -365,7 +367,7 @@ blink_run(void *arg)
 {
 	struct blink *b = arg;
 
-	if (pr_netdev_ethtool(b->name, &b->value) < 0)
+	if (ethtool(b->name, &b->value) < 0)
 		pr_log_warning("%s: cannot blink its LED: %m", b->name);
 	free(b);
 	atomic_store(&blinking, false);
@@ -385,7 +387,7 @@ pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
 	 * Checks the driver's name: virtual interfaces have no LED, but some accept the
 	 * command.
 	 */
-	if (pr_netdev_ethtool(name, &info) < 0 || !strcmp(info.driver, "veth") ||
+	if (ethtool(name, &info) < 0 || !strcmp(info.driver, "veth") ||
 		!strcmp(info.driver, "bridge") || !strcmp(info.driver, "tun"))
 		return pr_error_set(err, "%s: the card has no LED to blink", name);
 	if (atomic_exchange(&blinking, true))

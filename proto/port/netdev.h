@@ -11,18 +11,6 @@
  * everything is dropped at clsact ingress, which lies behind the packet sockets.
  */
 #define PR_NETDEV_OFFLOADS 4
-struct pr_netdev_offload {
-	const char *name;
-	uint32_t get, set; /* commands of ethtool */
-	uint32_t flag; /* bit of the offload in the word */
-	bool sends; /* it concerns what is sent */
-};
-extern const struct pr_netdev_offload pr_netdev_offloads[PR_NETDEV_OFFLOADS];
-
-/* The offload of this number: 1 on, 0 off, -1 and errno: the device has no such thing. */
-int pr_netdev_offload_get(const char *name, unsigned i);
-int pr_netdev_offload_set(const char *name, unsigned i, bool on);
-
 struct pr_netdev {
 	char name[IFNAMSIZ];
 	unsigned index;
@@ -54,13 +42,6 @@ void pr_netdev_prepare(struct pr_netdev *dev);
 
 /* Undoes what prepare has changed. An interface that has gone meanwhile is no error. */
 void pr_netdev_restore(struct pr_netdev *dev);
-
-/*
- * An ioctl by the name of an interface, and a command of ethtool (linux/ethtool.h). -1 and
- * errno.
- */
-int pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr);
-int pr_netdev_ethtool(const char *name, void *command);
 
 /*
  * Blinks the LED of the port for `seconds` (0: 10 s), from a thread of its own. -1: the

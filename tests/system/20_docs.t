@@ -62,6 +62,16 @@ web_agrees() {
 		<(grep -oE 'Fl -[a-z-]+' merger/web/packrack-web.1 | sed 's/^Fl /-/' | sort -u)
 }
 
+# Its options of a query are those of query.
+stage_agrees() {
+	local name
+	for name in $("$BUILD/packrack" stage --list | sed -n 's/^\([a-z]*\) .*/\1/p'); do
+		grep -qE "^\.It Cm $name\b" merger/cli/packrack-stage.1 || { echo "$name has no line"; return 1; }
+	done
+	diff <("$BUILD/packrack" stage --help | grep -oE -- '--[a-z-]+' | sort -u | grep -vxF -f <("$BUILD/packrack" query --help | grep -oE -- '--[a-z-]+')) \
+		<(grep -oE 'Fl -?[a-z-]+' merger/cli/packrack-stage.1 | grep -oE -- '-(list|option|shards|pipeline|sample)$' | sed 's/^/-/' | sort -u)
+}
+
 pivot_agrees() {
 	diff <("$BUILD/packrack" pivot --help | grep -oE -- '--[a-z-]+' | grep -vx -- --help | sort -u) \
 		<(sed '/^.Ss Suricata/,$d' merger/pivot/packrack-pivot.1 | grep -oE 'Fl -[a-z-]+' | sed 's/^Fl /-/' | sort -u)
@@ -119,7 +129,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect watch pivot web status console import volume queries data class hold \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect stage grep watch pivot web status console import volume queries data class hold \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
@@ -134,6 +144,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack sql" command_agrees sql sql Asking Keys
 	run_step "packrack collect" command_agrees collect collect Output
 	run_step "packrack watch" watch_agrees
+	run_step "packrack stage" stage_agrees
 	run_step "packrack web" web_agrees
 	run_step "packrack pivot" pivot_agrees
 	run_step "packrack flows --to" flows_to_agrees

@@ -8,7 +8,7 @@ ROOT=$(mktemp -d)
 trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
-for program in bin/packrack sbin/packrack-{dispatcher,logger,indexer,merger}; do
+for program in bin/packrack{,-stage,-setup,-sizing} sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
 console_runs() { # PREFIX: with the Python package there
@@ -29,7 +29,7 @@ hardened() { # PROGRAM
 	grep -q __asan_init <<< "$names" || grep -qE '__(mem|str)[a-z]*_chk' <<< "$names" || { echo "no checked copies"; return 1; }
 	[ "$(uname -m)" != x86_64 ] || [ "$(objdump -d "$1" | grep -c endbr64)" -gt 50 ] || { echo "no landing pads"; return 1; }
 }
-for program in "$ROOT"/usr/bin/packrack "$ROOT"/usr/sbin/packrack-*r; do
+for program in "$ROOT"/usr/bin/packrack{,-stage} "$ROOT"/usr/sbin/packrack-*r; do
 	run_step "${program##*/} is built hardened" hardened "$program"
 done
 soft() { # the check can tell

@@ -92,6 +92,30 @@ empty() {
 		jq -e '[.findings[] | select(.verdict == "unknown")] | length >= 6'
 }
 run_step "of what it cannot see it says so" empty
+hostile() { # a file of another machine holds a command: it is printed, and not one in what undoes the fix
+	# shellcheck disable=SC2016 # it must not expand
+	local was='$(touch pwned); `touch pwned`'
+	made "$was" 0 20000 '[madvise] never' 8 1
+	setup --fix --json | jq -r '.findings[] | select(.verdict == "fixed") | .undo' > "$DIR/undo"
+	cat "$DIR/undo"
+	(cd "$DIR" && sed "s|> /|> $DIR/root/|" undo | sh -e) && [ ! -e "$DIR/pwned" ] &&
+		[ "$(cat "$DIR/root/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor")" = "$was" ]
+}
+run_step "what is copied into a shell does no more than it says" hostile
+on_one_line() { # control characters do not reach the terminal
+	made $'power\033[31msave' 0 20000 '[madvise] never' 8 1
+	! setup --out $'\033[2Jeth\n1' | grep -a $'\033' && [ "$(setup --out $'eth\n1' | wc -l)" = "$(setup --json --out $'eth\n1' | jq '.findings | length')" ]
+}
+run_step "names and texts stay on their line" on_one_line
+without_rights() {
+	made powersave 0 20000 '[madvise] never' 8 1
+	chmod 755 "$DIR"
+	PACKRACK_SYSROOT=$DIR/root setpriv --reuid nobody --clear-groups "$PACKRACK" setup --fix > "$DIR/out"
+	[ $? = 1 ] && [ "$(grep -c '^change .*, which failed: Permission denied$' "$DIR/out")" = 2 ]
+}
+if [ "$(id -u)" = 0 ] && setpriv --reuid nobody --clear-groups "$PACKRACK" --version > /dev/null; then
+	run_step "a fix that is not permitted fails, and its reason is printed" without_rights
+fi
 
 # ---- disks ----
 disk() { # PATH

@@ -16,6 +16,7 @@ import time
 import unittest
 
 PROGRAM = sys.argv.pop(1)
+sys.path.insert(0, os.path.dirname(os.path.abspath(PROGRAM)))  # packrack_cli lies beside it
 LOADER = importlib.machinery.SourceFileLoader("console", PROGRAM)
 console = importlib.util.module_from_spec(importlib.util.spec_from_loader("console", LOADER))
 sys.dont_write_bytecode = True

@@ -301,11 +301,12 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err)
 {
 	const struct query_args *a = s->args;
-	struct prm_trace_options o = {.format = a->format, .filter = a->filter};
+	struct prm_trace_options o = {
+		.format = a->format, .filter = s->bare ? NULL : a->filter};
 
 	if (a->tally.group && sink_recount(s, err) < 0)
 		return -1;
-	if (s->none || s->take)
+	if (s->none || (s->take && !s->through))
 		return 0;
 	if (a->write && !a->rotate_ns && name_file(s, false, err) < 0)
 		return -1;
@@ -316,7 +317,7 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	s->trace = prm_trace_create(&s->out, &o, err);
 	if (!s->trace)
 		return -1;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; !s->bare && i < count; i++)
 		if (prm_trace_link(s->trace, links[i], err) < 0)
 			return -1;
 	/* write the header now: a program that reads the growing file waits for it */
@@ -342,8 +343,6 @@ take_parts(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 int
 sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 {
-	char line[PACKET_LINE];
-
 	if (p->flags & PR_PACKET_PARTS)
 		return take_parts(s, p, err);
 	bool sum = pr_link_is_beyond(p->link) && query_takes_sums(s->args);
@@ -365,10 +364,16 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 			s->tally, s->args->tally.group, s->args->tally.step, p, err);
 	if (s->take)
 		return s->take(s->take_arg, p, err);
+	return s->none ? 0 : sink_write(s, p, err);
+}
+
+int
+sink_write(struct sink *s, const struct pr_packet *p, struct pr_error *err)
+{
+	char line[PACKET_LINE];
+
 	if (s->trace)
 		return rotate(s, p, err) < 0 ? -1 : prm_trace_packet(s->trace, p, err);
-	if (s->none)
-		return 0;
 	return prm_output_write(&s->out, line, packet_line(p, line, sizeof(line)), err);
 }
 
@@ -419,7 +424,9 @@ sink_pause(struct sink *s, struct pr_error *err)
 {
 	if (progress_due(&s->progress))
 		show_progress(s);
-	if (s->none || s->take || !(s->terminal || s->args->follow))
+	if (s->pause && s->pause(s->take_arg, err) < 0)
+		return -1;
+	if (s->none || (s->take && !s->through) || !(s->terminal || s->args->follow))
 		return 0;
 	return prm_output_flush(&s->out, err);
 }
@@ -442,6 +449,10 @@ sink_finish(struct sink *s, struct pr_error *err)
 		return 0;
 	if (!s->trace)
 		return prm_output_sync(&s->out, err);
+	if (s->bare)
+		return prm_trace_finish(s->trace, NULL, 0, NULL, 0, err) < 0
+			       ? -1
+			       : prm_output_sync(&s->out, err);
 	char *comment = c ? report_comment(s) : strdup("the answer was broken off");
 	prm_trace_hash_of(s->trace, hash + strlen(hash));
 	comments[0] = comment;

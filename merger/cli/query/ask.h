@@ -22,7 +22,11 @@ struct sink {
 	bool none;
 	/* If set (after sink_init): takes the packets; no file is opened. */
 	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);
+	/* If set: called at pauses, for what takes packets in batches. */
+	int (*pause)(void *arg, struct pr_error *err);
 	void *take_arg;
+	bool through; /* what takes packets gives others to sink_write: FILE is opened */
+	bool bare; /* the trace has no names, comments and counts */
 	/* If set (after sink_init): of other packets nothing is known here. */
 	bool (*wanted)(void *arg, const struct pr_packet *p);
 	void *wanted_arg;
@@ -57,6 +61,8 @@ int sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err
 /* Forgets all counts, and the end: packets follow instead. */
 int sink_recount(struct sink *s, struct pr_error *err);
 int sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err);
+/* Into FILE, uncounted. */
+int sink_write(struct sink *s, const struct pr_packet *p, struct pr_error *err);
 
 /* Once a batch: progress, and lines to a terminal at once. */
 int sink_pause(struct sink *s, struct pr_error *err);

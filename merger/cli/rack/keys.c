@@ -515,6 +515,25 @@ run_list(void *values, struct pr_error *err)
 	return rc;
 }
 
+/* A key of its own: who has it can turn addresses back (proto/wire/anonymize.h). */
+static int
+run_anonymize(void *values, struct pr_error *err)
+{
+	const struct keys_args *a = values;
+	char hex[2 * 32 + 2];
+	uint8_t key[32];
+
+	if (sodium_init() < 0)
+		return pr_error_set(err, "no random numbers");
+	randombytes_buf(key, sizeof(key));
+	sodium_bin2hex(hex, sizeof(hex), key, sizeof(key));
+	strcat(hex, "\n");
+	int rc = pr_keyfile_write(a->operands[0], 0600, hex, false, err);
+	sodium_memzero(key, sizeof(key));
+	sodium_memzero(hex, sizeof(hex));
+	return rc;
+}
+
 /* ---- the commands ---- */
 
 static int
@@ -549,6 +568,11 @@ static const struct cli_command commands[] = {
 	{"list", "own key, the rack's keys, and all enrolled ones",
 		"Lists what a key directory holds; no secret is shown.", "[options]", NULL,
 		CLI_OPTIONS(list_options), 0, run, .task = run_list},
+	{"anonymize", "make a key that anonymizes addresses",
+		"Makes a key for `packrack stage anonymize`: the same key always gives the "
+		"same addresses.",
+		"FILE [options]", NULL, CLI_OPTIONS(dir_options), 1, run,
+		.task = run_anonymize},
 	{"revoke", "remove an enrolled key",
 		"Removes a key; its connections lose their rights at once.",
 		"NAME [options]", NULL, CLI_OPTIONS(dir_options), 1, run,
