@@ -23,8 +23,6 @@ endif
 PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing libmd zlib libzstd libseccomp
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
-# the console's alone
-CURSES_LIBS := $(shell pkg-config --libs ncursesw 2>/dev/null)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 VERSION := 0.1.0
@@ -60,8 +58,7 @@ indexer_DIR := indexer indexer/index indexer/filter indexer/query indexer/flows
 stages_DIR := indexer/stages
 merger_DIR := merger
 cli_DIR := merger/cli $(addprefix merger/cli/,query volume flows rack trace stage)
-console_DIR := merger/cli/console
-MODULES := base wire rpc port streamfs dispatcher logger indexer stages merger cli console
+MODULES := base wire rpc port streamfs dispatcher logger indexer stages merger cli
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
@@ -101,39 +98,40 @@ COMPRESS_DEBUG ?= zlib
 packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
-# `packrack console` starts it: it alone needs curses
-packrack-console_MAIN := merger/cli/console
-packrack-console_LIBS := $(BUILD)/libconsole.a $(BUILD)/libcli.a $(LOW)
-packrack-console_PKGS := $(CURSES_LIBS)
 # `packrack stage` and `packrack grep` start it: it alone needs a pattern matcher
 packrack-stage_MAIN := merger/cli/stage
 packrack-stage_LIBS := $(BUILD)/libstages.a $(packrack_LIBS)
 packrack-stage_LDFLAGS := $(packrack_LDFLAGS)
 packrack-stage_PKGS := $(shell pkg-config --libs libhs libcrypto 2>/dev/null)
-PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack packrack-console packrack-stage,\
+PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack packrack-stage,\
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
-ALL_LIBS := $(packrack_LIBS) $(BUILD)/libstages.a $(BUILD)/libconsole.a $(BUILD)/libdispatcher.a
+ALL_LIBS := $(packrack_LIBS) $(BUILD)/libstages.a $(BUILD)/libdispatcher.a
 
 # The Python package as it can be imported: PYTHONPATH=build/python. Installed by pip, see its README.
 PYTHON := $(patsubst merger/python/%,$(BUILD)/python/%,$(wildcard merger/python/packrack/*.py)) \
-	$(BUILD)/python/packrack/packrack_pb2.py
+	$(BUILD)/python/packrack/packrack_pb2.py $(BUILD)/python/packrack/old_names.py
 $(BUILD)/python/packrack/packrack_pb2.py: proto/rpc/packrack.proto
 	$(call say,PROTOC,$@)
 	$(Q)mkdir -p $(@D) && protoc --proto_path=$(<D) --python_out=$(@D) $<
+# the names of older programs' counters, as C has them
+$(BUILD)/python/packrack/old_names.py: proto/rpc/status.c
+	$(Q)mkdir -p $(@D) && (echo 'OLD_NAMES = {' && sed -n '/old_names\[\]/,/};/p' $< | grep -o '"[a-z_]*=[a-z_]*"' | sed 's/=/": "/; s/$$/,/' && echo '}') > $@
 $(BUILD)/python/%.py: merger/python/%.py
 	$(Q)mkdir -p $(@D) && cp $< $@
 
 # Programs of Python, and what lies beside them: as they are installed.
 SCRIPTS := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*)) \
 	$(BUILD)/packrack-web $(BUILD)/page.html $(BUILD)/packrack-flows-to $(BUILD)/packrack-pivot \
-	$(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack_cli.py
-$(filter-out %-web %.html %-flows-to %-pivot %-setup %-sizing %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
+	$(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack_cli.py $(BUILD)/packrack-console
+$(filter-out %-web %.html %-flows-to %-pivot %-console %-setup %-sizing %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
 $(BUILD)/packrack-flows-to: $(BUILD)/%: merger/cli/flows/%
 	$(Q)cp -p $< $@
 $(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack_cli.py: $(BUILD)/%: merger/cli/rack/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
 $(BUILD)/packrack-pivot: $(BUILD)/%: merger/pivot/%
+	$(Q)cp -p $< $@
+$(BUILD)/packrack-console: $(BUILD)/%: merger/cli/console/%
 	$(Q)cp -p $< $@
 $(BUILD)/packrack-web $(BUILD)/page.html: $(BUILD)/%: merger/web/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
@@ -177,8 +175,8 @@ $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
 $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
-$(foreach m,rpc port indexer stages merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
-$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c merger/cli/console/main.c merger/cli/stage/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
+$(foreach m,rpc port indexer stages merger cli dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
+$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c merger/cli/stage/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
@@ -190,13 +188,13 @@ WRAP_test_truth_model := $(call wrap,pr_now_real pr_now_mono pr_nonce_make pr_lo
 	sfs_open sfs_close sfs_disk_open sfs_open_queue)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(packrack-stage_PKGS)
 
 # test helpers and benchmarks: one program a file
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/system/*.c tests/bench/*.c))
 $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(packrack-stage_PKGS)
 
 # Suites wait more than they work (deadlines, disks), so several run at once; each one's words stay together.
 UNIT_JOBS ?= 4

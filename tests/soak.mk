@@ -19,7 +19,7 @@ run_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' 
 TRUTH_TESTS := $(addprefix $(BUILD)/tests/unit/test_,truth_model completeness completeness_gone \
 	completeness_observed losses match match_calls query_gone)
 run_truth_mutants = PACKRACK_BUILD=$(BUILD) COMPILE='$(CC) $(CPPFLAGS) $(ALL_CFLAGS)' \
-	WRAP='$(WRAP_test_truth_model)' LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)' \
+	WRAP='$(WRAP_test_truth_model)' LIBRARIES='$(LDFLAGS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS)' \
 	tests/mutants/truth.py
 
 soak: $(addprefix $(BUILD)/tests/unit/test_,streamfs_model streamfs_kill retention) $(TRUTH_TESTS)

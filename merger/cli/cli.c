@@ -207,8 +207,9 @@ cli_confirmed(const char *name, const char *fmt, ...)
 	return !strcmp(line, name);
 }
 
-char *
-cli_program_beside(const char *name)
+/* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
+static char *
+program_beside(const char *name)
 {
 	char self[PATH_MAX], *path = NULL;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -225,7 +226,7 @@ int
 cli_become(const char *program, char **argv)
 {
 	struct pr_error err;
-	char *path = cli_program_beside(program);
+	char *path = program_beside(program);
 
 	if (path)
 		execv(path, argv);
@@ -261,8 +262,9 @@ cli_endpoint(const char *flag, const struct cli_server *server, struct pr_error 
 	return NULL;
 }
 
-bool
-cli_is_named(const char *flag, const struct cli_server *server)
+/* True if the user named the server, by flag or environment. */
+static bool
+is_named(const char *flag, const struct cli_server *server)
 {
 	return flag || variable(server->variable);
 }
@@ -376,8 +378,7 @@ cli_find_status(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope *reply = NULL;
 
 	err->text[0] = 0;
-	if (cli_is_named(c->endpoint, server) ||
-		pr_rpc_reachable(server->fallback, NULL) == 0)
+	if (is_named(c->endpoint, server) || pr_rpc_reachable(server->fallback, NULL) == 0)
 		cli_ask_status(c, server, &reply, err);
 	return reply;
 }

@@ -88,9 +88,7 @@ struct render *cli_render(bool json, bool keyvalue, const char *list);
 __attribute__((format(printf, 2, 3))) bool cli_confirmed(
 	const char *name, const char *fmt, ...);
 
-/* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
-char *cli_program_beside(const char *name);
-/* Becomes it: `packrack NAME` is packrack-NAME. Returns only if it cannot be started. */
+/* Becomes the program in the folder of this one: `packrack NAME` is packrack-NAME. Returns only if it cannot be started. */
 int cli_become(const char *program, char **argv);
 
 /* Where a merger or dispatcher is, and the key directory for it. */
@@ -128,9 +126,6 @@ extern const struct cli_server cli_merger, cli_dispatcher;
 /* flag, else the environment variable, else the local one; checked. NULL: err. */
 const char *cli_endpoint(
 	const char *flag, const struct cli_server *server, struct pr_error *err);
-
-/* True if the user named the server, by flag or environment. */
-bool cli_is_named(const char *flag, const struct cli_server *server);
 
 /* The key directory; NULL when there are no keys. */
 const char *cli_keys(const struct cli_connection *c);

@@ -3,7 +3,7 @@
 
 #include "merger/cli/cli.h"
 
-/* packrack-NAME, which is of Python; the console, so that other commands do not load curses */
+/* packrack-NAME: of Python, or what links libraries that other commands need not load */
 static int
 cmd_program(PR_UNUSED int argc, char **argv)
 {

@@ -207,9 +207,3 @@ pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,
 		pr_metrics_table(page, prefix, PR_COUNTER_TABLE(stream_rows, s));
 	}
 }
-
-void
-pr_values_add_node(struct pr_values *values, const Packrack__NodeStatus *node)
-{
-	pr_values_add_table(values, PR_COUNTER_TABLE(node_rows, node));
-}

@@ -23,8 +23,6 @@ struct pr_values {
 	}
 void pr_values_add(struct pr_values *values, const char *name, uint64_t number);
 void pr_values_add_table(struct pr_values *values, struct pr_counter_table table);
-/* Adds the counters that an indexer reports of its node. */
-void pr_values_add_node(struct pr_values *values, const Packrack__NodeStatus *node);
 
 /*
  * Older programs had other names for some counters (packrack-operations(7)): renames them

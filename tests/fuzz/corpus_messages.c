@@ -20,14 +20,6 @@ put_message(Packrack__Envelope *env)
 	if (pr_message_pack(env, &buf, &len, &err) < 0)
 		corpus_die(err.text);
 	corpus_put("message", pr_message_name(env), buf, len, END);
-	/* 24 lines of 80 columns, five keys; each screen */
-	for (int i = 0; i < 8 && env->body_case == PACKRACK__ENVELOPE__BODY_STATUS; i++) {
-		char name[] = "screen0", head[] = {23, 79, (char)(5 + 16 * i)};
-
-		name[6] = (char)('0' + i);
-		corpus_put("console", name, head, sizeof head, "3\n\x80?5", (size_t)5, buf,
-			len, END);
-	}
 	free(buf);
 }
 

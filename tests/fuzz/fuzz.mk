@@ -9,7 +9,7 @@ FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
 FUZZ_SRCS := dispatcher/cutoff.c dispatcher/rules.c $(filter-out %/main.c,$(wildcard $(foreach d,$(base_DIR) $(wire_DIR) $(rpc_DIR) $(port_DIR) $(streamfs_DIR) \
-	$(logger_DIR) $(indexer_DIR) $(stages_DIR) $(merger_DIR) $(cli_DIR) $(console_DIR),$(addsuffix /*.c,$(d)))))
+	$(logger_DIR) $(indexer_DIR) $(stages_DIR) $(merger_DIR) $(cli_DIR),$(addsuffix /*.c,$(d)))))
 libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
@@ -28,10 +28,10 @@ $(FUZZ_DIR)/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 $(FUZZ_DIR)/libfuzzed.a: $(libfuzzed_OBJS) $(FUZZ_DIR)/libfuzzed.members
 $(FUZZ_BINS): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/libfuzzed.a
 	$(call say,LD,$@)
-	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS) $(CURSES_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS) $(packrack-stage_PKGS)
 $(BUILD)/tests/fuzz/make_corpus: $(CORPUS_OBJS) $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(CORPUS_OBJS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(CORPUS_OBJS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(packrack-stage_PKGS)
 
 fuzz: all $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds

@@ -8,9 +8,13 @@ ROOT=$(mktemp -d)
 trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
-for program in bin/packrack{,-console,-stage,-setup,-sizing} sbin/packrack-{dispatcher,logger,indexer,merger}; do
+for program in bin/packrack{,-stage,-setup,-sizing} sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
+console_runs() { # PREFIX: with the Python package there
+	! "$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null || PYTHONDONTWRITEBYTECODE=1 "$1/bin/packrack" console --version
+}
+run_step "packrack console runs from there" console_runs "$ROOT/usr"
 # What a packet may do to a program is bounded at build time. crt1.o of Debian has no mark of CET, and so no program has
 # one: the landing pads themselves are counted.
 hardened() { # PROGRAM
@@ -25,7 +29,7 @@ hardened() { # PROGRAM
 	grep -q __asan_init <<< "$names" || grep -qE '__(mem|str)[a-z]*_chk' <<< "$names" || { echo "no checked copies"; return 1; }
 	[ "$(uname -m)" != x86_64 ] || [ "$(objdump -d "$1" | grep -c endbr64)" -gt 50 ] || { echo "no landing pads"; return 1; }
 }
-for program in "$ROOT"/usr/bin/packrack{,-console,-stage} "$ROOT"/usr/sbin/packrack-*r; do
+for program in "$ROOT"/usr/bin/packrack{,-stage} "$ROOT"/usr/sbin/packrack-*r; do
 	run_step "${program##*/} is built hardened" hardened "$program"
 done
 soft() { # the check can tell
@@ -66,7 +70,8 @@ elsewhere() {
 		[ -x "$ROOT/x/usr/local/bin/packrack" ] &&
 		grep -q '^ExecStart=/usr/local/sbin/' "$ROOT"/x/usr/local/lib/systemd/system/*.service &&
 		grep -q '^prefix=/usr/local$' "$ROOT"/x/usr/local/lib/*/pkgconfig/streamfs.pc &&
-		find "$ROOT/x/usr/local/lib" -path '*/python3.*/dist-packages/packrack/rack.py' | grep -q .
+		find "$ROOT/x/usr/local/lib" -path '*/python3.*/dist-packages/packrack/rack.py' | grep -q . &&
+		console_runs "$ROOT/x/usr/local"
 }
 run_step "PREFIX moves the programs, and those who start or use them know" elsewhere
 uninstalled() { # and what is another's stays

@@ -31,6 +31,8 @@ def check_endpoint(endpoint):
             raise RequestError("endpoint %s: a port is missing, as in tcp://host:7400" % endpoint)
     elif not endpoint.startswith("ipc://"):
         raise RequestError("endpoint %s: give ipc://PATH or tcp://HOST:PORT" % endpoint)
+    elif endpoint[6:7] in ("", "@", "*"):
+        raise RequestError("endpoint %s: ipc:// needs the path of a socket" % endpoint)
     elif len(os.fsencode(endpoint[6:])) > PATH_MAX:
         raise RequestError("endpoint %s: its path is longer than a socket's, which is %d bytes at "
                            "most" % (endpoint, PATH_MAX))
@@ -96,6 +98,7 @@ class Channel:
         self.socket = target.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_MAX)
+        self.socket.setsockopt(zmq.IPV6, 1)
         if target.secret:
             self.socket.curve_secretkey = target.secret
             self.socket.curve_publickey = target.public
@@ -153,7 +156,7 @@ class Channel:
         if self.broken < BROKEN_MAX and event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             return None
         if not self.keys:
-            return "%s requires a key: give key or set PACKRACK_KEY" % self.endpoint
+            return "%s requires a key: give a key directory or set PACKRACK_KEY" % self.endpoint
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             return ("%s does not use keys, but %s has one: check the endpoint"
                     % (self.endpoint, self.keys))
