@@ -92,6 +92,8 @@ packrack-indexer_MAIN := indexer
 packrack-indexer_LIBS := $(BUILD)/libindexer.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
+# addresses are mapped with AES
+packrack-merger_PKGS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 packrack_MAIN := merger/cli
 # the kernel reads around what it starts from the disk: the less debug information lies there, the sooner it runs
 COMPRESS_DEBUG ?= zlib

@@ -608,7 +608,10 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 {
 	struct prd_manage *m = arg;
 
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
+	if (!(peer->role & ~(unsigned)PR_ROLE_ANONYMIZED)) /* classes and rules have addresses */
+		pr_rpc_refuse(m->rpc, peer, env->id,
+			"not for the role read-anonymized: ask the merger", true);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATUS, make_status(m));
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
 		on_command(m, peer, env->id, env->command);

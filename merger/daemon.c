@@ -13,6 +13,8 @@ struct values {
 	char *name, *metrics, *user, *key_flag; /* as given */
 	int log_format, no_canary;
 	bool pcap_over_ip_open, verbose;
+	char *anonymize_key, *anonymize_policy;
+	struct pr_string_list limits;
 };
 
 #define PR_VALUES struct values
@@ -45,6 +47,14 @@ static const struct pr_option options[] = {
 	PR_OPT_FLAG(pcap_over_ip_open, "pcap-over-ip-open", 0,
 		"allow such ports on other addresses than loopback; no key is required "
 		"there"),
+	PR_OPT_STRING(anonymize_key, "anonymize-key", 0, "FILE",
+		"admit users of the role read-anonymized: addresses are mapped with the "
+		"key that `packrack keys anonymize` made"),
+	PR_OPT_STRING(anonymize_policy, "anonymize-policy", 0, "FILE",
+		"what they get (packrack-stage(1)); default: headers only"),
+	PR_OPT_LIST(limits, "limit", 0, "LIMIT",
+		"what a user may read at most: \"NAME links=A,B max-age=7d "
+		"max-rate=10M\", the rate in bytes a second"),
 	PR_OPTION_VERBOSE(verbose),
 };
 
@@ -115,13 +125,14 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 }
 
 static int
-run(const struct values *v, struct pr_error *err)
+run(const struct values *v, struct prm_handout *handout, struct pr_error *err)
 {
 	char name[130], host[65] = "";
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
 	struct prm_merger_options o = {.name = v->name ? v->name : name};
 	PR_COPY(&o, v, max_queries, max_user_queries, summaries, no_canary);
+	o.handout = handout;
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;
 	int result = -1;
@@ -149,6 +160,7 @@ prm_merger_main(int argc, char **argv)
 {
 	struct values v = {.max_queries = PRM_MERGER_QUERIES_DEFAULT,
 		.summaries = PRM_SUMMARIES_MEMORY_DEFAULT};
+	struct prm_handout *handout = NULL;
 	struct pr_error err = {""};
 	int status = 2;
 	int parsed = pr_options_parse(&program, &v, argc, argv, NULL, &err);
@@ -167,18 +179,26 @@ prm_merger_main(int argc, char **argv)
 	if (parsed == 0)
 		parsed = pcap_over_ip(&v, NULL, &err);
 	if (parsed == 0) {
+		handout =
+			prm_handout_create(&(struct prm_handout_options){v.anonymize_policy,
+						   v.anonymize_key, &v.limits},
+				&err);
+		parsed = handout ? 0 : -1;
+	}
+	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
 			v.log_format);
 		pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v.key_flag));
 		pr_grant_all(&g, PR_GRANT_ENDPOINT, &v.listen);
 		parsed = pr_privilege_drop(&g, &err);
 		if (parsed == 0)
-			parsed = run(&v, &err);
+			parsed = run(&v, handout, &err);
 		pr_privilege_end();
 		status = 1;
 	}
 	if (parsed < 0)
 		pr_log_last("packrack-merger", err.text);
+	prm_handout_destroy(&handout);
 	pr_options_free(&program, &v);
 	return parsed < 0 ? status : 0;
 }

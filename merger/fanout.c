@@ -63,6 +63,7 @@ struct prm_fanout {
 	size_t room;
 	/* did not fit into the last batch; its data is the merge's still */
 	struct pr_packet kept;
+	uint64_t passed; /* bytes of packets, of a gate's rate */
 	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
 	size_t sealed_len;
 	uint32_t credit;
@@ -275,14 +276,15 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	 * a query that follows asks all: a node without data may get some, and no second round checks. One that
 	 * names its node asks it: data move looks there for what it has just stored
 	 */
-	bool routed = f->options.summaries && !f->rechecking && !f->follow.on &&
-		      query->n_nodes != 1;
+	bool routed = f->options.summaries && !f->options.gate && !f->rechecking &&
+		      !f->follow.on && query->n_nodes != 1;
 	int rc = 0;
 
 	*copy = *query;
 	copy->n_nodes = copy->n_lookups = 0;
 	copy->tally = f->rechecking ? NULL : query->tally; /* the client has it already */
-	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
+	f->count_at_node = count_at_node && f->count_only && !f->options.gate &&
+			   (count == 1 || !query->limit);
 	f->checking &= count > 1;
 	copy->count_only = f->count_at_node || f->checking;
 	if (f->checking) {
@@ -930,18 +932,25 @@ merge_on(struct prm_fanout *f, bool flush)
 	int got = PR_SOURCE_PACKET;
 
 	while (!f->state.done && !f->merged) {
+		if (f->options.gate &&
+			f->passed > prm_gate_allowed(f->options.gate, f->mono))
+			break; /* a tick goes on */
 		if (f->has_kept)
 			p = f->kept;
 		else
 			do /* skips marks that only carry a watermark */
 				got = pr_source_next(f->merge, &p, NULL);
-			while (got == PR_SOURCE_PACKET && p.flags & PRM_WATERMARK);
+			while (got == PR_SOURCE_PACKET &&
+				(p.flags & PRM_WATERMARK ||
+					(f->options.gate &&
+						!prm_gate_passes(f->options.gate, &p))));
 		if (got != PR_SOURCE_PACKET)
 			break;
 		f->has_kept = !f->count_only && !add(f, &p);
 		f->kept = p;
 		if (f->has_kept || f->state.done)
 			return; /* no credit, or the end */
+		f->passed += p.caplen;
 		/* of parts the nodes' ends say how many packets they have */
 		f->state.matched +=
 			!f->folds && !(f->query->sums && pr_link_is_beyond(p.link));
@@ -1194,6 +1203,8 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		f->mono = f->began = options->mono;
 		packrack__end__init(&f->sums);
 		PR_COPY(f, q, limit, count_only);
+		if (f->query && f->options.gate) /* of what comes through it */
+			f->query->limit = 0;
 		f->room = PRM_FANOUT_BATCH;
 		f->buf = malloc(f->room);
 		if (q->tally)
@@ -1215,6 +1226,8 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 	f->options.exclusions = NULL; /* freed by the caller; only for this round */
 	return f;
 fail:
+	if (f)
+		f->options.gate = NULL; /* the caller's still */
 	prm_fanout_destroy(&f, NULL);
 	return NULL;
 }
@@ -1230,6 +1243,7 @@ prm_fanout_destroy(struct prm_fanout **fp, const char *why)
 		send_failure(f, why, false);
 	cancel_nodes(f);
 	release(f);
+	prm_gate_destroy(&f->options.gate);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
 	completeness_free(&f->sums.completeness);

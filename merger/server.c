@@ -223,12 +223,25 @@ static struct prm_fanout *
 query_begin(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
 	const Packrack__Query *query, const struct prm_exclusions *exclusions)
 {
+	Packrack__End recount = PACKRACK__END__INIT;
+	Packrack__Query own = *query;
 	struct prm_fanout_options o = {
-		.client = *from, .id = id, .query = query, .exclusions = exclusions};
+		.client = *from, .id = id, .query = &own, .exclusions = exclusions};
+	struct prm_fanout *f = NULL;
 	struct pr_error err;
-	struct prm_fanout *f = query_add(m, &o, &err);
 
+	if (query->tally && prm_handout_anonymizes(&from->peer)) {
+		/* sums are of what comes through the policy: the client asks for packets then, and counts them */
+		recount.counted_twice = true;
+		prm_send(from, id, PACKRACK__ENVELOPE__BODY_END, &recount);
+		return NULL;
+	}
+	if (!prm_handout_limits(m->options.handout, &from->peer) ||
+		(o.gate = prm_gate_create(
+			 m->options.handout, &from->peer, &own, pr_now_real(), &err)))
+		f = query_add(m, &o, &err);
 	if (!f) {
+		prm_gate_destroy(&o.gate);
 		pr_rpc_refuse(from->rpc, &from->peer, id, err.text, false);
 		return NULL;
 	}
@@ -351,7 +364,8 @@ on_query(struct prm_merger *m, const struct prm_peer_ref *from,
 	if (query_find(m, from, env->id))
 		pr_rpc_refuse(from->rpc, &from->peer, env->id,
 			"a query of this number is running already", true);
-	else if (!wait_for_mergers(m, from, env->id, env->query))
+	else if (prm_handout_limits(m->options.handout, &from->peer) ||
+		 !wait_for_mergers(m, from, env->id, env->query))
 		query_begin(m, from, env->id, env->query, NULL);
 }
 
@@ -647,7 +661,7 @@ fill_figures(struct prm_merger *m)
 	return PR_COUNTER_TABLE(rows, f);
 }
 
-/* The reply borrows all its texts from the registry. */
+/* The reply borrows all its texts from the registry. all: of filters, cases and rules, too, which have addresses. */
 struct reply {
 	Packrack__Status status;
 	Packrack__Value value_buf[VALUES_MAX], *values[VALUES_MAX];
@@ -655,7 +669,7 @@ struct reply {
 
 static void
 add_node(Packrack__Status *status, struct prm_node_info *node, int64_t mono,
-	const struct prm_summaries *summaries)
+	const struct prm_summaries *summaries, bool all)
 {
 	const Packrack__Hello *hello = node->hello;
 	Packrack__NodeStatus *s = &node->shown;
@@ -665,6 +679,10 @@ add_node(Packrack__Status *status, struct prm_node_info *node, int64_t mono,
 		*s = *hello->status;
 	else
 		packrack__node_status__init(s);
+	if (!all) {
+		s->n_holds = s->n_streams = 0;
+		s->logger = "";
+	}
 	s->name = hello->name;
 	s->connected = prm_node_connected(node, mono);
 	s->last_seen = node->last_seen;
@@ -699,7 +717,7 @@ add_node(Packrack__Status *status, struct prm_node_info *node, int64_t mono,
 }
 
 static void
-reply_make(struct reply *r, struct prm_merger *m)
+reply_make(struct reply *r, struct prm_merger *m, bool all)
 {
 	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
 	const struct pr_rack_state *known = prm_steering_known(m->steering);
@@ -711,7 +729,10 @@ reply_make(struct reply *r, struct prm_merger *m)
 	r->status.queries = calloc(m->query_count + 1, sizeof(*r->status.queries));
 	r->status.rules = calloc(known->count + 1, sizeof(*r->status.rules));
 	for (size_t i = 0; r->status.nodes && r->status.links && i < m->registry.count; i++)
-		add_node(&r->status, m->registry.nodes[i], pr_now_mono(), m->summaries);
+		add_node(
+			&r->status, m->registry.nodes[i], pr_now_mono(), m->summaries, all);
+	if (!all)
+		return;
 	for (size_t i = 0; r->status.queries && i < m->query_count; i++)
 		r->status.queries[r->status.n_queries++] = prm_fanout_report(m->queries[i]);
 	for (size_t i = 0; r->status.rules && i < known->count; i++)
@@ -738,7 +759,7 @@ on_status(struct prm_merger *m, const struct prm_peer_ref *from,
 {
 	struct reply r;
 
-	reply_make(&r, m);
+	reply_make(&r, m, !prm_handout_anonymizes(&from->peer));
 	prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_STATUS, &r.status);
 	reply_free(&r);
 }
@@ -749,7 +770,7 @@ prm_merger_scrape(void *merger, struct pr_metrics_page *page)
 	struct prm_merger *m = merger;
 	struct reply r;
 
-	reply_make(&r, m);
+	reply_make(&r, m, true);
 	pr_status_metrics_build(page, r.status.program);
 	pr_metrics_table(page, "packrack_merger_", fill_figures(m));
 	for (size_t i = 0; i < r.status.n_nodes; i++)

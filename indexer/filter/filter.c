@@ -24,7 +24,7 @@ struct source {
 	const char *text;
 	char *words; /* the text that libpcap gets */
 	const char *part; /* of it */
-	struct pri_bpf_time *times;
+	struct pr_bpf_time *times;
 	size_t time_count;
 	pcap_t *pcap;
 	struct bpf_program code;
@@ -63,14 +63,14 @@ add_time(struct source *s, bool after, const char *number, size_t len, struct pr
 {
 	char text[64];
 
-	if (s->time_count == PRI_TIMES_MAX)
+	if (s->time_count == PR_TIMES_MAX)
 		return pr_error_set(
-			err, "filter with more than %d times: use fewer", PRI_TIMES_MAX);
+			err, "filter with more than %d times: use fewer", PR_TIMES_MAX);
 	if (len >= sizeof(text))
 		return pr_error_set(err, "filter: '%.60s' is no time", number);
 	if (PR_ARRAY_GROW(s->times, s->time_count) < 0)
 		return pr_error_set(err, "no memory for the filter");
-	struct pri_bpf_time *t = &s->times[s->time_count++];
+	struct pr_bpf_time *t = &s->times[s->time_count++];
 	t->after = after;
 	memcpy(text, number, len);
 	text[len] = 0;
@@ -92,7 +92,7 @@ take_times(struct source *s, struct pr_error *err)
 		len = term_len(s->text, at, &number);
 		if (len) {
 			fprintf(to, "link[%" PRIu32 ":4] = 1",
-				PRI_TIMES_AT + PRI_TIMES_APART * (uint32_t)s->time_count);
+				PR_TIMES_AT + PR_TIMES_APART * (uint32_t)s->time_count);
 			rc = add_time(s, *at == 'a', number, len - (number - at), err);
 		} else {
 			fputc(*at, to);
@@ -107,21 +107,21 @@ take_times(struct source *s, struct pr_error *err)
 /* ---- compiling ---- */
 
 _Static_assert(
-	sizeof(struct pri_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
+	sizeof(struct pr_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
 
-static struct pri_bpf *
+static struct pr_bpf *
 program_of(struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
 	size_t head = 2 * s->time_count, count = head + code->bf_len;
-	struct pri_insn *all = malloc(count * sizeof(*all));
-	struct pri_bpf *program = NULL;
+	struct pr_insn *all = malloc(count * sizeof(*all));
+	struct pr_bpf *program = NULL;
 	char name[PR_LINKTYPE_TEXT];
 
 	if (all) {
 		for (size_t i = 0; i < s->time_count; i++)
-			pri_bpf_put_time(all + 2 * i, &s->times[i]);
+			pr_bpf_put_time(all + 2 * i, &s->times[i]);
 		memcpy(all + head, code->bf_insns, code->bf_len * sizeof(*all));
-		program = pri_bpf_create(s->linktype, all, count, err);
+		program = pr_bpf_create(s->linktype, all, count, err);
 		free(all);
 	} else {
 		pr_error_set(err, "no memory for a filter");
@@ -215,7 +215,7 @@ compile_text(struct source *s, const char *text, struct pr_error *err)
 static int
 append_part(struct bpf_program *all, const struct bpf_program *part)
 {
-	static const struct pri_insn mark = PRI_INSN_PART;
+	static const struct pr_insn mark = PR_INSN_PART;
 	u_int at = all->bf_len, add = part->bf_len + (at > 0);
 	struct bpf_insn *insns = realloc(all->bf_insns, (at + add) * sizeof(*insns));
 
@@ -266,7 +266,7 @@ compile_part(
  * Compiles a filter part by part, or whole if it is not cut. NULL of parts: as a whole it may succeed (a part alone
  * may be refused), or give the error. Exception: too_much is a final error.
  */
-static struct pri_bpf *
+static struct pr_bpf *
 compile_parts(struct source *s, bool whole, struct pr_error *err)
 {
 	struct bpf_program all = {0};
@@ -277,23 +277,23 @@ compile_parts(struct source *s, bool whole, struct pr_error *err)
 
 	for (; rc == 0 && done < count; done++, part += strlen(part) + 1)
 		rc = compile_part(s, part, &all, err);
-	struct pri_bpf *program = rc == 0 ? program_of(s, &all, err) : NULL;
+	struct pr_bpf *program = rc == 0 ? program_of(s, &all, err) : NULL;
 	free(all.bf_insns);
 	free(parts);
 	return program;
 }
 
 /* *too_much: it is a filter for this link type, but there is no program of it. */
-static struct pri_bpf *
+static struct pr_bpf *
 compile(uint16_t linktype, const char *text, bool tagged, bool *too_much,
 	struct pr_error *err)
 {
 	struct source s = {.linktype = linktype, .text = text, .tagged = tagged};
-	struct pri_bpf *program = NULL;
+	struct pr_bpf *program = NULL;
 
 	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
-		return pri_bpf_create(linktype, NULL, 0, err);
+		return pr_bpf_create(linktype, NULL, 0, err);
 	int rc = take_times(&s, err);
 	s.pcap = rc == 0 ? open_as_file(linktype) : NULL;
 	if (s.pcap) {
@@ -379,7 +379,7 @@ add_place(uint16_t linktype, const char *text, struct pr_error *err)
 
 /* ---- one filter, or one for several link types ---- */
 
-struct pri_bpf *
+struct pr_bpf *
 pri_filter_compile(uint16_t linktype, const char *text, struct pr_error *err)
 {
 	bool too_much;
@@ -392,7 +392,7 @@ pri_filter_check(
 	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
-	struct pri_bpf *program = NULL;
+	struct pr_bpf *program = NULL;
 
 	for (size_t i = 0; i < count && !program; i++)
 		program = pri_filter_compile(
@@ -401,22 +401,22 @@ pri_filter_check(
 		add_place(linktypes[0], text, &first);
 		return pr_error_set(err, "%s", first.text);
 	}
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	return 0;
 }
 
 int
 pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	bool tagged, struct pri_bpf_set *out, struct pr_error *err)
+	bool tagged, struct pr_bpf_set *out, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
 	uint16_t refusing = 0;
 	bool too_much;
 
 	for (size_t i = 0; i < count; i++) {
-		if (pri_bpf_set_find(out, linktypes[i]))
+		if (pr_bpf_set_find(out, linktypes[i]))
 			continue;
-		struct pri_bpf *program =
+		struct pr_bpf *program =
 			compile(linktypes[i], text, tagged, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
@@ -424,7 +424,7 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 			first = other;
 			refusing = linktypes[i];
 		}
-		if (program && pri_bpf_set_add(out, program, err) < 0)
+		if (program && pr_bpf_set_add(out, program, err) < 0)
 			return -1;
 	}
 	if (out->count || !count)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 
 /*
  * Compiles filters in pcap-filter syntax on the user's machine, so names are resolved
@@ -14,7 +14,7 @@
  * that matches everything. NULL: err has libpcap's message. The text may have terms `after
  * @SECONDS` and `before @SECONDS` anywhere.
  */
-struct pri_bpf *pri_filter_compile(
+struct pr_bpf *pri_filter_compile(
 	uint16_t linktype, const char *text, struct pr_error *err);
 
 /*
@@ -25,7 +25,7 @@ struct pri_bpf *pri_filter_compile(
  * compile for it: packets of that type would be missing from the answer.
  */
 int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	bool tagged, struct pri_bpf_set *out, struct pr_error *err);
+	bool tagged, struct pr_bpf_set *out, struct pr_error *err);
 
 /*
  * 0: the text is valid for at least one of the link types. -1: err has libpcap's message

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/filter/plan.h"
 
-#include "indexer/filter/bpf_code.h"
+#include "proto/wire/bpf_code.h"
 #include "indexer/filter/plan_internal.h"
 
 /*
@@ -26,7 +26,7 @@ struct state_node {
 };
 
 struct planner {
-	const struct pri_insn *insns;
+	const struct pr_insn *insns;
 	size_t count;
 	const struct pri_linktype_layout *layout;
 	struct pri_terms terms;
@@ -46,7 +46,7 @@ static void
 find_live(struct planner *p)
 {
 	for (size_t i = p->count; i-- > 0;) {
-		const struct pri_insn *in = &p->insns[i];
+		const struct pr_insn *in = &p->insns[i];
 		unsigned class = BPF_CLASS(in->code), live = 0,
 			 source = in->code & BPF_X ? LIVE_X : 0;
 
@@ -132,7 +132,7 @@ reach(struct planner *p, size_t at, struct pri_state state)
 static void
 go_on(struct planner *p, size_t at, uint32_t node)
 {
-	const struct pri_insn *in = &p->insns[at];
+	const struct pr_insn *in = &p->insns[at];
 	struct pri_state yes = p->nodes[node].state, no = yes;
 	uint32_t if_yes = PRI_TERM_TRUE, if_no = PRI_TERM_FALSE, to;
 	size_t next = at + 1;
@@ -147,7 +147,7 @@ go_on(struct planner *p, size_t at, uint32_t node)
 		pri_state_step(&yes, in);
 	}
 	/* the tests within a part must determine its loads: start with nothing known */
-	if (pri_insn_begins_part(in))
+	if (pr_insn_begins_part(in))
 		yes = pri_state_start(p->layout, PRI_VALUE_ANY);
 	p->nodes[node].if_yes = if_yes;
 	p->nodes[node].if_no = if_no;
@@ -177,7 +177,7 @@ static void
 backwards(struct planner *p)
 {
 	for (size_t at = p->count; at-- > 0;) {
-		const struct pri_insn *in = &p->insns[at];
+		const struct pr_insn *in = &p->insns[at];
 
 		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next) {
 			struct state_node *s = &p->nodes[i];
@@ -227,8 +227,7 @@ make(struct planner *p)
 }
 
 struct pri_plan *
-pri_plan_create(
-	const struct pri_bpf *program, const atomic_bool *stop, struct pr_error *err)
+pri_plan_create(const struct pr_bpf *program, const atomic_bool *stop, struct pr_error *err)
 {
 	struct planner p = {.insns = program->insns,
 		.count = program->count,
@@ -343,7 +342,7 @@ pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS])
 /* ---- the plans of all link types ---- */
 
 int
-pri_plans_create(const struct pri_bpf_set *programs, const atomic_bool *stop,
+pri_plans_create(const struct pr_bpf_set *programs, const atomic_bool *stop,
 	struct pri_plans *out, struct pr_error *err)
 {
 	*out = (struct pri_plans){

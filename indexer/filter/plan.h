@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 #include "indexer/index/index_key.h"
 
 /*
@@ -58,7 +58,7 @@ struct pri_plan {
  * memory, or stopped.
  */
 struct pri_plan *pri_plan_create(
-	const struct pri_bpf *program, const atomic_bool *stop, struct pr_error *err);
+	const struct pr_bpf *program, const atomic_bool *stop, struct pr_error *err);
 void pri_plan_destroy(struct pri_plan **plan);
 
 /*
@@ -91,7 +91,7 @@ struct pri_plans {
 	struct pri_plan **items; /* as in programs */
 	size_t count;
 };
-int pri_plans_create(const struct pri_bpf_set *programs, const atomic_bool *stop,
+int pri_plans_create(const struct pr_bpf_set *programs, const atomic_bool *stop,
 	struct pri_plans *out, struct pr_error *err);
 void pri_plans_free(struct pri_plans *plans);
 /*

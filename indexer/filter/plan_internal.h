@@ -54,7 +54,7 @@ struct pri_terms {
 	uint32_t *table; /* of numbers of nodes, by hash; 0: free */
 	uint32_t count, room, leaf_count; /* the table has twice that room */
 	uint32_t limit; /* most nodes; a formula beyond it is TRUE */
-	const struct pri_insn *times; /* the program's */
+	const struct pr_insn *times; /* the program's */
 	size_t time_count;
 	const atomic_bool *stop; /* or NULL: the plan is no longer wanted */
 	bool failed; /* no memory, or stopped: what was returned since is of no use */
@@ -165,13 +165,13 @@ _Static_assert(sizeof(struct pri_state) == 8 + 2 * sizeof(struct pri_value) &&
 struct pri_state pri_state_start(
 	const struct pri_linktype_layout *layout, enum pri_value_form registers);
 /* Applies an instruction, not a jump, to the state. */
-void pri_state_step(struct pri_state *state, const struct pri_insn *in);
+void pri_state_step(struct pri_state *state, const struct pr_insn *in);
 /*
  * Applies a conditional jump to the state. Returns what holds after it. layout NULL: only
  * the length of a packet is known.
  */
 uint32_t pri_state_branch(struct pri_state *state, const struct pri_linktype_layout *layout,
-	const struct pri_insn *in, bool taken, struct pri_terms *terms);
+	const struct pr_insn *in, bool taken, struct pri_terms *terms);
 
 /*
  * Makes a plan of what a program tests. Bytes become whole keys, prefixes or "may match";

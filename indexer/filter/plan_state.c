@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/filter/bpf_code.h"
+#include "proto/wire/bpf_code.h"
 #include "indexer/filter/plan_internal.h"
 
 /* ---- instructions ---- */
@@ -32,9 +32,8 @@ all_bits(unsigned size)
 static struct pri_value
 loaded(uint64_t at, unsigned size)
 {
-	if (size == 4 && pri_bpf_time_at(at) < PRI_TIMES_MAX)
-		return (struct pri_value){
-			.form = PRI_VALUE_TIME, .at = pri_bpf_time_at(at)};
+	if (size == 4 && pr_bpf_time_at(at) < PR_TIMES_MAX)
+		return (struct pri_value){.form = PRI_VALUE_TIME, .at = pr_bpf_time_at(at)};
 	if (at > FAR)
 		return any;
 	return (struct pri_value){
@@ -42,9 +41,9 @@ loaded(uint64_t at, unsigned size)
 }
 
 static struct pri_value
-load(const struct pri_state *s, const struct pri_insn *in)
+load(const struct pri_state *s, const struct pr_insn *in)
 {
-	unsigned size = pri_insn_size(in);
+	unsigned size = pr_insn_size(in);
 	struct pri_value v = any;
 
 	switch (BPF_MODE(in->code)) {
@@ -74,7 +73,7 @@ load(const struct pri_state *s, const struct pri_insn *in)
 }
 
 static struct pri_value
-computed(struct pri_value v, const struct pri_insn *in)
+computed(struct pri_value v, const struct pr_insn *in)
 {
 	if (v.form != PRI_VALUE_LOAD && v.form != PRI_VALUE_LOAD_BEHIND)
 		return any;
@@ -90,7 +89,7 @@ computed(struct pri_value v, const struct pri_insn *in)
 }
 
 void
-pri_state_step(struct pri_state *s, const struct pri_insn *in)
+pri_state_step(struct pri_state *s, const struct pr_insn *in)
 {
 	unsigned class = BPF_CLASS(in->code);
 
@@ -479,7 +478,7 @@ branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 
 	if (op != BPF_JEQ || k != 1 || t->state->a.at >= terms->time_count)
 		return PRI_TERM_TRUE;
-	struct pri_bpf_time time = pri_bpf_time(terms->times, t->state->a.at);
+	struct pr_bpf_time time = pr_bpf_time(terms->times, t->state->a.at);
 	if (!taken && time.time == (time.after ? INT64_MIN : INT64_MAX))
 		return PRI_TERM_FALSE;
 	if (time.after == taken)
@@ -491,7 +490,7 @@ branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 
 uint32_t
 pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
-	const struct pri_insn *in, bool taken, struct pri_terms *terms)
+	const struct pr_insn *in, bool taken, struct pri_terms *terms)
 {
 	struct test t = {
 		.state = s, .layout = layout, .terms = terms, .holds = PRI_TERM_TRUE};
@@ -504,8 +503,8 @@ pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
 		k = s->x.at;
 	}
 	if (form == PRI_VALUE_CONSTANT)
-		return pri_insn_holds(op, s->a.at, k) == taken ? PRI_TERM_TRUE
-							       : PRI_TERM_FALSE;
+		return pr_insn_holds(op, s->a.at, k) == taken ? PRI_TERM_TRUE
+							      : PRI_TERM_FALSE;
 	if (form == PRI_VALUE_TIME)
 		return branch_time(&t, op, k, taken);
 	if (form == PRI_VALUE_LENGTH && op == BPF_JEQ)

@@ -54,7 +54,7 @@ struct term {
 struct pri_flow_filter {
 	struct term terms[TERMS_MAX];
 	size_t count;
-	struct pri_bpf *program;
+	struct pr_bpf *program;
 };
 
 /* ---- attributes in the text ---- */
@@ -188,7 +188,7 @@ void
 pri_flow_filter_destroy(struct pri_flow_filter **filter)
 {
 	if (*filter)
-		pri_bpf_destroy(&(*filter)->program);
+		pr_bpf_destroy(&(*filter)->program);
 	free(*filter);
 	*filter = NULL;
 }
@@ -262,7 +262,7 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 	for (size_t i = 0; i < f->count; i++)
 		frame[TERMS_AT + i] =
 			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
-	return pri_bpf_run(f->program, &packet) != 0;
+	return pr_bpf_run(f->program, &packet) != 0;
 }
 
 uint64_t

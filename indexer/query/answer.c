@@ -10,30 +10,6 @@
 /* ---- queries as messages ---- */
 
 static int
-programs_from_message(Packrack__Program *const *list, size_t count, struct pri_bpf_set *out,
-	struct pr_error *err)
-{
-	for (size_t i = 0; i < count; i++) {
-		const Packrack__Program *message = list[i];
-		struct pri_insn *insns = calloc(message->n_instructions + 1, sizeof *insns);
-
-		if (!insns)
-			return pr_error_set(err, "no memory for a filter");
-		for (size_t j = 0; j < message->n_instructions; j++) {
-			const Packrack__Instruction *in = message->instructions[j];
-
-			insns[j] = (struct pri_insn){in->code, in->jt, in->jf, in->k};
-		}
-		struct pri_bpf *program = pri_bpf_create(
-			message->linktype, insns, message->n_instructions, err);
-		free(insns);
-		if (!program || pri_bpf_set_add(out, program, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int
 take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_error *err)
 {
 	struct pr_relations *r = out->relations = calloc(1, sizeof *r);
@@ -46,7 +22,7 @@ take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_e
 		return pr_error_set(err, "no memory for related packets");
 	if (m->n_first != m->n_keys || m->n_lasting != m->n_keys)
 		return pr_error_set(err, "related packets without times");
-	if (programs_from_message(m->core, m->n_core, &out->direct, err) < 0)
+	if (pr_bpf_set_from_message(m->core, m->n_core, &out->direct, err) < 0)
 		return -1;
 	for (size_t i = 0; i < m->n_keys; i++) {
 		r->keys[i].key = m->keys[i];
@@ -72,7 +48,7 @@ query_from_message(
 	*out = (struct pri_query_spec){0};
 	PR_COPY(out, message, since, until, limit, link, strays, estimate, memory_only,
 		sums);
-	if (programs_from_message(
+	if (pr_bpf_set_from_message(
 		    message->programs, message->n_programs, &out->programs, err) < 0 ||
 		(message->related && take_related(message->related, out, err) < 0)) {
 		pri_query_spec_free(out);
@@ -83,14 +59,14 @@ query_from_message(
 
 /* One allocation for each program: the message, its pointers, its instructions. */
 static Packrack__Program *
-program_to_message(const struct pri_bpf *program)
+program_to_message(const struct pr_bpf *program)
 {
 	struct whole {
 		Packrack__Program message;
 		Packrack__Instruction in[];
 	} * whole;
 	Packrack__Instruction **pointers;
-	const struct pri_insn *insns = program->insns;
+	const struct pr_insn *insns = program->insns;
 	size_t count = program->count;
 
 	whole = malloc(sizeof *whole + count * (sizeof *whole->in + sizeof *pointers));
@@ -114,7 +90,7 @@ program_to_message(const struct pri_bpf *program)
 
 int
 pri_query_set_programs(
-	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err)
+	Packrack__Query *message, const struct pr_bpf_set *programs, struct pr_error *err)
 {
 	size_t n = 0;
 
@@ -470,7 +446,7 @@ pri_answer_create(
 		return NULL;
 	}
 	a->packets_a_look =
-		pri_bpf_set_packets(&pri_query_spec(a->query)->programs, STEPS_A_LOOK);
+		pr_bpf_set_packets(&pri_query_spec(a->query)->programs, STEPS_A_LOOK);
 	a->packets_a_look = PR_MIN(a->packets_a_look, PACKETS_A_LOOK);
 	begin_segment(a);
 	return a;

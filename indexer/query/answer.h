@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 #include "indexer/query/volume.h"
 #include "proto/rpc/packrack.pb-c.h"
 
@@ -65,5 +65,5 @@ const Packrack__End *pri_answer_end(struct pri_answer *answer, struct pr_error *
  * pri_query_message_free. No programs: every packet of every link type is requested.
  */
 int pri_query_set_programs(
-	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err);
+	Packrack__Query *message, const struct pr_bpf_set *programs, struct pr_error *err);
 void pri_query_message_free(Packrack__Query *message);

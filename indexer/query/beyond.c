@@ -129,10 +129,10 @@ plan_may(const struct pri_plan *plan, const struct pr_packet *sum)
 }
 
 enum pri_beyond_match
-pri_beyond_match(const struct pri_bpf_set *programs, const struct pri_plans *plans,
+pri_beyond_match(const struct pr_bpf_set *programs, const struct pri_plans *plans,
 	const struct pr_packet *sum)
 {
-	const struct pri_bpf *program = pri_bpf_set_find(programs, sum->linktype);
+	const struct pr_bpf *program = pr_bpf_set_find(programs, sum->linktype);
 	struct pr_packet packet = *sum;
 	uint8_t frame[PR_BEYOND_AT], *flags;
 	struct pr_beyond b;
@@ -147,12 +147,11 @@ pri_beyond_match(const struct pri_bpf_set *programs, const struct pri_plans *pla
 	packet.caplen = PR_BEYOND_AT;
 	bool encapsulated = pr_beyond_load(sum, &b) && b.encapsulated;
 	flags = known_bytes(frame, encapsulated, known);
-	uint32_t result = pri_bpf_run_known(program, &packet, known, &unknown);
+	uint32_t result = pr_bpf_run_known(program, &packet, known, &unknown);
 	/* Each packet has its own of these three bits: none may matter. */
 	for (unsigned i = 1; flags && !unknown && i < 8; i++) {
 		*flags = (uint8_t)(i << 5);
-		bool same =
-			!pri_bpf_run_known(program, &packet, known, &unknown) == !result;
+		bool same = !pr_bpf_run_known(program, &packet, known, &unknown) == !result;
 		unknown |= !same;
 	}
 	if (!unknown)

@@ -17,5 +17,5 @@ enum pri_beyond_match {
 	PRI_BEYOND_MAY, /* some may */
 };
 /* sum: a packet with a sum, as it was stored. plans: of the programs, in their order; none: "may match" where they would decide. */
-enum pri_beyond_match pri_beyond_match(const struct pri_bpf_set *programs,
+enum pri_beyond_match pri_beyond_match(const struct pr_bpf_set *programs,
 	const struct pri_plans *plans, const struct pr_packet *sum);

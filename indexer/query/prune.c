@@ -128,7 +128,7 @@ struct stream {
 
 struct pri_prune {
 	struct pri_volume *volume;
-	struct pri_bpf_set *programs;
+	struct pr_bpf_set *programs;
 	struct planning *planning; /* NULL: the plans are there */
 	uint64_t long_asked; /* times that a long plan was asked */
 	struct pri_plans plans;
@@ -650,7 +650,7 @@ level1_may(struct stream *s, const struct pri_plan *plan,
  * query share this; whoever is done with it last frees it.
  */
 struct planning {
-	struct pri_bpf_set programs; /* the query's, or its own if the query is gone */
+	struct pr_bpf_set programs; /* the query's, or its own if the query is gone */
 	struct pri_plans plans;
 	int rc;
 	struct pr_error err;
@@ -664,7 +664,7 @@ planning_leave(struct planning *p)
 	if (atomic_fetch_sub(&p->users, 1) > 1)
 		return;
 	pri_plans_free(&p->plans);
-	pri_bpf_set_free(&p->programs);
+	pr_bpf_set_free(&p->programs);
 	free(p);
 }
 
@@ -722,7 +722,7 @@ pri_prune_ready(struct pri_prune *p, struct pr_error *err)
 	p->planning = NULL;
 	p->plans = planning->plans;
 	planning->plans = (struct pri_plans){0};
-	planning->programs = (struct pri_bpf_set){0};
+	planning->programs = (struct pr_bpf_set){0};
 	planning_leave(planning);
 	for (size_t i = 0; i < p->plans.count; i++)
 		longest = PR_MAX(longest, p->plans.items[i]->count);
@@ -733,7 +733,7 @@ pri_prune_ready(struct pri_prune *p, struct pr_error *err)
 /* ---- the verdict ---- */
 
 struct pri_prune *
-pri_prune_create(struct pri_volume *volume, struct pri_bpf_set *programs,
+pri_prune_create(struct pri_volume *volume, struct pr_bpf_set *programs,
 	Packrack__End *stats, struct pr_error *err)
 {
 	struct pri_prune *p = calloc(1, sizeof *p);
@@ -757,7 +757,7 @@ pri_prune_destroy(struct pri_prune **prune)
 		return;
 	if (p->planning) {
 		p->planning->stop = true;
-		*p->programs = (struct pri_bpf_set){0};
+		*p->programs = (struct pr_bpf_set){0};
 		planning_leave(p->planning);
 	}
 	for (size_t i = 0; i < p->count; i++) {

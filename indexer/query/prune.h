@@ -25,7 +25,7 @@ enum pri_prune_verdict {
  * Creates a prune that uses the plans of the programs. stats: index_reads, index_bytes and
  * index_damaged are counted there.
  */
-struct pri_prune *pri_prune_create(struct pri_volume *volume, struct pri_bpf_set *programs,
+struct pri_prune *pri_prune_create(struct pri_volume *volume, struct pr_bpf_set *programs,
 	Packrack__End *stats, struct pr_error *err);
 /*
  * 1: it may be asked. 0: another thread is still making the plans, as those of long filters

@@ -211,8 +211,8 @@ plan(struct pri_query *q, struct pr_error *err)
 void
 pri_query_spec_free(struct pri_query_spec *spec)
 {
-	pri_bpf_set_free(&spec->programs);
-	pri_bpf_set_free(&spec->direct);
+	pr_bpf_set_free(&spec->programs);
+	pr_bpf_set_free(&spec->direct);
 	if (spec->relations)
 		pr_relations_free(spec->relations);
 	free(spec->relations);
@@ -235,10 +235,10 @@ pri_query_create(
 	q->volume = volume;
 	packrack__end__init(&q->stats);
 	q->spec = *spec;
-	spec->programs = spec->direct = (struct pri_bpf_set){0};
+	spec->programs = spec->direct = (struct pr_bpf_set){0};
 	spec->relations = NULL;
 	q->spec.link = q->link = link;
-	q->packets_a_look = pri_bpf_set_packets(
+	q->packets_a_look = pr_bpf_set_packets(
 		&q->spec.programs, STEPS_A_LOOK / (q->spec.relations ? 2 : 1));
 	if (plan(q, err) < 0 || add_all_series(q, err) < 0)
 		pri_query_destroy(&q);
@@ -657,14 +657,14 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 /* ---- packets ---- */
 
 bool
-pri_query_match(const struct pri_bpf_set *programs, const struct pri_bpf_set *direct,
+pri_query_match(const struct pr_bpf_set *programs, const struct pr_bpf_set *direct,
 	const struct pr_relations *relations, struct pr_packet *p)
 {
 	if (!relations)
-		return pri_bpf_set_match(programs, p);
-	if (pri_bpf_set_match(direct, p))
+		return pr_bpf_set_match(programs, p);
+	if (pr_bpf_set_match(direct, p))
 		return true;
-	if (pri_bpf_set_match(programs, p))
+	if (pr_bpf_set_match(programs, p))
 		p->flags |= pr_relations_test(relations, p);
 	return p->flags & PR_PACKET_RELATED;
 }
@@ -694,12 +694,12 @@ matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p
 static bool
 is_undecided(const struct pri_query *q, const struct pr_packet *p)
 {
-	const struct pri_bpf *program = pri_bpf_set_find(&q->spec.programs, p->linktype);
+	const struct pr_bpf *program = pr_bpf_set_find(&q->spec.programs, p->linktype);
 	bool unknown = false;
 
 	return p->flags & PR_PACKET_FROM_HEADERS && p->caplen < p->len && program &&
 	       p->time >= q->spec.since && p->time <= q->spec.until &&
-	       !pri_bpf_run_known(program, p, NULL, &unknown) && unknown;
+	       !pr_bpf_run_known(program, p, NULL, &unknown) && unknown;
 }
 
 /* A sum of what a cutoff kept back. 1: all of it matches; -1: no memory. */
@@ -707,7 +707,7 @@ static int
 take_sum(struct pri_query *q, const struct pr_packet *p, struct pr_error *err)
 {
 	const struct pri_query_spec *spec = &q->spec;
-	const struct pri_bpf_set *programs =
+	const struct pr_bpf_set *programs =
 		spec->relations ? &spec->direct : &spec->programs;
 	struct pri_prune *prune = spec->relations ? q->direct_prune : q->context.prune;
 	struct pri_beyond_item *item;
@@ -851,7 +851,7 @@ pri_query_whole(struct pri_query *q)
 
 	if (!r || r->series->strays || q->series[r->index].sums || q->spec.limit ||
 		q->spec.relations || len < WHOLE_MIN || len > WHOLE_MAX ||
-		!pri_bpf_set_all(&q->spec.programs, r->entry.linktype))
+		!pr_bpf_set_all(&q->spec.programs, r->entry.linktype))
 		return false;
 	if (r->state != PRI_RUN_OPEN) {
 		pri_run_reader_open(r, -1);

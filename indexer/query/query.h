@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 #include "indexer/index/summarize.h"
 #include "indexer/query/tally_key.h"
 #include "indexer/query/volume.h"
@@ -19,7 +19,7 @@
 
 struct pri_query_spec {
 	int64_t since, until; /* packet time, both included */
-	struct pri_bpf_set programs; /* pri_query_create takes it over, even on failure */
+	struct pr_bpf_set programs; /* pri_query_create takes it over, even on failure */
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
 	bool sums; /* also sums beyond a cutoff (proto/wire/beyond.h) that match as a whole: as packets of their link, not counted in matched */
@@ -36,14 +36,14 @@ struct pri_query_spec {
 	 * packets.
 	 */
 	struct pr_relations *relations;
-	struct pri_bpf_set direct;
+	struct pr_bpf_set direct;
 };
 
 /*
  * True if the packet matches by the filter itself, or by relation to a packet that matches; p->flags tell which.
  * As in the spec above; relations NULL: programs are the filter.
  */
-bool pri_query_match(const struct pri_bpf_set *programs, const struct pri_bpf_set *direct,
+bool pri_query_match(const struct pr_bpf_set *programs, const struct pr_bpf_set *direct,
 	const struct pr_relations *relations, struct pr_packet *p);
 
 /* Frees what pri_query_create would take over. For a caller that does not call it. */

@@ -24,7 +24,7 @@ enum pri_run_state {
 /* What the runs of a query share. */
 struct pri_run_context {
 	struct pri_volume *volume;
-	const struct pri_bpf_set *programs;
+	const struct pr_bpf_set *programs;
 	struct pri_prune *prune;
 	Packrack__End *stats;
 	uint64_t deleted_segments; /* while the query ran */

@@ -17,7 +17,7 @@ struct pri_scan {
 	/* under the pool's lock; the state shows which thread owns the other fields */
 	enum state state;
 	struct sfs_plan plan;
-	const struct pri_bpf_set *programs;
+	const struct pr_bpf_set *programs;
 	size_t room;
 	struct pri_read_buffer buffer;
 	const uint8_t *body;
@@ -32,7 +32,7 @@ struct pri_scan {
 #define PAUSE_NS (20 * PR_NS_PER_MS)
 
 struct pri_scans {
-	const struct pri_bpf_set *programs;
+	const struct pr_bpf_set *programs;
 	struct pri_scan items[PRI_SCANS_AHEAD];
 	unsigned begun;
 };
@@ -63,9 +63,9 @@ pri_scans_pause(int64_t now)
 }
 
 static bool
-is_long(const struct pri_bpf_set *programs)
+is_long(const struct pr_bpf_set *programs)
 {
-	return pri_bpf_set_packets(programs, OWN_STEPS) < OWN_PACKETS;
+	return pr_bpf_set_packets(programs, OWN_STEPS) < OWN_PACKETS;
 }
 
 static void
@@ -103,7 +103,7 @@ judge(struct pri_scan *s, size_t length, uint32_t most)
 
 	m->judged = m->count = 0;
 	if (pr_segment_open(&reader, s->body, length, NULL) < 0 ||
-		pri_bpf_set_all(s->programs, h->linktype))
+		pr_bpf_set_all(s->programs, h->linktype))
 		return;
 	size_t bytes = h->count / 8 + 1;
 	if (!m->places)
@@ -128,7 +128,7 @@ judge(struct pri_scan *s, size_t length, uint32_t most)
 			   p.time >= h->min_time && p.time <= h->max_time;
 		if (rests)
 			pause_thread();
-		if (pri_bpf_set_match(s->programs, &p)) {
+		if (pr_bpf_set_match(s->programs, &p)) {
 			m->bits[m->judged / 8] |= 1u << m->judged % 8;
 			if (m->count < PRI_PLACES_MAX)
 				m->places[m->count] = before;
@@ -204,7 +204,7 @@ start_threads(void)
 /* ---- a query's ---- */
 
 struct pri_scans *
-pri_scans_create(const struct pri_bpf_set *programs)
+pri_scans_create(const struct pr_bpf_set *programs)
 {
 	struct pri_scans *scans = calloc(1, sizeof *scans);
 
@@ -306,7 +306,7 @@ pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_read_buffe
 	struct pri_matches m = *matches;
 
 	if (settle(s))
-		work(s, pri_bpf_set_packets(s->programs, OWN_STEPS));
+		work(s, pr_bpf_set_packets(s->programs, OWN_STEPS));
 	scans->begun--;
 	if (!s->good)
 		return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 #include "indexer/query/volume.h"
 #include "proto/wire/segment.h"
 
@@ -30,7 +30,7 @@ void pri_scans_pause(int64_t now);
 struct pri_scans; /* of a query: one thread */
 
 /* programs: the query's, must outlive it. NULL: no memory. */
-struct pri_scans *pri_scans_create(const struct pri_bpf_set *programs);
+struct pri_scans *pri_scans_create(const struct pr_bpf_set *programs);
 /*
  * Drops segments that were begun and not taken. Waits for those in work: at most one for
  * each thread.

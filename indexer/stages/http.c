@@ -8,7 +8,7 @@
 
 struct test {
 	char *name;
-	struct pri_bpf_set programs;
+	struct pr_bpf_set programs;
 	struct pri_stage_tally found;
 };
 
@@ -25,7 +25,7 @@ http_close(void *state)
 	struct tests *t = state;
 
 	for (size_t i = 0; i < t->count; i++) {
-		pri_bpf_set_free(&t->test[i].programs);
+		pr_bpf_set_free(&t->test[i].programs);
 		free(t->test[i].name);
 	}
 	free(t);
@@ -82,7 +82,7 @@ http_packet(void *state, struct packrack_packet *p)
 
 	t->scale = p->scale;
 	for (size_t i = 0; i < t->count; i++)
-		if (pri_bpf_set_match(&t->test[i].programs, &packet)) {
+		if (pr_bpf_set_match(&t->test[i].programs, &packet)) {
 			t->test[i].found.packets++;
 			t->test[i].found.bytes += p->len;
 			any = true;

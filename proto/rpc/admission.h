@@ -14,13 +14,14 @@ enum pr_role {
 	PR_ROLE_NODE = 1, /* announce, send summaries and answers */
 	PR_ROLE_READ = 2, /* query, see status */
 	PR_ROLE_OPERATE = 4, /* query, see status, and command */
-	PR_ROLE_ALL = 7, /* all roles; every peer of a server without keys */
+	PR_ROLE_ALL = 7, /* these roles; every peer of a server without keys */
+	PR_ROLE_ANONYMIZED = 8, /* query, through the merger's policy (merger/handout.h) */
 };
 
 /* Parses "read", or several: "node,operate". 0: an unknown role. */
 unsigned pr_role_parse(const char *text);
 /* The text of a set of roles, as pr_role_parse takes it. */
-#define PR_ROLE_TEXT sizeof("node,read,operate")
+#define PR_ROLE_TEXT sizeof("node,read,operate,read-anonymized")
 const char *pr_role_text(unsigned roles, char text[PR_ROLE_TEXT]);
 
 /*

@@ -568,3 +568,27 @@ pr_message_copy_within(const ProtobufCMessage *message, size_t *left)
 	free(buf);
 	return copy;
 }
+
+int
+pr_bpf_set_from_message(Packrack__Program *const *list, size_t count,
+	struct pr_bpf_set *out, struct pr_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		const Packrack__Program *message = list[i];
+		struct pr_insn *insns = calloc(message->n_instructions + 1, sizeof *insns);
+
+		if (!insns)
+			return pr_error_set(err, "no memory for a filter");
+		for (size_t j = 0; j < message->n_instructions; j++) {
+			const Packrack__Instruction *in = message->instructions[j];
+
+			insns[j] = (struct pr_insn){in->code, in->jt, in->jf, in->k};
+		}
+		struct pr_bpf *program = pr_bpf_create(
+			message->linktype, insns, message->n_instructions, err);
+		free(insns);
+		if (!program || pr_bpf_set_add(out, program, err) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -6,6 +6,7 @@
 
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
+#include "proto/wire/bpf.h"
 
 /*
  * Envelopes to bytes and back. Pure: no sockets, so that fuzzers can feed it. What unpack
@@ -71,3 +72,7 @@ void pr_message_add_numbers(ProtobufCMessage *to, const ProtobufCMessage *from);
 
 /* "query", "batch", ...; "nothing" when no body is set. */
 const char *pr_message_name(const Packrack__Envelope *env);
+
+/* The programs of a filter, each checked (proto/wire/bpf.h). -1: err, and out must be freed all the same. */
+int pr_bpf_set_from_message(Packrack__Program *const *list, size_t count,
+	struct pr_bpf_set *out, struct pr_error *err);

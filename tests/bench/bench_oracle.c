@@ -10,7 +10,7 @@
 #define FILTERS 64
 
 struct oracle {
-	struct pri_bpf *program;
+	struct pr_bpf *program;
 	uint64_t matched, segments, bytes;
 	bool here; /* in the segment at hand */
 };
@@ -62,7 +62,7 @@ ask_all(const char *in)
 			pr_segment_add(&b, &p);
 		}
 		for (size_t i = 0; i < n; i++)
-			if (pri_bpf_run(o[i].program, &p)) {
+			if (pr_bpf_run(o[i].program, &p)) {
 				o[i].matched++;
 				o[i].here = true;
 			}

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 #include "indexer/flows/flow_parts.h"
 #include "proto/wire/beyond.h"
 #include "tests/fuzz/corpus.h"
@@ -102,8 +102,8 @@ put_packets(void)
 		snprintf(name, sizeof name, "packet-%zu", i);
 		corpus_put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
 			packets[i].len, END);
-		corpus_put("anonymize", name, &packets[i].link, (size_t)1, "\3\0", (size_t)2,
-			packets[i].bytes, packets[i].len, END);
+		corpus_put("anonymize", name, &packets[i].link, (size_t)1, "\3\0",
+			(size_t)2, packets[i].bytes, packets[i].len, END);
 		corpus_put("index", name, packets[i].bytes, packets[i].len, END);
 		if (packets[i].link == 0)
 			put_cutoff(name, "", packets[i].bytes, packets[i].len);
@@ -123,14 +123,14 @@ static const uint8_t packet[] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00,
 static void
 put_times(void)
 {
-	static const struct pri_bpf_time times[] = {{-1, true}, {1000, false}};
-	struct pri_insn insns[] = {{0}, {0}, {0}, {0}, {0x20, 0, 0, PRI_TIMES_AT},
-		{0x15, 0, 2, 1}, {0x20, 0, 0, PRI_TIMES_AT + PRI_TIMES_APART},
+	static const struct pr_bpf_time times[] = {{-1, true}, {1000, false}};
+	struct pr_insn insns[] = {{0}, {0}, {0}, {0}, {0x20, 0, 0, PR_TIMES_AT},
+		{0x15, 0, 2, 1}, {0x20, 0, 0, PR_TIMES_AT + PR_TIMES_APART},
 		{0x15, 1, 0, 1}, {0x06, 0, 0, 0}, {0x06, 0, 0, 65535}};
 	const unsigned char len = sizeof packet;
 
 	for (size_t i = 0; i < COUNT(times); i++)
-		pri_bpf_put_time(&insns[2 * i], &times[i]);
+		pr_bpf_put_time(&insns[2 * i], &times[i]);
 	corpus_put("program", "times", &len, sizeof len, packet, sizeof packet, insns,
 		sizeof insns, END);
 }

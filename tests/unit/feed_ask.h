@@ -35,7 +35,7 @@ static inline struct answer
 ask(struct pri_volume *view, const char *filter, bool all)
 {
 	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	struct pri_bpf *program = pri_filter_compile(1, filter, &err);
+	struct pr_bpf *program = pri_filter_compile(1, filter, &err);
 	struct answer a = {.seqs = malloc(400000 * sizeof(*a.seqs))};
 	struct pri_range_list held = {0};
 	struct pri_query *q;
@@ -45,16 +45,16 @@ ask(struct pri_volume *view, const char *filter, bool all)
 
 	ck_assert(program != NULL);
 	if (!all)
-		ck_assert_int_eq(pri_bpf_set_add(&spec.programs, program, &err), 0);
+		ck_assert_int_eq(pr_bpf_set_add(&spec.programs, program, &err), 0);
 	q = pri_query_create(view, &spec, &err);
 	ck_assert_msg(q != NULL, "%s", err.text);
 	while ((rc = pri_query_next(q, &p, &err)) != PR_SOURCE_END) {
 		unit_must(rc != PR_SOURCE_ERROR);
-		if (rc == PR_SOURCE_PACKET && (!all || pri_bpf_run(program, &p)))
+		if (rc == PR_SOURCE_PACKET && (!all || pr_bpf_run(program, &p)))
 			a.seqs[a.count++] = p.seq;
 	}
 	if (all)
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 	ck_assert_int_eq(pri_query_take_coverage(q, &held, &frontier, &err), 0);
 	a.held = count_held(&held);
 	pri_range_list_free(&held);

@@ -12,7 +12,7 @@ static bool
 plan_may(const char *filter, const struct pri_plan_index *index)
 {
 	struct pr_error err;
-	struct pri_bpf *program = pri_filter_compile(1, filter, &err);
+	struct pr_bpf *program = pri_filter_compile(1, filter, &err);
 	struct pri_plan *plan;
 	uint8_t *scratch;
 	bool result;
@@ -24,6 +24,6 @@ plan_may(const char *filter, const struct pri_plan_index *index)
 	result = pri_plan_holds(plan, index, scratch);
 	free(scratch);
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	return result;
 }

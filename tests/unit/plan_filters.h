@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "indexer/filter/bpf_code.h"
+#include "proto/wire/bpf_code.h"
 #include "tests/unit/plan_packets.h"
 
 /* For test_plan_random.c: filters and programs made up, of values that the packets have. */
@@ -161,7 +161,7 @@ say_filter(struct text *t, unsigned depth)
 	say(t, ")");
 }
 
-static inline struct pri_insn
+static inline struct pr_insn
 random_insn(size_t i, size_t count)
 {
 	static const uint16_t codes[] = {LD_W_ABS, LD_H_ABS, LD_B_ABS, LD_H_ABS, LD_B_ABS,
@@ -173,7 +173,7 @@ random_insn(size_t i, size_t count)
 	static const uint32_t masks[] = {
 		0xff, 0xf0, 0x1fff, 0xffff0000, 0xfffff000, 0xfff, 1, 4};
 	size_t left = count - 2 - i;
-	struct pri_insn in = {.code = PICK(codes)};
+	struct pr_insn in = {.code = PICK(codes)};
 	bool jump = BPF_CLASS(in.code) == BPF_JMP;
 
 	if (in.code == RET_K && random() % 3)
@@ -189,7 +189,7 @@ random_insn(size_t i, size_t count)
 	if (in.code == RSH_K)
 		in.k %= 20;
 	if (in.code == ST || in.code == LD_MEM || in.code == LDX_MEM)
-		in.k %= PRI_BPF_MEMORY;
+		in.k %= PR_BPF_MEMORY;
 	if (in.code == RET_K)
 		in.k = (uint32_t)random() % 2;
 	if (jump) {

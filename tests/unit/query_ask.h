@@ -18,10 +18,10 @@ struct question {
 };
 
 static bool
-expected(const struct question *q, const struct pri_bpf_set *programs,
+expected(const struct question *q, const struct pr_bpf_set *programs,
 	const struct pr_packet *p)
 {
-	if (p->time < q->since || p->time > q->until || !pri_bpf_set_match(programs, p))
+	if (p->time < q->since || p->time > q->until || !pr_bpf_set_match(programs, p))
 		return false;
 	return !q->link ||
 	       (p->link == 0) == (!strcmp(q->link, "0") || !strcmp(q->link, "tap0"));
@@ -137,7 +137,7 @@ check_parts(struct result *r, const struct pr_packet *p)
 
 /* The flows are those of the packets that match. */
 static void
-check_flows(const struct question *q, const struct pri_bpf_set *programs, struct result *r)
+check_flows(const struct question *q, const struct pr_bpf_set *programs, struct result *r)
 {
 	const struct pri_flow_limits limits = {.flows = 0};
 	uint64_t sum = 0;
@@ -156,8 +156,8 @@ check_flows(const struct question *q, const struct pri_bpf_set *programs, struct
 }
 
 static void
-check_packets(const struct question *q, const struct pri_bpf_set *programs,
-	struct result *r, const Packrack__Batch *batch)
+check_packets(const struct question *q, const struct pr_bpf_set *programs, struct result *r,
+	const Packrack__Batch *batch)
 {
 	struct pr_segment_reader reader;
 	struct pr_packet p;
@@ -204,7 +204,7 @@ check_edges(const struct question *q, const struct result *r)
 }
 
 static uint64_t
-expected_count(const struct question *q, const struct pri_bpf_set *programs, bool held)
+expected_count(const struct question *q, const struct pr_bpf_set *programs, bool held)
 {
 	uint64_t count = 0;
 
@@ -215,7 +215,7 @@ expected_count(const struct question *q, const struct pri_bpf_set *programs, boo
 						 expected(&(struct question){PR_TIME_MIN,
 								  PR_TIME_MAX, "", q->link,
 								  0, false},
-							 &(struct pri_bpf_set){0}, p))
+							 &(struct pr_bpf_set){0}, p))
 			      : expected(q, programs, p);
 	}
 	return count;
@@ -226,7 +226,7 @@ ask(struct pri_volume *view, const struct question *q)
 {
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
-	struct pri_bpf_set programs = {0};
+	struct pr_bpf_set programs = {0};
 	struct result r = {.frontier = PR_TIME_MIN, .last = PR_TIME_MIN};
 	struct pri_answer *a;
 	const Packrack__End *end;
@@ -271,6 +271,6 @@ ask(struct pri_volume *view, const struct question *q)
 	pri_flow_table_destroy(&r.flows);
 	pri_answer_destroy(&a);
 	pri_query_message_free(&query);
-	pri_bpf_set_free(&programs);
+	pr_bpf_set_free(&programs);
 	return r.whole;
 }

@@ -263,7 +263,7 @@ static int64_t since;
 
 /* Frees the programs. */
 static inline void
-ask_programs(uint64_t id, struct pri_bpf_set *programs, uint64_t limit)
+ask_programs(uint64_t id, struct pr_bpf_set *programs, uint64_t limit)
 {
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -278,14 +278,14 @@ ask_programs(uint64_t id, struct pri_bpf_set *programs, uint64_t limit)
 	env.query = &query;
 	send_to_node(&env);
 	pri_query_message_free(&query);
-	pri_bpf_set_free(programs);
+	pr_bpf_set_free(programs);
 }
 
 static inline void
 ask(uint64_t id, const char *filter, uint64_t limit)
 {
 	static const uint16_t types[] = {1};
-	struct pri_bpf_set programs = {0};
+	struct pr_bpf_set programs = {0};
 
 	ck_assert_int_eq(
 		pri_filter_compile_all(types, 1, filter, false, &programs, &err), 0);

@@ -109,17 +109,17 @@ letter(enum pri_beyond_match match)
 START_TEST(known_filters)
 {
 	const struct pr_connection *connections[] = {&tcp4, &tagged, &udp6, &icmp};
-	struct pri_bpf_set set = {NULL, 0};
+	struct pr_bpf_set set = {NULL, 0};
 	struct pri_plans plans = {0}, none = {0};
 	uint8_t frame[PR_BEYOND_MAX];
 	char is[8] = "", without[8] = "";
 
 	if (*known[_i].filter) {
-		struct pri_bpf *program =
+		struct pr_bpf *program =
 			pri_filter_compile(ETHERNET, known[_i].filter, &err);
 
 		ck_assert_msg(program != NULL, "%s: %s", known[_i].filter, err.text);
-		ck_assert_int_eq(pri_bpf_set_add(&set, program, &err), 0);
+		ck_assert_int_eq(pr_bpf_set_add(&set, program, &err), 0);
 		ck_assert_int_eq(pri_plans_create(&set, NULL, &plans, &err), 0);
 	}
 	for (size_t i = 0; i < COUNT(connections); i++) {
@@ -142,7 +142,7 @@ START_TEST(known_filters)
 	for (size_t i = 0; is[i]; i++)
 		ck_assert(without[i] == is[i] || without[i] == '?');
 	pri_plans_free(&plans);
-	pri_bpf_set_free(&set);
+	pr_bpf_set_free(&set);
 }
 END_TEST
 
@@ -203,13 +203,13 @@ static unsigned answers[3];
 static void
 compare_filter(const char *filter)
 {
-	struct pri_bpf_set set = {NULL, 0};
+	struct pr_bpf_set set = {NULL, 0};
 	struct pri_plans plans = {0};
-	struct pri_bpf *program = pri_filter_compile(ETHERNET, filter, &err);
+	struct pr_bpf *program = pri_filter_compile(ETHERNET, filter, &err);
 
 	if (!program)
 		return;
-	unit_must(pri_bpf_set_add(&set, program, &err) == 0);
+	unit_must(pr_bpf_set_add(&set, program, &err) == 0);
 	unit_must(pri_plans_create(&set, NULL, &plans, &err) == 0);
 	for (int i = 0; i < 40; i++) {
 		const struct pr_connection c = random_connection();
@@ -220,7 +220,7 @@ compare_filter(const char *filter)
 		answers[match]++;
 		for (int k = 0; k < 8; k++) {
 			struct pr_packet p = random_packet(&c, bytes);
-			bool is = pri_bpf_set_match(&set, &p);
+			bool is = pr_bpf_set_match(&set, &p);
 
 			if (match != PRI_BEYOND_MAY && is != (match == PRI_BEYOND_YES))
 				ck_abort_msg("'%s': the sum is %c, a packet of it %d",
@@ -228,7 +228,7 @@ compare_filter(const char *filter)
 		}
 	}
 	pri_plans_free(&plans);
-	pri_bpf_set_free(&set);
+	pr_bpf_set_free(&set);
 }
 
 /* NO: no packet of it matches. YES: all do. */
@@ -277,20 +277,20 @@ START_TEST(run_known)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		uint8_t frame[PR_BEYOND_MAX];
 		struct pr_packet p = sum_of(&tcp4, frame);
-		struct pri_bpf *program =
+		struct pr_bpf *program =
 			pri_filter_compile(ETHERNET, cases[i].filter, &err);
 		bool all[PR_BEYOND_MAX], unknown;
 
 		ck_assert_msg(program != NULL, "%s: %s", cases[i].filter, err.text);
 		memset(all, true, sizeof all);
 		all[cases[i].unknown] = false;
-		uint32_t result = pri_bpf_run_known(program, &p, all, &unknown);
+		uint32_t result = pr_bpf_run_known(program, &p, all, &unknown);
 		ck_assert_msg(unknown == (cases[i].known < 0), "%s", cases[i].filter);
 		if (!unknown) {
 			ck_assert_int_eq(result != 0, cases[i].known);
-			ck_assert_uint_eq(result, pri_bpf_run(program, &p));
+			ck_assert_uint_eq(result, pr_bpf_run(program, &p));
 		}
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 	}
 }
 END_TEST

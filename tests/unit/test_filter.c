@@ -156,7 +156,7 @@ equal_list(const char *first, const char *form, const char *last)
 	char *parts;
 	size_t count;
 	struct pr_error err;
-	struct pri_bpf *program;
+	struct pr_bpf *program;
 	pcap_t *pcap = pcap_open_dead(DLT_EN10MB, 262144);
 	struct bpf_program code;
 	uint8_t packet[64];
@@ -171,7 +171,7 @@ equal_list(const char *first, const char *form, const char *last)
 	ck_assert_int_eq(pcap_compile(pcap, &code, text, 1, 0), 0);
 	for (unsigned i = 0; i < 20000; i++) {
 		uint32_t cap = make_packet(packet);
-		uint32_t said = pri_bpf_run(program,
+		uint32_t said = pr_bpf_run(program,
 			&(struct pr_packet){.data = packet, .len = 64, .caplen = cap});
 
 		ck_assert_int_eq(said > 0, libpcap_says(&code, packet, 64, cap) > 0);
@@ -181,7 +181,7 @@ equal_list(const char *first, const char *form, const char *last)
 	ck_assert_uint_lt(hits, 19000);
 	pcap_freecode(&code);
 	pcap_close(pcap);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	free(parts);
 	free(text);
 	free(terms);
@@ -210,10 +210,10 @@ START_TEST(test_a_part_that_libpcap_refuses)
 {
 	char *text = join("port 100%u", " or ", TERMS); /* 10070 is a port, so is 10079 */
 	struct pr_error err = {""};
-	struct pri_bpf *program = pri_filter_compile(1, text, &err);
+	struct pr_bpf *program = pri_filter_compile(1, text, &err);
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	free(text);
 	text = join("host 10.0.0.%u0", " or ", TERMS); /* 10.0.0.260 is no address */
 	program = pri_filter_compile(1, text, &err);
@@ -225,7 +225,7 @@ END_TEST
 
 /* The packet, with so many tags before its Ethertype. */
 static bool
-tagged_matches(const struct pri_bpf *program, const uint8_t packet[64], unsigned tags)
+tagged_matches(const struct pr_bpf *program, const uint8_t packet[64], unsigned tags)
 {
 	uint8_t copy[64 + 4 * 3];
 
@@ -234,9 +234,9 @@ tagged_matches(const struct pri_bpf *program, const uint8_t packet[64], unsigned
 		pr_put_be32(
 			copy + 12 + 4 * i, (i + 1 < tags ? 0x88a80000u : 0x81000000u) + 7);
 	memcpy(copy + 12 + 4 * tags, packet + 12, 52);
-	return pri_bpf_run(program, &(struct pr_packet){.data = copy,
-					    .len = 64 + 4 * tags,
-					    .caplen = 64 + 4 * tags}) > 0;
+	return pr_bpf_run(program, &(struct pr_packet){.data = copy,
+					   .len = 64 + 4 * tags,
+					   .caplen = 64 + 4 * tags}) > 0;
 }
 
 /* What matches without tags does so behind one or two, and in parts as whole; other link types have none. */
@@ -244,17 +244,17 @@ START_TEST(test_behind_tags)
 {
 	const uint16_t types[] = {1, 101};
 	char *terms = join("host 10.0.0.%u", " or ", _i ? TERMS : 3);
-	struct pri_bpf *plain = pri_filter_compile(1, terms, NULL);
-	struct pri_bpf_set out = {0};
+	struct pr_bpf *plain = pri_filter_compile(1, terms, NULL);
+	struct pr_bpf_set out = {0};
 	struct pr_error err = {""};
 	uint8_t packet[64];
 	unsigned hits = 0;
 
 	ck_assert_msg(pri_filter_compile_all(types, 2, terms, true, &out, &err) == 0, "%s",
 		err.text);
-	ck_assert_ptr_nonnull(pri_bpf_set_find(&out, 101));
+	ck_assert_ptr_nonnull(pr_bpf_set_find(&out, 101));
 	for (unsigned i = 0; i < 5000; i++) {
-		const struct pri_bpf *program = pri_bpf_set_find(&out, 1);
+		const struct pr_bpf *program = pr_bpf_set_find(&out, 1);
 
 		make_packet(packet);
 		bool matches = tagged_matches(plain, packet, 0);
@@ -266,8 +266,8 @@ START_TEST(test_behind_tags)
 	}
 	ck_assert_uint_gt(hits, 100);
 	ck_assert_uint_lt(hits, 4900);
-	pri_bpf_set_free(&out);
-	pri_bpf_destroy(&plain);
+	pr_bpf_set_free(&out);
+	pr_bpf_destroy(&plain);
 	free(terms);
 }
 END_TEST
@@ -291,7 +291,7 @@ static const struct {
 START_TEST(says_where)
 {
 	const uint16_t ethernet = 1;
-	struct pri_bpf_set set = {0};
+	struct pr_bpf_set set = {0};
 	struct pr_error err[2] = {{""}, {""}};
 	size_t len = strlen(wrong[_i].at);
 
@@ -325,23 +325,23 @@ START_TEST(test_one_that_is_too_long_for_a_link_type)
 {
 	const uint16_t types[] = {1, 105};
 	char *text = join("host 10.0.%u.1", " or ", 256), *rest;
-	struct pri_bpf_set out = {0};
+	struct pr_bpf_set out = {0};
 	struct pr_error err = {""};
 	size_t len = strlen(text);
 
 	ck_assert_int_eq(pri_filter_compile_all(types, 2, text, false, &out, &err), 0);
 	ck_assert_uint_eq(out.count, 2);
-	pri_bpf_set_free(&out);
+	pr_bpf_set_free(&out);
 	rest = malloc(20 * (len + 4) + 1);
 	*rest = 0;
 	for (int i = 0; i < 20; i++)
 		strcat(strcat(rest, i ? " or " : ""), text);
 	ck_assert_int_eq(pri_filter_compile_all(types, 1, rest, false, &out, &err), 0);
-	pri_bpf_set_free(&out);
+	pr_bpf_set_free(&out);
 	ck_assert_int_eq(pri_filter_compile_all(types, 2, rest, false, &out, &err), -1);
 	ck_assert_msg(
 		strstr(err.text, "for IEEE802_11: filter of ") != NULL, "%s", err.text);
-	pri_bpf_set_free(&out);
+	pr_bpf_set_free(&out);
 	free(rest);
 	free(text);
 }

@@ -56,16 +56,16 @@ static void
 say_leaf(struct filter *f, uint16_t linktype, bool *want)
 {
 	const char *text = PICK(leaves);
-	struct pri_bpf *program = pri_filter_compile(linktype, text, &err);
+	struct pr_bpf *program = pri_filter_compile(linktype, text, &err);
 
 	if (!program) /* of PPP, which carries no ARP */
 		program = pri_filter_compile(linktype, text = "tcp", &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
 	for (size_t i = 0; i < PACKETS; i++)
 		want[i] = packets[i].linktype == linktype &&
-			  (pri_bpf_run(program, &packets[i]) != 0);
+			  (pr_bpf_run(program, &packets[i]) != 0);
 	say(f, "(%s)", text);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 }
 
 static void
@@ -111,7 +111,7 @@ static unsigned matched, denied;
 static void
 compare(const struct filter *f, uint16_t linktype)
 {
-	struct pri_bpf *program = pri_filter_compile(linktype, f->text, &err);
+	struct pr_bpf *program = pri_filter_compile(linktype, f->text, &err);
 	struct pri_plan *plan;
 
 	if (!program && strstr(err.text, "rejects all packets")) {
@@ -125,7 +125,7 @@ compare(const struct filter *f, uint16_t linktype)
 	for (size_t i = 0; i < PACKETS; i++) {
 		if (packets[i].linktype != linktype)
 			continue;
-		if ((pri_bpf_run(program, &packets[i]) != 0) != f->want[i])
+		if ((pr_bpf_run(program, &packets[i]) != 0) != f->want[i])
 			ck_abort_msg("'%s' on link type %u, packet %zu at %" PRId64,
 				f->text, linktype, i, packets[i].time);
 		if (f->want[i] && !holds(plan, &owns[i]))
@@ -134,7 +134,7 @@ compare(const struct filter *f, uint16_t linktype)
 		denied += !holds(plan, &owns[i]);
 	}
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 }
 
 START_TEST(means_what_it_says)
@@ -167,7 +167,7 @@ START_TEST(on_each_link_type)
 		.caplen = PACKET_MAX,
 		.len = PACKET_MAX,
 		.linktype = all_linktypes[_i]};
-	struct pri_bpf *program;
+	struct pr_bpf *program;
 	static const char *const texts[] = {"after @5 and before @5.000000001",
 		"not (before @4.999999999 or not before @5.000000001)"};
 
@@ -177,10 +177,10 @@ START_TEST(on_each_link_type)
 		ck_assert_msg(program != NULL, "link type %u: %s", p.linktype, err.text);
 		for (p.time = 5 * SECOND - 3; p.time < 5 * SECOND + 4; p.time++)
 			ck_assert_msg(
-				(pri_bpf_run(program, &p) != 0) ==
+				(pr_bpf_run(program, &p) != 0) ==
 					(p.time >= 5 * SECOND && p.time <= 5 * SECOND + 1),
 				"link type %u, %" PRId64, p.linktype, p.time);
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 	}
 }
 END_TEST
@@ -191,17 +191,17 @@ START_TEST(behind_tunnels)
 	static const char *const texts[] = {"vlan and (tcp or after @5)",
 		"geneve and (after @5 or udp)", "mpls and not after @5",
 		"pppoes and (after @5 or ip)", "(vlan or after @5) and ip"};
-	struct pri_bpf *program = pri_filter_compile(1, texts[_i], &err);
+	struct pr_bpf *program = pri_filter_compile(1, texts[_i], &err);
 	struct pri_plan *plan;
 
 	ck_assert_msg(program != NULL, "%s", err.text);
 	plan = pri_plan_create(program, NULL, &err);
 	make_whole();
 	for (size_t i = 0; i < PACKETS; i++)
-		if (packets[i].linktype == 1 && pri_bpf_run(program, &packets[i]) != 0)
+		if (packets[i].linktype == 1 && pr_bpf_run(program, &packets[i]) != 0)
 			unit_must(holds(plan, &owns[i]));
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 }
 END_TEST
 
@@ -210,7 +210,7 @@ START_TEST(refused)
 	static const char *const texts[] = {"tcp or after @", "tcp or after @1.2.3",
 		"host after @5", "after @5 tcp", "tcp or after @99999999999999999999999",
 		"tcp or after yesterday", "ether[after @5] = 3"};
-	struct pri_bpf *program = pri_filter_compile(1, texts[_i], &err);
+	struct pr_bpf *program = pri_filter_compile(1, texts[_i], &err);
 
 	ck_assert_msg(program == NULL, "%s", texts[_i]);
 	ck_assert(err.text[0]);
@@ -221,46 +221,46 @@ END_TEST
 /* Only at the head are there terms of time, and a place without a term is behind the packet. */
 START_TEST(only_its_own)
 {
-	struct pri_insn insns[] = {{0}, {0}, {0x20, 0, 0, PRI_TIMES_AT}, {0x06, 0, 0, 1},
-		{0x20, 0, 0, PRI_TIMES_AT + PRI_TIMES_APART}, {0x06, 0, 0, 1}};
-	const struct pri_bpf_time time = {.time = -5, .after = true};
+	struct pr_insn insns[] = {{0}, {0}, {0x20, 0, 0, PR_TIMES_AT}, {0x06, 0, 0, 1},
+		{0x20, 0, 0, PR_TIMES_AT + PR_TIMES_APART}, {0x06, 0, 0, 1}};
+	const struct pr_bpf_time time = {.time = -5, .after = true};
 	uint8_t bytes[PACKET_MAX] = {0};
 	struct pr_packet p = {
 		.data = bytes, .caplen = PACKET_MAX, .len = PACKET_MAX, .linktype = 1};
-	struct pri_bpf *with, *without, *other;
+	struct pr_bpf *with, *without, *other;
 
-	pri_bpf_put_time(insns, &time);
-	with = pri_bpf_create(1, insns, 4, &err);
-	without = pri_bpf_create(1, insns + 2, 2, &err);
+	pr_bpf_put_time(insns, &time);
+	with = pr_bpf_create(1, insns, 4, &err);
+	without = pr_bpf_create(1, insns + 2, 2, &err);
 	insns[2] = insns[4];
-	other = pri_bpf_create(1, insns, 4, &err);
-	ck_assert(pri_bpf_run(with, &p) != 0);
-	ck_assert(!pri_bpf_run(without, &p));
-	ck_assert(!pri_bpf_run(other, &p));
-	pri_bpf_destroy(&with);
-	pri_bpf_destroy(&without);
-	pri_bpf_destroy(&other);
+	other = pr_bpf_create(1, insns, 4, &err);
+	ck_assert(pr_bpf_run(with, &p) != 0);
+	ck_assert(!pr_bpf_run(without, &p));
+	ck_assert(!pr_bpf_run(other, &p));
+	pr_bpf_destroy(&with);
+	pr_bpf_destroy(&without);
+	pr_bpf_destroy(&other);
 	/* half of one, and one in the midst */
-	ck_assert_ptr_null(pri_bpf_create(1, insns + 1, 3, &err));
+	ck_assert_ptr_null(pr_bpf_create(1, insns + 1, 3, &err));
 	memcpy(&insns[3], insns, 2 * sizeof(*insns));
-	ck_assert_ptr_null(pri_bpf_create(1, insns + 2, 4, &err));
+	ck_assert_ptr_null(pr_bpf_create(1, insns + 2, 4, &err));
 }
 END_TEST
 
 START_TEST(too_many)
 {
-	char *text = malloc(20 * (PRI_TIMES_MAX + 2));
-	struct pri_bpf *program;
+	char *text = malloc(20 * (PR_TIMES_MAX + 2));
+	struct pr_bpf *program;
 	size_t at = 0;
 
-	for (unsigned i = 0; i <= PRI_TIMES_MAX; i++)
+	for (unsigned i = 0; i <= PR_TIMES_MAX; i++)
 		at += (size_t)sprintf(text + at, "%safter @%u", i ? " or " : "", i);
 	ck_assert_ptr_null(pri_filter_compile(1, text, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "use fewer"));
 	*strrchr(text, 'o') = 0;
 	program = pri_filter_compile(1, text, &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	free(text);
 }
 END_TEST
@@ -271,7 +271,7 @@ static const char *
 plan_words(const char *filter)
 {
 	static char words[4000];
-	struct pri_bpf *program = pri_filter_compile(1, filter, &err);
+	struct pr_bpf *program = pri_filter_compile(1, filter, &err);
 	struct pri_plan *plan;
 	FILE *to = fmemopen(words, sizeof(words), "w");
 
@@ -280,7 +280,7 @@ plan_words(const char *filter)
 	pri_plan_print(to, plan, 0);
 	fclose(to);
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	return words;
 }
 

@@ -115,7 +115,7 @@ check_linktype(const struct implied *t, size_t count, uint16_t linktype)
 		spoil(&frames[i]);
 	}
 	for (size_t i = 0; i < count; i++) {
-		struct pri_bpf *p;
+		struct pr_bpf *p;
 		size_t matches = 0;
 
 		if (t[i].ether_only && linktype != 1)
@@ -123,15 +123,15 @@ check_linktype(const struct implied *t, size_t count, uint16_t linktype)
 		p = pri_filter_compile(linktype, t[i].filter, &err);
 		ck_assert_msg(p != NULL, "%s: %s", t[i].filter, err.text);
 		for (size_t j = 0; j < FRAMES; j++)
-			if (pri_bpf_run(p, &(struct pr_packet){.data = frames[j].data,
-						   .len = frames[j].len,
-						   .caplen = frames[j].len})) {
+			if (pr_bpf_run(p, &(struct pr_packet){.data = frames[j].data,
+						  .len = frames[j].len,
+						  .caplen = frames[j].len})) {
 				check_packet(&t[i], &frames[j], linktype);
 				matches++;
 			}
 		ck_assert_msg(matches > 0, "%s: no packet on link type %u is a test of it",
 			t[i].filter, linktype);
-		pri_bpf_destroy(&p);
+		pr_bpf_destroy(&p);
 	}
 }
 

@@ -6,7 +6,7 @@
 #include "indexer/index/index_key.h"
 #include "indexer/filter/filter.h"
 #include "indexer/filter/plan.h"
-#include "indexer/filter/bpf_code.h"
+#include "proto/wire/bpf_code.h"
 #include "tests/unit/plan_ask.h"
 #include "tests/unit/unit.h"
 
@@ -19,7 +19,7 @@ static struct pr_error err;
 static char *
 words_of(uint16_t linktype, const char *filter)
 {
-	struct pri_bpf *program = pri_filter_compile(linktype, filter, &err);
+	struct pr_bpf *program = pri_filter_compile(linktype, filter, &err);
 	struct pri_plan *plan;
 	char *text = NULL;
 	size_t size;
@@ -31,7 +31,7 @@ words_of(uint16_t linktype, const char *filter)
 	pri_plan_print(f, plan, 0);
 	fclose(f);
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 	return text;
 }
 
@@ -126,18 +126,18 @@ END_TEST
 /* A fragment's bytes at the place of ports are none; and what is behind a loop is not looked at. */
 START_TEST(takes_no_load_for_more_than_it_is)
 {
-	static const struct pri_insn unchecked[] = {{LD_H_ABS, 0, 0, 12},
+	static const struct pr_insn unchecked[] = {{LD_H_ABS, 0, 0, 12},
 		{JEQ_K, 0, 6, 0x800}, {LD_B_ABS, 0, 0, 23}, {JEQ_K, 0, 4, 6},
 		{LDX_MSH, 0, 0, 14}, {LD_H_IND, 0, 0, 14}, {JEQ_K, 0, 1, 80},
 		{RET_K, 0, 0, 1}, {RET_K, 0, 0, 0}};
-	struct pri_bpf *program = pri_bpf_create(1, unchecked, COUNT(unchecked), &err);
+	struct pr_bpf *program = pr_bpf_create(1, unchecked, COUNT(unchecked), &err);
 	struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 
 	for (size_t i = 0; i < plan->key_count; i++)
 		ck_assert_uint_ne(plan->keys[i].kind, PRI_KEY_SPORT);
 	ck_assert_uint_eq(plan->key_count, 2);
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 }
 END_TEST
 

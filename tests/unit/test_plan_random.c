@@ -18,10 +18,10 @@ static struct pr_error err;
 static unsigned pairs, accepted, denied, held;
 
 static void
-compare(const struct pri_bpf *program, const struct pri_plan *plan,
+compare(const struct pr_bpf *program, const struct pri_plan *plan,
 	const struct pr_packet *packet, struct own *own, const char *what)
 {
-	bool match = pri_bpf_run(program, packet) != 0, may = holds(plan, own);
+	bool match = pr_bpf_run(program, packet) != 0, may = holds(plan, own);
 
 	pairs++;
 	accepted += match;
@@ -43,7 +43,7 @@ static uint8_t all_bytes[PACKETS][PACKET_MAX];
 static void
 compare_filter(const char *text, uint16_t linktype)
 {
-	struct pri_bpf *program = pri_filter_compile(linktype, text, &err);
+	struct pr_bpf *program = pri_filter_compile(linktype, text, &err);
 	struct pri_plan *plan;
 
 	if (!program)
@@ -55,7 +55,7 @@ compare_filter(const char *text, uint16_t linktype)
 		if (packets[i].linktype == linktype)
 			compare(program, plan, &packets[i], &owns[i], text);
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 }
 
 /* The program's word on a packet is the oracle: what it accepts its plan must not deny. */
@@ -86,7 +86,7 @@ END_TEST
 
 START_TEST(denies_no_match_of_random_programs)
 {
-	struct pri_insn insns[80];
+	struct pr_insn insns[80];
 
 	srandom(getenv("SEED") ? (unsigned)atoi(getenv("SEED")) : 2);
 	pairs = accepted = denied = held = 0;
@@ -98,16 +98,16 @@ START_TEST(denies_no_match_of_random_programs)
 
 		for (size_t i = 0; i + 2 < n; i++)
 			insns[i] = random_insn(i, n);
-		insns[n - 2] = (struct pri_insn){RET_K, 0, 0, 1};
-		insns[n - 1] = (struct pri_insn){RET_K, 0, 0, 0};
-		struct pri_bpf *program = pri_bpf_create(linktype, insns, n, &err);
+		insns[n - 2] = (struct pr_insn){RET_K, 0, 0, 1};
+		insns[n - 1] = (struct pr_insn){RET_K, 0, 0, 0};
+		struct pr_bpf *program = pr_bpf_create(linktype, insns, n, &err);
 		ck_assert_msg(program != NULL, "%s", err.text);
 		struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 		for (size_t i = 0; i < PACKETS; i++)
 			if (packets[i].linktype == linktype)
 				compare(program, plan, &packets[i], &owns[i], "a program");
 		pri_plan_destroy(&plan);
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 	}
 	printf("%u pairs of program and packet: %u match, %u denied, %u allowed for "
 	       "nothing\n",
@@ -122,33 +122,33 @@ END_TEST
 #define TERMS 5000
 
 /* src or dst one of so many hosts, as libpcap writes it; it takes minutes for that itself. */
-static struct pri_bpf *
+static struct pr_bpf *
 many_hosts(size_t terms)
 {
-	struct pri_insn *insns = calloc(4 * terms + 8, sizeof(*insns));
-	struct pri_bpf *program;
+	struct pr_insn *insns = calloc(4 * terms + 8, sizeof(*insns));
+	struct pr_bpf *program;
 	size_t n = 0;
 
-	insns[n++] = (struct pri_insn){LD_H_ABS, 0, 0, 12};
-	insns[n++] = (struct pri_insn){JEQ_K, 1, 0, 0x0800};
-	insns[n++] = (struct pri_insn){RET_K, 0, 0, 0};
+	insns[n++] = (struct pr_insn){LD_H_ABS, 0, 0, 12};
+	insns[n++] = (struct pr_insn){JEQ_K, 1, 0, 0x0800};
+	insns[n++] = (struct pr_insn){RET_K, 0, 0, 0};
 	for (unsigned side = 0; side < 2; side++) {
-		insns[n++] = (struct pri_insn){LD_W_ABS, 0, 0, 26 + 4 * side};
+		insns[n++] = (struct pr_insn){LD_W_ABS, 0, 0, 26 + 4 * side};
 		for (size_t i = 0; i < terms; i++) {
 			insns[n++] =
-				(struct pri_insn){JEQ_K, 0, 1, 0x0b000000 + (uint32_t)i};
-			insns[n++] = (struct pri_insn){RET_K, 0, 0, 1};
+				(struct pr_insn){JEQ_K, 0, 1, 0x0b000000 + (uint32_t)i};
+			insns[n++] = (struct pr_insn){RET_K, 0, 0, 1};
 		}
 	}
-	insns[n++] = (struct pri_insn){RET_K, 0, 0, 0};
-	program = pri_bpf_create(ETHERNET, insns, n, &err);
+	insns[n++] = (struct pr_insn){RET_K, 0, 0, 0};
+	program = pr_bpf_create(ETHERNET, insns, n, &err);
 	free(insns);
 	return program;
 }
 
 START_TEST(prunes_by_thousands_of_hosts)
 {
-	struct pri_bpf *program = many_hosts(TERMS);
+	struct pr_bpf *program = many_hosts(TERMS);
 	struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 	uint8_t bytes[PACKET_MAX] = {0};
 	struct pr_packet packet = {.data = bytes,
@@ -167,15 +167,15 @@ START_TEST(prunes_by_thousands_of_hosts)
 		ck_assert(holds(plan, &own) == (host < 0x0b000000 + TERMS));
 	}
 	pri_plan_destroy(&plan);
-	pri_bpf_destroy(&program);
+	pr_bpf_destroy(&program);
 }
 END_TEST
 
 /* What a stranger may send: as long as programs may be, with no sense in it. */
 START_TEST(takes_hostile_programs)
 {
-	const size_t n = PRI_BPF_MAX;
-	struct pri_insn *insns = calloc(n, sizeof(*insns));
+	const size_t n = PR_BPF_MAX;
+	struct pr_insn *insns = calloc(n, sizeof(*insns));
 
 	srandom(3);
 	for (unsigned round = 0; round < 3; round++) {
@@ -186,22 +186,22 @@ START_TEST(takes_hostile_programs)
 			uint8_t j =
 				(uint8_t)((size_t)random() % (left < 255 ? left + 1 : 256));
 			insns[i] = i % (2 + round) == 0
-					   ? (struct pri_insn){LD_W_ABS, 0, 0,
+					   ? (struct pr_insn){LD_W_ABS, 0, 0,
 						     8 + 4 * ((uint32_t)random() % 8)}
-					   : (struct pri_insn){JEQ_K,
+					   : (struct pr_insn){JEQ_K,
 						     (uint8_t)(left ? random() % 2 : 0),
 						     round == 2 ? j : 0, k};
 			if (i < 40 && i % 2)
-				insns[i] = (struct pri_insn){JEQ_K, 0, 0, 0x0800};
+				insns[i] = (struct pr_insn){JEQ_K, 0, 0, 0x0800};
 		}
-		insns[n - 1] = (struct pri_insn){RET_K, 0, 0, 1};
-		struct pri_bpf *program = pri_bpf_create(ETHERNET, insns, n, &err);
+		insns[n - 1] = (struct pr_insn){RET_K, 0, 0, 1};
+		struct pr_bpf *program = pr_bpf_create(ETHERNET, insns, n, &err);
 		ck_assert_msg(program != NULL, "%s", err.text);
 		struct pri_plan *plan = pri_plan_create(program, NULL, &err);
 		ck_assert_ptr_nonnull(plan);
-		ck_assert_uint_lt(plan->count, 2 * PRI_BPF_MAX);
+		ck_assert_uint_lt(plan->count, 2 * PR_BPF_MAX);
 		pri_plan_destroy(&plan);
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 	}
 	free(insns);
 }

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/filter/bpf.h"
-#include "indexer/filter/bpf_code.h"
+#include "proto/wire/bpf.h"
+#include "proto/wire/bpf_code.h"
 #include "proto/port/trace.h"
 #include "tests/unit/unit.h"
 
@@ -17,19 +17,19 @@
 static struct pr_error err;
 
 static bool
-valid(const struct pri_insn *insns, size_t count)
+valid(const struct pr_insn *insns, size_t count)
 {
-	struct pri_bpf *p = pri_bpf_create(1, insns, count, &err);
+	struct pr_bpf *p = pr_bpf_create(1, insns, count, &err);
 	bool good = p != NULL;
 
-	pri_bpf_destroy(&p);
+	pr_bpf_destroy(&p);
 	return good;
 }
 
 START_TEST(refuses_hostile_programs)
 {
 	static const struct {
-		struct pri_insn insns[3];
+		struct pr_insn insns[3];
 		size_t count;
 	} bad[] = {
 		{{{LD_IMM, 0, 0, 1}}, 1}, /* runs off */
@@ -39,20 +39,20 @@ START_TEST(refuses_hostile_programs)
 		{{{JA, 0, 0, 1}, {RET_K, 0, 0, 1}}, 2}, /* over the end */
 		{{{JA, 0, 0, UINT32_MAX - 1}, {RET_K, 0, 0, 1}}, 2}, /* before the start */
 		{{{JA, 0, 0, 0x7fffffff}, {RET_K, 0, 0, 1}}, 2}, /* far away */
-		{{{ST, 0, 0, PRI_BPF_MEMORY}, {RET_K, 0, 0, 1}}, 2}, /* memory */
+		{{{ST, 0, 0, PR_BPF_MEMORY}, {RET_K, 0, 0, 1}}, 2}, /* memory */
 		{{{LDX_MEM, 0, 0, UINT32_MAX}, {RET_K, 0, 0, 1}}, 2}, /* memory */
 		{{{DIV_K, 0, 0, 0}, {RET_K, 0, 0, 1}}, 2}, /* by zero */
 		{{{MOD_K, 0, 0, 0}, {RET_K, 0, 0, 1}}, 2}, /* by zero */
 		{{{LSH_K, 0, 0, 32}, {RET_K, 0, 0, 1}}, 2}, /* too far */
 	};
-	struct pri_insn *many = calloc(PRI_BPF_MAX + 1, sizeof(*many));
+	struct pr_insn *many = calloc(PR_BPF_MAX + 1, sizeof(*many));
 
 	for (size_t i = 0; i < COUNT(bad); i++)
 		ck_assert_msg(!valid(bad[i].insns, bad[i].count), "program %zu", i);
-	for (size_t i = 0; i <= PRI_BPF_MAX; i++)
+	for (size_t i = 0; i <= PR_BPF_MAX; i++)
 		many[i].code = RET_K;
-	ck_assert(!valid(many, PRI_BPF_MAX + 1));
-	ck_assert(valid(many, PRI_BPF_MAX));
+	ck_assert(!valid(many, PR_BPF_MAX + 1));
+	ck_assert(valid(many, PR_BPF_MAX));
 	ck_assert(valid(many, 0));
 	free(many);
 }
@@ -60,22 +60,22 @@ END_TEST
 
 START_TEST(endless_loops_end)
 {
-	static const struct pri_insn loop[] = {
+	static const struct pr_insn loop[] = {
 		{ADD_K, 0, 0, 1}, {JA, 0, 0, (uint32_t)-2}, {RET_K, 0, 0, 1}};
-	static const struct pri_insn self[] = {{JA, 0, 0, (uint32_t)-1}, {RET_K, 0, 0, 1}};
-	struct pri_bpf *p = pri_bpf_create(1, loop, 3, &err);
-	struct pri_bpf *q = pri_bpf_create(1, self, 2, &err);
+	static const struct pr_insn self[] = {{JA, 0, 0, (uint32_t)-1}, {RET_K, 0, 0, 1}};
+	struct pr_bpf *p = pr_bpf_create(1, loop, 3, &err);
+	struct pr_bpf *q = pr_bpf_create(1, self, 2, &err);
 	const uint8_t bytes[64] = {0};
 	const struct pr_packet packet = {.data = bytes, .len = 64, .caplen = 64};
 
-	ck_assert_uint_eq(pri_bpf_run(p, &packet), 0);
-	ck_assert_uint_eq(pri_bpf_run(q, &packet), 0);
-	pri_bpf_destroy(&p);
-	pri_bpf_destroy(&q);
+	ck_assert_uint_eq(pr_bpf_run(p, &packet), 0);
+	ck_assert_uint_eq(pr_bpf_run(q, &packet), 0);
+	pr_bpf_destroy(&p);
+	pr_bpf_destroy(&q);
 }
 END_TEST
 
-static struct pri_insn
+static struct pr_insn
 random_insn(size_t i, size_t count)
 {
 	static const uint16_t codes[] = {LD_W_ABS, LD_H_ABS, LD_B_ABS, LD_W_IND, LD_H_IND,
@@ -87,7 +87,7 @@ random_insn(size_t i, size_t count)
 	static const uint32_t ks[] = {0, 1, 2, 3, 5, 13, 60, 61, 62, 63, 64, 65, 0x800,
 		0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff};
 	size_t left = count - 1 - i;
-	struct pri_insn in = {.code = codes[(size_t)random() % COUNT(codes)],
+	struct pr_insn in = {.code = codes[(size_t)random() % COUNT(codes)],
 		.k = ks[(size_t)random() % COUNT(ks)]};
 
 	if ((in.code == RET_K || in.code == RET_A) && random() % 4)
@@ -99,18 +99,18 @@ random_insn(size_t i, size_t count)
 			in.k = in.jt;
 	}
 	if (in.code == ST || in.code == STX || in.code == LD_MEM || in.code == LDX_MEM)
-		in.k &= PRI_BPF_MEMORY - 1;
+		in.k &= PR_BPF_MEMORY - 1;
 	return in;
 }
 
 /* Memory first, as libpcap leaves it as it was. */
 START_TEST(equals_libpcap_on_random_programs)
 {
-	struct pri_insn insns[2 * PRI_BPF_MEMORY + 40];
+	struct pr_insn insns[2 * PR_BPF_MEMORY + 40];
 	uint8_t packet[64];
 	unsigned compared = 0;
 
-	_Static_assert(sizeof(struct pri_insn) == sizeof(struct bpf_insn), "same shape");
+	_Static_assert(sizeof(struct pr_insn) == sizeof(struct bpf_insn), "same shape");
 	srandom(1);
 	for (unsigned round = 0; round < 100000; round++) {
 		size_t n = 0, body = 2 + (size_t)random() % 30;
@@ -118,20 +118,20 @@ START_TEST(equals_libpcap_on_random_programs)
 			 len = caplen + (uint32_t)random() % 2;
 		for (size_t i = 0; i < sizeof(packet); i++)
 			packet[i] = (uint8_t)(random() % 3 ? random() % 4 : random());
-		for (uint32_t i = 0; i < PRI_BPF_MEMORY; i++)
-			insns[n++] = (struct pri_insn){ST, 0, 0, i};
+		for (uint32_t i = 0; i < PR_BPF_MEMORY; i++)
+			insns[n++] = (struct pr_insn){ST, 0, 0, i};
 		for (size_t i = 0; i < body; i++)
 			insns[n++] = random_insn(i, body);
-		insns[n - 1] = (struct pri_insn){random() % 2 ? RET_A : RET_K, 0, 0, 1};
-		struct pri_bpf *p = pri_bpf_create(1, insns, n, &err);
+		insns[n - 1] = (struct pr_insn){random() % 2 ? RET_A : RET_K, 0, 0, 1};
+		struct pr_bpf *p = pr_bpf_create(1, insns, n, &err);
 		if (!p)
 			continue;
 		compared++;
-		ck_assert_uint_eq(pri_bpf_run(p, &(struct pr_packet){.data = packet,
-							 .len = len,
-							 .caplen = caplen}),
+		ck_assert_uint_eq(pr_bpf_run(p, &(struct pr_packet){.data = packet,
+							.len = len,
+							.caplen = caplen}),
 			bpf_filter((const struct bpf_insn *)insns, packet, len, caplen));
-		pri_bpf_destroy(&p);
+		pr_bpf_destroy(&p);
 	}
 	ck_assert_uint_gt(compared, 30000);
 }
@@ -173,16 +173,16 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 	struct bpf_program code;
 	struct pcap_pkthdr *h;
 	const u_char *data;
-	struct pri_bpf *p = NULL;
+	struct pr_bpf *p = NULL;
 
 	if (pcap_compile(file, &code, text, 1, 0) == 0) {
 		p = pri_filter_compile((uint16_t)pr_linktype_of_pcap(pcap), text, &err);
 		ck_assert_msg(p != NULL, "%s: %s", text, err.text);
 		in = pcap_open_offline(path, e);
 		while (pcap_next_ex(in, &h, &data) == 1) {
-			bool ours = pri_bpf_run(p, &(struct pr_packet){.data = data,
-							   .len = h->len,
-							   .caplen = h->caplen}) != 0;
+			bool ours = pr_bpf_run(p, &(struct pr_packet){.data = data,
+							  .len = h->len,
+							  .caplen = h->caplen}) != 0;
 			bool theirs = pcap_offline_filter(&code, h, data) != 0;
 			ck_assert_msg(ours == theirs, "%s: '%s'", path, text);
 			packets++;
@@ -190,7 +190,7 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 		filters++;
 		pcap_close(in);
 		pcap_freecode(&code);
-		pri_bpf_destroy(&p);
+		pr_bpf_destroy(&p);
 	}
 	pcap_close(file);
 }
@@ -232,24 +232,24 @@ END_TEST
 START_TEST(compiles_for_link_types)
 {
 	static const uint16_t types[] = {1, 105, 101, 1};
-	struct pri_bpf_set out = {0};
+	struct pr_bpf_set out = {0};
 	uint8_t ip[20] = {0x45};
 	struct pr_packet packet = {.data = ip, .caplen = 20, .len = 20, .linktype = 101};
 
-	ck_assert(pri_bpf_set_match(&out, &packet));
+	ck_assert(pr_bpf_set_match(&out, &packet));
 	ck_assert_int_eq(pri_filter_compile_all(types, 4, "ip", false, &out, &err), 0);
 	ck_assert_uint_eq(out.count, 3);
-	ck_assert(pri_bpf_set_match(&out, &packet));
+	ck_assert(pr_bpf_set_match(&out, &packet));
 	packet.linktype = 1;
-	ck_assert(!pri_bpf_set_match(&out, &packet));
+	ck_assert(!pr_bpf_set_match(&out, &packet));
 	packet.linktype = 127;
-	ck_assert(!pri_bpf_set_match(&out, &packet));
-	pri_bpf_set_free(&out);
+	ck_assert(!pr_bpf_set_match(&out, &packet));
+	pr_bpf_set_free(&out);
 	ck_assert_int_eq(pri_filter_compile_all(
 				 types, 4, "wlan addr1 0:1:2:3:4:5", false, &out, &err),
 		0);
 	ck_assert_uint_eq(out.count, 1);
-	pri_bpf_set_free(&out);
+	pr_bpf_set_free(&out);
 	ck_assert_int_eq(
 		pri_filter_compile_all(types, 4, "tcp prot 80", false, &out, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "tcp prot 80"));

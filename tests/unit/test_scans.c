@@ -16,22 +16,22 @@ enum { SEGMENTS = 200, PACKETS = 300, LENGTH = 60 };
 static struct pr_error err;
 static char path[64];
 static struct sfs_handle handles[SEGMENTS];
-static struct pri_bpf_set programs;
+static struct pr_bpf_set programs;
 
 /* Accepts packets whose first byte is even. */
 static void
 make_program(void)
 {
-	static const struct pri_insn even[] = {
+	static const struct pr_insn even[] = {
 		{.code = 0x30, .k = 0}, /* ldb [0] */
 		{.code = 0x45, .jt = 1, .jf = 0, .k = 1}, /* jset #1 */
 		{.code = 0x06, .k = 1},
 		{.code = 0x06, .k = 0},
 	};
-	struct pri_bpf *p = pri_bpf_create(1, even, 4, &err);
+	struct pr_bpf *p = pr_bpf_create(1, even, 4, &err);
 
 	ck_assert_msg(p != NULL, "%s", err.text);
-	ck_assert_int_eq(pri_bpf_set_add(&programs, p, &err), 0);
+	ck_assert_int_eq(pr_bpf_set_add(&programs, p, &err), 0);
 }
 
 static uint8_t
@@ -91,7 +91,7 @@ static void
 teardown(void)
 {
 	unlink(path);
-	pri_bpf_set_free(&programs);
+	pr_bpf_set_free(&programs);
 }
 
 static struct sfs *

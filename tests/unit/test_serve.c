@@ -78,18 +78,18 @@ END_TEST
 static void
 ask_longest(uint64_t id)
 {
-	static struct pri_insn insns[PRI_BPF_MAX];
-	struct pri_bpf_set programs = {0};
-	size_t last = PRI_BPF_MAX - 2;
+	static struct pr_insn insns[PR_BPF_MAX];
+	struct pr_bpf_set programs = {0};
+	size_t last = PR_BPF_MAX - 2;
 
-	insns[0] = (struct pri_insn){0x20, 0, 0, 26}; /* ld [26] */
-	insns[1] = (struct pri_insn){0x15, 0, 0, 0};
-	for (size_t i = 2; i < PRI_BPF_MAX; i += 2) {
-		insns[i] = (struct pri_insn){0x15, 0, i < last, 0x0b000000 + (uint32_t)i};
-		insns[i + 1] = (struct pri_insn){0x06, 0, 0, i < last}; /* ret */
+	insns[0] = (struct pr_insn){0x20, 0, 0, 26}; /* ld [26] */
+	insns[1] = (struct pr_insn){0x15, 0, 0, 0};
+	for (size_t i = 2; i < PR_BPF_MAX; i += 2) {
+		insns[i] = (struct pr_insn){0x15, 0, i < last, 0x0b000000 + (uint32_t)i};
+		insns[i + 1] = (struct pr_insn){0x06, 0, 0, i < last}; /* ret */
 	}
 	programs.items = calloc(1, sizeof(*programs.items));
-	programs.items[programs.count++] = pri_bpf_create(1, insns, PRI_BPF_MAX, &err);
+	programs.items[programs.count++] = pr_bpf_create(1, insns, PR_BPF_MAX, &err);
 	ck_assert_msg(programs.items[0] != NULL, "%s", err.text);
 	ask_programs(id, &programs, 0);
 }
@@ -148,14 +148,14 @@ static void
 ask_slow(uint64_t id, bool accept)
 {
 	enum { STEPS = 3000 };
-	static struct pri_insn insns[STEPS];
-	struct pri_bpf_set programs = {0};
+	static struct pr_insn insns[STEPS];
+	struct pr_bpf_set programs = {0};
 
 	for (size_t i = 0; i < STEPS; i++)
-		insns[i] = (struct pri_insn){0x04, 0, 0, 1}; /* add #1 */
-	insns[STEPS - 1] = (struct pri_insn){0x06, 0, 0, accept}; /* ret */
+		insns[i] = (struct pr_insn){0x04, 0, 0, 1}; /* add #1 */
+	insns[STEPS - 1] = (struct pr_insn){0x06, 0, 0, accept}; /* ret */
 	programs.items = calloc(1, sizeof(*programs.items));
-	programs.items[programs.count++] = pri_bpf_create(1, insns, STEPS, &err);
+	programs.items[programs.count++] = pr_bpf_create(1, insns, STEPS, &err);
 	ck_assert_msg(programs.items[0] != NULL, "%s", err.text);
 	ask_programs(id, &programs, 0);
 	give_credit(id, 10000);

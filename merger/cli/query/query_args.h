@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 #include "merger/cli/cli.h"
 #include "merger/trace_writer.h"
 #include "proto/wire/relation.h"
@@ -98,9 +98,9 @@ int query_args_check(
 struct question {
 	Packrack__Query query;
 	char text[QUESTION_TEXT];
-	struct pri_bpf_set programs;
+	struct pr_bpf_set programs;
 	/* of --related's second question; core, direct: its programs are the filter's own */
-	struct pri_bpf_set direct;
+	struct pr_bpf_set direct;
 	Packrack__Related related;
 	Packrack__Query core;
 };

@@ -107,7 +107,7 @@ put_node(struct making *m, const struct pri_plan *plan, const struct pri_plan_no
 /* One for each program, in their order. -1: no memory. */
 static int
 make_lookups(
-	Packrack__Query *query, const struct pri_bpf_set *programs, struct pr_error *err)
+	Packrack__Query *query, const struct pr_bpf_set *programs, struct pr_error *err)
 {
 	struct pri_plans plans;
 	int rc = pri_plans_create(programs, NULL, &plans, err);
@@ -158,12 +158,12 @@ make_lookups(
  * The widest program that compiles for this link type: without tags, or without the filter,
  * if the filter is for another link type.
  */
-static struct pri_bpf *
+static struct pr_bpf *
 widest(uint16_t linktype, const char *filter)
 {
 	static const char *const candidates[] = {
 		CANDIDATES_TAGGED " or " CANDIDATES_IP, CANDIDATES_IP};
-	struct pri_bpf *program = NULL;
+	struct pr_bpf *program = NULL;
 	char *text;
 
 	for (size_t i = 0; !program && i < 4; i++) {
@@ -211,11 +211,11 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 	}
 	q->query.related = m;
 	q->direct = q->programs;
-	q->programs = (struct pri_bpf_set){0};
+	q->programs = (struct pr_bpf_set){0};
 	for (size_t i = 0; i < count; i++) {
-		struct pri_bpf *program = widest(linktypes[i], a->filter);
+		struct pr_bpf *program = widest(linktypes[i], a->filter);
 
-		if (program && pri_bpf_set_add(&q->programs, program, err) < 0)
+		if (program && pr_bpf_set_add(&q->programs, program, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -295,8 +295,8 @@ question_free(struct question *q)
 	free(q->query.lookups);
 	pri_query_message_free(&q->query);
 	pri_query_message_free(&q->core);
-	pri_bpf_set_free(&q->programs);
-	pri_bpf_set_free(&q->direct);
+	pr_bpf_set_free(&q->programs);
+	pr_bpf_set_free(&q->direct);
 	free(q->related.keys);
 	free(q->related.first);
 	free(q->related.lasting);

@@ -254,7 +254,7 @@ run_enroll(void *values, struct pr_error *err)
 
 	if (!role)
 		return pr_error_as(CLI_USAGE, err,
-			"'%s' is not a role: node, read or operate", a->operands[1]);
+			"'%s' is not a role: node, read, operate or read-anonymized", a->operands[1]);
 	if (public_key(a->operands[2], public, err) < 0 ||
 		pr_enrol(a->dir, name, role, public, err) < 0)
 		return -1;
@@ -553,7 +553,7 @@ static const struct cli_command commands[] = {
 		.task = run_generate},
 	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
 		"NAME ROLE KEY [options]",
-		"ROLE is node, read or operate, or several with commas. KEY is the file "
+		"ROLE is node, read, operate or read-anonymized, or several with commas. KEY is the file "
 		"with the public\nkey, or - for standard input, or the key itself. A word "
 		"with a slash is a file.",
 		CLI_OPTIONS(enroll_options), 3, run, .task = run_enroll},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 
-#include "indexer/filter/bpf_code.h"
+#include "proto/wire/bpf_code.h"
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
@@ -25,7 +25,7 @@ code_known(uint16_t code)
 
 /* Checks instruction i of count. NULL: valid; otherwise what is wrong. */
 static const char *
-fault_of(const struct pri_insn *in, size_t i, size_t count)
+fault_of(const struct pr_insn *in, size_t i, size_t count)
 {
 	int64_t target = (int64_t)i + 1 + (int32_t)in->k;
 	uint16_t code = in->code;
@@ -37,7 +37,7 @@ fault_of(const struct pri_insn *in, size_t i, size_t count)
 				 (i + 1 + in->jt >= count || i + 1 + in->jf >= count))
 		return "jumps out of the program";
 	if ((code == LD_MEM || code == LDX_MEM || code == ST || code == STX) &&
-		in->k >= PRI_BPF_MEMORY)
+		in->k >= PR_BPF_MEMORY)
 		return "uses memory that is not there";
 	if ((code == DIV_K || code == MOD_K) && in->k == 0)
 		return "divides by zero";
@@ -47,14 +47,14 @@ fault_of(const struct pri_insn *in, size_t i, size_t count)
 }
 
 static int
-check(const struct pri_insn *insns, size_t count, size_t times, struct pr_error *err)
+check(const struct pr_insn *insns, size_t count, size_t times, struct pr_error *err)
 {
-	if (count > PRI_BPF_MAX)
+	if (count > PR_BPF_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
-			count, PRI_BPF_MAX);
-	if (times > PRI_TIMES_MAX)
+			count, PR_BPF_MAX);
+	if (times > PR_TIMES_MAX)
 		return pr_error_set(err, "filter of %zu times: at most %d are taken", times,
-			PRI_TIMES_MAX);
+			PR_TIMES_MAX);
 	for (size_t i = 2 * times; i < count; i++) {
 		const char *fault = fault_of(&insns[i], i, count);
 		if (fault)
@@ -73,9 +73,9 @@ check(const struct pri_insn *insns, size_t count, size_t times, struct pr_error 
  */
 #define BACKWARDS(caplen) (1024 + (caplen)*16)
 
-struct pri_bpf *
-pri_bpf_create(
-	uint16_t linktype, const struct pri_insn *insns, size_t count, struct pr_error *err)
+struct pr_bpf *
+pr_bpf_create(
+	uint16_t linktype, const struct pr_insn *insns, size_t count, struct pr_error *err)
 {
 	size_t times = 0;
 
@@ -84,10 +84,10 @@ pri_bpf_create(
 		times++;
 	if (check(insns, count, times, err) < 0)
 		return NULL;
-	struct pri_bpf *p = malloc(sizeof(*p) + count * sizeof(*insns));
+	struct pr_bpf *p = malloc(sizeof(*p) + count * sizeof(*insns));
 	if (!p)
 		return pr_error_null(err, "no memory for a filter");
-	*p = (struct pri_bpf){
+	*p = (struct pr_bpf){
 		.linktype = linktype, .count = count, .times = times, .steps = count};
 	for (size_t i = 0; i < count; i++)
 		if (insns[i].code == JA && (int32_t)insns[i].k < 0)
@@ -98,7 +98,7 @@ pri_bpf_create(
 }
 
 void
-pri_bpf_destroy(struct pri_bpf **program)
+pr_bpf_destroy(struct pr_bpf **program)
 {
 	free(*program);
 	*program = NULL;
@@ -107,11 +107,11 @@ pri_bpf_destroy(struct pri_bpf **program)
 /* ---- running ---- */
 
 struct machine {
-	uint32_t a, x, mem[PRI_BPF_MEMORY];
+	uint32_t a, x, mem[PR_BPF_MEMORY];
 	const uint8_t *data;
 	uint32_t caplen;
 	const struct pr_packet *packet;
-	const struct pri_bpf *program;
+	const struct pr_bpf *program;
 };
 
 /* Big-endian word of size bytes at offset; false when it is not within the captured bytes. */
@@ -130,11 +130,11 @@ load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 
 /* X + k wraps nowhere: libpcap refuses what lies behind the packet, however it got there. */
 static bool
-step_load(struct machine *m, const struct pri_insn *in)
+step_load(struct machine *m, const struct pr_insn *in)
 {
 	uint32_t *to = BPF_CLASS(in->code) == BPF_LD ? &m->a : &m->x, byte;
 	uint64_t at = in->k;
-	struct pri_bpf_time t;
+	struct pr_bpf_time t;
 	size_t i;
 
 	switch (BPF_MODE(in->code)) {
@@ -143,14 +143,14 @@ step_load(struct machine *m, const struct pri_insn *in)
 		/* fall through */
 	case BPF_ABS:
 		if (BPF_SIZE(in->code) != BPF_W)
-			return load(m, at, pri_insn_size(in), to);
+			return load(m, at, pr_insn_size(in), to);
 		if (load(m, at, 4, to))
 			return true;
 		/* an offset without packet bytes may be that of a term of time */
-		i = m->program->times ? pri_bpf_time_at(at) : PRI_TIMES_MAX;
+		i = m->program->times ? pr_bpf_time_at(at) : PR_TIMES_MAX;
 		if (i >= m->program->times)
 			return false;
-		t = pri_bpf_time(m->program->insns, i);
+		t = pr_bpf_time(m->program->insns, i);
 		*to = t.after ? m->packet->time >= t.time : m->packet->time <= t.time;
 		return true;
 	case BPF_IMM:
@@ -173,7 +173,7 @@ step_load(struct machine *m, const struct pri_insn *in)
 }
 
 static inline uint32_t
-operand(const struct machine *m, const struct pri_insn *in)
+operand(const struct machine *m, const struct pr_insn *in)
 {
 	return in->code & BPF_X ? m->x : in->k;
 }
@@ -209,7 +209,7 @@ computed(unsigned op, uint32_t a, uint32_t v)
 
 /* Is what the instruction loads known? *known: of each byte, whether it is. An IP header's length is. */
 static bool
-is_known(const struct machine *m, const struct pri_insn *in, const bool *known)
+is_known(const struct machine *m, const struct pr_insn *in, const bool *known)
 {
 	uint64_t at = in->k + (BPF_MODE(in->code) == BPF_IND ? (uint64_t)m->x : 0);
 
@@ -217,7 +217,7 @@ is_known(const struct machine *m, const struct pri_insn *in, const bool *known)
 		return false;
 	if (BPF_MODE(in->code) != BPF_ABS && BPF_MODE(in->code) != BPF_IND)
 		return true;
-	for (unsigned i = 0; i < pri_insn_size(in); i++)
+	for (unsigned i = 0; i < pr_insn_size(in); i++)
 		if (at + i >= m->caplen || !known[at + i])
 			return false;
 	return true;
@@ -225,7 +225,7 @@ is_known(const struct machine *m, const struct pri_insn *in, const bool *known)
 
 /* known NULL: all is; else *unknown is set, and ends it, where the result depends on other bytes. */
 static inline __attribute__((always_inline)) uint32_t
-run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *known,
+run(const struct pr_bpf *program, const struct pr_packet *packet, const bool *known,
 	bool *unknown)
 {
 	struct machine m = {.data = packet->data,
@@ -233,8 +233,8 @@ run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *k
 		.packet = packet,
 		.program = program};
 	int64_t budget = (int64_t)program->count + BACKWARDS((int64_t)packet->caplen);
-	const struct pri_insn *in = program->insns + 2 * program->times,
-			      *end = program->insns + program->count;
+	const struct pr_insn *in = program->insns + 2 * program->times,
+			     *end = program->insns + program->count;
 	uint32_t v;
 
 	if (program->count == 0)
@@ -255,7 +255,7 @@ run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *k
 			 * a load beyond the packet rejects the packet, or only its part of
 			 * the program
 			 */
-			while (in < end && !pri_insn_begins_part(in))
+			while (in < end && !pr_insn_begins_part(in))
 				in++;
 			if (in == end)
 				return 0;
@@ -269,7 +269,7 @@ run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *k
 			break;
 		case BPF_JMP:
 			if (in->code != JA) {
-				in += pri_insn_holds(BPF_OP(in->code), m.a, operand(&m, in))
+				in += pr_insn_holds(BPF_OP(in->code), m.a, operand(&m, in))
 					      ? in->jt
 					      : in->jf;
 				break;
@@ -292,13 +292,13 @@ run(const struct pri_bpf *program, const struct pr_packet *packet, const bool *k
 }
 
 uint32_t
-pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
+pr_bpf_run(const struct pr_bpf *program, const struct pr_packet *packet)
 {
 	return run(program, packet, NULL, NULL);
 }
 
 uint32_t
-pri_bpf_run_known(const struct pri_bpf *program, const struct pr_packet *packet,
+pr_bpf_run_known(const struct pr_bpf *program, const struct pr_packet *packet,
 	const bool *known, bool *unknown)
 {
 	*unknown = false;
@@ -308,30 +308,30 @@ pri_bpf_run_known(const struct pri_bpf *program, const struct pr_packet *packet,
 /* ---- times ---- */
 
 void
-pri_bpf_put_time(struct pri_insn head[2], const struct pri_bpf_time *time)
+pr_bpf_put_time(struct pr_insn head[2], const struct pr_bpf_time *time)
 {
 	uint64_t bits = time->time;
 
 	for (unsigned i = 0; i < 2; i++)
-		head[i] = (struct pri_insn){.code = LD_TIME,
+		head[i] = (struct pr_insn){.code = LD_TIME,
 			.jt = time->after,
 			.jf = i,
 			.k = bits >> (i ? 0 : 32)};
 }
 
-struct pri_bpf_time
-pri_bpf_time(const struct pri_insn *insns, size_t i)
+struct pr_bpf_time
+pr_bpf_time(const struct pr_insn *insns, size_t i)
 {
-	const struct pri_insn *head = &insns[2 * i];
+	const struct pr_insn *head = &insns[2 * i];
 
-	return (struct pri_bpf_time){
+	return (struct pr_bpf_time){
 		.time = (uint64_t)head[0].k << 32 | head[1].k, .after = head[0].jt};
 }
 
 /* ---- several programs ---- */
 
-const struct pri_bpf *
-pri_bpf_set_find(const struct pri_bpf_set *programs, uint16_t linktype)
+const struct pr_bpf *
+pr_bpf_set_find(const struct pr_bpf_set *programs, uint16_t linktype)
 {
 	for (size_t i = 0; i < programs->count; i++)
 		if (programs->items[i]->linktype == linktype)
@@ -340,17 +340,17 @@ pri_bpf_set_find(const struct pri_bpf_set *programs, uint16_t linktype)
 }
 
 int
-pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program, struct pr_error *err)
+pr_bpf_set_add(struct pr_bpf_set *programs, struct pr_bpf *program, struct pr_error *err)
 {
 	uint16_t linktype = program->linktype;
 
-	if (pri_bpf_set_find(programs, linktype)) {
+	if (pr_bpf_set_find(programs, linktype)) {
 		pr_error_set(err, "filter: two programs for link type %u", linktype);
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 		return -1;
 	}
 	if (PR_ARRAY_GROW(programs->items, programs->count) < 0) {
-		pri_bpf_destroy(&program);
+		pr_bpf_destroy(&program);
 		return pr_error_set(err, "no memory for a filter");
 	}
 	programs->items[programs->count++] = program;
@@ -358,25 +358,25 @@ pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program, struct pr
 }
 
 void
-pri_bpf_set_free(struct pri_bpf_set *programs)
+pr_bpf_set_free(struct pr_bpf_set *programs)
 {
 	for (size_t i = 0; i < programs->count; i++)
-		pri_bpf_destroy(&programs->items[i]);
+		pr_bpf_destroy(&programs->items[i]);
 	free(programs->items);
-	*programs = (struct pri_bpf_set){0};
+	*programs = (struct pr_bpf_set){0};
 }
 
 bool
-pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype)
+pr_bpf_set_all(const struct pr_bpf_set *programs, uint16_t linktype)
 {
-	const struct pri_bpf *p = pri_bpf_set_find(programs, linktype);
+	const struct pr_bpf *p = pr_bpf_set_find(programs, linktype);
 
 	return programs->count == 0 ||
 	       (p && (p->count == 0 || (p->insns[0].code == RET_K && p->insns[0].k != 0)));
 }
 
 uint32_t
-pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps)
+pr_bpf_set_packets(const struct pr_bpf_set *programs, uint32_t steps)
 {
 	uint32_t most = 1;
 
@@ -386,9 +386,9 @@ pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps)
 }
 
 bool
-pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet)
+pr_bpf_set_match(const struct pr_bpf_set *programs, const struct pr_packet *packet)
 {
-	const struct pri_bpf *p = pri_bpf_set_find(programs, packet->linktype);
+	const struct pr_bpf *p = pr_bpf_set_find(programs, packet->linktype);
 
-	return programs->count == 0 || (p && pri_bpf_run(p, packet));
+	return programs->count == 0 || (p && pr_bpf_run(p, packet));
 }

@@ -8,7 +8,7 @@
  * they are checked once when they are made, and their steps are bounded when they run. For a valid program the
  * result equals that of pcap_offline_filter, but for the two extensions below. Immutable; any thread may run it.
  */
-struct pri_insn { /* as struct bpf_insn */
+struct pr_insn { /* as struct bpf_insn */
 	uint16_t code;
 	uint8_t jt, jf;
 	uint32_t k;
@@ -21,84 +21,84 @@ struct pri_insn { /* as struct bpf_insn */
  * PART: a jump to the next instruction with jt 1. The next part of an OR follows it. A load
  * beyond the captured bytes rejects only its own part.
  */
-#define PRI_INSN_PART ((struct pri_insn){.code = 0x05, .jt = 1})
+#define PR_INSN_PART ((struct pr_insn){.code = 0x05, .jt = 1})
 static inline bool
-pri_insn_begins_part(const struct pri_insn *in)
+pr_insn_begins_part(const struct pr_insn *in)
 {
 	return in->code == 0x05 && in->jt == 1 && in->k == 0;
 }
 
 /*
  * TIME: a program begins with its terms of time, two instructions each. Term i has an
- * offset at which no packet has bytes (PRI_TIMES_AT, PRI_TIMES_APART). A load of four bytes
+ * offset at which no packet has bytes (PR_TIMES_AT, PR_TIMES_APART). A load of four bytes
  * there gives 1 if the packet's time is at or after the term's (`before`: at or before it),
  * otherwise 0.
  */
-enum { PRI_INSN_TIME = 0xc0, PRI_TIMES_MAX = 1000 };
-#define PRI_TIMES_AT UINT32_C(0xc0000000)
+enum { PR_INSN_TIME = 0xc0, PR_TIMES_MAX = 1000 };
+#define PR_TIMES_AT UINT32_C(0xc0000000)
 /* between two terms' offsets; a header's length may be added to one */
-#define PRI_TIMES_APART UINT32_C(0x40000)
+#define PR_TIMES_APART UINT32_C(0x40000)
 
-struct pri_bpf_time {
+struct pr_bpf_time {
 	int64_t time;
 	bool after;
 };
-void pri_bpf_put_time(struct pri_insn head[2], const struct pri_bpf_time *time);
+void pr_bpf_put_time(struct pr_insn head[2], const struct pr_bpf_time *time);
 /* The term of time i, which must exist. */
-struct pri_bpf_time pri_bpf_time(const struct pri_insn *insns, size_t i);
-/* The number of the term at this offset; PRI_TIMES_MAX: none. */
+struct pr_bpf_time pr_bpf_time(const struct pr_insn *insns, size_t i);
+/* The number of the term at this offset; PR_TIMES_MAX: none. */
 static inline size_t
-pri_bpf_time_at(uint64_t offset)
+pr_bpf_time_at(uint64_t offset)
 {
-	uint64_t i = (offset - PRI_TIMES_AT) / PRI_TIMES_APART;
+	uint64_t i = (offset - PR_TIMES_AT) / PR_TIMES_APART;
 
-	return i < PRI_TIMES_MAX ? (size_t)i : PRI_TIMES_MAX;
+	return i < PR_TIMES_MAX ? (size_t)i : PR_TIMES_MAX;
 }
 
-#define PRI_BPF_MAX 200000 /* instructions */
-#define PRI_BPF_MEMORY 16 /* words of scratch memory */
+#define PR_BPF_MAX 200000 /* instructions */
+#define PR_BPF_MEMORY 16 /* words of scratch memory */
 
-struct pri_bpf {
+struct pr_bpf {
 	uint16_t linktype; /* as in pcap files */
 	size_t count, times; /* instructions; terms of time at their head */
 	uint32_t steps; /* about what a packet takes at most */
-	struct pri_insn insns[];
+	struct pr_insn insns[];
 };
 
 /* No instructions: everything matches. insns are copied. */
-struct pri_bpf *pri_bpf_create(uint16_t linktype, const struct pri_insn *insns,
-	size_t count, struct pr_error *err);
-void pri_bpf_destroy(struct pri_bpf **program);
+struct pr_bpf *pr_bpf_create(
+	uint16_t linktype, const struct pr_insn *insns, size_t count, struct pr_error *err);
+void pr_bpf_destroy(struct pr_bpf **program);
 
 /*
  * What the program returns for a packet; 0: no match. A program that runs longer than any sensible one (backward
  * jumps: `ip6 protochain`) does not match.
  */
-uint32_t pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet);
+uint32_t pr_bpf_run(const struct pr_bpf *program, const struct pr_packet *packet);
 
 /*
  * Likewise, of a packet of which only some bytes are known (known: of each captured one); nor is its length or its time. *unknown: the
  * result depends on more, or a load was beyond the captured bytes. known NULL: all that was captured is.
  */
-uint32_t pri_bpf_run_known(const struct pri_bpf *program, const struct pr_packet *packet,
+uint32_t pr_bpf_run_known(const struct pr_bpf *program, const struct pr_packet *packet,
 	const bool *known, bool *unknown);
 
 /*
  * The programs of a filter, one for each link type. If the set is empty, all packets match;
  * otherwise packets of other link types do not.
  */
-struct pri_bpf_set {
-	struct pri_bpf **items;
+struct pr_bpf_set {
+	struct pr_bpf **items;
 	size_t count;
 };
 /* Takes the program over, even on error. Two programs of one link type are an error. */
-int pri_bpf_set_add(
-	struct pri_bpf_set *programs, struct pri_bpf *program, struct pr_error *err);
-const struct pri_bpf *pri_bpf_set_find(
-	const struct pri_bpf_set *programs, uint16_t linktype); /* or NULL */
-void pri_bpf_set_free(struct pri_bpf_set *programs);
+int pr_bpf_set_add(
+	struct pr_bpf_set *programs, struct pr_bpf *program, struct pr_error *err);
+const struct pr_bpf *pr_bpf_set_find(
+	const struct pr_bpf_set *programs, uint16_t linktype); /* or NULL */
+void pr_bpf_set_free(struct pr_bpf_set *programs);
 /* True if all packets of this link type match. */
-bool pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype);
+bool pr_bpf_set_all(const struct pr_bpf_set *programs, uint16_t linktype);
 /* Packets that can be filtered in this many steps, at least 1: a step takes 1 to 2 ns. */
-uint32_t pri_bpf_set_packets(const struct pri_bpf_set *programs, uint32_t steps);
-bool pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet);
+uint32_t pr_bpf_set_packets(const struct pr_bpf_set *programs, uint32_t steps);
+bool pr_bpf_set_match(const struct pr_bpf_set *programs, const struct pr_packet *packet);

@@ -3,7 +3,7 @@
 
 #include <linux/filter.h>
 
-#include "indexer/filter/bpf.h"
+#include "proto/wire/bpf.h"
 
 /*
  * The instruction codes of BPF (McCanne and Jacobson, 1993) that libpcap generates. Names
@@ -19,7 +19,7 @@ enum {
 	LD_B_IND = BPF_LD | BPF_B | BPF_IND,
 	LD_MEM = BPF_LD | BPF_MEM,
 	LD_LEN = BPF_LD | BPF_LEN,
-	LD_TIME = PRI_INSN_TIME, /* our extension */
+	LD_TIME = PR_INSN_TIME, /* our extension */
 	LDX_IMM = BPF_LDX | BPF_IMM,
 	LDX_MEM = BPF_LDX | BPF_MEM,
 	LDX_LEN = BPF_LDX | BPF_LEN,
@@ -53,7 +53,7 @@ PRI_BOTH(BPF_JMP, JSET);
 
 /* Number of bytes that a load reads. */
 static inline unsigned
-pri_insn_size(const struct pri_insn *in)
+pr_insn_size(const struct pr_insn *in)
 {
 	unsigned bits = BPF_SIZE(in->code);
 
@@ -62,7 +62,7 @@ pri_insn_size(const struct pri_insn *in)
 
 /* True if the test of a conditional jump holds. */
 static inline bool
-pri_insn_holds(unsigned op, uint32_t a, uint32_t v)
+pr_insn_holds(unsigned op, uint32_t a, uint32_t v)
 {
 	return op == BPF_JEQ   ? a == v
 	       : op == BPF_JGT ? a > v

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Packets for those who may not know whose they are: the role read-anonymized, and limits of users.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands tcpdump jq
+need_programs packrack packrack-stage packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_python
+need_data
+new_lab
+export PACKRACK=$BUILD/packrack
+KEYS=$LAB_DIR/keys
+FULL=$DATA/mix-gateway-full-a.pcap
+
+"$PACKRACK" keys anonymize "$LAB_DIR/a.key"
+chown "$DAEMON_USER" "$LAB_DIR/a.key" 2> /dev/null
+cat > "$LAB_DIR/packrack.conf" << END
+[merger]
+anonymize-key = $LAB_DIR/a.key
+limit = bob links=tap0 max-age=1h max-rate=2M
+limit = carl links=tap7
+limit = dan max-age=1s
+END
+
+member() { # NAME ROLE
+	"$PACKRACK" keys generate --key-dir "$KEYS/$1" 2> /dev/null |
+		"$PACKRACK" keys enroll "$1" "$2" - --key-dir "$KEYS/head" --bundle - |
+		"$PACKRACK" keys join - --key-dir "$KEYS/$1"
+}
+by() { # NAME CMD
+	PACKRACK_KEY=$KEYS/$1 timeout 300 "${@:2}"
+}
+
+run_step "a rack" "$RACK" up -n 3
+run_step "a user who reads anonymized" member eve read-anonymized
+members() { member ann read && member bob read && member carl read && member dan read; }
+run_step "others" members
+tcpdump -nr "$FULL" -w "$LAB_DIR/played.pcap" 'less 1514' 2> /dev/null
+"$RACK" play "$LAB_DIR/played.pcap" --pps=8000 --quiet > /dev/null 2>&1
+run_step "recorded" "$RACK" drain --keep-running --timeout 30
+
+same_as_stage() {
+	by ann "$PACKRACK" query -w "$LAB_DIR/all.pcapng" -q &&
+		"$PACKRACK" stage anonymize -o key="$LAB_DIR/a.key" -r "$LAB_DIR/all.pcapng" -q -w "$LAB_DIR/want.pcapng" &&
+		by eve "$PACKRACK" query -w "$LAB_DIR/have.pcapng" &&
+		"$COMPARE" "$LAB_DIR/want.pcapng" "$LAB_DIR/have.pcapng"
+}
+run_step "what she gets is what the stage gives" same_as_stage
+filters() {
+	local filter
+	for filter in tcp 'udp port 53' 'net 0.0.0.0/1' 'ip[8] < 64' arp 'greater 200 and not ip6'; do
+		[ "$(by eve "$PACKRACK" query --count "$filter" 2> /dev/null)" = "$(tcpdump -nr "$LAB_DIR/want.pcapng" --count "$filter" 2> /dev/null | tail -n 1 | cut -d ' ' -f 1)" ] || { echo "$filter"; return 1; }
+	done
+}
+run_step "filters are of what she gets" filters
+limited() {
+	by eve "$PACKRACK" query -c 7 tcp 2>&1 | tail -n 9
+	by eve "$PACKRACK" top host 2>&1 | head -n 9
+	[ "$(by eve "$PACKRACK" query -c 7 tcp 2> /dev/null | wc -l)" = 7 ] &&
+		[ "$(by eve "$PACKRACK" top host 2> /dev/null | wc -l)" -gt 5 ] &&
+		[ "$(by eve "$PACKRACK" flows 2> /dev/null | wc -l)" -gt 500 ]
+}
+run_step "a number of packets, and sums" limited
+run_step "ways to see an original address" by eve tests/system/handout_ways.py "$LAB_DIR/played.pcap" "$LAB_DIR/a.key" "$LAB_DIR"
+run_step "the dispatcher tells her nothing" bash -c "PACKRACK_KEY=$KEYS/eve '$PACKRACK' status -d $PACKRACK_DISPATCHER 2>&1 | grep -q 'read-anonymized'"
+
+of_bob() {
+	local before=$SECONDS size
+	size=$(by bob "$PACKRACK" query -w - 2> "$LAB_DIR/err" | wc -c)
+	echo "$size bytes in $((SECONDS - before)) s"
+	((size > 8000000 && SECONDS - before >= 2))
+}
+run_step "a rate" of_bob
+says_by() { # NAME STATUS TEXT CMD
+	PACKRACK_KEY=$KEYS/$1 says "${@:2}"
+}
+run_step "a link that he may not read" says_by carl 1 "may not read link tap0" "$PACKRACK" query --count --link tap0
+run_step "his own one" says_by carl 3 "link tap7" "$PACKRACK" query --count
+run_step "packets that are too old for him" says_by dan 1 "these are older" "$PACKRACK" query --count --until "1m ago"
+run_step "no limit for others" says_by ann 0 "complete" "$PACKRACK" query --count
+
+bad() { # TEXT LINES
+	printf '[merger]\n%s\n' "$2" > "$LAB_DIR/bad.conf"
+	says 2 "$1" "$BUILD/packrack-merger" --config "$LAB_DIR/bad.conf" --listen "ipc://$LAB_DIR/x.sock"
+}
+run_step "a policy without a key" bad "without anonymize-key" "anonymize-policy = /dev/null"
+echo x > "$LAB_DIR/none.key"
+chmod 600 "$LAB_DIR/none.key"
+run_step "a key that is none" bad "hex digits" "anonymize-key = $LAB_DIR/none.key"
+run_step "a limit that is none" bad "max-age" "limit = ann max-age=soon"
+run_step "a limit of nobody" bad "USER" "limit = ann"
+
+done_testing
