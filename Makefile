@@ -91,7 +91,7 @@ packrack-logger_LIBS := $(BUILD)/liblogger.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-indexer_MAIN := indexer
 packrack-indexer_LIBS := $(BUILD)/libindexer.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-merger_MAIN := merger
-packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
+packrack-merger_LIBS := $(BUILD)/libmerger.a $(BUILD)/libstreamfs.a $(LOW)
 # addresses are mapped with AES
 packrack-merger_PKGS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 packrack_MAIN := merger/cli

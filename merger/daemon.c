@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "merger/audit.h"
 #include "merger/pcap_over_ip.h"
 #include "proto/base/metrics_server.h"
 #include "proto/port/parent.h"
@@ -13,7 +14,7 @@ struct values {
 	char *name, *metrics, *user, *key_flag; /* as given */
 	int log_format, no_canary;
 	bool pcap_over_ip_open, verbose;
-	char *anonymize_key, *anonymize_policy;
+	char *anonymize_key, *anonymize_policy, *audit;
 	struct pr_string_list limits;
 };
 
@@ -52,6 +53,8 @@ static const struct pr_option options[] = {
 		"key that `packrack keys anonymize` made"),
 	PR_OPT_STRING(anonymize_policy, "anonymize-policy", 0, "FILE",
 		"what they get (packrack-stage(1)); default: headers only"),
+	PR_OPT_STRING(audit, "audit", 0, "VOLUME",
+		"record who asked for what, and got how much, in a volume of its own"),
 	PR_OPT_LIST(limits, "limit", 0, "LIMIT",
 		"what a user may read at most: \"NAME links=A,B max-age=7d "
 		"max-rate=10M\", the rate in bytes a second"),
@@ -125,7 +128,8 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 }
 
 static int
-run(const struct values *v, struct prm_handout *handout, struct pr_error *err)
+run(const struct values *v, struct prm_handout *handout, struct prm_audit *audit,
+	struct pr_error *err)
 {
 	char name[130], host[65] = "";
 	struct pr_loop_calls calls = {0};
@@ -133,6 +137,7 @@ run(const struct values *v, struct prm_handout *handout, struct pr_error *err)
 	struct prm_merger_options o = {.name = v->name ? v->name : name};
 	PR_COPY(&o, v, max_queries, max_user_queries, summaries, no_canary);
 	o.handout = handout;
+	o.audit = audit;
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;
 	int result = -1;
@@ -161,6 +166,7 @@ prm_merger_main(int argc, char **argv)
 	struct values v = {.max_queries = PRM_MERGER_QUERIES_DEFAULT,
 		.summaries = PRM_SUMMARIES_MEMORY_DEFAULT};
 	struct prm_handout *handout = NULL;
+	struct prm_audit *audit = NULL;
 	struct pr_error err = {""};
 	int status = 2;
 	int parsed = pr_options_parse(&program, &v, argc, argv, NULL, &err);
@@ -188,16 +194,20 @@ prm_merger_main(int argc, char **argv)
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
 			v.log_format);
+		if (v.audit && !(audit = prm_audit_open(v.audit, &err)))
+			parsed = -1;
 		pr_grant(&g, PR_GRANT_KEYS, pr_keys_dir(v.key_flag));
 		pr_grant_all(&g, PR_GRANT_ENDPOINT, &v.listen);
-		parsed = pr_privilege_drop(&g, &err);
 		if (parsed == 0)
-			parsed = run(&v, handout, &err);
+			parsed = pr_privilege_drop(&g, &err);
+		if (parsed == 0)
+			parsed = run(&v, handout, audit, &err);
 		pr_privilege_end();
 		status = 1;
 	}
 	if (parsed < 0)
 		pr_log_last("packrack-merger", err.text);
+	prm_audit_close(&audit);
 	prm_handout_destroy(&handout);
 	pr_options_free(&program, &v);
 	return parsed < 0 ? status : 0;

@@ -683,6 +683,7 @@ send_end(struct prm_fanout *f, bool cancelled)
 	 */
 	f->state.cancelled = cancelled && (!f->follow.on || f->broken_off);
 	end->cancelled = f->state.cancelled;
+	f->state.complete = all && all->complete && !end->cancelled;
 	end->limit_reached = f->limited;
 	end_query(f);
 }
@@ -1304,6 +1305,12 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 		f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS)
 		return;
 	next_round(f);
+}
+
+const Packrack__Query *
+prm_fanout_query(const struct prm_fanout *f)
+{
+	return f->query;
 }
 
 const struct prm_fanout_state *

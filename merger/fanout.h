@@ -30,6 +30,7 @@
 
 struct prm_fanout_state {
 	bool done, cancelled;
+	bool complete; /* done, and nothing is missing */
 	/* done, and the client's queue has no room for the End or Failure yet */
 	bool untold;
 	uint64_t number; /* as in the options */
@@ -102,6 +103,8 @@ void prm_fanout_on_node_lost(
  * fuller batch.
  */
 void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
+/* As it is asked; valid while f is. */
+const Packrack__Query *prm_fanout_query(const struct prm_fanout *f);
 /* Valid while f is. */
 const struct prm_fanout_state *prm_fanout_state(const struct prm_fanout *f);
 /* What it costs so far. Texts are borrowed, valid while f is. */

@@ -3,6 +3,7 @@
 
 #include <utlist.h>
 
+#include "merger/audit.h"
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
 #include "merger/steering.h"
@@ -56,6 +57,7 @@ struct figures {
 	uint64_t packets_merged, messages_unasked, hellos_refused;
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
 	/* filled when the status is asked for */
+	uint64_t audit_lost;
 	struct prm_pcap_over_ip_figures live;
 	struct prm_canary_figures canary;
 	struct prm_summaries_figures summaries;
@@ -121,6 +123,7 @@ queries_reap(struct prm_merger *m)
 		m->figures.packets_merged += state->matched;
 		m->figures.nodes_asked += state->asked;
 		m->figures.nodes_left_out += state->left_out;
+		prm_audit_query(m->options.audit, m->queries[i], true);
 		prm_fanout_destroy(&m->queries[i], NULL);
 		m->queries[i] = m->queries[--m->query_count];
 	}
@@ -149,6 +152,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 	if (!f)
 		return NULL;
 	m->figures.queries_total++;
+	prm_audit_query(m->options.audit, f, false);
 	return m->queries[m->query_count++] = f;
 }
 
@@ -525,6 +529,7 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	     steers = pr_state_verb(verb);
 	struct prm_peer_ref dispatcher;
 
+	prm_audit_command(m->options.audit, &from->peer, env->command, NULL);
 	if (to_node && node && prm_node_connected(node, pr_now_mono())) {
 		forward_to(m, from, env, &node->address);
 		return;
@@ -594,6 +599,8 @@ static const struct pr_counter_row rows[] = {
 	PR_COUNTER_OF(hellos_refused, "hellos_refused",
 		"Hellos of nodes refused: another's name, or more names or links than "
 		"allowed."),
+	PR_COUNTER_OF(audit_lost, "audit_records_lost",
+		"Records of queries and commands that could not be written (--audit)."),
 	PR_COUNTER_OF(messages_unasked, "unasked_messages",
 		"Answers to no query, as after a cancel."),
 	PR_COUNTER_OF(nodes_asked, "nodes_asked",
@@ -650,6 +657,7 @@ fill_figures(struct prm_merger *m)
 	struct figures *f = &m->figures;
 
 	f->query_count = m->query_count;
+	f->audit_lost = prm_audit_lost(m->options.audit);
 	f->live = prm_pcap_over_ip_figures(m->pcap_over_ip);
 	f->canary = m->canary.figures;
 	f->mergers_alive = 1 + prm_peers_alive(m->peers);
@@ -903,6 +911,7 @@ tick(void *arg)
 		if (!admitted || now - node->heard > PRM_NODE_FORGET_NS)
 			forget(m, node->hello->name);
 	}
+	prm_audit_tick(m->options.audit);
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_tick(m->queries[i], now);
 	prm_pcap_over_ip_tick(m->pcap_over_ip, now);
@@ -989,8 +998,10 @@ prm_merger_destroy(struct prm_merger **mp)
 	}
 	prm_peers_destroy(&m->peers);
 	prm_steering_destroy(&m->steering);
-	for (size_t i = 0; i < m->query_count; i++)
+	for (size_t i = 0; i < m->query_count; i++) {
+		prm_audit_query(m->options.audit, m->queries[i], true);
 		prm_fanout_destroy(&m->queries[i], why);
+	}
 	prm_pcap_over_ip_free(&m->pcap_over_ip);
 	prm_fanout_destroy(&m->canary.fanout, NULL);
 	for (size_t i = 0; i < m->listener_count; i++) {

@@ -20,6 +20,7 @@ struct prm_merger_options {
 	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
 	bool no_canary;
 	struct prm_handout *handout; /* borrowed; NULL: no user has limits */
+	struct prm_audit *audit; /* borrowed; NULL: none (audit.h) */
 	/* this merger's name for other mergers; borrowed; NULL: there are none */
 	const char *name;
 };

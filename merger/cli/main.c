@@ -38,7 +38,7 @@ main(int argc, char **argv)
 			.run = cmd_status},
 		{"console", "show the rack live on a terminal, and operate it",
 			.run = cmd_program},
-		import_command, volume_command,
+		import_command, volume_command, audit_command,
 		{"data", "list, export, move, delete packets of a node", .run = cmd_data},
 		queries_command,
 		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",

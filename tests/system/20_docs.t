@@ -129,7 +129,7 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect stage grep watch pivot web status console import volume queries data class hold \
+	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect stage grep audit watch pivot web status console import volume queries data class hold \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
@@ -144,6 +144,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack sql" command_agrees sql sql Asking Keys
 	run_step "packrack collect" command_agrees collect collect Output
 	run_step "packrack watch" watch_agrees
+	run_step "packrack audit" command_agrees audit audit
 	run_step "packrack stage" stage_agrees
 	run_step "packrack web" web_agrees
 	run_step "packrack pivot" pivot_agrees

@@ -15,9 +15,12 @@ FULL=$DATA/mix-gateway-full-a.pcap
 
 "$PACKRACK" keys anonymize "$LAB_DIR/a.key"
 chown "$DAEMON_USER" "$LAB_DIR/a.key" 2> /dev/null
+mkdir "$LAB_DIR/audit"
+for_daemons "$LAB_DIR/audit"
 cat > "$LAB_DIR/packrack.conf" << END
 [merger]
 anonymize-key = $LAB_DIR/a.key
+audit = $LAB_DIR/audit/a.vol
 limit = bob links=tap0 max-age=1h max-rate=2M
 limit = carl links=tap7
 limit = dan max-age=1s
@@ -80,6 +83,27 @@ run_step "his own one" says_by carl 3 "link tap7" "$PACKRACK" query --count
 run_step "packets that are too old for him" says_by dan 1 "these are older" "$PACKRACK" query --count --until "1m ago"
 run_step "no limit for others" says_by ann 0 "complete" "$PACKRACK" query --count
 
+# ---- the audit ----
+
+audited() {
+	local lines
+	"$PACKRACK" hold add leak host 10.0.0.1 > /dev/null && "$PACKRACK" hold release leak > /dev/null
+	poll_until 5 bash -c "'$PACKRACK' audit '$LAB_DIR/audit/a.vol' | grep -q 'command .*leak'" || return 1
+	"$PACKRACK" audit "$LAB_DIR/audit/a.vol" --json > "$LAB_DIR/audit.json"
+	tail -n 3 "$LAB_DIR/audit.json"
+	lines=$(by ann "$PACKRACK" query --count tcp 2> /dev/null)
+	poll_until 5 bash -c "'$PACKRACK' audit '$LAB_DIR/audit/a.vol' -u ann --json | jq -es 'map(select(.event == \"end\" and .filter == \"tcp\" and .complete)) | length > 0 and .[-1].packets == $lines and .[-1].role == \"read\"'" &&
+		jq -es 'map(select(.user == "eve" and .event == "query" and .role == "read-anonymized")) | length > 40' "$LAB_DIR/audit.json" &&
+		jq -es 'map(select(.event == "query")) as $q | map(select(.event == "end")) as $e | ($q | length) == ($e | length) and ($q | map(.number) | sort) == ($e | map(.number) | sort)' "$LAB_DIR/audit.json"
+}
+run_step "each query has two records" audited
+survives() {
+	"$RACK" kill merger && "$RACK" restart merger > /dev/null || return 1
+	poll_until 20 by ann "$PACKRACK" query --count arp
+	"$PACKRACK" audit "$LAB_DIR/audit/a.vol" --json | head -n "$(wc -l < "$LAB_DIR/audit.json")" | cmp - "$LAB_DIR/audit.json"
+}
+run_step "they survive kill -9" survives
+run_step "a volume that is none" says 1 "README.md" "$PACKRACK" audit README.md
 bad() { # TEXT LINES
 	printf '[merger]\n%s\n' "$2" > "$LAB_DIR/bad.conf"
 	says 2 "$1" "$BUILD/packrack-merger" --config "$LAB_DIR/bad.conf" --listen "ipc://$LAB_DIR/x.sock"
