@@ -134,10 +134,19 @@ run(const struct values *v, struct prm_handout *handout, struct prm_audit *audit
 	char name[130], host[65] = "";
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
+	struct prm_signer signer;
+	struct pr_key_pair pair;
 	struct prm_merger_options o = {.name = v->name ? v->name : name};
 	PR_COPY(&o, v, max_queries, max_user_queries, summaries, no_canary);
 	o.handout = handout;
 	o.audit = audit;
+	if (pr_keys_dir(v->key_flag)) {
+		if (pr_keys_load_pair(pr_keys_dir(v->key_flag), &pair, err) < 0)
+			return -1;
+		prm_signer_make(&signer, &pair);
+		pr_keys_wipe(&pair);
+		o.signer = &signer;
+	}
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;
 	int result = -1;

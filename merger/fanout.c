@@ -63,7 +63,9 @@ struct prm_fanout {
 	size_t room;
 	/* did not fit into the last batch; its data is the merge's still */
 	struct pr_packet kept;
+	struct prm_chain chain; /* of what was given, with a manifest */
 	uint64_t passed; /* bytes of packets, of a gate's rate */
+	char *manifest; /* sums have it */
 	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
 	size_t sealed_len;
 	uint32_t credit;
@@ -489,8 +491,8 @@ begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	if (!f->completeness || !f->merge || ask_all(f, count_at_node, err) < 0)
 		return -1;
 	/* the client merges the batches, unless the merger has to see each packet */
-	bool may_pass = q->merges && !f->count_only && !f->limit && !f->follow.on &&
-			!f->checking && f->node_count <= PASS_MAX;
+	bool may_pass = q->merges && !q->manifest && !f->count_only && !f->limit &&
+			!f->follow.on && !f->checking && f->node_count <= PASS_MAX;
 	sources.ids = ids;
 	sources.nodes = nodes;
 	for (size_t i = 0; may_pass && i < f->node_count; i++)
@@ -685,6 +687,12 @@ send_end(struct prm_fanout *f, bool cancelled)
 	end->cancelled = f->state.cancelled;
 	f->state.complete = all && all->complete && !end->cancelled;
 	end->limit_reached = f->limited;
+	if (f->query->manifest)
+		end->manifest = f->manifest =
+			prm_manifest_make(f->options.signer, &f->chain,
+				&(struct prm_given){&f->options.client.peer, f->query->text,
+					f->query->link, f->query->since, f->query->until,
+					all ? all->missing_packets : 0, f->state.complete});
 	end_query(f);
 }
 
@@ -952,6 +960,8 @@ merge_on(struct prm_fanout *f, bool flush)
 		if (f->has_kept || f->state.done)
 			return; /* no credit, or the end */
 		f->passed += p.caplen;
+		if (f->query->manifest && !pr_link_is_beyond(p.link))
+			prm_chain_add(&f->chain, &p);
 		/* of parts the nodes' ends say how many packets they have */
 		f->state.matched +=
 			!f->folds && !(f->query->sums && pr_link_is_beyond(p.link));
@@ -1167,6 +1177,10 @@ check_query(const struct prm_fanout_options *o, struct pr_error *err)
 {
 	const Packrack__Query *q = o->query;
 
+	if (q->manifest && (!o->signer || q->count_only || q->flow_parts || q->follow))
+		return pr_error_set(
+			err, o->signer ? "a manifest is of packets that have come"
+				       : "this merger has no key to sign a manifest with");
 	if (q->since > q->until)
 		return pr_error_set(err, "the time range ends before it begins");
 	if (q->tally && (!q->count_only || q->limit || q->follow))
@@ -1245,6 +1259,7 @@ prm_fanout_destroy(struct prm_fanout **fp, const char *why)
 	cancel_nodes(f);
 	release(f);
 	prm_gate_destroy(&f->options.gate);
+	free(f->manifest);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
 	completeness_free(&f->sums.completeness);

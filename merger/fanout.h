@@ -2,6 +2,7 @@
 #pragma once
 
 #include "merger/handout.h"
+#include "merger/manifest.h"
 #include "merger/registry.h"
 #include "merger/route.h"
 
@@ -51,7 +52,9 @@ struct prm_fanout_options {
 	uint64_t *next_id; /* id of the next request to a node; never used twice */
 	int64_t mono, real;
 	int64_t silent_ns; /* 0: PRM_FANOUT_SILENT_NS */
-	struct prm_gate *gate; /* taken over if it begins; or NULL: the client may have all (handout.h) */
+	const struct prm_signer *signer; /* borrowed; of a query with a manifest */
+	struct prm_gate *
+		gate; /* taken over if it begins; or NULL: the client may have all (handout.h) */
 	/*
 	 * If set, the client is in this process, and `client` is empty. The function takes
 	 * what would be sent; it returns -1 if the client wants no more. It must not call

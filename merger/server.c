@@ -229,8 +229,11 @@ query_begin(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
 {
 	Packrack__End recount = PACKRACK__END__INIT;
 	Packrack__Query own = *query;
-	struct prm_fanout_options o = {
-		.client = *from, .id = id, .query = &own, .exclusions = exclusions};
+	struct prm_fanout_options o = {.client = *from,
+		.id = id,
+		.query = &own,
+		.exclusions = exclusions,
+		.signer = m->options.signer};
 	struct prm_fanout *f = NULL;
 	struct pr_error err;
 

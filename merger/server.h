@@ -19,6 +19,7 @@ struct prm_merger_options {
 	int64_t silent_ns; /* see fanout.h; 0: default */
 	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
 	bool no_canary;
+	const struct prm_signer *signer; /* borrowed; NULL: no keys, no manifests */
 	struct prm_handout *handout; /* borrowed; NULL: no user has limits */
 	struct prm_audit *audit; /* borrowed; NULL: none (audit.h) */
 	/* this merger's name for other mergers; borrowed; NULL: there are none */

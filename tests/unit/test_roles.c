@@ -37,6 +37,7 @@ START_TEST(roles_by_name)
 	ck_assert_uint_eq(pr_role_parse("read"), PR_ROLE_READ);
 	ck_assert_uint_eq(pr_role_parse("steer,node"), PR_ROLE_OPERATE | PR_ROLE_NODE);
 	ck_assert_uint_eq(pr_role_parse("node,read,steer"), PR_ROLE_ALL);
+	ck_assert_uint_eq(pr_role_parse("read-anonymized"), PR_ROLE_ANONYMIZED);
 	ck_assert_uint_eq(pr_role_parse(""), 0);
 	ck_assert_uint_eq(pr_role_parse("read,"), 0);
 	ck_assert_uint_eq(pr_role_parse(",read"), 0);
@@ -76,6 +77,8 @@ roles_in(const char *said)
 
 	if (!strcmp(said, "nobody"))
 		return 0;
+	if (!strcmp(said, "all but node"))
+		return PR_ROLE_READ | PR_ROLE_OPERATE | PR_ROLE_ANONYMIZED;
 	for (; *said && used < sizeof(text) - 1; said++)
 		if (*said != ' ')
 			text[used++] = *said;

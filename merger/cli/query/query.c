@@ -42,6 +42,9 @@ static const struct pr_option options[] = {QUERY_RANGE_OPTIONS(),
 		"print what would be searched, without reading a packet"),
 	PR_OPT_FLAG(memory_only, "memory-only", 0,
 		"answer from the nodes' memory, or not at all: read no disk"),
+	PR_OPT_FLAG(manifest, "manifest", 0,
+		"also write FILE.manifest, signed by the merger: who was given which "
+		"packets; packrack compare checks it"),
 	PR_OPT_FLAG(quiet, "quiet", 'q', "print no report if the answer is complete"),
 	PR_OPT_FLAG(json, "json", 0,
 		"print the completeness report as JSON (packets only with -w)"),
@@ -97,6 +100,21 @@ print_report(const struct sink *sink)
 	return render_end(&r);
 }
 
+static int
+write_manifest(const struct sink *sink, struct pr_error *err)
+{
+	char path[PATH_MAX + 16];
+
+	if (!sink->end->manifest[0])
+		return pr_error_set(
+			err, "the merger gave no manifest: it is of an older version");
+	PR_PRINT(path, "%s.manifest", sink->path);
+	FILE *f = fopen(path, "we");
+	if (f && fputs(sink->end->manifest, f) != EOF && fclose(f) == 0)
+		return 0;
+	return pr_error_errno(err, "cannot write %s", path);
+}
+
 /* After the answer: closes the file, and prints the completeness report. */
 static int
 conclude(struct sink *sink, int result, struct pr_error *err)
@@ -111,6 +129,8 @@ conclude(struct sink *sink, int result, struct pr_error *err)
 		return result;
 	if (sink_finish(sink, err) < 0)
 		return sink_failure(sink) == ASK_CLOSED ? CLI_OK : CLI_FAILED;
+	if (sink->args->manifest && write_manifest(sink, err) < 0)
+		return CLI_FAILED;
 	return print_report(sink) < 0 ? pr_error_set(err, "cannot write the report")
 				      : report_status(sink);
 }
@@ -213,6 +233,14 @@ query_args_check(struct query_args *a, const struct cli_call *call, struct pr_er
 			{rotates && (!a->write || !strcmp(a->write, "-") ||
 					    !strncmp(a->write, "tcp-listen:", 11)),
 				"-C and -G need -w FILE"},
+			{a->manifest && (rotates || a->follow || a->volumes.count ||
+						a->files.count ||
+						a->format == PRM_TRACE_PCAP || !a->write ||
+						!strcmp(a->write, "-") ||
+						!strncmp(a->write, "tcp-listen:", 11)),
+				"--manifest: of packets of a rack, in one pcapng or "
+				"pcap-ns "
+				"FILE of -w"},
 			{a->rotate_count && !rotates, "-W needs -C or -G"},
 			{a->rotate_ns && a->write && !strchr(a->write, '%'),
 				"-G needs a time in the name that -w gives, as in -w "

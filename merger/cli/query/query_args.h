@@ -20,6 +20,7 @@ struct query_args {
 	bool checked; /* the filter was found good */
 	bool verify; /* count the packets of the written file again */
 	bool strict;
+	bool manifest;
 	struct pr_string_list allow; /* reasons for being partial that the user accepts */
 	bool no_wait;
 	bool tagged; /* the filter also finds packets behind VLAN tags */

@@ -262,6 +262,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	query->nodes = a->nodes.items;
 	query->n_nodes = a->nodes.count;
 	query->follow = a->follow;
+	query->manifest = a->manifest;
 	query->settle = !a->no_wait;
 	/* of a long filter its beginning, in whole characters */
 	query->text = q->text;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
+#include "merger/manifest.h"
 #include "proto/base/keyfile.h"
 #include "proto/rpc/admission.h"
 #include "proto/wire/rack_key.h"
@@ -254,7 +255,8 @@ run_enroll(void *values, struct pr_error *err)
 
 	if (!role)
 		return pr_error_as(CLI_USAGE, err,
-			"'%s' is not a role: node, read, operate or read-anonymized", a->operands[1]);
+			"'%s' is not a role: node, read, operate or read-anonymized",
+			a->operands[1]);
 	if (public_key(a->operands[2], public, err) < 0 ||
 		pr_enrol(a->dir, name, role, public, err) < 0)
 		return -1;
@@ -405,6 +407,7 @@ run_renew(void *values, struct pr_error *err)
 struct key_list {
 	const char *dir;
 	char own[PR_KEY_TEXT]; /* or "" */
+	char manifest[PRM_MANIFEST_KEY]; /* with which a merger signs */
 	char *rack; /* the file; or NULL */
 	char frame[17]; /* what people compare: a short hash of the frame key, or "" */
 	struct pr_enrolled *enrolled;
@@ -413,6 +416,7 @@ struct key_list {
 static int
 load_own(struct key_list *h, struct pr_error *err)
 {
+	struct prm_signer signer;
 	struct pr_key_pair pair;
 	char *path = pr_keys_path(h->dir, "secret", err);
 	int rc = 0;
@@ -421,8 +425,13 @@ load_own(struct key_list *h, struct pr_error *err)
 		rc = -1;
 	} else if (access(path, F_OK) == 0) {
 		rc = pr_keys_load_pair(h->dir, &pair, err);
-		if (rc == 0)
+		if (rc == 0) {
 			memcpy(h->own, pair.public, PR_KEY_TEXT);
+			prm_signer_make(&signer, &pair);
+			sodium_bin2hex(h->manifest, sizeof(h->manifest), signer.public,
+				sizeof(signer.public));
+			sodium_memzero(&signer, sizeof(signer));
+		}
 		pr_keys_wipe(&pair);
 	}
 	free(path);
@@ -463,10 +472,13 @@ print_list(struct key_list *h, struct render *r)
 	if (r) {
 		render_string(r, "directory", h->dir);
 		render_string(r, "own", h->own);
+		render_string(r, "manifest_key", h->manifest);
 		render_list(r, "servers");
 	} else {
 		printf("%s\n%-16s %-15s %s\n", h->dir, "own", "",
 			h->own[0] ? h->own : "none: packrack keys generate");
+		if (h->manifest[0])
+			printf("%-16s %-15s %s\n", "signs by", "", h->manifest);
 	}
 	for (char *line; rest && (line = strsep(&rest, "\n"));)
 		if (begins(line, SERVER_LINE) && r)
@@ -553,7 +565,8 @@ static const struct cli_command commands[] = {
 		.task = run_generate},
 	{"enroll", "admit a public key", "Admits a public key, by a name and for a role.",
 		"NAME ROLE KEY [options]",
-		"ROLE is node, read, operate or read-anonymized, or several with commas. KEY is the file "
+		"ROLE is node, read, operate or read-anonymized, or several with commas. "
+		"KEY is the file "
 		"with the public\nkey, or - for standard input, or the key itself. A word "
 		"with a slash is a file.",
 		CLI_OPTIONS(enroll_options), 3, run, .task = run_enroll},

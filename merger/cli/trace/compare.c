@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "merger/cli/cli.h"
+#include "merger/manifest.h"
 #include "merger/trace_writer.h"
 #include "proto/port/trace.h"
 
@@ -12,6 +13,7 @@ enum times { TIMES_NS, TIMES_US, TIMES_IGNORE };
 
 struct compare_args {
 	int times;
+	char *manifest, *key;
 	bool json, keyvalue;
 };
 
@@ -23,6 +25,10 @@ static const struct pr_option options[] = {
 	PR_OPT_ENUM(times, "times", 0, "HOW", times_names,
 		"equal to the ns, to the us (where one is a pcap of microseconds), or "
 		"ignore"),
+	PR_OPT_STRING(manifest, "manifest", 0, "FILE",
+		"check that it is signed, and of the packets of the one trace"),
+	PR_OPT_STRING(key, "manifest-key", 0, "KEY",
+		"signed by this key of a merger, as `packrack keys list` shows it there"),
 	CLI_FORM_OPTIONS()};
 
 struct side {
@@ -32,6 +38,7 @@ struct side {
 	struct pr_packet packet;
 	bool ended;
 	uint64_t packets;
+	struct prm_chain chain;
 	char text[PRM_TRACE_HASH_TEXT];
 };
 
@@ -56,6 +63,7 @@ side_next(struct side *s, struct pr_error *err)
 		return 0;
 	s->packets++;
 	prm_trace_hash_add(s->hash, &s->packet);
+	prm_chain_add(&s->chain, &s->packet);
 	return 0;
 }
 
@@ -134,6 +142,33 @@ print(const struct comparison *c)
 }
 
 static int
+check_manifest(const struct comparison *c, struct pr_error *err)
+{
+	char key[PRM_MANIFEST_KEY];
+	static char text[65536];
+	FILE *f = fopen(c->args->manifest, "re");
+	size_t len = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+	if (!f || ferror(f) || fclose(f) != 0)
+		return pr_error_as(
+			TROUBLE, err, "cannot read the manifest %s", c->args->manifest);
+	text[len] = '\0';
+	if (prm_manifest_check(text, &c->sides[0].chain, key, err) < 0) {
+		printf("different: %s: %s\n", c->args->manifest, err->text);
+		return DIFFERENT;
+	}
+	if (c->args->key && strcmp(c->args->key, key) != 0) {
+		printf("different: signed by another key, %s\n", key);
+		return DIFFERENT;
+	}
+	printf("%.*s\nsigned by %s%s\n", (int)strcspn(text, "\n"), text, key,
+		c->args->key ? ""
+			     : ": is it the merger's? `packrack keys list` there, or "
+			       "--manifest-key");
+	return CLI_OK;
+}
+
+static int
 compare_files(struct comparison *c, char **paths, struct pr_error *err)
 {
 	for (int i = 0; i < c->count; i++) {
@@ -149,6 +184,8 @@ compare_files(struct comparison *c, char **paths, struct pr_error *err)
 		return TROUBLE;
 	if (print(c) != 0)
 		return pr_error_as(TROUBLE, err, "cannot write the report");
+	if (c->args->manifest)
+		return check_manifest(c, err);
 	return c->at ? DIFFERENT : CLI_OK;
 }
 
@@ -161,6 +198,8 @@ run(const struct cli_call *call, struct pr_error *err)
 
 	if (call->count < 1 || call->count > 2)
 		pr_error_set(err, "name one trace file, or two to compare");
+	else if ((a->manifest && call->count != 1) || (a->key && !a->manifest))
+		pr_error_set(err, "--manifest FILE: of one trace");
 	else if (a->json && a->keyvalue)
 		pr_error_set(err, "--json and --keyvalue do not go together");
 	else
