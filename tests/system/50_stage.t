@@ -183,4 +183,68 @@ of_rack() {
 }
 run_step "stages over the rack" of_rack
 
+# ---- on a link as it is recorded ----
+
+stored_on() { # NODE
+	"$PACKRACK" query --count --node "$1" 2> /dev/null
+}
+live() {
+	local one two before pids=()
+	before=$(stored_on log1)
+	two=$("$PACKRACK" query --count --node log2 tcp 2> /dev/null)
+	"$PACKRACK" stage count --live "$LAB_DIR/log1.vol" --json > "$LAB_DIR/one.json" 2> "$LAB_DIR/one.err" &
+	pids+=($!)
+	"$PACKRACK" stage anonymize -o key="$KEY" --live "$LAB_DIR/log2.vol" -w "$LAB_DIR/two.pcapng" -q tcp 2> "$LAB_DIR/two.err" &
+	pids+=($!)
+	poll_until 10 grep -q following "$LAB_DIR/one.err" && poll_until 10 grep -q following "$LAB_DIR/two.err" || return 1
+	"$RACK" play "$FULL" --pps=8000 --quiet > /dev/null 2>&1
+	"$RACK" drain --keep-running --timeout 30
+	sleep_until_stored() { [ "$(stored_on log1)" -gt "$before1" ]; }
+	one=$(($(stored_on log1) - before))
+	two=$(($("$PACKRACK" query --count --node log2 tcp 2> /dev/null) - two))
+	kill -INT "${pids[@]}"
+	wait "${pids[@]}"
+	cat "$LAB_DIR/one.err" "$LAB_DIR/two.err"
+	jq .stages.count.packets "$LAB_DIR/one.json"
+	[ "$(jq .stages.count.packets "$LAB_DIR/one.json")" = "$one" ] && ((one > 10000)) &&
+		[ "$(tcpdump -nr "$LAB_DIR/two.pcapng" --count 2> /dev/null | tail -n 1 | cut -d ' ' -f 1)" = $two ]
+}
+run_step "stages on a link" live
+behind() { # one that sleeps on its first packet
+	local pid before stored given
+	cat > "$LAB_DIR/slow.c" <<- 'END'
+		#include <packrack-stage.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <unistd.h>
+		static void *slow_open(const char *const *o, char *e, size_t n) { (void)o; (void)e; (void)n; return calloc(1, 8); }
+		static int slow_packet(void *s, struct packrack_packet *p) { (void)p; if (!(*(long *)s)++) sleep(17); return 0; }
+		static char *slow_report(void *s) { char *t = malloc(64); snprintf(t, 64, "{\"packets\": %ld}", *(long *)s); return t; }
+		const struct packrack_stage packrack_stage = {PACKRACK_STAGE_VERSION, 0, "slow", "sleeps", 0, slow_open, slow_packet, 0, 0, slow_report, free};
+	END
+	gcc -shared -fPIC -I indexer/stages -o "$LAB_DIR/slow.so" "$LAB_DIR/slow.c" || return 1
+	before=$(stored_on log1)
+	"$PACKRACK" stage "$LAB_DIR/slow.so" --live "$LAB_DIR/log1.vol" --json > "$LAB_DIR/slow.json" 2> "$LAB_DIR/slow.err" &
+	pid=$!
+	poll_until 10 grep -q following "$LAB_DIR/slow.err" || return 1
+	"$RACK" play "$FULL" --pps=4000 --loop=2 --quiet > /dev/null 2>&1
+	"$RACK" drain --keep-running --timeout 30
+	stored=$(($(stored_on log1) - before))
+	kill -INT "$pid"
+	wait "$pid"
+	cat "$LAB_DIR/slow.err"
+	given=$(jq .stages.slow.packets "$LAB_DIR/slow.json")
+	echo "$stored stored, $given given"
+	sed -n 's/.*; \([0-9]*\) skipped.*/\1/p' "$LAB_DIR/slow.err" > "$LAB_DIR/skipped"
+	(($(cat "$LAB_DIR/skipped") > 1000 && $(cat "$LAB_DIR/skipped") + given == stored))
+}
+run_step "one that falls behind counts what it passes over" behind
+crashes() {
+	printf '#include <packrack-stage.h>\n#include <stdlib.h>\nstatic int p(void *s, struct packrack_packet *k) { (void)s; (void)k; abort(); }\nstatic void *o(const char *const *a, char *e, size_t n) { (void)a; (void)e; (void)n; return malloc(1); }\nstatic char *r(void *s) { (void)s; return 0; }\nconst struct packrack_stage packrack_stage = {1, 0, "bad", "", 0, o, p, 0, 0, r, free};\n' > "$LAB_DIR/bad.c"
+	gcc -shared -fPIC -I indexer/stages -o "$LAB_DIR/bad.so" "$LAB_DIR/bad.c" || return 1
+	"$PACKRACK" stage "$LAB_DIR/bad.so" -c 10 > /dev/null 2>&1 && return 1
+	"$PACKRACK" status --json | jq -e '.nodes | map(select(.connected)) | length == 3'
+}
+run_step "one that crashes hurts nothing" crashes
+
 done_testing

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/stage/stage.h"
+#include "merger/cli/stage/live.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@ struct stage_args {
 	struct query_args query;
 	struct pr_string_list set;
 	uint64_t shards, sample;
+	char *live;
 	bool pipeline, list, json; /* not query's: it would ask for no packets */
 };
 
@@ -46,6 +49,9 @@ static const struct pr_option options[] = {
 	PR_OPT_FLAG(list, "list", 0, "show the stages and their options"),
 	PR_OPT_LIST(set, "option", 'o', "KEY=VALUE",
 		"an option of a stage; STAGE.KEY=VALUE if several have it"),
+	PR_OPT_STRING(live, "live", 0, "VOLUME",
+		"packets as a logger on this machine stores them in VOLUME, from now until "
+		"interrupted, in place of an answer"),
 	PR_OPT_FLAG(pipeline, "pipeline", 0,
 		"a thread for each stage, instead of all stages in each thread"),
 	PR_OPT_UINT(sample, "sample", 0, "N", 1, 1000000,
@@ -181,7 +187,8 @@ print_reports(struct answer *a, struct pr_error *err)
 	if (text && shown && a->json) {
 		r = render_begin(stdout, RENDER_JSON);
 		render_json(r, "stages", text);
-		report_render(r, &a->sink);
+		if (a->sink.end->completeness)
+			report_render(r, &a->sink);
 		if (render_end(&r) < 0)
 			text = pr_error_null(err, "cannot write the report");
 	} else if (all && shown) {
@@ -190,6 +197,31 @@ print_reports(struct answer *a, struct pr_error *err)
 	json_decref(all);
 	free(text);
 	return text ? 0 : -1;
+}
+
+/* Its reports are all there is: nothing is known of what a node does not have. */
+static int
+run_live(struct answer *a, const char *volume, struct pr_error *err)
+{
+	struct live_figures f = {0};
+
+	if (a->sink.through && sink_open(&a->sink, NULL, 0, err) < 0)
+		return CLI_FAILED;
+	if (pri_stage_any(a->run, PACKRACK_STAGE_CONNECTIONS))
+		fprintf(stderr, "packrack: whole connections are on this node only with "
+				"the dispatcher's "
+				"--spread flow; a rack's answer has them in any case\n");
+	if (live_run(volume, a->sink.args, a->run, &f, err) < 0)
+		return CLI_FAILED;
+	a->sink.end = calloc(1, sizeof(*a->sink.end));
+	if (!a->sink.end)
+		return pr_error_set(err, "no memory for a report");
+	packrack__end__init(a->sink.end);
+	fprintf(stderr,
+		"%" PRIu64 " packets of %" PRIu64 " segments; %" PRIu64
+		" skipped, as the stage fell behind\n",
+		f.packets, f.segments, f.skipped);
+	return CLI_OK;
 }
 
 static int
@@ -214,7 +246,10 @@ run_stages(const char *names, const struct stage_args *args, bool lines,
 		return CLI_USAGE;
 	a.sink.bare = pri_stage_any(a.run, PACKRACK_STAGE_BARE);
 	a.prints |= pri_stage_any(a.run, PACKRACK_STAGE_PRINTS);
-	status = ask_query(&a.sink, err);
+	if (args->live)
+		status = run_live(&a, args->live, err);
+	else
+		status = ask_query(&a.sink, err);
 	progress_end(&a.sink.progress);
 	if (status == CLI_OK && print_reports(&a, err) < 0)
 		status = CLI_FAILED;
@@ -225,9 +260,10 @@ run_stages(const char *names, const struct stage_args *args, bool lines,
 		status = pr_error_set(err, "cannot write");
 	}
 	if (status == CLI_OK) {
-		if (!(q->quiet && report_status(&a.sink) == CLI_OK) && !a.json)
+		if (!args->live && !(q->quiet && report_status(&a.sink) == CLI_OK) &&
+			!a.json)
 			report_text(stderr, &a.sink);
-		status = report_status(&a.sink);
+		status = args->live ? CLI_OK : report_status(&a.sink);
 	}
 	pri_stage_end(&a.run);
 	sink_close(&a.sink);
