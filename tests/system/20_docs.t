@@ -69,7 +69,7 @@ stage_agrees() {
 		grep -qE "^\.It Cm $name\b" merger/cli/packrack-stage.1 || { echo "$name has no line"; return 1; }
 	done
 	diff <("$BUILD/packrack" stage --help | grep -oE -- '--[a-z-]+' | sort -u | grep -vxF -f <("$BUILD/packrack" query --help | grep -oE -- '--[a-z-]+')) \
-		<(grep -oE -- ' -(list|option|shards|live|pipeline|sample)\b' merger/cli/packrack-stage.1 | sed 's/^ /-/' | sort -u)
+		<(grep -oE -- ' -(list|option|shards|live|behind|pipeline|sample)\b' merger/cli/packrack-stage.1 | sed 's/^ /-/' | sort -u)
 }
 
 pivot_agrees() {

@@ -218,16 +218,16 @@ behind() { # one that sleeps on its first packet
 		#include <stdlib.h>
 		#include <unistd.h>
 		static void *slow_open(const char *const *o, char *e, size_t n) { (void)o; (void)e; (void)n; return calloc(1, 8); }
-		static int slow_packet(void *s, struct packrack_packet *p) { (void)p; if (!(*(long *)s)++) sleep(17); return 0; }
+		static int slow_packet(void *s, struct packrack_packet *p) { (void)p; if (!(*(long *)s)++) sleep(4); return 0; }
 		static char *slow_report(void *s) { char *t = malloc(64); snprintf(t, 64, "{\"packets\": %ld}", *(long *)s); return t; }
 		const struct packrack_stage packrack_stage = {PACKRACK_STAGE_VERSION, 0, "slow", "sleeps", 0, slow_open, slow_packet, 0, 0, slow_report, free};
 	END
 	gcc -shared -fPIC -I indexer/stages -o "$LAB_DIR/slow.so" "$LAB_DIR/slow.c" || return 1
 	before=$(stored_on log1)
-	"$PACKRACK" stage "$LAB_DIR/slow.so" --live "$LAB_DIR/log1.vol" --json > "$LAB_DIR/slow.json" 2> "$LAB_DIR/slow.err" &
+	"$PACKRACK" stage "$LAB_DIR/slow.so" --live "$LAB_DIR/log1.vol" --behind 10 --json > "$LAB_DIR/slow.json" 2> "$LAB_DIR/slow.err" &
 	pid=$!
 	poll_until 10 grep -q following "$LAB_DIR/slow.err" || return 1
-	"$RACK" play "$FULL" --pps=4000 --loop=2 --quiet > /dev/null 2>&1
+	"$RACK" play "$FULL" --pps=5000 --quiet > /dev/null 2>&1
 	"$RACK" drain --keep-running --timeout 30
 	stored=$(($(stored_on log1) - before))
 	kill -INT "$pid"

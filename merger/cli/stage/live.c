@@ -15,6 +15,7 @@
 struct stream {
 	struct sfs_cursor *cursor;
 	uint32_t id;
+	size_t index; /* among the volume's streams */
 	uint64_t next; /* sequence */
 };
 
@@ -82,7 +83,7 @@ find_streams(struct live *l, bool first, struct pr_error *err)
 			at++;
 		if (at < l->count)
 			continue;
-		l->streams[l->count++] = (struct stream){.id = info.id};
+		l->streams[l->count++] = (struct stream){.id = info.id, .index = i};
 		if (begin_at(l, &l->streams[at], first ? info.last_sequence + 1 : 1, err) <
 			0)
 			return -1;
@@ -113,22 +114,31 @@ take_segment(struct live *l, const struct sfs_record *r, struct pr_error *err)
 	return got;
 }
 
+/* Passes over what a stage that is too slow has not taken. */
+static int
+catch_up(struct live *l, struct stream *s, struct pr_error *err)
+{
+	struct sfs_stream_info info;
+
+	return sfs_stream_info(l->volume->sfs, s->index, &info, err) == SFS_OK &&
+			       info.last_sequence > s->next + l->figures->behind
+		       ? begin_at(l, s, info.last_sequence, err)
+		       : 0;
+}
+
 /* What there is of a stream. 1: something; 0: nothing. */
 static int
 take_stream(struct live *l, struct stream *s, struct pr_error *err)
 {
-	struct sfs_stream_info info;
 	struct sfs_record r;
 	int rc, some = 0;
 
-	if (sfs_stream_info(l->volume->sfs, s->id, &info, err) == SFS_OK &&
-		info.last_sequence > s->next &&
-		info.last_sequence - s->next > LIVE_BEHIND &&
-		begin_at(l, s, info.last_sequence, err) < 0)
-		return -1;
-	while (!l->enough && (rc = sfs_cursor_next(s->cursor, &r, err)) != 0) {
-		if (rc == SFS_ERROR)
+	while (!l->enough) {
+		if (catch_up(l, s, err) < 0)
 			return -1;
+		rc = sfs_cursor_next(s->cursor, &r, err);
+		if (rc == 0 || rc == SFS_ERROR)
+			return rc ? -1 : some;
 		if (rc != 1 || r.sequence < s->next)
 			continue; /* overwritten or damaged; or from before the start */
 		s->next = r.sequence + 1;

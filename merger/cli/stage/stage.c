@@ -15,7 +15,7 @@
 struct stage_args {
 	struct query_args query;
 	struct pr_string_list set;
-	uint64_t shards, sample;
+	uint64_t shards, sample, behind;
 	char *live;
 	bool pipeline, list, json; /* not query's: it would ask for no packets */
 };
@@ -52,6 +52,10 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(live, "live", 0, "VOLUME",
 		"packets as a logger on this machine stores them in VOLUME, from now until "
 		"interrupted, in place of an answer"),
+	PR_OPT_UINT(behind, "behind", 0, "N", 1, 0,
+		"with --live: segments of a stream that may wait before they are passed "
+		"over",
+		.def = "128"),
 	PR_OPT_FLAG(pipeline, "pipeline", 0,
 		"a thread for each stage, instead of all stages in each thread"),
 	PR_OPT_UINT(sample, "sample", 0, "N", 1, 1000000,
@@ -201,9 +205,9 @@ print_reports(struct answer *a, struct pr_error *err)
 
 /* Its reports are all there is: nothing is known of what a node does not have. */
 static int
-run_live(struct answer *a, const char *volume, struct pr_error *err)
+run_live(struct answer *a, const struct stage_args *args, struct pr_error *err)
 {
-	struct live_figures f = {0};
+	struct live_figures f = {.behind = args->behind};
 
 	if (a->sink.through && sink_open(&a->sink, NULL, 0, err) < 0)
 		return CLI_FAILED;
@@ -211,7 +215,7 @@ run_live(struct answer *a, const char *volume, struct pr_error *err)
 		fprintf(stderr, "packrack: whole connections are on this node only with "
 				"the dispatcher's "
 				"--spread flow; a rack's answer has them in any case\n");
-	if (live_run(volume, a->sink.args, a->run, &f, err) < 0)
+	if (live_run(args->live, a->sink.args, a->run, &f, err) < 0)
 		return CLI_FAILED;
 	a->sink.end = calloc(1, sizeof(*a->sink.end));
 	if (!a->sink.end)
@@ -247,7 +251,7 @@ run_stages(const char *names, const struct stage_args *args, bool lines,
 	a.sink.bare = pri_stage_any(a.run, PACKRACK_STAGE_BARE);
 	a.prints |= pri_stage_any(a.run, PACKRACK_STAGE_PRINTS);
 	if (args->live)
-		status = run_live(&a, args->live, err);
+		status = run_live(&a, args, err);
 	else
 		status = ask_query(&a.sink, err);
 	progress_end(&a.sink.progress);
