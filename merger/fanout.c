@@ -975,6 +975,8 @@ merge_on(struct prm_fanout *f, bool flush)
 			ask_ends(f);
 		}
 	}
+	if (f->options.gate && prm_gate_failed(f->options.gate))
+		send_failure(f, "no memory for a packet", false);
 	if (got == PR_SOURCE_ERROR && !f->state.done)
 		send_failure(f, "merging failed", false);
 	if (f->state.done)

@@ -28,6 +28,7 @@ struct prm_gate {
 	struct pr_bpf_set programs; /* behind the policy */
 	uint8_t *data;
 	size_t room;
+	bool failed;
 	int64_t began; /* monotonic; of the rate */
 };
 
@@ -235,12 +236,20 @@ prm_gate_passes(struct prm_gate *g, struct pr_packet *p)
 {
 	if (!g->anonymizer)
 		return true;
-	if (pr_link_is_beyond(p->link) ||
-		PR_ARRAY_RESERVE(g->data, g->room, p->caplen + 1) < 0)
+	if (pr_link_is_beyond(p->link))
+		return false;
+	g->failed |= PR_ARRAY_RESERVE(g->data, g->room, p->caplen + 1) < 0;
+	if (g->failed)
 		return false;
 	memcpy(g->data, p->data, p->caplen);
 	pr_anonymize(g->anonymizer, p, g->data);
 	return pr_bpf_set_match(&g->programs, p);
+}
+
+bool
+prm_gate_failed(const struct prm_gate *g)
+{
+	return g->failed;
 }
 
 uint64_t

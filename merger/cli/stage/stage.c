@@ -238,7 +238,7 @@ run_stages(const char *names, const struct stage_args *args, bool lines,
 
 	sink_init(&a.sink, q);
 	a.sink.take = on_packet;
-	a.sink.pause = on_pause;
+	a.sink.pause = q->follow ? on_pause : NULL; /* it waits for the shards */
 	a.sink.take_arg = &a;
 	a.sink.through = q->write || lines;
 	a.lines = q->write && !strcmp(q->write, "-") ? stderr : stdout;
