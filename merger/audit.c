@@ -14,6 +14,7 @@ struct prm_audit {
 	struct sfs *volume;
 	int stream;
 	uint64_t lost;
+	bool failing; /* it was said */
 };
 
 struct prm_audit *
@@ -61,9 +62,12 @@ void
 prm_audit_tick(struct prm_audit *a)
 {
 	struct pr_error err;
+	bool failed = a && sfs_tick(a->volume, pr_now_mono(), &err) != SFS_OK;
 
-	if (a && sfs_tick(a->volume, pr_now_mono(), &err) != SFS_OK)
+	if (failed && !a->failing)
 		pr_log_error("audit: %s", err.text);
+	if (a)
+		a->failing = failed;
 }
 
 static void
@@ -112,36 +116,71 @@ set_text(json_t *r, const char *name, const char *text)
 		json_object_set_new(r, name, s ? s : json_string("(not UTF-8)"));
 }
 
+/* What was asked. Of a query that follows, the times are those of a round. */
+static json_t *
+question(const char *event, const struct pr_rpc_peer *peer, const Packrack__Query *q)
+{
+	json_t *r = begin(event, peer), *nodes = json_array();
+	char time[PR_TIME_TEXT];
+
+	set_text(r, "filter", q->text);
+	set_text(r, "link", q->link);
+	if (q->since != PR_TIME_MIN)
+		set_text(r, "since", pr_time_local(q->since, time, sizeof(time)));
+	if (q->follow)
+		json_object_set_new(r, "follow", json_true());
+	else if (q->until != PR_TIME_MAX)
+		set_text(r, "until", pr_time_local(q->until, time, sizeof(time)));
+	for (size_t i = 0; i < q->n_nodes; i++)
+		json_array_append_new(nodes, json_string(q->nodes[i]));
+	if (q->n_nodes)
+		json_object_set(r, "nodes", nodes);
+	json_decref(nodes);
+	return r;
+}
+
 void
-prm_audit_query(struct prm_audit *a, const struct prm_fanout *f, bool ended)
+prm_audit_query(struct prm_audit *a, const struct prm_fanout *f)
 {
 	const struct prm_fanout_state *s = prm_fanout_state(f);
-	const Packrack__Query *q = prm_fanout_query(f);
-	char time[PR_TIME_TEXT];
 
 	if (!a)
 		return;
-	json_t *r = begin(ended ? "end" : "query", s->client);
+	json_t *r = question("query", s->client, prm_fanout_query(f));
 	json_object_set_new(r, "number", json_integer((json_int_t)s->number));
-	set_text(r, "filter", q->text);
-	if (q->since != PR_TIME_MIN)
-		set_text(r, "since", pr_time_local(q->since, time, sizeof(time)));
-	if (q->until != PR_TIME_MAX)
-		set_text(r, "until", pr_time_local(q->until, time, sizeof(time)));
-	set_text(r, "link", q->link);
-	for (size_t i = 0; i < q->n_nodes; i++)
-		set_text(r, "node", q->nodes[i]);
-	if (ended) {
-		json_object_set_new(r, "packets", json_integer((json_int_t)s->matched));
-		json_object_set_new(r, "complete", json_boolean(s->complete));
-		json_object_set_new(r, "cancelled", json_boolean(s->cancelled));
-	}
 	put(a, r);
 }
 
 void
-prm_audit_command(struct prm_audit *a, const struct pr_rpc_peer *peer,
-	const Packrack__Command *c, const char *done)
+prm_audit_end(struct prm_audit *a, const struct prm_fanout *f)
+{
+	const struct prm_fanout_state *s = prm_fanout_state(f);
+
+	if (!a)
+		return;
+	json_t *r = begin("end", s->client);
+	json_object_set_new(r, "number", json_integer((json_int_t)s->number));
+	set_text(r, "filter", prm_fanout_query(f)->text);
+	json_object_set_new(r, "packets", json_integer((json_int_t)s->matched));
+	json_object_set_new(r, "complete", json_boolean(s->complete));
+	json_object_set_new(r, "cancelled", json_boolean(s->cancelled));
+	put(a, r);
+}
+
+void
+prm_audit_refused(struct prm_audit *a, const struct pr_rpc_peer *peer,
+	const Packrack__Query *query, const char *why)
+{
+	if (!a)
+		return;
+	json_t *r = question("refused", peer, query);
+	set_text(r, "why", why);
+	put(a, r);
+}
+
+void
+prm_audit_command(
+	struct prm_audit *a, const struct pr_rpc_peer *peer, const Packrack__Command *c)
 {
 	if (!a)
 		return;
@@ -156,6 +195,5 @@ prm_audit_command(struct prm_audit *a, const struct pr_rpc_peer *peer,
 	}
 	if (c->number)
 		json_object_set_new(r, "number", json_integer((json_int_t)c->number));
-	set_text(r, "done", done);
 	put(a, r);
 }

@@ -934,11 +934,28 @@ ask_ends(struct prm_fanout *f)
 	}
 }
 
+/* Skips marks that only carry a watermark, and what the client does not get. WAIT also when others have their turn. */
+static int
+next_packet(struct prm_fanout *f, struct pr_packet *p, unsigned *looked)
+{
+	struct prm_gate *gate = f->options.gate;
+	int got;
+
+	do
+		got = gate && ++*looked > prm_gate_go(gate)
+			      ? PR_SOURCE_WAIT
+			      : pr_source_next(f->merge, p, NULL);
+	while (got == PR_SOURCE_PACKET &&
+		(p->flags & PRM_WATERMARK || (gate && !prm_gate_passes(gate, p))));
+	return got;
+}
+
 static void
 merge_on(struct prm_fanout *f, bool flush)
 {
 	struct pr_packet p;
 	int got = PR_SOURCE_PACKET;
+	unsigned looked = 0;
 
 	while (!f->state.done && !f->merged) {
 		if (f->options.gate &&
@@ -947,12 +964,7 @@ merge_on(struct prm_fanout *f, bool flush)
 		if (f->has_kept)
 			p = f->kept;
 		else
-			do /* skips marks that only carry a watermark */
-				got = pr_source_next(f->merge, &p, NULL);
-			while (got == PR_SOURCE_PACKET &&
-				(p.flags & PRM_WATERMARK ||
-					(f->options.gate &&
-						!prm_gate_passes(f->options.gate, &p))));
+			got = next_packet(f, &p, &looked);
 		if (got != PR_SOURCE_PACKET)
 			break;
 		f->has_kept = !f->count_only && !add(f, &p);
@@ -960,7 +972,7 @@ merge_on(struct prm_fanout *f, bool flush)
 		if (f->has_kept || f->state.done)
 			return; /* no credit, or the end */
 		f->passed += p.caplen;
-		if (f->query->manifest && !pr_link_is_beyond(p.link))
+		if (f->query->manifest && !f->count_only && !pr_link_is_beyond(p.link))
 			prm_chain_add(&f->chain, &p);
 		/* of parts the nodes' ends say how many packets they have */
 		f->state.matched +=

@@ -148,6 +148,12 @@ prm_handout_limits(const struct prm_handout *h, const struct pr_rpc_peer *peer)
 
 /* ---- a query ---- */
 
+/* of a limit's age, so that it may be said as it is: --since "7d ago" */
+#define AGE_GRACE (60 * PR_NS_PER_S)
+/* in one go, of the merger's one thread: packets, and steps of their filter */
+#define GO_PACKETS 20000
+#define GO_STEPS 10000000
+
 /* NAME is one of the list with commas. */
 static bool
 is_listed(const char *list, const char *name)
@@ -165,21 +171,16 @@ limit_query(const struct limits *l, Packrack__Query *q, int64_t now, struct pr_e
 {
 	int64_t oldest = l->max_age ? pr_time_minus(now, l->max_age) : PR_TIME_MIN;
 
-	if (q->until < oldest)
+	/* a question that is narrowed would have an answer that says it is complete */
+	if (q->since < pr_time_minus(oldest, AGE_GRACE))
 		return pr_error_set(err,
-			"you may read packets of the last %lld s, and these are older",
+			"you may read packets of the last %lld s: ask for those, by "
+			"--since",
 			(long long)(l->max_age / PR_NS_PER_S));
-	q->since = PR_MAX(q->since, oldest);
-	if (!l->links)
-		return 0;
-	if (!q->link[0] && !strchr(l->links, ','))
-		q->link = l->links;
-	if (!q->link[0])
-		return pr_error_set(err,
-			"you may read one of the links %s at a time: --link", l->links);
-	return is_listed(l->links, q->link)
+	return !l->links || is_listed(l->links, q->link)
 		       ? 0
-		       : pr_error_set(err, "you may not read link %s, but %s", q->link,
+		       : pr_error_set(err, "you may read %s: choose one of %s by --link",
+				 strchr(l->links, ',') ? "some links" : "one link",
 				 l->links);
 }
 
@@ -244,6 +245,12 @@ prm_gate_passes(struct prm_gate *g, struct pr_packet *p)
 	memcpy(g->data, p->data, p->caplen);
 	pr_anonymize(g->anonymizer, p, g->data);
 	return pr_bpf_set_match(&g->programs, p);
+}
+
+uint32_t
+prm_gate_go(const struct prm_gate *g)
+{
+	return PR_MIN(GO_PACKETS, pr_bpf_set_packets(&g->programs, GO_STEPS));
 }
 
 bool

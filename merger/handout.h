@@ -37,6 +37,8 @@ struct prm_gate *prm_gate_create(struct prm_handout *h, const struct pr_rpc_peer
 void prm_gate_destroy(struct prm_gate **g);
 /* False: the user does not get it. True: p may have been changed; its data is valid until the next call. */
 bool prm_gate_passes(struct prm_gate *g, struct pr_packet *p);
+/* So many packets it looks at in one go; then others have their turn. */
+uint32_t prm_gate_go(const struct prm_gate *g);
 /* There was no memory for a packet: the answer cannot go on. */
 bool prm_gate_failed(const struct prm_gate *g);
 /* Bytes of packets that may have gone until now (monotonic ns); UINT64_MAX: any. */

@@ -5,20 +5,16 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "proto/base/cursor.h"
+#include "merger/trace_writer.h"
 #include "proto/rpc/admission.h"
 
 void
 prm_chain_add(struct prm_chain *c, const struct pr_packet *p)
 {
 	crypto_generichash_state s;
-	uint8_t head[24];
+	uint8_t head[PRM_TRACE_HEAD];
 
-	pr_put_le64(head, p->time);
-	pr_put_le32(head + 8, p->caplen);
-	pr_put_le32(head + 12, p->len);
-	pr_put_le32(head + 16, p->linktype);
-	pr_put_le32(head + 20, 0);
+	prm_trace_head(p, head);
 	crypto_generichash_init(&s, NULL, 0, sizeof(c->value));
 	crypto_generichash_update(&s, c->value, sizeof(c->value));
 	crypto_generichash_update(&s, head, sizeof(head));

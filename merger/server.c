@@ -123,7 +123,7 @@ queries_reap(struct prm_merger *m)
 		m->figures.packets_merged += state->matched;
 		m->figures.nodes_asked += state->asked;
 		m->figures.nodes_left_out += state->left_out;
-		prm_audit_query(m->options.audit, m->queries[i], true);
+		prm_audit_end(m->options.audit, m->queries[i]);
 		prm_fanout_destroy(&m->queries[i], NULL);
 		m->queries[i] = m->queries[--m->query_count];
 	}
@@ -152,7 +152,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 	if (!f)
 		return NULL;
 	m->figures.queries_total++;
-	prm_audit_query(m->options.audit, f, false);
+	prm_audit_query(m->options.audit, f);
 	return m->queries[m->query_count++] = f;
 }
 
@@ -249,6 +249,7 @@ query_begin(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
 		f = query_add(m, &o, &err);
 	if (!f) {
 		prm_gate_destroy(&o.gate);
+		prm_audit_refused(m->options.audit, &from->peer, query, err.text);
 		pr_rpc_refuse(from->rpc, &from->peer, id, err.text, false);
 		return NULL;
 	}
@@ -532,7 +533,7 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	     steers = pr_state_verb(verb);
 	struct prm_peer_ref dispatcher;
 
-	prm_audit_command(m->options.audit, &from->peer, env->command, NULL);
+	prm_audit_command(m->options.audit, &from->peer, env->command);
 	if (to_node && node && prm_node_connected(node, pr_now_mono())) {
 		forward_to(m, from, env, &node->address);
 		return;
@@ -1002,7 +1003,7 @@ prm_merger_destroy(struct prm_merger **mp)
 	prm_peers_destroy(&m->peers);
 	prm_steering_destroy(&m->steering);
 	for (size_t i = 0; i < m->query_count; i++) {
-		prm_audit_query(m->options.audit, m->queries[i], true);
+		prm_audit_end(m->options.audit, m->queries[i]);
 		prm_fanout_destroy(&m->queries[i], why);
 	}
 	prm_pcap_over_ip_free(&m->pcap_over_ip);

@@ -69,16 +69,22 @@ prm_trace_hash_destroy(struct prm_trace_hash **hash)
 }
 
 void
-prm_trace_hash_add(struct prm_trace_hash *hash, const struct pr_packet *p)
+prm_trace_head(const struct pr_packet *p, uint8_t head[PRM_TRACE_HEAD])
 {
-	XXH3_state_t *state = (XXH3_state_t *)hash;
-	uint8_t head[24];
-
 	pr_put_le64(head, p->time);
 	pr_put_le32(head + 8, p->caplen);
 	pr_put_le32(head + 12, p->len);
 	pr_put_le32(head + 16, p->linktype);
 	pr_put_le32(head + 20, 0);
+}
+
+void
+prm_trace_hash_add(struct prm_trace_hash *hash, const struct pr_packet *p)
+{
+	XXH3_state_t *state = (XXH3_state_t *)hash;
+	uint8_t head[PRM_TRACE_HEAD];
+
+	prm_trace_head(p, head);
 	XXH3_128bits_update(state, head, sizeof(head));
 	XXH3_128bits_update(state, p->data, p->caplen);
 }

@@ -14,6 +14,9 @@
  * "xxh3-128/1:" and 32 hex digits.
  */
 #define PRM_TRACE_HASH_TEXT 48
+/* What the hash has of a packet before its bytes; the chain of a manifest (manifest.h) has the same. */
+#define PRM_TRACE_HEAD 24
+void prm_trace_head(const struct pr_packet *p, uint8_t head[PRM_TRACE_HEAD]);
 
 struct prm_trace_hash *prm_trace_hash_create(struct pr_error *err);
 void prm_trace_hash_destroy(struct prm_trace_hash **hash);

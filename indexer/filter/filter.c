@@ -10,6 +10,9 @@
 #include "proto/base/array.h"
 #include "proto/port/trace.h"
 
+const uint16_t pri_linktypes[PRI_LINKTYPES] = {
+	PR_LINKTYPE_ETHERNET, 127, 113, 101, 9, 105, 100, 0, 117, 123, 140, 276, 108};
+
 /*
  * Terms `after @SECONDS` and `before @SECONDS` of a filter; both include that moment. The
  * language of pcap-filter has no times. So libpcap gets, instead of each term, the test of

@@ -18,6 +18,14 @@ struct pr_bpf *pri_filter_compile(
 	uint16_t linktype, const char *text, struct pr_error *err);
 
 /*
+ * Link types where none is known: Ethernet, 802.11 with radiotap, Linux cooked, raw IP, PPP, 802.11, ATM,
+ * loopback, and link types that some filters need: `on eth0` pflog, `vpi 0` SunATM, `fisu`
+ * MTP2, `ifindex 1` Linux cooked v2; OpenBSD's loopback.
+ */
+enum { PRI_LINKTYPES = 13 };
+extern const uint16_t pri_linktypes[PRI_LINKTYPES];
+
+/*
  * Compiles a filter for several link types. tagged: packets whose rest matches behind one or two VLAN tags match too,
  * where the link type has VLANs. out gets programs for those for which the text
  * is valid (`wlan addr1` is not valid for Ethernet). -1 with libpcap's message for the

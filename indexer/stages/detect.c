@@ -9,7 +9,7 @@
 #include "indexer/stages/stage_common.h"
 
 /*
- * Detection by rules: the longest content of each rule is looked for by one pass of Vectorscan over the payload; a rule that it
+ * Detection by rules: the longest content of each rule is looked for by one pass of Hyperscan over the payload; a rule that it
  * finds, or that has no content, is then checked as a whole. Packets one by one: nothing is put together across packets.
  */
 
@@ -19,8 +19,8 @@ struct detect {
 	hs_scratch_t *scratch;
 	uint32_t *plain, plain_count; /* rules without a content that must be there */
 	uint32_t *hits, hit_count; /* rules found in this packet */
-	uint64_t *stamp, packets, bytes; /* of each rule: the last packet that found it */
-	uint64_t *alerts, all_alerts, with_alerts;
+	uint64_t *stamp, packets; /* of each rule: the last packet that found it */
+	uint64_t *alerts, all_alerts, with_alerts, broken_off;
 	uint32_t scale;
 };
 
@@ -68,8 +68,8 @@ longest(const struct pri_rule *r)
 	int best = -1;
 
 	for (size_t i = 0; i < r->contents; i++)
-		if (!r->content[i].not &&(
-			    best < 0 || r->content[i].len > r->content[best].len))
+		if (!r->content[i].negated &&
+			(best < 0 || r->content[i].len > r->content[best].len))
 			best = (int)i;
 	return best;
 }
@@ -170,10 +170,10 @@ list_has(const struct pri_rule_list *l, size_t address_len, const uint8_t *addre
 	for (size_t i = 0; i < l->count; i++) {
 		bool has = part_has(&l->parts[i], address_len, address, port);
 
-		if (l->parts[i].not &&has)
+		if (l->parts[i].negated && has)
 			return false;
-		wanted |= !l->parts[i].not ;
-		found |= has && !l->parts[i].not ;
+		wanted |= !l->parts[i].negated;
+		found |= has && !l->parts[i].negated;
 	}
 	return found || !wanted;
 }
@@ -282,15 +282,15 @@ contents_match(const struct pri_rule *r, size_t i, const struct view *v, int64_t
 		--*steps;
 		if (!same(c, v->payload + from))
 			continue;
-		if (c->not )
+		if (c->negated)
 			return false;
 		if (contents_match(r, i + 1, v, from + c->len, steps))
 			return true;
 		if (i + 1 < r->contents && !r->content[i + 1].relative &&
-			!r->content[i + 1].not )
+			!r->content[i + 1].negated)
 			return false; /* what follows does not depend on where this one is */
 	}
-	return c->not &&*steps && contents_match(r, i + 1, v, last, steps);
+	return c->negated && *steps && contents_match(r, i + 1, v, last, steps);
 }
 
 static int
@@ -308,8 +308,13 @@ rule_matches(struct detect *d, size_t i, const struct view *v)
 	unsigned steps = 1000000;
 	bool found = false;
 
-	if (!header_matches(r, v) || !contents_match(r, 0, v, 0, &steps))
+	if (!header_matches(r, v))
 		return false;
+	found = contents_match(r, 0, v, 0, &steps);
+	d->broken_off += !steps;
+	if (!found)
+		return false;
+	found = false;
 	if (!r->pcre)
 		return true;
 	hs_scan(d->pcre[i], (const char *)v->payload, v->len, 0, d->scratch, on_pcre,
@@ -374,11 +379,10 @@ on_content(unsigned id, PR_UNUSED unsigned long long from, PR_UNUSED unsigned lo
 	PR_UNUSED unsigned flags, void *arg)
 {
 	struct detect *d = arg;
-	uint32_t rule = id;
 
-	if (d->stamp[rule] != d->packets) {
-		d->stamp[rule] = d->packets;
-		d->hits[d->hit_count++] = rule;
+	if (d->stamp[id] != d->packets) {
+		d->stamp[id] = d->packets;
+		d->hits[d->hit_count++] = id;
 	}
 	return 0;
 }
@@ -425,7 +429,6 @@ detect_packet(void *state, struct packrack_packet *p)
 
 	d->scale = p->scale;
 	d->packets++;
-	d->bytes += p->len;
 	d->hit_count = 0;
 	pr_decode(p->linktype, p->data, p->caplen, &decoded);
 	if (!view_make(&v, &packet, &decoded))
@@ -458,7 +461,7 @@ detect_add(void *state, void *other)
 	struct detect *d = state, *o = other;
 
 	d->scale = d->scale ? d->scale : o->scale;
-	PR_ADD(d, o, packets, bytes, all_alerts, with_alerts);
+	PR_ADD(d, o, packets, all_alerts, with_alerts, broken_off);
 	for (size_t i = 0; i < d->rules.count; i++)
 		d->alerts[i] += o->alerts[i];
 	return 0;
@@ -475,6 +478,8 @@ detect_report(void *state)
 	json_object_set_new(r, "refused", json_integer((json_int_t)d->rules.refused));
 	pri_stage_put(r, "alerts", d->all_alerts, d->scale);
 	pri_stage_put(r, "packets_with_alerts", d->with_alerts, d->scale);
+	/* a rule that took too long on a packet: taken as no match */
+	json_object_set_new(r, "broken_off", json_integer((json_int_t)d->broken_off));
 	for (size_t i = 0; i < d->rules.count; i++) {
 		PR_PRINT(sid, "%u", d->rules.items[i].sid);
 		if (d->alerts[i])

@@ -36,8 +36,6 @@ add_test(struct tests *t, const char *text, struct pr_error *err)
 {
 	size_t name = strcspn(text, ":");
 	struct test *test = &t->test[t->count];
-	/* Ethernet, loopbacks, raw IP, Linux's cooked ones */
-	static const uint16_t linktypes[] = {1, 0, 101, 108, 113, 276};
 
 	if (!text[name] || !name)
 		return pr_error_set(
@@ -48,8 +46,8 @@ add_test(struct tests *t, const char *text, struct pr_error *err)
 	t->count++;
 	if (!test->name)
 		return pr_error_set(err, "no memory for a test");
-	return pri_filter_compile_all(linktypes, PR_COUNT(linktypes), text + name + 1,
-		       false, &test->programs, err) < 0
+	return pri_filter_compile_all(pri_linktypes, PRI_LINKTYPES, text + name + 1, false,
+		       &test->programs, err) < 0
 		       ? pr_error_prefix(err, "test %s", test->name)
 		       : 0;
 }

@@ -94,17 +94,17 @@ variable(const char *vars, const char *name, struct pr_error *err)
 	return pr_error_null(err, "$%s is not known: -o vars=%s=...", name, name);
 }
 
-/* not: of all of it. depth: of lists and variables. */
+/* negated: of all of it. depth: of lists and variables. */
 static int
-parse_list(struct pri_rule_list *list, char *text, bool ports, bool not, const char *vars,
-	int depth, struct pr_error *err)
+parse_list(struct pri_rule_list *list, char *text, bool ports, bool negated,
+	const char *vars, int depth, struct pr_error *err)
 {
-	struct pri_rule_part part = {.not = false};
+	struct pri_rule_part part = {.negated = false};
 	int rc = 0;
 
 	text = trim(text);
 	while (*text == '!') {
-		not = !not ;
+		negated = !negated;
 		text = trim(text + 1);
 	}
 	if (depth > 8)
@@ -112,7 +112,8 @@ parse_list(struct pri_rule_list *list, char *text, bool ports, bool not, const c
 	if (*text == '$') {
 		char *value = variable(vars, text + 1, err);
 
-		rc = value ? parse_list(list, value, ports, not, vars, depth + 1, err) : -1;
+		rc = value ? parse_list(list, value, ports, negated, vars, depth + 1, err)
+			   : -1;
 		free(value);
 		return rc;
 	}
@@ -129,7 +130,8 @@ parse_list(struct pri_rule_list *list, char *text, bool ports, bool not, const c
 				continue;
 			bool more = *at == ',';
 			*at = '\0';
-			if (parse_list(list, item, ports, not, vars, depth + 1, err) < 0)
+			if (parse_list(list, item, ports, negated, vars, depth + 1, err) <
+				0)
 				return -1;
 			if (!more)
 				return 0;
@@ -137,8 +139,8 @@ parse_list(struct pri_rule_list *list, char *text, bool ports, bool not, const c
 		}
 	}
 	if (!strcmp(text, "any"))
-		return not ? pr_error_set(err, "!any is nothing") : 0;
-	part.not = not ;
+		return negated ? pr_error_set(err, "!any is nothing") : 0;
+	part.negated = negated;
 	if ((ports ? parse_port(&part, text, err) : parse_address(&part, text, err)) < 0)
 		return -1;
 	if (list->count == PRI_RULE_PARTS)
@@ -324,12 +326,12 @@ parse_flags(struct pri_rule *r, char *v, struct pr_error *err)
 
 /* Removes quotes, and a ! before them. */
 static int
-unquote(char **v, bool * not, struct pr_error *err)
+unquote(char **v, bool *negated, struct pr_error *err)
 {
 	size_t len;
 
-	*not = **v == '!';
-	*v = trim(*v + *not );
+	*negated = **v == '!';
+	*v = trim(*v + *negated);
 	len = strlen(*v);
 	if (len < 2 || **v != '"' || (*v)[len - 1] != '"')
 		return pr_error_set(err, "no quotes: %s", *v);
@@ -345,7 +347,7 @@ add_content(struct pri_rule *r, char *v, struct pr_error *err)
 
 	if (r->contents == PRI_RULE_CONTENTS)
 		return pr_error_set(err, "more than %d contents", PRI_RULE_CONTENTS);
-	if (unquote(&v, &c->not, err) < 0)
+	if (unquote(&v, &c->negated, err) < 0)
 		return -1;
 	r->contents++;
 	return pri_rule_bytes(v, &c->bytes, &c->len, err);
@@ -390,9 +392,9 @@ modify(struct pri_rule *r, const char *key, char *v, struct pr_error *err)
 static int
 keep_text(char **to, char *v, struct pr_error *err)
 {
-	bool not ;
+	bool negated;
 
-	if (*v == '"' && unquote(&v, &not, err) < 0)
+	if (*v == '"' && unquote(&v, &negated, err) < 0)
 		return -1;
 	free(*to);
 	*to = strdup(v);

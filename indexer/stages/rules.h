@@ -20,7 +20,7 @@
 
 /* Addresses or ports of one end; count 0: any. */
 struct pri_rule_part {
-	bool not ;
+	bool negated;
 	uint8_t address_len, bits; /* 4 or 16 */
 	uint8_t address[16];
 	uint16_t low, high; /* ports */
@@ -44,7 +44,7 @@ struct pri_rule_range {
 struct pri_rule_content {
 	uint8_t *bytes;
 	uint32_t len;
-	bool not, nocase, relative, has_depth; /* relative: distance or within */
+	bool negated, nocase, relative, has_depth; /* relative: distance or within */
 	int32_t offset; /* or distance, from the end of the content before */
 	uint32_t
 		depth; /* or within: the match ends this far behind where it may begin at the earliest */
@@ -83,7 +83,7 @@ int pri_rule_parse(
 	struct pri_rule *rule, char *text, const char *vars, struct pr_error *err);
 /* A pattern of content: text, with |hex| in it and \ before what is special. -1: err. */
 int pri_rule_bytes(const char *text, uint8_t **bytes, uint32_t *len, struct pr_error *err);
-/* Bytes as a regular expression, from malloc (a literal of Vectorscan cannot begin with 0). NULL: no memory. */
+/* Bytes as a regular expression, from malloc (as a literal it could not begin with 0). NULL: no memory. */
 char *pri_rule_regex(const uint8_t *bytes, uint32_t len);
 /*
  * Does the pattern matcher find one byte at each place of 200? Vectorscan 5.4.9 does not with AVX-512, behind the 64th; Hyperscan

@@ -2,7 +2,6 @@
 #include "indexer/stages/stage_run.h"
 
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <xxhash.h>
 
@@ -44,7 +43,7 @@ struct pri_stage_run {
 	unsigned stage_count, threads,
 		states; /* states: of each stage; workers that have one */
 	struct worker workers[PRI_STAGE_SHARDS];
-	bool connections, gives, finished;
+	bool connections, gives;
 	uint64_t seen, taken, random;
 	/* handed over in turn: filled, and written out before it is filled again */
 	struct batch batches[BATCHES];
@@ -404,6 +403,7 @@ pri_stage_start(
 	if (!run)
 		return pr_error_null(err, "no memory for stages");
 	run->options = *options;
+	run->workers[0].run = run; /* of one thread, too */
 	run->random = 0x9e3779b97f4a7c15; /* the same sample at each run */
 	pthread_mutex_init(&run->lock, NULL);
 	pthread_cond_init(&run->changed, NULL);
@@ -429,7 +429,6 @@ pri_stage_start(
 		if (rc < 0)
 			break;
 	}
-	run->workers[0].run = run;
 	if (rc < 0)
 		pri_stage_end(&run);
 	return run;

@@ -36,13 +36,12 @@ enum {
 	P_ROUTING = 43,
 	P_FRAGMENT = 44,
 	P_GRE = 47,
-	P_ESP = 50,
+
 	P_AH = 51,
 	P_ICMP6 = 58,
 	P_NONE = 59,
 	P_DESTINATION = 60,
-	P_SCTP = 132,
-	P_UDPLITE = 136
+	P_SCTP = 132
 };
 #define DEPTH 6 /* of tunnels and quotes */
 
@@ -514,10 +513,13 @@ tcp(struct walk *w, size_t at, size_t end)
 		return;
 	}
 	tcp_options(w, at + 20, at + header);
-	if (dns_port && w->a->policy.payload == PR_PAYLOAD_KEEP && at + header < end)
-		dns(w, PR_MIN(at + header + 2, end), end);
-	else
-		payload(w, at + header, end);
+	at += header;
+	if (!dns_port || w->a->policy.payload != PR_PAYLOAD_KEEP)
+		payload(w, at, end);
+	else if (has(w, at, 2, end) && pr_get_be16(w->data + at) == end - at - 2)
+		dns(w, at + 2, end);
+	else /* not one whole message: what is a header there may be a name's bytes */
+		blank(w, at, end);
 }
 
 static void

@@ -210,6 +210,7 @@ live() {
 		[ "$(tcpdump -nr "$LAB_DIR/two.pcapng" --count 2> /dev/null | tail -n 1 | cut -d ' ' -f 1)" = $two ]
 }
 run_step "stages on a link" live
+run_step "what does not go with it" says 2 "from now on" "$PACKRACK" stage count --live "$LAB_DIR/log1.vol" --since "1h ago"
 behind() { # one that sleeps on its first packet
 	local pid before stored given
 	cat > "$LAB_DIR/slow.c" <<- 'END'

@@ -70,7 +70,7 @@ run_step "the dispatcher tells her nothing" bash -c "PACKRACK_KEY=$KEYS/eve '$PA
 
 of_bob() {
 	local before=$SECONDS size
-	size=$(by bob "$PACKRACK" query -w - 2> "$LAB_DIR/err" | wc -c)
+	size=$(by bob "$PACKRACK" query --link tap0 --since "59m ago" -w - 2> "$LAB_DIR/err" | wc -c)
 	echo "$size bytes in $((SECONDS - before)) s"
 	((size > 8000000 && SECONDS - before >= 2))
 }
@@ -78,9 +78,11 @@ run_step "a rate" of_bob
 says_by() { # NAME STATUS TEXT CMD
 	PACKRACK_KEY=$KEYS/$1 says "${@:2}"
 }
-run_step "a link that he may not read" says_by carl 1 "may not read link tap0" "$PACKRACK" query --count --link tap0
-run_step "his own one" says_by carl 3 "link tap7" "$PACKRACK" query --count
-run_step "packets that are too old for him" says_by dan 1 "these are older" "$PACKRACK" query --count --until "1m ago"
+run_step "a link that he may not read" says_by carl 1 "choose one of tap7" "$PACKRACK" query --count --link tap0
+run_step "his own one" says_by carl 3 "link tap7" "$PACKRACK" query --count --link tap7
+run_step "packets that are too old for him" says_by dan 1 "ask for those" "$PACKRACK" query --count --until "2m ago"
+run_step "a question for more than he may read" says_by bob 1 "ask for those" "$PACKRACK" query --count --link tap0
+run_step "for all links" says_by bob 1 "choose one of tap0" "$PACKRACK" query --count --since "10m ago"
 run_step "no limit for others" says_by ann 0 "complete" "$PACKRACK" query --count
 
 # ---- the audit ----
@@ -93,6 +95,7 @@ audited() {
 	tail -n 3 "$LAB_DIR/audit.json"
 	lines=$(by ann "$PACKRACK" query --count tcp 2> /dev/null)
 	poll_until 5 bash -c "'$PACKRACK' audit '$LAB_DIR/audit/a.vol' -u ann --json | jq -es 'map(select(.event == \"end\" and .filter == \"tcp\" and .complete)) | length > 0 and .[-1].packets == $lines and .[-1].role == \"read\"'" &&
+		jq -es 'map(select(.user == "dan" and .event == "refused" and (.why | test("ask for those")))) | length == 1' "$LAB_DIR/audit.json" &&
 		jq -es 'map(select(.user == "eve" and .event == "query" and .role == "read-anonymized")) | length > 40' "$LAB_DIR/audit.json" &&
 		jq -es 'map(select(.event == "query")) as $q | map(select(.event == "end")) as $e | ($q | length) == ($e | length) and ($q | map(.number) | sort) == ($e | map(.number) | sort)' "$LAB_DIR/audit.json"
 }

@@ -190,6 +190,30 @@ START_TEST(test_blank)
 }
 END_TEST
 
+/* DNS over TCP: a segment from the midst of a message has no header; what stands there could be a name. */
+START_TEST(test_dns_tcp)
+{
+	uint8_t data[80] = {69, 0, 0, 80, 1, 2, 0, 0, 64, 6, 0, 0, 128, 11, 68, 132, 129,
+		118, 74, 4, 0, 53, 8, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 16};
+	struct pr_packet p = {.caplen = 80, .len = 80};
+
+	memset(data + 40, 'n', 40);
+	run("payload = keep", 101, data, &p);
+	for (int i = 40; i < 80; i++)
+		ck_assert_uint_eq(data[i], 0);
+	/* a whole one is followed: a question for `name`, whose letters change */
+	static const uint8_t question[] = {0, 22, 7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4,
+		'n', 'a', 'm', 'e', 0, 0, 1, 0, 1};
+	p = (struct pr_packet){.caplen = 64, .len = 64};
+	data[3] = 64;
+	memcpy(data + 40, question, sizeof(question));
+	run("payload = keep", 101, data, &p);
+	ck_assert_mem_eq(data + 40, question, 15);
+	ck_assert_mem_eq(data + 59, question + 19, 5);
+	ck_assert(memcmp(data + 55, "name", 4) != 0);
+}
+END_TEST
+
 START_TEST(test_policies)
 {
 	struct pr_anonymize_policy policy;
@@ -218,6 +242,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, test_macs);
 	tcase_add_test(tc, test_checksums);
 	tcase_add_test(tc, test_blank);
+	tcase_add_test(tc, test_dns_tcp);
 	tcase_add_test(tc, test_policies);
 }
 

@@ -221,20 +221,12 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 	return 0;
 }
 
-/*
- * Link types as in pcap files: Ethernet, 802.11 with radiotap, Linux cooked, raw IP, PPP, 802.11, ATM,
- * loopback, and link types that some filters need: `on eth0` pflog, `vpi 0` SunATM, `fisu`
- * MTP2, `ifindex 1` Linux cooked v2.
- */
-static const uint16_t common[] = {
-	PR_LINKTYPE_ETHERNET, 127, 113, 101, 9, 105, 100, 0, 117, 123, 140, 276};
-
 int
 question_check(const struct query_args *a, struct pr_error *err)
 {
 	if (!a->filter[0] || a->checked)
 		return 0;
-	return pri_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
+	return pri_filter_check(pri_linktypes, PRI_LINKTYPES, a->filter, err);
 }
 
 bool
@@ -278,7 +270,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	if (!a->filter[0])
 		return 0;
 	if (!count)
-		linktypes = common;
+		linktypes = pri_linktypes;
 	count = count ? count : 1;
 	if (pri_filter_compile_all(
 		    linktypes, count, a->filter, a->tagged, &q->programs, err) < 0 ||

@@ -8,6 +8,7 @@
 #include "indexer/query/volume.h"
 #include "merger/cli/query/ask.h"
 #include "proto/base/thread.h"
+#include "proto/wire/frame.h"
 #include "proto/wire/segment.h"
 
 #define POLL_MS 10
@@ -77,6 +78,7 @@ find_streams(struct live *l, bool first, struct pr_error *err)
 
 		if (sscanf(info.name, "packets.%u%c", &number, &end) != 1 ||
 			pr_link_is_internal(pr_stream_link((uint16_t)number)) ||
+			pr_stream_class((uint16_t)number) >= PR_CLASS_HOLDS ||
 			number - PR_STREAM_COPIES < (unsigned)PR_STREAM_COPIES_MAX)
 			continue;
 		while (at < l->count && l->streams[at].id != info.id)
@@ -102,7 +104,8 @@ take_segment(struct live *l, const struct sfs_record *r, struct pr_error *err)
 		return -1;
 	l->figures->segments++;
 	while ((got = pr_segment_next(&reader, &p, err)) > 0) {
-		if (!pr_bpf_set_match(&l->programs, &p))
+		/* a copy of a shorter degree: the packet itself is in another stream */
+		if (p.flags & PR_PACKET_DEGREES || !pr_bpf_set_match(&l->programs, &p))
 			continue;
 		if (pri_stage_packet(l->run, &p, err) < 0)
 			return -1;
@@ -179,7 +182,6 @@ int
 live_run(const char *volume, const struct query_args *q, struct pri_stage_run *run,
 	struct live_figures *figures, struct pr_error *err)
 {
-	static const uint16_t linktypes[] = {1, 0, 101, 108, 113, 276};
 	static struct live l;
 	int rc = -1;
 
@@ -189,7 +191,7 @@ live_run(const char *volume, const struct query_args *q, struct pri_stage_run *r
 	pr_priority_give_way();
 	l.volume = ask_volume_open(volume, PRI_VOLUME_CACHED, err);
 	if (l.volume &&
-		(!q->filter[0] || pri_filter_compile_all(linktypes, PR_COUNT(linktypes),
+		(!q->filter[0] || pri_filter_compile_all(pri_linktypes, PRI_LINKTYPES,
 					  q->filter, q->tagged, &l.programs, err) == 0))
 		rc = find_streams(&l, true, err);
 	if (rc == 0) {

@@ -186,6 +186,7 @@ print_reports(struct answer *a, struct pr_error *err)
 	char *text = pri_stage_finish(a->run, err);
 	json_t *all = text ? json_loads(text, 0, NULL) : NULL;
 	bool shown = !(q->write && a->sink.to_stdout) && !q->quiet;
+	int rc = text ? 0 : -1;
 	struct render *r;
 
 	if (text && shown && a->json) {
@@ -194,13 +195,13 @@ print_reports(struct answer *a, struct pr_error *err)
 		if (a->sink.end->completeness)
 			report_render(r, &a->sink);
 		if (render_end(&r) < 0)
-			text = pr_error_null(err, "cannot write the report");
+			rc = pr_error_set(err, "cannot write the report");
 	} else if (all && shown) {
 		print_report(a->prints ? stderr : stdout, all, 0);
 	}
 	json_decref(all);
 	free(text);
-	return text ? 0 : -1;
+	return rc;
 }
 
 /* Its reports are all there is: nothing is known of what a node does not have. */
@@ -300,6 +301,21 @@ take_words(struct query_args *q, int count, char **words, struct pr_error *err)
 	return query_args_take(q, count, words, err);
 }
 
+/* --live has no answer to choose from. */
+static int
+check_live(const struct stage_args *a, struct pr_error *err)
+{
+	const struct query_args *q = &a->query;
+
+	return CLI_CHECK(err,
+		{a->live && (q->merger.endpoint || q->volumes.count || q->files.count ||
+				    q->nodes.count || q->link || q->follow ||
+				    q->memory_only || q->since != PR_TIME_MIN ||
+				    q->until != PR_TIME_MAX),
+			"--live: all links of one volume, from now on; -c, -w and FILTER "
+			"go with it"});
+}
+
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
@@ -316,7 +332,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	if (!call->count)
 		return pr_error_as(
 			CLI_USAGE, err, "which stage? `packrack stage --list` shows them");
-	if (take_words(&a->query, call->count - 1, call->operands + 1, err) == 0)
+	if (take_words(&a->query, call->count - 1, call->operands + 1, err) == 0 &&
+		check_live(a, err) == 0)
 		status = run_stages(call->operands[0], a, false, &o, err);
 	free(a->query.filter);
 	return status;

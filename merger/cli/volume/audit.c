@@ -33,20 +33,23 @@ print_text(const json_t *r)
 	const char *event = text_of(r, "event");
 
 	printf("%s %-12s %-8s", text_of(r, "time"), text_of(r, "user"), event);
-	if (!strcmp(event, "command"))
+	if (!strcmp(event, "command")) {
 		printf("%s %s %s\n", text_of(r, "verb"), text_of(r, "node"),
 			text_of(r, "case"));
-	else
-		printf("#%" JSON_INTEGER_FORMAT " %s",
-			json_integer_value(json_object_get(r, "number")),
-			*text_of(r, "filter") ? text_of(r, "filter") : "all packets");
+		return;
+	}
+	if (strcmp(event, "refused") != 0)
+		printf("#%" JSON_INTEGER_FORMAT " ",
+			json_integer_value(json_object_get(r, "number")));
+	printf("%s", *text_of(r, "filter") ? text_of(r, "filter") : "all packets");
+	if (*text_of(r, "why"))
+		printf(": %s", text_of(r, "why"));
 	if (!strcmp(event, "end"))
 		printf(": %" JSON_INTEGER_FORMAT " packets%s",
 			json_integer_value(json_object_get(r, "packets")),
 			json_is_true(json_object_get(r, "complete")) ? ""
 								     : ", not complete");
-	if (strcmp(event, "command") != 0)
-		putchar('\n');
+	putchar('\n');
 }
 
 static void
