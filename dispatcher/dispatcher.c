@@ -30,6 +30,9 @@ static const struct pr_option options[] = {
 		"number of nodes that each packet is sent to, 1 or 2", .def = "1"),
 	PR_OPT_UINT(snaplen, "snaplen", 's', "BYTES", 1, 262144,
 		"keep at most this many bytes of a packet", .def = "262144"),
+	PR_OPT_ENUM(timestamps, "timestamp", 0, "SOURCE", pr_timestamp_names,
+		"with --in: host, adapter, adapter-unsynced, or trailer of a tap "
+		"aggregator"),
 	PR_OPT_STRING(filter, "filter", 0, "FILTER",
 		"record only packets that match, in pcap-filter syntax", .aliases = {"f"}),
 	PR_OPT_LIST(classes, "class", 0, "CLASS",

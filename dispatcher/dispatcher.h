@@ -17,7 +17,7 @@ struct prd_options {
 	char *out, *filter, *manage, *metrics, *name, *user;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
-	int pace, spread, log_format, no_canary;
+	int pace, spread, log_format, no_canary, timestamps;
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, class_memory,
 		wait_nodes, rack_id, ethertype;
 	int64_t hold_time, log_age, wait_time;

@@ -49,7 +49,7 @@ struct prd_reader {
 	int64_t stopped, stopped_mono;
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
-	uint64_t kernel_before; /* drops of captures that have been closed */
+	uint64_t kernel_before, unstamped_before; /* of captures that have been closed */
 	uint64_t interface_before; /* drops of the interface when the capture began */
 
 	/* trace files */
@@ -145,7 +145,8 @@ capture_open(struct prd_reader *r, struct pr_error *err)
 	struct pr_capture_options options = {.ifname = r->ifname,
 		.buffer_size = r->options->ring_size,
 		.snaplen = r->options->snaplen,
-		.promiscuous = true};
+		.promiscuous = true,
+		.timestamps = (uint8_t)r->options->timestamps};
 	int status = PRD_EXIT_FAILED;
 
 	r->capture = pr_capture_open(&options, err);
@@ -212,6 +213,8 @@ read_drops(struct prd_reader *r)
 	if (r->capture) {
 		pr_capture_drops(r->capture, &kernel, &interface);
 		pr_counter_set(&link->dropped_kernel, r->kernel_before + kernel);
+		pr_counter_set(&link->unstamped,
+			r->unstamped_before + pr_capture_unstamped(r->capture));
 	}
 	interface = pr_netdev_receive_drops(r->ifname);
 	if (!r->stopped && interface >= r->interface_before)
@@ -242,6 +245,7 @@ capture_close(struct prd_reader *r)
 {
 	read_drops(r);
 	r->kernel_before = pr_counter_get(&r->link->dropped_kernel);
+	r->unstamped_before = pr_counter_get(&r->link->unstamped);
 	pr_capture_close(&r->capture);
 }
 
@@ -299,7 +303,7 @@ capture_step(struct prd_reader *r, bool running)
 		capture_done_until(r, r->last_time);
 		r->idle_since = 0;
 	} else {
-		capture_done_until(r, before - QUIET_NS);
+		capture_done_until(r, pr_capture_confirm(r->capture, before - QUIET_NS));
 		if (r->idle_since == 0)
 			r->idle_since = pr_now_mono();
 	}

@@ -34,6 +34,7 @@ struct prd_link {
 	pr_counter dropped_kernel; /* the kernel's ring was full */
 	pr_counter dropped_interface; /* the card, or the kernel's backlog */
 	pr_counter dropped_ring; /* the cyclic buffer was full */
+	pr_counter unstamped; /* pr_capture_unstamped */
 	/* ns: all packets stamped earlier have been published */
 	_Atomic int64_t captured_until;
 	/* of observation; taken ten times a second, and when it changes */

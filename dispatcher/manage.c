@@ -35,6 +35,8 @@ static const struct pr_counter_row link_rows[] = {
 	PR_COUNTER_OF(escaped, "escaped_packets",
 		"Packets of the link that carried the Ethertype of the rack, and were "
 		"marked."),
+	PR_COUNTER_OF(unstamped, "unstamped_packets",
+		"Packets whose --timestamp could not be, and that have the kernel's time."),
 	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header."),
 	PR_COUNTER_OF(beyond_packets, "beyond_cutoff_packets",
 		"Packets beyond the cutoff of their connection: not sent, but accounted "
@@ -608,7 +610,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 {
 	struct prd_manage *m = arg;
 
-	if (!(peer->role & ~(unsigned)PR_ROLE_ANONYMIZED)) /* classes and rules have addresses */
+	if (!(peer->role &
+		    ~(unsigned)PR_ROLE_ANONYMIZED)) /* classes and rules have addresses */
 		pr_rpc_refuse(m->rpc, peer, env->id,
 			"not for the role read-anonymized: ask the merger", true);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)

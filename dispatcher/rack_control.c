@@ -259,12 +259,13 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 		frame.header.flags = generation;
 		prd_control_send(s, node, PR_FRAME_MARK, &frame);
 	}
-	/* The speeds of the links: they seldom change. */
-	for (unsigned i = 0; i < links && node->marks % PORT_EVERY == 0; i++) {
+	/* The interfaces of the links, and the clock: they seldom change. */
+	for (unsigned i = 0; i < s->inputs->link_count && node->marks % PORT_EVERY == 0;
+		i++) {
 		const struct prd_link *link = &s->inputs->links[i];
 
-		frame.body.port = (struct pr_port){link->number, link->speed};
-		if (link->speed)
+		frame.body.port = (struct pr_port){link->number, link->speed, s->clock};
+		if (s->inputs->live && (link->speed || pr_clock_known(&s->clock)))
 			prd_control_send(s, node, PR_FRAME_PORT, &frame);
 	}
 	const struct pr_class *class;

@@ -512,6 +512,18 @@ expire_nodes(struct prd_sender *s)
 }
 
 static void
+look_at_clock(struct prd_sender *s)
+{
+	struct pr_clock_reading now;
+
+	s->clock.timestamps = (uint8_t)s->config.options->timestamps;
+	if (pr_clock_read(&now) && pr_clock_look(&s->clock_watch, &now, &s->clock))
+		pr_log_warning("the clock was set by %+.9f s: times of packets before and "
+			       "after it do not follow each other",
+			(double)s->clock.step / 1e9);
+}
+
+static void
 tick(struct prd_sender *s)
 {
 	/* When every node is full, timestamp logs must go out at once: without them nodes acknowledge nothing. */
@@ -528,6 +540,7 @@ tick(struct prd_sender *s)
 		return;
 	expire_nodes(s);
 	prd_nodes_expire_announced(&s->nodes, s->now);
+	look_at_clock(s);
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		struct prd_node *node = s->nodes.list[i];
 

@@ -201,6 +201,8 @@ struct prd_sender {
 	uint64_t unbound_number;
 	uint64_t stop_request; /* request of the STOP event, for the reply; 0: none */
 	bool marking_stop; /* MARKs carry `stopping` */
+	struct pr_clock_watch clock_watch;
+	struct pr_clock clock; /* as PORTs tell it */
 	unsigned cut_warnings;
 
 	/* distribute.c */

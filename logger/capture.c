@@ -117,6 +117,7 @@ read_kernel_counters(struct prl_capture *c)
 	pr_capture_drops(c->port, &kernel, &interface);
 	pr_counter_set(&c->counters.kernel_drops, kernel);
 	pr_counter_set(&c->counters.interface_drops, interface);
+	pr_counter_set(&c->counters.unstamped, pr_capture_unstamped(c->port));
 }
 
 int

@@ -46,6 +46,7 @@ struct prl_capture_counters {
 	pr_counter frames_received, bytes_received; /* taken from the kernel */
 	pr_counter control_received;
 	pr_counter kernel_drops, interface_drops;
+	pr_counter unstamped; /* pr_capture_unstamped */
 	pr_counter buffer_waits; /* times that the frame buffer was full */
 };
 

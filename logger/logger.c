@@ -47,6 +47,9 @@ static const struct pr_option table[] = {
 		"with --tap: record only matching packets (pcap-filter(7))"),
 	PR_OPT_UINT(snaplen, "snaplen", 0, "BYTES", 1, 262144,
 		"with --tap: keep at most this many bytes of a packet", .def = "262144"),
+	PR_OPT_ENUM(timestamps, "timestamp", 0, "SOURCE", pr_timestamp_names,
+		"with --tap: host, adapter, adapter-unsynced, or trailer of a tap "
+		"aggregator"),
 	PR_OPT_FLAG(both, "both", 0, "with --tap: also record what this machine sends"),
 	PR_OPT_UINT(link, "link-number", 0, "N", 0, PR_STREAM_CLASSES - 1,
 		"with --tap, --read: number of the link", .def_note = "by its name",

@@ -23,7 +23,7 @@ struct prl_options {
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
 	uint64_t link; /* PRL_LINK_BY_NAME: not given */
-	int log_format;
+	int log_format, timestamps;
 	bool verbose;
 };
 

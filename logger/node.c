@@ -45,7 +45,7 @@ prl_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_pac
 struct link_info {
 	uint16_t link, linktype;
 	bool named; /* the ledger has its LINK entry */
-	uint64_t speed; /* of its PORT entry; 0 none */
+	struct pr_port port; /* as the ledger has it */
 	struct pr_observation observation; /* as the ledger has it */
 	/* What a MARK declares is stored once all logs that it counts are settled here. */
 	struct pr_ledger_mark waiting, latest;
@@ -578,12 +578,13 @@ on_port(struct prl_node *n, const struct pr_frame *f, PR_UNUSED int64_t now)
 	const struct pr_port *port = &f->body.port;
 	struct link_info *info = link_info(n, port->link);
 
-	if (!info || info->speed == port->speed)
+	if (!info || (info->port.speed == port->speed &&
+			     pr_clock_equal(&info->port.clock, &port->clock)))
 		return;
-	info->speed = port->speed;
-	prl_writer_keep(
-		n->c.append, &(struct pr_ledger_entry){PR_LEDGER_PORT,
-				     .u.port = {n->s.epoch, port->link, port->speed}});
+	info->port = *port;
+	prl_writer_keep(n->c.append,
+		&(struct pr_ledger_entry){PR_LEDGER_PORT,
+			.u.port = {n->s.epoch, port->link, port->speed, port->clock}});
 }
 
 static void

@@ -16,6 +16,8 @@ struct tap {
 	const char *ifname, *name; /* of the interface, of the node */
 	struct pr_carrier carrier;
 	uint64_t packets; /* when it was last said */
+	struct pr_ledger_port port;
+	struct pr_clock_watch watch;
 };
 
 static void
@@ -24,6 +26,22 @@ on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_
 	struct tap *t = arg;
 
 	prl_direct_link_packet(&t->monitor, time, data, caplen, len);
+}
+
+/* The ledger has the interface at first, and when something of its clock changes. */
+static void
+look_at_clock(struct tap *t)
+{
+	struct pr_clock was = t->port.clock;
+	bool first = !t->watch.begun;
+	struct pr_clock_reading now;
+
+	if (!pr_clock_read(&now))
+		return;
+	pr_clock_look(&t->watch, &now, &t->port.clock);
+	if (first || !pr_clock_equal(&was, &t->port.clock))
+		prl_writer_keep(t->append,
+			&(struct pr_ledger_entry){PR_LEDGER_PORT, .u.port = t->port});
 }
 
 static void
@@ -42,8 +60,10 @@ say(struct tap *t, bool ended)
 		pr_carrier_look(&t->carrier, pr_carrier_read(t->ifname),
 			!prl_capture_failed(t->capture), now, &t->monitor.observation,
 			t->name);
-	said = t->monitor.packets == t->packets ? now - QUIET_NS
-						: t->monitor.last_time - TIMESTAMP_SLACK;
+	look_at_clock(t);
+	said = t->monitor.packets == t->packets
+		       ? pr_capture_confirm(t->capture->port, now - QUIET_NS)
+		       : t->monitor.last_time - TIMESTAMP_SLACK;
 	t->packets = t->monitor.packets;
 	if (ended) {
 		pr_observation_lost(
@@ -86,7 +106,8 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 						      .buffer_size = o->buffer_size,
 						      .snaplen = o->snaplen,
 						      .promiscuous = true,
-						      .both = o->both},
+						      .both = o->both,
+						      .timestamps = (uint8_t)o->timestamps},
 		.ring_size = o->ring_size,
 		.filter = o->filter,
 		.direct = true};
@@ -108,10 +129,10 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 		o->tap, pr_capture_linktype(t->capture->port),
 		pr_capture_snaplen(t->capture->port));
 	/* the pseudo-device "any" has no speed */
-	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
-		prl_writer_keep(t->append,
-			&(struct pr_ledger_entry){PR_LEDGER_PORT,
-				.u.port = {t->monitor.mark.epoch, link, dev.speed}});
+	t->port = (struct pr_ledger_port){t->monitor.mark.epoch, link,
+		pr_netdev_open(&dev, o->tap, NULL) == 0 ? dev.speed : 0,
+		{.timestamps = (uint8_t)o->timestamps}};
+	look_at_clock(t);
 	return 0;
 }
 

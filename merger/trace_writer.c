@@ -8,6 +8,8 @@
 #include "proto/base/text.h"
 #include "proto/wire/relation.h"
 
+enum { CLOCK_TEXT = 144 };
+
 /*
  * An interface of the file: a name and a link type. Links of several epochs may share it.
  */
@@ -19,6 +21,7 @@ struct trace_interface {
 	uint32_t number; /* in the file; UINT32_MAX: not written yet */
 	uint32_t ancient; /* number of the interface for times before 1970 */
 	uint64_t speed; /* 0 unknown */
+	char clock[CLOCK_TEXT]; /* of the last link that told of it */
 	bool speeds_differ, told; /* told: received and dropped_* are known */
 	uint64_t received, dropped_kernel, dropped_interface;
 };
@@ -305,14 +308,14 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
  * An interface is written before its first packet, or at the end if it has none.
  */
 
-enum { EPOCHS_NAMED = 4, DESCRIPTION = 160 };
+enum { EPOCHS_NAMED = 4 };
 
 static int
 write_interface(struct prm_trace_writer *w, const struct trace_interface *interface,
 	bool ancient, uint32_t *number, struct pr_error *err)
 {
 	const uint32_t words[] = {interface->linktype, w->snaplen};
-	char text[DESCRIPTION] = "";
+	char text[160 + CLOCK_TEXT] = "";
 	size_t used = 0, epochs = 0;
 
 	/* names the link and epoch: (epoch, link, seq) identifies a packet forever; 0: of a trace file */
@@ -327,8 +330,9 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 				l->link, (unsigned long long)l->epoch);
 	}
 	if (epochs > EPOCHS_NAMED)
-		snprintf(text + used, sizeof(text) - used, " and of %zu more",
+		used += snprintf(text + used, sizeof(text) - used, " and of %zu more",
 			epochs - EPOCHS_NAMED);
+	snprintf(text + used, sizeof(text) - used, "%s", interface->clock);
 	const struct option options[] = {text_option(IF_NAME, interface->name),
 		text_option(IF_DESCRIPTION, text),
 		number_option(IF_SPEED, interface->speed,
@@ -568,6 +572,20 @@ link_find_or_add(struct prm_trace_writer *w, uint64_t epoch, uint32_t link,
 	return 0;
 }
 
+static void
+tell_clock(const Packrack__LinkInfo *link, char text[CLOCK_TEXT])
+{
+	char at[PR_TIME_TEXT];
+	int used = snprintf(text, CLOCK_TEXT, "; timestamps: %.20s, clock %.20s",
+		link->timestamps, link->clock);
+
+	if (link->clock_steps)
+		snprintf(text + used, (size_t)(CLOCK_TEXT - used),
+			", set %u times, last by %+.9f s at %s", link->clock_steps,
+			(double)link->clock_step_ns / 1e9,
+			pr_time_format(link->clock_stepped_time, at, sizeof(at)));
+}
+
 int
 prm_trace_link(
 	struct prm_trace_writer *w, const Packrack__LinkInfo *link, struct pr_error *err)
@@ -584,6 +602,8 @@ prm_trace_link(
 		interface->speeds_differ = true;
 	if (link->speed)
 		interface->speed = link->speed;
+	if (link->timestamps && link->timestamps[0])
+		tell_clock(link, interface->clock);
 	return 0;
 }
 

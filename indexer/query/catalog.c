@@ -714,7 +714,7 @@ pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entr
 	case PR_LEDGER_PORT:
 		s = series_find_or_add(ledger, entry->u.port.epoch, entry->u.port.link);
 		if (s)
-			s->speed = entry->u.port.speed;
+			s->port = entry->u.port;
 		break;
 	case PR_LEDGER_LOSS:
 		s = series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);

@@ -154,7 +154,7 @@ struct pri_series_ledger {
 	uint8_t unsure; /* enum pr_loss_reason: since the last of them it may have lost packets without a word; 0: no */
 	/* when have_link; else pri_series_ledger_name looks at the mark */
 	struct pr_ledger_link info;
-	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
+	struct pr_ledger_port port; /* the last; zeros: unknown */
 	int64_t first_said; /* of the first MARK that is known and says something */
 	struct pri_unobserved_list unobserved;
 	/*

@@ -28,7 +28,15 @@ pri_hello_link(Packrack__LinkInfo *out, const struct pri_series_ledger *series)
 		series->have_link ? series->info.linktype : series->mark.link.linktype;
 	out->snaplen = series->have_link ? series->info.snaplen : series->mark.link.snaplen;
 	out->name = (char *)pri_series_ledger_name(series);
-	out->speed = series->speed;
+	const struct pr_clock *c = &series->port.clock;
+	out->speed = series->port.speed;
+	if (pr_clock_known(c)) {
+		out->timestamps = (char *)pr_timestamp_names[c->timestamps];
+		out->clock = (char *)pr_clock_names[c->state];
+		out->clock_steps = c->steps;
+		out->clock_stepped_time = c->stepped;
+		out->clock_step_ns = c->step;
+	}
 	out->ledger = series->have_mark;
 }
 

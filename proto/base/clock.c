@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timex.h>
 #include <time.h>
 
 #include "proto/base/units.h"
@@ -28,6 +29,24 @@ int64_t
 pr_now_mono(void)
 {
 	return now_of(CLOCK_MONOTONIC);
+}
+
+bool
+pr_clock_read(struct pr_clock_reading *out)
+{
+	struct timex t = {0};
+	int64_t before = pr_now_mono();
+
+	out->real = pr_now_real();
+	out->raw = now_of(CLOCK_MONOTONIC_RAW);
+	int64_t after = pr_now_mono();
+	out->mono = before + (after - before) / 2;
+	if (after - before > PR_CLOCK_READING_NS)
+		return false;
+	int state = adjtimex(&t);
+	out->known = state >= 0;
+	out->synchronized = state != TIME_ERROR && !(t.status & STA_UNSYNC);
+	return true;
 }
 
 int64_t

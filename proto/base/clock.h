@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,15 @@ pr_time_widen(int64_t *min, int64_t *max, int64_t from, int64_t to)
 
 int64_t pr_now_real(void); /* CLOCK_REALTIME */
 int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
+
+/* At one moment: the time, the same without its steps, the same without corrections; and what adjtimex(2) says of it. */
+struct pr_clock_reading {
+	int64_t real, mono, raw;
+	bool known, synchronized;
+};
+#define PR_CLOCK_READING_NS 50000 /* not exact to more than this */
+/* False: the thread was held up in between; try again. */
+bool pr_clock_read(struct pr_clock_reading *out);
 
 /*
  * "2026-11-21T00:40:00.123456789Z" (or +hh:mm, or a space for T), "09:30" or "09:30:15" (of today),

@@ -225,6 +225,8 @@ static const struct {
 	{ALL, "socketpair bind listen connect accept accept4 sendto sendmsg sendmmsg "
 	      "recvfrom "
 	      "recvmsg recvmmsg getsockopt setsockopt getsockname getpeername shutdown"},
+	/* to look at the clock: to set it takes a capability */
+	{LOCKS, "adjtimex clock_adjtime clock_adjtime64"},
 	{VOLUME, "io_uring_setup io_uring_enter io_uring_register fadvise64"}};
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 

@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
+#include "proto/wire/timestamps.h"
 
 /*
  * An interface captured with libpcap: its frames lie in a ring of the kernel until they are taken. Times
- * are ns since 1970 UTC, from the kernel. One thread.
+ * are ns since 1970 UTC, from the kernel unless `timestamps` says otherwise. One thread.
  */
 
 struct pr_capture_options {
@@ -17,10 +18,18 @@ struct pr_capture_options {
 	uint32_t snaplen;
 	bool promiscuous;
 	bool both; /* also what this machine sends; else incoming frames only */
+	uint8_t timestamps; /* enum pr_timestamp_source; an error of open if the interface does not have them */
 };
 
 /* Longest time that a frame waits in the kernel's ring before it can be taken. */
 #define PR_CAPTURE_BLOCK_MS 10
+
+/*
+ * A time that is more than PR_CAPTURE_LATE_NS before the moment at which the frame is taken, or after it, cannot be: a card's clock
+ * is elsewhere, a frame has no trailer. Then the frame has the kernel's time (adapters: that moment), and is counted.
+ */
+#define PR_CAPTURE_LATE_NS INT64_C(10000000000)
+#define PR_CAPTURE_EARLY_NS INT64_C(10000000) /* two clocks of one machine */
 
 struct pr_capture *pr_capture_open(
 	const struct pr_capture_options *options, struct pr_error *err);
@@ -42,6 +51,13 @@ int pr_capture_fd(const struct pr_capture *c); /* readable when frames have come
 
 int pr_capture_linktype(const struct pr_capture *c); /* LINKTYPE_, as in trace files */
 uint32_t pr_capture_snaplen(const struct pr_capture *c);
+
+uint64_t pr_capture_unstamped(const struct pr_capture *c); /* frames so counted */
+/*
+ * No frame has come that the kernel had before `quiet`: what can be confirmed, which is earlier if the source's clock is behind. A
+ * frame that has an earlier time nevertheless gets this one, and is counted as unstamped. Not of PR_TIMESTAMP_HOST: `quiet`.
+ */
+int64_t pr_capture_confirm(struct pr_capture *c, int64_t quiet);
 
 /* Frames dropped since it was opened: by the kernel, as its ring was full, and by the card. */
 void pr_capture_drops(struct pr_capture *c, uint64_t *kernel, uint64_t *interface);

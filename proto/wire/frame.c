@@ -45,7 +45,9 @@ static const struct pr_field gone_items[] = {PR_INTS(pr_gone, link, first_log, l
 
 static const struct pr_field command_items[] = {PR_INTS(pr_command, command, seconds)};
 
-static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed)};
+static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed, clock.timestamps,
+	clock.state, clock.steps, clock.stepped, clock.step)};
+enum { PORT_ITEMS_BEFORE_CLOCK = 2, PORT_BEFORE_CLOCK = 10 }; /* fields, bytes */
 
 static const struct pr_field class_items[] = {PR_INTS(pr_class, number, guarantee, keep),
 	PR_NAME(pr_class, name), PR_INT(pr_class, memory)};
@@ -107,7 +109,8 @@ valid(const struct pr_frame *f)
 		       ((g->first_seq >= 1 && g->first_seq <= g->last_seq) ||
 			       (g->first_seq == 0 && g->last_seq == 0));
 	case PR_FRAME_PORT:
-		return f->body.port.speed != 0;
+		return pr_clock_valid(&f->body.port.clock) &&
+		       (f->body.port.speed || pr_clock_known(&f->body.port.clock));
 	case PR_FRAME_CLASS:
 		return pr_class_valid(&f->body.class);
 	case PR_FRAME_UNOBSERVED:
@@ -168,13 +171,15 @@ pr_unobserved_valid(const struct pr_unobserved *u)
 	return u->reason && u->reason < PR_UNOBSERVED_REASONS && u->since <= u->until;
 }
 
-/* The fields of a body; a CLASS without a share of memory is as older versions make it. */
+/* The fields of a body; a CLASS without a share of memory, or a PORT without a clock, is as older versions make it. */
 static struct pr_field_table
-fields_of(unsigned type, bool memory)
+fields_of(unsigned type, bool whole)
 {
 	struct pr_field_table table = rows[type].fields;
 
-	table.count -= type == PR_FRAME_CLASS && !memory;
+	if (!whole && type == PR_FRAME_PORT)
+		table.count = PORT_ITEMS_BEFORE_CLOCK;
+	table.count -= type == PR_FRAME_CLASS && !whole;
 	return table;
 }
 
@@ -192,8 +197,10 @@ encode_body(const struct pr_frame *f, struct pr_writer *w)
 		w->at += f->body.raw.len;
 		return true;
 	}
-	const struct pr_field_table own =
-		fields_of(f->header.type, f->body.class.memory != 0);
+	const struct pr_field_table own = fields_of(f->header.type,
+		f->header.type == PR_FRAME_CLASS  ? f->body.class.memory != 0
+		: f->header.type == PR_FRAME_PORT ? pr_clock_known(&f->body.port.clock)
+						  : true);
 	if (!pr_field_table_store(w, &f->body, &own, PR_BIG_ENDIAN))
 		return false;
 	for (unsigned i = 0; i < count; i++) {
@@ -220,7 +227,8 @@ decode_body(struct pr_cursor *c, struct pr_frame *f)
 		return f->body.raw.len > 0 &&
 		       pr_load_bytes(c, &f->body.raw.data, f->body.raw.len);
 	}
-	const struct pr_field_table own = fields_of(f->header.type, false);
+	const struct pr_field_table own = fields_of(f->header.type,
+		f->header.type == PR_FRAME_PORT && pr_cursor_left(c) > PORT_BEFORE_CLOCK);
 	if (!pr_field_table_load(c, &f->body, &own, PR_BIG_ENDIAN) ||
 		(f->header.type == PR_FRAME_CLASS && pr_cursor_left(c) &&
 			!pr_load_be16(c, &f->body.class.memory)) ||

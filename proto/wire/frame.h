@@ -3,6 +3,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/field_table.h"
+#include "proto/wire/timestamps.h"
 
 /*
  * Frames on the rack's switch. All integers big-endian. A control frame is
@@ -206,7 +207,8 @@ struct pr_command {
 /* PORT: what the dispatcher knows of a link's capture interface; sent now and then after a MARK. */
 struct pr_port {
 	uint16_t link;
-	uint64_t speed; /* bits/s, when the capture began */
+	uint64_t speed; /* bits/s, when the capture began; 0 unknown */
+	struct pr_clock clock; /* older versions have none */
 };
 
 /*

@@ -24,7 +24,9 @@ static const struct pr_field deleted_items[] = {
 	PR_INTS(pr_ledger_deleted, at, since, until, records, bytes, link, phase),
 	PR_NAME(pr_ledger_deleted, by), PR_NAME(pr_ledger_deleted, moved_to)};
 
-static const struct pr_field port_items[] = {PR_INTS(pr_ledger_port, epoch, link, speed)};
+static const struct pr_field port_items[] = {PR_INTS(pr_ledger_port, epoch, link, speed,
+	clock.timestamps, clock.state, clock.steps, clock.stepped, clock.step)};
+enum { PORT_ITEMS_BEFORE_CLOCK = 3 };
 
 static const struct pr_field import_items[] = {
 	PR_INTS(pr_ledger_import, epoch, link, size, packets, fingerprint),
@@ -53,7 +55,9 @@ valid(const struct pr_ledger_entry *e)
 		return pr_unobserved_valid(&e->u.unobserved.time);
 	if (e->type == PR_LEDGER_CLASS)
 		return pr_class_valid(&e->u.class);
-	return e->type != PR_LEDGER_PORT || e->u.port.speed > 0;
+	return e->type != PR_LEDGER_PORT ||
+	       (pr_clock_valid(&e->u.port.clock) &&
+		       (e->u.port.speed || pr_clock_known(&e->u.port.clock)));
 }
 
 static const struct pr_field_table tables[] = {
@@ -67,7 +71,7 @@ static const struct pr_field_table tables[] = {
 	[PR_LEDGER_UNOBSERVED] = PR_FIELD_TABLE(unobserved_items),
 	[PR_LEDGER_DURABLE] = PR_FIELD_TABLE(durable_items)};
 
-/* count 0: unknown. Version 1 of a loss is one without bits, of a class without memory. */
+/* count 0: unknown. Version 1 of a loss is one without bits, of a class without memory, of a port without clock. */
 static struct pr_field_table
 table_of(unsigned type, unsigned version)
 {
@@ -75,9 +79,13 @@ table_of(unsigned type, unsigned version)
 			      table = type < PR_COUNT(tables)   ? tables[type]
 				      : type == PR_LEDGER_CLASS ? pr_class_fields
 								: none;
-	unsigned newest = type == PR_LEDGER_LOSS || type == PR_LEDGER_CLASS ? 2 : 1;
+	bool port = type == PR_LEDGER_PORT;
+	unsigned newest = type == PR_LEDGER_LOSS || type == PR_LEDGER_CLASS || port ? 2 : 1;
 
-	table.count -= table.count && version < newest;
+	if (port && version < newest)
+		table.count = PORT_ITEMS_BEFORE_CLOCK;
+	else
+		table.count -= table.count && version < newest;
 	return version && version <= newest ? table : none;
 }
 
@@ -95,7 +103,9 @@ bool
 pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 {
 	uint8_t version = 1 + ((e->type == PR_LEDGER_LOSS && e->u.loss.bits) ||
-				      (e->type == PR_LEDGER_CLASS && e->u.class.memory));
+				      (e->type == PR_LEDGER_CLASS && e->u.class.memory) ||
+				      (e->type == PR_LEDGER_PORT &&
+					      pr_clock_known(&e->u.port.clock)));
 	const struct pr_field_table table = table_of(e->type, version), *behind;
 	uint8_t *head = w->at;
 	struct pr_writer payload;

@@ -112,13 +112,14 @@ struct pr_ledger_link {
 };
 
 /*
- * Speed of the link's interface; only if known: not every card reports it, a trace file has
- * none.
+ * The link's interface: its speed, and from where its timestamps come; again when the clock's state changes, or it
+ * is set. A trace file has none.
  */
 struct pr_ledger_port {
 	uint64_t epoch;
 	uint16_t link;
-	uint64_t speed; /* bits/s */
+	uint64_t speed; /* bits/s; 0 unknown: not every card reports it */
+	struct pr_clock clock; /* older versions have none */
 };
 
 /* What of a trace file was read; finds it again when it is imported a second time. */

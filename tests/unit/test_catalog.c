@@ -219,11 +219,11 @@ START_TEST(book_keeps_the_latest)
 	e.u.link = (struct pr_ledger_link){.epoch = 1, .link = 2, .name = "left"};
 	ck_assert_int_eq(pri_ledger_view_take(&book, &e, &err), 0);
 	ck_assert_str_eq(pri_series_ledger_name(pri_ledger_view_find(&book, 1, 2)), "left");
-	ck_assert_uint_eq(pri_ledger_view_find(&book, 1, 2)->speed, 0);
+	ck_assert_uint_eq(pri_ledger_view_find(&book, 1, 2)->port.speed, 0);
 	e.type = PR_LEDGER_PORT;
-	e.u.port = (struct pr_ledger_port){1, 2, 1000000000};
+	e.u.port = (struct pr_ledger_port){1, 2, 1000000000, {0}};
 	ck_assert_int_eq(pri_ledger_view_take(&book, &e, &err), 0);
-	ck_assert_uint_eq(pri_ledger_view_find(&book, 1, 2)->speed, 1000000000);
+	ck_assert_uint_eq(pri_ledger_view_find(&book, 1, 2)->port.speed, 1000000000);
 	take_loss(&book, 1, 5, 5);
 	take_loss(&book, 6, 6, 1); /* joins it */
 	take_loss(&book, 7, 9, 1); /* one of three: does not */
