@@ -4,7 +4,7 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands tcpreplay
+need_commands tcpreplay tshark
 need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 need_data
 need_python
@@ -48,6 +48,7 @@ run_step "an answer's figures are those of packrack query --json" api figures "$
 run_step "a filter of 5,000 addresses" api long "$PACKRACK"
 run_step "rate and top, counted with the packets" api counts "$PACKRACK"
 run_step "connections, and files of alerts" api alerts "$PACKRACK" "$LAB_DIR"
+run_step "stages in Python" api stages "$PACKRACK" "$LAB_DIR/stages.pcapng"
 run_step "packets of a case are held" api holds "$PACKRACK"
 run_step "leaving the loop cancels" api cancel
 run_step "several answers at once, in threads" api several

@@ -357,6 +357,62 @@ def volume(program, capture, path):
     raises(packrack.Error, "no command", lambda: packrack.volume(path, program="/none/packrack"))
 
 
+def stages(program, path):
+    """Of an answer of the rack: every second packet of UDP, cut to 60 bytes, a few of them held back to the end."""
+    class Half(packrack.Stage):
+        seen = 0
+
+        def packet(self, packet):
+            self.seen += 1
+            return packet if self.seen % 2 else None
+
+        def report(self):
+            return {"seen": self.seen}
+
+    class Short(packrack.Stage):
+        def __init__(self):
+            self.held = []
+
+        def packet(self, packet):
+            packet = packet._replace(data=packet.data[:60])
+            if len(self.held) < 3:
+                self.held.append(packet)
+                return None
+            return packet
+
+        def flush(self):
+            return self.held
+
+    class Count(packrack.Stage):
+        packets = bytes = 0
+
+        def packet(self, packet):
+            self.packets += 1
+            self.bytes += packet.len
+            return packet
+
+        def report(self):
+            return {"packets": self.packets, "bytes": self.bytes}
+
+    with packrack.connect() as rack:
+        wanted = [p._replace(data=p.data[:60]) for i, p in enumerate(rack.query("udp")) if i % 2 == 0]
+        wanted = wanted[3:] + wanted[:3]
+        assert len(wanted) > 1000
+        answer = rack.query("udp")
+        with open(path, "wb") as file:
+            said = packrack.run_stages(answer, Half(), Short(), Count(), write=file)
+        assert answer.completeness.complete
+    assert said == [{"seen": answer.completeness.matched}, {}, {"packets": len(wanted), "bytes": sum(p.len for p in wanted)}], said
+    with open(path, "rb") as file:
+        from packrack.volume import read_trace
+        again = [(p.time, p.data, p.len) for p in read_trace(file)]
+    assert again == [(p.time, p.data, p.len) for p in wanted]
+    read = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "frame.len"], capture_output=True, check=True, text=True).stdout
+    assert [int(x) for x in read.split()] == [p.len for p in wanted]
+    done = subprocess.run([program, "stage", "count", "--json", "-r", path], capture_output=True, check=True, text=True)
+    assert json.loads(done.stdout)["stages"]["count"]["packets"] == len(wanted)
+
+
 def keys(endpoint):
     """The directories that 27_python.t made: reader and node are enrolled, stranger is not; fooled
     knows the merger by another's key."""

@@ -14,12 +14,13 @@ from .counts import Group, Rate, Stretch, Top
 from .errors import Closed, Error, FilterError, Refused, RequestError, Unreachable
 from .packet import Packet
 from .rack import Link, Node, Rack, connect
+from .stage import Stage, run_stages
 from .times import TIME_MAX, TIME_MIN, format_time, time_ns
 from .volume import volume
 
 __version__ = "0.1.0"
 __all__ = [
     "Alert", "Answer", "Closed", "Completeness", "Error", "Evicted", "FilterError", "Group", "Link", "Missing",
-    "Node", "NodeAnswer", "Packet", "Rack", "Rate", "Refused", "RequestError", "Search", "Stretch", "TIME_MAX",
-    "TIME_MIN", "Top", "Unreachable", "connect", "format_time", "time_ns", "volume",
+    "Node", "NodeAnswer", "Packet", "Rack", "Rate", "Refused", "RequestError", "Search", "Stage", "Stretch", "TIME_MAX",
+    "TIME_MIN", "Top", "Unreachable", "connect", "format_time", "run_stages", "time_ns", "volume",
 ]
