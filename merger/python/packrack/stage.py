@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages in Python: the same as those of `packrack stage`, one packet after the other, some hundred times slower."""
+"""Stages in Python: the same as those of `packrack stage`, one packet after the other, some twenty times slower."""
 import struct
 
 from .errors import Error
