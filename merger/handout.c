@@ -49,14 +49,16 @@ take_limits(struct prm_handout *h, const char *text, struct pr_error *err)
 	struct limits limits = {.user = strdup(text)};
 	char *rest = limits.user ? strchr(limits.user, ' ') : NULL;
 
+	if (!limits.user || PR_ARRAY_ADD(h->limits, h->count, limits) < 0) {
+		free(limits.user);
+		return pr_error_set(err, "no memory for limits");
+	}
 	if (!rest)
 		return pr_error_set(
 			err, "limit = %s: USER links=A,B max-age=7d max-rate=10M", text);
 	for (*rest++ = '\0', text = rest; *rest; rest++)
 		if (*rest == ' ')
 			*rest = ';';
-	if (PR_ARRAY_ADD(h->limits, h->count, limits) < 0)
-		return pr_error_set(err, "no memory for limits");
 	return pr_options_text(&limit_program, &h->limits[h->count - 1], text, err) < 0
 		       ? pr_error_prefix(err, "limit of %s", limits.user)
 		       : 0;
