@@ -100,8 +100,7 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 	/* parts of flows, which have no seq, come between others of their time */
 	bool parts = got > 0 && (out->flags | r->last.flags) & PR_PACKET_PARTS;
 	if (got > 0 && r->any &&
-		(parts ? out->otime < r->last.otime
-		       : pr_packet_compare(out, &r->last) < 0))
+		(parts ? out->otime < r->last.otime : pr_packet_compare(out, &r->last) < 0))
 		got = pr_error_set(&err, "its packets are not in order");
 	if (got > 0) {
 		out->flags &= ~PRM_WATERMARK;

@@ -145,4 +145,5 @@ const struct pri_flow_figures *pri_flow_table_figures(const struct pri_flow_tabl
 
 /* Buckets of the hash table by how many open flows are in them; the last: as many or more. */
 enum { PRI_FLOW_CHAINS = 8 };
-void pri_flow_table_chains(const struct pri_flow_table *table, uint64_t out[PRI_FLOW_CHAINS]);
+void pri_flow_table_chains(
+	const struct pri_flow_table *table, uint64_t out[PRI_FLOW_CHAINS]);

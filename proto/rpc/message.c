@@ -18,8 +18,7 @@ enum { CREDIT_MAX = 65536, SECONDS_MAX = 366 * 86400 };
  * anything, such as a path: what a terminal must not get is replaced. Names that have it are
  * refused, as two names must not become one.
  */
-static const char *const long_texts[] = {
-	"text", "error", "logger", "why", "manifest"};
+static const char *const long_texts[] = {"text", "error", "logger", "why", "manifest"};
 
 static int
 check_text(const ProtobufCFieldDescriptor *field, char *s, struct pr_error *err)

@@ -57,5 +57,5 @@ large_report(void *state)
 static const char *const options[] = {"than: bytes", NULL};
 
 const struct packrack_stage packrack_stage = {PACKRACK_STAGE_VERSION, PACKRACK_STAGE_GIVES,
-	"large", "packets larger than a size", options, large_open, large_packet, NULL, large_add,
-	large_report, free};
+	"large", "packets larger than a size", options, large_open, large_packet, NULL,
+	large_add, large_report, free};

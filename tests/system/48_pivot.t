@@ -297,6 +297,7 @@ run_step "interrupted" interrupted
 of_sid() { # N: alerts of as_alerts with this signature_id
 	jq -c ".alert.signature_id = $1"
 }
+# shellcheck disable=SC2016,SC2015,SC2094 # of shells within; of eve.json, which grows
 rules_act() { # each action once, logged with its reason; a limit holds; without a rule nothing is done
 	: > eve.json
 	rm -rf live
@@ -394,8 +395,8 @@ state() { # killed, and its log rotated meanwhile: each alert is served
 	echo nonsense > state && says 2 'is not a state' "$PACKRACK" pivot --eve eve.json --follow -w live --state state
 }
 sleep_past_state() { # it is behind all ten
-	local inode offset line
-	written() { read -r inode offset line < state && ((line == 10 && offset == $(stat -c %s eve.json))); }
+	local offset line
+	written() { read -r _ offset line < state && ((line == 10 && offset == $(stat -c %s eve.json))); }
 	poll_until 20 written
 }
 run_step "killed, it goes on where it was" state

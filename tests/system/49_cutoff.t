@@ -92,7 +92,7 @@ of_top() { # sums by what all packets of a connection have
 	local by exact
 	for by in host pair link; do
 		for exact in '' --exact; do
-			"$PACKRACK" top "$by" $exact -n 100000 --json --link "${FULL##*/}" 2> /dev/null | jq -c '.packets, .bytes, .top' > "$LAB_DIR/cut"
+			"$PACKRACK" top "$by" ${exact:+"$exact"} -n 100000 --json --link "${FULL##*/}" 2> /dev/null | jq -c '.packets, .bytes, .top' > "$LAB_DIR/cut"
 			"$PACKRACK" top "$by" -n 100000 --json -r "$FULL" 2> /dev/null | jq -c '.packets, .bytes, .top' > "$LAB_DIR/whole"
 			[ "$(head -n 1 "$LAB_DIR/cut")" = 39796 ] && cmp "$LAB_DIR/cut" "$LAB_DIR/whole" || return 1
 		done

@@ -19,11 +19,10 @@ play() { # FILE
 printf '[logger]\nshm-size = 16M\n' > "$CONF"
 tcpdump -r "$FULL" -w "$LAB_DIR/bulk.pcap" "not $CASE" 2> /dev/null
 pushed_out() { # CLASS: what came before @$BEFORE leaves the memory
-	local i
 	"$RACK" down > /dev/null
 	"$RACK" up -n 1 --size 256M --in-mtu 65527 --out-mtu 65535 -- --class "$1" && play "$FULL" || return 1
 	BEFORE=$(date +%s.%N)
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		play "$LAB_DIR/bulk.pcap" || return 1
 	done
 	"$RACK" drain --keep-running --timeout 60

@@ -42,7 +42,7 @@ struct track {
 		int64_t time;
 		uint32_t caplen;
 		uint64_t block; /* + 1, once it was found */
-	} *puts;
+	} * puts;
 	uint32_t count, durable, gone; /* gone: how many of the oldest were not found */
 };
 struct run {
