@@ -225,6 +225,8 @@ struct prd_classes {
 	unsigned used; /* slots */
 };
 
+enum { GUARANTEE_MAX = 950 }; /* in 1/1000 of a volume */
+
 #define PR_VALUES struct class_values
 struct class_values {
 	char *filter, *precedence, *cutoff, *guarantee, *memory, *degrees;
@@ -250,9 +252,9 @@ set_percent(uint16_t *to, const char *key, const char *text, struct pr_error *er
 {
 	double percent;
 
-	if (pr_parse_percent(text, &percent) < 0 || percent > 95)
-		return pr_error_set(
-			err, "%s: '%s' is not a percentage up to 95%%", key, text);
+	if (pr_parse_percent(text, &percent) < 0 || percent > GUARANTEE_MAX / 10)
+		return pr_error_set(err, "%s: '%s' is not a percentage up to %d%%", key,
+			text, GUARANTEE_MAX / 10);
 	*to = (uint16_t)(percent * 10);
 	return 0;
 }
@@ -507,6 +509,31 @@ prd_classes_change(const struct prd_classes *classes, const char *removed, const
 		return NULL;
 	}
 	return c;
+}
+
+static unsigned
+guaranteed(const struct prd_classes *c)
+{
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < c->used * PR_DEGREES; i++)
+		if (c->slots[i / PR_DEGREES].filter)
+			sum += c->slots[i / PR_DEGREES].stored[i % PR_DEGREES].guarantee;
+	return sum;
+}
+
+int
+prd_classes_check(
+	const struct prd_classes *c, const struct prd_classes *before, struct pr_error *err)
+{
+	unsigned sum = guaranteed(c);
+
+	if (sum <= GUARANTEE_MAX || (before && sum <= guaranteed(before)))
+		return 0;
+	return pr_error_set(err,
+		"the guarantees of all classes and degrees are %u.%u%% together: nodes can "
+		"give %d%% at most",
+		sum / 10, sum % 10, GUARANTEE_MAX / 10);
 }
 
 /* Frees the filters that `next` has not, and the rest. */
@@ -1139,6 +1166,8 @@ prd_cutoff_create(const struct prd_cutoff_options *options, struct pr_error *err
 				err, "class %s: there are two of this name", name);
 		rc = rc < 0 ? rc : add_class(c->classes, text, err);
 	}
+	if (rc == 0)
+		rc = prd_classes_check(c->classes, NULL, err);
 	if (rc == 0)
 		rc = make_tables(c, options, err);
 	if (rc < 0)

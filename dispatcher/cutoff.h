@@ -94,6 +94,9 @@ const struct prd_classes *prd_cutoff_classes(const struct prd_cutoff *c);
  */
 struct prd_classes *prd_classes_change(const struct prd_classes *classes,
 	const char *removed, const char *text, struct pr_error *err);
+/* -1: their guarantees are more together than a volume can give, and more than those of `before` (may be NULL). */
+int prd_classes_check(const struct prd_classes *classes, const struct prd_classes *before,
+	struct pr_error *err);
 /* The name that a class's text begins with. -1: it is not one. */
 int prd_class_name(const char *text, char name[PR_NAME_MAX + 1], struct pr_error *err);
 bool prd_classes_have(const struct prd_classes *classes, const char *name);

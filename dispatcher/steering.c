@@ -61,7 +61,9 @@ make_event(const struct prd_steering *s, const Packrack__SteerRule *item,
 		snprintf(t.key, sizeof t.key, "class %s", item->what);
 		event->u.classes = prd_classes_change(s->classes, comes ? NULL : item->what,
 			comes ? item->text : configured(s, item->what), err);
-		if (!event->u.classes)
+		/* what comes from elsewhere, in any order, has been checked there */
+		if (!event->u.classes || (s->request && prd_classes_check(event->u.classes,
+								s->classes, err) < 0))
 			return -1;
 	}
 	return strcmp(t.key, item->key) ? pr_error_set(err, "the key of a change is wrong")

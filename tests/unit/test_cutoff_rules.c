@@ -319,6 +319,33 @@ END_TEST
 
 /* Of each of many classes: its number is the same when others come, go, and change places. */
 START_TEST(numbers_stay)
+/* All guarantees together are those of one volume; what was too much already may become less. */
+START_TEST(guarantees)
+{
+	static const char *const too_much[] = {
+		"a; guarantee = 50%", "b; degrees = full 1d 20%, cut 2d 25.1%"};
+	struct prd_cutoff *c = CREATE(
+		1 << 20, 1, "a; guarantee = 50%", "b; degrees = full 1d 20%, cut 2d 25%");
+	struct prd_classes *more, *less;
+
+	ck_assert_ptr_nonnull(c);
+	const struct prd_classes *now = prd_cutoff_classes(c);
+	more = prd_classes_change(now, NULL, "d; guarantee = 5%", &err);
+	less = prd_classes_change(more, NULL, "a; guarantee = 49%", &err);
+	ck_assert_int_eq(prd_classes_check(now, NULL, &err), 0);
+	ck_assert_int_eq(prd_classes_check(more, now, &err), -1);
+	ck_assert_str_eq(err.text,
+		"the guarantees of all classes and degrees are 100.0% together: nodes can "
+		"give 95% at most");
+	ck_assert_int_eq(prd_classes_check(less, more, &err), 0);
+	ck_assert_int_eq(prd_classes_check(less, now, &err), -1);
+	prd_classes_free(less, more);
+	prd_classes_free(more, now);
+	prd_cutoff_destroy(&c);
+	ck_assert_ptr_null(create(1 << 20, 1, PR_COUNT(too_much), too_much));
+}
+END_TEST
+
 {
 	static const char *const names[] = {"web; keep=1d", "dns; keep=1d", "mail; keep=1d",
 		"bulk; cutoff=15K; guarantee=5%", "phone; keep=1h", "scada; guarantee=1%"};
@@ -434,6 +461,7 @@ fill(TCase *t)
 	tcase_add_test(t, full_degree);
 	tcase_add_test(t, numbers_stay);
 	tcase_add_test(t, all_numbers);
+	tcase_add_test(t, guarantees);
 }
 
 int
