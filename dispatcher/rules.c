@@ -114,14 +114,15 @@ static int
 parse_move(struct prd_rule *r, char words[][WORD_MAX], int count, struct pr_error *err)
 {
 	if (count < 1 || count > 3)
-		return pr_error_set(err, "an address is moved by ADDRESS CLASS [src|dst]");
+		return pr_error_set(
+			err, "an address is moved by ADDRESS CLASS [src|dst|both]");
 	r->sides = PRD_RULE_SRC | PRD_RULE_DST;
-	if (count == 3) {
+	if (count == 3 && strcmp(words[2], "both") != 0) {
 		r->sides = !strcmp(words[2], "src")   ? PRD_RULE_SRC
 			   : !strcmp(words[2], "dst") ? PRD_RULE_DST
 						      : 0;
 		if (!r->sides)
-			return pr_error_set(err, "'%s' is neither src nor dst", words[2]);
+			return pr_error_set(err, "'%s' is not src, dst or both", words[2]);
 	}
 	if (count > 1)
 		PR_PRINT(r->class, "%s", words[1]);

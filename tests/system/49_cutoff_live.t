@@ -81,7 +81,7 @@ no_rules() {
 run_step "a change ends by itself" ends_itself
 run_step "another dispatcher's class" says 1 "no class 'nobody'" "$PACKRACK" class move 192.0.2.1 nobody
 run_step "an address that is none" says 1 "'x' is not an IP address" "$PACKRACK" class move x bulk
-run_step "a side that is none" says 1 "'up' is neither src nor dst" "$PACKRACK" class move 192.0.2.1 bulk up
+run_step "a side that is none" says 1 "'up' is not src, dst or both" "$PACKRACK" class move 192.0.2.1 bulk up
 run_step "a connection without ports" says 1 'a connection is PROTOCOL ADDRESS PORT ADDRESS PORT' "$PACKRACK" class suspend tcp 192.0.2.1
 run_step "a port that is none" says 1 "'65536' is not a port" "$PACKRACK" class suspend tcp 192.0.2.1 65536 192.0.2.2 80
 run_step "ends of two versions" says 1 'not of the same IP version' "$PACKRACK" class suspend tcp 192.0.2.1 1 ::1 80

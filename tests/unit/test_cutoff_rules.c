@@ -7,7 +7,7 @@
 #define WHAT                                                                               \
 	"a connection is PROTOCOL ADDRESS PORT ADDRESS PORT, as in tcp 192.0.2.1 1025 "    \
 	"198.51.100.7 443"
-#define MOVED "an address is moved by ADDRESS CLASS [src|dst]"
+#define MOVED "an address is moved by ADDRESS CLASS [src|dst|both]"
 #define X63 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 static const struct {
@@ -38,7 +38,7 @@ static const struct {
 	{PRD_RULE_MOVE, "", MOVED},
 	{PRD_RULE_MOVE, " \t\n", MOVED},
 	{PRD_RULE_MOVE, "10.0.0.1 a src dst", MOVED},
-	{PRD_RULE_MOVE, "10.0.0.1 a both", "'both' is neither src nor dst"},
+	{PRD_RULE_MOVE, "10.0.0.1 a all", "'all' is not src, dst or both"},
 	{PRD_RULE_MOVE, "10.0.0.0/8 a", "'10.0.0.0/8' is not an IP address"},
 };
 
@@ -128,7 +128,8 @@ START_TEST(same_rules)
 			pair = rule_of(PRD_RULE_SUSPEND, "tcp 10.0.0.1 10.0.0.2"),
 			move = rule_of(PRD_RULE_MOVE, "10.0.0.1 a src"),
 			other = rule_of(PRD_RULE_MOVE, "10.0.0.1 b dst"),
-			both = rule_of(PRD_RULE_MOVE, "10.0.0.1 b");
+			both = rule_of(PRD_RULE_MOVE, "10.0.0.1 b"),
+			named = rule_of(PRD_RULE_MOVE, "10.0.0.1 b both");
 
 	ck_assert(same_key(&a, &b));
 	ck_assert(!same_key(&a, &udp_too));
@@ -140,6 +141,7 @@ START_TEST(same_rules)
 	ck_assert_int_eq(move.sides, PRD_RULE_SRC);
 	ck_assert_int_eq(other.sides, PRD_RULE_DST);
 	ck_assert_int_eq(both.sides, PRD_RULE_SRC | PRD_RULE_DST);
+	ck_assert_int_eq(named.sides, both.sides);
 	ck_assert_str_eq(both.class, "b");
 	/* the same ports and addresses at both ends */
 	a = rule_of(PRD_RULE_SUSPEND, "sctp 10.0.0.1 9 10.0.0.1 7");
@@ -317,8 +319,6 @@ START_TEST(kept)
 }
 END_TEST
 
-/* Of each of many classes: its number is the same when others come, go, and change places. */
-START_TEST(numbers_stay)
 /* All guarantees together are those of one volume; what was too much already may become less. */
 START_TEST(guarantees)
 {
@@ -346,6 +346,8 @@ START_TEST(guarantees)
 }
 END_TEST
 
+/* Of each of many classes: its number is the same when others come, go, and change places. */
+START_TEST(numbers_stay)
 {
 	static const char *const names[] = {"web; keep=1d", "dns; keep=1d", "mail; keep=1d",
 		"bulk; cutoff=15K; guarantee=5%", "phone; keep=1h", "scada; guarantee=1%"};
@@ -459,9 +461,9 @@ fill(TCase *t)
 	tcase_add_test(t, too_many_rules);
 	tcase_add_test(t, kept);
 	tcase_add_test(t, full_degree);
+	tcase_add_test(t, guarantees);
 	tcase_add_test(t, numbers_stay);
 	tcase_add_test(t, all_numbers);
-	tcase_add_test(t, guarantees);
 }
 
 int

@@ -374,8 +374,8 @@ static const struct cli_command class_commands[] = {
 		CLI_OPTIONS(steer_options), -1, .call = run_steer},
 	{"move", "put the new connections of an address into another class",
 		"Puts new connections from an address, to it, or both into a class.",
-		"ADDRESS CLASS [src|dst] [options]", NULL, CLI_OPTIONS(steer_options), -1,
-		.call = run_steer},
+		"ADDRESS CLASS [src|dst|both] [options]", NULL, CLI_OPTIONS(steer_options),
+		-1, .call = run_steer},
 	{"unmove", "end a move", "Ends the move of an address.", "ADDRESS [options]", NULL,
 		CLI_OPTIONS(steer_options), -1, .call = run_steer}};
 
