@@ -268,6 +268,7 @@ START_TEST(test_report)
 	Packrack__Completeness c = PACKRACK__COMPLETENESS__INIT;
 	Packrack__NodeAnswer node = PACKRACK__NODE_ANSWER__INIT, *nodes = &node;
 	Packrack__Evicted evicted = PACKRACK__EVICTED__INIT, *evictions = &evicted;
+	Packrack__Deleted deleted = PACKRACK__DELETED__INIT;
 	Packrack__Loss losses[30], *list[30];
 
 	c.complete = true;
@@ -308,6 +309,15 @@ START_TEST(test_report)
 	c.evicted = &evictions;
 	c.n_evicted = 1;
 	report_with(&c, "overwritten: stream packets.0", CLI_PARTIAL);
+	/* packets were deleted, and more are overwritten since: that is the reason */
+	evicted.deleted = &deleted;
+	evicted.until = 2 * PR_NS_PER_S;
+	deleted.until = PR_NS_PER_S;
+	report_with(&c, "overwritten: stream packets.0: packets up to 1970-01-01T00:00:02",
+		CLI_PARTIAL);
+	report_with(&c, "(those up to 1970-01-01T00:00:01", CLI_PARTIAL);
+	deleted.until = evicted.until;
+	report_with(&c, "deleted: stream packets.0", CLI_PARTIAL);
 	report_with(NULL, "partial", CLI_PARTIAL);
 }
 END_TEST

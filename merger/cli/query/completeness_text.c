@@ -83,11 +83,24 @@ allowed(const struct sink *sink, const char *reason)
 	return false;
 }
 
+/* Were packets deleted, and did the volume overwrite more since? */
+static bool
+overwritten_since(const Packrack__Evicted *e)
+{
+	return e->deleted && !e->midst && e->deleted->until < e->until;
+}
+
+static const char *
+deleted_reason(const Packrack__Deleted *d)
+{
+	return d && d->moved_to[0] ? "moved" : "deleted";
+}
+
 static const char *
 evicted_reason(const Packrack__Evicted *e)
 {
-	return e->deleted && e->deleted->moved_to[0]           ? "moved"
-	       : e->deleted || e->midst                        ? "deleted"
+	return (e->deleted && !overwritten_since(e)) || e->midst
+		       ? deleted_reason(e->deleted)
 	       : e->keep && e->until < pr_now_real() - e->keep ? "expired"
 							       : "overwritten";
 }
@@ -128,7 +141,9 @@ report_status(const struct sink *sink)
 	for (size_t i = 0; i < c->n_unobserved; i++)
 		good &= allowed(sink, c->unobserved[i]->reason);
 	for (size_t i = 0; i < c->n_evicted; i++)
-		good &= allowed(sink, evicted_reason(c->evicted[i]));
+		good &= allowed(sink, evicted_reason(c->evicted[i])) &&
+			(!overwritten_since(c->evicted[i]) ||
+				allowed(sink, deleted_reason(c->evicted[i]->deleted)));
 	for (size_t i = 0; i < c->n_nodes; i++)
 		good &= c->nodes[i]->answered || allowed(sink, PRM_MISSING_NO_ANSWER);
 	good &= !c->pending_packets || allowed(sink, "pending");
@@ -247,10 +262,14 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 	char first[PR_TIME_TEXT], last[PR_TIME_TEXT];
 
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
-		const Packrack__Evicted *e = c->evicted[i];
+		const Packrack__Evicted *e = c->evicted[i], *was = c->evicted[i - !!i];
 		const Packrack__Deleted *d = e->deleted;
 		const char *moved_to = d ? d->moved_to : "";
 
+		/* the same of another epoch */
+		if (i && was->until == e->until && was->since == e->since &&
+			!strcmp(was->node, e->node) && !strcmp(was->stream, e->stream))
+			continue;
 		fprintf(to, "  %s: %s%sstream %s: packets %s to %s", evicted_reason(e),
 			e->node, e->node[0] ? ", " : "", e->stream,
 			e->midst ? end_of_range(e->since, first) : "up",
@@ -265,8 +284,7 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 			continue;
 		}
 		fputs(" (", to);
-		/* the volume has overwritten more since */
-		if (d->until < e->until && !e->midst)
+		if (overwritten_since(e))
 			fprintf(to, "those up to %s were ", end_of_range(d->until, last));
 		fprintf(to, "%s%s by %s at %s)\n", moved_to[0] ? "moved to " : "deleted",
 			moved_to, d->by[0] ? d->by : "an unknown user",
