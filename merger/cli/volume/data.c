@@ -133,6 +133,9 @@ print_stream(const Packrack__StreamHeld *s)
 			pr_time_local(s->last_time, to, sizeof(to)));
 	else
 		puts(s->packet_stream ? "nothing" : "-");
+	if (s->packets && s->memory_time && s->memory_time <= s->last_time)
+		printf("    in memory from %s on\n",
+			pr_time_local(s->memory_time, from, sizeof(from)));
 	if (s->packet_stream && s->evicted_segments)
 		printf("    overwritten up to %s\n",
 			pr_time_local(s->evicted_until, to, sizeof(to)));
@@ -358,7 +361,8 @@ delete_all(const struct data_args *a, const struct data_inventory *inv, struct r
 			d.sum.segments, d.sum.bytes);
 		if (left)
 			printf("  %" PRIu64 " packets of the time range remain: they share "
-			       "a segment with packets outside the range\n",
+			       "a segment with packets outside the range, or a case "
+			       "holds them (packrack hold list)\n",
 				left);
 	}
 	return rc;
