@@ -130,6 +130,7 @@ run_step "an unknown key" class_of "class bulk: unknown key 'cutof' in [class NA
 run_step "no size" class_of "class bulk: cutoff: 'much' is neither a size" 'bulk; cutoff=much'
 run_step "no filter" class_of "class bulk: filter 'tcp prot 80': " 'bulk; filter=tcp prot 80'
 run_step "no percentage" class_of "class bulk: guarantee: '99%' is not" 'bulk; guarantee=99%'
+run_step "guarantees of more than a volume" class_of "are 95.1% together: nodes can give 95% at most" 'bulk; guarantee=60%' 'dns; degrees=full 1d 35.1%'
 run_step "no duration" class_of "class bulk: keep: " 'bulk; keep=-1s'
 run_step "no number" class_of "class bulk: precedence: 'x' is not a whole number" 'bulk; precedence=x'
 run_step "no name" class_of "it begins with its name" 'cutoff=1K'

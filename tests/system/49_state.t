@@ -75,6 +75,7 @@ run_step "a class that is there" wrong "there is a class bulk already: 'class se
 run_step "one that is not there" wrong "there is no class nobody: 'class list' shows them" set nobody cutoff=1
 run_step "what is not there is not removed" wrong "there is no class one" remove one
 run_step "a filter that is none" wrong "class x: filter 'tcp prot 80': " add x 'filter=tcp prot 80' "${M2[@]}"
+run_step "guarantees of more than a volume" wrong "are 120.0% together: nodes can give 95% at most" add x 'degrees=full 1d 60%, cut 2d 60%' "${M1[@]}"
 run_step "a key that is none" wrong "class web: unknown key 'cutof'" set web cutof=1
 STATUS=2 run_step "a name with a line end" wrong 'control character' add $'a\nb' cutoff=1
 run_step "what is not suspended" wrong "it is not suspended" resume tcp 192.0.2.1 1 192.0.2.2 2 "${M1[@]}"
