@@ -62,7 +62,7 @@ MODULES := base wire rpc port streamfs dispatcher logger indexer stages merger c
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
-lib$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c,$$(wildcard $$(addsuffix /*.c,$$($(1)_DIR))))) $$($(1)_GEN)
+lib$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c %.bpf.c,$$(wildcard $$(addsuffix /*.c,$$($(1)_DIR))))) $$($(1)_GEN)
 $(1)_LIB := $(BUILD)/lib$(1).a
 $(BUILD)/lib$(1).a: $$(lib$(1)_OBJS) $(BUILD)/lib$(1).members
 endef
@@ -86,6 +86,7 @@ $(EXAMPLES): $(BUILD)/%: %.c $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include
 LOW := $(BUILD)/libport.a $(BUILD)/librpc.a $(BUILD)/libwire.a $(BUILD)/libbase.a
 packrack-dispatcher_MAIN := dispatcher
 packrack-dispatcher_LIBS := $(BUILD)/libdispatcher.a $(LOW)
+packrack-dispatcher_PKGS := -lbpf
 packrack-logger_MAIN := logger
 packrack-logger_LIBS := $(BUILD)/liblogger.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-indexer_MAIN := indexer
@@ -138,7 +139,7 @@ $(BUILD)/packrack-console: $(BUILD)/%: merger/cli/console/%
 $(BUILD)/packrack-web $(BUILD)/page.html: $(BUILD)/%: merger/web/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
 
-all: $(SCRIPTS) $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
+all: $(BUILD)/scripts/lab/pass.bpf.o $(SCRIPTS) $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
 
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)
@@ -161,6 +162,16 @@ FORCE:
 $(BUILD)/%.o: %.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The XDP program, and it as an array of C with a loader. No header of glibc: they want those of other machines.
+BPF_CLANG ?= clang
+$(BUILD)/%.bpf.o: %.bpf.c proto/port/fast_record.h proto/wire/fingerprint.h
+	$(call say,BPF,$<)
+	$(Q)mkdir -p $(@D) && $(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -ffreestanding -Wall -Werror -I. -I/usr/include/$(MACHINE) -c -o $@ $<
+$(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(Q)bpftool gen skeleton $< name pr_$(notdir $*)_bpf > $@
+$(BUILD)/proto/port/fast.o: | $(BUILD)/proto/port/fast.skel.h
+.SECONDARY: $(BUILD)/proto/port/fast.bpf.o
 
 # SQL as a text of C
 $(BUILD)/%.sql.h: %.sql
@@ -190,13 +201,13 @@ WRAP_test_truth_model := $(call wrap,pr_now_real pr_now_mono pr_nonce_make pr_lo
 	sfs_open sfs_close sfs_disk_open sfs_open_queue)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) -lbpf $(packrack-stage_PKGS)
 
 # test helpers and benchmarks: one program a file
-TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/system/*.c tests/bench/*.c))
+TOOLS := $(patsubst %.c,$(BUILD)/%,$(filter-out %.bpf.c,$(wildcard tests/system/*.c tests/bench/*.c)))
 $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) -lbpf $(packrack-stage_PKGS)
 
 # Suites wait more than they work (deadlines, disks), so several run at once; each one's words stay together.
 UNIT_JOBS ?= 4

@@ -15,6 +15,7 @@
 
 #define PR_VALUES struct prd_options
 
+static const char *const paths[] = {"packet", "auto", "xdp", NULL};
 static const char *const paces[] = {"max", "recorded", NULL};
 
 static const struct pr_option options[] = {
@@ -24,6 +25,9 @@ static const struct pr_option options[] = {
 	PR_OPT_ENUM(pace, "pace", 0, "PACE", paces,
 		"pace of --read: max, or recorded (as the timestamps)"),
 	PR_OPT_STRING(out, "out", 'o', "IFACE", "the interface to the rack's switch"),
+	PR_OPT_ENUM(path, "path", 0, "PATH", paths,
+		"how packets of --in reach --out: packet, xdp, or auto (xdp if it is "
+		"possible)"),
 	PR_OPT_ENUM(spread, "spread", 0, "MODE", prd_spread_names,
 		"round-robin, weighted or flow"),
 	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2,
@@ -160,11 +164,71 @@ check(struct prd_options *o, struct pr_error *err)
 	return check_interfaces(o, err);
 }
 
+/* What a tag or two add to a frame beyond the MTU; AF_PACKET counts stacked ones. */
+enum { TAGS = 8, OUT_MTU_MIN = 576 };
+
+/* ---- the XDP path ---- */
+
+/* What the XDP program cannot do; NULL: it can do all that is asked for. */
+static const char *
+beyond_xdp(const struct prd_options *o)
+{
+	return o->read.count                    ? "--read"
+	       : o->copies > 1                  ? "--copies 2"
+	       : o->filter                      ? "--filter"
+	       : o->timestamps                  ? "--timestamp"
+	       : o->classes.count               ? "--class"
+	       : o->snaplen < PR_FAST_FRAME_MAX ? "--snaplen"
+						: NULL;
+}
+
+/* An MTU whose frames, with two tags, no XDP program gets; a card that takes tags away before the program sees them. */
+static int
+check_xdp(const struct prd_options *o, struct pr_error *err)
+{
+	const char *beyond = beyond_xdp(o);
+	struct pr_netdev dev;
+
+	if (beyond)
+		return pr_error_set(err, "%s needs the packet path", beyond);
+	for (size_t i = 0; i < o->in.count; i++) {
+		if (pr_netdev_open(&dev, o->in.items[i], err) < 0)
+			return pr_error_prefix(err, "--in");
+		if (dev.mtu + PR_ETHER_LEN + TAGS > PR_FAST_FRAME_MAX)
+			return pr_error_set(err,
+				"--in %s: its MTU of %u is too large for XDP", dev.name,
+				dev.mtu);
+		if (pr_netdev_strips_tags(dev.name))
+			return pr_error_set(err,
+				"--in %s: the card takes VLAN tags off: 'ethtool -K %s "
+				"rxvlan off'",
+				dev.name, dev.name);
+	}
+	return 0;
+}
+
+/* Before privileges are dropped. 0: opened, or the packet path is used instead. */
+static int
+open_fast(struct prd_options *o, struct pr_error *err)
+{
+	if (o->path == PRD_PATH_PACKET)
+		return 0;
+	if (check_xdp(o, err) == 0)
+		o->fast = pr_fast_open((const char *const *)o->in.items,
+			(unsigned)o->in.count, o->out, o->buffer_size, err);
+	if (o->fast) {
+		pr_log_info("path xdp: %s", pr_fast_mode(o->fast));
+		return 0;
+	}
+	if (o->path == PRD_PATH_XDP)
+		return pr_error_prefix(err, "--path xdp");
+	pr_log_info("--path auto: the packet path is used: %s", err->text);
+	return 0;
+}
+
 /* ---- the program ---- */
 
 enum { EVENTS_RING = 1 << 20, REPLIES_RING = 1 << 17 };
-/* What a tag or two add to a frame beyond the MTU; AF_PACKET counts stacked ones. */
-enum { TAGS = 8, OUT_MTU_MIN = 576 };
 
 struct dispatcher {
 	struct prd_options options;
@@ -350,6 +414,9 @@ set_up(struct dispatcher *d, struct pr_error *err)
 			return PRD_EXIT_FAILED;
 	if (look_at(&d->out, "--out", d->options.out, err) < 0)
 		return PRD_EXIT_FAILED;
+	if (d->options.fast)
+		pr_fast_configure(
+			d->options.fast, d->epoch, d->out.mac, d->options.ethertype);
 	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;
@@ -414,8 +481,10 @@ prd_dispatcher_main(int argc, char **argv)
 		pr_log_open("packrack-dispatcher",
 			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
 			d->options.log_format);
-		status = drop_privileges(&d->options, &err) < 0 ? PRD_EXIT_FAILED
-								: set_up(d, &err);
+		status = open_fast(&d->options, &err) < 0 ||
+					 drop_privileges(&d->options, &err) < 0
+				 ? PRD_EXIT_FAILED
+				 : set_up(d, &err);
 		if (status == 0)
 			status = run(d, &err);
 	}
@@ -425,6 +494,7 @@ prd_dispatcher_main(int argc, char **argv)
 	prd_sender_destroy(&d->sender);
 	prd_cutoff_destroy(&d->cutoff);
 	prd_inputs_close(&d->inputs);
+	pr_fast_close(&d->options.fast);
 	prd_receiver_close(&d->receiver);
 	pr_control_close(&d->control);
 	pr_transmit_close(&d->transmit);

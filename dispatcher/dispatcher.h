@@ -8,6 +8,7 @@ int prd_dispatcher_main(int argc, char **argv);
 
 enum prd_exit_status { PRD_EXIT_FAILED = 1, PRD_EXIT_USAGE = 2 }; /* 0: done */
 
+enum prd_path { PRD_PATH_PACKET, PRD_PATH_AUTO, PRD_PATH_XDP };
 enum prd_pace { PRD_PACE_MAX, PRD_PACE_RECORDED };
 
 struct prd_options {
@@ -17,7 +18,8 @@ struct prd_options {
 	char *out, *filter, *manage, *metrics, *name, *user;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
-	int pace, spread, log_format, no_canary, timestamps;
+	int pace, path, spread, log_format, no_canary, timestamps;
+	struct pr_fast *fast; /* the XDP path, if it is used */
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, class_memory,
 		wait_nodes, rack_id, ethertype;
 	int64_t hold_time, log_age, wait_time;

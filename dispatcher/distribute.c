@@ -70,23 +70,24 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 		e->flags |= PR_ENTRY_LEN;
 	memcpy(rec->data, dst, PR_MAC_LEN);
 	memcpy(rec->data + PR_MAC_LEN, p->src, PR_MAC_LEN);
-	e->fingerprint = pr_fingerprint(rec->data, len, p->epoch);
+	e->fingerprint = p->whole ? pr_fingerprint_whole(rec->data, len, p->epoch)
+				  : pr_fingerprint(rec->data, len, p->epoch);
 	return len;
 }
 
 /* ---- a batch ---- */
 
 static uint64_t
-give_seq(struct prd_link *link, const struct prd_record *rec, int64_t *otime)
+give_seq(struct prd_link *link, int64_t time, int64_t *otime)
 {
 	uint64_t seq = pr_counter_get(&link->last_seq) + 1;
 
-	*otime = rec->time;
+	*otime = time;
 	if (seq > 1 &&
 		*otime < atomic_load_explicit(&link->last_otime, memory_order_relaxed))
 		*otime = atomic_load_explicit(&link->last_otime, memory_order_relaxed);
 	atomic_store_explicit(&link->last_otime, *otime, memory_order_relaxed);
-	atomic_store_explicit(&link->last_time, rec->time, memory_order_relaxed);
+	atomic_store_explicit(&link->last_time, time, memory_order_relaxed);
 	pr_counter_set(&link->last_seq, seq);
 	return seq;
 }
@@ -127,18 +128,20 @@ add_item(struct prd_sender *s, struct prd_node *node, struct prd_link *link, siz
 	item->node = node;
 	item->link = link;
 	item->len = len;
+	item->sent = false;
 	node->window.placed_cost += len + PRD_FRAME_COST;
 	return item;
 }
 
-/* Chooses the packet's node and makes it a frame of the batch. False: no node has room for now. */
+/* Chooses the packet's node, if it has none, and makes it a frame of the batch. False: no node has room for now. */
 static bool
-assign_node(struct prd_sender *s, struct prd_record *rec)
+assign_node(struct prd_sender *s, struct prd_record *rec, struct prd_node *node)
 {
 	struct prd_link *link = &s->inputs->links[rec->link];
-	struct prd_node *to[2];
+	struct prd_node *to[2] = {node, NULL};
 	enum prd_spread_result result =
-		prd_spread_pick(&s->spread, s->copies, rec->data, rec->caplen, to);
+		node ? PRD_SPREAD_OK
+		     : prd_spread_pick(&s->spread, s->copies, rec->data, rec->caplen, to);
 
 	if (result == PRD_SPREAD_FULL ||
 		(result == PRD_SPREAD_NONE && s->strict && s->state == PRD_STATE_CAPTURING))
@@ -146,12 +149,12 @@ assign_node(struct prd_sender *s, struct prd_record *rec)
 	if (result == PRD_SPREAD_NONE) {
 		int64_t otime;
 
-		note_undelivered(link, give_seq(link, rec, &otime));
+		note_undelivered(link, give_seq(link, rec->time, &otime));
 		pr_count(&link->dropped_no_node, 1);
 		return true;
 	}
 	struct prd_item *item = add_item(s, to[0], link, 0);
-	item->entry.seq = give_seq(link, rec, &item->entry.otime);
+	item->entry.seq = give_seq(link, rec->time, &item->entry.otime);
 	uint32_t mtu = to[1] && to[1]->mtu < to[0]->mtu ? to[1]->mtu : to[0]->mtu;
 	item->len = prd_prepare(&s->prepare, rec, to[0]->mac, mtu, &item->entry);
 	to[0]->window.placed_cost += item->len;
@@ -217,7 +220,7 @@ take_ring(struct prd_sender *s, unsigned i)
 			break;
 		placed = rec != s->unplaced[i] && !keeps(s, rec);
 		s->unplaced[i] = rec;
-		if (!placed && !assign_node(s, rec))
+		if (!placed && !assign_node(s, rec, NULL))
 			break;
 		s->unplaced[i] = rec = NULL;
 		taken++;
@@ -233,13 +236,14 @@ take_ring(struct prd_sender *s, unsigned i)
 static void
 account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 {
-	for (unsigned i = 0; i < s->item_count; i++) {
+	for (unsigned i = 0, given = 0; i < s->item_count; i++) {
 		struct prd_item *item = &s->items[i], *next = item + 1;
+		bool lost = !item->sent && failed[given++];
 		struct prd_node *node = item->node;
 		struct pr_entry *e = &item->entry;
 
 		node->window.placed_cost -= item->len + PRD_FRAME_COST;
-		if (!failed[i]) {
+		if (!lost) {
 			e->ordinal = prd_node_sent(node, item->len);
 			if (e->flags & PR_ENTRY_SECOND) {
 				node->seconds++;
@@ -261,6 +265,143 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 		}
 	}
 	s->item_count = 0;
+}
+
+/* ---- the XDP path (proto/port/fast.h) ---- */
+
+enum { WEIGHTED_SLOTS = 1024 };
+
+/* NULL: none, or it has no logs, as a node that could not join. */
+static struct prd_node *
+node_of(const struct prd_sender *s, uint16_t number)
+{
+	struct prd_node *node = number < s->nodes.count ? s->nodes.list[number] : NULL;
+
+	return node && node->logs ? node : NULL;
+}
+
+/* A frame that the program has sent. */
+static void
+add_sent(struct prd_sender *s, const struct pr_fast_record *rec)
+{
+	struct prd_link *link = &s->inputs->links[rec->link];
+	struct prd_node *node = node_of(s, rec->node);
+	int64_t otime;
+	uint64_t seq = give_seq(link, rec->time, &otime);
+
+	if (!node) {
+		pr_count(&link->dropped_send, 1);
+		note_undelivered(link, seq);
+		return;
+	}
+	struct prd_item *item = add_item(s, node, link, rec->len);
+	struct pr_entry *e = &item->entry;
+	item->sent = true;
+	e->seq = seq;
+	e->otime = otime;
+	e->flags = e->runt_len = e->class = 0;
+	e->caplen = e->len = rec->len;
+	PR_COPY(e, rec, time, fingerprint);
+	memcpy(e->macs, rec->macs, sizeof e->macs);
+}
+
+/* A frame that the program left to us. */
+static void
+add_whole(struct prd_sender *s, const struct pr_fast_record *from, const uint8_t *data)
+{
+	struct prd_record *rec =
+		(void *)(s->whole + (size_t)s->item_count * PRD_WHOLE_SIZE);
+	struct prd_node *node = node_of(s, from->node);
+
+	rec->time = from->time;
+	rec->caplen = rec->len = from->len;
+	rec->link = from->link;
+	rec->class = 0;
+	memcpy(rec->data, data, from->len);
+	assign_node(s, rec, node && prd_node_usable(node) ? node : NULL);
+}
+
+/* Takes records while the batch has room. Their seqs are those that give_seq gives: a link's come in order, without gaps. */
+static unsigned
+take_fast(struct prd_sender *s)
+{
+	struct pr_fast_record rec;
+	const uint8_t *data;
+	unsigned taken = 0;
+
+	while (s->item_count < PR_TRANSMIT_BATCH && taken < PR_TRANSMIT_BATCH &&
+		pr_fast_next(s->inputs->fast, &rec, &data)) {
+		struct prd_link *link = &s->inputs->links[rec.link];
+
+		pr_count(&link->captured_packets, 1);
+		pr_count(&link->captured_bytes, rec.len);
+		if (rec.sent)
+			add_sent(s, &rec);
+		else
+			add_whole(s, &rec, data);
+		taken++;
+	}
+	return taken;
+}
+
+/* As many packets are spread as the program then spreads alike, again and again. */
+static void
+fill_schedule(struct prd_sender *s, struct pr_fast_schedule *to, unsigned with_room)
+{
+	struct prd_node *node[2];
+	unsigned picks = s->spread.mode == PRD_SPREAD_WEIGHTED ? WEIGHTED_SLOTS : with_room;
+
+	to->count = 0;
+	to->by_flow = s->spread.mode == PRD_SPREAD_FLOW;
+	if (to->by_flow)
+		picks = 1; /* this makes the table */
+	while (to->count < picks &&
+		prd_spread_pick(&s->spread, 1, s->prepare.src, 0, node) == PRD_SPREAD_OK)
+		to->slot[to->count++] = node[0]->number;
+	if (to->by_flow && to->count)
+		for (to->count = 0; to->count < PRD_FLOW_BUCKETS; to->count++)
+			to->slot[to->count] = s->spread.top[to->count][0];
+}
+
+void
+prd_tx_schedule(struct prd_sender *s)
+{
+	bool on = s->state == PRD_STATE_CAPTURING || s->state == PRD_STATE_DRAINING;
+	uint64_t room = 0;
+	unsigned usable = 0, with_room = 0;
+	uint32_t mtu = s->config.mtu;
+
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		const struct prd_node *node = s->nodes.list[i];
+
+		if (!prd_node_usable(node))
+			continue;
+		usable++;
+		mtu = PR_MIN(mtu, node->mtu);
+		if (!prd_node_has_room(node, mtu))
+			continue;
+		with_room++;
+		room += (uint64_t)(i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+	}
+	if (s->scheduled.on == on && s->scheduled.changes == s->nodes.change_count &&
+		s->scheduled.room == room && s->scheduled.mode == s->spread.mode &&
+		(s->spread.mode != PRD_SPREAD_WEIGHTED ||
+			s->scheduled.weighed == s->last_weigh))
+		return;
+	struct pr_fast_schedule *next = pr_fast_schedule(s->inputs->fast);
+	for (unsigned i = 0; i < s->nodes.count; i++)
+		pr_fast_node(s->inputs->fast, i, s->nodes.list[i]->mac);
+	if (on)
+		fill_schedule(s, next, with_room ? with_room : usable);
+	else
+		next->count = 0;
+	next->frame_max = mtu + PR_ETHER_LEN;
+	pr_fast_swap(s->inputs->fast);
+	s->scheduled.on = on;
+	s->scheduled.changes = s->nodes.change_count;
+	s->scheduled.room = room;
+	s->scheduled.mode = s->spread.mode;
+	s->scheduled.weighed = s->last_weigh;
 }
 
 #define CANARY_NS PR_NS_PER_S
@@ -286,7 +427,7 @@ add_canary(struct prd_sender *s, struct prd_record *rec)
 	memcpy(rec->data + PR_ETHER_LEN, &rec->time, sizeof rec->time);
 	pr_count(&link->captured_packets, 1);
 	pr_count(&link->captured_bytes, PR_FRAME_MIN);
-	assign_node(s, rec);
+	assign_node(s, rec, NULL);
 	s->last_canary = s->now;
 }
 
@@ -302,7 +443,7 @@ add_beyond(struct prd_sender *s)
 	unsigned n = 0, first = s->first_beyond;
 	struct prd_record *rec = &s->beyond[first].record;
 
-	if (s->beyond_waits && !assign_node(s, rec))
+	if (s->beyond_waits && !assign_node(s, rec, NULL))
 		return 0;
 	n += s->beyond_waits;
 	s->beyond_waits = false;
@@ -321,7 +462,7 @@ add_beyond(struct prd_sender *s)
 			rec->class = 0;
 			pr_count(&in->links[rec->link].captured_packets, 1);
 			pr_count(&in->links[rec->link].captured_bytes, rec->len);
-			if (!assign_node(s, rec)) {
+			if (!assign_node(s, rec, NULL)) {
 				s->first_beyond = (first + n) % PRD_BEYOND_BATCH;
 				s->beyond_waits = true;
 				return n;
@@ -344,6 +485,8 @@ prd_tx_batch(struct prd_sender *s)
 		add_canary(s, (struct prd_record *)(void *)canary);
 	if (s->cutoff)
 		taken += add_beyond(s);
+	if (s->inputs->fast)
+		taken += take_fast(s);
 	for (unsigned k = 0; k < rings; k++)
 		taken += take_ring(s, (s->first_ring + k) % rings);
 	s->first_ring = (s->first_ring + 1) % rings;
@@ -351,6 +494,8 @@ prd_tx_batch(struct prd_sender *s)
 		pr_transmit_send(s->transmit, failed);
 		account(s, failed);
 	}
+	if (s->inputs->fast)
+		pr_fast_release(s->inputs->fast);
 	for (unsigned i = 0; i < rings; i++) {
 		if (!s->used[i])
 			continue;

@@ -20,6 +20,8 @@
 #define CAPTURE_BATCH 256 /* packets between two publications */
 #define FILE_BATCH 64 /* packets of one file in a row, at pace max */
 #define STATS_NS (100 * PR_NS_PER_MS)
+#define FAST_NS                                                                            \
+	(10 * PR_NS_PER_MS) /* between two looks at an interface whose XDP program captures */
 
 struct file {
 	struct pr_trace *trace;
@@ -50,6 +52,8 @@ struct prd_reader {
 	struct pr_carrier carrier;
 	struct prd_inputs *inputs;
 	uint64_t kernel_before, unstamped_before; /* of captures that have been closed */
+	/* among what was counted as dropped by the interface: too long for XDP */
+	uint64_t longer_before;
 	uint64_t interface_before; /* drops of the interface when the capture began */
 
 	/* trace files */
@@ -217,8 +221,17 @@ read_drops(struct prd_reader *r)
 			r->unstamped_before + pr_capture_unstamped(r->capture));
 	}
 	interface = pr_netdev_receive_drops(r->ifname);
-	if (!r->stopped && interface >= r->interface_before)
-		pr_counter_set(&link->dropped_interface, interface - r->interface_before);
+	if (!r->stopped && interface >= r->interface_before) {
+		uint64_t full = 0, longer = 0;
+
+		if (r->inputs->fast) {
+			pr_fast_refused(r->inputs->fast, link->number, &full, &longer);
+			pr_counter_set(&link->dropped_ring, full);
+		}
+		pr_counter_set(
+			&link->dropped_interface, interface - r->interface_before + longer);
+		r->longer_before = longer;
+	}
 	note_drops(link, before);
 }
 
@@ -264,7 +277,7 @@ check_carrier(struct prd_reader *r, int64_t now)
 		return;
 	pthread_mutex_lock(&r->link->lock);
 	bool changed = pr_carrier_look(&r->carrier, pr_carrier_read(r->ifname),
-		r->capture != NULL, now, &r->link->observation, "");
+		r->capture != NULL || r->inputs->fast, now, &r->link->observation, "");
 	pthread_mutex_unlock(&r->link->lock);
 	if (changed)
 		atomic_fetch_add(&r->inputs->changes, 1);
@@ -310,10 +323,48 @@ capture_step(struct prd_reader *r, bool running)
 	return n;
 }
 
+/*
+ * As prd_capture_round, where the XDP program captures: it publishes by itself, and the send thread reads. When it is told to
+ * stop, what it had begun is done long before the link is quiet.
+ */
+static int64_t
+fast_round(struct prd_reader *r, bool running)
+{
+	int64_t now = pr_now_real();
+
+	if (running) {
+		atomic_store(&r->quiet, false);
+		if (r->stopped) /* what was dropped before, nobody captured */
+			r->interface_before = pr_netdev_receive_drops(r->ifname) -
+					      (pr_counter_get(&r->link->dropped_interface) -
+						      r->longer_before);
+		r->stopped = 0;
+		pr_fast_set_running(r->inputs->fast, r->link->number, true);
+		check_carrier(r, now);
+		capture_done_until(r, now);
+		return FAST_NS;
+	}
+	if (!r->stopped) {
+		pr_fast_set_running(r->inputs->fast, r->link->number, false);
+		read_drops(r);
+		r->stopped = now;
+		r->stopped_mono = pr_now_mono();
+		r->carrier.observing = false; /* prd_inputs_stop has noted it */
+	}
+	atomic_store(&r->link->captured_until, now);
+	if (pr_now_mono() - r->stopped_mono <= QUIET_NS)
+		return QUIET_NS;
+	atomic_store(&r->quiet, true);
+	return PR_NS_PER_S;
+}
+
 int64_t
 prd_capture_round(struct prd_reader *r)
 {
 	bool running = atomic_load(&r->running);
+
+	if (r->inputs->fast)
+		return fast_round(r, running);
 	int64_t rest = 0;
 	struct pr_error err;
 
@@ -524,7 +575,7 @@ open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 		return status;
 	r->ifname = o->in.items[i];
 	r->link = link;
-	status = capture_open(r, err);
+	status = in->fast ? 0 : capture_open(r, err);
 	if (status != 0)
 		pr_error_prefix(err, status == PRD_EXIT_USAGE ? "--filter" : "--in");
 	r->stopped = pr_now_real();
@@ -589,6 +640,7 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 
 	memset(in, 0, sizeof *in);
 	in->live = live;
+	in->fast = o->fast;
 	in->link_count = count;
 	in->beyond = o->cuts;
 	in->all_links = count * (in->beyond ? 2 : 1) + (live && o->no_canary == 0);

@@ -170,6 +170,15 @@ static const struct pr_counter_row view_rows[] = {
 		"Announcements refused for want of room in the table of nodes."),
 	PR_COUNTER_OF(refused_unconfirmed, "control_unconfirmed_frames",
 		"Announcements that no STATUS confirmed within 2 s."),
+	PR_COUNTER_OF(xdp_sent, "xdp_frames",
+		"Data frames that the XDP path sent on the rack interface."),
+	PR_COUNTER_OF(xdp_redirect_failed, "xdp_frames_not_redirected",
+		"Data frames of the XDP path that the kernel did not pass to the rack "
+		"interface: nodes report them as missing."),
+	PR_COUNTER_OF(xdp_transmit_dropped, "xdp_frames_dropped",
+		"Data frames of the XDP path that the rack interface had no room for: "
+		"nodes "
+		"report them as missing."),
 	PR_GAUGE_OF(cutoff.connections, "tracked_connections",
 		"With classes: connections in the table."),
 	PR_COUNTER_OF(cutoff.connections_begun, "connections_begun",
@@ -335,6 +344,8 @@ make_totals(struct prd_manage *s)
 		t->buffer_bytes_used += pr_ring_used(s->inputs->rings[i]);
 		t->buffer_bytes += pr_ring_size(s->inputs->rings[i]);
 	}
+	if (s->inputs->fast)
+		t->buffer_bytes_used = pr_fast_used(s->inputs->fast, &t->buffer_bytes);
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
 		t->cpu_user_us = (uint64_t)usage.ru_utime.tv_sec * 1000000 +
 				 (uint64_t)usage.ru_utime.tv_usec;

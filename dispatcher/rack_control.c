@@ -22,7 +22,9 @@ add(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type, uint32
 	if (node)
 		memcpy(f->dst, node->mac, PR_MAC_LEN);
 	f->header = (struct pr_frame_header){.type = type,
-		.flags = type == PR_FRAME_MARK ? f->header.flags : 0,
+		.flags = type == PR_FRAME_MARK                         ? f->header.flags
+			 : type == PR_FRAME_ANN_ACK && s->inputs->fast ? PR_FRAME_WHOLE
+								       : 0,
 		.rack = s->config.options->rack_id,
 		.epoch = s->config.epoch,
 		.number = number,

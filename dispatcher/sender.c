@@ -20,6 +20,8 @@
 #define STOP_SUSPENDED (10 * PR_NS_PER_S)
 /* Timestamps of one link may come out of order by a little when several CPUs receive. */
 #define TIMESTAMP_SLACK PR_NS_PER_MS
+#define LAST_BATCHES 1000 /* of the XDP path: more than it has under way */
+#define FAST_NAP (PR_NS_PER_MS / 2)
 #define SNAPSHOT_NEW 4U
 
 /* ---- what others see: replies, and a copy of the node table ---- */
@@ -70,6 +72,9 @@ prd_snapshot_publish(struct prd_sender *s)
 		refused_unconfirmed);
 	view->log_memory_used = s->logs.kept;
 	view->sent = *pr_transmit_counters(s->transmit);
+	if (s->inputs->fast)
+		pr_fast_sent(s->inputs->fast, &view->xdp_sent, &view->xdp_redirect_failed,
+			&view->xdp_transmit_dropped);
 	if (s->cutoff)
 		view->cutoff = *prd_cutoff_figures(s->cutoff);
 	s->snapshot_written =
@@ -373,6 +378,13 @@ on_status(struct prd_sender *s, struct prd_node *node, const struct pr_status *s
 static void
 part_from(struct prd_sender *s, struct prd_node *node, enum prd_node_phase phase)
 {
+	/* what the XDP program has sent to it already comes into its last logs */
+	if (s->inputs->fast && takes_packets(s)) {
+		prd_node_leave(&s->nodes, node, phase);
+		prd_tx_schedule(s);
+		for (int i = 0; i < LAST_BATCHES && prd_tx_batch(s) > 0; i++)
+			;
+	}
 	prd_send_mark(s, node);
 	prd_node_leave(&s->nodes, node, phase);
 }
@@ -577,6 +589,9 @@ sleep_until_due(struct prd_sender *s)
 		if (!s->unplaced[i])
 			ready = pr_ring_arm(s->inputs->rings[i]) || ready;
 	left = due - pr_now_mono();
+	/* the XDP program wakes nobody */
+	if (s->inputs->fast && takes_packets(s) && left > FAST_NAP)
+		left = FAST_NAP;
 	if (!ready && left > 0)
 		poll(&pfd, 1, (left / PR_NS_PER_MS) + 1);
 }
@@ -593,6 +608,9 @@ take_packets(struct prd_sender *s)
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
 		until[i] = live ? atomic_load(&links[i].captured_until) : pr_now_real();
 	unsigned taken = prd_tx_batch(s);
+	/* a record that is being written may be of any link and time */
+	if (s->inputs->fast && taken == 0 && !pr_fast_empty(s->inputs->fast))
+		return 0;
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
 		if (s->unplaced[i])
 			continue;
@@ -617,6 +635,8 @@ prd_sender_round(struct prd_sender *s)
 
 	s->now = pr_now_mono();
 	handle_events(s);
+	if (s->inputs->fast)
+		prd_tx_schedule(s);
 	unsigned taken = takes_packets(s) ? take_packets(s) : 0;
 	/* a capture that is stopped has nothing that is not said */
 	for (unsigned i = 0; s->state == PRD_STATE_STOPPED && i < s->inputs->ring_count;
@@ -682,6 +702,7 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	PR_COPY(s, config, inputs, transmit, control, cutoff);
 	s->copies = o->copies;
 	s->strict = !config->inputs->live;
+	s->prepare.whole = s->inputs->fast != NULL;
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);
 	s->prepare.ethertype = o->ethertype;
 	s->prepare.epoch = config->epoch;
@@ -694,6 +715,14 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 	}
 	for (unsigned i = 0; i < config->inputs->all_links; i++)
 		s->logs.numbers[i] = config->inputs->links[i].number;
+	if (s->inputs->fast) {
+		s->logs.flags = PR_TSLOG_WHOLE;
+		s->whole = calloc(PR_TRANSMIT_BATCH, PRD_WHOLE_SIZE);
+		if (!s->whole) {
+			prd_sender_destroy(&s);
+			return pr_error_null(err, "no memory for the XDP path");
+		}
+	}
 	if (s->cutoff) /* classes that nodes keep in a way of their own may come */
 		s->logs.flags = PR_TSLOG_CLASSES;
 	s->logs.send = send_log;
@@ -729,5 +758,6 @@ prd_sender_destroy(struct prd_sender **sender)
 		prd_logs_forget(s->nodes.list[i]);
 	prd_nodes_free(&s->nodes);
 	prd_logs_free(&s->logs);
+	free(s->whole);
 	free(s);
 }

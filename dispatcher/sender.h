@@ -96,6 +96,8 @@ struct prd_snapshot {
 	uint64_t log_memory_used;
 	struct pr_transmit_counters sent;
 	struct prd_cutoff_figures cutoff;
+	/* of the XDP path: frames taken by the rack interface; lost after they got a seq */
+	uint64_t xdp_sent, xdp_redirect_failed, xdp_transmit_dropped;
 };
 
 struct prd_sender_config {
@@ -167,15 +169,20 @@ struct prd_prepare {
 	uint8_t src[PR_MAC_LEN]; /* of the rack interface */
 	uint16_t ethertype; /* the rack's; a captured frame with it is escaped */
 	uint64_t epoch;
+	bool whole; /* fingerprints are of the second kind */
 };
 
 /* A frame on its way; becomes an entry of a timestamp log when the rack interface has taken it. */
-enum { PRD_BEYOND_BATCH = 16 };
+enum {
+	PRD_BEYOND_BATCH = 16,
+	PRD_WHOLE_SIZE = sizeof(struct prd_record) + PR_FAST_FRAME_MAX
+};
 
 struct prd_item {
 	struct prd_node *node;
 	struct prd_link *link;
 	size_t len;
+	bool sent; /* by the XDP program already */
 	struct pr_entry entry;
 };
 
@@ -210,6 +217,14 @@ struct prd_sender {
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
 	int64_t last_canary; /* monotonic */
+	uint8_t *
+		whole; /* frames that the XDP program left to us: PR_TRANSMIT_BATCH of PRD_WHOLE_SIZE */
+	struct { /* of the present schedule of the XDP program: what it was made from */
+		uint64_t changes, room;
+		int64_t weighed;
+		unsigned mode;
+		bool on;
+	} scheduled;
 	/* sums of what the cutoff kept back, on their way */
 	union {
 		struct prd_record record;
@@ -240,6 +255,8 @@ struct prd_sender {
 
 /* Takes packets from the rings, sends them in one batch, logs them. Returns how many were taken. */
 unsigned prd_tx_batch(struct prd_sender *s);
+/* Gives the XDP program a new schedule, if nodes, their room or weights have changed. */
+void prd_tx_schedule(struct prd_sender *s);
 bool prd_tx_batch_unplaced(const struct prd_sender *s); /* a packet taken has no node yet */
 
 /*

@@ -84,9 +84,12 @@ take(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len
 	rec->len = len;
 	rec->control = c->o.rack && pr_is_control(data, caplen, c->o.ethertype);
 	rec->epoch = atomic_load_explicit(&c->epoch, memory_order_relaxed);
+	rec->whole = atomic_load_explicit(&c->whole, memory_order_relaxed);
 	rec->fingerprint = 0;
 	if (c->o.rack && !rec->control)
-		rec->fingerprint = pr_fingerprint(data, caplen, rec->epoch);
+		rec->fingerprint = rec->whole
+					   ? pr_fingerprint_whole(data, caplen, rec->epoch)
+					   : pr_fingerprint(data, caplen, rec->epoch);
 	memcpy(rec->data, data, caplen);
 	pr_ring_commit(c->ring, size);
 	pr_count(&c->counters.frames_received, 1);

@@ -18,6 +18,7 @@
 struct prl_capture_record {
 	int64_t time; /* ns, real */
 	uint64_t epoch; /* seed of the fingerprint */
+	bool whole; /* its kind: the second */
 	uint32_t fingerprint;
 	uint32_t caplen, len;
 	bool control;
@@ -55,6 +56,7 @@ struct prl_capture {
 	struct pr_ring *ring; /* NULL: direct */
 	struct prl_capture_counters counters;
 	_Atomic uint64_t epoch; /* seed of the next fingerprints; each record has its own */
+	atomic_bool whole; /* their kind */
 	atomic_bool waiting; /* the receiver waits for room in the frame buffer */
 
 	/* of capture.c */

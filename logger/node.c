@@ -60,6 +60,7 @@ struct session {
 	struct prl_silence_clock clock; /* match's */
 	int64_t silence_most; /* ns */
 	uint64_t epoch;
+	bool whole; /* the kind of fingerprints */
 	struct link_info *links;
 	size_t link_count;
 	uint16_t links_told; /* of the dispatcher, as MARK says */
@@ -412,8 +413,11 @@ data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 	n->s.frames++;
 	n->s.bytes += rec->caplen;
 	/* Received before the receiver knew of this epoch. */
-	if (rec->epoch != n->s.epoch)
-		f.fingerprint = pr_fingerprint(rec->data, rec->caplen, n->s.epoch);
+	if (rec->epoch != n->s.epoch || rec->whole != n->s.whole)
+		f.fingerprint =
+			n->s.whole
+				? pr_fingerprint_whole(rec->data, rec->caplen, n->s.epoch)
+				: pr_fingerprint(rec->data, rec->caplen, n->s.epoch);
 	prl_match_frame(n->s.match, &f, match_now(n, now, true));
 }
 
@@ -430,6 +434,7 @@ session_begin(struct prl_node *n, const struct pr_frame *f)
 		n->retired[n->retired_at++ % RETIRED_MAX] = n->peer_nonce;
 	prl_node_session_end(n);
 	match.epoch = f->header.epoch;
+	match.whole = f->header.flags & PR_FRAME_WHOLE;
 	n->s.match = prl_match_create(&match, &calls, &err);
 	if (!n->s.match) {
 		pr_log_error("%s", err.text);
@@ -438,11 +443,12 @@ session_begin(struct prl_node *n, const struct pr_frame *f)
 	memcpy(n->peer, f->src, PR_MAC_LEN);
 	n->peer_nonce = f->header.sender_nonce;
 	n->s.epoch = match.epoch;
+	n->s.whole = match.whole;
 	n->s.silence_most = 2 * match.hold_ns;
 	n->s.stored_before = pr_counter_get(&counters->packets_stored);
 	n->s.bytes_before = pr_counter_get(&counters->bytes_stored);
 	n->s.durable_before = pr_counter_get(&counters->packets_durable);
-	n->c.epoch(n->c.arg, match.epoch);
+	n->c.epoch(n->c.arg, match.epoch, match.whole);
 	pr_log_info("node %u of the dispatcher at " PR_MAC_FORMAT ", epoch %016llx",
 		f->body.ann_ack.node, PR_MAC_ARGS(f->src), (unsigned long long)match.epoch);
 }

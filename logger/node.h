@@ -22,7 +22,8 @@ struct prl_node_config {
 	struct pr_ring *ring;
 
 	void (*send)(void *arg, struct pr_frame *frame); /* dst, header and body are set */
-	void (*epoch)(void *arg, uint64_t epoch); /* fingerprints' seed from now on */
+	/* fingerprints' seed and kind from now on */
+	void (*epoch)(void *arg, uint64_t epoch, bool whole);
 	/* IDENTIFY, RESET: 0 done, -1 cannot */
 	int (*identify)(void *arg, uint32_t seconds);
 	int (*reset)(void *arg);

@@ -47,10 +47,11 @@ send_frame(void *arg, struct pr_frame *frame)
 }
 
 static void
-set_epoch(void *arg, uint64_t epoch)
+set_epoch(void *arg, uint64_t epoch, bool whole)
 {
 	struct rack *r = arg;
 
+	atomic_store(&r->capture->whole, whole);
 	atomic_store(&r->capture->epoch, epoch);
 }
 

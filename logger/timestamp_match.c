@@ -460,7 +460,8 @@ prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
 
 	if (pr_tslog_open(&r, body, len) == 0 && r.header.number)
 		link = match_link(m, r.header.link, true);
-	if (!link || !scratch_load(m, &r)) {
+	if (!link || m->o.whole != !!(r.header.flags & PR_TSLOG_WHOLE) ||
+		!scratch_load(m, &r)) {
 		m->stats.logs_bad++;
 		return -1;
 	}

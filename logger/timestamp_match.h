@@ -53,6 +53,7 @@ struct prl_match_calls {
 
 struct prl_match_options {
 	uint64_t epoch;
+	bool whole; /* logs and frames have fingerprints of the second kind */
 	uint32_t window; /* frames; reordering by up to half of it is always repaired */
 	uint32_t room; /* most entries, and frames, held; rounded up to a power of two */
 	/* Match timeout: for how long a log is asked for, and a frame waits for its log. */

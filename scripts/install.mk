@@ -57,6 +57,7 @@ install-lab:
 	$(call put,755,scripts/rack,$(SHAREDIR)/scripts)
 	$(call put,644,$(wildcard scripts/lab/*.sh),$(SHAREDIR)/scripts/lab)
 	$(call put,755,$(wildcard scripts/lab/*.py),$(SHAREDIR)/scripts/lab)
+	$(call put,644,$(BUILD)/scripts/lab/pass.bpf.o,$(SHAREDIR)/scripts/lab)
 	$(Q)install -d $(call into,$(PREFIX)/sbin) && ln -sfn ../share/packrack/scripts/rack $(call into,$(PREFIX)/sbin)/packrack-lab
 
 # The store by itself: streamfs(3), pkg-config streamfs.

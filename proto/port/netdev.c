@@ -196,6 +196,17 @@ offload_set(const char *name, unsigned i, bool on)
 	ethtool(name, &value);
 }
 
+bool
+pr_netdev_strips_tags(const char *name)
+{
+	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	/* a veth says so too, and does not: its peer may keep tags beside the frame ('txvlan') */
+	return ethtool(name, &flags) == 0 && flags.data & ETH_FLAG_RXVLAN &&
+	       !(ethtool(name, &info) == 0 && strcmp(info.driver, "veth") == 0);
+}
+
 /* Returns the old value ('0', '1'), or -1 when there is no IPv6 here, or it cannot be set. */
 static int
 ipv6_disable(const char *name, char value)

@@ -30,6 +30,9 @@ struct pr_netdev {
  */
 int pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err);
 
+/* True if the card takes VLAN tags off frames it receives, so that an XDP program cannot see them. */
+bool pr_netdev_strips_tags(const char *name);
+
 /* -1 unless it is an Ethernet interface that is up; the text says what to do. */
 int pr_netdev_check(const struct pr_netdev *dev, struct pr_error *err);
 

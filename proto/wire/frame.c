@@ -5,6 +5,7 @@
 #include "proto/wire/frame.h"
 
 #include <sodium.h>
+#include "proto/wire/fingerprint.h"
 
 #define MACS (2 * PR_MAC_LEN)
 
@@ -514,6 +515,27 @@ pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch)
 	while (n > 0 && p[n - 1] == 0)
 		n--;
 	return XXH3_64bits_withSeed(p, n, epoch) + PR_FINGERPRINT_STEP * len;
+}
+
+uint32_t
+pr_fingerprint_whole(const uint8_t *frame, size_t len, uint64_t epoch)
+{
+	uint8_t room[PR_PRINT_MIN] = {0};
+	uint64_t a = epoch, b = ~epoch;
+	size_t at = PR_PRINT_FROM;
+
+	if (len < PR_PRINT_MIN) {
+		memcpy(room, frame, len);
+		frame = room;
+		len = PR_PRINT_MIN;
+	}
+	for (; at + 16 <= len; at += 16) {
+		a = pr_print_step(a, pr_get_le64(frame + at));
+		b = pr_print_step(b, pr_get_le64(frame + at + 8));
+	}
+	if (at + 8 <= len)
+		b = pr_print_step(b, pr_get_le64(frame + at));
+	return pr_print_end(a, b, pr_get_le64(frame + len - 8), (uint32_t)len);
 }
 
 size_t

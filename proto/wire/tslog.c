@@ -182,9 +182,10 @@ pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len)
 
 	*r = (struct pr_tslog_reader){.c = pr_cursor_make(body, len), .other_pair = 1};
 	if (!pr_field_table_load(&r->c, h, &header_fields, PR_BIG_ENDIAN) ||
-		h->flags & ~(PR_TSLOG_INTERLEAVED | PR_TSLOG_CLASSES) || h->number < 1 ||
-		h->first_seq < 1 || h->first_ordinal == UINT64_MAX || h->count < 1 ||
-		h->count > PR_TSLOG_ENTRIES_MAX || h->pairs > PR_TSLOG_PAIRS_MAX ||
+		h->flags & ~(PR_TSLOG_INTERLEAVED | PR_TSLOG_CLASSES | PR_TSLOG_WHOLE) ||
+		h->number < 1 || h->first_seq < 1 || h->first_ordinal == UINT64_MAX ||
+		h->count < 1 || h->count > PR_TSLOG_ENTRIES_MAX ||
+		h->pairs > PR_TSLOG_PAIRS_MAX ||
 		!pr_load_bytes(&r->c, &r->macs, (size_t)h->pairs * PAIR_LEN))
 		return -1;
 	/* The first entry must have step 1, which means first_seq. */

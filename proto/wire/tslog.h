@@ -9,7 +9,7 @@
  *
  * All big-endian.
  *
- *   link u16, flags u16 (bit 0: INTERLEAVED, bit 1: CLASSES), log number u64 (from 1, per node and link),
+ *   link u16, flags u16 (bit 0: INTERLEAVED, bit 1: CLASSES, bit 2: WHOLE), log number u64 (from 1, per node and link),
  *   first seq u64, first ordinal u64, base time i64, count u16, MAC pairs u8, pairs * 12 (dst, src)
  *   then count entries:
  *     lead u8: bit 7 EXT follows; bit 6: the MAC pair is the second last used one, else the last used one; bits 0..5
@@ -48,6 +48,8 @@ enum { PR_TSLOG_PAIRS_MAX = 32, PR_TSLOG_ENTRIES_MAX = 8192 };
 enum pr_tslog_flag {
 	PR_TSLOG_INTERLEAVED = 1,
 	PR_TSLOG_CLASSES = 2, /* older nodes refuse such a log */
+	PR_TSLOG_WHOLE =
+		4, /* fingerprints are of the second kind (fingerprint.h); older nodes refuse it */
 };
 
 struct pr_entry {

@@ -166,7 +166,10 @@ daemon_spawn() { # NAME
 			--manage "$(endpoint_of dispatcher)" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
 		;;
 	tcpdump)
-		proc_start tcpdump "$LAB-disp" tcpdump -i tap0 -Q in -Z root -s 262144 -B 65536 \
+		local at=(disp -i tap0 -Q in)
+		# what XDP takes, nobody else sees on the capture interface
+		[[ ! " ${DISPATCHER_ARGS[*]} " =~ " --path "(xdp|auto)" " ]] || at=(tap -i mirror0 -Q out)
+		proc_start tcpdump "$LAB-${at[0]}" tcpdump "${at[@]:1}" -Z root -s 262144 -B 65536 \
 			--time-stamp-precision=nano -w "$RECORD"
 		;;
 	*) die "no program '$1' here" ;;

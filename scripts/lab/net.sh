@@ -46,7 +46,7 @@ lab_add_pair() { # ROLE1 IF1 MAC1 ROLE2 IF2 MAC2 MTU
 
 # Merged or half-checksummed packets are no packets of a wire.
 lab_quiet() { # ROLE IF
-	lab_in "$1" ethtool -K "$2" tso off gso off gro off tx off > /dev/null 2>&1 || true
+	lab_in "$1" ethtool -K "$2" tso off gso off gro off tx off txvlan off > /dev/null 2>&1 || true
 	lab_in "$1" ip link set "$2" txqueuelen 10000
 	lab_in "$1" ip link set "$2" up
 }
@@ -123,6 +123,17 @@ lab_switch() {
 		lab_add_pair "log$i" eth0 "$(lab_mac 5 "$i")" sw "p$i" "$(lab_mac 6 "$i")" "$OUT_MTU"
 	done
 	[ -n "$FAULTY" ] || lab_bridge
+	lab_takes_redirected
+}
+
+# A veth takes frames of XDP only if its peer polls, as it does with a program of its own. Without it, or where frames are
+# too long for it, or with PACKRACK_LAB_GENERIC set, the dispatcher finds that out.
+lab_takes_redirected() {
+	local pass=${BUILD:-$TOP}/scripts/lab/pass.bpf.o
+	[[ " ${DISPATCHER_ARGS[*]} " =~ " --path "(xdp|auto)" " && -e $pass && -z ${PACKRACK_LAB_GENERIC-} ]] ||
+		return 0
+	lab_in sw ip link set p0 xdpdrv obj "$pass" sec xdp ||
+		fail "p0: no XDP program: the dispatcher uses generic XDP"
 }
 
 lab_bridge() {

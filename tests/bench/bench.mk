@@ -11,7 +11,7 @@ LONG_BENCHES := index-26gb
 bench: $(addprefix bench-,$(filter-out $(LONG_BENCHES),$(BENCHES)))
 
 # One at a time even with -j: they measure.
-$(addprefix bench-,$(BENCHES)): bench-%: all $(TOOLS)
+$(addprefix bench-,$(BENCHES)): bench-%: all $(TOOLS) $(BUILD)/tests/bench/live.bpf.o
 	$(call say,BENCH,$*)
 	$(Q)flock $(BUILD) env PACKRACK_BUILD=$(BUILD) \
 		$(firstword $(wildcard tests/bench/$*.py tests/bench/$*.sh))

@@ -127,10 +127,10 @@ def cpu_seconds(pid):
 
 
 def machine_seconds():
-    """busy seconds of the whole machine, interrupts included"""
+    """busy seconds of the whole machine, interrupts included; what a hypervisor takes (steal) is not ours"""
     with open("/proc/stat") as f:
         v = [int(x) for x in f.readline().split()[1:]]
-    return (sum(v[:3]) + sum(v[5:8])) / TICK
+    return (sum(v[:3]) + sum(v[5:7])) / TICK
 
 
 def rss(pid):

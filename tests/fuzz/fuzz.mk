@@ -8,7 +8,7 @@ FUZZ_DIR := build/fuzz
 FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
-FUZZ_SRCS := dispatcher/cutoff.c dispatcher/rules.c $(filter-out %/main.c,$(wildcard $(foreach d,$(base_DIR) $(wire_DIR) $(rpc_DIR) $(port_DIR) $(streamfs_DIR) \
+FUZZ_SRCS := dispatcher/cutoff.c dispatcher/rules.c $(filter-out %/main.c %.bpf.c proto/port/fast.c,$(wildcard $(foreach d,$(base_DIR) $(wire_DIR) $(rpc_DIR) $(port_DIR) $(streamfs_DIR) \
 	$(logger_DIR) $(indexer_DIR) $(stages_DIR) $(merger_DIR) $(cli_DIR),$(addsuffix /*.c,$(d)))))
 libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))

@@ -64,7 +64,7 @@ def missing_files(tree, folder, build):
         text = text_of(node, constants)
         for where, name in re.findall(r"tests/(bench|system)/([\w.-]+)", text):
             path = os.path.join(folder if where == "bench" else "tests/system", name)
-            if not os.path.exists(path) and not os.path.exists(path + ".c"):
+            if not any(map(os.path.exists, (path, path + ".c", path.removesuffix(".o") + ".c"))):
                 yield path
         for name in re.findall(r"BUILD/(packrack[\w-]*|python)(?:$|/)", text):
             if not os.path.exists(os.path.join(build, name)):

@@ -5,6 +5,7 @@
 Compared are bytes, captured and original length, time (ns) and order. Nothing is taken on trust
 from the programs under test: the readers are our own (traces.py).
 """
+import os
 import argparse
 import heapq
 import itertools
@@ -20,7 +21,7 @@ def arguments():
     p.add_argument("actual", help="trace to hold against them")
     p.add_argument("--order", choices=("file", "otime"), default="file",
                    help="how several expected traces interleave: one after the other, or by order time")
-    p.add_argument("--times", choices=("ns", "us", "ignore"), default="ns")
+    p.add_argument("--times", choices=("ns", "us", "ignore"), default=os.environ.get("PACKRACK_TIMES", "ns"))
     p.add_argument("--allow-missing", metavar="LIST.json",
                    help='packets that may be missing: {"ranges": [{"link": L, "first_seq": A, '
                         '"last_seq": B, "count": N}]}; seqs from 1')

@@ -146,6 +146,30 @@ take_log(struct prl_match *m, uint16_t link, uint64_t ordinal, uint32_t fingerpr
 	ck_assert_int_eq(prl_match_tslog(m, body, len, now), 0);
 }
 
+/* A log with fingerprints of the other kind than the dispatcher has announced is refused, and asked for again. */
+START_TEST(test_other_kind_of_fingerprint)
+{
+	struct given g = {0};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
+	struct pr_entry e = {.seq = 1, .time = 1, .otime = 1};
+	struct prl_match_stats stats;
+	struct pr_tslog_builder b;
+	const uint8_t *body;
+	uint8_t room[300];
+
+	pr_tslog_begin(&b, 0, PR_TSLOG_WHOLE, 1, room, sizeof(room));
+	ck_assert(pr_tslog_add(&b, &e));
+	size_t len = pr_tslog_finish(&b, &body);
+	ck_assert_int_eq(prl_match_tslog(m, body, len, PR_NS_PER_S), -1);
+	prl_match_get_stats(m, &stats);
+	ck_assert_uint_eq(stats.logs_bad, 1);
+	ck_assert_uint_eq(stats.logs, 0);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
+}
+END_TEST
+
 /* Of two alike frames one has got its log: the other is no repeat while its log may be on its way. */
 START_TEST(test_slow_log_of_another_link)
 {
@@ -362,6 +386,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_last_log_gone);
 	tcase_add_test(tcase, test_passed_one_by_one);
 	tcase_add_test(tcase, test_frame_waits_for_an_old_log);
+	tcase_add_test(tcase, test_other_kind_of_fingerprint);
 	tcase_add_test(tcase, test_slow_log_of_another_link);
 	tcase_add_test(tcase, test_stopped_and_begun_again);
 	tcase_add_test(tcase, test_own_stall_is_no_loss);

@@ -77,6 +77,36 @@ START_TEST(padding_is_told)
 }
 END_TEST
 
+/* The second kind: the numbers below are for ever, as nodes and dispatchers of several versions meet. */
+START_TEST(whole)
+{
+	static const struct {
+		uint32_t len, fingerprint;
+	} golden[] = {{0, 0x00c1aa6c}, {13, 0xf9a9dc03}, {28, 0x3f471cfe}, {60, 0x42f9af04},
+		{61, 0xb9a0b0a9}, {67, 0x92994cf9}, {68, 0x277734f0}, {1514, 0x47fb9033}};
+	uint8_t frame[1514];
+
+	for (size_t i = 0; i < sizeof frame; i++)
+		frame[i] = (uint8_t)(i * i + 3);
+	for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++)
+		ck_assert_uint_eq(pr_fingerprint_whole(frame, golden[i].len, EPOCH),
+			golden[i].fingerprint);
+	/* each byte after the MACs counts, also a zero at the end; the MACs do not */
+	for (size_t len = 60; len < 200; len++) {
+		uint32_t before = pr_fingerprint_whole(frame, len, EPOCH);
+
+		for (size_t at = 0; at < len; at++) {
+			frame[at] ^= 0x10;
+			ck_assert((pr_fingerprint_whole(frame, len, EPOCH) == before) ==
+				  (at < 12));
+			frame[at] ^= 0x10;
+		}
+		ck_assert_uint_ne(pr_fingerprint_whole(frame, len + 1, EPOCH), before);
+		ck_assert_uint_ne(pr_fingerprint_whole(frame, len, EPOCH + 1), before);
+	}
+}
+END_TEST
+
 START_TEST(ethertype_offset)
 {
 	uint8_t f[30] = {0};
@@ -103,6 +133,7 @@ add_tests(TCase *t)
 	tcase_add_test(t, as_defined);
 	tcase_add_test(t, macs_do_not_count);
 	tcase_add_test(t, padding_is_told);
+	tcase_add_test(t, whole);
 	tcase_add_test(t, ethertype_offset);
 }
 

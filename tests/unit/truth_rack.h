@@ -580,7 +580,7 @@ node_send(void *arg, struct pr_frame *frame)
 }
 
 static void
-node_epoch(void *arg, uint64_t epoch)
+node_epoch(void *arg, uint64_t epoch, PR_UNUSED bool whole)
 {
 	((struct t_node *)arg)->epoch = epoch;
 }

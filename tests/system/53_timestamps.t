@@ -20,7 +20,7 @@ unstamped() {
 }
 run_step "those without a trailer are counted" unstamped
 told() {
-	"$PACKRACK" status --json | jq -e '.links[] | select(.name == "tap0") | .timestamps == "trailer" and (.clock | IN("synchronized", "unsynchronized", "slewed"))' &&
+	"$PACKRACK" status --json | jq -e '.merger.links[] | select(.name == "tap0") | .timestamps == "trailer" and (.clock | IN("synchronized", "unsynchronized", "slewed"))' &&
 		tshark -r "$LAB_DIR/got.pcapng" -c 1 -T fields -e frame.interface_description | grep "timestamps: trailer, clock"
 }
 run_step "status and pcapng name source and clock" told

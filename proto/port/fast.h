@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/base/error.h"
+#include "proto/port/fast_record.h"
+
+/*
+ * The fast path: an XDP program (fast.bpf.c) on each capture interface stamps and numbers the packets, and sends them
+ * to their nodes by the rack interface. Of each packet it leaves a record in one BPF ring buffer for all interfaces.
+ * What the program cannot send lies whole in the ring buffer, in the same numbering, and the reader sends it.
+ *
+ * The programs hang on links of this process: when it ends, by whatever way, the kernel takes them off.
+ * open needs privileges (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), all else needs none. open, configure, close: one thread,
+ * while no other uses it. set_running, refused, sent, used: any thread. All else: the thread that reads.
+ */
+struct pr_fast;
+
+/* ring_size: bytes, rounded up to a power of two. NULL and err: this machine, or an interface, has no XDP. */
+struct pr_fast *pr_fast_open(const char *const *ifnames, unsigned count, const char *out,
+	size_t ring_size, struct pr_error *err);
+void pr_fast_close(struct pr_fast **fast);
+
+/* mac, ethertype: of the rack. Until then, and until an interface is set running, the program passes all packets on. */
+void pr_fast_configure(
+	struct pr_fast *f, uint64_t epoch, const uint8_t mac[6], uint16_t ethertype);
+/* "native" or "generic", for people */
+const char *pr_fast_mode(const struct pr_fast *f);
+
+/* Off: from some microseconds after it the interface gives no more records. */
+void pr_fast_set_running(struct pr_fast *f, unsigned link, bool running);
+
+/*
+ * Packets that the interface's program refused before they had a number (the ring buffer was full; too long for XDP).
+ */
+void pr_fast_refused(
+	const struct pr_fast *f, unsigned link, uint64_t *ring, uint64_t *longer);
+/* Of all interfaces: frames taken by the rack interface's driver; lost after they had a number, by place. */
+void pr_fast_sent(const struct pr_fast *f, uint64_t *sent, uint64_t *redirect_failed,
+	uint64_t *transmit_dropped);
+
+/* A node's address, before a schedule names it. */
+void pr_fast_node(struct pr_fast *f, uint16_t node, const uint8_t mac[6]);
+/*
+ * The schedule that is not in use, to be filled in; swap puts it into use. Not before all packets of the last swap are
+ * decided, which takes some microseconds.
+ */
+struct pr_fast_schedule *pr_fast_schedule(struct pr_fast *f);
+void pr_fast_swap(struct pr_fast *f);
+
+/*
+ * The next record, of each link in the order of its seq; false: there is none that is ready. Time is in ns UTC. It
+ * stays until release. A record with sent == 0 has the packet's bytes, *data, which may not be written.
+ */
+bool pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data);
+void pr_fast_release(struct pr_fast *f);
+/* True if the last next found no record at all, also none that is being written: all that was stamped before is taken. */
+bool pr_fast_empty(const struct pr_fast *f);
+/* Bytes of records that are not released; *size: of the ring buffer. */
+size_t pr_fast_used(const struct pr_fast *f, uint64_t *size);

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dispatcher's two paths against tcpdump to /dev/null, with a sender that costs little (live.c): the whole machine's
+CPU a packet, less that of a program that drops all. In turn, medians; steal is no CPU of ours. Frames come in bursts,
+which all buffers hold, so that none should be lost: how many were is a row.
+"""
+import json
+import os
+import signal
+import statistics
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import benchlib as b
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+BURST, BURSTS = 60000, 40
+LIVE, PROGRAM = f"{b.BUILD}/tests/bench/live", f"{b.BUILD}/tests/bench/live.bpf.o"
+PASS = f"{b.BUILD}/scripts/lab/pass.bpf.o"
+
+
+class Lab:
+    def __init__(self):
+        self.src, self.disp, self.sink = b.space("src"), b.space("disp"), b.space("sink")
+        b.veth(self.src, "gen0", self.disp, "tap0")
+        b.veth(self.disp, "out0", self.sink, "eth0", 1508)
+        b.drop_ingress(self.disp, "tap0")
+        b.start(*b.within(self.sink, LIVE, PROGRAM, "eth0", "control"))
+        b.time.sleep(0.3)
+
+    def passes(self, on):
+        """tap0 takes redirected frames only with a program"""
+        what = ["obj", PASS, "sec", "xdp"] if on else ["off"]
+        b.run(*b.within(self.disp, "ip", "link", "set", "tap0", "xdpdrv", *what))
+
+
+class Dispatcher:
+    def __init__(self, lab, path):
+        self.lab, self.path = lab, path
+        if path == "packet":
+            lab.passes(True)
+        self.node = b.start(*b.within(lab.sink, f"{b.BUILD}/tests/bench/fakenode", "eth0", "sink", 60),
+                            stdout=b.subprocess.PIPE)
+        self.sock = f"/tmp/prb-{os.getpid()}.sock"
+        self.p = b.start(*b.within(lab.disp, f"{b.BUILD}/packrack-dispatcher", "--in", "tap0", "--out", "out0",
+                                   "--path", path, "--wait-nodes", 1, "--manage", f"ipc://{self.sock}"),
+                         stderr=b.subprocess.DEVNULL)
+        b.until(lambda: self.status().get("state") == "capturing", 10, "capture")
+
+    def status(self):
+        out = b.run(f"{b.BUILD}/packrack", "status", "--json", "--dispatcher", f"ipc://{self.sock}", check=False)
+        try:
+            return json.loads(out.stdout).get("dispatcher") or {}
+        except ValueError:
+            return {}
+
+    def finish(self):
+        b.stop(self.p, signal.SIGTERM)
+        self.node.terminate()
+        out, _ = self.node.communicate(timeout=10)
+        if self.path == "packet":
+            self.lab.passes(False)
+        return json.loads(out)["entries"]
+
+
+class Tcpdump:
+    def __init__(self, lab):
+        self.lab = lab
+        lab.passes(True)
+        self.p = b.start(*b.within(lab.disp, "tcpdump", "-n", "-i", "tap0", "-w", "/dev/null", "-B", "32768"),
+                         stderr=b.subprocess.PIPE)
+        while "listening on" not in self.p.stderr.readline():
+            pass
+
+    def finish(self):
+        b.time.sleep(1.2)
+        self.p.send_signal(signal.SIGINT)
+        _, err = self.p.communicate(timeout=15)
+        self.lab.passes(False)
+        return int(err.split(" packets captured")[0].split("\n")[-1])
+
+
+class Sink:
+    def __init__(self, lab):
+        self.p = b.start(*b.within(lab.disp, LIVE, PROGRAM, "tap0", "sink"))
+        b.time.sleep(0.3)
+
+    def finish(self):
+        self.p.kill()
+        self.p.wait()
+        return BURST * BURSTS
+
+
+def trial(lab, make, size):
+    one = make(lab)
+    whole = b.machine_seconds()
+    sent = json.loads(b.run(*b.within(lab.src, LIVE, PROGRAM, "gen0", size, BURST, BURSTS)).stdout)
+    b.time.sleep(0.3)
+    whole = b.machine_seconds() - whole
+    return whole * 1e9 / sent["sent"], sent["sent"] - one.finish()
+
+
+def main():
+    table, lab = b.Table("xdp"), Lab()
+    makes = {"sink": Sink, "tcpdump": Tcpdump, "packet path": lambda l: Dispatcher(l, "packet"),
+             "xdp": lambda l: Dispatcher(l, "xdp")}
+    for size in (64, 512):
+        found = {name: [] for name in makes}
+        for _ in range(ROUNDS):
+            for name, make in makes.items():
+                found[name].append(trial(lab, make, size))
+        cost = {name: statistics.median(t[0] for t in got) for name, got in found.items()}
+        lost = {name: sum(max(0, t[1]) for t in got) for name, got in found.items()}
+        print({name: (round(cost[name]), lost[name]) for name in makes}, file=sys.stderr)
+        for peer in ("tcpdump", "packet path"):
+            table.row(f"{size}-byte frames, live: machine's CPU less the sink's, median of {ROUNDS}", "ns/packet",
+                      cost["xdp"] - cost["sink"], cost[peer] - cost["sink"], peer, True)
+        table.row(f"{size}-byte frames, live: lost of {ROUNDS * BURST * BURSTS}", "packets", lost["xdp"],
+                  lost["packet path"], "packet path", True)
+    table.write()
+
+
+main()
