@@ -269,7 +269,7 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 
 /* ---- the XDP path (proto/port/fast.h) ---- */
 
-enum { WEIGHTED_SLOTS = 1024 };
+enum { WEIGHTED_SLOTS = 1024, ROOM_LEAST = 1 << 20 };
 
 /* NULL: none, or it has no logs, as a node that could not join. */
 static struct prd_node *
@@ -370,6 +370,7 @@ prd_tx_schedule(struct prd_sender *s)
 	uint64_t room = 0;
 	unsigned usable = 0, with_room = 0;
 	uint32_t mtu = s->config.mtu;
+	uint64_t least = UINT64_MAX;
 
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		const struct prd_node *node = s->nodes.list[i];
@@ -381,8 +382,12 @@ prd_tx_schedule(struct prd_sender *s)
 		if (!prd_node_has_room(node, mtu))
 			continue;
 		with_room++;
+		least = PR_MIN(least, prd_node_room(node));
 		room += (uint64_t)(i + 1) * UINT64_C(0x9E3779B97F4A7C15);
 	}
+	/* as the packet path, it goes on slowly where no node has room */
+	pr_fast_room(s->inputs->fast,
+		with_room ? with_room * least : (uint64_t)(usable + 1) * ROOM_LEAST);
 	if (s->scheduled.on == on && s->scheduled.changes == s->nodes.change_count &&
 		s->scheduled.room == room && s->scheduled.mode == s->spread.mode &&
 		(s->spread.mode != PRD_SPREAD_WEIGHTED ||

@@ -314,13 +314,26 @@ prd_node_sent(struct prd_node *node, size_t len)
 	return node->next_ordinal++;
 }
 
+static uint64_t
+held(const struct prd_window *w)
+{
+	return w->sent_cost + w->placed_cost - w->acked_cost;
+}
+
 bool
 prd_node_has_room(const struct prd_node *node, size_t len)
 {
 	const struct prd_window *w = &node->window;
-	uint64_t held = w->sent_cost + w->placed_cost - w->acked_cost;
 
-	return held == 0 || held + len + PRD_FRAME_COST <= w->size;
+	return held(w) == 0 || held(w) + len + PRD_FRAME_COST <= w->size;
+}
+
+uint64_t
+prd_node_room(const struct prd_node *node)
+{
+	const struct prd_window *w = &node->window;
+
+	return w->size > held(w) ? w->size - held(w) : 0;
 }
 
 void

@@ -173,6 +173,7 @@ fill(struct pr_fast_record *rec, const void *data, __u32 len, __u32 link, __u32 
 	__u32 count = s->count, slot;
 
 	rec->time = bpf_ktime_get_tai_ns();
+	__sync_fetch_and_add(&state.given, len + PR_FAST_COST);
 	rec->seq =
 		__sync_fetch_and_add(&state.links[link & (PR_FAST_LINKS - 1)].seq, 1) + 1;
 	rec->len = len;
@@ -253,6 +254,8 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 		type = *(__u16 *)(data + MACS + TAG);
 		at += TAG;
 	}
+	if (state.given + len + PR_FAST_COST > state.most)
+		return refuse(&mine->refused_ring);
 	if (s->by_flow)
 		flow = flow_hash(data, end, at, type);
 	if (s->count == 0 || len < FRAME_MIN || len > limit || is_vlan(type) ||

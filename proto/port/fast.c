@@ -35,6 +35,7 @@ struct pr_fast {
 	uint64_t at,
 		safe; /* how far it is read; up to where no record waits for its turn */
 	bool empty;
+	uint64_t read; /* as pr_fast_state.given, of records that were read */
 	int64_t tai_ahead; /* ns, of UTC */
 
 	/*
@@ -313,6 +314,12 @@ pr_fast_node(struct pr_fast *f, uint16_t node, const uint8_t mac[6])
 	memcpy(f->state->macs[node], mac, 6);
 }
 
+void
+pr_fast_room(struct pr_fast *f, uint64_t bytes)
+{
+	__atomic_store_n(&f->state->most, f->read + bytes, __ATOMIC_RELAXED);
+}
+
 struct pr_fast_schedule *
 pr_fast_schedule(struct pr_fast *f)
 {
@@ -396,6 +403,7 @@ pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data
 	*out = *rec;
 	*data = (const uint8_t *)(rec + 1);
 	out->time -= f->tai_ahead;
+	f->read += rec->len + PR_FAST_COST;
 	f->last_link = rec->link;
 	f->next[rec->link]++;
 	if (f->waiting == 0)

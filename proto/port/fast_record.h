@@ -14,6 +14,7 @@ enum {
 	PR_FAST_NO_NODE = 0xffff,
 	/* longest frame: what native XDP takes without fragments is below a page */
 	PR_FAST_FRAME_MAX = 3520,
+	PR_FAST_COST = 128,
 };
 
 /* A packet. Its bytes follow if the program did not send it (sent is 0): the dispatcher sends it then. */
@@ -32,7 +33,7 @@ struct pr_fast_record {
 /* Of one capture interface. The program writes seq and refused. */
 struct pr_fast_link {
 	uint64_t seq; /* last number taken */
-	uint64_t refused_ring; /* not numbered: the ring buffer was full */
+	uint64_t refused_ring; /* not numbered: the ring buffer or the nodes were full */
 	uint64_t refused_long; /* not numbered: longer than PR_FAST_FRAME_MAX */
 	uint32_t running;
 	uint32_t reserved[9];
@@ -57,4 +58,9 @@ struct pr_fast_state {
 	uint64_t epoch;
 	/* frames of the program that a driver took, and those lost after they were numbered */
 	uint64_t redirected, redirect_failed, transmit_dropped;
+	/*
+	 * What frames take in the nodes' buffers, with PR_FAST_COST each: of those that have a number; and how far that may
+	 * go. Beyond it they are refused, as nodes would lose them while no timestamp log comes.
+	 */
+	uint64_t given, most;
 };

@@ -29,7 +29,7 @@ sys.stdout.buffer.write(b"".join(out))' > "$capture"
 fi
 
 # Short frames, tags, frames of the rack's own Ethertype; in turn with plain ones. Many that are alike but for a number.
-python3 - "$LAB_DIR/odd.pcap" "$LAB_DIR/many.pcap" <<'P'
+python3 - "$LAB_DIR/odd.pcap" "$LAB_DIR/many.pcap" "$LAB_DIR/large.pcap" <<'P'
 import struct, sys
 macs = bytes.fromhex("0a00000000010a0000000002")
 tag = bytes.fromhex("81000064")
@@ -43,10 +43,11 @@ with open(sys.argv[1], "wb") as f:
         size += 4 * (size == 1514 and head[12:14] == b"\x81\x00")
         frame = (head + struct.pack(">I", n) + bytes((n * 7 + k) & 255 for k in range(1518)))[:max(size, len(head) + 4)]
         f.write(struct.pack("<IIII", 1000 + n // 1000, n % 1000, len(frame), len(frame)) + frame)
-with open(sys.argv[2], "wb") as f:
-    f.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
-    for n in range(60000):
-        f.write(struct.pack("<IIII", 1000, n, 60, 60) + macs + struct.pack(">HI", 0x1234, n) + bytes(42))
+for path, size in ((sys.argv[2], 60), (sys.argv[3], 1200)):
+    with open(path, "wb") as f:
+        f.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for n in range(60000):
+            f.write(struct.pack("<IIII", 1000, n, size, size) + macs + struct.pack(">HI", 0x1234, n) + bytes(size - 18))
 P
 
 inside() { "$RACK" exec "$@"; }
@@ -110,15 +111,15 @@ killed() {
 }
 run_step "killed by SIGKILL, the dispatcher leaves no program" killed
 
-# The dispatcher stands still while more comes than its buffer has records for. Each packet is delivered, or was refused
+# The dispatcher stands still while more comes than its buffer has records for, or its nodes have room for. Each packet is delivered, or was refused
 # before it had a number; MARK tells how many.
 packets() { tcpdump -nqr "$@" 2> /dev/null | grep -c "^[0-2][0-9]:"; }
-full() {
-	up -n 2 -- --path xdp --send-buffer 2M || return 1
+full() { # FILE SEND-BUFFER
+	up -n 2 -- --path xdp --send-buffer "$2" || return 1
 	"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down || return 1 # the hosts say nothing meanwhile
 	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=100 --quiet > "$LAB_DIR/feed" 2>&1
 	"$RACK" kill -s STOP dispatcher
-	"$RACK" play "$LAB_DIR/many.pcap" --topspeed --quiet > "$LAB_DIR/feed" 2>&1
+	"$RACK" play "$LAB_DIR/$1" --topspeed --quiet > "$LAB_DIR/feed" 2>&1
 	"$RACK" kill -s CONT dispatcher
 	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 20; return 1; }
 	local hosts offered lost stored missing
@@ -134,7 +135,8 @@ full() {
 	((stored - hosts + missing + lost == offered)) || { echo "offered $offered"; return 1; }
 	((missing == $(figure xdp_frames_dropped) + $(figure xdp_frames_not_redirected) + $(figure dropped_no_node))) || { echo "missing without a reason"; return 1; }
 }
-run_step "a full buffer: offered = delivered + each drop counted" full
+run_step "a full buffer: offered = delivered + each drop counted" full many.pcap 2M
+run_step "nodes that are full: refused, not lost at them" full large.pcap 32M
 
 # The switch's port takes no frames for a while: what has a number by then is missing, and counted here.
 lost() {

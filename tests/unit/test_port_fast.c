@@ -51,6 +51,7 @@ schedule(bool by_flow)
 	s->frame_max = 1514;
 	s->slot[0] = 7;
 	s->slot[1] = 8;
+	pr_fast_room(fast, UINT64_MAX / 2);
 	pr_fast_swap(fast);
 }
 
@@ -103,6 +104,35 @@ START_TEST(same_fingerprint)
 		ck_assert_uint_eq(rec.fingerprint, pr_fingerprint_whole(out, len, EPOCH));
 		ck_assert_int_lt(llabs(rec.time - pr_now_real()), PR_NS_PER_S);
 		ck_assert(!pr_fast_next(fast, &rec, &data) && pr_fast_empty(fast));
+		pr_fast_release(fast);
+	}
+	pr_fast_close(&fast);
+}
+END_TEST
+
+/* What the nodes have no room for is refused, until records are read. */
+START_TEST(room)
+{
+	uint8_t frame[FRAME_ROOM];
+	struct pr_fast_record rec;
+	const uint8_t *data;
+	uint64_t full, longer;
+
+	if (!lab())
+		return;
+	schedule(false);
+	fill_frame(frame, 100);
+	for (unsigned round = 1; round <= 3; round++) {
+		pr_fast_room(fast, 3 * (100 + PR_FAST_COST) + 99);
+		for (unsigned i = 0; i < 5; i++)
+			ck_assert_uint_eq(run("fi0", frame, 100, NULL, 1),
+				i < 3 ? XDP_REDIRECT : XDP_DROP);
+		pr_fast_refused(fast, 0, &full, &longer);
+		ck_assert_uint_eq(full, 2 * round);
+		for (unsigned i = 0; i < 3; i++)
+			ck_assert(pr_fast_next(fast, &rec, &data));
+		ck_assert_uint_eq(rec.seq, 3 * round);
+		ck_assert(!pr_fast_next(fast, &rec, &data));
 		pr_fast_release(fast);
 	}
 	pr_fast_close(&fast);
@@ -241,6 +271,7 @@ add_tests(TCase *tc)
 {
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, same_fingerprint);
+	tcase_add_test(tc, room);
 	tcase_add_test(tc, left_whole);
 	tcase_add_test(tc, flows);
 	tcase_add_test(tc, in_order);
