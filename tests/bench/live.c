@@ -4,6 +4,7 @@
  * least. Between two bursts the kernel pauses for some 25 ms.
  *
  *   live PROGRAM.bpf.o IFACE SIZE BURST BURSTS       prints how many were sent, and in how many seconds
+ *   live PROGRAM.bpf.o IFACE SIZE BURST BURSTS RATE  the same at so many frames a second
  *   live PROGRAM.bpf.o IFACE sink|control            drops all that comes by IFACE, or all but control frames, until it is killed
  */
 #include <bpf/bpf.h>
@@ -21,6 +22,37 @@ static int
 program(struct bpf_object *o, const char *name)
 {
 	return bpf_program__fd(bpf_object__find_program_by_name(o, name));
+}
+
+/* As in live.bpf.c. */
+struct pace {
+	uint64_t step, next, sent, most;
+};
+
+static int
+paced(struct bpf_object *o, struct bpf_test_run_opts *run, uint64_t most, double rate)
+{
+	int map = bpf_object__find_map_fd_by_name(o, "pace");
+	struct pace p = {.step = (uint64_t)(256e9 / rate), .most = most};
+	uint32_t zero = 0;
+	double seconds = 0;
+
+	run->repeat =
+		4000000; /* the pause takes some 25 ms, this many frames that are not due some 200 */
+	while (p.sent < most) {
+		if (bpf_map_update_elem(map, &zero, &p, BPF_ANY) < 0)
+			return 1;
+		int64_t begun = pr_now_mono();
+		if (bpf_prog_test_run_opts(program(o, "paced"), run) < 0 ||
+			bpf_map_lookup_elem(map, &zero, &p) < 0) {
+			perror("live");
+			return 1;
+		}
+		seconds += (double)(pr_now_mono() - begun) / 1e9 - 0.025;
+	}
+	printf("{\"sent\": %llu, \"seconds\": %.3f}\n", (unsigned long long)p.sent,
+		seconds);
+	return 0;
 }
 
 int
@@ -49,6 +81,8 @@ main(int argc, char **argv)
 		bpf_map_update_elem(bpf_object__find_map_fd_by_name(o, "to"), &zero, &index,
 			BPF_ANY) < 0)
 		return 2;
+	if (argc > 6)
+		return paced(o, &run, (uint64_t)run.repeat * bursts, atof(argv[6]));
 	int64_t begun = pr_now_mono();
 	for (int i = 0; i < bursts; i++)
 		if (bpf_prog_test_run_opts(program(o, "live"), &run) < 0) {
