@@ -42,6 +42,7 @@ class Command(NamedTuple):
     options: list
     footer: str
     run: Callable[[dict], tuple]  # values of the options -> exit status, text; ends with Mistake, OSError
+    mistaken: int = USAGE  # exit status of bad usage
 
 
 FORM_OPTIONS = [Option("json", "", "", "print JSON"), Option("keyvalue", "", "", "print lines of key=value")]
@@ -242,10 +243,13 @@ def help_of(command):
     return "\n".join(lines + ["", command.footer, ""])
 
 
+def packrack():
+    """The path of the packrack beside the program."""
+    return os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "packrack")
+
+
 def version():
-    """That of the packrack beside the program."""
-    beside = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "packrack")
-    shown = subprocess.run([beside, "--version"], stdout=subprocess.PIPE, check=False).stdout
+    shown = subprocess.run([packrack(), "--version"], stdout=subprocess.PIPE, check=False).stdout
     return shown.decode().strip().rpartition(" ")[2]
 
 
@@ -284,7 +288,7 @@ def main(command):
             write(text)
         return status
     except Mistake as e:
-        status, why = USAGE, str(e)
+        status, why = command.mistaken, str(e)
     except OSError as e:
         status, why = FAILED, "%s: %s" % (e.filename, e.strerror) if e.filename else "cannot write: %s" % e.strerror
     print("%s: %s" % (command.name, plain(why)), file=sys.stderr)
