@@ -8,7 +8,7 @@
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/query_args.h"
 #include "merger/cli/render.h"
-#include "merger/cli/rack/status.h"
+#include "proto/rpc/status.h"
 #include "tests/unit/unit.h"
 
 /* ---- arguments ---- */
@@ -322,28 +322,25 @@ START_TEST(test_report)
 }
 END_TEST
 
-START_TEST(test_status)
+/* Figures of older daemons get their present names; present ones stay. */
+START_TEST(old_names_are_read)
 {
-	Packrack__Status m = PACKRACK__STATUS__INIT;
-	Packrack__NodeStatus node = PACKRACK__NODE_STATUS__INIT, *nodes = &node;
-	char *text;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	Packrack__Value items[2], *list[2] = {&items[0], &items[1]};
+	Packrack__Status status = PACKRACK__STATUS__INIT;
 
-	node.name = (char *)"log1";
-	node.connected = true;
-	m.nodes = &nodes;
-	m.n_nodes = 1;
-	ck_assert(!status_is_degraded(&m, NULL));
-	node.logger = (char *)"{\"kernel_drops\": 3}";
-	ck_assert(status_is_degraded(&m, NULL));
-	node.logger = (char *)"";
-	node.connected = false;
-	ck_assert(status_is_degraded(&m, NULL));
-	status_text(f, &m, NULL);
-	fclose(f);
-	ck_assert_ptr_nonnull(strstr(text, "unreachable"));
-	free(text);
+	for (int i = 0; i < 2; i++) {
+		packrack__value__init(&items[i]);
+		items[i].name = strdup(i ? "sent_frames" : "queries_running");
+	}
+	status.values = list;
+	status.n_values = 2;
+	pr_status_rename_old(&status);
+	ck_assert_str_eq(items[0].name, "running_query_count");
+	ck_assert_str_eq(items[1].name, "sent_frames");
+	ck_assert_str_eq(pr_status_new_name("kernel_drops"), "dropped_kernel");
+	ck_assert_str_eq(pr_status_new_name("dropped_kernel"), "dropped_kernel");
+	free(items[0].name);
+	free(items[1].name);
 }
 END_TEST
 
@@ -384,7 +381,7 @@ fill(TCase *t)
 	tcase_add_test(t, test_line);
 	tcase_add_test(t, test_line_noise);
 	tcase_add_test(t, test_report);
-	tcase_add_test(t, test_status);
+	tcase_add_test(t, old_names_are_read);
 	tcase_add_test(t, test_progress);
 }
 

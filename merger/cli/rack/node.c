@@ -2,7 +2,6 @@
 #include <inttypes.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/rack/status.h"
 
 /* packrack node, capture and queries: lists of what runs, and commands to the dispatcher or a merger. */
 
@@ -217,6 +216,15 @@ print_classes(const Packrack__Status *s)
 	}
 }
 
+static uint64_t
+value_of(const Packrack__DispatcherNode *n, const char *name)
+{
+	for (size_t i = 0; i < n->n_values; i++)
+		if (!strcmp(n->values[i]->name, name))
+			return n->values[i]->number;
+	return 0;
+}
+
 static void
 print_nodes(const Packrack__Status *s)
 {
@@ -226,9 +234,8 @@ print_nodes(const Packrack__Status *s)
 		const Packrack__DispatcherNode *n = s->dispatcher_nodes[i];
 
 		printf("%-4u %-16s %-18s %-12s %14" PRIu64 " %14" PRIu64 "\n", n->number,
-			n->name, n->mac, n->state,
-			status_value(n->values, n->n_values, "sent_frames"),
-			status_value(n->values, n->n_values, "stored_packets"));
+			n->name, n->mac, n->state, value_of(n, "sent_frames"),
+			value_of(n, "stored_packets"));
 	}
 }
 
