@@ -97,7 +97,7 @@ blocks_of_links() {
 	echo "$said"
 	speed=$("$RACK" exec disp ethtool tap0 | sed -n 's/.*Speed: \([0-9]*\)Mb.*/\1000000/p')
 	[ "$(wc -l <<< "$said")" = 4 ] &&
-		grep -qE "^interface 0 tap0 description=packrack link 0 of epoch [0-9a-f]{16} filter=udp dst port 53 resolution=9 speed=${speed:-none}$" <<< "$said" &&
+		grep -qE "^interface 0 tap0 description=packrack link 0 of epoch [0-9a-f]{16}; timestamps: host, clock [a-z]+ filter=udp dst port 53 resolution=9 speed=${speed:-none}$" <<< "$said" &&
 		grep -qE "^interface 1 tap1 description=packrack link 1 of .* speed=${speed:-none}$" <<< "$said" || return 1
 	got=$("$BUILD/packrack" query --count --json | jq '.ledgers // .completeness.ledgers | map({(.name): .last_seq}) | add')
 	echo "$got"
