@@ -90,8 +90,10 @@ pr_anonymize_policy_parse(struct pr_anonymize_policy *policy, const char *text,
 	bool back;
 
 	*policy = (struct pr_anonymize_policy){0};
-	if (pr_options_text(&program, policy, text, err) < 0)
+	if (pr_options_text(&program, policy, text, err) < 0) {
+		pr_error_prefix(err, "%s", what);
 		return -1;
+	}
 	shift = policy->shift_text;
 	if (!shift)
 		return 0;

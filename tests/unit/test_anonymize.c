@@ -219,7 +219,9 @@ START_TEST(test_policies)
 	struct pr_anonymize_policy policy;
 
 	ck_assert_int_eq(pr_anonymize_policy_parse(&policy,
-				 "payload = keep\ntunnels = blank\nshift = 2h", "p", &err),
+				 "# for the lab; shift = 9h\npayload = keep\ntunnels = "
+				 "blank\nshift = 2h",
+				 "p", &err),
 		0);
 	ck_assert_int_eq(policy.payload, PR_PAYLOAD_KEEP);
 	ck_assert_int_eq(policy.tunnels, 1);
@@ -229,6 +231,7 @@ START_TEST(test_policies)
 		     "shift = soon", "payload", NULL};
 		*bad; bad++) {
 		ck_assert_int_eq(pr_anonymize_policy_parse(&policy, *bad, "p", &err), -1);
+		ck_assert_int_eq(strncmp(err.text, "p: ", 3), 0);
 		pr_anonymize_policy_free(&policy);
 	}
 }
