@@ -100,8 +100,8 @@ flows_report(void *state)
 	json_object_set_new(
 		r, "packets", json_integer((json_int_t)(f->packets * f->scale)));
 	json_object_set_new(r, "bytes", json_integer((json_int_t)(f->bytes * f->scale)));
-	json_object_set_new(r, "not_ip", json_integer((json_int_t)f->not_ip));
-	json_object_set_new(r, "ended_early", json_integer((json_int_t)f->early));
+	json_object_set_new(r, "not_ip", json_integer((json_int_t)(f->not_ip * f->scale)));
+	pri_stage_put(r, "ended_early", f->early, f->scale);
 	for (int i = 0; i < PRI_FLOW_STATES; i++)
 		if (f->states[i])
 			pri_stage_put(states, pri_flow_state_name((enum pri_flow_state)i),

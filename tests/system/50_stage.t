@@ -88,6 +88,13 @@ near() { # the truth is within three errors
 }
 run_step "a sample has its error" near
 
+of_connections() { # packets that are not IP are multiplied, too
+	"$PACKRACK" stage flows -r "$FULL" --json --sample 10 > "$LAB_DIR/some.json"
+	jq -c '.stages.flows' "$LAB_DIR/some.json"
+	jq -e '.stages.flows | .packets % 10 == 0 and .not_ip > 0 and .not_ip % 10 == 0 and has("flows_error")' "$LAB_DIR/some.json"
+}
+run_step "a sample of connections" of_connections
+
 # ---- anonymize ----
 
 run_step "a key" "$PACKRACK" keys anonymize "$KEY"
