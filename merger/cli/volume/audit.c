@@ -42,6 +42,14 @@ print_text(const json_t *r)
 		printf("#%" JSON_INTEGER_FORMAT " ",
 			json_integer_value(json_object_get(r, "number")));
 	printf("%s", *text_of(r, "filter") ? text_of(r, "filter") : "all packets");
+	if (*text_of(r, "link"))
+		printf(" of link %s", text_of(r, "link"));
+	if (*text_of(r, "since"))
+		printf(" since %s", text_of(r, "since"));
+	if (*text_of(r, "until"))
+		printf(" until %s", text_of(r, "until"));
+	if (json_is_true(json_object_get(r, "follow")))
+		printf(" and new ones");
 	if (*text_of(r, "why"))
 		printf(": %s", text_of(r, "why"));
 	if (!strcmp(event, "end"))
