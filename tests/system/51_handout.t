@@ -100,6 +100,11 @@ audited() {
 		jq -es 'map(select(.event == "query")) as $q | map(select(.event == "end")) as $e | ($q | length) == ($e | length) and ($q | map(.number) | sort) == ($e | map(.number) | sort)' "$LAB_DIR/audit.json"
 }
 run_step "each query has two records" audited
+ranges() { # what was asked for is in the text, too
+	by ann "$PACKRACK" query --count --link tap0 --since 2026-01-02T00:00:00Z --until 2026-01-03T00:00:00Z udp
+	poll_until 5 bash -c "'$PACKRACK' audit '$LAB_DIR/audit/a.vol' | grep -E 'ann +query +#[0-9]+ udp of link tap0 since 2026-01-02T00:00:00.* until 2026-01-03T00:00:00'"
+}
+run_step "the text has link and times" ranges
 survives() {
 	"$RACK" kill merger && "$RACK" restart merger > /dev/null || return 1
 	poll_until 20 by ann "$PACKRACK" query --count arp
@@ -141,7 +146,7 @@ altered() {
 		says 1 "another key" "$PACKRACK" compare "$LAB_DIR/given.pcapng" --manifest "$LAB_DIR/given.pcapng.manifest" --manifest-key 00
 }
 run_step "one bit of it, or of the packets, is changed" altered
-run_step "where there is none" says 2 "of packets of a rack" "$PACKRACK" query --manifest -r "$FULL" -w "$LAB_DIR/x.pcapng"
+run_step "where there is none" says 2 "does not go together with --volume, -r" "$PACKRACK" query --manifest -r "$FULL" -w "$LAB_DIR/x.pcapng"
 
 bad() { # TEXT LINES
 	printf '[merger]\n%s\n' "$2" > "$LAB_DIR/bad.conf"
