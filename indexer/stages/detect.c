@@ -126,7 +126,7 @@ detect_open(const char *const *options, char *error, size_t size)
 	int rc = d ? 0 : -1;
 
 	if (rc == 0 && !path)
-		rc = pr_error_set(&err, "-o rules=FILE: which rules?");
+		rc = pr_error_set(&err, "no rules given: use -o rules=FILE");
 	if (rc == 0 && unknown && strcmp(unknown, "skip") != 0)
 		rc = pr_error_set(&err, "unknown=%s: only skip", unknown);
 	if (rc == 0)

@@ -60,7 +60,7 @@ grep_open(const char *const *options, char *error, size_t size)
 	struct pr_error err = {"no memory for the pattern"};
 
 	if (g && !pattern)
-		pr_error_set(&err, "-o pattern=...: what pattern?");
+		pr_error_set(&err, "no pattern given: use -o pattern=PATTERN");
 	else if (g && compile(g, pattern, &err) == 0)
 		return g;
 	snprintf(error, size, "%s", err.text);

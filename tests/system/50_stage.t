@@ -176,6 +176,8 @@ run_step "from a pipe" bash -c "'$PACKRACK' query -r '$FULL' -w - udp 2> /dev/nu
 run_step "no such stage" says 2 "no stage nothing" "$PACKRACK" stage nothing -r "$FULL"
 run_step "a file that is none" says 2 "cannot load" "$PACKRACK" stage ./README.md -r "$FULL"
 run_step "a stage behind one that gives nothing" says 2 "gives no packets" "$PACKRACK" stage count,flows -r "$FULL"
+run_step "--live of the past" says 2 "--live takes all links" "$PACKRACK" stage count --live v --since 1m
+run_step "no stage" says 2 "no stage given" "$PACKRACK" stage
 run_step "no such option" says 2 "no such option" "$PACKRACK" stage count -o key=1 -r "$FULL"
 run_step "the reader has gone" bash -c "'$PACKRACK' grep e -r '$FULL' 2> /dev/null | head -n 1; exit \${PIPESTATUS[0]}"
 

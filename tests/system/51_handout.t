@@ -147,6 +147,8 @@ altered() {
 }
 run_step "one bit of it, or of the packets, is changed" altered
 run_step "where there is none" says 2 "does not go together with --volume, -r" "$PACKRACK" query --manifest -r "$FULL" -w "$LAB_DIR/x.pcapng"
+run_step "a key without a manifest" says 2 "--manifest-key needs --manifest" "$PACKRACK" compare "$FULL" --manifest-key 00
+run_step "a manifest of two traces" says 2 "leave out" "$PACKRACK" compare "$FULL" "$FULL" --manifest x
 
 bad() { # TEXT LINES
 	printf '[merger]\n%s\n' "$2" > "$LAB_DIR/bad.conf"

@@ -312,8 +312,9 @@ check_live(const struct stage_args *a, struct pr_error *err)
 				    q->nodes.count || q->link || q->follow ||
 				    q->memory_only || q->since != PR_TIME_MIN ||
 				    q->until != PR_TIME_MAX),
-			"--live: all links of one volume, from now on; -c, -w and FILTER "
-			"go with it"});
+			"--live takes all links of one volume, from now on: leave out -m, "
+			"--volume, -r, --since, --until, --link, --node, --follow and "
+			"--memory-only"});
 }
 
 static int
@@ -330,8 +331,8 @@ run(const struct cli_call *call, struct pr_error *err)
 	if (a->list)
 		return list_stages();
 	if (!call->count)
-		return pr_error_as(
-			CLI_USAGE, err, "which stage? `packrack stage --list` shows them");
+		return pr_error_as(CLI_USAGE, err,
+			"no stage given: `packrack stage --list` shows them");
 	if (take_words(&a->query, call->count - 1, call->operands + 1, err) == 0 &&
 		check_live(a, err) == 0)
 		status = run_stages(call->operands[0], a, false, &o, err);
@@ -372,7 +373,8 @@ run_grep(const struct cli_call *call, struct pr_error *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	if (!call->count)
-		return pr_error_as(CLI_USAGE, err, "what pattern?");
+		return pr_error_as(
+			CLI_USAGE, err, "no pattern given: see `packrack grep --help`");
 	if (asprintf(&option, "pattern=%s", call->operands[0]) < 0)
 		return pr_error_set(err, "no memory for the pattern");
 	if (pr_string_list_add(&o.set, option, strlen(option), err) == 0 &&

@@ -163,8 +163,8 @@ check_manifest(const struct comparison *c, struct pr_error *err)
 	}
 	printf("%.*s\nsigned by %s%s\n", (int)strcspn(text, "\n"), text, key,
 		c->args->key ? ""
-			     : ": is it the merger's? `packrack keys list` there, or "
-			       "--manifest-key");
+			     : ": check that it is the merger's key by `packrack keys "
+			       "list` there, or give --manifest-key");
 	return CLI_OK;
 }
 
@@ -198,8 +198,11 @@ run(const struct cli_call *call, struct pr_error *err)
 
 	if (call->count < 1 || call->count > 2)
 		pr_error_set(err, "name one trace file, or two to compare");
-	else if ((a->manifest && call->count != 1) || (a->key && !a->manifest))
-		pr_error_set(err, "--manifest FILE: of one trace");
+	else if (a->manifest && call->count != 1)
+		pr_error_set(err, "--manifest checks one trace: leave out %s",
+			call->operands[1]);
+	else if (a->key && !a->manifest)
+		pr_error_set(err, "--manifest-key needs --manifest FILE");
 	else if (a->json && a->keyvalue)
 		pr_error_set(err, "--json and --keyvalue do not go together");
 	else
