@@ -5,7 +5,7 @@ CPU a packet, less that of a program that drops all. In turn, medians; steal is 
 which all buffers hold, so that none should be lost: how many were is a row.
 
 Then overload (BENCH_PARTS=cost,overload): frames come at a rate, and are received on another CPU than the sender's. The highest rate at
-which nothing is lost, and what is delivered at 1.5, 2 and 4 times that; and whether what was sent is the sum of what was delivered
+which the dispatcher drops nothing, and what is delivered at 1.5, 2 and 4 times that; and whether what was sent is the sum of what was delivered
 and of each drop that is counted.
 """
 import json
@@ -150,11 +150,13 @@ def overload(table, lab):
 
         def lossless(rate):
             t = offered(lab, path, rate, seconds, sender)
-            if t["sent"] <= t["captured"] and t["rate"] > best["rate"]:
+            # a veth has 256 places, which a thread that waits for its turn leaves full
+            good = not sum(t["drops"].values()) and t["refused"] < t["sent"] / 100
+            if good and t["rate"] > best["rate"]:
                 best.update(t)
-            return t["sent"] <= t["captured"]
+            return good
         b.bisect(lossless, 100000, 3000000)
-        table.row(f"{path}: highest rate without loss", "packets/s", best["rate"])
+        table.row(f"{path}: highest rate at which it drops nothing, and the driver less than 1 %", "packets/s", best["rate"])
         for times in (1.5, 2, 4):
             t = offered(lab, path, best["rate"] * times, seconds, sender)
             table.row(f"{path}: delivered at {times} times that ({t['rate']:.0f}/s offered)", "of the best", t["goodput"] / max(1, best["goodput"]))
