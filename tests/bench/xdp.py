@@ -151,12 +151,13 @@ def overload(table, lab):
         def lossless(rate):
             t = offered(lab, path, rate, seconds, sender)
             # a veth has 256 places, which a thread that waits for its turn leaves full
-            good = not sum(t["drops"].values()) and t["refused"] < t["sent"] / 100
+            first = t["drops"]["dropped_interface"] + t["refused"]
+            good = sum(t["drops"].values()) + t["refused"] == first and first < t["sent"] / 50
             if good and t["rate"] > best["rate"]:
                 best.update(t)
             return good
         b.bisect(lossless, 100000, 3000000)
-        table.row(f"{path}: highest rate at which it drops nothing, and the driver less than 1 %", "packets/s", best["rate"])
+        table.row(f"{path}: highest rate at which it drops nothing, and the interface less than 2 %", "packets/s", best["rate"])
         for times in (1.5, 2, 4):
             t = offered(lab, path, best["rate"] * times, seconds, sender)
             table.row(f"{path}: delivered at {times} times that ({t['rate']:.0f}/s offered)", "of the best", t["goodput"] / max(1, best["goodput"]))
