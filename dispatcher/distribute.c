@@ -70,8 +70,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 		e->flags |= PR_ENTRY_LEN;
 	memcpy(rec->data, dst, PR_MAC_LEN);
 	memcpy(rec->data + PR_MAC_LEN, p->src, PR_MAC_LEN);
-	e->fingerprint = p->whole ? pr_fingerprint_whole(rec->data, len, p->epoch)
-				  : pr_fingerprint(rec->data, len, p->epoch);
+	e->fingerprint = pr_fingerprint_of(p->whole, rec->data, len, p->epoch);
 	return len;
 }
 
@@ -367,7 +366,7 @@ void
 prd_tx_schedule(struct prd_sender *s)
 {
 	bool on = s->state == PRD_STATE_CAPTURING || s->state == PRD_STATE_DRAINING;
-	uint64_t room = 0;
+	uint64_t which = 0; /* of them have room */
 	unsigned usable = 0, with_room = 0;
 	uint32_t mtu = s->config.mtu;
 	uint64_t least = UINT64_MAX;
@@ -383,13 +382,13 @@ prd_tx_schedule(struct prd_sender *s)
 			continue;
 		with_room++;
 		least = PR_MIN(least, prd_node_room(node));
-		room += (uint64_t)(i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+		which = (which + i + 1) * UINT64_C(0x9E3779B97F4A7C15);
 	}
 	/* as the packet path, it goes on slowly where no node has room */
 	pr_fast_room(s->inputs->fast,
 		with_room ? with_room * least : (uint64_t)(usable + 1) * ROOM_LEAST);
 	if (s->scheduled.on == on && s->scheduled.changes == s->nodes.change_count &&
-		s->scheduled.room == room && s->scheduled.mode == s->spread.mode &&
+		s->scheduled.which == which && s->scheduled.mode == s->spread.mode &&
 		(s->spread.mode != PRD_SPREAD_WEIGHTED ||
 			s->scheduled.weighed == s->last_weigh))
 		return;
@@ -404,7 +403,7 @@ prd_tx_schedule(struct prd_sender *s)
 	pr_fast_swap(s->inputs->fast);
 	s->scheduled.on = on;
 	s->scheduled.changes = s->nodes.change_count;
-	s->scheduled.room = room;
+	s->scheduled.which = which;
 	s->scheduled.mode = s->spread.mode;
 	s->scheduled.weighed = s->last_weigh;
 }

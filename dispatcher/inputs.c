@@ -313,7 +313,7 @@ capture_step(struct prd_reader *r, bool running)
 			"capture stopped: %s; trying to reopen the interface", err.text);
 		capture_close(r);
 	} else if (n > 0) {
-		capture_done_until(r, r->last_time);
+		capture_done_until(r, pr_capture_confirm(r->capture, r->last_time));
 		r->idle_since = 0;
 	} else {
 		capture_done_until(r, pr_capture_confirm(r->capture, before - QUIET_NS));

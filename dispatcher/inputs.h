@@ -94,8 +94,8 @@ struct prd_inputs {
 	unsigned ring_count;
 	_Atomic uint32_t changes; /* of all links' observations */
 	bool live; /* from interfaces: ring i is of link i; else files, all in ring 0 */
-	struct pr_fast *
-		fast; /* or NULL: the XDP program captures, and the rings stay empty. The options' */
+	/* or NULL: the XDP program captures, and the rings stay empty. The options' */
+	struct pr_fast *fast;
 	struct prd_reader *readers[PRD_LINKS_MAX]; /* one a ring */
 };
 

@@ -36,7 +36,8 @@ static const struct pr_counter_row link_rows[] = {
 		"Packets of the link that carried the Ethertype of the rack, and were "
 		"marked."),
 	PR_COUNTER_OF(unstamped, "unstamped_packets",
-		"Packets whose --timestamp could not be, and that have the kernel's time."),
+		"Packets without a usable time of the source that --timestamp names: "
+		"they have the kernel's."),
 	PR_COUNTER_OF(runts, "runt_packets", "Packets shorter than an Ethernet header."),
 	PR_COUNTER_OF(beyond_packets, "beyond_cutoff_packets",
 		"Packets beyond the cutoff of their connection: not sent, but accounted "
@@ -621,8 +622,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 {
 	struct prd_manage *m = arg;
 
-	if (!(peer->role &
-		    ~(unsigned)PR_ROLE_ANONYMIZED)) /* classes and rules have addresses */
+	/* classes and rules have addresses */
+	if (!(peer->role & ~(unsigned)PR_ROLE_ANONYMIZED))
 		pr_rpc_refuse(m->rpc, peer, env->id,
 			"not for the role read-anonymized: ask the merger", true);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)

@@ -156,8 +156,8 @@ prd_node_usable(const struct prd_node *node)
 uint64_t prd_node_sent(struct prd_node *node, size_t len);
 /* True if a frame of len bytes fits into what is free of the buffer that the node announced. */
 bool prd_node_has_room(const struct prd_node *node, size_t len);
-uint64_t prd_node_room(
-	const struct prd_node *node); /* bytes, with PRD_FRAME_COST for each frame */
+/* What is free of it, with PRD_FRAME_COST for each frame. */
+uint64_t prd_node_room(const struct prd_node *node);
 
 /*
  * Which node gets a packet:

@@ -267,7 +267,7 @@ prd_send_mark(struct prd_sender *s, struct prd_node *node)
 		const struct prd_link *link = &s->inputs->links[i];
 
 		frame.body.port = (struct pr_port){link->number, link->speed, s->clock};
-		if (s->inputs->live && (link->speed || pr_clock_known(&s->clock)))
+		if (s->inputs->live && pr_port_valid(link->speed, &s->clock))
 			prd_control_send(s, node, PR_FRAME_PORT, &frame);
 	}
 	const struct pr_class *class;

@@ -374,19 +374,18 @@ on_status(struct prd_sender *s, struct prd_node *node, const struct pr_status *s
 	prd_control_status(s, node);
 }
 
-/* Sends the node's open timestamp logs and a last MARK, then takes it out of the spread. */
+/* Takes the node out of the spread, and sends its open timestamp logs and a last MARK. */
 static void
 part_from(struct prd_sender *s, struct prd_node *node, enum prd_node_phase phase)
 {
+	prd_node_leave(&s->nodes, node, phase);
 	/* what the XDP program has sent to it already comes into its last logs */
 	if (s->inputs->fast && takes_packets(s)) {
-		prd_node_leave(&s->nodes, node, phase);
 		prd_tx_schedule(s);
 		for (int i = 0; i < LAST_BATCHES && prd_tx_batch(s) > 0; i++)
 			;
 	}
 	prd_send_mark(s, node);
-	prd_node_leave(&s->nodes, node, phase);
 }
 
 static void
@@ -612,9 +611,12 @@ take_packets(struct prd_sender *s)
 	if (s->inputs->fast && taken == 0 && !pr_fast_empty(s->inputs->fast))
 		return 0;
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
+		bool more = s->inputs->fast ? !pr_fast_empty(s->inputs->fast)
+					    : pr_ring_used(s->inputs->rings[i]) > 0;
+
 		if (s->unplaced[i])
 			continue;
-		if (taken > 0 && (!live || pr_ring_used(s->inputs->rings[i]) > 0)) {
+		if (taken > 0 && (!live || more)) {
 			/* not all were taken: counts only up to the last one taken */
 			if (!live || atomic_load(&links[i].last_time) == 0)
 				continue;

@@ -217,10 +217,10 @@ struct prd_sender {
 	unsigned item_count;
 	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
 	int64_t last_canary; /* monotonic */
-	uint8_t *
-		whole; /* frames that the XDP program left to us: PR_TRANSMIT_BATCH of PRD_WHOLE_SIZE */
+	/* frames that the XDP program left to us: PR_TRANSMIT_BATCH of PRD_WHOLE_SIZE */
+	uint8_t *whole;
 	struct { /* of the present schedule of the XDP program: what it was made from */
-		uint64_t changes, room;
+		uint64_t changes, which;
 		int64_t weighed;
 		unsigned mode;
 		bool on;

@@ -87,9 +87,7 @@ take(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len
 	rec->whole = atomic_load_explicit(&c->whole, memory_order_relaxed);
 	rec->fingerprint = 0;
 	if (c->o.rack && !rec->control)
-		rec->fingerprint = rec->whole
-					   ? pr_fingerprint_whole(data, caplen, rec->epoch)
-					   : pr_fingerprint(data, caplen, rec->epoch);
+		rec->fingerprint = pr_fingerprint_of(rec->whole, data, caplen, rec->epoch);
 	memcpy(rec->data, data, caplen);
 	pr_ring_commit(c->ring, size);
 	pr_count(&c->counters.frames_received, 1);

@@ -415,9 +415,7 @@ data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 	/* Received before the receiver knew of this epoch. */
 	if (rec->epoch != n->s.epoch || rec->whole != n->s.whole)
 		f.fingerprint =
-			n->s.whole
-				? pr_fingerprint_whole(rec->data, rec->caplen, n->s.epoch)
-				: pr_fingerprint(rec->data, rec->caplen, n->s.epoch);
+			pr_fingerprint_of(n->s.whole, rec->data, rec->caplen, n->s.epoch);
 	prl_match_frame(n->s.match, &f, match_now(n, now, true));
 }
 

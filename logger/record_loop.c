@@ -164,8 +164,8 @@ static const struct pr_counter_row capture_rows[] = {
 		PR_ONE, "place=\"interface\",reason=\"card_or_backlog\"",
 		"Frames lost before the logger saw them, by place and reason."),
 	PR_COUNTER_OF(unstamped, "unstamped_frames",
-		"With --tap: frames whose --timestamp could not be, and that have the "
-		"kernel's time."),
+		"With --tap: frames without a usable time of the source that --timestamp "
+		"names: they have the kernel's."),
 	PR_COUNTER_OF(buffer_waits, "buffer_waits",
 		"Times that receiving waited for room in the buffer.")};
 #undef PR_COUNTED

@@ -39,7 +39,9 @@ look_at_clock(struct tap *t)
 	if (!pr_clock_read(&now))
 		return;
 	pr_clock_look(&t->watch, &now, &t->port.clock);
-	if (first || !pr_clock_equal(&was, &t->port.clock))
+	/* the journal takes nothing that says nothing */
+	if (pr_port_valid(t->port.speed, &t->port.clock) &&
+		(first || !pr_clock_equal(&was, &t->port.clock)))
 		prl_writer_keep(t->append,
 			&(struct pr_ledger_entry){PR_LEDGER_PORT, .u.port = t->port});
 }
@@ -61,9 +63,9 @@ say(struct tap *t, bool ended)
 			!prl_capture_failed(t->capture), now, &t->monitor.observation,
 			t->name);
 	look_at_clock(t);
-	said = t->monitor.packets == t->packets
-		       ? pr_capture_confirm(t->capture->port, now - QUIET_NS)
-		       : t->monitor.last_time - TIMESTAMP_SLACK;
+	said = pr_capture_confirm(t->capture->port,
+		t->monitor.packets == t->packets ? now - QUIET_NS
+						 : t->monitor.last_time - TIMESTAMP_SLACK);
 	t->packets = t->monitor.packets;
 	if (ended) {
 		pr_observation_lost(

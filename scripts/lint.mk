@@ -18,6 +18,7 @@ lint-format:
 lint-shell:
 	$(call say,SHELL,"$(words $(LINT_SH)) files")
 	$(Q)shellcheck $(LINT_SH)
+lint-cppcheck:
 	$(call say,CPPCHECK,"$(words $(filter %.c,$(LINT_C))) files")
 	$(Q)$(CPPCHECK) $(filter %.c,$(LINT_C))
 lint-size:

@@ -109,7 +109,7 @@ remove_done(struct pri_serve *s)
 
 	DL_FOREACH_SAFE(s->jobs, job, next)
 	{
-		if (!job->done)
+		if (!job->done) /* cppcheck-suppress uninitvar */
 			continue;
 		DL_DELETE(s->jobs, job);
 		pri_answer_destroy(&job->answer);

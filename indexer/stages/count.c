@@ -75,7 +75,7 @@ rows(json_t *to, const char *name, const struct count *c, const struct pri_stage
 		PR_PRINT(key, t == c->ethertype ? "0x%04zx" : "%zu", i);
 		if (t[i].packets)
 			pri_stage_put_tally(list,
-				t == c->size                         ? sizes[i]
+				t == c->size && i < SIZES            ? sizes[i]
 				: t == c->protocol && i == PROTOCOLS ? "not IP"
 				: t == c->ethertype && !i            ? "none"
 								     : key,

@@ -418,13 +418,7 @@ pr_options_text(const struct pr_cmdline *program, void *values, const char *text
 	char *copy = strdup(text), *rest = copy, *part;
 	int result = copy ? 0 : pr_error_set(err, "no memory");
 
-	while (result == 0 && rest) {
-		rest += strspn(rest, " \t\r");
-		if (*rest == '#') { /* a comment, up to the end of its line */
-			strsep(&rest, "\n");
-			continue;
-		}
-		part = strsep(&rest, "\n;");
+	while (result == 0 && (part = strsep(&rest, "\n;"))) {
 		char *value = part, *name = trim(strsep(&value, "="));
 
 		if (value)

@@ -108,8 +108,8 @@ int pr_options_parse(const struct pr_cmdline *program, void *values, int argc, c
 #define PR_CONFIG_DEFAULT "/etc/packrack/packrack.conf"
 
 /*
- * Assigns options from a text: `key = value`, in lines, or in parts that `;` ends. A part that begins with # is a comment up to
- * the end of its line. program->section is what an error calls the place of the keys. Free values with pr_options_free in all cases.
+ * Assigns options from a text: `key = value`, in lines, or in parts that `;` ends. program->section is what an error calls the
+ * place of the keys. Free values with pr_options_free in all cases.
  */
 int pr_options_text(const struct pr_cmdline *program, void *values, const char *text,
 	struct pr_error *err);

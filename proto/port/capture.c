@@ -170,8 +170,12 @@ pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg,
 	c->behind = 0;
 	if (c->timestamps != PR_TIMESTAMP_HOST)
 		c->now = pr_now_real();
+	if (c->confirmed > c->now + PR_CAPTURE_EARLY_NS)
+		c->confirmed = 0; /* the clock was set back */
 	int n = pcap_dispatch(c->pcap, most, on_packet, (u_char *)c);
-	c->lag = PR_MAX(c->lag, c->behind);
+	/* of an adapter, only where frames have not waited for their turn */
+	if (c->timestamps == PR_TIMESTAMP_TRAILER || n < most)
+		c->lag = PR_MAX(c->lag, c->behind);
 	return n >= 0 ? n : pr_error_set(err, "%s: %s", c->ifname, pcap_geterr(c->pcap));
 }
 
@@ -182,12 +186,12 @@ pr_capture_unstamped(const struct pr_capture *c)
 }
 
 int64_t
-pr_capture_confirm(struct pr_capture *c, int64_t quiet)
+pr_capture_confirm(struct pr_capture *c, int64_t time)
 {
 	if (c->timestamps == PR_TIMESTAMP_HOST)
-		return quiet;
-	c->confirmed = PR_MAX(c->confirmed, quiet - c->lag);
-	return quiet - c->lag;
+		return time;
+	c->confirmed = PR_MAX(c->confirmed, time - c->lag);
+	return time - c->lag;
 }
 
 int

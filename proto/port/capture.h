@@ -54,10 +54,11 @@ uint32_t pr_capture_snaplen(const struct pr_capture *c);
 
 uint64_t pr_capture_unstamped(const struct pr_capture *c); /* frames so counted */
 /*
- * No frame has come that the kernel had before `quiet`: what can be confirmed, which is earlier if the source's clock is behind. A
- * frame that has an earlier time nevertheless gets this one, and is counted as unstamped. Not of PR_TIMESTAMP_HOST: `quiet`.
+ * All frames that the kernel had before `time` were taken. Returns up to when that can be confirmed: `time`, less how far the
+ * source's clock has been behind. A frame that comes with an earlier time nevertheless gets the confirmed one, and is
+ * counted as unstamped. Of PR_TIMESTAMP_HOST: `time`.
  */
-int64_t pr_capture_confirm(struct pr_capture *c, int64_t quiet);
+int64_t pr_capture_confirm(struct pr_capture *c, int64_t time);
 
 /* Frames dropped since it was opened: by the kernel, as its ring was full, and by the card. */
 void pr_capture_drops(struct pr_capture *c, uint64_t *kernel, uint64_t *interface);

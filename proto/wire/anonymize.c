@@ -80,6 +80,22 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(shift_text, "shift", 0, "SECONDS", ""),
 };
 
+/* Lines that begin with # are blank. Not in texts of one line, such as a limit: there # would hide what follows. */
+static char *
+without_comments(const char *text)
+{
+	char *copy = strdup(text), *at = copy;
+
+	while (at && *at) {
+		char *end = at + strcspn(at, "\n");
+
+		if (at[strspn(at, " \t")] == '#')
+			memset(at, ' ', (size_t)(end - at));
+		at = end + (*end == '\n');
+	}
+	return copy;
+}
+
 int
 pr_anonymize_policy_parse(struct pr_anonymize_policy *policy, const char *text,
 	const char *what, struct pr_error *err)
@@ -90,10 +106,12 @@ pr_anonymize_policy_parse(struct pr_anonymize_policy *policy, const char *text,
 	bool back;
 
 	*policy = (struct pr_anonymize_policy){0};
-	if (pr_options_text(&program, policy, text, err) < 0) {
-		pr_error_prefix(err, "%s", what);
-		return -1;
-	}
+	char *plain = without_comments(text);
+	int rc = plain ? pr_options_text(&program, policy, plain, err)
+		       : pr_error_set(err, "no memory");
+	free(plain);
+	if (rc < 0)
+		return pr_error_prefix(err, "%s", what);
 	shift = policy->shift_text;
 	if (!shift)
 		return 0;

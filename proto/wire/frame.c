@@ -5,6 +5,7 @@
 #include "proto/wire/frame.h"
 
 #include <sodium.h>
+
 #include "proto/wire/fingerprint.h"
 
 #define MACS (2 * PR_MAC_LEN)
@@ -48,7 +49,6 @@ static const struct pr_field command_items[] = {PR_INTS(pr_command, command, sec
 
 static const struct pr_field port_items[] = {PR_INTS(pr_port, link, speed, clock.timestamps,
 	clock.state, clock.steps, clock.stepped, clock.step)};
-enum { PORT_ITEMS_BEFORE_CLOCK = 2, PORT_BEFORE_CLOCK = 10 }; /* fields, bytes */
 
 static const struct pr_field class_items[] = {PR_INTS(pr_class, number, guarantee, keep),
 	PR_NAME(pr_class, name), PR_INT(pr_class, memory)};
@@ -66,6 +66,7 @@ static const struct row {
 	const char *name;
 	/* of the union member; MARK, UNOBSERVED: of what comes first */
 	struct pr_field_table fields;
+	size_t newer; /* of them; older versions have not these last ones */
 } rows[PR_FRAME_TYPES] = {[PR_FRAME_ANN] = {"ANN", PR_FIELD_TABLE(ann_items)},
 	[PR_FRAME_ANN_ACK] = {"ANN_ACK", PR_FIELD_TABLE(ann_ack_items)},
 	[PR_FRAME_STATUS] = {"STATUS", PR_FIELD_TABLE(status_items)},
@@ -79,9 +80,9 @@ static const struct row {
 	[PR_FRAME_RESET] = {"RESET", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_DISCONNECT] = {"DISCONNECT", PR_FIELD_TABLE(command_items)},
 	[PR_FRAME_RECONNECT] = {"RECONNECT", PR_FIELD_TABLE(command_items)},
-	[PR_FRAME_PORT] = {"PORT", PR_FIELD_TABLE(port_items)},
+	[PR_FRAME_PORT] = {"PORT", PR_FIELD_TABLE(port_items), 5},
 	[PR_FRAME_UNOBSERVED] = {"UNOBSERVED", PR_FIELD_TABLE(observation_items)},
-	[PR_FRAME_CLASS] = {"CLASS", PR_FIELD_TABLE(class_items)}};
+	[PR_FRAME_CLASS] = {"CLASS", PR_FIELD_TABLE(class_items), 1}};
 
 /* Holds for what is sent and for what is taken. */
 static bool
@@ -110,8 +111,7 @@ valid(const struct pr_frame *f)
 		       ((g->first_seq >= 1 && g->first_seq <= g->last_seq) ||
 			       (g->first_seq == 0 && g->last_seq == 0));
 	case PR_FRAME_PORT:
-		return pr_clock_valid(&f->body.port.clock) &&
-		       (f->body.port.speed || pr_clock_known(&f->body.port.clock));
+		return pr_port_valid(f->body.port.speed, &f->body.port.clock);
 	case PR_FRAME_CLASS:
 		return pr_class_valid(&f->body.class);
 	case PR_FRAME_UNOBSERVED:
@@ -172,16 +172,13 @@ pr_unobserved_valid(const struct pr_unobserved *u)
 	return u->reason && u->reason < PR_UNOBSERVED_REASONS && u->since <= u->until;
 }
 
-/* The fields of a body; a CLASS without a share of memory, or a PORT without a clock, is as older versions make it. */
-static struct pr_field_table
-fields_of(unsigned type, bool whole)
+/* Such a body is written as older versions write it: without a share of memory, without a clock. */
+static bool
+is_older(const struct pr_frame *f)
 {
-	struct pr_field_table table = rows[type].fields;
-
-	if (!whole && type == PR_FRAME_PORT)
-		table.count = PORT_ITEMS_BEFORE_CLOCK;
-	table.count -= type == PR_FRAME_CLASS && !whole;
-	return table;
+	return f->header.type == PR_FRAME_CLASS  ? !f->body.class.memory
+	       : f->header.type == PR_FRAME_PORT ? !pr_clock_known(&f->body.port.clock)
+						 : false;
 }
 
 static bool
@@ -198,10 +195,8 @@ encode_body(const struct pr_frame *f, struct pr_writer *w)
 		w->at += f->body.raw.len;
 		return true;
 	}
-	const struct pr_field_table own = fields_of(f->header.type,
-		f->header.type == PR_FRAME_CLASS  ? f->body.class.memory != 0
-		: f->header.type == PR_FRAME_PORT ? pr_clock_known(&f->body.port.clock)
-						  : true);
+	struct pr_field_table own = rows[f->header.type].fields;
+	own.count -= is_older(f) ? rows[f->header.type].newer : 0;
 	if (!pr_field_table_store(w, &f->body, &own, PR_BIG_ENDIAN))
 		return false;
 	for (unsigned i = 0; i < count; i++) {
@@ -228,11 +223,13 @@ decode_body(struct pr_cursor *c, struct pr_frame *f)
 		return f->body.raw.len > 0 &&
 		       pr_load_bytes(c, &f->body.raw.data, f->body.raw.len);
 	}
-	const struct pr_field_table own = fields_of(f->header.type,
-		f->header.type == PR_FRAME_PORT && pr_cursor_left(c) > PORT_BEFORE_CLOCK);
-	if (!pr_field_table_load(c, &f->body, &own, PR_BIG_ENDIAN) ||
-		(f->header.type == PR_FRAME_CLASS && pr_cursor_left(c) &&
-			!pr_load_be16(c, &f->body.class.memory)) ||
+	const struct row *row = &rows[f->header.type];
+	const size_t older = row->fields.count - row->newer;
+	const struct pr_field_table first = {row->fields.items, older},
+				    more = {row->fields.items + older, row->newer};
+	if (!pr_field_table_load(c, &f->body, &first, PR_BIG_ENDIAN) ||
+		(row->newer && pr_cursor_left(c) &&
+			!pr_field_table_load(c, &f->body, &more, PR_BIG_ENDIAN)) ||
 		!valid(f))
 		return false;
 	unsigned count = list_of(f, &fields);
@@ -536,6 +533,13 @@ pr_fingerprint_whole(const uint8_t *frame, size_t len, uint64_t epoch)
 	if (at + 8 <= len)
 		b = pr_print_step(b, pr_get_le64(frame + at));
 	return pr_print_end(a, b, pr_get_le64(frame + len - 8), (uint32_t)len);
+}
+
+uint32_t
+pr_fingerprint_of(bool whole, const uint8_t *frame, size_t len, uint64_t epoch)
+{
+	return whole ? pr_fingerprint_whole(frame, len, epoch)
+		     : pr_fingerprint(frame, len, epoch);
 }
 
 size_t

@@ -382,5 +382,7 @@ pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
 uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);
 /* The second kind (proto/wire/fingerprint.h), of a dispatcher's whole epoch: its ANN_ACKs and timestamp logs say so. */
 uint32_t pr_fingerprint_whole(const uint8_t *frame, size_t len, uint64_t epoch);
+/* whole: of the second kind. */
+uint32_t pr_fingerprint_of(bool whole, const uint8_t *frame, size_t len, uint64_t epoch);
 /* of pr_frame_header.flags, in ANN_ACK */
 #define PR_FRAME_WHOLE 1

@@ -26,7 +26,6 @@ static const struct pr_field deleted_items[] = {
 
 static const struct pr_field port_items[] = {PR_INTS(pr_ledger_port, epoch, link, speed,
 	clock.timestamps, clock.state, clock.steps, clock.stepped, clock.step)};
-enum { PORT_ITEMS_BEFORE_CLOCK = 3 };
 
 static const struct pr_field import_items[] = {
 	PR_INTS(pr_ledger_import, epoch, link, size, packets, fingerprint),
@@ -56,8 +55,7 @@ valid(const struct pr_ledger_entry *e)
 	if (e->type == PR_LEDGER_CLASS)
 		return pr_class_valid(&e->u.class);
 	return e->type != PR_LEDGER_PORT ||
-	       (pr_clock_valid(&e->u.port.clock) &&
-		       (e->u.port.speed || pr_clock_known(&e->u.port.clock)));
+	       pr_port_valid(e->u.port.speed, &e->u.port.clock);
 }
 
 static const struct pr_field_table tables[] = {
@@ -79,13 +77,12 @@ table_of(unsigned type, unsigned version)
 			      table = type < PR_COUNT(tables)   ? tables[type]
 				      : type == PR_LEDGER_CLASS ? pr_class_fields
 								: none;
-	bool port = type == PR_LEDGER_PORT;
-	unsigned newest = type == PR_LEDGER_LOSS || type == PR_LEDGER_CLASS || port ? 2 : 1;
+	unsigned newer = type == PR_LEDGER_LOSS || type == PR_LEDGER_CLASS ? 1
+			 : type == PR_LEDGER_PORT                          ? 5
+									   : 0;
+	unsigned newest = newer ? 2 : 1;
 
-	if (port && version < newest)
-		table.count = PORT_ITEMS_BEFORE_CLOCK;
-	else
-		table.count -= table.count && version < newest;
+	table.count -= table.count && version < newest ? newer : 0;
 	return version && version <= newest ? table : none;
 }
 

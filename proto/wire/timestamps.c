@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/timestamps.h"
 
-#include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 
 const char *const pr_timestamp_names[] = {
@@ -10,15 +9,16 @@ const char *const pr_clock_names[] = {
 	"unknown", "synchronized", "unsynchronized", "slewed", NULL};
 
 bool
-pr_clock_valid(const struct pr_clock *c)
-{
-	return c->timestamps < PR_TIMESTAMP_SOURCES && c->state < PR_CLOCK_STATES;
-}
-
-bool
 pr_clock_known(const struct pr_clock *c)
 {
 	return c->timestamps || c->state || c->steps;
+}
+
+bool
+pr_port_valid(uint64_t speed, const struct pr_clock *c)
+{
+	return c->timestamps < PR_TIMESTAMP_SOURCES && c->state < PR_CLOCK_STATES &&
+	       (speed || pr_clock_known(c));
 }
 
 bool

@@ -34,10 +34,12 @@ struct pr_clock {
 	int64_t stepped; /* the last time: ns UTC, by the clock before; 0: never */
 	int64_t step; /* and by how many ns */
 };
-bool pr_clock_valid(const struct pr_clock *c);
+/* Is there something to tell of an interface of this speed (0 unknown), and are all values such that there are? */
+bool pr_port_valid(uint64_t speed, const struct pr_clock *c);
 /* False: all is as in a link that an older version recorded. */
 bool pr_clock_known(const struct pr_clock *c);
 bool pr_clock_equal(const struct pr_clock *a, const struct pr_clock *b);
+
 /*
  * Watches a clock by three others: real (ns UTC), mono (the same without steps), raw (without corrections).
  * Zeroed at first. A step of less than PR_CLOCK_STEP_NS is within what reading takes.

@@ -111,7 +111,10 @@ kernel_flows(const struct pr_packet *p)
 	while (f && (f->src != src || f->dst != dst || f->ports != ports ||
 			    f->protocol != ip[9]))
 		f = f->next;
-	if (!f && (f = calloc(1, sizeof(*f)))) {
+	if (!f) {
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			abort();
 		*f = (struct flow){*at, src, dst, ports, ip[9], 0, 0};
 		*at = f;
 	}

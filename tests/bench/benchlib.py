@@ -157,6 +157,31 @@ def bisect(lossless, low, high, steps=6):
     return low
 
 
+class Dispatcher:
+    """A dispatcher from tap0 of one namespace to a node in another that takes all and counts."""
+
+    def __init__(self, disp, sink, words=(), on=()):
+        self.node = start(*within(sink, *on, f"{BUILD}/tests/bench/fakenode", "eth0", "sink", 60), stdout=subprocess.PIPE)
+        self.socket = f"ipc:///tmp/prb-{os.getpid()}.sock"
+        self.p = start(*within(disp, *on, f"{BUILD}/packrack-dispatcher", "--in", "tap0", "--out", "out0",
+                               "--wait-nodes", 1, "--manage", self.socket, *words), stderr=subprocess.DEVNULL)
+        until(lambda: self.status().get("state") == "capturing", 10, "capture")
+
+    def status(self):
+        out = run(f"{BUILD}/packrack", "status", "--json", "--dispatcher", self.socket, check=False)
+        try:
+            return json.loads(out.stdout).get("dispatcher") or {}
+        except ValueError:
+            return {}
+
+    def finish(self):
+        """what the node counted"""
+        stop(self.p)
+        self.node.terminate()
+        out, _ = self.node.communicate(timeout=10)
+        return json.loads(out)
+
+
 class Table:
     def __init__(self, name):
         self.name, self.rows = name, []

@@ -38,32 +38,14 @@ class Lab:
         return json.loads(out.stdout)
 
 
-class Ours:
+class Ours(b.Dispatcher):
     name = "packrack-dispatcher"
 
     def __init__(self, lab):
-        self.lab = lab
-        self.node = b.start(*b.within(lab.sink, *REST, f"{b.BUILD}/tests/bench/fakenode", "eth0", "sink", 60),
-                            stdout=b.subprocess.PIPE)
-        self.sock = f"/tmp/prb-{os.getpid()}.sock"
-        self.p = b.start(*b.within(lab.disp, *REST, f"{b.BUILD}/packrack-dispatcher", "--in", "tap0",
-                                   "--out", "out0", "--wait-nodes", 1, "--manage", f"ipc://{self.sock}"),
-                         stderr=b.subprocess.DEVNULL)
-        b.until(lambda: self.status().get("state") == "capturing", 10, "capture")
-
-    def status(self):
-        out = b.run(f"{b.BUILD}/packrack", "status", "--json", "--dispatcher", f"ipc://{self.sock}",
-                    check=False)
-        try:
-            return json.loads(out.stdout).get("dispatcher") or {}
-        except ValueError:
-            return {}
+        super().__init__(lab.disp, lab.sink, on=REST)
 
     def finish(self):
-        b.stop(self.p, signal.SIGTERM)
-        self.node.terminate()
-        out, _ = self.node.communicate(timeout=10)
-        got = json.loads(out)
+        got = super().finish()
         self.log_bytes = got["log_bytes"]
         return got["entries"]
 

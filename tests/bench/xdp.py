@@ -38,33 +38,18 @@ class Lab:
         b.run(*b.within(self.disp, "ip", "link", "set", "tap0", "xdpdrv", *what))
 
 
-class Dispatcher:
+class Dispatcher(b.Dispatcher):
     def __init__(self, lab, path):
         self.lab, self.path = lab, path
         if path == "packet":
             lab.passes(True)
-        self.node = b.start(*b.within(lab.sink, f"{b.BUILD}/tests/bench/fakenode", "eth0", "sink", 60),
-                            stdout=b.subprocess.PIPE)
-        self.sock = f"/tmp/prb-{os.getpid()}.sock"
-        self.p = b.start(*b.within(lab.disp, f"{b.BUILD}/packrack-dispatcher", "--in", "tap0", "--out", "out0",
-                                   "--path", path, "--wait-nodes", 1, "--manage", f"ipc://{self.sock}"),
-                         stderr=b.subprocess.DEVNULL)
-        b.until(lambda: self.status().get("state") == "capturing", 10, "capture")
-
-    def status(self):
-        out = b.run(f"{b.BUILD}/packrack", "status", "--json", "--dispatcher", f"ipc://{self.sock}", check=False)
-        try:
-            return json.loads(out.stdout).get("dispatcher") or {}
-        except ValueError:
-            return {}
+        super().__init__(lab.disp, lab.sink, ("--path", path))
 
     def finish(self):
-        b.stop(self.p, signal.SIGTERM)
-        self.node.terminate()
-        out, _ = self.node.communicate(timeout=10)
+        got = super().finish()
         if self.path == "packet":
             self.lab.passes(False)
-        return json.loads(out)["entries"]
+        return got["entries"]
 
 
 class Tcpdump:
@@ -122,10 +107,9 @@ def offered(lab, path, rate, seconds, sender):
     one = Dispatcher(lab, path)
     threaded(lab)
     before = one.status()["links"][0]
-    rx = received(lab)
     sent = json.loads(b.run(*b.within(lab.src, *sender, LIVE, PROGRAM, "gen0", 64, max(1, int(rate * seconds)), 1, rate)).stdout)
     b.time.sleep(0.5)
-    said, rx = one.status(), received(lab) - rx
+    said = one.status()
     link = said["links"][0]
     drops = {k: link[k] - before[k] for k in ("dropped_kernel", "dropped_interface", "dropped_ring", "dropped_no_node", "dropped_send")}
     drops.update({k: said.get(k, 0) for k in ("xdp_frames_not_redirected", "xdp_frames_dropped")})
@@ -134,12 +118,7 @@ def offered(lab, path, rate, seconds, sender):
     # what the driver had no room for: not all drivers count it in what the dispatcher reads
     refused = sent["sent"] - captured - sum(drops.values())
     return dict(rate=sent["sent"] / sent["seconds"], sent=sent["sent"], delivered=entries, captured=captured, drops=drops,
-                goodput=entries / sent["seconds"], refused=refused, rx=rx)
-
-
-def received(lab):
-    out = b.run(*b.within(lab.disp, "cat", "/sys/class/net/tap0/statistics/rx_packets"), check=False).stdout
-    return int(out or 0)
+                goodput=entries / sent["seconds"], refused=refused)
 
 
 def overload(table, lab):

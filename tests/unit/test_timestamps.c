@@ -94,7 +94,7 @@ START_TEST(own_clock)
 		}
 	ck_assert_uint_gt(read, 0);
 	ck_assert_uint_eq(clock.steps, 0);
-	ck_assert(pr_clock_valid(&clock));
+	ck_assert(pr_port_valid(1, &clock));
 }
 END_TEST
 

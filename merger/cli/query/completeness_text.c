@@ -262,12 +262,13 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 	char first[PR_TIME_TEXT], last[PR_TIME_TEXT];
 
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
-		const Packrack__Evicted *e = c->evicted[i], *was = c->evicted[i - !!i];
+		const Packrack__Evicted *e = c->evicted[i],
+					*was = i ? c->evicted[i - 1] : NULL;
 		const Packrack__Deleted *d = e->deleted;
 		const char *moved_to = d ? d->moved_to : "";
 
 		/* the same of another epoch */
-		if (i && was->until == e->until && was->since == e->since &&
+		if (was && was->until == e->until && was->since == e->since &&
 			!strcmp(was->node, e->node) && !strcmp(was->stream, e->stream))
 			continue;
 		fprintf(to, "  %s: %s%sstream %s: packets %s to %s", evicted_reason(e),
