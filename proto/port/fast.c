@@ -56,11 +56,10 @@ attach(struct pr_fast *f, const char *ifname, unsigned link, uint32_t mode)
 	LIBBPF_OPTS(bpf_link_create_opts, o, .flags = mode);
 	uint32_t index = if_nametoindex(ifname);
 
+	f->state->ifindex[link] = index;
 	f->links[link] = bpf_link_create(
 		bpf_program__fd(f->bpf->progs.fast_capture), (int)index, BPF_XDP, &o);
-	if (f->links[link] < 0)
-		return -1;
-	return bpf_map_update_elem(bpf_map__fd(f->bpf->maps.links), &index, &link, BPF_ANY);
+	return f->links[link] < 0 ? -1 : 0;
 }
 
 /* As long as this process has the socket, the cards give frames to all addresses. */

@@ -49,6 +49,7 @@ struct pr_fast_schedule {
 };
 
 struct pr_fast_state {
+	uint32_t ifindex[PR_FAST_LINKS]; /* of the capture interfaces */
 	struct pr_fast_link links[PR_FAST_LINKS];
 	struct pr_fast_schedule schedules[2];
 	uint32_t active; /* schedule in use */

@@ -518,21 +518,17 @@ uint32_t
 pr_fingerprint_whole(const uint8_t *frame, size_t len, uint64_t epoch)
 {
 	uint8_t room[PR_PRINT_MIN] = {0};
-	uint64_t a = epoch, b = ~epoch;
-	size_t at = PR_PRINT_FROM;
+	struct pr_print print = pr_print_begin(epoch);
 
 	if (len < PR_PRINT_MIN) {
 		memcpy(room, frame, len);
 		frame = room;
 		len = PR_PRINT_MIN;
 	}
-	for (; at + 16 <= len; at += 16) {
-		a = pr_print_step(a, pr_get_le64(frame + at));
-		b = pr_print_step(b, pr_get_le64(frame + at + 8));
-	}
-	if (at + 8 <= len)
-		b = pr_print_step(b, pr_get_le64(frame + at));
-	return pr_print_end(a, b, pr_get_le64(frame + len - 8), (uint32_t)len);
+	for (size_t at = PR_PRINT_FROM; at + PR_PRINT_BLOCK <= len; at += PR_PRINT_BLOCK)
+		pr_print_block(&print, frame + at);
+	pr_print_block(&print, frame + len - PR_PRINT_BLOCK);
+	return pr_print_end(&print, (uint32_t)len);
 }
 
 uint32_t
