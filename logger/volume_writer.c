@@ -53,13 +53,13 @@ struct prl_volume_writer {
 	int16_t index_streams[LINKS]; /* 1 + id; 0: not opened yet */
 	struct mark_row *marks;
 	size_t mark_count, mark_next;
-	/* The last BOOT, LINK and PORT entries; written again after a reset. */
+	/* The last BOOT, LINK and PORT entries; written again after a reset, and before the ledger overwrites them. */
 	struct pr_ledger_entry *link_facts;
 	size_t link_facts_count;
+	uint64_t told_at; /* these and the classes: sequence of the ledger */
 	struct pr_class classes[PR_CLASS_MAX + 1];
 	/* by class: the number of its copies of that degree; 0: none */
 	uint8_t copies[PR_CLASS_MAX + 1][PR_DEGREES];
-	int64_t class_told[PR_CLASS_MAX + 1];
 	bool said_link; /* one that no class can have */
 	uint64_t stray_seq;
 	bool suspended;
@@ -74,7 +74,6 @@ struct prl_volume_writer {
  * more of indexers' memory than a busy link.
  */
 #define CANARY_KEPT_NS (10 * 60 * PR_NS_PER_S)
-#define CLASS_TOLD_NS (3600 * PR_NS_PER_S)
 #define TRIM_NS (10 * PR_NS_PER_S) /* how often what is kept too long is removed */
 /* Only whole blocks are removed. So that those of a slow class are not open for months, a block spans at most: */
 #define KEEP_SPAN(keep) ((keep) ? PR_MAX((keep) / 8, TRIM_NS) : 0)
@@ -218,6 +217,35 @@ prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
 }
 
 static void
+tell_facts(struct prl_volume_writer *a)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_CLASS};
+
+	for (size_t i = 0; i < a->link_facts_count; i++)
+		prl_writer_tell(a, &a->link_facts[i]);
+	for (size_t i = 0; i < PR_COUNT(a->classes); i++) {
+		e.u.class = a->classes[i];
+		if (e.u.class.number)
+			prl_writer_tell(a, &e);
+	}
+}
+
+/* Half of the ledger is newer than they are. */
+static void
+tell_facts_again(struct prl_volume_writer *a)
+{
+	struct sfs_stream_info ledger;
+	int stream = sfs_stream_find(a->sfs, "ledger");
+
+	if (stream < 0 || sfs_stream_info(a->sfs, stream, &ledger, NULL) != SFS_OK ||
+		a->told_at >= ledger.first_sequence +
+				      (ledger.last_sequence - ledger.first_sequence) / 2)
+		return;
+	a->told_at = ledger.last_sequence;
+	tell_facts(a);
+}
+
+static void
 directory_add(struct prl_volume_writer *a, const struct link_segment *o,
 	const struct sfs_handle *handle)
 {
@@ -314,13 +342,8 @@ class_apply(struct prl_volume_writer *a, uint16_t stream)
 void
 prl_writer_set_class(struct prl_volume_writer *a, const struct pr_class *class)
 {
-	int64_t now = pr_now_mono(), *told = &a->class_told[class->number];
-
-	/* told again from time to time: the ledger overwrites its oldest entries */
-	if (!memcmp(&a->classes[class->number], class, sizeof(*class)) &&
-		now - *told < CLASS_TOLD_NS)
+	if (!memcmp(&a->classes[class->number], class, sizeof(*class)))
 		return;
-	*told = now;
 	const struct pr_ledger_entry e = {PR_LEDGER_CLASS, .u.class = *class};
 
 	a->classes[class->number] = *class;
@@ -661,7 +684,7 @@ trim_stream(struct prl_volume_writer *a, unsigned number, int64_t keep, bool old
 	return more;
 }
 
-/* Removes what is older than its class keeps it. */
+/* Now and then: removes what is older than its class keeps it. */
 static void
 trim_old(struct prl_volume_writer *a, int64_t now)
 {
@@ -672,6 +695,7 @@ trim_old(struct prl_volume_writer *a, int64_t now)
 
 	if (now < a->trim_at || sfs_info(a->sfs, &volume, NULL) != SFS_OK)
 		return;
+	tell_facts_again(a);
 	for (uint32_t i = 0; i < volume.stream_count; i++) {
 		unsigned number = 0;
 
@@ -767,8 +791,7 @@ prl_writer_reset(struct prl_volume_writer *a, struct pr_error *err)
 		return -1;
 	memset(a->classes, 0, sizeof(a->classes)); /* so that the ledger gets them again */
 	memset(a->copies, 0, sizeof(a->copies));
-	for (size_t i = 0; i < a->link_facts_count; i++)
-		prl_writer_tell(a, &a->link_facts[i]);
+	tell_facts(a);
 	return 0;
 }
 

@@ -557,6 +557,43 @@ START_TEST(test_reset_tells_again)
 }
 END_TEST
 
+/* The ledger overwrites its oldest entries, but not the last that says what a link or a class is. */
+START_TEST(test_facts_outlive_the_ledger)
+{
+	struct sfs *sfs = volume_make();
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+	const struct pr_ledger_entry link = {
+		PR_LEDGER_LINK, .u.link = {.epoch = 9, .link = 2, .name = "tap0"}};
+	const struct pr_class class = {.number = 5, .guarantee = 100, .name = "guests"};
+	struct pr_ledger_entry other = {PR_LEDGER_DURABLE, .u.durable = {.epoch = 9}};
+	int64_t now = pr_now_mono();
+	struct sfs_stream_info info;
+	struct seen seen = {0};
+
+	prl_writer_keep(a, &link);
+	prl_writer_set_class(a, &class);
+	do {
+		for (int i = 0; i < 1000; i++, other.u.durable.seq++)
+			prl_writer_tell(a, &other);
+		ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+		prl_writer_tick(a, now += 20 * PR_NS_PER_S);
+		ck_assert_int_eq(
+			sfs_stream_info(sfs, sfs_stream_find(sfs, "ledger"), &info, NULL),
+			SFS_OK);
+		ck_assert_uint_lt(other.u.durable.seq, 10000000);
+	} while (info.first_sequence <= 2 * (info.last_sequence - info.first_sequence + 1));
+	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+	each(sfs, "ledger", see_ledger, &seen);
+	ck_assert_uint_ge(seen.links, 1);
+	ck_assert_uint_le(seen.links, 4); /* not with each record */
+	ck_assert_str_eq(seen.link.name, "tap0");
+	ck_assert_str_eq(seen.class.name, "guests");
+	prl_writer_destroy(&a);
+	volume_end(sfs);
+}
+END_TEST
+
 START_TEST(test_import)
 {
 	struct sfs *sfs = volume_make();
@@ -606,6 +643,7 @@ fill(TCase *tcase)
 	tcase_add_test(tcase, test_durable_with_classes);
 	tcase_add_test(tcase, test_guarantee_stays);
 	tcase_add_test(tcase, test_reset_tells_again);
+	tcase_add_test(tcase, test_facts_outlive_the_ledger);
 	tcase_add_test(tcase, test_import);
 }
 
