@@ -163,15 +163,16 @@ $(BUILD)/%.o: %.c $(BUILD)/hardening
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The XDP program, and it as an array of C with a loader. No header of glibc: they want those of other machines.
+# The XDP programs, and they as arrays of C with a loader. No header of glibc: they want those of other machines.
 BPF_CLANG ?= clang
-$(BUILD)/%.bpf.o: %.bpf.c proto/port/fast_record.h proto/wire/fingerprint.h
+$(BUILD)/%.bpf.o: %.bpf.c proto/port/fast_record.h proto/port/shunt_record.h proto/wire/fingerprint.h
 	$(call say,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -ffreestanding -Wall -Werror -I. -I/usr/include/$(MACHINE) -c -o $@ $<
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(Q)bpftool gen skeleton $< name pr_$(notdir $*)_bpf > $@
 $(BUILD)/proto/port/fast.o: | $(BUILD)/proto/port/fast.skel.h
-.SECONDARY: $(BUILD)/proto/port/fast.bpf.o
+$(BUILD)/proto/port/shunt.o: | $(BUILD)/proto/port/shunt.skel.h
+.SECONDARY: $(BUILD)/proto/port/fast.bpf.o $(BUILD)/proto/port/shunt.bpf.o
 
 # SQL as a text of C
 $(BUILD)/%.sql.h: %.sql

@@ -25,8 +25,8 @@ struct key {
 };
 #define KEY_BYTES (offsetof(struct key, link) + sizeof(uint16_t))
 
-/* FIN or RST was seen; a packet was beyond the cutoff; a packet's IP header was behind more than one tag */
-enum { CLOSED = 1, CUT = 2, ENCAPSULATED = 4 };
+/* FIN or RST was seen; a packet was beyond the cutoff; a packet's IP header was behind more than one tag; the XDP program drops its packets */
+enum { CLOSED = 1, CUT = 2, ENCAPSULATED = 4, SHUNTED = 8 };
 
 /* What each packet needs: one cache line. */
 struct entry {
@@ -170,6 +170,7 @@ struct packet {
 	struct key key;
 	uint8_t from; /* which end of its key sends */
 	uint8_t tcp_flags;
+	bool plain; /* as read_plain has it */
 };
 
 static struct packet
@@ -192,6 +193,8 @@ struct link {
 	int64_t latest, begin, end; /* time, and its second: first and last ns */
 	struct sum *sums; /* a ring */
 	uint32_t oldest, count;
+	int64_t collected; /* of shunted connections, all before this time came into sums */
+	uint64_t shunted_packets, shunted_bytes; /* since they were asked for */
 	uint32_t looks, passed; /* packets looked at; of these, those that came */
 	struct looked looked[LOOKED];
 };
@@ -202,7 +205,20 @@ struct active_rule {
 };
 #define RULE_KEY (offsetof(struct prd_rule, kind) + sizeof(uint8_t))
 
+/* A connection that is shunted. */
+struct shunted {
+	struct key key;
+	uint8_t class;
+	bool ended; /* when its sums were taken before */
+	int place; /* in the program's array */
+	uint32_t slot; /* of the connection, if its number is the same yet */
+	uint64_t number;
+};
+
 struct prd_cutoff {
+	struct pr_shunts *shunts; /* or NULL */
+	struct shunted *shunted;
+	uint32_t shunted_count;
 	struct active_rule *rules;
 	struct prd_classes *classes;
 	struct table connections, fragments;
@@ -584,9 +600,24 @@ moved_to(const struct prd_cutoff *c, const struct key *key, unsigned from)
 	return NULL;
 }
 
+/* Of the connection of a rule, or of all (NULL). */
+static void
+end_shunting(struct prd_cutoff *c, const struct pr_connection *of)
+{
+	for (uint32_t i = 0; i < c->shunted_count; i++) {
+		struct pr_connection is = c->shunted[i].key.of;
+
+		is.vlan = 0;
+		prd_rule_order(&is);
+		if (!of || !memcmp(&is, of, sizeof is))
+			pr_shunt_end(c->shunts, c->shunted[i].place);
+	}
+}
+
 void
 prd_cutoff_set_classes(struct prd_cutoff *c, struct prd_classes *classes)
 {
+	end_shunting(c, NULL);
 	prd_classes_free(c->classes, classes);
 	c->classes = classes;
 }
@@ -603,6 +634,8 @@ prd_cutoff_rule(
 {
 	struct active_rule *found;
 
+	if (rule->kind == PRD_RULE_SUSPEND)
+		end_shunting(c, &rule->of);
 	HASH_FIND(hh, c->rules, rule, RULE_KEY, found);
 	if (found) {
 		HASH_DEL(c->rules, found);
@@ -729,7 +762,7 @@ read_plain(struct packet *p, const uint8_t *data, uint32_t caplen)
 		set_ends(p, ip + 12, ip + 16, 4, pr_get_be16(l4), pr_get_be16(l4 + 2));
 	else
 		set_ends(p, ip + 8, ip + 24, 16, pr_get_be16(l4), pr_get_be16(l4 + 2));
-	return true;
+	return p->plain = true;
 }
 
 /* False: it is not IP. */
@@ -841,6 +874,14 @@ struct sum {
 	int64_t first, last;
 };
 
+/* NULL: there is no room. */
+static struct sum *
+add_sum(const struct prd_cutoff *c, struct link *l)
+{
+	return l->count == c->sums_room ? NULL
+					: &l->sums[(l->oldest + l->count++) % c->sums_room];
+}
+
 /* False: there is no room. */
 static bool
 count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
@@ -852,10 +893,9 @@ count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 
 	/* of another connection, taken since, or of a second that is over */
 	if (s->number != r->number || s->from != p->from || s->first < l->begin) {
-		if (l->count == c->sums_room)
+		if (!(s = add_sum(c, l)))
 			return false;
-		r->at[p->from] = (l->oldest + l->count++) % c->sums_room;
-		s = &l->sums[r->at[p->from]];
+		r->at[p->from] = (uint32_t)(s - l->sums);
 		*s = (struct sum){.key = e->key,
 			.class = e->class,
 			.from = p->from,
@@ -869,13 +909,129 @@ count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 	return true;
 }
 
+/* ---- shunting ---- */
+
+/* The packets of a connection that is beyond its cutoff need not come here any more. */
+static void
+shunt(struct prd_cutoff *c, const struct packet *p, uint32_t slot)
+{
+	struct entry *e = &c->connections.entries[slot];
+	struct pr_shunt_key key = {.link = p->key.link};
+
+	_Static_assert(sizeof e->key.of == offsetof(struct pr_shunt_key, link),
+		"the program's key begins with ours");
+	memcpy(&key, &e->key.of, sizeof e->key.of);
+	int place = pr_shunt_add(c->shunts, &key, c->links[p->key.link].latest);
+	if (place < 0)
+		return;
+	c->shunted[c->shunted_count++] = (struct shunted){.key = e->key,
+		.class = e->class,
+		.place = place,
+		.slot = slot,
+		.number = c->connections.rests[slot].number};
+	e->flags |= SHUNTED;
+}
+
+/* NULL: it was forgotten, or has begun anew. */
+static struct entry *
+entry_of(const struct prd_cutoff *c, const struct shunted *s)
+{
+	return c->connections.rests[s->slot].number == s->number
+		       ? &c->connections.entries[s->slot]
+		       : NULL;
+}
+
+/* What the program counted in earlier seconds, in one direction. False: there is no room for sums. */
+static bool
+collect_sums(struct prd_cutoff *c, const struct shunted *is, unsigned from, int64_t begin)
+{
+	struct link *l = &c->links[is->key.link];
+	struct entry *e = entry_of(c, is);
+	struct pr_shunt_sum of;
+
+	while (l->count < c->sums_room && pr_shunt_take(c->shunts, is->place, from,
+						  (uint64_t)(begin / PR_NS_PER_S), &of)) {
+		struct sum *s = add_sum(c, l);
+
+		/* one that was late counts in the next second: that before was told */
+		*s = (struct sum){.key = is->key,
+			.class = is->class,
+			.from = (uint8_t)from,
+			.number = is->number,
+			.packets = of.packets,
+			.bytes = of.bytes,
+			.first = PR_MAX(of.first, l->collected),
+			.last = PR_MAX(of.last, l->collected)};
+		advance(l, of.last);
+		l->shunted_packets += of.packets;
+		l->shunted_bytes += of.bytes;
+		if (!e)
+			continue;
+		s->encapsulated = (e->flags & ENCAPSULATED) != 0;
+		e->bytes += of.bytes;
+		e->last = PR_MAX(e->last, of.last);
+		touch(&c->connections, is->slot);
+	}
+	return l->count < c->sums_room;
+}
+
+/* All of the link that was shunted in seconds that are over at `time`. */
+static void
+collect(struct prd_cutoff *c, unsigned link, int64_t time)
+{
+	struct link *l = &c->links[link];
+	int64_t begin;
+
+	if (!c->shunts || time <= l->collected || time == PR_TIME_MIN)
+		return;
+	second_of(time, &begin);
+	if (begin <= l->collected)
+		return;
+	for (uint32_t i = c->shunted_count; i-- > 0;) {
+		struct shunted *s = &c->shunted[i];
+		struct entry *e = entry_of(c, s);
+		bool ended = pr_shunt_ended(c->shunts, s->place);
+
+		if (s->key.link != link || !collect_sums(c, s, 0, begin) ||
+			!collect_sums(c, s, 1, begin))
+			continue;
+		if (!e)
+			pr_shunt_end(c->shunts, s->place);
+		if (e && s->ended)
+			e->flags &= (uint8_t)~SHUNTED;
+		if (s->ended) { /* for a second at least */
+			pr_shunt_free(c->shunts, s->place);
+			*s = c->shunted[--c->shunted_count];
+		} else {
+			s->ended = ended;
+		}
+	}
+	/* at the end of the capture, which may begin again */
+	l->collected = time == PR_TIME_MAX ? PR_MIN(begin, l->end + 1) : begin;
+	pr_shunts_read_clock(c->shunts);
+}
+
+void
+prd_cutoff_shunted(struct prd_cutoff *c, unsigned link, uint64_t *packets, uint64_t *bytes)
+{
+	struct link *l = &c->links[link];
+
+	*packets = l->shunted_packets;
+	*bytes = l->shunted_bytes;
+	l->shunted_packets = l->shunted_bytes = 0;
+}
+
 int64_t
 prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link)
 {
 	const struct link *l = &c->links[link];
-	int64_t begin;
+	int64_t begin, oldest = PR_TIME_MAX;
 
-	return l->count ? second_of(l->sums[l->oldest].first, &begin) : PR_TIME_MAX;
+	if (l->count)
+		oldest = second_of(l->sums[l->oldest].first, &begin);
+	if (c->shunted_count && l->collected != PR_TIME_MIN)
+		oldest = PR_MIN(oldest, second_of(l->collected, &begin));
+	return oldest;
 }
 
 size_t
@@ -885,8 +1041,10 @@ prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
 	struct link *l = &c->links[link];
 	struct sum *s = &l->sums[l->oldest];
 	struct pr_beyond b = {.connection = s->key.of};
+	int64_t begin;
 
-	*time = prd_cutoff_oldest(c, link);
+	collect(c, link, until);
+	*time = second_of(s->first, &begin);
 	if (!l->count || (*time >= until && l->count <= c->sums_room / 4 * 3))
 		return 0;
 	for (int i = 0; i < 2; i++) {
@@ -994,6 +1152,8 @@ decide(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len
 		e->flags |= CUT;
 		c->figures.connections_cut++;
 	}
+	if (!keeps && c->shunts && p->plain && !(e->flags & SHUNTED))
+		shunt(c, p, slot);
 	return keeps;
 }
 
@@ -1009,6 +1169,7 @@ prd_cutoff_keeps(struct prd_cutoff *c, unsigned link, int64_t time, const uint8_
 	uint32_t slot = 0;
 
 	advance(l, time);
+	collect(c, link, l->latest);
 	c->kept = &c->classes->slots[PRD_CLASSES_MAX];
 	c->kept_beyond = false;
 	bool plain = before || read_plain(&p, data, caplen);
@@ -1080,6 +1241,7 @@ prd_cutoff_figures(struct prd_cutoff *c)
 {
 	c->figures.connections = c->connections.count;
 	c->figures.connections_begun = c->numbers;
+	c->figures.shunted = c->shunted_count;
 	return &c->figures;
 }
 
@@ -1135,6 +1297,7 @@ make_tables(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_
 	c->sums_room = (uint32_t)PR_MIN(sums, UINT32_MAX / 2);
 	for (unsigned i = 0; i < o->links; i++)
 		c->links[i] = (struct link){.latest = PR_TIME_MIN,
+			.collected = PR_TIME_MIN,
 			.begin = PR_TIME_MIN,
 			.end = PR_TIME_MIN,
 			.sums = carve(&at, c->sums_room * sizeof(struct sum))};
@@ -1170,6 +1333,11 @@ prd_cutoff_create(const struct prd_cutoff_options *options, struct pr_error *err
 		rc = prd_classes_check(c->classes, NULL, err);
 	if (rc == 0)
 		rc = make_tables(c, options, err);
+	if (rc == 0 && options->shunts) {
+		c->shunts = options->shunts;
+		c->shunted = calloc(PR_SHUNT_SETS * PR_SHUNT_PLACES, sizeof *c->shunted);
+		rc = c->shunted ? 0 : pr_error_set(err, "no memory for shunting");
+	}
 	if (rc < 0)
 		prd_cutoff_destroy(&c);
 	return c;
@@ -1191,6 +1359,6 @@ prd_cutoff_destroy(struct prd_cutoff **cutoff)
 	}
 	if (c->memory)
 		munmap(c->memory, c->memory_bytes);
-	free(c->links);
+	PR_FREE(c, links, shunted);
 	free(c);
 }

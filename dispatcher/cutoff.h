@@ -5,6 +5,7 @@
 #include "proto/base/array.h"
 #include "proto/base/error.h"
 #include "proto/base/text.h"
+#include "proto/port/shunt.h"
 #include "proto/wire/beyond.h"
 #include "proto/wire/frame.h"
 
@@ -37,6 +38,8 @@ struct prd_cutoff_options {
 	const struct pr_string_list *classes;
 	uint64_t memory; /* bytes of the table of connections, at least 1 MiB */
 	unsigned links;
+	/* or NULL: drops packets beyond cutoffs before they come here, and counts them. It is the caller's */
+	struct pr_shunts *shunts;
 };
 
 struct prd_cutoff_figures {
@@ -44,6 +47,7 @@ struct prd_cutoff_figures {
 	uint64_t connections_begun, connections_cut;
 	uint64_t
 		evicted; /* of the connections, forgotten before their time-out, as the table was full */
+	uint64_t shunted; /* of the connections: the XDP program drops their packets */
 	uint64_t suspended; /* packets beyond a cutoff that were kept by a rule */
 	uint64_t fragments_unknown; /* later fragments whose first one was not seen */
 	uint64_t
@@ -107,7 +111,10 @@ void prd_cutoff_set_classes(struct prd_cutoff *c, struct prd_classes *classes);
 int prd_cutoff_rule(struct prd_cutoff *c, const struct prd_rule *rule, bool comes,
 	struct pr_error *err);
 
-/* The last ns of the oldest second of which a link has sums that were not taken; PR_TIME_MAX: there are none. */
+/*
+ * The last ns of the oldest second of which a link has sums that were not taken, or, with shunts, may have; PR_TIME_MAX: there
+ * are none.
+ */
 int64_t prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link);
 /*
  * Takes the next sum of a second that is over at `until` (or of the present one, when three quarters of the memory for sums are
@@ -115,4 +122,7 @@ int64_t prd_cutoff_oldest(const struct prd_cutoff *c, unsigned link);
  */
 size_t prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
 	uint8_t frame[PR_BEYOND_MAX], int64_t *time);
+/* Packets and bytes of the link that were shunted, and came into sums since the last call. */
+void prd_cutoff_shunted(
+	struct prd_cutoff *c, unsigned link, uint64_t *packets, uint64_t *bytes);
 const struct prd_cutoff_figures *prd_cutoff_figures(struct prd_cutoff *c);

@@ -45,6 +45,9 @@ static const struct pr_option options[] = {
 		"cutoff=15K'"),
 	PR_OPT_SIZE(class_memory, "class-memory", 0, "SIZE", 1 << 20, UINT64_C(16) << 30,
 		"with --class: memory for the table of connections", .def = "128M"),
+	PR_OPT_FLAG(shunt, "shunt", 0,
+		"with --class: an XDP program of --in drops and counts packets beyond a "
+		"cutoff"),
 	PR_OPT_SIZE(ring_size, "capture-buffer", 'B', "SIZE", 1 << 20, 1 << 30,
 		"kernel's capture buffer, for each --in", .def = "32M",
 		.aliases = {"ring-size"}),
@@ -134,6 +137,18 @@ check_interfaces(const struct prd_options *o, struct pr_error *err)
 	return 0;
 }
 
+/* What does not go with --shunt; NULL: all does. */
+static const char *
+beyond_shunt(const struct prd_options *o)
+{
+	return o->classes.count == 0 ? "it needs a --class"
+	       : o->read.count       ? "not with --read"
+	       : o->filter           ? "not with --filter"
+	       : o->timestamps       ? "not with --timestamp"
+	       : o->path             ? "it needs --path packet"
+				     : NULL;
+}
+
 static int
 check(struct prd_options *o, struct pr_error *err)
 {
@@ -161,6 +176,8 @@ check(struct prd_options *o, struct pr_error *err)
 		return pr_error_prefix(err, "--listen");
 	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
 		return -1;
+	if (o->shunt && beyond_shunt(o))
+		return pr_error_set(err, "--shunt: %s", beyond_shunt(o));
 	return check_interfaces(o, err);
 }
 
@@ -204,6 +221,20 @@ check_xdp(const struct prd_options *o, struct pr_error *err)
 				"rxvlan off'",
 				dev.name, dev.name);
 	}
+	return 0;
+}
+
+/* Before privileges are dropped. */
+static int
+open_shunts(struct prd_options *o, struct pr_error *err)
+{
+	if (!o->shunt)
+		return 0;
+	o->shunts = pr_shunts_open(
+		(const char *const *)o->in.items, (unsigned)o->in.count, err);
+	if (!o->shunts)
+		return pr_error_prefix(err, "--shunt");
+	pr_log_info("shunting: %s", pr_shunts_mode(o->shunts));
 	return 0;
 }
 
@@ -422,6 +453,7 @@ set_up(struct dispatcher *d, struct pr_error *err)
 		return PRD_EXIT_FAILED;
 	struct prd_cutoff_options cutoff = {.classes = &d->options.classes,
 		.memory = d->options.class_memory,
+		.shunts = d->options.shunts,
 		.links = (unsigned)(d->options.in.count + d->options.read.count)};
 	if (cutoff.classes->count && !(d->cutoff = prd_cutoff_create(&cutoff, err)))
 		return PRD_EXIT_USAGE;
@@ -481,7 +513,8 @@ prd_dispatcher_main(int argc, char **argv)
 		pr_log_open("packrack-dispatcher",
 			d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO,
 			d->options.log_format);
-		status = open_fast(&d->options, &err) < 0 ||
+		status = open_shunts(&d->options, &err) < 0 ||
+					 open_fast(&d->options, &err) < 0 ||
 					 drop_privileges(&d->options, &err) < 0
 				 ? PRD_EXIT_FAILED
 				 : set_up(d, &err);
@@ -495,6 +528,7 @@ prd_dispatcher_main(int argc, char **argv)
 	prd_cutoff_destroy(&d->cutoff);
 	prd_inputs_close(&d->inputs);
 	pr_fast_close(&d->options.fast);
+	pr_shunts_close(&d->options.shunts);
 	prd_receiver_close(&d->receiver);
 	pr_control_close(&d->control);
 	pr_transmit_close(&d->transmit);

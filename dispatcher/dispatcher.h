@@ -20,9 +20,10 @@ struct prd_options {
 	const char *keys; /* key directory, or NULL */
 	int pace, path, spread, log_format, no_canary, timestamps;
 	struct pr_fast *fast; /* the XDP path, if it is used */
+	struct pr_shunts *shunts; /* with --shunt */
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, class_memory,
 		wait_nodes, rack_id, ethertype;
 	int64_t hold_time, log_age, wait_time;
 	bool cuts; /* there are classes, which may have cutoffs */
-	bool allow_cut, exit_after_read, verbose;
+	bool shunt, allow_cut, exit_after_read, verbose;
 };

@@ -473,6 +473,13 @@ add_beyond(struct prd_sender *s)
 			}
 			n++;
 		}
+		uint64_t packets, bytes;
+		prd_cutoff_shunted(s->cutoff, i, &packets, &bytes);
+		pr_count(&in->links[i].captured_packets, packets);
+		pr_count(&in->links[i].captured_bytes, bytes);
+		pr_count(&in->links[i].beyond_packets, packets);
+		pr_count(&in->links[i].beyond_bytes, bytes);
+		pr_count(&in->links[i].shunted_packets, packets);
 	}
 	return n;
 }

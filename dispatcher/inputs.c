@@ -641,6 +641,7 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 	memset(in, 0, sizeof *in);
 	in->live = live;
 	in->fast = o->fast;
+	in->shunts = o->shunts;
 	in->link_count = count;
 	in->beyond = o->cuts;
 	in->all_links = count * (in->beyond ? 2 : 1) + (live && o->no_canary == 0);
@@ -739,6 +740,8 @@ prd_inputs_observation(struct prd_inputs *in, unsigned link, struct pr_observati
 void
 prd_inputs_set_running(struct prd_inputs *in, bool running)
 {
+	if (in->shunts)
+		pr_shunts_set_running(in->shunts, running);
 	for (unsigned i = 0; i < in->ring_count; i++) {
 		if (!running)
 			atomic_store(&in->readers[i]->quiet, false);

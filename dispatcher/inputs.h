@@ -8,6 +8,7 @@
 #include "proto/base/counter.h"
 #include "proto/base/ring.h"
 #include "proto/port/fast.h"
+#include "proto/port/shunt.h"
 #include "proto/wire/frame.h"
 
 /*
@@ -52,7 +53,8 @@ struct prd_link {
 	pr_counter dropped_no_node, dropped_send;
 	pr_counter cut, escaped, runts;
 	pr_counter beyond_packets,
-		beyond_bytes; /* kept back by a cutoff: they have no seq */
+		beyond_bytes, /* kept back by a cutoff: they have no seq */
+		shunted_packets; /* of these, that the XDP program dropped */
 	pr_counter undelivered_first, undelivered_last;
 	_Atomic bool ended;
 };
@@ -96,6 +98,7 @@ struct prd_inputs {
 	bool live; /* from interfaces: ring i is of link i; else files, all in ring 0 */
 	/* or NULL: the XDP program captures, and the rings stay empty. The options' */
 	struct pr_fast *fast;
+	struct pr_shunts *shunts; /* or NULL; the options' */
 	struct prd_reader *readers[PRD_LINKS_MAX]; /* one a ring */
 };
 

@@ -42,7 +42,9 @@ static const struct pr_counter_row link_rows[] = {
 	PR_COUNTER_OF(beyond_packets, "beyond_cutoff_packets",
 		"Packets beyond the cutoff of their connection: not sent, but accounted "
 		"for."),
-	PR_COUNTER_OF(beyond_bytes, "beyond_cutoff_bytes", "Bytes of these packets.")};
+	PR_COUNTER_OF(beyond_bytes, "beyond_cutoff_bytes", "Bytes of these packets."),
+	PR_COUNTER_OF(shunted_packets, "shunted_packets",
+		"Packets of these that the XDP program of --shunt dropped.")};
 #undef PR_COUNTED
 enum { LINK_ROWS = PR_COUNT(link_rows) };
 
@@ -186,6 +188,8 @@ static const struct pr_counter_row view_rows[] = {
 		"Connections that have begun."),
 	PR_COUNTER_OF(cutoff.connections_cut, "connections_cut",
 		"Connections of which packets were beyond the cutoff."),
+	PR_GAUGE_OF(cutoff.shunted, "shunted_connections",
+		"Connections whose packets the XDP program of --shunt drops."),
 	PR_COUNTER_OF(cutoff.evicted, "connections_evicted",
 		"Connections forgotten before their time-out, as the table was full."),
 	PR_COUNTER_OF(cutoff.fragments_unknown, "fragments_unknown",

@@ -31,6 +31,19 @@ pr_now_mono(void)
 	return now_of(CLOCK_MONOTONIC);
 }
 
+int64_t
+pr_tai_ahead(void)
+{
+	struct timespec tai, utc;
+
+	clock_gettime(CLOCK_REALTIME, &utc);
+	clock_gettime(CLOCK_TAI, &tai);
+	/* the two were read within much less than half of a second */
+	int64_t ahead = pr_time_make(tai.tv_sec, tai.tv_nsec) -
+			pr_time_make(utc.tv_sec, utc.tv_nsec);
+	return (ahead + PR_NS_PER_S / 2) / PR_NS_PER_S * PR_NS_PER_S;
+}
+
 bool
 pr_clock_read(struct pr_clock_reading *out)
 {

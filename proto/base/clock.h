@@ -35,6 +35,7 @@ pr_time_widen(int64_t *min, int64_t *max, int64_t from, int64_t to)
 
 int64_t pr_now_real(void); /* CLOCK_REALTIME */
 int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
+int64_t pr_tai_ahead(void); /* ns, in whole seconds, by which CLOCK_TAI is ahead of UTC */
 
 /* At one moment: the time, the same without its steps, the same without corrections; and what adjtimex(2) says of it. */
 struct pr_clock_reading {

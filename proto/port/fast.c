@@ -176,19 +176,6 @@ no_words(enum libbpf_print_level level, const char *format, va_list args)
 	return 0;
 }
 
-static void
-read_clock(struct pr_fast *f)
-{
-	struct timespec tai, utc;
-
-	clock_gettime(CLOCK_REALTIME, &utc);
-	clock_gettime(CLOCK_TAI, &tai);
-	/* whole seconds; the two were read within much less than half of one */
-	int64_t ahead = pr_time_make(tai.tv_sec, tai.tv_nsec) -
-			pr_time_make(utc.tv_sec, utc.tv_nsec);
-	f->tai_ahead = (ahead + PR_NS_PER_S / 2) / PR_NS_PER_S * PR_NS_PER_S;
-}
-
 static int
 load(struct pr_fast *f, const char *out, struct pr_error *err)
 {
@@ -236,7 +223,7 @@ pr_fast_open(const char *const *ifnames, unsigned count, const char *out, size_t
 		pr_fast_close(&f);
 		return NULL;
 	}
-	read_clock(f);
+	f->tai_ahead = pr_tai_ahead();
 	return f;
 }
 
@@ -329,7 +316,7 @@ void
 pr_fast_swap(struct pr_fast *f)
 {
 	__atomic_store_n(&f->state->active, !f->state->active, __ATOMIC_RELEASE);
-	read_clock(f);
+	f->tai_ahead = pr_tai_ahead();
 }
 
 /* ---- reading ---- */

@@ -55,7 +55,9 @@ dumped() {
 }
 run_step "a record by its handle: header, bytes, raw" dumped
 GOOD=$(handle 1)
-run_step "a made-up handle" says forged 1 volume dump v "${GOOD%??}00"
+BAD=${GOOD%??}00
+[ "$BAD" != "$GOOD" ] || BAD=${GOOD%??}01
+run_step "a made-up handle" says forged 1 volume dump v "$BAD"
 run_step "no handle at all" says "not a handle" 2 volume dump v nonsense
 run_step "a stream that is not there" says "no stream" 1 volume records v nothing
 
