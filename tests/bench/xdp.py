@@ -6,13 +6,14 @@ which all buffers hold, so that none should be lost: how many were is a row.
 
 Then overload (BENCH_PARTS=cost,overload): frames come at a rate, and are received on another CPU than the sender's. The highest rate at
 which the dispatcher drops nothing, and what is delivered at 1.5, 2 and 4 times that; and whether what was sent is the sum of what was delivered
-and of each drop that is counted.
+and of each drop that is counted. And --shunt (BENCH_PARTS=shunt).
 """
 import json
 import os
 import signal
 import statistics
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import benchlib as b
@@ -21,6 +22,9 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 BURST, BURSTS = 60000, 40
 LIVE, PROGRAM = f"{b.BUILD}/tests/bench/live", f"{b.BUILD}/tests/bench/live.bpf.o"
 PASS = f"{b.BUILD}/scripts/lab/pass.bpf.o"
+
+
+SHUNT_RATE = int(os.environ.get("BENCH_SHUNT_RATE", "150000"))
 
 
 class Lab:
@@ -144,13 +148,36 @@ def overload(table, lab):
                   f"had no room for + " + ", ".join(f"{v} {k}" for k, v in t["drops"].items() if v), flush=True)
 
 
+def shunt(table, lab):
+    """Traffic with a heavy tail (timemachine.py), cutoff 15 KB: what is beyond it is dropped by an XDP program, or comes to the dispatcher."""
+    import timemachine  # needs the Python package
+    found = {(): [], ("--shunt",): []}
+    with tempfile.TemporaryDirectory(prefix="packrack-shunt-") as work:
+        packets = timemachine.heavy_tail(f"{work}/heavy.pcap")
+        for _ in range(ROUNDS):
+            for options, of in found.items():
+                one = b.Dispatcher(lab.disp, lab.sink, (*timemachine.CLASS, *options))
+                cpu = b.cpu_seconds(one.p.pid)
+                b.run(*b.within(lab.src, "tcpreplay", "-q", "-i", "gen0", f"--pps={SHUNT_RATE}", f"{work}/heavy.pcap"), check=False)
+                b.time.sleep(1.2)  # the sums of the last second
+                cpu = b.cpu_seconds(one.p.pid) - cpu
+                seen = one.status()["links"][0]
+                one.finish()
+                of.append((cpu * 1e6 / packets, 100 * seen["shunted_packets"] / seen["beyond_cutoff_packets"], seen["beyond_cutoff_packets"]))
+    plain, less = ([statistics.median(t[i] for t in of) for i in range(3)] for of in found.values())
+    table.row(f"of {packets} packets, {plain[2]:.0f} beyond a cutoff of 15 KB (with --shunt {less[2]:.0f}); shunted of these", "%", less[1])
+    table.row(f"--shunt: the dispatcher's CPU a packet sent, median of {ROUNDS}", "us", less[0], plain[0], "without", True)
+
+
 def main():
     table, lab = b.Table("xdp"), Lab()
-    parts = os.environ.get("BENCH_PARTS", "cost,overload").split(",")
+    parts = os.environ.get("BENCH_PARTS", "cost,overload,shunt").split(",")
     if "cost" in parts:
         costs(table, lab)
     if "overload" in parts:
         overload(table, lab)
+    if "shunt" in parts:
+        shunt(table, lab)
     table.write()
 
 

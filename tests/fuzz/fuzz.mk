@@ -22,13 +22,14 @@ FUZZ_CFLAGS := -DSFS_MAP_INTERVAL=4u -DSFS_ROOT_BYTES=32768u -DSFS_STREAMS_MAX=6
 $(FUZZ_DIR)/%.o: %.c | $(BUILD)/proto/rpc/packrack.pb-c.h
 	$(call say,FUZZCC,$<)
 	$(Q)mkdir -p $(@D) && $(FUZZ_CC) $(CPPFLAGS) $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+$(FUZZ_DIR)/proto/port/shunt.o: | $(BUILD)/proto/port/shunt.skel.h
 $(FUZZ_DIR)/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 	$(call say,FUZZCC,$<)
 	$(Q)mkdir -p $(@D) && $(FUZZ_CC) $(CPPFLAGS) $(FUZZ_CFLAGS) -w -c -o $@ $<
 $(FUZZ_DIR)/libfuzzed.a: $(libfuzzed_OBJS) $(FUZZ_DIR)/libfuzzed.members
 $(FUZZ_BINS): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/libfuzzed.a
 	$(call say,LD,$@)
-	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS) $(packrack-stage_PKGS)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS) -lbpf $(packrack-stage_PKGS)
 $(BUILD)/tests/fuzz/make_corpus: $(CORPUS_OBJS) $(ALL_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CORPUS_OBJS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(packrack-stage_PKGS)
