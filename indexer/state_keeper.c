@@ -62,14 +62,13 @@ void
 pri_state_keeper_step(struct pri_state_keeper *k)
 {
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
-	Packrack__RackState message;
 
 	read_records(k);
 	pr_state_expire(&k->state, pr_now_real());
 	/* what has ended needs no record */
 	if (!k->state.digest || k->stored == k->state.digest || pr_now_mono() < k->next)
 		return;
-	message = pr_state_message(&k->state);
+	Packrack__RackState message = pr_state_message(&k->state);
 	c.verb = "state";
 	c.state = &message;
 	k->storing = message.digest;

@@ -118,15 +118,15 @@ plan_composites(struct pri_terms *t, struct pri_parts *parts)
 	static const uint8_t kinds[PRI_PARTS] = {PRI_KEY_SRC, PRI_KEY_DST, PRI_KEY_SPORT,
 		PRI_KEY_DPORT, PRI_KEY_PROTO, PRI_KEY_VLAN};
 	const struct pri_key *keys[PRI_PARTS], *of[PRI_PARTS];
-	struct pri_key found[PRI_PARTS], address, port, all;
-	bool any_address, any_port;
+	struct pri_key found[PRI_PARTS], address, port;
+	bool any_address;
 	uint32_t term = PRI_TERM_FALSE;
 
 	for (int i = 0; i < PRI_PARTS; i++)
 		keys[i] = find_key(t, parts, kinds[i], &found[i]) ? &found[i] : NULL;
 	any_address =
 		!keys[0] && !keys[1] && find_fixed(t, parts, PRI_KEY_ADDRESS, &address);
-	any_port = !keys[2] && !keys[3] && find_fixed(t, parts, PRI_KEY_PORT, &port);
+	bool any_port = !keys[2] && !keys[3] && find_fixed(t, parts, PRI_KEY_PORT, &port);
 	if (!(any_address || keys[0] || keys[1]) || !(any_port || keys[2] || keys[3]))
 		any_address = any_port = false;
 	for (unsigned way = 0; way < 4; way++) {
@@ -137,7 +137,7 @@ plan_composites(struct pri_terms *t, struct pri_parts *parts)
 			of[way & 1] = &address;
 		if (any_port)
 			of[2 + (way >> 1)] = &port;
-		all = pri_key_parts(of);
+		struct pri_key all = pri_key_parts(of);
 		term = pri_term_or(t, term,
 			all.bytes[0] & (all.bytes[0] - 1) ? plan_key(t, all)
 							  : PRI_TERM_TRUE);
@@ -161,10 +161,10 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 		[PRI_TERM_DST6] = {PRI_KEY_DST, 16, 0},
 		[PRI_TERM_MAC_SRC] = {PRI_KEY_MAC_SRC, 6, 0},
 		[PRI_TERM_MAC_DST] = {PRI_KEY_MAC_DST, 6, 0}};
-	unsigned len = fields[leaf->field].len, bits = 0, prefix;
+	unsigned len = fields[leaf->field].len, bits = 0;
 	struct pri_term_leaf range = {
 		.op = PRI_PLAN_RANGE, .range = {.number = fields[leaf->field].number}};
-	uint32_t mask, net = PRI_TERM_TRUE;
+	uint32_t net = PRI_TERM_TRUE;
 
 	while (bits < 8 * len && leaf->mask[bits / 8] & 0x80 >> bits % 8)
 		bits++;
@@ -172,16 +172,16 @@ lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
 		return plan_key(
 			t, pri_key_bytes(fields[leaf->field].kind, leaf->value, len));
 	/* bytes of the longest NET key */
-	prefix = len == 4                ? bits / 8
-		 : len < 16 || bits < 32 ? 0
-		 : bits >= 64            ? 8
-		 : bits >= 48            ? 6
-					 : 4;
+	unsigned prefix = len == 4                ? bits / 8
+			  : len < 16 || bits < 32 ? 0
+			  : bits >= 64            ? 8
+			  : bits >= 48            ? 6
+						  : 4;
 	if (prefix)
 		net = plan_key(t, pri_key_bytes(PRI_KEY_NET, leaf->value, prefix));
 	if (len != 4 || bits % 8 == 0 || !leaf->whole)
 		return net;
-	mask = UINT32_MAX << (32 - bits);
+	uint32_t mask = UINT32_MAX << (32 - bits);
 	range.range.least = pr_get_be32(leaf->value) & mask;
 	range.range.most = range.range.least | ~mask;
 	return pri_term_and(t, net, pri_term_leaf(t, &range));

@@ -59,7 +59,6 @@ slot_of(const struct pri_terms *t, const struct pri_plan_node *n)
 static int
 grow(struct pri_terms *t)
 {
-
 	if (t->count < t->room)
 		return 0;
 	struct pri_plan_node *nodes =

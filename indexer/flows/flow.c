@@ -108,7 +108,6 @@ enum endpoint { INACTIVE, SYN_SENT, SYN_ACK_SENT, PARTIAL, ESTABLISHED, CLOSED, 
 static enum endpoint
 endpoint(const struct pri_flow_side *s, const struct pri_flow_side *peer)
 {
-
 	if (s->packets == 0)
 		return INACTIVE;
 	/* a RST after both have closed says nothing new */

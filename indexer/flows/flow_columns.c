@@ -108,10 +108,10 @@ pri_batch_clear(struct pri_batch *b)
 static uint32_t *
 slot_of(const struct pri_batch *b, const struct pri_address *a)
 {
-	size_t at = a->hash % SLOTS, i;
+	size_t at = a->hash % SLOTS;
 
 	for (; b->slots[at]; at = (at + 1) % SLOTS) {
-		i = b->slots[at] - 1;
+		size_t i = b->slots[at] - 1;
 		if (b->values[PRI_COL_LOW][i] == a->low &&
 			b->values[PRI_COL_HIGH][i] == a->high &&
 			b->values[PRI_COL_SIX][i] == a->six)
@@ -193,7 +193,7 @@ size_t
 pri_batch_bloom(const struct pri_batch *b, uint64_t seed, uint8_t *out)
 {
 	uint8_t *sides = b->planes; /* on which the addresses are */
-	size_t count = 0, size;
+	size_t count = 0;
 
 	memset(sides, 0, b->addresses);
 	for (size_t i = 0; i < b->rows; i++) {
@@ -202,7 +202,7 @@ pri_batch_bloom(const struct pri_batch *b, uint64_t seed, uint8_t *out)
 	}
 	for (size_t i = 0; i < b->addresses; i++)
 		count += sides[i] == (PRI_BLOOM_SRC | PRI_BLOOM_DST) ? 2 : 1;
-	size = (count * BITS_EACH / (PRI_BLOOM_BYTES * 8) + 1) * PRI_BLOOM_PAGE;
+	size_t size = (count * BITS_EACH / (PRI_BLOOM_BYTES * 8) + 1) * PRI_BLOOM_PAGE;
 	memset(out, 0, size);
 	for (size_t i = 0; i < 2 * b->addresses; i++) {
 		const struct pri_address a = address_at(b, i / 2);
@@ -482,19 +482,17 @@ pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 {
 	const uint64_t *v = b->values[column];
 	size_t n = count_of(b, column), len = 0;
-	unsigned width;
 
 	*least = *most = n ? *v : 0;
 	if (n && (b->varied[column] || pri_column_is_address(column)))
 		range_of(v, n, least, most);
-	width = width_of(*most - *least);
+	unsigned width = width_of(*most - *least);
 	for (size_t at = 0, rows; width && at < n; at += rows) {
-		size_t packed;
 
 		rows = n - at < PRI_FRAME_ROWS ? n - at : PRI_FRAME_ROWS;
 		for (unsigned w = 0; w < width; w++)
 			take_plane(v + at, rows, *least, 8 * w, b->planes + w * rows);
-		packed = ZSTD_compressCCtx(b->pack, (uint8_t *)out + len, room - len,
+		size_t packed = ZSTD_compressCCtx(b->pack, (uint8_t *)out + len, room - len,
 			b->planes, width * rows, LEVEL);
 		if (ZSTD_isError(packed))
 			return SIZE_MAX;
@@ -574,7 +572,6 @@ pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 		put_all_together(NULL, 0, n, least, v);
 	for (size_t at = 0, rows; width && at < n; at += rows, from += size, len -= size) {
 		size_t count = 0;
-		uint64_t x;
 
 		rows = frame_rows(from, len, width, n - at, &size);
 		if (!rows)
@@ -586,9 +583,9 @@ pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 		if (ZSTD_decompressDCtx(b->unpack, b->planes, width * rows, from, size) !=
 			width * rows)
 			return false;
-		x = only ? put_together(b->planes, width, rows, least, only + k, at, count,
-				   v + at)
-			 : put_all_together(b->planes, width, rows, least, v + at);
+		uint64_t x = only ? put_together(b->planes, width, rows, least, only + k,
+					    at, count, v + at)
+				  : put_all_together(b->planes, width, rows, least, v + at);
 		greatest = x > greatest ? x : greatest;
 		k += count;
 	}

@@ -352,15 +352,14 @@ take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t l
 {
 	struct pri_exporter *x = &of->public;
 	unsigned count = len >= V5_HEADER ? pr_get_be16(d + 2) : 0;
-	int64_t sent;
 	int rc = 0;
 
 	if (!count || count > V5_MOST || len < V5_HEADER + (size_t)count * V5_RECORD) {
 		x->bad++;
 		return 0;
 	}
-	sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
-	       pr_get_be32(d + 12) % PR_NS_PER_S;
+	int64_t sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
+		       pr_get_be32(d + 12) % PR_NS_PER_S;
 	if (pr_get_be16(d + 22) >> 14)
 		x->sampling = pr_get_be16(d + 22) & 0x3fff;
 	follow_sequence(x, pr_get_be32(d + 16), count);
@@ -468,7 +467,7 @@ static int
 take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_error *err)
 {
 	while (pr_cursor_left(&c) >= 4) {
-		uint16_t id, fields, scopes = 0, scope_len;
+		uint16_t id, fields, scopes = 0;
 		struct template *t;
 		int rc = 1;
 
@@ -482,7 +481,7 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 			continue;
 		}
 		if (options && m->v9) { /* bytes of scopes, and of others */
-			scope_len = fields;
+			uint16_t scope_len = fields;
 			if (!pr_load_be16(&c, &fields))
 				return 1;
 			scopes = scope_len / 4;
@@ -864,11 +863,10 @@ find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_p
 		struct pri_flow_packet p;
 		const uint8_t *body;
 		uint32_t w[2]; /* format, length */
-		struct pr_cursor record;
 
 		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
 			return 1;
-		record = pr_cursor_make(body, w[1]);
+		struct pr_cursor record = pr_cursor_make(body, w[1]);
 		if (w[0] == SFLOW_HEADER
 				? !take_header(record, link, &p)
 				: header || (w[0] != SFLOW_IP4 && w[0] != SFLOW_IP6) ||
@@ -908,8 +906,6 @@ take_sample(struct pri_exporters *e, struct pri_exporter_id *id, uint16_t port,
 		w[8]; /* number, source; rate, packets seen, drops, interfaces, records */
 	size_t words = expanded ? 8 : 6;
 	struct pri_flow_packet p;
-	struct pri_exporter *x;
-	struct exporter *of;
 	int rc = 0;
 
 	if (!load_words(&c, head, expanded ? 3 : 2)) {
@@ -918,10 +914,10 @@ take_sample(struct pri_exporters *e, struct pri_exporter_id *id, uint16_t port,
 	}
 	id->source_class = (uint8_t)(expanded ? head[1] : head[1] >> 24);
 	id->source = expanded ? head[2] : head[1] & 0xffffff;
-	of = exporter_heard(e, id, port, now, &rc, err);
+	struct exporter *of = exporter_heard(e, id, port, now, &rc, err);
 	if (!of)
 		return rc;
-	x = &of->public;
+	struct pri_exporter *x = &of->public;
 	if (format % 2 == 0) {
 		x->skipped++;
 		return 0;
@@ -1016,7 +1012,6 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
 	unsigned version = len >= 2 ? pr_get_be16(data) : 0;
 	struct pri_exporter_id id = {
 		.address_len = from->address_len, .version = (uint8_t)version};
-	struct exporter *of;
 	int rc = 0;
 
 	if (len >= SFLOW_SHORTEST && pr_get_be32(data) == 5) {
@@ -1036,7 +1031,7 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
 						     : 0;
 	if (from->connection && !choose_stream(e, &id, from->connection))
 		return 0;
-	of = exporter_heard(e, &id, from->port, now, &rc, err);
+	struct exporter *of = exporter_heard(e, &id, from->port, now, &rc, err);
 	if (!of)
 		return rc;
 	of->connection = from->connection;

@@ -124,7 +124,6 @@ terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_erro
 		struct term *t = &f->terms[f->count], last;
 		const char *value = NULL;
 		char buf[64];
-		size_t len;
 
 		if (!word && depth == 0 && f->count == TERMS_MAX && term_begin(p, &last))
 			return pr_error_set(err, "at most %d attributes", TERMS_MAX);
@@ -140,7 +139,7 @@ terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_erro
 			fputc(*p++, to);
 			continue;
 		}
-		len = strcspn(value, " \t\n()&|");
+		size_t len = strcspn(value, " \t\n()&|");
 		if (len >= sizeof(buf))
 			return pr_error_set(
 				err, "%s: its value is too long", t->attribute->name);
@@ -231,13 +230,12 @@ put_headers(const struct pri_flow *flow, uint8_t *frame)
 	unsigned o = flow->originator;
 	struct pr_connection c = {
 		.vlan = k->vlan, .protocol = k->protocol, .address_len = k->address_len};
-	uint8_t *at;
 
 	for (unsigned i = 0; i < 2; i++) {
 		memcpy(c.address[i], k->address[o ^ i], k->address_len);
 		c.port[i] = ports ? k->port[o ^ i] : 0;
 	}
-	at = frame + pr_headers_put(&c, frame);
+	uint8_t *at = frame + pr_headers_put(&c, frame);
 	if (ports) {
 		at[12] = 0x50;
 		at[13] = flow->side[0].flags | flow->side[1].flags;

@@ -143,12 +143,11 @@ take_ip(struct parser *p, size_t net, size_t wire)
 {
 	struct pri_flow_packet *f = p->out;
 	const uint8_t *ip = p->data + net;
-	size_t header, total;
 
 	if (!has(p, net, IP_HEADER))
 		return false;
-	header = 4 * (ip[0] & 0xfu);
-	total = pr_get_be16(ip + 2);
+	size_t header = 4 * (ip[0] & 0xfu);
+	size_t total = pr_get_be16(ip + 2);
 	f->key.protocol = ip[9];
 	f->key.address_len = 4;
 	if (!(pr_get_be16(ip + 6) & 0x1fff))
@@ -188,15 +187,14 @@ take_ip6(struct parser *p, size_t net, size_t wire)
 {
 	struct pri_flow_packet *f = p->out;
 	const uint8_t *ip = p->data + net;
-	size_t header, total;
 	bool later;
 
 	if (!has(p, net, IP6_HEADER))
 		return false;
-	total = pr_get_be16(ip + 4);
+	size_t total = pr_get_be16(ip + 4);
 	f->key.protocol = ip[6];
 	f->key.address_len = 16;
-	header = pass_extensions(p, net, &f->key.protocol, &later);
+	size_t header = pass_extensions(p, net, &f->key.protocol, &later);
 	if (!later)
 		header += take_transport(p, net + header);
 	/* none: no payload, or more than the field can say */
@@ -225,7 +223,6 @@ wifi_type(const uint8_t *data, size_t len, bool radiotap)
 {
 	static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
 	size_t at = 0;
-	unsigned control;
 
 	if (radiotap) {
 		if (len < 4)
@@ -234,7 +231,7 @@ wifi_type(const uint8_t *data, size_t len, bool radiotap)
 	}
 	if (at > len || len - at < 2)
 		return 0;
-	control = data[at] | (unsigned)data[at + 1] << 8;
+	unsigned control = data[at] | (unsigned)data[at + 1] << 8;
 	if ((control & 0x0c) != 0x08 || control & 0x4000) /* not data, or encrypted */
 		return 0;
 	at += 24;
@@ -305,13 +302,12 @@ bool
 pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *out)
 {
 	struct parser p = {.data = packet->data, .len = packet->caplen, .out = out};
-	size_t net = 0, wire;
-	uint16_t type;
+	size_t net = 0;
 
 	memset(out, 0, sizeof(*out));
-	type = find_network(packet, &net, &out->key.vlan);
+	uint16_t type = find_network(packet, &net, &out->key.vlan);
 	out->key.link = packet->link;
-	wire = packet->len > net ? packet->len - net : 0;
+	size_t wire = packet->len > net ? packet->len - net : 0;
 	if (type == PRI_ETHERTYPE_IP)
 		return take_ip(&p, net, wire);
 	return type == PRI_ETHERTYPE_IP6 && take_ip6(&p, net, wire);
@@ -324,13 +320,13 @@ pri_flow_share(const struct pri_flow_key *key, uint32_t shares)
 {
 	bool swap = memcmp(key->address[0], key->address[1], sizeof(key->address[0])) > 0;
 	uint8_t pair[sizeof(key->address)];
-	uint64_t best = 0, hash;
+	uint64_t best = 0;
 	uint32_t share = 1;
 
 	memcpy(pair, key->address[swap], sizeof(key->address[0]));
 	memcpy(pair + sizeof(key->address[0]), key->address[!swap],
 		sizeof(key->address[0]));
-	hash = XXH3_64bits(pair, sizeof(pair));
+	uint64_t hash = XXH3_64bits(pair, sizeof(pair));
 	for (uint32_t i = 1; i <= shares; i++) {
 		/* splitmix64 */
 		uint64_t score = hash + i * 0x9e3779b97f4a7c15u;

@@ -126,14 +126,13 @@ code_part(struct coder *c, struct pri_flow *f, int64_t slice)
 {
 	const uint64_t base = (uint64_t)(slice * PRI_FLOW_SLICE_NS);
 	uint64_t since = (uint64_t)pri_flow_first(f) - base, seq = UINT64_MAX;
-	int64_t first;
 
 	for (int i = 0; i < 2; i++)
 		if (f->side[i].packets && f->side[i].first_seq < seq)
 			seq = f->side[i].first_seq;
 	code(c, &since);
 	code(c, &seq);
-	first = (int64_t)(base + since);
+	int64_t first = (int64_t)(base + since);
 	code_time(c, &f->last_syn, INT64_MIN, first);
 	for (int i = 0; i < 2; i++) {
 		struct pri_flow_side *s = &f->side[i];

@@ -309,14 +309,13 @@ static struct pri_flow *
 find_part(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_error *err)
 {
 	struct entry *e;
-	struct part *p;
 
 	HASH_FIND(hh, t->all, key, sizeof(*key), e);
 	if (!e)
 		e = add_entry(t, key, err);
 	if (!e || e->now)
 		return e ? &e->now->flow : NULL;
-	p = t->free;
+	struct part *p = t->free;
 	if (p)
 		t->free = p->next;
 	else
@@ -403,14 +402,12 @@ pri_flow_table_packet(
 	struct pri_flow_table *t, const struct pr_packet *packet, struct pr_error *err)
 {
 	struct pri_flow_packet p;
-	struct pri_flow *now;
-	bool ip;
 
 	if (packet->flags & PR_PACKET_PARTS)
 		return take_parts(t, packet, err);
 	if (pr_link_is_beyond(packet->link))
 		return take_sum(t, packet, err);
-	ip = pri_flow_packet_parse(packet, &p);
+	bool ip = pri_flow_packet_parse(packet, &p);
 	if (!is_ours(t, ip ? &p.key : NULL))
 		return 0;
 	t->figures.packets++;
@@ -420,7 +417,7 @@ pri_flow_table_packet(
 	}
 	if (open_slice(t, packet->otime, err) < 0)
 		return -1;
-	now = find_part(t, &p.key, err);
+	struct pri_flow *now = find_part(t, &p.key, err);
 	if (!now)
 		return -1;
 	pri_flow_add_packet(now, &p, packet->otime, packet->seq);
@@ -431,13 +428,11 @@ int
 pri_flow_table_part(
 	struct pri_flow_table *t, const struct pri_flow *part, struct pr_error *err)
 {
-	struct pri_flow *now;
-
 	if (!is_ours(t, &part->key))
 		return 0;
 	if (open_slice(t, pri_flow_first(part), err) < 0)
 		return -1;
-	now = find_part(t, &part->key, err);
+	struct pri_flow *now = find_part(t, &part->key, err);
 	if (!now)
 		return -1;
 	t->figures.packets += part->side[0].packets + part->side[1].packets;

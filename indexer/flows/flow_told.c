@@ -59,11 +59,10 @@ bool
 pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 {
 	unsigned icmp_code;
-	uint8_t side;
 
 	if (!r->address_len)
 		return false;
-	side = pri_told_key(r, link, &out->key, &icmp_code);
+	uint8_t side = pri_told_key(r, link, &out->key, &icmp_code);
 	pri_flow_begin(out, &out->key);
 	out->originator = side;
 	out->sampling = r->sampling > 1 ? r->sampling : 0;

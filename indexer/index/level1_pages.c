@@ -89,11 +89,11 @@ sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsi
 {
 	uint32_t starts[DIGITS][1 << DIGIT_BITS];
 	size_t count = ends[k->segments - 1];
-	uint64_t *from = hashes, *to, *swap;
+	uint64_t *from = hashes;
 
 	if (!count)
 		return hashes;
-	to = hashes + count;
+	uint64_t *to = hashes + count;
 	make_items(hashes, ends, k, shift, starts);
 	for (unsigned d = 0; d < DIGITS; d++) {
 		for (unsigned i = 0, at = 0; i < 1u << DIGIT_BITS; i++) {
@@ -104,7 +104,7 @@ sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsi
 		}
 		for (size_t i = 0; i < count; i++)
 			to[starts[d][digit_of(from[i], shift, d)]++] = from[i];
-		swap = from;
+		uint64_t *swap = from;
 		from = to;
 		to = swap;
 	}
@@ -190,7 +190,7 @@ void
 pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room)
 {
-	size_t count = ends[segments - 1], bits = count * BITS_A_KEY, rest;
+	size_t count = ends[segments - 1], bits = count * BITS_A_KEY;
 
 	*k = (struct pri_level1_keys){.segments = segments,
 		.index_bits = index_bits(segments),
@@ -204,7 +204,7 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	k->sets = count && k->items == hashes ? hashes + count : hashes;
 	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
 	count_sets(k);
-	rest = bits > k->set_bits ? (bits - k->set_bits) / (k->distinct + 1) : 0;
+	size_t rest = bits > k->set_bits ? (bits - k->set_bits) / (k->distinct + 1) : 0;
 	rest = rest > 2 + LOW_MIN ? rest - 2 : LOW_MIN;
 	if (rest < LOW_OF_FEW && count <= (size_t)segments * FEW)
 		rest = LOW_OF_FEW;
@@ -313,10 +313,10 @@ put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t 
 size_t
 pri_level1_keys_put(const struct pri_level1_keys *k, uint8_t *out, uint8_t *lens)
 {
-	size_t used = 0, len, at = 0;
+	size_t used = 0, at = 0;
 
 	for (uint32_t page = 0; page < k->pages; page++, at += k->of_page[page - 1]) {
-		len = put_page(k, at, k->of_page[page], out + used);
+		size_t len = put_page(k, at, k->of_page[page], out + used);
 		pr_put_le16(lens + 2 * page, len);
 		used += len;
 	}
@@ -377,14 +377,14 @@ pri_level1_find(
 	struct bit_reader b = {.at = page + PAGE_HEADER, .end = page + len};
 	uint32_t keys = pr_get_le16(page + 8), wanted, value = 0;
 	unsigned bits = index_bits(l->segments);
-	uint64_t found = 0, set;
+	uint64_t found = 0;
 
 	wanted = value_of(signature >> 16, l->hash_bits, keys, l->low_bits);
 	for (uint32_t i = 0; i < keys && value <= wanted; i++) {
 		while (get(&b, 1))
 			value += 1u << l->low_bits;
 		value += get(&b, l->low_bits);
-		set = get_set(&b, l->segments, bits);
+		uint64_t set = get_set(&b, l->segments, bits);
 		found |= value == wanted ? set : 0;
 	}
 	return found;

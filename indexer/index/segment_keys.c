@@ -114,12 +114,12 @@ add_port(struct pri_segment_keys *s, const uint8_t *bytes, bool source, bool tcp
 	uint16_t *most = source ? &s->item.sport_max : &s->item.dport_max;
 	uint8_t key[3] = {bytes[0], bytes[1], tcp ? 6 : 17};
 	unsigned bit = 1u << (2 * tcp + source);
-	uint64_t either, was = *seen >> shift;
+	uint64_t was = *seen >> shift;
 
 	if (was & bit)
 		return;
 	*seen |= (uint64_t)bit << shift;
-	either = pri_key_hash_bytes(PRI_KEY_PORT, bytes, 2);
+	uint64_t either = pri_key_hash_bytes(PRI_KEY_PORT, bytes, 2);
 	pri_hashset_push(&s->keys,
 		pri_signature_hash(
 			pri_key_hash_bytes(source ? PRI_KEY_SPORT : PRI_KEY_DPORT, key, 3),

@@ -189,18 +189,18 @@ static int
 fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
 	struct pr_loss *losses = NULL, *l;
-	size_t count = 0, room, n, left;
+	size_t count = 0, n;
 
 	if (gather_losses(book, q, &losses, &count) == 0) {
 		/* each link gets at least one */
-		room = count < LOSSES_MAX ? count : LOSSES_MAX + book->count;
+		size_t room = count < LOSSES_MAX ? count : LOSSES_MAX + book->count;
 		end->losses = calloc(room + 1, sizeof *end->losses);
 		for (size_t from = 0; end->losses && from < count; from += n) {
 			l = losses + from;
 			for (n = 1; from + n < count && l[n].epoch == l->epoch &&
 				    l[n].link == l->link;)
 				n++;
-			left = pri_losses_coalesce(
+			size_t left = pri_losses_coalesce(
 				l, n, count <= room ? n : n * LOSSES_MAX / count);
 			for (size_t i = 0; i < left; i++)
 				fill_loss(&end->losses[end->message.n_losses++], &l[i]);
@@ -676,7 +676,6 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 enum pri_answer_state
 pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
-	enum pri_answer_state state;
 	int rc = 0;
 
 	/* the coverage of the previous batch is no longer used */
@@ -688,7 +687,7 @@ pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 		begin_segment(a);
 	}
 	if (!a->searched) {
-		state = add_waiting(a, err);
+		enum pri_answer_state state = add_waiting(a, err);
 		return state == PRI_ANSWER_MORE ? search(a, deadline, err) : state;
 	}
 	/* the last batch of packets was sent: now the tally, part by part, then the End */

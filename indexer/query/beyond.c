@@ -134,7 +134,7 @@ pri_beyond_match(const struct pr_bpf_set *programs, const struct pri_plans *plan
 {
 	const struct pr_bpf *program = pr_bpf_set_find(programs, sum->linktype);
 	struct pr_packet packet = *sum;
-	uint8_t frame[PR_BEYOND_AT], *flags;
+	uint8_t frame[PR_BEYOND_AT];
 	struct pr_beyond b;
 	bool known[PR_BEYOND_AT], unknown;
 
@@ -146,7 +146,7 @@ pri_beyond_match(const struct pr_bpf_set *programs, const struct pri_plans *plan
 	packet.data = frame;
 	packet.caplen = PR_BEYOND_AT;
 	bool encapsulated = pr_beyond_load(sum, &b) && b.encapsulated;
-	flags = known_bytes(frame, encapsulated, known);
+	uint8_t *flags = known_bytes(frame, encapsulated, known);
 	uint32_t result = pr_bpf_run_known(program, &packet, known, &unknown);
 	/* Each packet has its own of these three bits: none may matter. */
 	for (unsigned i = 1; flags && !unknown && i < 8; i++) {

@@ -78,7 +78,6 @@ pri_query_selects(const struct pri_query *q, const struct pri_series_ledger *ser
 static bool
 selects_stored(const struct pri_query *q, const struct pri_epoch_series *stored)
 {
-
 	if (!*q->link) /* strays too: they are always counted */
 		return stored->strays || stored->link != PR_LINK_CANARY;
 	if (stored->strays)
@@ -710,7 +709,6 @@ take_sum(struct pri_query *q, const struct pr_packet *p, struct pr_error *err)
 	const struct pr_bpf_set *programs =
 		spec->relations ? &spec->direct : &spec->programs;
 	struct pri_prune *prune = spec->relations ? q->direct_prune : q->context.prune;
-	struct pri_beyond_item *item;
 	struct pr_beyond sum;
 
 	if (!pr_beyond_load(p, &sum)) {
@@ -724,7 +722,7 @@ take_sum(struct pri_query *q, const struct pr_packet *p, struct pr_error *err)
 		return 0;
 	if (PR_ARRAY_GROW(q->beyond.items, q->beyond.count) < 0)
 		return pr_error_set(err, "no memory for what a cutoff kept back");
-	item = &q->beyond.items[q->beyond.count++];
+	struct pri_beyond_item *item = &q->beyond.items[q->beyond.count++];
 	packrack__beyond__init(&item->message);
 	PR_COPY(&item->message, p, epoch, link, seq);
 	PR_COPY(&item->message, &sum, number, packets, bytes);
@@ -1023,7 +1021,6 @@ seqs_of(const struct gone *gone, const struct pri_epoch_series *stored,
 {
 	struct pri_seq_time below = {0, 0}, above = {0, 0};
 	uint64_t top = told ? told->mark.link.last_seq : 0;
-	const struct pri_segment_entry *e;
 
 	if (told)
 		pri_series_ledger_points(told, gone->since,
@@ -1034,7 +1031,8 @@ seqs_of(const struct gone *gone, const struct pri_epoch_series *stored,
 		const struct pri_sorted_run *run = stored->runs[i];
 		uint64_t at = pri_sorted_run_search(run, gone->since);
 
-		e = at > run->base ? pri_sorted_run_at(run, at - 1) : NULL;
+		const struct pri_segment_entry *e =
+			at > run->base ? pri_sorted_run_at(run, at - 1) : NULL;
 		if (e && pri_entry_last_seq(e) >= *first)
 			*first = pri_entry_last_seq(e) + 1;
 		at = pri_sorted_run_search(run, gone->until);

@@ -94,7 +94,7 @@ pri_matches_free(struct pri_matches *m)
 static void
 judge(struct pri_scan *s, size_t length, uint32_t most)
 {
-	struct pr_segment_reader reader, before;
+	struct pr_segment_reader reader;
 	const struct pr_segment_header *h = &reader.header;
 	struct pri_matches *m = &s->matches;
 	struct pr_packet p = {0};
@@ -113,7 +113,7 @@ judge(struct pri_scan *s, size_t length, uint32_t most)
 	memset(m->bits, 0, bytes);
 	m->sound = true;
 	for (int64_t last = h->first_otime;; last = p.otime, m->judged++) {
-		before = reader;
+		struct pr_segment_reader before = reader;
 		rc = pr_segment_next(&reader, &p, NULL);
 		if (rc != 1)
 			break;

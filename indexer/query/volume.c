@@ -530,10 +530,10 @@ follow(struct pri_volume *v, int list, int64_t deadline, struct pr_error *err)
 		STREAM_LEDGER, "segments", "summaries"};
 	struct sfs_cursor **cursor = &v->cursors[list];
 	struct sfs_record record;
-	int stream, rc;
+	int rc;
 
 	if (!*cursor) {
-		stream = sfs_stream_find(v->sfs, names[list]);
+		int stream = sfs_stream_find(v->sfs, names[list]);
 		if (stream < 0)
 			return 0;
 		*cursor = sfs_cursor_open(v->sfs, stream, NULL, err);

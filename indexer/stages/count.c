@@ -35,10 +35,9 @@ count_packet(void *state, struct packrack_packet *p)
 	struct count *c = state;
 	struct pr_decoded d;
 	unsigned size = 0;
-	bool ip;
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
-	ip = d.outer.flags & (PR_DECODE_IP4 | PR_DECODE_IP6);
+	bool ip = d.outer.flags & (PR_DECODE_IP4 | PR_DECODE_IP6);
 	while (size < SIZES - 1 && p->len > bound[size])
 		size++;
 	c->scale = p->scale;

@@ -399,14 +399,12 @@ compare_rules(const void *a, const void *b)
 static bool
 view_make(struct view *v, const struct pr_packet *p, const struct pr_decoded *d)
 {
-	size_t end, ip_end;
-
 	v->packet = p;
 	v->h = &d->outer;
 	if (!(v->h->flags & (PR_DECODE_IP4 | PR_DECODE_IP6)))
 		return false;
-	ip_end = v->h->ip_offset + v->h->ip_length;
-	end = v->h->ip_length && ip_end < p->caplen ? ip_end : p->caplen;
+	size_t ip_end = v->h->ip_offset + v->h->ip_length;
+	size_t end = v->h->ip_length && ip_end < p->caplen ? ip_end : p->caplen;
 	v->payload = p->data + PR_MIN(v->h->payload_offset, end);
 	v->len = v->h->payload_offset && v->h->payload_offset < end
 			 ? (uint32_t)(end - v->h->payload_offset)

@@ -29,10 +29,9 @@ static int
 parse_number(const char *text, uint32_t most, uint32_t *out, struct pr_error *err)
 {
 	char *end;
-	unsigned long n;
 
 	errno = 0;
-	n = strtoul(text, &end, 10);
+	unsigned long n = strtoul(text, &end, 10);
 	if (!isdigit((unsigned char)*text) || *end || errno || n > most)
 		return pr_error_set(err, "%s is not a number up to %u", text, most);
 	*out = (uint32_t)n;
@@ -45,7 +44,6 @@ static int
 parse_address(struct pri_rule_part *p, char *text, struct pr_error *err)
 {
 	char *slash = strchr(text, '/');
-	uint32_t bits;
 
 	if (slash)
 		*slash++ = '\0';
@@ -54,7 +52,7 @@ parse_address(struct pri_rule_part *p, char *text, struct pr_error *err)
 								      : 0;
 	if (!p->address_len)
 		return pr_error_set(err, "%s is no address", text);
-	bits = 8 * p->address_len;
+	uint32_t bits = 8 * p->address_len;
 	if (slash && parse_number(slash, bits, &bits, err) < 0)
 		return -1;
 	p->bits = (uint8_t)bits;
@@ -328,11 +326,9 @@ parse_flags(struct pri_rule *r, char *v, struct pr_error *err)
 static int
 unquote(char **v, bool *negated, struct pr_error *err)
 {
-	size_t len;
-
 	*negated = **v == '!';
 	*v = trim(*v + *negated);
-	len = strlen(*v);
+	size_t len = strlen(*v);
 	if (len < 2 || **v != '"' || (*v)[len - 1] != '"')
 		return pr_error_set(err, "no quotes: %s", *v);
 	(*v)[len - 1] = '\0';
@@ -358,12 +354,11 @@ static int
 modify(struct pri_rule *r, const char *key, char *v, struct pr_error *err)
 {
 	bool relative = !strcmp(key, "distance") || !strcmp(key, "within"), negative;
-	struct pri_rule_content *c;
 	uint32_t n;
 
 	if (!r->contents)
 		return pr_error_set(err, "%s without a content before it", key);
-	c = &r->content[r->contents - 1];
+	struct pri_rule_content *c = &r->content[r->contents - 1];
 	if (!strcmp(key, "nocase")) {
 		c->nocase = true;
 		return *v ? pr_error_set(err, "nocase has no value") : 0;
@@ -458,7 +453,7 @@ static int
 parse_options(struct pri_rule *r, char *text, struct pr_error *err)
 {
 	while (*(text = trim(text))) {
-		char *at = text, *value;
+		char *at = text;
 		bool quoted = false;
 
 		for (; *at && (*at != ';' || quoted); at++) {
@@ -470,7 +465,7 @@ parse_options(struct pri_rule *r, char *text, struct pr_error *err)
 		if (!*at)
 			return pr_error_set(err, "no ; at the end of %.40s", text);
 		*at = '\0';
-		value = strchr(text, ':');
+		char *value = strchr(text, ':');
 		if (value)
 			*value++ = '\0';
 		if (parse_option(r, trim(text), value ? trim(value) : "", err) < 0)
@@ -496,13 +491,13 @@ int
 pri_rule_parse(struct pri_rule *r, char *text, const char *vars, struct pr_error *err)
 {
 	char *open = strchr(text, '('), *close = strrchr(text, ')');
-	int rc;
 
 	*r = (struct pri_rule){.priority = 3};
 	if (!open || !close || close < open || *trim(close + 1))
 		return pr_error_set(err, "no options in parentheses");
 	*open = *close = '\0';
-	rc = parse_header(r, text, vars, err) < 0 ? -1 : parse_options(r, open + 1, err);
+	int rc =
+		parse_header(r, text, vars, err) < 0 ? -1 : parse_options(r, open + 1, err);
 	if (rc == 0 && !r->sid)
 		rc = pr_error_set(err, "no sid");
 	if (rc == 0 && !r->message)

@@ -59,8 +59,6 @@ struct pri_stage_run {
 const struct packrack_stage *
 pri_stage_find(const char *name, struct pr_error *err)
 {
-	const struct packrack_stage *stage;
-
 	for (size_t i = 0; pri_stages[i]; i++)
 		if (!strcmp(pri_stages[i]->name, name))
 			return pri_stages[i];
@@ -73,7 +71,7 @@ pri_stage_find(const char *name, struct pr_error *err)
 	void *object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!object)
 		return pr_error_null(err, "cannot load the stage: %s", dlerror());
-	stage = dlsym(object, "packrack_stage");
+	const struct packrack_stage *stage = dlsym(object, "packrack_stage");
 	if (!stage || stage->version != PACKRACK_STAGE_VERSION || !stage->name ||
 		!stage->open || !stage->packet || !stage->report || !stage->close)
 		return pr_error_null(err, "%s: %s", name,
@@ -134,7 +132,6 @@ take_names(struct pri_stage_run *run, const char *names, struct pr_error *err)
 			      list = {0};
 	const struct pr_string_list *set = &run->options.set;
 	int rc = pr_string_list_split(&list, &one, err);
-	bool known;
 
 	if (rc == 0 && (!list.count || list.count > PRI_STAGE_MOST))
 		rc = pr_error_set(
@@ -155,7 +152,7 @@ take_names(struct pri_stage_run *run, const char *names, struct pr_error *err)
 	}
 	pr_string_list_clear(&list);
 	for (size_t i = 0; rc == 0 && i < set->count; i++) {
-		known = false;
+		bool known = false;
 		for (unsigned j = 0; j < run->stage_count; j++)
 			known |= option_of(run->stages[j], set->items[i]) != NULL;
 		if (!known)
@@ -398,7 +395,6 @@ pri_stage_start(
 	const char *names, const struct pri_stage_options *options, struct pr_error *err)
 {
 	struct pri_stage_run *run = calloc(1, sizeof(*run));
-	int rc;
 
 	if (!run)
 		return pr_error_null(err, "no memory for stages");
@@ -407,7 +403,7 @@ pri_stage_start(
 	run->random = 0x9e3779b97f4a7c15; /* the same sample at each run */
 	pthread_mutex_init(&run->lock, NULL);
 	pthread_cond_init(&run->changed, NULL);
-	rc = take_names(run, names, err);
+	int rc = take_names(run, names, err);
 	run->threads = run->options.pipeline ? run->stage_count : run->options.shards;
 	if (rc == 0 && (run->threads < 1 || run->threads > PRI_STAGE_SHARDS))
 		rc = pr_error_set(err, "1 to %d shards", PRI_STAGE_SHARDS);

@@ -189,14 +189,14 @@ static bool
 parse_date(const char *text, int64_t *out)
 {
 	const char *at = text;
-	struct tm tm, copy;
+	struct tm tm;
 	int64_t ns, east = 0;
-	int hours, minutes, sign;
+	int hours, minutes;
 
 	if (!take_date(&at, &tm, &ns))
 		return false;
 	/* timegm takes February the 31st for a day in March; a second of 60 is a leap second. */
-	copy = (struct tm){
+	struct tm copy = (struct tm){
 		.tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday};
 	timegm(&copy);
 	if (copy.tm_mon != tm.tm_mon || copy.tm_mday != tm.tm_mday || tm.tm_hour > 23 ||
@@ -207,7 +207,7 @@ parse_date(const char *text, int64_t *out)
 		return true;
 	}
 	/* "Z" or "+hh:mm"; seconds east of Greenwich. */
-	sign = *at == '-' ? -1 : 1;
+	int sign = *at == '-' ? -1 : 1;
 	if (!take_char(&at, "Zz")) {
 		if (!take_char(&at, "+-") || !take_digits(&at, 2, &hours) ||
 			!take_char(&at, ":") || !take_digits(&at, 2, &minutes) ||

@@ -178,18 +178,18 @@ pr_keyfile_write(
 	const char *path, mode_t mode, const char *text, bool replace, struct pr_error *err)
 {
 	char beside[PATH_MAX];
-	int parent, fd = -1, rc = -1, saved;
+	int fd = -1, rc = -1;
 
 	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
 		return pr_error_set(err, "key file %s: its path is too long", path);
-	parent = open_parent(path);
+	int parent = open_parent(path);
 	if (parent >= 0)
 		fd = mkostemp(beside, O_CLOEXEC);
 	if (fd >= 0) {
 		/* link() does not replace, rename() does. */
 		if (fill(fd, parent, mode, text) == 0)
 			rc = replace ? rename(beside, path) : link(beside, path);
-		saved = errno;
+		int saved = errno;
 		if (rc < 0 || !replace)
 			unlink(beside);
 		if (rc == 0)

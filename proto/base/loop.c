@@ -133,7 +133,6 @@ pr_loop_destroy(struct pr_loop **loop)
 {
 	struct pr_loop *l = PR_TAKE(loop);
 	sigset_t all, before;
-	int late;
 
 	if (!l)
 		return;
@@ -143,7 +142,7 @@ pr_loop_destroy(struct pr_loop **loop)
 	l->late = 0;
 	if (l->base)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
-	late = l->stopping ? 0 : l->late;
+	int late = l->stopping ? 0 : l->late;
 	for (int i = 0; i < SIGNALS; i++)
 		if (l->signals[i])
 			event_free(l->signals[i]);
@@ -243,7 +242,7 @@ pr_notify(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd, saved = errno;
+	int saved = errno;
 	size_t len = path ? strlen(path) : 0;
 
 	if (len < 2 || len >= sizeof to.sun_path || (path[0] != '/' && path[0] != '@'))
@@ -251,7 +250,7 @@ pr_notify(const char *state)
 	memcpy(to.sun_path, path, len);
 	if (path[0] == '@')
 		to.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
 		sendto(fd, state, strlen(state), MSG_NOSIGNAL, &to,
 			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));

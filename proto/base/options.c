@@ -526,7 +526,7 @@ collect_names(const struct pr_cmdline *program, struct names *n)
 static int
 bad_option(const struct parser *p, const struct names *n, int c, const char *word)
 {
-	const char *program = p->program->name, *best;
+	const char *program = p->program->name;
 	char name[WORD_MAX + 1];
 
 	if (c == ':') {
@@ -547,7 +547,7 @@ bad_option(const struct parser *p, const struct names *n, int c, const char *wor
 		return pr_error_set(
 			p->err, "--%s takes no value", n->list[optopt - LONG].name);
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	best = nearest_option(p->program, name, builtin_count(p->program));
+	const char *best = nearest_option(p->program, name, builtin_count(p->program));
 	if (best)
 		return pr_error_set(
 			p->err, "unknown option --%s; did you mean --%s?", name, best);
@@ -569,11 +569,11 @@ walk(struct parser *p, const struct names *n, int argc, char **argv, const char 
 	optind = 0; /* starts getopt_long afresh */
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, n->letters, n->list, NULL)) != -1) {
-		const struct pr_option *option;
 
 		if (c == '?' || c == ':')
 			return bad_option(p, n, c, argv[optind - 1]);
-		option = c < LONG ? n->by_letter[c] : n->options[c - LONG];
+		const struct pr_option *option =
+			c < LONG ? n->by_letter[c] : n->options[c - LONG];
 		if (option == &builtins[CONFIG]) {
 			if (config)
 				*config = optarg;
@@ -664,10 +664,10 @@ print_option(const struct pr_option *option, void *values)
 	char flags[128], number[32], help[1024];
 	const char *value = default_text(option, values, number, sizeof number);
 	const int begin = FLAGS_WIDTH + 2;
-	int used, at = begin;
+	int at = begin;
 
-	used = option->letter ? snprintf(flags, sizeof flags, "  -%c, ", option->letter)
-			      : snprintf(flags, sizeof flags, "      ");
+	int used = option->letter ? snprintf(flags, sizeof flags, "  -%c, ", option->letter)
+				  : snprintf(flags, sizeof flags, "      ");
 	used += snprintf(flags + used, sizeof flags - used, "--%s%s%s", option->name,
 		option->arg ? " " : "", option->arg ? option->arg : "");
 	if (used > FLAGS_WIDTH)

@@ -165,14 +165,14 @@ restrict_files(struct pr_sandbox *s, struct pr_error *err)
 	struct landlock_ruleset_attr attr = {
 		.handled_access_fs =
 			LANDLOCK_ALL | (version < 3 ? 0 : LANDLOCK_ACCESS_FS_TRUNCATE)};
-	int set, rc = 0;
+	int rc = 0;
 
 	if (version < 1) {
 		pr_log_info("this kernel has no Landlock: files are protected by their "
 			    "modes only");
 		return 0;
 	}
-	set = syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+	int set = syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
 	for (size_t i = 0; i < PR_COUNT(always); i++)
 		rc |= landlock_rule(
 			set, always[i], LANDLOCK_WRITES & attr.handled_access_fs);

@@ -61,11 +61,11 @@ pr_tcp_listen(const char *text, struct pr_error *err)
 {
 	union address address;
 	const int on = 1;
-	int fd, len;
+	int len;
 
 	if (resolve(text, &address, &len, err) < 0)
 		return -1;
-	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (fd >= 0 && bind(fd, &address.any, len) == 0 && listen(fd, BACKLOG) == 0)

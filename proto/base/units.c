@@ -89,13 +89,13 @@ multiply(const struct number *n, uint64_t factor, uint64_t max, uint64_t *out)
 int
 pr_parse_size(const char *text, uint64_t *out)
 {
-	uint64_t factor;
 	struct number n;
 	const char *at;
 
 	if (!take_number(text, &n, &at))
 		return -1;
-	factor = take_prefix(&at, *at && strcasecmp(at + 1, "B") == 0 ? 1000 : 1024);
+	uint64_t factor =
+		take_prefix(&at, *at && strcasecmp(at + 1, "B") == 0 ? 1000 : 1024);
 	if (factor > 1 && strcasecmp(at, "iB") == 0)
 		at += 2;
 	return *at && strcasecmp(at, "B") != 0 ? -1 : multiply(&n, factor, UINT64_MAX, out);

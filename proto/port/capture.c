@@ -24,12 +24,12 @@ choose_timestamps(pcap_t *pcap, const struct pr_capture_options *o, struct pr_er
 {
 	bool unsynced = o->timestamps == PR_TIMESTAMP_ADAPTER_UNSYNCED;
 	int wanted = unsynced ? PCAP_TSTAMP_ADAPTER_UNSYNCED : PCAP_TSTAMP_ADAPTER;
-	int *types = NULL, count;
+	int *types = NULL;
 	bool found = false, other = false;
 
 	if (o->timestamps == PR_TIMESTAMP_HOST || o->timestamps == PR_TIMESTAMP_TRAILER)
 		return 0;
-	count = pcap_list_tstamp_types(pcap, &types);
+	int count = pcap_list_tstamp_types(pcap, &types);
 	for (int i = 0; i < count; i++) {
 		found |= types[i] == wanted;
 		other |= types[i] != wanted &&

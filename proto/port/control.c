@@ -115,11 +115,11 @@ size_t
 pr_control_flush(struct pr_control *c)
 {
 	bool failed[PR_TRANSMIT_BATCH];
-	size_t lost;
 
 	if (c->count == 0)
 		return 0;
-	lost = c->count - pr_transmit_messages(c->transmit, c->msgs, c->count, failed);
+	size_t lost =
+		c->count - pr_transmit_messages(c->transmit, c->msgs, c->count, failed);
 	pr_count(&pr_transmit_counters(c->transmit)->control_failed, lost);
 	free_frames(c);
 	return lost;

@@ -324,10 +324,10 @@ bool
 pr_carrier_look(struct pr_carrier *w, struct pr_carrier is, bool open, int64_t now,
 	struct pr_observation *o, const char *by)
 {
-	bool was = w->observing, steady;
+	bool was = w->observing;
 
 	w->observing = open && is.observing;
-	steady = w->observing && is.changes == w->changes;
+	bool steady = w->observing && is.changes == w->changes;
 	if (was && !steady)
 		pr_observation_lost(o, PR_UNOBSERVED_NO_CARRIER, w->checked, "");
 	if (w->observing && !(was && steady)) {

@@ -127,7 +127,7 @@ open_socket(const struct parent *p, uint32_t domain, uint32_t type)
 {
 	uint32_t kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
 	bool named = false;
-	int fd, size = 8 << 20;
+	int size = 8 << 20;
 
 	for (size_t i = 0; i < p->g->count; i++)
 		named = named || p->g->list[i].kind == PR_GRANT_INTERFACE;
@@ -135,7 +135,7 @@ open_socket(const struct parent *p, uint32_t domain, uint32_t type)
 	if (!named || (domain != AF_PACKET && domain != AF_XDP) ||
 		(kind != SOCK_RAW && (kind != SOCK_DGRAM || domain == AF_XDP)))
 		return -1;
-	fd = socket(domain, type | SOCK_CLOEXEC, 0);
+	int fd = socket(domain, type | SOCK_CLOEXEC, 0);
 	/* more than the daemon could set */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);

@@ -198,12 +198,12 @@ withdraw(struct pr_xdp *x, uint32_t from)
 static uint32_t
 kick(struct pr_xdp *x, uint32_t first)
 {
-	uint32_t before = first, end = x->head, now;
+	uint32_t before = first, end = x->head;
 
 	for (;;) {
 		ssize_t rc = sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
 
-		now = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
+		uint32_t now = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
 		if ((int32_t)(now - before) < 0)
 			now = before;
 		if (rc < 0 && errno == EBUSY) {
@@ -230,7 +230,7 @@ int
 pr_xdp_send(struct pr_xdp *x, struct mmsghdr *msgs, unsigned count)
 {
 	uint32_t until = __atomic_load_n(x->done.producer, __ATOMIC_ACQUIRE);
-	uint32_t first = x->head, taken;
+	uint32_t first = x->head;
 	const uint64_t *done = x->done.desc;
 	unsigned n = 0;
 
@@ -254,6 +254,6 @@ pr_xdp_send(struct pr_xdp *x, struct mmsghdr *msgs, unsigned count)
 	if ((int32_t)(x->head - x->told) > 0)
 		x->told = x->head;
 	__atomic_store_n(x->tx.producer, x->told, __ATOMIC_RELEASE);
-	taken = kick(x, first);
+	uint32_t taken = kick(x, first);
 	return taken > 0 ? (int)taken : -1;
 }

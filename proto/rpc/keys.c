@@ -89,7 +89,7 @@ static int
 load_key(const char *dir, const char *name, bool private, const char *word,
 	char out[PR_KEY_TEXT], struct pr_error *err)
 {
-	char path[PATH_MAX], *text, *rest, *value;
+	char path[PATH_MAX], *text, *rest;
 	int rc = 0;
 
 	if (pr_keydir_check(dir, err) < 0)
@@ -97,7 +97,7 @@ load_key(const char *dir, const char *name, bool private, const char *word,
 	text = rest = read_file(dir, name, private, path, err);
 	if (!text)
 		return -1;
-	value = next_value(&rest, word);
+	char *value = next_value(&rest, word);
 	if (!value || take(value, out) < 0)
 		rc = pr_error_set(err,
 			value ? "key file %s: its %s is not a key"
@@ -137,7 +137,7 @@ int
 pr_keys_parse_public(const char *text, char out[PR_KEY_TEXT])
 {
 	char room[128];
-	char *rest = room, *value;
+	char *rest = room;
 	size_t len = strcspn(text, "\r\n");
 
 	if (len == PR_KEY_TEXT - 1 && !text[len + strspn(text + len, "\r\n")]) {
@@ -149,7 +149,7 @@ pr_keys_parse_public(const char *text, char out[PR_KEY_TEXT])
 		text += *text == '\n';
 	}
 	PR_PRINT(room, "%s", text);
-	value = next_value(&rest, "public-key");
+	char *value = next_value(&rest, "public-key");
 	return value ? take(value, out) : -1;
 }
 
@@ -451,11 +451,11 @@ change(const char *dir, const struct pr_enrolled_key *added, const char *without
 	unsigned *role, struct pr_error *err)
 {
 	struct pr_enrolled *e = NULL;
-	int lock, rc = -1;
+	int rc = -1;
 
 	if (pr_keydir_check(dir, err) < 0)
 		return -1;
-	lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		pr_error_errno(err, "cannot lock the key directory %s", dir);
 	else

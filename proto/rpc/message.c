@@ -514,7 +514,7 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 		size_t size = number_size(field);
 		char *at = (char *)to + field->offset;
 		enum add_rule rule = add ? add_rule(type, field) : ADD_NONE;
-		bool is_signed, less;
+		bool is_signed;
 
 		if (type != from->descriptor)
 			other = protobuf_c_message_descriptor_get_field_by_name(
@@ -524,7 +524,7 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 			continue;
 		uint64_t now = measure(to, field, &is_signed);
 		uint64_t more = measure(from, other, &is_signed);
-		less = is_signed ? (int64_t)now < (int64_t)more : now < more;
+		bool less = is_signed ? (int64_t)now < (int64_t)more : now < more;
 		if (rule == ADD_SUM)
 			*(uint64_t *)at += more;
 		else if (rule == ADD_NONE || (rule == ADD_MAX ? less : !less))
@@ -559,12 +559,12 @@ pr_message_copy_within(const ProtobufCMessage *message, size_t *left)
 		.alloc = budget_alloc, .free = budget_free, .allocator_data = left};
 	size_t len = protobuf_c_message_get_packed_size(message);
 	uint8_t *buf = malloc(len ? len : 1);
-	ProtobufCMessage *copy;
 
 	if (!buf)
 		return NULL;
 	protobuf_c_message_pack(message, buf);
-	copy = protobuf_c_message_unpack(message->descriptor, &allocator, len, buf);
+	ProtobufCMessage *copy =
+		protobuf_c_message_unpack(message->descriptor, &allocator, len, buf);
 	free(buf);
 	return copy;
 }

@@ -139,7 +139,7 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 {
 	uint8_t *buf;
 	size_t len;
-	int rc, saved;
+	int rc;
 
 	if (rpc->server != !!peer)
 		rc = pr_error_set(err, "a server sends to a peer, a client to none");
@@ -156,7 +156,7 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	}
 	rc = peer ? send_as_server(rpc, peer, buf, len, err)
 		  : send_as_client(rpc, buf, len, err);
-	saved = errno;
+	int saved = errno;
 	pr_zevent_check(rpc->zevent);
 	errno = saved;
 	return rc;

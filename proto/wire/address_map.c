@@ -86,8 +86,6 @@ compute(struct pr_address_map *m, uint8_t *address, size_t len)
 void
 pr_address_map(struct pr_address_map *m, uint8_t *address, size_t len)
 {
-	uint64_t hash;
-
 	if (len == 4) {
 		uint32_t from = pr_get_be32(address);
 		uint64_t *c = &m->cache4[from * 0x9e3779b1u >> 16];
@@ -99,7 +97,8 @@ pr_address_map(struct pr_address_map *m, uint8_t *address, size_t len)
 		pr_put_be32(address, (uint32_t)*c);
 		return;
 	}
-	hash = pr_get_be64(address) * 0x9e3779b97f4a7c15 ^ pr_get_be64(address + 8);
+	uint64_t hash =
+		pr_get_be64(address) * 0x9e3779b97f4a7c15 ^ pr_get_be64(address + 8);
 	struct cached *c = &m->cache6[hash * 0x9e3779b97f4a7c15 >> 50];
 	if (!c->used || memcmp(c->from, address, 16) != 0) {
 		memcpy(c->from, address, 16);
@@ -127,11 +126,10 @@ pr_address_map_mac(struct pr_address_map *m, uint8_t mac[6])
 {
 	static const uint8_t broadcast[6] = {255, 255, 255, 255, 255, 255};
 	uint8_t group = mac[0] & 1;
-	uint64_t hash;
 
 	if (!memcmp(mac, broadcast, 6))
 		return;
-	hash = pr_address_map_hash(m, 'm', mac, 6);
+	uint64_t hash = pr_address_map_hash(m, 'm', mac, 6);
 	memcpy(mac, &hash, 6);
 	mac[0] = (uint8_t)((mac[0] & 0xfc) | 2 | group);
 }

@@ -102,8 +102,6 @@ pr_anonymize_policy_parse(struct pr_anonymize_policy *policy, const char *text,
 {
 	const struct pr_cmdline program = {
 		.name = what, .section = what, PR_OPTIONS(options)};
-	const char *shift;
-	bool back;
 
 	*policy = (struct pr_anonymize_policy){0};
 	char *plain = without_comments(text);
@@ -112,10 +110,10 @@ pr_anonymize_policy_parse(struct pr_anonymize_policy *policy, const char *text,
 	free(plain);
 	if (rc < 0)
 		return pr_error_prefix(err, "%s", what);
-	shift = policy->shift_text;
+	const char *shift = policy->shift_text;
 	if (!shift)
 		return 0;
-	back = *shift == '-';
+	bool back = *shift == '-';
 	if (pr_parse_duration(shift + back, &policy->shift) < 0)
 		return pr_error_set(
 			err, "%s: shift = %s: a duration, as in -90d or 3600", what, shift);
@@ -242,8 +240,6 @@ mac(struct walk *w, size_t at)
 static void
 payload(struct walk *w, size_t at, size_t end)
 {
-	uint64_t hash;
-
 	end = PR_MIN(end, w->cut);
 	if (at >= end || w->a->policy.payload == PR_PAYLOAD_KEEP)
 		return;
@@ -252,7 +248,7 @@ payload(struct walk *w, size_t at, size_t end)
 		hide(w, at, end);
 		return;
 	}
-	hash = pr_address_map_hash(w->a->map, 'p', w->data + at, end - at);
+	uint64_t hash = pr_address_map_hash(w->a->map, 'p', w->data + at, end - at);
 	for (size_t i = at; i < end; i++)
 		w->data[i] = (uint8_t)(hash >> 8 * ((i - at) % 8));
 }
@@ -320,14 +316,13 @@ static void
 checksum_put(struct walk *w, const struct checksum *c)
 {
 	uint8_t *at = w->data + c->at;
-	uint16_t s;
 
 	if (!c->at || (c->protocol == P_UDP && !pr_get_be16(at)) || c->at + 2 > w->cut)
 		return;
 	pr_put_be16(at, 0);
 	if (w->a->policy.checksums || !c->to || c->to > w->cut)
 		return;
-	s = (uint16_t)~checksum_sum(w, c);
+	uint16_t s = (uint16_t)~checksum_sum(w, c);
 	s = (uint16_t)(c->right ? s : s ^ 1); /* a wrong one stays wrong */
 	pr_put_be16(at, s || c->protocol != P_UDP ? s : 0xffff);
 }
@@ -379,30 +374,27 @@ dns_data(struct walk *w, unsigned type, size_t at, size_t len)
 static void
 dns(struct walk *w, size_t at, size_t end)
 {
-	unsigned left, questions, type;
-	size_t len;
-
 	end = PR_MIN(end, w->cut);
 	if (w->a->policy.dns || !has(w, at, 12, end)) {
 		blank(w, at, end);
 		return;
 	}
-	questions = pr_get_be16(w->data + at + 4);
-	left = questions + pr_get_be16(w->data + at + 6) + pr_get_be16(w->data + at + 8) +
-	       pr_get_be16(w->data + at + 10);
+	unsigned questions = pr_get_be16(w->data + at + 4);
+	unsigned left = questions + pr_get_be16(w->data + at + 6) +
+			pr_get_be16(w->data + at + 8) + pr_get_be16(w->data + at + 10);
 	for (at += 12; left; left--) {
 		size_t next = dns_name(w, at, end);
 
 		if (!next || !has(w, next, questions ? 4 : 10, end))
 			break;
 		at = next;
-		type = pr_get_be16(w->data + at);
+		unsigned type = pr_get_be16(w->data + at);
 		if (questions) {
 			questions--;
 			at += 4;
 			continue;
 		}
-		len = pr_get_be16(w->data + at + 8);
+		size_t len = pr_get_be16(w->data + at + 8);
 		if (!has(w, at + 10, len, end))
 			break;
 		dns_data(w, type, at + 10, len);
@@ -513,21 +505,19 @@ tcp_options(struct walk *w, size_t at, size_t end)
 static void
 tcp(struct walk *w, size_t at, size_t end)
 {
-	size_t header;
-	bool dns_port;
-
 	if (!has(w, at, 8, end)) {
 		blank(w, at, end);
 		return;
 	}
-	dns_port = pr_get_be16(w->data + at) == 53 || pr_get_be16(w->data + at + 2) == 53;
+	bool dns_port =
+		pr_get_be16(w->data + at) == 53 || pr_get_be16(w->data + at + 2) == 53;
 	port(w, at);
 	port(w, at + 2);
 	if (!has(w, at, 20, end)) { /* quoted: 8 bytes */
 		blank(w, at + 8, end);
 		return;
 	}
-	header = 4 * (w->data[at + 12] >> 4u);
+	size_t header = 4 * (w->data[at + 12] >> 4u);
 	if (header < 20 || !has(w, at, header, end)) {
 		blank(w, at + 20, end);
 		return;
@@ -545,15 +535,14 @@ tcp(struct walk *w, size_t at, size_t end)
 static void
 udp(struct walk *w, size_t at, size_t end, int depth)
 {
-	unsigned source, target;
 	bool keep = w->a->policy.payload == PR_PAYLOAD_KEEP;
 
 	if (!has(w, at, 8, end)) {
 		blank(w, at, end);
 		return;
 	}
-	source = pr_get_be16(w->data + at);
-	target = pr_get_be16(w->data + at + 2);
+	unsigned source = pr_get_be16(w->data + at);
+	unsigned target = pr_get_be16(w->data + at + 2);
 	port(w, at);
 	port(w, at + 2);
 	if (target == 4789 && has(w, at + 8, 8, end) && w->data[at + 8] & 8 &&
@@ -582,13 +571,11 @@ quote(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 static void
 icmp(struct walk *w, size_t at, size_t end, int depth)
 {
-	unsigned type;
-
 	if (!has(w, at, 8, end)) {
 		blank(w, at, end);
 		return;
 	}
-	type = w->data[at];
+	unsigned type = w->data[at];
 	if (type == 5)
 		address(w, at + 4, 4);
 	if (type == 3 || type == 4 || type == 5 || type == 11 || type == 12)
@@ -639,13 +626,11 @@ nd(struct walk *w, unsigned type, size_t at, size_t end)
 static void
 icmp6(struct walk *w, size_t at, size_t end, int depth)
 {
-	unsigned type;
-
 	if (!has(w, at, 8, end)) {
 		blank(w, at, end);
 		return;
 	}
-	type = w->data[at];
+	unsigned type = w->data[at];
 	if (type >= 1 && type <= 4)
 		quote(w, TYPE_IP6, at + 8, end, depth);
 	else if (type == 128 || type == 129)
@@ -662,17 +647,14 @@ icmp6(struct walk *w, size_t at, size_t end, int depth)
 static void
 gre(struct walk *w, size_t at, size_t end, int depth)
 {
-	unsigned flags, type;
-	size_t header;
-
 	if (w->a->policy.tunnels || !has(w, at, 4, end)) {
 		blank(w, at, end);
 		return;
 	}
-	flags = pr_get_be16(w->data + at);
-	type = pr_get_be16(w->data + at + 2);
-	header = 4 + (flags & 0x8000 ? 4 : 0) + (flags & 0x2000 ? 4 : 0) +
-		 (flags & 0x1000 ? 4 : 0);
+	unsigned flags = pr_get_be16(w->data + at);
+	unsigned type = pr_get_be16(w->data + at + 2);
+	size_t header = 4 + (flags & 0x8000 ? 4 : 0) + (flags & 0x2000 ? 4 : 0) +
+			(flags & 0x1000 ? 4 : 0);
 	if (flags & 0x4fff || !has(w, at, header, end)) {
 		blank(w, at + 4, end);
 		return;
@@ -730,22 +712,21 @@ transport(struct walk *w, unsigned protocol, size_t at, size_t end, int depth)
 static void
 ip4(struct walk *w, size_t at, size_t end, int depth)
 {
-	struct checksum c;
-	size_t header, told;
-	bool right, fragment;
+	size_t header;
 
 	if (!has(w, at, 20, end) || w->data[at] >> 4 != 4 ||
 		(header = 4 * (w->data[at] & 15u)) < 20 || !has(w, at, header, end)) {
 		blank(w, at, end);
 		return;
 	}
-	told = pr_get_be16(w->data + at + 2);
-	fragment = pr_get_be16(w->data + at + 6) & 0x3fff;
+	size_t told = pr_get_be16(w->data + at + 2);
+	bool fragment = pr_get_be16(w->data + at + 6) & 0x3fff;
 	size_t whole = told ? at + told : end; /* 0: offload */
 	size_t stop = whole < at + header ? at + header : PR_MIN(whole, end);
-	c = checksum_find(w, w->data[at + 9], at + header, fragment ? end + 1 : whole,
-		at + 12, 4, !fragment && whole <= end && whole > at + header);
-	right = fold(sum(0, w->data + at, header)) == 0xffff;
+	struct checksum c =
+		checksum_find(w, w->data[at + 9], at + header, fragment ? end + 1 : whole,
+			at + 12, 4, !fragment && whole <= end && whole > at + header);
+	bool right = fold(sum(0, w->data + at, header)) == 0xffff;
 	address(w, at + 12, 4);
 	address(w, at + 16, 4);
 	if (header > 20) {
@@ -760,10 +741,9 @@ ip4(struct walk *w, size_t at, size_t end, int depth)
 		transport(w, w->data[at + 9], at + header, stop, depth);
 	checksum_put(w, &c);
 	if (pr_get_be16(w->data + at + 10)) {
-		uint16_t s;
 
 		pr_put_be16(w->data + at + 10, 0);
-		s = (uint16_t)~fold(sum(0, w->data + at, header));
+		uint16_t s = (uint16_t)~fold(sum(0, w->data + at, header));
 		if (!w->a->policy.checksums)
 			pr_put_be16(w->data + at + 10, right ? s : s ^ 1);
 	}
@@ -833,20 +813,18 @@ ip6_extensions(struct walk *w, size_t at, size_t end, unsigned *protocol, bool *
 static void
 ip6(struct walk *w, size_t at, size_t end, int depth)
 {
-	unsigned protocol;
 	bool fragment = false, later = false;
-	size_t told, body;
 
 	if (!has(w, at, 40, end) || w->data[at] >> 4 != 6) {
 		blank(w, at, end);
 		return;
 	}
-	told = pr_get_be16(w->data + at + 4);
-	protocol = w->data[at + 6];
+	size_t told = pr_get_be16(w->data + at + 4);
+	unsigned protocol = w->data[at + 6];
 	size_t whole = told ? at + 40 + told : end; /* 0: a jumbogram, or offload */
 	size_t stop = PR_MIN(whole, end);
 	blank(w, stop, end);
-	body = ip6_extensions(w, at + 40, stop, &protocol, &fragment, &later);
+	size_t body = ip6_extensions(w, at + 40, stop, &protocol, &fragment, &later);
 	struct checksum c = {.at = 0};
 	if (body)
 		c = checksum_find(w, (uint8_t)protocol, body, fragment ? end + 1 : whole,
@@ -868,11 +846,11 @@ network(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 	end = PR_MIN(end, w->cut);
 	for (int tags = 0; tags < 8; tags++) {
 		bool vlan = type == 0x8100 || type == 0x88a8 || type == 0x9100;
-		bool label = type == 0x8847 || type == 0x8848, last;
+		bool label = type == 0x8847 || type == 0x8848;
 
 		if ((!vlan && !label) || !has(w, at, 4, end))
 			break;
-		last = w->data[at + 2] & 1;
+		bool last = w->data[at + 2] & 1;
 		if (vlan)
 			type = pr_get_be16(w->data + at + 2);
 		else if (last)
@@ -903,13 +881,11 @@ network(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 static void
 ethernet(struct walk *w, size_t at, size_t end, int depth)
 {
-	unsigned type;
-
 	if (!has(w, at, 14, end)) {
 		blank(w, at, end);
 		return;
 	}
-	type = pr_get_be16(w->data + at + 12);
+	unsigned type = pr_get_be16(w->data + at + 12);
 	mac(w, at);
 	mac(w, at + 6);
 	network(w, type, at + 14, end, depth);
@@ -929,13 +905,11 @@ static void
 cooked(struct walk *w, size_t header, size_t type_at, size_t len_at, size_t len_bytes,
 	size_t address_at)
 {
-	size_t len;
-
 	if (!has(w, 0, header, w->cut)) {
 		blank(w, 0, w->cut);
 		return;
 	}
-	len = w->data[len_at + len_bytes - 1];
+	size_t len = w->data[len_at + len_bytes - 1];
 	if (len == 6)
 		mac(w, address_at);
 	memset(w->data + address_at + (len == 6 ? 6 : 0), 0, len == 6 ? 2 : 8);

@@ -105,12 +105,12 @@ pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e)
 					      pr_clock_known(&e->u.port.clock)));
 	const struct pr_field_table table = table_of(e->type, version), *behind;
 	uint8_t *head = w->at;
-	struct pr_writer payload;
 	void *rest;
 
 	if (!table.count || pr_writer_room(w) < ENTRY_HEADER || !valid(e))
 		return false;
-	payload = pr_writer_make(head + ENTRY_HEADER, pr_writer_room(w) - ENTRY_HEADER);
+	struct pr_writer payload =
+		pr_writer_make(head + ENTRY_HEADER, pr_writer_room(w) - ENTRY_HEADER);
 	behind = rest_of((struct pr_ledger_entry *)(uintptr_t)e, &rest);
 	if (!pr_field_table_store(&payload, &e->u, &table, PR_LITTLE_ENDIAN) ||
 		(behind && !pr_field_table_store(&payload, rest, behind, PR_LITTLE_ENDIAN)))

@@ -76,7 +76,7 @@ pr_rack_key_heard(struct pr_frame_key *key, bool by_alternate)
 int
 pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err)
 {
-	char path[PATH_MAX], *text;
+	char path[PATH_MAX];
 
 	memset(key, 0, sizeof *key);
 	if (!dir)
@@ -86,7 +86,7 @@ pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err
 		return pr_error_set(err, "libsodium does not start");
 	if (pr_keydir_check(dir, err) < 0)
 		return -1;
-	text = pr_keyfile_read(path, true, NULL, err);
+	char *text = pr_keyfile_read(path, true, NULL, err);
 	if (!text && errno == ENOENT)
 		return pr_error_set(err,
 			"key file %s does not exist: on the rack's head 'packrack keys "

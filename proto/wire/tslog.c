@@ -116,7 +116,7 @@ may_follow(const struct pr_tslog_builder *b, const struct pr_entry *e)
 bool
 pr_tslog_add(struct pr_tslog_builder *b, const struct pr_entry *e)
 {
-	uint8_t near_end[ENTRY_MAX], *p;
+	uint8_t near_end[ENTRY_MAX];
 	int pair = e->flags & PR_ENTRY_RUNT ? b->last_pair : find_pair(b, e->macs);
 	bool grow = !(e->flags & PR_ENTRY_RUNT) && pair == b->header.pairs;
 	size_t table = (size_t)(b->header.pairs + grow) * PAIR_LEN, room, len;
@@ -133,7 +133,7 @@ pr_tslog_add(struct pr_tslog_builder *b, const struct pr_entry *e)
 		b->last_time = e->time;
 	}
 	/* Straight into the log, except where the longest of entries might not fit. */
-	p = room >= ENTRY_MAX ? b->entries.at : near_end;
+	uint8_t *p = room >= ENTRY_MAX ? b->entries.at : near_end;
 	len = put_entry(b, p, e, pair) - p;
 	if (len > room)
 		return false;
@@ -270,11 +270,11 @@ load_entry(struct pr_tslog_reader *r, struct pr_entry *e)
 {
 	struct pr_cursor *c = &r->c;
 	uint8_t lead, by_number = NO_NUMBER;
-	uint64_t seqs, ordinals = 0, time;
+	uint64_t ordinals = 0, time;
 
 	if (!pr_load_u8(c, &lead) || (lead & LEAD_EXT && !pr_load_u8(c, &e->flags)))
 		return false;
-	seqs = lead & LEAD_STEP;
+	uint64_t seqs = lead & LEAD_STEP;
 	if (seqs == 0 && (!pr_load_varint(c, &seqs) || seqs <= LEAD_STEP))
 		return false;
 	if (r->header.flags & PR_TSLOG_INTERLEAVED && !pr_load_varint(c, &ordinals))
