@@ -195,12 +195,12 @@ enter(struct test *t, uint32_t type, bool tagged)
 	struct pri_state *s = t->state;
 
 	s->flags = 0;
-	s->net_is = type == PRI_ETHERTYPE_IP                                  ? PRI_NET_IP4
-		    : type == PRI_ETHERTYPE_IP6                               ? PRI_NET_IP6
-		    : type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP ? PRI_NET_ARP
-		    : tagged && type == PRI_ETHERTYPE_MPLS  ? PRI_NET_LABEL
-		    : tagged && type == PRI_ETHERTYPE_PPPOE ? PRI_NET_PPPOE
-							    : PRI_NET_OTHER;
+	s->net_is = type == PR_ETHERTYPE_IP4                                ? PRI_NET_IP4
+		    : type == PR_ETHERTYPE_IP6                              ? PRI_NET_IP6
+		    : type == PR_ETHERTYPE_ARP || type == PR_ETHERTYPE_RARP ? PRI_NET_ARP
+		    : tagged && type == PR_ETHERTYPE_MPLS                   ? PRI_NET_LABEL
+		    : tagged && type == PR_ETHERTYPE_PPPOE                  ? PRI_NET_PPPOE
+									    : PRI_NET_OTHER;
 	if (tagged && pri_is_vlan_tag(type) && s->tags < PRI_KEYS_DEPTH) {
 		s->net_is = PRI_NET_TYPE;
 		s->tags++;
@@ -247,7 +247,7 @@ nibble_equals(struct test *t)
 	uint32_t value;
 
 	if (known(t, t->state->net, 1, 0xf0, &value) && (value == 0x40 || value == 0x60))
-		enter(t, value == 0x40 ? PRI_ETHERTYPE_IP : PRI_ETHERTYPE_IP6, false);
+		enter(t, value == 0x40 ? PR_ETHERTYPE_IP4 : PR_ETHERTYPE_IP6, false);
 }
 
 static void
@@ -259,8 +259,8 @@ pppoe_equals(struct test *t)
 		return;
 	t->state->net += 8;
 	enter(t,
-		value == 0x21   ? PRI_ETHERTYPE_IP
-		: value == 0x57 ? PRI_ETHERTYPE_IP6
+		value == 0x21   ? PR_ETHERTYPE_IP4
+		: value == 0x57 ? PR_ETHERTYPE_IP6
 				: value,
 		false);
 }

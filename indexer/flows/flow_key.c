@@ -10,11 +10,6 @@
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
-#define ICMP 1
-#define TCP 6
-#define UDP 17
-#define ICMP6 58
-#define SCTP 132
 #define IP_HEADER 20
 #define IP6_HEADER 40
 
@@ -27,7 +22,7 @@ static const uint8_t icmp6_pairs[][2] = {
 static bool
 find_answer(uint8_t protocol, uint8_t type, uint16_t *answer)
 {
-	bool v6 = protocol == ICMP6;
+	bool v6 = protocol == PR_IP_ICMP6;
 	const uint8_t(*all)[2] = v6 ? icmp6_pairs : icmp_pairs;
 	size_t count = v6 ? PR_COUNT(icmp6_pairs) : PR_COUNT(icmp_pairs);
 
@@ -78,18 +73,18 @@ take_transport(struct parser *p, size_t at)
 		p->port[1] = pr_get_be16(p->data + at + 2);
 	}
 	switch (f->key.protocol) {
-	case TCP:
+	case PR_IP_TCP:
 		if (has(p, at, 14)) {
 			f->flags = p->data[at + 13];
 			return 4 * (p->data[at + 12] >> 4u);
 		}
 		return 20;
-	case SCTP:
+	case PR_IP_SCTP:
 		return 12;
-	case UDP:
+	case PR_IP_UDP:
 		return 8;
-	case ICMP:
-	case ICMP6:
+	case PR_IP_ICMP:
+	case PR_IP_ICMP6:
 		take_icmp(p, at);
 		return 8;
 	default:
@@ -120,7 +115,7 @@ pri_flow_key_of(struct pri_flow_key *k, const uint8_t address[2][16],
 	uint16_t ends[2] = {port[0], port[1]};
 
 	*icmp_code = 0;
-	if (k->protocol == (k->address_len == 16 ? ICMP6 : ICMP)) {
+	if (k->protocol == (k->address_len == 16 ? PR_IP_ICMP6 : PR_IP_ICMP)) {
 		*icmp_code = (uint8_t)port[1];
 		k->one_way = !find_answer(k->protocol, (uint8_t)port[0], &ends[1]);
 	} else if (!pri_has_ports(k->protocol)) {
@@ -210,8 +205,7 @@ take_ip6(struct parser *p, size_t net, size_t wire)
 #define TYPE_VNTAG 0x8926 /* IEEE 802.1Qbh: 6 bytes, the last 2 an Ethertype */
 #define TYPE_PBB 0x88e7 /* IEEE 802.1ah: 4 bytes */
 #define TYPE_FABRIC_PATH 0x8903 /* Cisco FabricPath: 2 bytes */
-#define ETHER 1 /* link types, as in pcap files */
-#define PPP 9
+#define PPP 9 /* link types, as in pcap files */
 #define WIFI 105 /* IEEE 802.11 */
 #define WIFI_RADIOTAP 127
 #define ETHER_HEADER 14
@@ -265,10 +259,11 @@ find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 	uint16_t type = 0;
 
 	*vlan = PRI_FLOW_UNTAGGED;
-	if (packet->linktype == ETHER && packet->caplen >= ETHER_HEADER) { /* nearly all */
+	if (packet->linktype == PR_LINKTYPE_ETHERNET &&
+		packet->caplen >= ETHER_HEADER) { /* nearly all */
 		type = pr_get_be16(packet->data + ETHER_HEADER - 2);
 		*net = ETHER_HEADER;
-		if (type == PRI_ETHERTYPE_IP || type == PRI_ETHERTYPE_IP6)
+		if (type == PR_ETHERTYPE_IP4 || type == PR_ETHERTYPE_IP6)
 			return type;
 	}
 	if (packet->linktype == WIFI || packet->linktype == WIFI_RADIOTAP) {
@@ -293,7 +288,7 @@ find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 		if (!inner || inner > packet->caplen)
 			break;
 		at = inner;
-		known = pri_linktype_layout_find(ETHER);
+		known = pri_linktype_layout_find(PR_LINKTYPE_ETHERNET);
 	}
 	return known && *net <= packet->caplen ? type : 0;
 }
@@ -308,9 +303,9 @@ pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *ou
 	uint16_t type = find_network(packet, &net, &out->key.vlan);
 	out->key.link = packet->link;
 	size_t wire = packet->len > net ? packet->len - net : 0;
-	if (type == PRI_ETHERTYPE_IP)
+	if (type == PR_ETHERTYPE_IP4)
 		return take_ip(&p, net, wire);
-	return type == PRI_ETHERTYPE_IP6 && take_ip6(&p, net, wire);
+	return type == PR_ETHERTYPE_IP6 && take_ip6(&p, net, wire);
 }
 
 /* ---- shares ---- */
@@ -348,8 +343,8 @@ void
 pri_community_id(
 	const struct pri_flow_key *key, uint16_t seed, char out[PRI_COMMUNITY_ID_MAX])
 {
-	bool ports = pri_has_ports(key->protocol) || key->protocol == ICMP ||
-		     key->protocol == ICMP6;
+	bool ports = pri_has_ports(key->protocol) || key->protocol == PR_IP_ICMP ||
+		     key->protocol == PR_IP_ICMP6;
 	uint8_t digest[SHA1_DIGEST_LENGTH], bytes[2 + 16 + 16 + 2 + 4];
 	size_t len = key->address_len, at = 0;
 	SHA1_CTX sha1;

@@ -199,8 +199,8 @@ pri_key_rank(const struct pri_key *key)
 	if (kind == PRI_KEY_SRC || kind == PRI_KEY_DST || kind == PRI_KEY_MAC_SRC ||
 		kind == PRI_KEY_MAC_DST)
 		return PRI_RANK_ADDRESSES;
-	if (type == PRI_ETHERTYPE_IP || type == PRI_ETHERTYPE_IP6 ||
-		type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP ||
+	if (type == PR_ETHERTYPE_IP4 || type == PR_ETHERTYPE_IP6 ||
+		type == PR_ETHERTYPE_ARP || type == PR_ETHERTYPE_RARP ||
 		(kind == PRI_KEY_PROTO && (first == 6 || first == 17)))
 		return PRI_RANK_TYPES;
 	return PRI_RANK_PORTS;

@@ -31,13 +31,13 @@ pri_linktype_layout_find(uint16_t linktype)
 static uint16_t
 of_ppp(uint32_t value)
 {
-	return value == 0x21 ? PRI_ETHERTYPE_IP : value == 0x57 ? PRI_ETHERTYPE_IP6 : 0;
+	return value == 0x21 ? PR_ETHERTYPE_IP4 : value == 0x57 ? PR_ETHERTYPE_IP6 : 0;
 }
 
 static uint16_t
 of_nibble(uint8_t first)
 {
-	return first >> 4 == 4 ? PRI_ETHERTYPE_IP : first >> 4 == 6 ? PRI_ETHERTYPE_IP6 : 0;
+	return first >> 4 == 4 ? PR_ETHERTYPE_IP4 : first >> 4 == 6 ? PR_ETHERTYPE_IP6 : 0;
 }
 
 uint16_t
@@ -52,8 +52,8 @@ pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t
 	/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs, for which a trace file's filter tests */
 	value = value & 0xff ? value : value >> 24;
 	if (value == 10 || value == 24 || value == 28 || value == 30)
-		return PRI_ETHERTYPE_IP6;
-	return value == 2 ? PRI_ETHERTYPE_IP : 0;
+		return PR_ETHERTYPE_IP6;
+	return value == 2 ? PR_ETHERTYPE_IP4 : 0;
 }
 
 /* ---- a packet's fields ---- */
@@ -159,7 +159,7 @@ pass_inner(struct walk *w, uint16_t type)
 	uint16_t inner = 0;
 	uint32_t label;
 
-	if (type == PRI_ETHERTYPE_MPLS) {
+	if (type == PR_ETHERTYPE_MPLS) {
 		do {
 			if (f->tag_count + f->label_count >= PRI_KEYS_DEPTH ||
 				!has(w, w->net, 4))
@@ -226,13 +226,13 @@ pri_packet_fields_parse(const struct pri_linktype_layout *l, const uint8_t *data
 	}
 	if (l->ether)
 		type = pass_tags(&w, l->type_at, type);
-	if (l->ether && (type == PRI_ETHERTYPE_MPLS || type == PRI_ETHERTYPE_PPPOE))
+	if (l->ether && (type == PR_ETHERTYPE_MPLS || type == PR_ETHERTYPE_PPPOE))
 		type = pass_inner(&w, type);
-	if (type == PRI_ETHERTYPE_IP)
+	if (type == PR_ETHERTYPE_IP4)
 		take_ip(&w);
-	else if (type == PRI_ETHERTYPE_IP6)
+	else if (type == PR_ETHERTYPE_IP6)
 		take_ip6(&w);
-	else if (type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP)
+	else if (type == PR_ETHERTYPE_ARP || type == PR_ETHERTYPE_RARP)
 		take_addresses(&w, w.net + 14, w.net + 24, 4);
 	return w.net;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "proto/wire/decode.h"
 
 /*
  * Finds the fields of a packet that keys are made of. Their offsets are those of
@@ -11,28 +9,18 @@
  */
 #define PRI_KEYS_DEPTH 8 /* tags and labels that are passed */
 
-enum {
-	PRI_ETHERTYPE_IP = 0x0800,
-	PRI_ETHERTYPE_ARP = 0x0806,
-	PRI_ETHERTYPE_RARP = 0x8035,
-	PRI_ETHERTYPE_VLAN = 0x8100,
-	PRI_ETHERTYPE_IP6 = 0x86dd,
-	PRI_ETHERTYPE_MPLS = 0x8847, /* unicast */
-	PRI_ETHERTYPE_PPPOE = 0x8864, /* sessions */
-};
-
 static inline bool
 pri_is_vlan_tag(uint32_t ethertype)
 {
-	return ethertype == PRI_ETHERTYPE_VLAN || ethertype == 0x88a8 ||
-	       ethertype == 0x9100;
+	return ethertype == PR_ETHERTYPE_VLAN || ethertype == PR_ETHERTYPE_STAG ||
+	       ethertype == PR_ETHERTYPE_OLD_STAG;
 }
 
 /* TCP, UDP, SCTP */
 static inline bool
 pri_has_ports(uint8_t protocol)
 {
-	return protocol == 6 || protocol == 17 || protocol == 132;
+	return protocol == PR_IP_TCP || protocol == PR_IP_UDP || protocol == PR_IP_SCTP;
 }
 
 /* How a link type gives the type of its network header. */

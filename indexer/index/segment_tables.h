@@ -405,14 +405,14 @@ pri_header_layouts_add_plain(
 	id[0] = pr_get_le64(data);
 	id[1] = pr_get_le64(data + 6) >> 16;
 	uint16_t type = __builtin_bswap16((uint16_t)(id[1] >> 32));
-	if (type == PRI_ETHERTYPE_VLAN) {
+	if (type == PR_ETHERTYPE_VLAN) {
 		id[1] |= (uint64_t)(pr_get_be16(data + 14) & 0xfff) << 48;
 		type = pr_get_be16(data + 16);
 		net = 18;
 	}
-	if (type == PRI_ETHERTYPE_IP)
+	if (type == PR_ETHERTYPE_IP4)
 		layout = pri_header_layouts_plain_ip(k, id, data + net, caplen - net);
-	else if (type == PRI_ETHERTYPE_IP6)
+	else if (type == PR_ETHERTYPE_IP6)
 		layout = pri_header_layouts_plain_ip6(k, id, data + net, caplen - net);
 	return layout ? pri_header_layout_count(layout, len) : NULL;
 }

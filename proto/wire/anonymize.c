@@ -9,40 +9,8 @@
 #include "proto/base/keyfile.h"
 #include "proto/base/options.h"
 #include "proto/base/units.h"
+#include "proto/wire/decode.h"
 
-enum {
-	LINK_NULL = 0,
-	LINK_RAW = 101,
-	LINK_LOOP = 108,
-	LINK_SLL = 113,
-	LINK_SLL2 = 276,
-	LINK_IP4 = 228,
-	LINK_IP6 = 229
-};
-enum {
-	TYPE_IP4 = 0x0800,
-	TYPE_ARP = 0x0806,
-	TYPE_RARP = 0x8035,
-	TYPE_IP6 = 0x86dd,
-	TYPE_BRIDGED = 0x6558
-};
-enum {
-	P_HOPS = 0,
-	P_ICMP = 1,
-	P_IPIP = 4,
-	P_TCP = 6,
-	P_UDP = 17,
-	P_6IN4 = 41,
-	P_ROUTING = 43,
-	P_FRAGMENT = 44,
-	P_GRE = 47,
-
-	P_AH = 51,
-	P_ICMP6 = 58,
-	P_NONE = 59,
-	P_DESTINATION = 60,
-	P_SCTP = 132
-};
 #define DEPTH 6 /* of tunnels and quotes */
 
 struct pr_anonymizer {
@@ -295,16 +263,16 @@ static struct checksum
 checksum_find(const struct walk *w, uint8_t protocol, size_t from, size_t to, size_t source,
 	size_t len, bool whole)
 {
-	size_t place = protocol == P_TCP ? 16 : protocol == P_UDP ? 6 : 2;
+	size_t place = protocol == PR_IP_TCP ? 16 : protocol == PR_IP_UDP ? 6 : 2;
 	struct checksum c = {
 		.from = from, .to = to, .source = source, .protocol = protocol};
 
-	if ((protocol != P_TCP && protocol != P_UDP && protocol != P_ICMP &&
-		    protocol != P_ICMP6) ||
+	if ((protocol != PR_IP_TCP && protocol != PR_IP_UDP && protocol != PR_IP_ICMP &&
+		    protocol != PR_IP_ICMP6) ||
 		!has(w, from, place + 2, PR_MIN(to, w->cut)))
 		return (struct checksum){.at = 0};
 	c.at = from + place;
-	c.addresses = protocol == P_ICMP ? 0 : 2 * len;
+	c.addresses = protocol == PR_IP_ICMP ? 0 : 2 * len;
 	if (!whole || to > w->cut)
 		c.to = 0; /* not all of it is there */
 	else
@@ -317,14 +285,14 @@ checksum_put(struct walk *w, const struct checksum *c)
 {
 	uint8_t *at = w->data + c->at;
 
-	if (!c->at || (c->protocol == P_UDP && !pr_get_be16(at)) || c->at + 2 > w->cut)
+	if (!c->at || (c->protocol == PR_IP_UDP && !pr_get_be16(at)) || c->at + 2 > w->cut)
 		return;
 	pr_put_be16(at, 0);
 	if (w->a->policy.checksums || !c->to || c->to > w->cut)
 		return;
 	uint16_t s = (uint16_t)~checksum_sum(w, c);
 	s = (uint16_t)(c->right ? s : s ^ 1); /* a wrong one stays wrong */
-	pr_put_be16(at, s || c->protocol != P_UDP ? s : 0xffff);
+	pr_put_be16(at, s || c->protocol != PR_IP_UDP ? s : 0xffff);
 }
 
 /* ---- names: DNS, DHCP ---- */
@@ -579,7 +547,7 @@ icmp(struct walk *w, size_t at, size_t end, int depth)
 	if (type == 5)
 		address(w, at + 4, 4);
 	if (type == 3 || type == 4 || type == 5 || type == 11 || type == 12)
-		quote(w, TYPE_IP4, at + 8, end, depth);
+		quote(w, PR_ETHERTYPE_IP4, at + 8, end, depth);
 	else if (type == 0 || type == 8)
 		payload(w, at + 8, end);
 	else if (type == 13 || type == 14)
@@ -632,7 +600,7 @@ icmp6(struct walk *w, size_t at, size_t end, int depth)
 	}
 	unsigned type = w->data[at];
 	if (type >= 1 && type <= 4)
-		quote(w, TYPE_IP6, at + 8, end, depth);
+		quote(w, PR_ETHERTYPE_IP6, at + 8, end, depth);
 	else if (type == 128 || type == 129)
 		payload(w, at + 8, end);
 	else if (type >= 133 && type <= 137)
@@ -661,7 +629,7 @@ gre(struct walk *w, size_t at, size_t end, int depth)
 	}
 	if (flags & 0x8000) /* a checksum of what is changed */
 		memset(w->data + at + 4, 0, 4);
-	if (type == TYPE_BRIDGED)
+	if (type == PR_ETHERTYPE_BRIDGED)
 		ethernet(w, at + header, end, depth + 1);
 	else
 		network(w, type, at + header, end, depth + 1);
@@ -671,30 +639,32 @@ static void
 transport(struct walk *w, unsigned protocol, size_t at, size_t end, int depth)
 {
 	switch (protocol) {
-	case P_TCP:
+	case PR_IP_TCP:
 		tcp(w, at, end);
 		break;
-	case P_UDP:
+	case PR_IP_UDP:
 		udp(w, at, end, depth);
 		break;
-	case P_ICMP:
+	case PR_IP_ICMP:
 		icmp(w, at, end, depth);
 		break;
-	case P_ICMP6:
+	case PR_IP_ICMP6:
 		icmp6(w, at, end, depth);
 		break;
-	case P_GRE:
+	case PR_IP_GRE:
 		gre(w, at, end, depth);
 		break;
-	case P_IPIP:
-	case P_6IN4:
+	case PR_IP_IN_IP:
+	case PR_IP_IN_IP6:
 		if (w->a->policy.tunnels)
 			blank(w, at, end);
 		else
-			network(w, protocol == P_IPIP ? TYPE_IP4 : TYPE_IP6, at, end,
-				depth + 1);
+			network(w,
+				protocol == PR_IP_IN_IP ? PR_ETHERTYPE_IP4
+							: PR_ETHERTYPE_IP6,
+				at, end, depth + 1);
 		break;
-	case P_SCTP:
+	case PR_IP_SCTP:
 		if (has(w, at, 12, end)) {
 			port(w, at);
 			port(w, at + 2);
@@ -704,7 +674,7 @@ transport(struct walk *w, unsigned protocol, size_t at, size_t end, int depth)
 		blank(w, at, end);
 		break;
 	default: /* no ports that are known, nothing that is understood */
-		if (protocol != P_NONE)
+		if (protocol != PR_IP_NONE)
 			blank(w, at, end);
 	}
 }
@@ -780,25 +750,25 @@ ip6_extensions(struct walk *w, size_t at, size_t end, unsigned *protocol, bool *
 		unsigned p = *protocol;
 		size_t len = 8;
 
-		if (p != P_HOPS && p != P_ROUTING && p != P_FRAGMENT &&
-			p != P_DESTINATION && p != P_AH)
+		if (p != PR_IP_HOP_BY_HOP && p != PR_IP_ROUTING && p != PR_IP_FRAGMENT &&
+			p != PR_IP_DESTINATION && p != PR_IP_AH)
 			return at;
 		if (!has(w, at, 8, end))
 			return 0;
-		if (p == P_AH)
+		if (p == PR_IP_AH)
 			len = 4 * (w->data[at + 1] + 2u);
-		else if (p != P_FRAGMENT)
+		else if (p != PR_IP_FRAGMENT)
 			len = 8 * (w->data[at + 1] + 1u);
 		if (!has(w, at, len, end))
 			return 0;
 		*protocol = w->data[at];
-		if (p == P_FRAGMENT) {
+		if (p == PR_IP_FRAGMENT) {
 			*fragment = true;
 			*later |= (pr_get_be16(w->data + at + 2) & 0xfff8) != 0;
-		} else if (p == P_HOPS || p == P_DESTINATION) {
+		} else if (p == PR_IP_HOP_BY_HOP || p == PR_IP_DESTINATION) {
 			ip6_options(w, at + 2, at + len);
 		} else {
-			size_t keep = p == P_AH ? 12 : 4;
+			size_t keep = p == PR_IP_AH ? 12 : 4;
 
 			if (len > keep)
 				blank_field(w, at + keep, len - keep);
@@ -845,8 +815,10 @@ network(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 {
 	end = PR_MIN(end, w->cut);
 	for (int tags = 0; tags < 8; tags++) {
-		bool vlan = type == 0x8100 || type == 0x88a8 || type == 0x9100;
-		bool label = type == 0x8847 || type == 0x8848;
+		bool vlan = type == PR_ETHERTYPE_VLAN || type == PR_ETHERTYPE_STAG ||
+			    type == PR_ETHERTYPE_OLD_STAG;
+		bool label =
+			type == PR_ETHERTYPE_MPLS || type == PR_ETHERTYPE_MPLS_UPSTREAM;
 
 		if ((!vlan && !label) || !has(w, at, 4, end))
 			break;
@@ -855,24 +827,24 @@ network(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 			type = pr_get_be16(w->data + at + 2);
 		else if (last)
 			type = !has(w, at, 5, end)         ? 0
-			       : w->data[at + 4] >> 4 == 4 ? TYPE_IP4
-			       : w->data[at + 4] >> 4 == 6 ? TYPE_IP6
+			       : w->data[at + 4] >> 4 == 4 ? PR_ETHERTYPE_IP4
+			       : w->data[at + 4] >> 4 == 6 ? PR_ETHERTYPE_IP6
 							   : 0;
 		at += 4;
 	}
-	if (type == 0x8864 && has(w, at, 8, end)) { /* PPPoE */
+	if (type == PR_ETHERTYPE_PPPOE && has(w, at, 8, end)) { /* PPPoE */
 		unsigned ppp = pr_get_be16(w->data + at + 6);
 
-		type = ppp == 0x21 ? TYPE_IP4 : ppp == 0x57 ? TYPE_IP6 : 0;
+		type = ppp == 0x21 ? PR_ETHERTYPE_IP4 : ppp == 0x57 ? PR_ETHERTYPE_IP6 : 0;
 		at += 8;
 	}
 	if (depth >= DEPTH)
 		blank(w, at, end);
-	else if (type == TYPE_IP4)
+	else if (type == PR_ETHERTYPE_IP4)
 		ip4(w, at, end, depth);
-	else if (type == TYPE_IP6)
+	else if (type == PR_ETHERTYPE_IP6)
 		ip6(w, at, end, depth);
-	else if (type == TYPE_ARP || type == TYPE_RARP)
+	else if (type == PR_ETHERTYPE_ARP || type == PR_ETHERTYPE_RARP)
 		arp(w, at, end);
 	else
 		blank(w, at, end);
@@ -895,8 +867,8 @@ static unsigned
 by_version(const struct walk *w, size_t at)
 {
 	return at >= w->cut            ? 0
-	       : w->data[at] >> 4 == 4 ? TYPE_IP4
-	       : w->data[at] >> 4 == 6 ? TYPE_IP6
+	       : w->data[at] >> 4 == 4 ? PR_ETHERTYPE_IP4
+	       : w->data[at] >> 4 == 6 ? PR_ETHERTYPE_IP6
 				       : 0;
 }
 
@@ -926,19 +898,19 @@ pr_anonymize(struct pr_anonymizer *a, struct pr_packet *p, uint8_t *data)
 	case PR_LINKTYPE_ETHERNET:
 		ethernet(&w, 0, w.cut, 0);
 		break;
-	case LINK_RAW:
-	case LINK_IP4:
-	case LINK_IP6:
+	case PR_LINKTYPE_RAW:
+	case PR_LINKTYPE_IP4:
+	case PR_LINKTYPE_IP6:
 		network(&w, by_version(&w, 0), 0, w.cut, 0);
 		break;
-	case LINK_NULL:
-	case LINK_LOOP:
+	case PR_LINKTYPE_NULL:
+	case PR_LINKTYPE_LOOP:
 		network(&w, by_version(&w, 4), PR_MIN(4, w.cut), w.cut, 0);
 		break;
-	case LINK_SLL:
+	case PR_LINKTYPE_SLL:
 		cooked(&w, 16, 14, 4, 2, 6);
 		break;
-	case LINK_SLL2:
+	case PR_LINKTYPE_SLL2:
 		cooked(&w, 20, 0, 11, 1, 12);
 		break;
 	default:

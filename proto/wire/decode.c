@@ -5,6 +5,7 @@
 #include "proto/wire/decode.h"
 
 #include "proto/base/cursor.h"
+#include "proto/wire/source.h"
 
 /*
  * Each layer is a function that reads its header at the cursor and names the next one, so that no nesting of
@@ -74,25 +75,6 @@ open_tunnel(struct walk *w, enum layer next)
 
 /* ---- IP and what is in it ---- */
 
-enum {
-	IP_HOP_BY_HOP = 0,
-	IP_ICMP = 1,
-	IP_IN_IP = 4,
-	IP_TCP = 6,
-	IP_UDP = 17,
-	IP_DCCP = 33,
-	IP_IN_IP6 = 41,
-	IP_ROUTING = 43,
-	IP_FRAGMENT = 44,
-	IP_GRE = 47,
-	IP_AH = 51,
-	IP_ICMP6 = 58,
-	IP_DESTINATION = 60,
-	IP_SCTP = 132,
-	IP_MOBILITY = 135,
-	IP_UDPLITE = 136,
-};
-
 #define EXTENSIONS_MAX 16 /* RFC 8200 allows each once, destination options twice */
 #define VXLAN_PORT 4789
 
@@ -146,9 +128,9 @@ ip4(struct walk *w)
 static bool
 is_extension(uint8_t protocol)
 {
-	return protocol == IP_HOP_BY_HOP || protocol == IP_ROUTING ||
-	       protocol == IP_FRAGMENT || protocol == IP_AH || protocol == IP_DESTINATION ||
-	       protocol == IP_MOBILITY;
+	return protocol == PR_IP_HOP_BY_HOP || protocol == PR_IP_ROUTING ||
+	       protocol == PR_IP_FRAGMENT || protocol == PR_IP_AH ||
+	       protocol == PR_IP_DESTINATION || protocol == PR_IP_MOBILITY;
 }
 
 /* Reads an extension header of this protocol; h->protocol becomes the next one. */
@@ -160,7 +142,7 @@ extension(struct walk *w, uint8_t protocol)
 	if (!p)
 		return false;
 	h->protocol = p[0];
-	if (protocol == IP_FRAGMENT) {
+	if (protocol == PR_IP_FRAGMENT) {
 		uint16_t fragment = pr_get_be16(p + 2);
 		h->fragment_id = pr_get_be32(p + 4);
 		if (fragment & 0xfff9)
@@ -170,7 +152,7 @@ extension(struct walk *w, uint8_t protocol)
 		return true;
 	}
 	/* AH counts in words of 4 bytes less two, the others in words of 8 less one. */
-	size_t more = protocol == IP_AH ? (size_t)p[1] * 4 : (size_t)p[1] * 8;
+	size_t more = protocol == PR_IP_AH ? (size_t)p[1] * 4 : (size_t)p[1] * 8;
 	return take(w, more) != NULL;
 }
 
@@ -272,23 +254,23 @@ transport(struct walk *w)
 	const uint8_t *p;
 
 	switch (w->h->protocol) {
-	case IP_TCP:
+	case PR_IP_TCP:
 		return tcp(w);
-	case IP_UDP:
+	case PR_IP_UDP:
 		if (!ports(w, 8) || w->h->dst_port != VXLAN_PORT)
 			return LAYER_DONE;
 		p = take(w, 8);
 		/* no network identifier: not VXLAN */
 		return p && p[0] & 0x08 ? open_tunnel(w, LAYER_ETHERNET) : LAYER_DONE;
-	case IP_UDPLITE:
+	case PR_IP_UDPLITE:
 		ports(w, 8);
 		return LAYER_DONE;
-	case IP_SCTP:
-	case IP_DCCP:
+	case PR_IP_SCTP:
+	case PR_IP_DCCP:
 		ports(w, 12);
 		return LAYER_DONE;
-	case IP_ICMP:
-	case IP_ICMP6:
+	case PR_IP_ICMP:
+	case PR_IP_ICMP6:
 		p = take(w, 4);
 		if (!p)
 			return LAYER_DONE;
@@ -297,42 +279,17 @@ transport(struct walk *w)
 		if (take(w, 4))
 			w->h->payload_offset = offset_of(w);
 		return LAYER_DONE;
-	case IP_GRE:
+	case PR_IP_GRE:
 		return gre(w);
-	case IP_IN_IP:
+	case PR_IP_IN_IP:
 		return open_tunnel(w, LAYER_IP4);
-	case IP_IN_IP6:
+	case PR_IP_IN_IP6:
 		return open_tunnel(w, LAYER_IP6);
 	}
 	return LAYER_DONE;
 }
 
 /* ---- links ---- */
-
-/* Link types as in pcap files (https://www.tcpdump.org/linktypes.html). */
-enum {
-	LINK_NULL = 0,
-	LINK_ETHERNET = 1,
-	LINK_RAW = 101,
-	LINK_LOOP = 108,
-	LINK_SLL = 113,
-	LINK_IPV4 = 228,
-	LINK_IPV6 = 229,
-	LINK_SLL2 = 276,
-};
-
-/* Ethertypes; below 0x600 it is the length of an 802.3 frame. */
-enum {
-	TYPE_LENGTHS = 0x0600,
-	TYPE_IP4 = 0x0800,
-	TYPE_CTAG = 0x8100,
-	TYPE_IP6 = 0x86dd,
-	TYPE_MPLS = 0x8847,
-	TYPE_MPLS_UPSTREAM = 0x8848,
-	TYPE_PPPOE = 0x8864,
-	TYPE_STAG = 0x88a8,
-	TYPE_OLD_STAG = 0x9100,
-};
 
 #define LAYERS_MAX 32 /* a packet with more headers is an attack */
 enum { LABELS_MAX = 16, PPP_IP4 = 0x0021, PPP_IP6 = 0x0057 };
@@ -377,11 +334,11 @@ ethertype(struct walk *w)
 {
 	const uint8_t *p;
 
-	w->h->ethertype = w->type < TYPE_LENGTHS ? 0 : w->type;
+	w->h->ethertype = w->type < PR_ETHERTYPE_LENGTHS ? 0 : w->type;
 	switch (w->type) {
-	case TYPE_CTAG:
-	case TYPE_STAG:
-	case TYPE_OLD_STAG:
+	case PR_ETHERTYPE_VLAN:
+	case PR_ETHERTYPE_STAG:
+	case PR_ETHERTYPE_OLD_STAG:
 		p = take(w, 4);
 		if (!p)
 			return LAYER_DONE;
@@ -389,10 +346,10 @@ ethertype(struct walk *w)
 			w->h->vlan[w->h->vlan_count++] = pr_get_be16(p) & 0x0fff;
 		w->type = pr_get_be16(p + 2);
 		return LAYER_ETHERTYPE;
-	case TYPE_MPLS:
-	case TYPE_MPLS_UPSTREAM:
+	case PR_ETHERTYPE_MPLS:
+	case PR_ETHERTYPE_MPLS_UPSTREAM:
 		return mpls(w);
-	case TYPE_PPPOE:
+	case PR_ETHERTYPE_PPPOE:
 		p = take(w, 8);
 		if (p && p[0] != 0x11)
 			return malformed(w);
@@ -401,9 +358,9 @@ ethertype(struct walk *w)
 		if (pr_get_be16(p + 6) == PPP_IP4)
 			return LAYER_IP4;
 		return pr_get_be16(p + 6) == PPP_IP6 ? LAYER_IP6 : LAYER_DONE;
-	case TYPE_IP4:
+	case PR_ETHERTYPE_IP4:
 		return LAYER_IP4;
-	case TYPE_IP6:
+	case PR_ETHERTYPE_IP6:
 		return LAYER_IP6;
 	}
 	return LAYER_DONE;
@@ -429,16 +386,16 @@ first_layer(struct walk *w, uint16_t linktype)
 	const uint8_t *p;
 
 	switch (linktype) {
-	case LINK_ETHERNET:
+	case PR_LINKTYPE_ETHERNET:
 		return LAYER_ETHERNET;
-	case LINK_RAW:
+	case PR_LINKTYPE_RAW:
 		return LAYER_IP;
-	case LINK_IPV4:
+	case PR_LINKTYPE_IP4:
 		return LAYER_IP4;
-	case LINK_IPV6:
+	case PR_LINKTYPE_IP6:
 		return LAYER_IP6;
-	case LINK_NULL:
-	case LINK_LOOP:
+	case PR_LINKTYPE_NULL:
+	case PR_LINKTYPE_LOOP:
 		/*
 		 * BSD's loopback has an address family before the packet, in the byte order
 		 * of the capturing machine, so either order. IPv6 has a different number on
@@ -454,9 +411,9 @@ first_layer(struct walk *w, uint16_t linktype)
 		return family == 2 || family == 10 || (family >= 24 && family <= 30)
 			       ? LAYER_IP
 			       : LAYER_DONE;
-	case LINK_SLL: /* Linux "any" captures: an Ethertype, if of an Ethernet kind */
+	case PR_LINKTYPE_SLL: /* Linux "any" captures: an Ethertype, if of an Ethernet kind */
 		return before_ethertype(w, 16, 14);
-	case LINK_SLL2:
+	case PR_LINKTYPE_SLL2:
 		return before_ethertype(w, 20, 0);
 	}
 	return LAYER_DONE;
@@ -497,12 +454,13 @@ pr_decode_quoted(const struct pr_headers *h, const uint8_t *data, size_t caplen,
 	if (!(h->flags & (PR_DECODE_IP4 | PR_DECODE_IP6)) || !h->payload_offset ||
 		h->payload_offset >= caplen)
 		return false;
-	if (h->protocol == IP_ICMP6
-			? type < 1 || type > 4
-			: h->protocol != IP_ICMP || (type != 3 && type != 4 && type != 5 &&
-							    type != 11 && type != 12))
+	if (h->protocol == PR_IP_ICMP6 ? type < 1 || type > 4
+				       : h->protocol != PR_IP_ICMP ||
+						 (type != 3 && type != 4 && type != 5 &&
+							 type != 11 && type != 12))
 		return false;
-	pr_decode(LINK_RAW, data + h->payload_offset, caplen - h->payload_offset, out);
+	pr_decode(
+		PR_LINKTYPE_RAW, data + h->payload_offset, caplen - h->payload_offset, out);
 	return true;
 }
 

@@ -5,6 +5,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* IP protocols, and the kinds of IPv6's extension headers. */
+enum {
+	PR_IP_HOP_BY_HOP = 0,
+	PR_IP_ICMP = 1,
+	PR_IP_IN_IP = 4,
+	PR_IP_TCP = 6,
+	PR_IP_UDP = 17,
+	PR_IP_DCCP = 33,
+	PR_IP_IN_IP6 = 41,
+	PR_IP_ROUTING = 43,
+	PR_IP_FRAGMENT = 44,
+	PR_IP_GRE = 47,
+	PR_IP_AH = 51,
+	PR_IP_ICMP6 = 58,
+	PR_IP_NONE = 59,
+	PR_IP_DESTINATION = 60,
+	PR_IP_SCTP = 132,
+	PR_IP_MOBILITY = 135,
+	PR_IP_UDPLITE = 136,
+};
+
+/* Ethertypes; below 0x600 it is the length of an 802.3 frame. */
+enum {
+	PR_ETHERTYPE_LENGTHS = 0x0600,
+	PR_ETHERTYPE_IP4 = 0x0800,
+	PR_ETHERTYPE_ARP = 0x0806,
+	PR_ETHERTYPE_BRIDGED = 0x6558, /* of GRE: a frame */
+	PR_ETHERTYPE_RARP = 0x8035,
+	PR_ETHERTYPE_VLAN = 0x8100,
+	PR_ETHERTYPE_IP6 = 0x86dd,
+	PR_ETHERTYPE_MPLS = 0x8847, /* unicast */
+	PR_ETHERTYPE_MPLS_UPSTREAM = 0x8848,
+	PR_ETHERTYPE_PPPOE = 0x8864, /* sessions */
+	PR_ETHERTYPE_STAG = 0x88a8,
+	PR_ETHERTYPE_OLD_STAG = 0x9100,
+};
+
 /*
  * Packet header decoding, for spreading by flow, and later for flows and classes: Ethernet,
  * VLAN and QinQ, MPLS, IPv4 and IPv6 with extension headers and fragments, TCP, UDP, ICMP,

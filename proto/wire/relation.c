@@ -22,7 +22,6 @@ is_ip(const struct pr_headers *h)
 /* ---- keys ---- */
 
 enum { KEY_FRAGMENT = 1, KEY_PACKET = 2 };
-enum { ICMP = 1, UDP = 17, ICMP6 = 58, UDPLITE = 136 };
 
 #define KEY_BYTES 52
 
@@ -74,12 +73,12 @@ packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
 	at = put(bytes, at, id, sizeof id);
 	at = put_addresses(bytes, at, h);
 	/* the bytes of the transport header that stay as they are from hop to hop */
-	if (h->protocol == ICMP || h->protocol == ICMP6) {
+	if (h->protocol == PR_IP_ICMP || h->protocol == PR_IP_ICMP6) {
 		at = put(bytes, at, l4, 2);
 		at = put(bytes, at, l4 + 4, 4);
 	} else {
 		at = put(bytes, at, l4,
-			h->protocol == UDP || h->protocol == UDPLITE ? 6 : 8);
+			h->protocol == PR_IP_UDP || h->protocol == PR_IP_UDPLITE ? 6 : 8);
 	}
 	*key = XXH3_64bits(bytes, at);
 	return true;

@@ -5,7 +5,17 @@
 
 #include "proto/base/clock.h"
 
-enum { PR_LINKTYPE_ETHERNET = 1 }; /* as in pcap files */
+/* Link types as in pcap files (https://www.tcpdump.org/linktypes.html). */
+enum {
+	PR_LINKTYPE_NULL = 0,
+	PR_LINKTYPE_ETHERNET = 1,
+	PR_LINKTYPE_RAW = 101,
+	PR_LINKTYPE_LOOP = 108,
+	PR_LINKTYPE_SLL = 113,
+	PR_LINKTYPE_IP4 = 228,
+	PR_LINKTYPE_IP6 = 229,
+	PR_LINKTYPE_SLL2 = 276,
+};
 
 /*
  * One packet, wherever it comes from. (epoch, link, seq) names it for ever; packets are ordered by
