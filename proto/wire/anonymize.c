@@ -471,12 +471,8 @@ tcp_options(struct walk *w, size_t at, size_t end)
 }
 
 static void
-tcp(struct walk *w, size_t at, size_t end)
+tcp(struct walk *w, size_t at, size_t end, PR_UNUSED int depth)
 {
-	if (!has(w, at, 8, end)) {
-		blank(w, at, end);
-		return;
-	}
 	bool dns_port =
 		pr_get_be16(w->data + at) == 53 || pr_get_be16(w->data + at + 2) == 53;
 	port(w, at);
@@ -505,10 +501,6 @@ udp(struct walk *w, size_t at, size_t end, int depth)
 {
 	bool keep = w->a->policy.payload == PR_PAYLOAD_KEEP;
 
-	if (!has(w, at, 8, end)) {
-		blank(w, at, end);
-		return;
-	}
 	unsigned source = pr_get_be16(w->data + at);
 	unsigned target = pr_get_be16(w->data + at + 2);
 	port(w, at);
@@ -539,10 +531,6 @@ quote(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 static void
 icmp(struct walk *w, size_t at, size_t end, int depth)
 {
-	if (!has(w, at, 8, end)) {
-		blank(w, at, end);
-		return;
-	}
 	unsigned type = w->data[at];
 	if (type == 5)
 		address(w, at + 4, 4);
@@ -594,10 +582,6 @@ nd(struct walk *w, unsigned type, size_t at, size_t end)
 static void
 icmp6(struct walk *w, size_t at, size_t end, int depth)
 {
-	if (!has(w, at, 8, end)) {
-		blank(w, at, end);
-		return;
-	}
 	unsigned type = w->data[at];
 	if (type >= 1 && type <= 4)
 		quote(w, PR_ETHERTYPE_IP6, at + 8, end, depth);
@@ -615,10 +599,6 @@ icmp6(struct walk *w, size_t at, size_t end, int depth)
 static void
 gre(struct walk *w, size_t at, size_t end, int depth)
 {
-	if (w->a->policy.tunnels || !has(w, at, 4, end)) {
-		blank(w, at, end);
-		return;
-	}
 	unsigned flags = pr_get_be16(w->data + at);
 	unsigned type = pr_get_be16(w->data + at + 2);
 	size_t header = 4 + (flags & 0x8000 ? 4 : 0) + (flags & 0x2000 ? 4 : 0) +
@@ -636,47 +616,39 @@ gre(struct walk *w, size_t at, size_t end, int depth)
 }
 
 static void
+sctp(struct walk *w, size_t at, size_t end, PR_UNUSED int depth)
+{
+	port(w, at);
+	port(w, at + 2);
+	memset(w->data + at + 8, 0, 4);
+	blank(w, at + 12, end);
+}
+
+static void
 transport(struct walk *w, unsigned protocol, size_t at, size_t end, int depth)
 {
-	switch (protocol) {
-	case PR_IP_TCP:
-		tcp(w, at, end);
-		break;
-	case PR_IP_UDP:
-		udp(w, at, end, depth);
-		break;
-	case PR_IP_ICMP:
-		icmp(w, at, end, depth);
-		break;
-	case PR_IP_ICMP6:
-		icmp6(w, at, end, depth);
-		break;
-	case PR_IP_GRE:
-		gre(w, at, end, depth);
-		break;
-	case PR_IP_IN_IP:
-	case PR_IP_IN_IP6:
-		if (w->a->policy.tunnels)
-			blank(w, at, end);
-		else
-			network(w,
-				protocol == PR_IP_IN_IP ? PR_ETHERTYPE_IP4
-							: PR_ETHERTYPE_IP6,
-				at, end, depth + 1);
-		break;
-	case PR_IP_SCTP:
-		if (has(w, at, 12, end)) {
-			port(w, at);
-			port(w, at + 2);
-			memset(w->data + at + 8, 0, 4);
-			at += 12;
-		}
-		blank(w, at, end);
-		break;
-	default: /* no ports that are known, nothing that is understood */
-		if (protocol != PR_IP_NONE)
-			blank(w, at, end);
+	static const struct {
+		uint8_t protocol, shortest;
+		void (*change)(struct walk *w, size_t at, size_t end, int depth);
+	} headers[] = {{PR_IP_TCP, 8, tcp}, {PR_IP_UDP, 8, udp}, {PR_IP_ICMP, 8, icmp},
+		{PR_IP_ICMP6, 8, icmp6}, {PR_IP_GRE, 4, gre}, {PR_IP_SCTP, 12, sctp}};
+	bool ip = protocol == PR_IP_IN_IP || protocol == PR_IP_IN_IP6;
+	bool hidden = w->a->policy.tunnels && (ip || protocol == PR_IP_GRE);
+
+	if (ip && !hidden) {
+		network(w, protocol == PR_IP_IN_IP ? PR_ETHERTYPE_IP4 : PR_ETHERTYPE_IP6,
+			at, end, depth + 1);
+		return;
 	}
+	for (size_t i = 0; i < PR_COUNT(headers) && !hidden; i++)
+		if (headers[i].protocol == protocol &&
+			has(w, at, headers[i].shortest, end)) {
+			headers[i].change(w, at, end, depth);
+			return;
+		}
+	if (protocol !=
+		PR_IP_NONE) /* no ports that are known, nothing that is understood */
+		blank(w, at, end);
 }
 
 static void
@@ -810,6 +782,15 @@ ip6(struct walk *w, size_t at, size_t end, int depth)
 	checksum_put(w, &c);
 }
 
+static unsigned
+by_version(const struct walk *w, size_t at)
+{
+	return at >= w->cut            ? 0
+	       : w->data[at] >> 4 == 4 ? PR_ETHERTYPE_IP4
+	       : w->data[at] >> 4 == 6 ? PR_ETHERTYPE_IP6
+				       : 0;
+}
+
 static void
 network(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 {
@@ -826,10 +807,7 @@ network(struct walk *w, unsigned type, size_t at, size_t end, int depth)
 		if (vlan)
 			type = pr_get_be16(w->data + at + 2);
 		else if (last)
-			type = !has(w, at, 5, end)         ? 0
-			       : w->data[at + 4] >> 4 == 4 ? PR_ETHERTYPE_IP4
-			       : w->data[at + 4] >> 4 == 6 ? PR_ETHERTYPE_IP6
-							   : 0;
+			type = by_version(w, at + 4);
 		at += 4;
 	}
 	if (type == PR_ETHERTYPE_PPPOE && has(w, at, 8, end)) { /* PPPoE */
@@ -861,15 +839,6 @@ ethernet(struct walk *w, size_t at, size_t end, int depth)
 	mac(w, at);
 	mac(w, at + 6);
 	network(w, type, at + 14, end, depth);
-}
-
-static unsigned
-by_version(const struct walk *w, size_t at)
-{
-	return at >= w->cut            ? 0
-	       : w->data[at] >> 4 == 4 ? PR_ETHERTYPE_IP4
-	       : w->data[at] >> 4 == 6 ? PR_ETHERTYPE_IP6
-				       : 0;
 }
 
 /* A header of Linux's cooked captures: the place of its address, whose length is there. */
