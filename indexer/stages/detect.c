@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
-#include <hs/hs.h>
 #include <inttypes.h>
-#include <time.h>
 
 #include "indexer/flows/flow_key.h"
 #include "indexer/stages/rules.h"
@@ -46,21 +44,6 @@ detect_close(void *state)
 	free(d);
 }
 
-static int
-compile_pcre(struct detect *d, size_t rule, struct pr_error *err)
-{
-	const struct pri_rule *r = &d->rules.items[rule];
-	hs_compile_error_t *why = NULL;
-
-	if (hs_compile(r->pcre, r->pcre_flags, HS_MODE_BLOCK, NULL, &d->pcre[rule], &why) ==
-			HS_SUCCESS &&
-		hs_alloc_scratch(d->pcre[rule], &d->scratch) == HS_SUCCESS)
-		return 0;
-	pr_error_set(err, "sid %u: pcre: %s", r->sid, why ? why->message : "no memory");
-	hs_free_compile_error(why);
-	return -1;
-}
-
 /* The content that a packet is searched for; -1: none that must be there. */
 static int
 longest(const struct pri_rule *r)
@@ -89,7 +72,12 @@ compile(struct detect *d, struct pr_error *err)
 		int at = longest(r);
 
 		if (r->pcre)
-			rc = compile_pcre(d, i, err);
+			rc = pri_pattern_compile(
+				r->pcre, r->pcre_flags, &d->pcre[i], &d->scratch, err);
+		if (rc < 0) {
+			pr_error_prefix(err, "sid %u: pcre", r->sid);
+			break;
+		}
 		if (at < 0) {
 			d->plain[d->plain_count++] = (uint32_t)i;
 			continue;
@@ -293,33 +281,19 @@ contents_match(const struct pri_rule *r, size_t i, const struct view *v, int64_t
 	return c->negated && *steps && contents_match(r, i + 1, v, last, steps);
 }
 
-static int
-on_pcre(PR_UNUSED unsigned id, PR_UNUSED unsigned long long from,
-	PR_UNUSED unsigned long long to, PR_UNUSED unsigned flags, void *arg)
-{
-	*(bool *)arg = true;
-	return 1;
-}
-
 static bool
 rule_matches(struct detect *d, size_t i, const struct view *v)
 {
 	const struct pri_rule *r = &d->rules.items[i];
 	unsigned steps = 1000000;
-	bool found = false;
 
 	if (!header_matches(r, v))
 		return false;
-	found = contents_match(r, 0, v, 0, &steps);
+	bool found = contents_match(r, 0, v, 0, &steps);
 	d->broken_off += !steps;
-	if (!found)
-		return false;
-	found = false;
-	if (!r->pcre)
-		return true;
-	hs_scan(d->pcre[i], (const char *)v->payload, v->len, 0, d->scratch, on_pcre,
-		&found);
-	return found != r->pcre_not;
+	if (!found || !r->pcre)
+		return found;
+	return pri_pattern_found(d->pcre[i], d->scratch, v->payload, v->len) != r->pcre_not;
 }
 
 /* ---- alerts ---- */
@@ -330,24 +304,19 @@ put_alert(FILE *to, const struct pri_rule *r, const struct view *v)
 {
 	const struct pr_headers *h = v->h;
 	int family = h->flags & PR_DECODE_IP4 ? AF_INET : AF_INET6;
-	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN], time[32],
+	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN], time[PR_TIME_TEXT],
 		community[PRI_COMMUNITY_ID_MAX];
 	char room[1024];
 	struct pr_text text = {room, 0, sizeof(room) - 1, false};
-	int64_t ns = v->packet->time % PR_NS_PER_S;
-	time_t seconds = v->packet->time / PR_NS_PER_S - (ns < 0);
 	struct pri_flow_packet f;
-	struct tm tm;
 
 	inet_ntop(family, h->src, src, sizeof(src));
 	inet_ntop(family, h->dst, dst, sizeof(dst));
-	if (!gmtime_r(&seconds, &tm))
-		tm = (struct tm){.tm_mday = 1, .tm_year = 70};
-	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &tm);
+	pr_time_format(v->packet->time, time, sizeof(time));
+	/* of the time, all up to the microseconds */
 	fprintf(to,
-		"{\"timestamp\":\"%s.%06d+0000\",\"event_type\":\"alert\",\"src_ip\":\"%"
-		"s\",",
-		time, (int)((ns + (ns < 0 ? PR_NS_PER_S : 0)) / 1000), src);
+		"{\"timestamp\":\"%.26s+0000\",\"event_type\":\"alert\",\"src_ip\":\"%s\",",
+		time, src);
 	if (h->flags & PR_DECODE_PORTS)
 		fprintf(to, "\"src_port\":%u,", h->src_port);
 	fprintf(to, "\"dest_ip\":\"%s\",", dst);

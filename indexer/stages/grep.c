@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <hs/hs.h>
-
 #include "indexer/stages/rules.h"
 #include "indexer/stages/stage_common.h"
 
@@ -27,7 +25,6 @@ static int
 compile(struct grep *g, const char *pattern, struct pr_error *err)
 {
 	bool regex = *pattern == '/';
-	hs_compile_error_t *why = NULL;
 	uint8_t *bytes = NULL;
 	unsigned flags = 0;
 	uint32_t len;
@@ -41,12 +38,10 @@ compile(struct grep *g, const char *pattern, struct pr_error *err)
 	if (rc == 0 && !regex)
 		text = pri_rule_regex(bytes, len);
 	flags = (flags & ~(unsigned)HS_FLAG_ALLOWEMPTY) | HS_FLAG_SINGLEMATCH;
-	if (rc == 0 && (!text || hs_compile(text, flags, HS_MODE_BLOCK, NULL, &g->pattern,
-					 &why) != HS_SUCCESS))
-		rc = pr_error_set(err, "pattern: %s", why ? why->message : "no memory");
-	if (rc == 0 && hs_alloc_scratch(g->pattern, &g->scratch) != HS_SUCCESS)
+	if (rc == 0 && !text)
 		rc = pr_error_set(err, "no memory for the pattern");
-	hs_free_compile_error(why);
+	if (rc == 0 && pri_pattern_compile(text, flags, &g->pattern, &g->scratch, err) < 0)
+		rc = pr_error_prefix(err, "pattern");
 	free(bytes);
 	free(text);
 	return rc;
@@ -70,22 +65,12 @@ grep_open(const char *const *options, char *error, size_t size)
 }
 
 static int
-on_match(PR_UNUSED unsigned id, PR_UNUSED unsigned long long from,
-	PR_UNUSED unsigned long long to, PR_UNUSED unsigned flags, void *arg)
-{
-	*(bool *)arg = true;
-	return 1;
-}
-
-static int
 grep_packet(void *state, struct packrack_packet *p)
 {
 	struct grep *g = state;
-	bool found = false;
+	bool found = pri_pattern_found(g->pattern, g->scratch, p->data, p->caplen);
 
 	g->scale = p->scale;
-	hs_scan(g->pattern, (const char *)p->data, p->caplen, 0, g->scratch, on_match,
-		&found);
 	g->found += found;
 	return found;
 }

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <hs/hs.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -509,12 +508,36 @@ pri_rule_parse(struct pri_rule *r, char *text, const char *vars, struct pr_error
 
 /* ---- the matcher ---- */
 
+int
+pri_pattern_compile(const char *regex, unsigned flags, hs_database_t **out,
+	hs_scratch_t **scratch, struct pr_error *err)
+{
+	hs_compile_error_t *why = NULL;
+
+	if (hs_compile(regex, flags, HS_MODE_BLOCK, NULL, out, &why) == HS_SUCCESS &&
+		hs_alloc_scratch(*out, scratch) == HS_SUCCESS)
+		return 0;
+	pr_error_set(err, "%s", why ? why->message : "no memory");
+	hs_free_compile_error(why);
+	return -1;
+}
+
 static int
-on_byte(PR_UNUSED unsigned id, PR_UNUSED unsigned long long from,
+on_match(PR_UNUSED unsigned id, PR_UNUSED unsigned long long from,
 	PR_UNUSED unsigned long long to, PR_UNUSED unsigned flags, void *arg)
 {
-	++*(unsigned *)arg;
-	return 0;
+	*(bool *)arg = true;
+	return 1;
+}
+
+bool
+pri_pattern_found(
+	const hs_database_t *pattern, hs_scratch_t *scratch, const void *data, size_t len)
+{
+	bool found = false;
+
+	hs_scan(pattern, data, (unsigned)len, 0, scratch, on_match, &found);
+	return found;
 }
 
 int
@@ -522,18 +545,15 @@ pri_rule_matcher_check(struct pr_error *err)
 {
 	hs_database_t *db = NULL;
 	hs_scratch_t *scratch = NULL;
-	hs_compile_error_t *why = NULL;
-	unsigned found = 0;
+	size_t found = 0;
 	char text[200];
 
-	if (hs_compile("x", 0, HS_MODE_BLOCK, NULL, &db, &why) == HS_SUCCESS &&
-		hs_alloc_scratch(db, &scratch) == HS_SUCCESS)
+	if (pri_pattern_compile("x", 0, &db, &scratch, NULL) == 0)
 		for (size_t i = 0; i < sizeof(text); i++) {
 			memset(text, 'y', sizeof(text));
 			text[i] = 'x';
-			hs_scan(db, text, sizeof(text), 0, scratch, on_byte, &found);
+			found += pri_pattern_found(db, scratch, text, sizeof(text));
 		}
-	hs_free_compile_error(why);
 	hs_free_scratch(scratch);
 	hs_free_database(db);
 	return found == sizeof(text)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <hs/hs.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -90,6 +91,12 @@ char *pri_rule_regex(const uint8_t *bytes, uint32_t len);
  * does, of which Vectorscan is a fork by the same name. -1: err.
  */
 int pri_rule_matcher_check(struct pr_error *err);
+/* Compiles one regular expression, and makes scratch large enough for it, too. Both are the caller's, also after -1. */
+int pri_pattern_compile(const char *regex, unsigned flags, hs_database_t **out,
+	hs_scratch_t **scratch, struct pr_error *err);
+/* Is it in these bytes? */
+bool pri_pattern_found(
+	const hs_database_t *pattern, hs_scratch_t *scratch, const void *data, size_t len);
 /* PATTERN/ism: cut at its slash. */
 int pri_rule_pcre(char *text, unsigned *flags, struct pr_error *err);
 void pri_rules_free(struct pri_rules *rules);
