@@ -280,7 +280,8 @@ find(const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *f
 			break;
 		}
 		if (n->op == PRI_PLAN_KEY)
-			yes = index->has_key(index->arg, &plan->keys[n->left]);
+			yes = !index->has_key ||
+			      index->has_key(index->arg, &plan->keys[n->left]);
 		else if (n->op == PRI_PLAN_PARTS)
 			yes = !index->has_parts ||
 			      index->has_parts(index->arg, &plan->keys[n->left]);

@@ -66,6 +66,7 @@ void pri_plan_destroy(struct pri_plan **plan);
  * packet's own keys.
  */
 struct pri_plan_index {
+	/* NULL: it may have any */
 	bool (*has_key)(void *arg, const struct pri_key *key);
 	bool (*has_range)(void *arg, const struct pri_plan_range *range);
 	/* NULL: the index cannot tell */

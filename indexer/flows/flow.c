@@ -24,13 +24,6 @@ pri_flow_begin(struct pri_flow *flow, const struct pri_flow_key *key)
 }
 
 static void
-take_earlier(int64_t *to, int64_t time)
-{
-	if (time < *to)
-		*to = time;
-}
-
-static void
 take_ends(struct pri_flow_side *s, int64_t first, uint64_t first_seq, uint8_t icmp_code,
 	int64_t last, uint64_t last_seq)
 {
@@ -57,15 +50,18 @@ pri_flow_add_packet(
 	take_ends(s, otime, seq, p->icmp_code, otime, seq);
 	if (!(p->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
 		return;
-	if (p->flags & PRI_FLOW_SYN)
-		take_earlier(p->flags & PRI_FLOW_ACK ? &s->syn_ack : &s->syn, otime);
+	if (p->flags & PRI_FLOW_SYN) {
+		int64_t *syn = p->flags & PRI_FLOW_ACK ? &s->syn_ack : &s->syn;
+
+		*syn = PR_MIN(*syn, otime);
+	}
 	if ((p->flags & (PRI_FLOW_SYN | PRI_FLOW_ACK)) == PRI_FLOW_SYN &&
 		otime > flow->last_syn)
 		flow->last_syn = otime;
 	if (p->flags & PRI_FLOW_FIN)
-		take_earlier(&s->fin, otime);
+		s->fin = PR_MIN(s->fin, otime);
 	if (p->flags & PRI_FLOW_RST)
-		take_earlier(&s->rst, otime);
+		s->rst = PR_MIN(s->rst, otime);
 }
 
 void
@@ -80,15 +76,13 @@ pri_flow_add(struct pri_flow *flow, const struct pri_flow *part)
 		PR_ADD(s, p, packets, bytes, payload);
 		s->flags |= p->flags;
 		take_ends(s, p->first, p->first_seq, p->icmp_code, p->last, p->last_seq);
-		take_earlier(&s->syn, p->syn);
-		take_earlier(&s->syn_ack, p->syn_ack);
-		take_earlier(&s->fin, p->fin);
-		take_earlier(&s->rst, p->rst);
+		s->syn = PR_MIN(s->syn, p->syn);
+		s->syn_ack = PR_MIN(s->syn_ack, p->syn_ack);
+		s->fin = PR_MIN(s->fin, p->fin);
+		s->rst = PR_MIN(s->rst, p->rst);
 	}
-	if (part->last_syn > flow->last_syn)
-		flow->last_syn = part->last_syn;
-	if (part->sampling > flow->sampling)
-		flow->sampling = part->sampling;
+	flow->last_syn = PR_MAX(flow->last_syn, part->last_syn);
+	flow->sampling = PR_MAX(flow->sampling, part->sampling);
 }
 
 void

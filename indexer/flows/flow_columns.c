@@ -51,9 +51,7 @@ pri_batch_destroy(struct pri_batch **batch)
 
 	if (!b)
 		return;
-	free(b->values[0]);
-	free(b->slots);
-	free(b->planes);
+	PR_FREE(b, values[0], slots, planes);
 	ZSTD_freeCCtx(b->pack);
 	ZSTD_freeDCtx(b->unpack);
 	free(b);

@@ -79,10 +79,7 @@ program_to_message(const struct pr_bpf *program)
 	whole->message.instructions = pointers;
 	for (size_t i = 0; i < count; i++) {
 		packrack__instruction__init(&whole->in[i]);
-		whole->in[i].code = insns[i].code;
-		whole->in[i].jt = insns[i].jt;
-		whole->in[i].jf = insns[i].jf;
-		whole->in[i].k = insns[i].k;
+		PR_COPY(&whole->in[i], &insns[i], code, jt, jf, k);
 		pointers[i] = &whole->in[i];
 	}
 	return &whole->message;

@@ -807,12 +807,6 @@ pri_prune_plans(const struct pri_prune *p)
 }
 
 static bool
-any_key(PR_UNUSED void *arg, PR_UNUSED const struct pri_key *key)
-{
-	return true;
-}
-
-static bool
 in_time(void *arg, const struct pri_plan_range *r)
 {
 	const struct pri_segment_entry *entry = *(const struct pri_segment_entry **)arg;
@@ -829,8 +823,7 @@ static bool
 time_may(struct pri_prune *p, const struct pri_plan *plan,
 	const struct pri_segment_entry *entry)
 {
-	const struct pri_plan_index index = {
-		.has_key = any_key, .has_range = in_time, .arg = &entry};
+	const struct pri_plan_index index = {.has_range = in_time, .arg = &entry};
 
 	for (size_t i = 0; i < plan->range_count; i++)
 		if (plan->ranges[i].number == PRI_NUMBER_TIME)

@@ -945,15 +945,15 @@ add_edge(struct pri_range_list *list, const struct series *s,
 {
 	if (!edge->seq)
 		return 0;
-	if (PR_ARRAY_GROW(list->items, list->count) < 0)
-		return pr_error_set(err, "no memory for the list of stored packets");
-	list->items[list->count++] = (struct pr_summary_run){.epoch = s->stored->epoch,
+	const struct pr_summary_run run = {.epoch = s->stored->epoch,
 		.link = s->stored->link,
 		.first = edge->seq,
 		.last = edge->seq,
 		.first_otime = edge->otime,
 		.last_otime = edge->otime};
-	return 0;
+	return PR_ARRAY_ADD(list->items, list->count, run) < 0
+		       ? pr_error_set(err, "no memory for the list of stored packets")
+		       : 0;
 }
 
 int

@@ -72,8 +72,7 @@ anonymize_packet(void *state, struct packrack_packet *p)
 	struct pr_packet packet = pri_stage_packet_of(p);
 
 	pr_anonymize(a->anonymizer, &packet, p->data);
-	p->caplen = packet.caplen;
-	p->time = packet.time;
+	PR_COPY(p, &packet, caplen, time);
 	return 1;
 }
 

@@ -441,12 +441,12 @@ detect_report(void *state)
 	json_t *r = json_object(), *by = json_object();
 	char sid[16];
 
-	json_object_set_new(r, "rules", json_integer((json_int_t)d->rules.count));
-	json_object_set_new(r, "refused", json_integer((json_int_t)d->rules.refused));
+	pri_stage_put(r, "rules", d->rules.count, 1);
+	pri_stage_put(r, "refused", d->rules.refused, 1);
 	pri_stage_put(r, "alerts", d->all_alerts, d->scale);
 	pri_stage_put(r, "packets_with_alerts", d->with_alerts, d->scale);
 	/* a rule that took too long on a packet: taken as no match */
-	json_object_set_new(r, "broken_off", json_integer((json_int_t)d->broken_off));
+	pri_stage_put(r, "broken_off", d->broken_off, 1);
 	for (size_t i = 0; i < d->rules.count; i++) {
 		PR_PRINT(sid, "%u", d->rules.items[i].sid);
 		if (d->alerts[i])

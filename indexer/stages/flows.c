@@ -97,10 +97,9 @@ flows_report(void *state)
 	pri_stage_put(r, "flows", f->flows, f->scale);
 	pri_stage_put(r, "tcp", f->tcp, f->scale);
 	pri_stage_put(r, "udp", f->udp, f->scale);
-	json_object_set_new(
-		r, "packets", json_integer((json_int_t)(f->packets * f->scale)));
-	json_object_set_new(r, "bytes", json_integer((json_int_t)(f->bytes * f->scale)));
-	json_object_set_new(r, "not_ip", json_integer((json_int_t)(f->not_ip * f->scale)));
+	pri_stage_put(r, "packets", f->packets * f->scale, 1);
+	pri_stage_put(r, "bytes", f->bytes * f->scale, 1);
+	pri_stage_put(r, "not_ip", f->not_ip * f->scale, 1);
 	pri_stage_put(r, "ended_early", f->early, f->scale);
 	for (int i = 0; i < PRI_FLOW_STATES; i++)
 		if (f->states[i])
@@ -108,7 +107,7 @@ flows_report(void *state)
 				f->states[i], f->scale);
 	for (int i = 0; i < PRI_FLOW_CHAINS; i++) {
 		PR_PRINT(length, i + 1 < PRI_FLOW_CHAINS ? "%d" : "%d up", i);
-		json_object_set_new(chains, length, json_integer((json_int_t)f->chains[i]));
+		pri_stage_put(chains, length, f->chains[i], 1);
 	}
 	json_object_set_new(r, "tcp_states", states);
 	json_object_set_new(r, "hash_chains", chains);

@@ -212,7 +212,7 @@ rtt_report(void *state)
 	json_t *all = json_object();
 
 	pri_stage_put(all, "connections", r->connections, r->scale);
-	json_object_set_new(all, "replaced", json_integer((json_int_t)r->replaced));
+	pri_stage_put(all, "replaced", r->replaced, 1);
 	for (int i = 0; i < KINDS; i++) {
 		const struct times *t = &r->times[i];
 		json_t *row = json_object();

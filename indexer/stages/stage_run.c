@@ -505,8 +505,7 @@ pri_stage_end(struct pri_stage_run **at)
 
 		for (size_t j = 0; j < b->count; j++)
 			free(b->items[j].p.line);
-		free(b->items);
-		free(b->bytes);
+		PR_FREE(b, items, bytes);
 	}
 	pthread_mutex_destroy(&run->lock);
 	pthread_cond_destroy(&run->changed);

@@ -30,9 +30,7 @@ pri_stage_put(json_t *to, const char *name, uint64_t count, uint32_t scale)
 	if (scale < 2)
 		return;
 	PR_PRINT(error, "%s_error", name);
-	json_object_set_new(to, error,
-		json_integer(
-			(json_int_t)(1.96 * sqrt((double)count * scale * (scale - 1)))));
+	pri_stage_put(to, error, 1.96 * sqrt((double)count * scale * (scale - 1)), 1);
 }
 
 void
@@ -42,8 +40,7 @@ pri_stage_put_tally(
 	json_t *row = name ? json_object() : to;
 
 	pri_stage_put(row, "packets", t->packets, scale);
-	json_object_set_new(
-		row, "bytes", json_integer((json_int_t)(t->bytes * (scale ? scale : 1))));
+	pri_stage_put(row, "bytes", t->bytes * PR_MAX(scale, 1u), 1);
 	if (name)
 		json_object_set_new(to, name, row);
 }

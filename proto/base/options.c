@@ -203,11 +203,8 @@ distance(const char *a, const char *b)
 			size_t best = diagonal + (a[i - 1] != b[j - 1]);
 
 			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
+			best = PR_MIN(best, row[j] + 1);
+			row[j] = PR_MIN(best, row[j - 1] + 1);
 		}
 	}
 	return row[blen];
@@ -249,10 +246,10 @@ struct reading {
 	bool failed;
 };
 
-static const char *const program_sections[] = {
-	"dispatcher", "logger", "indexer", "merger", "packrack", NULL};
 #define CLASS "class"
-static const char *const named_sections[] = {"link", CLASS, "watch", NULL};
+enum { NAMED = 3 }; /* the first of them: [link NAME] */
+static const char *const sections[] = {
+	"link", CLASS, "watch", "dispatcher", "logger", "indexer", "merger", "packrack"};
 
 #define FAIL_AT(r, ...)                                                                    \
 	((r)->failed = true, pr_error_set((r)->to->err, __VA_ARGS__),                      \
@@ -289,20 +286,17 @@ check_section(struct reading *r, const char *section, const char *key)
 
 	if (!*section)
 		return FAIL_AT(r, "key '%s' stands before any [section]", key);
-	for (const char *const *name = named_sections; *name; name++) {
-		size_t len = strlen(*name);
+	for (size_t i = 0; i < PR_COUNT(sections); i++) {
+		size_t len = strlen(sections[i]);
+		bool same = strcmp(section, sections[i]) == 0;
 
-		if (strncmp(section, *name, len) == 0 && section[len] == ' ')
-			return 0;
-		if (strcmp(section, *name) == 0)
+		if (i < NAMED && same)
 			return FAIL_AT(r, "section [%s] needs a name: [%s NAME]", section,
 				section);
-		pr_options_nearest(section, *name, &best);
-	}
-	for (const char *const *name = program_sections; *name; name++) {
-		if (strcmp(section, *name) == 0)
+		if (same || (i < NAMED && strncmp(section, sections[i], len) == 0 &&
+				    section[len] == ' '))
 			return 0;
-		pr_options_nearest(section, *name, &best);
+		pr_options_nearest(section, sections[i], &best);
 	}
 	if (best)
 		return FAIL_AT(

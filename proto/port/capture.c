@@ -89,8 +89,7 @@ pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
 	char text[PCAP_ERRBUF_SIZE] = "no memory";
 
 	if (c) {
-		c->ifname = options->ifname;
-		c->timestamps = options->timestamps;
+		PR_COPY(c, options, ifname, timestamps);
 		c->pcap = pcap_create(options->ifname, text);
 	}
 	if (!c || !c->pcap)

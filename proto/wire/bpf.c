@@ -349,12 +349,10 @@ pr_bpf_set_add(struct pr_bpf_set *programs, struct pr_bpf *program, struct pr_er
 		pr_bpf_destroy(&program);
 		return -1;
 	}
-	if (PR_ARRAY_GROW(programs->items, programs->count) < 0) {
-		pr_bpf_destroy(&program);
-		return pr_error_set(err, "no memory for a filter");
-	}
-	programs->items[programs->count++] = program;
-	return 0;
+	if (PR_ARRAY_ADD(programs->items, programs->count, program) == 0)
+		return 0;
+	pr_bpf_destroy(&program);
+	return pr_error_set(err, "no memory for a filter");
 }
 
 void

@@ -191,9 +191,9 @@ pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_e
 		last->last = PR_MAX(until, last->last);
 		return 0;
 	}
-	if (PR_ARRAY_GROW(r->spans, r->span_count) < 0)
+	if (PR_ARRAY_ADD(r->spans, r->span_count, (struct pr_relation_span){from, until}) <
+		0)
 		return pr_error_set(err, "no memory for related packets");
-	r->spans[r->span_count++] = (struct pr_relation_span){from, until};
 	if (r->span_count > 2 * PR_RELATION_SPANS_MAX) {
 		join_spans(r);
 		if (r->span_count > PR_RELATION_SPANS_MAX)

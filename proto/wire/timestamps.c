@@ -66,8 +66,7 @@ pr_clock_look(
 		   : !now->known       ? PR_CLOCK_UNKNOWN
 		   : now->synchronized ? PR_CLOCK_SYNCHRONIZED
 				       : PR_CLOCK_UNSYNCHRONIZED;
-	w->real = now->real;
-	w->mono = now->mono;
+	PR_COPY(w, now, real, mono);
 	w->begun = true;
 	return c->steps != steps;
 }
