@@ -12,18 +12,6 @@
 
 #define LINE_MAX_BYTES 65536
 
-static char *
-trim(char *s)
-{
-	char *end = s + strlen(s);
-
-	while (isspace((unsigned char)*s))
-		s++;
-	while (end > s && isspace((unsigned char)end[-1]))
-		*--end = '\0';
-	return s;
-}
-
 static int
 parse_number(const char *text, uint32_t most, uint32_t *out, struct pr_error *err)
 {
@@ -99,10 +87,10 @@ parse_list(struct pri_rule_list *list, char *text, bool ports, bool negated,
 	struct pri_rule_part part = {.negated = false};
 	int rc = 0;
 
-	text = trim(text);
+	text = pr_text_trim(text);
 	while (*text == '!') {
 		negated = !negated;
-		text = trim(text + 1);
+		text = pr_text_trim(text + 1);
 	}
 	if (depth > 8)
 		return pr_error_set(err, "lists in lists in lists");
@@ -151,7 +139,7 @@ parse_list(struct pri_rule_list *list, char *text, bool ports, bool negated,
 static char *
 take_word(char **at)
 {
-	char *s = trim(*at), *word = s;
+	char *s = pr_text_trim(*at), *word = s;
 	int inner = 0;
 
 	if (!*s)
@@ -174,7 +162,7 @@ parse_header(struct pri_rule *r, char *text, const char *vars, struct pr_error *
 				"the header has %d words, not seven: ACTION PROTO "
 				"ADDRESS PORT -> ADDRESS PORT",
 				i);
-	if (*trim(text))
+	if (*pr_text_trim(text))
 		return pr_error_set(err, "too many words in the header: %s", text);
 	if (strcmp(word[0], "alert") != 0)
 		return pr_error_set(
@@ -271,12 +259,14 @@ parse_range(struct pri_rule_range *r, char *v, uint32_t most, struct pr_error *e
 	if (between) {
 		*between = '\0';
 		r->kind = PRI_RANGE_BETWEEN;
-		return parse_number(trim(v), most, &r->low, err) < 0
+		return parse_number(pr_text_trim(v), most, &r->low, err) < 0
 			       ? -1
-			       : parse_number(trim(between + 2), most, &r->high, err);
+			       : parse_number(
+					 pr_text_trim(between + 2), most, &r->high, err);
 	}
 	r->kind = *v == '<' ? PRI_RANGE_LESS : *v == '>' ? PRI_RANGE_MORE : PRI_RANGE_IS;
-	return parse_number(trim(v + (r->kind != PRI_RANGE_IS)), most, &r->low, err);
+	return parse_number(
+		pr_text_trim(v + (r->kind != PRI_RANGE_IS)), most, &r->low, err);
 }
 
 static const char flag_letters[] = "FSRPAUEC";
@@ -304,11 +294,11 @@ parse_flags(struct pri_rule *r, char *v, struct pr_error *err)
 
 	if (ignored) {
 		*ignored++ = '\0';
-		ignored = trim(ignored);
+		ignored = pr_text_trim(ignored);
 		if (take_flags(ignored, strlen(ignored), &mask, err) < 0)
 			return -1;
 	}
-	v = trim(v);
+	v = pr_text_trim(v);
 	if (*v && strchr("+*!", *v))
 		r->flags_way = *v++;
 	if (*v && strchr("+*!", v[strlen(v) - 1])) {
@@ -326,7 +316,7 @@ static int
 unquote(char **v, bool *negated, struct pr_error *err)
 {
 	*negated = **v == '!';
-	*v = trim(*v + *negated);
+	*v = pr_text_trim(*v + *negated);
 	size_t len = strlen(*v);
 	if (len < 2 || **v != '"' || (*v)[len - 1] != '"')
 		return pr_error_set(err, "no quotes: %s", *v);
@@ -451,7 +441,7 @@ parse_option(struct pri_rule *r, const char *key, char *v, struct pr_error *err)
 static int
 parse_options(struct pri_rule *r, char *text, struct pr_error *err)
 {
-	while (*(text = trim(text))) {
+	while (*(text = pr_text_trim(text))) {
 		char *at = text;
 		bool quoted = false;
 
@@ -467,7 +457,8 @@ parse_options(struct pri_rule *r, char *text, struct pr_error *err)
 		char *value = strchr(text, ':');
 		if (value)
 			*value++ = '\0';
-		if (parse_option(r, trim(text), value ? trim(value) : "", err) < 0)
+		if (parse_option(r, pr_text_trim(text), value ? pr_text_trim(value) : "",
+			    err) < 0)
 			return -1;
 		text = at + 1;
 	}
@@ -492,7 +483,7 @@ pri_rule_parse(struct pri_rule *r, char *text, const char *vars, struct pr_error
 	char *open = strchr(text, '('), *close = strrchr(text, ')');
 
 	*r = (struct pri_rule){.priority = 3};
-	if (!open || !close || close < open || *trim(close + 1))
+	if (!open || !close || close < open || *pr_text_trim(close + 1))
 		return pr_error_set(err, "no options in parentheses");
 	*open = *close = '\0';
 	int rc =
@@ -602,7 +593,7 @@ pri_rules_read(struct pri_rules *rules, const char *path, const char *vars, FILE
 		rc = pr_error_errno(err, "cannot read the rules %s", path);
 	for (; rc == 0 && (got = take_line(f, line, LINE_MAX_BYTES, &lines)) > 0;
 		number += lines) {
-		char *text = trim(line);
+		char *text = pr_text_trim(line);
 		struct pr_error why;
 
 		if (!*text || *text == '#')

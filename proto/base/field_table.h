@@ -6,7 +6,7 @@
 
 /*
  * A struct's wire or disk form as one table, so that writing and reading cannot differ: fields in
- * order, integers as wide as the member, without gaps. PR_INT(S), PR_BYTES, PR_BOOL, PR_NAME are its rows.
+ * order, integers as wide as the member, without gaps. PR_INT(S), PR_BOOL, PR_NAME are its rows.
  */
 #define PR_NAME_MAX 64 /* node, link and version names, bytes without NUL */
 
@@ -21,7 +21,6 @@ struct pr_field {
 };
 
 #define PR_INT(type, member) PR_FIELD_OF(type, member, sizeof((struct type *)0)->member)
-#define PR_BYTES(type, member) PR_INT(type, member)
 #define PR_BOOL(type, member) PR_FIELD_OF(type, member, PR_FIELD_BOOL)
 #define PR_NAME(type, member) PR_FIELD_OF(type, member, PR_FIELD_NAME)
 #define PR_FIELD_OF(type, member, kind)                                                    \
@@ -29,7 +28,7 @@ struct pr_field {
 		offsetof(struct type, member), kind                                        \
 	}
 
-/* Up to eight PR_INT or PR_BYTES: PR_INTS(pr_resend, link, first_log, last_log). */
+/* Up to eight PR_INT: PR_INTS(pr_resend, link, first_log, last_log). */
 #define PR_INTS(type, ...) PR_EACH(PR_INT_OF, type, type, __VA_ARGS__)
 #define PR_INT_OF(type, same, member) PR_INT(type, member)
 

@@ -11,6 +11,7 @@
 #include "proto/base/clock.h"
 
 #include "proto/base/text.h"
+#include "proto/base/units.h"
 
 #define METRIC_NAME_MAX 128
 #define LABELS_MAX 1024 /* bytes of one set of labels */
@@ -213,20 +214,6 @@ open_files(void)
 	return count > 3 ? count - 3 : 0; /* ., .. and this directory */
 }
 
-/* The number that stands there; 0: it cannot be read. */
-static uint64_t
-number_in(const char *path, const char *format)
-{
-	FILE *file = fopen(path, "re");
-	unsigned long long number = 0;
-
-	if (file && fscanf(file, format, &number) != 1)
-		number = 0;
-	if (file)
-		fclose(file);
-	return number;
-}
-
 struct process {
 	uint64_t cpu_us, resident_kib, started_us, open_files;
 };
@@ -246,9 +233,9 @@ static const struct pr_counter_row process_rows[] = {
 void
 pr_metrics_process(struct pr_metrics_page *page)
 {
-	uint64_t pages = number_in("/proc/self/statm", "%*u %llu");
+	uint64_t pages = pr_number_in("/proc/self/statm", "%*u %llu");
 	/* Field 22, ticks after boot; the name before it may hold anything. */
-	uint64_t ticks = number_in("/proc/self/stat",
+	uint64_t ticks = pr_number_in("/proc/self/stat",
 		"%*d (%*[^)]%*[)] %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u "
 		"%*d %*d %*d %*d %*d %*d %llu");
 	struct process p = {.resident_kib = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024,

@@ -393,17 +393,6 @@ on_key(void *arg, const char *section, const char *name, const char *value)
 	return result == 0;
 }
 
-/* The text without the blanks at its ends. */
-static char *
-trim(char *text)
-{
-	char *end = text + strlen(text);
-
-	while (end > text && strchr(" \t\r", end[-1]))
-		*--end = '\0';
-	return text + strspn(text, " \t");
-}
-
 int
 pr_options_text(const struct pr_cmdline *program, void *values, const char *text,
 	struct pr_error *err)
@@ -413,10 +402,10 @@ pr_options_text(const struct pr_cmdline *program, void *values, const char *text
 	int result = copy ? 0 : pr_error_set(err, "no memory");
 
 	while (result == 0 && (part = strsep(&rest, "\n;"))) {
-		char *value = part, *name = trim(strsep(&value, "="));
+		char *value = part, *name = pr_text_trim(strsep(&value, "="));
 
 		if (value)
-			result = set_key(&p, name, trim(value));
+			result = set_key(&p, name, pr_text_trim(value));
 		else if (*name)
 			result = pr_error_set(err, "'%s' is not 'key = value'", name);
 	}

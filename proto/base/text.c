@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/text.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,18 @@ pr_text_clean(char *s, const char *keep)
 		if (n == 0 && !strchr(keep, *s))
 			*s = '?';
 	}
+}
+
+char *
+pr_text_trim(char *s)
+{
+	char *end = s + strlen(s);
+
+	while (isspace((unsigned char)*s))
+		s++;
+	while (end > s && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	return s;
 }
 
 /* ---- lists ---- */

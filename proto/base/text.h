@@ -50,6 +50,8 @@ void pr_text_puts(struct pr_text *o, const char *text);
 size_t pr_text_plain(const char *s);
 /* Replaces by "?" what is not plain, but for the control characters in keep. */
 void pr_text_clean(char *s, const char *keep);
+/* The text without the blanks at its ends; those behind it are overwritten. */
+char *pr_text_trim(char *s);
 /*
  * Adds s as the inside of a string of JSON or Prometheus. What is not plain becomes "?". Allocates no memory: there may be none just when an error
  * is logged.

@@ -177,6 +177,19 @@ pr_parse_percent(const char *text, double *out)
 	return 0;
 }
 
+uint64_t
+pr_number_in(const char *path, const char *format)
+{
+	FILE *file = fopen(path, "re");
+	unsigned long long number = 0;
+
+	if (file && fscanf(file, format, &number) != 1)
+		number = 0;
+	if (file)
+		fclose(file);
+	return number;
+}
+
 char *
 pr_format_size(uint64_t bytes, char *buf, size_t size)
 {

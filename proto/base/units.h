@@ -30,6 +30,9 @@ int pr_parse_rate(const char *text, struct pr_rate *out);
 /* "0.5" or "0.5%". */
 int pr_parse_percent(const char *text, double *out);
 
+/* The number in a file of /proc or /sys, by a format of scanf with one %llu. 0: it cannot be read. */
+uint64_t pr_number_in(const char *path, const char *format);
+
 /* In the largest unit that divides the value: "32M", "1500ms". Return buf. */
 char *pr_format_size(uint64_t bytes, char *buf, size_t size);
 char *pr_format_duration(int64_t ns, char *buf, size_t size);

@@ -19,6 +19,7 @@
 #include "proto/base/array.h"
 #include "proto/base/log.h"
 #include "proto/base/privilege.h"
+#include "proto/base/units.h"
 
 /* ---- looking at an interface ---- */
 
@@ -291,29 +292,14 @@ pr_netdev_restore(struct pr_netdev *dev)
 	}
 }
 
-/* A number in a file of the interface in sysfs; -1: there is none (of `carrier`: the interface is down). */
-static long long
-number_of(const char *name, const char *what)
-{
-	char path[64 + IFNAMSIZ], text[32];
-	ssize_t n = -1;
-
-	snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof text - 1);
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = 0;
-	return n > 0 ? atoll(text) : -1;
-}
-
 struct pr_carrier
 pr_carrier_read(const char *name)
 {
-	struct pr_carrier is = {.changes = (uint64_t)number_of(name, "carrier_changes")};
+	char path[64 + IFNAMSIZ];
 	struct ifreq ifr;
 
+	snprintf(path, sizeof path, "/sys/class/net/%s/carrier_changes", name);
+	struct pr_carrier is = {.changes = pr_number_in(path, "%llu")};
 	/* read after the count: a change in between shows at the next look */
 	is.observing = ioctl_of(name, SIOCGIFFLAGS, &ifr) == 0 &&
 		       (ifr.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);

@@ -21,7 +21,7 @@
 #define BLOCK_SECRETS 0x0000000Au
 #define BYTE_ORDER_MAGIC 0x1A2B3C4Du
 #define BLOCK_MIN 12 /* type, length, length again */
-enum { BUFFER = 256 * 1024, IDLE_MS = 10, LINKTYPE_LOOP = 108 };
+enum { BUFFER = 256 * 1024, IDLE_MS = 10 };
 
 /* By its first bytes. */
 enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP, FORM_ZSTD };
@@ -398,7 +398,7 @@ pr_linktype_of_pcap(pcap_t *pcap)
 
 	/* the machine that captured it is big-endian */
 	if (dlt == DLT_NULL && (pcap_is_swapped(pcap) == 1) != (htobe16(1) == 1))
-		return LINKTYPE_LOOP;
+		return PR_LINKTYPE_LOOP;
 	for (size_t i = 0; i < PR_COUNT(different); i++)
 		if (different[i].dlt == dlt)
 			return different[i].linktype;
