@@ -148,10 +148,9 @@ exporter_forget(struct pri_exporters *e, struct exporter *of)
 void
 pri_exporters_destroy(struct pri_exporters **exporters)
 {
-	struct pri_exporters *e = *exporters;
+	struct pri_exporters *e = PR_TAKE(exporters);
 	struct exporter *of, *next;
 
-	*exporters = NULL;
 	if (!e)
 		return;
 	HASH_ITER(hh, e->all, of, next)

@@ -188,8 +188,7 @@ pri_flow_filter_destroy(struct pri_flow_filter **filter)
 {
 	if (*filter)
 		pr_bpf_destroy(&(*filter)->program);
-	free(*filter);
-	*filter = NULL;
+	free(PR_TAKE(filter));
 }
 
 /* ---- a flow ---- */

@@ -121,10 +121,9 @@ forget(struct pri_flow_table *t, struct entry *e)
 void
 pri_flow_table_destroy(struct pri_flow_table **table)
 {
-	struct pri_flow_table *t = *table;
+	struct pri_flow_table *t = PR_TAKE(table);
 	struct entry *e, *next;
 
-	*table = NULL;
 	if (!t)
 		return;
 	HASH_ITER(hh, t->all, e, next)

@@ -100,8 +100,7 @@ pr_bpf_create(
 void
 pr_bpf_destroy(struct pr_bpf **program)
 {
-	free(*program);
-	*program = NULL;
+	free(PR_TAKE(program));
 }
 
 /* ---- running ---- */
