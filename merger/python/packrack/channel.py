@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection to a merger: envelopes over a ZeroMQ DEALER, watched so that a merger that goes, or
 that does not admit us, is an exception and no silence (proto/rpc/rpc.h)."""
+import contextlib
 import errno
 import os
 import socket as plain
+import sys
 import time
 
 import zmq
 from google.protobuf.message import DecodeError
-from zmq.utils.monitor import recv_monitor_message
 
 from . import packrack_pb2 as pb
 from .errors import Error, Refused, RequestError, Unreachable
@@ -27,15 +28,15 @@ BROKEN_MAX = 3  # a server with another key hangs up without a word; so does one
 def check_endpoint(endpoint):
     if endpoint.startswith("tcp://"):
         host, _, port = endpoint[6:].rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not port:
             raise RequestError("endpoint %s: a port is missing, as in tcp://host:7400" % endpoint)
     elif not endpoint.startswith("ipc://"):
         raise RequestError("endpoint %s: give ipc://PATH or tcp://HOST:PORT" % endpoint)
     elif endpoint[6:7] in ("", "@", "*"):
         raise RequestError("endpoint %s: ipc:// needs the path of a socket" % endpoint)
     elif len(os.fsencode(endpoint[6:])) > PATH_MAX:
-        raise RequestError("endpoint %s: its path is longer than a socket's, which is %d bytes at "
-                           "most" % (endpoint, PATH_MAX))
+        raise RequestError("endpoint %s: its path has %d bytes, a socket's at most %d; use a shorter directory"
+                           % (endpoint, len(os.fsencode(endpoint[6:])), PATH_MAX))
 
 
 def check_listener(endpoint):
@@ -63,7 +64,7 @@ class Target:
         self.endpoint = endpoint
         self.secret = self.public = self.server = None
         self.keys = keys.directory(key)
-        if self.keys:
+        if self.keys is not None:
             self.secret = keys.secret(self.keys)
             self.public = zmq.curve_public(self.secret)
             self.server = keys.server(self.keys, endpoint)
@@ -107,7 +108,10 @@ class Channel:
         self.poller = zmq.Poller()
         self.poller.register(self.socket, zmq.POLLIN)
         self.poller.register(self.monitor, zmq.POLLIN)
-        self.socket.connect(self.endpoint)
+        try:
+            self.socket.connect(self.endpoint)
+        except zmq.ZMQError as e:
+            raise RequestError("cannot connect to %s: %s" % (self.endpoint, e.strerror)) from None
         self.gone = None
         self.id = ALIVE_ID
 
@@ -125,7 +129,7 @@ class Channel:
 
     def read_monitor(self):
         while self.monitor.poll(0):
-            event = recv_monitor_message(self.monitor)["event"]
+            event = int.from_bytes(self.monitor.recv_multipart()[0][:2], sys.byteorder)
             refusal = self.refusal(event)
             if refusal:
                 self.gone = Refused(refusal)
@@ -147,7 +151,7 @@ class Channel:
     def refusal(self, event):
         """What a handshake that failed says of our keys (proto/rpc/monitor.c), or None."""
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            return ("%s does not admit our key: enroll %s/public there (packrack keys enroll)"
+            return ("%s does not admit our key: enrol %s/public there (packrack keys enroll)"
                     % (self.endpoint, self.keys))
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             self.broken += 1
@@ -156,11 +160,13 @@ class Channel:
         if self.broken < BROKEN_MAX and event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             return None
         if not self.keys:
-            return "%s requires a key: give a key directory or set PACKRACK_KEY" % self.endpoint
+            return ("%s requires a key, and no key directory was found: give --key-dir DIR or set PACKRACK_KEY "
+                    "(create one with 'packrack keys generate' and have it enrolled)" % self.endpoint)
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            return ("%s does not use keys, but %s has one: check the endpoint"
+            return ("%s does not use keys, but %s has one: check the endpoint, or connect without a key by --key-dir none"
                     % (self.endpoint, self.keys))
-        return ("the key of %s is not the server-key in %s/rack, or it uses none: check the endpoint"
+        return ("the key of %s is not the server-key in %s/rack, or it uses none: check the endpoint; if its key was replaced, "
+                "ask for a new bundle (packrack-keys(7))"
                 % (self.endpoint, self.keys))
 
     def receive(self, timeout):
@@ -184,10 +190,11 @@ class Channel:
                 self.read_monitor()
 
     def decode(self, data):
-        try:
-            return pb.Envelope.FromString(data)
-        except DecodeError:
-            raise Error("%s: sent what is no message of packrack's" % self.endpoint) from None
+        with contextlib.suppress(DecodeError):
+            envelope = pb.Envelope.FromString(data)
+            if envelope.WhichOneof("body"):
+                return envelope
+        raise Error("%s: %d bytes that are not a packrack message" % (self.endpoint, len(data)))
 
     def ask(self, envelope, body, timeout):
         """One question, one reply."""

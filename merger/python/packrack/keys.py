@@ -13,8 +13,8 @@ Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$", re.A)
 
 def directory(said=None):
     """The key directory to use, or None for no keys: said, PACKRACK_KEY, the user's, the system's."""
-    said = said or os.environ.get("PACKRACK_KEY")
-    if said:
+    said = os.environ.get("PACKRACK_KEY") or None if said is None else said
+    if said is not None:
         return None if said == NONE else os.fspath(said)
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     own = os.path.join(config, "packrack", "keys")
@@ -24,7 +24,9 @@ def directory(said=None):
 
 
 def check(path, status, private):
-    mode = stat.S_IMODE(status.st_mode)
+    mode = status.st_mode & 0o777
+    if not stat.S_ISREG(status.st_mode):
+        raise Error("key file %s: not a regular file" % path)
     if private and mode & 0o077:
         raise Error("key file %s: others may read it (mode %03o); chmod 600 it and, if they may "
                     "have, make a new key" % (path, mode))
@@ -38,13 +40,23 @@ def lines(directory, name, word):
     """The values of the lines that begin with word."""
     path = os.path.join(directory, name)
     try:
-        mode = stat.S_IMODE(os.stat(directory).st_mode)
-        if mode & 0o077:
-            raise Error("key directory %s: open to others (mode %03o); chmod 700 it"
-                        % (directory, mode))
-        with open(path, "rb") as f:
-            check(path, os.fstat(f.fileno()), True)
-            text = f.read(1024 * 1024).decode("utf-8", "replace")
+        status = os.stat(directory)
+    except OSError as e:
+        raise Error("key directory %s: %s" % (directory, e.strerror)) from None
+    mode = status.st_mode & 0o777
+    if not stat.S_ISDIR(status.st_mode):
+        raise Error("key directory %s: not a directory" % directory)
+    if mode & 0o077:
+        raise Error("key directory %s: open to others (mode %03o); chmod 700 it" % (directory, mode))
+    if status.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
+        raise Error("key directory %s: belongs to user %d, not to us or root" % (directory, status.st_uid))
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            check(path, os.fstat(fd), True)
+            text = os.read(fd, 1024 * 1024).decode("utf-8", "replace")
+        finally:
+            os.close(fd)
     except OSError as e:
         raise Error("key file %s: %s" % (path, e.strerror)) from None
     return [line[len(word) + 1:].strip() for line in text.split("\n")
@@ -54,14 +66,15 @@ def lines(directory, name, word):
 def z85(directory, name, word, key):
     """A secret is never in an error text."""
     if not Z85.match(key):
-        raise Error("key file %s/%s: its %s is not a key" % (directory, name, word))
+        form = "key file %s/%s: its %s is not a key" if name == "secret" else "key file %s/%s: a %s in it is not a key"
+        raise Error(form % (directory, name, word))
     return key.encode()
 
 
 def secret(directory):
     found = lines(directory, "secret", "secret-key")
     if not found:
-        raise Error("key file %s/secret: no line 'secret-key KEY'" % directory)
+        raise Error("key file %s/secret: no line 'secret-key KEY' (packrack keys generate)" % directory)
     return z85(directory, "secret", "secret-key", found[0])
 
 
@@ -75,5 +88,5 @@ def server(directory, endpoint):
         if not of and found is None:
             found = key
     if found is None:
-        raise Error("key file %s/rack: no server-key for %s" % (directory, endpoint))
+        raise Error("key file %s/rack: no server-key for %s (packrack-keys(7))" % (directory, endpoint))
     return z85(directory, "rack", "server-key", found)
