@@ -3,7 +3,6 @@
 
 Names, errors and --help have the form of the commands that are of C (proto/base/options.h).
 """
-import difflib
 import json
 import os
 import re
@@ -11,16 +10,22 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from typing import Any, Callable, NamedTuple, Optional
 
 DONE, FAILED, USAGE, PARTLY = 0, 1, 2, 3
 NS = 10**9
 HELP_WIDTH, FLAGS_WIDTH = 80, 28
+ERROR_MAX, WORD_MAX = 511, 64  # as struct pr_error, options.c
 STATUSES = "Exit status: 0 done and complete, 1 failed, 2 bad usage, 3 done in part or needs attention."
 
 
 class Mistake(Exception):
     """Bad usage: one line."""
+
+
+class Failure(Exception):
+    """It was not done: one line."""
 
 
 class Option(NamedTuple):
@@ -41,8 +46,19 @@ class Command(NamedTuple):
     summary: str
     options: list
     footer: str
-    run: Callable[[dict], tuple]  # values of the options -> exit status, text; ends with Mistake, OSError
+    # values of the options -> exit status, text; ends with Mistake, Failure, OSError. None: the packrack of C has this command
+    run: Optional[Callable[[dict], tuple]]
     mistaken: int = USAGE  # exit status of bad usage
+    operands: int = 0  # how many it takes, which are values["operands"]; -1: any number
+    help: str = ""  # in the list of its group
+    commands: tuple = ()  # of a group
+
+
+def group(name, summary, *commands):
+    """Of commands whose names begin with name."""
+    lines = ["Commands:"] + ["  %-12s %s" % (c.name.split()[-1], c.help) for c in commands]
+    footer = "\n".join(lines + ["'%s help COMMAND' describes one. %s" % (name, STATUSES)])
+    return Command(name, "COMMAND ...", summary, [], footer, None, operands=-1, commands=commands)
 
 
 FORM_OPTIONS = [Option("json", "", "", "print JSON"), Option("keyvalue", "", "", "print lines of key=value")]
@@ -143,14 +159,31 @@ def within(kind, low, high):
 # ---- arguments ----
 
 
+def distance(a, b):
+    """Levenshtein's."""
+    row = range(len(b) + 1)
+    for i, c in enumerate(a, 1):
+        line = [i]
+        for j, d in enumerate(b, 1):
+            line.append(min(row[j - 1] + (c != d), row[j] + 1, line[-1] + 1))
+        row = line
+    return row[-1]
+
+
+def nearest(word, names):
+    """What was probably meant, or None."""
+    return min((name for name in names if 2 * distance(word, name) <= max(len(word), len(name)) <= WORD_MAX),
+               key=lambda name: distance(word, name), default=None)
+
+
 def named(command, options, word):
     """The name that is meant, of which the beginning is enough, and its option."""
     names = {"--" + name: o for o in options for name in (o.name, o.alias) if name}
     found = [word] if word in names else [name for name in names if name.startswith(word)]
     if len(found) == 1:
         return found[0], names[found[0]]
-    near = difflib.get_close_matches(word[2:], [o.name for o in options], 1)
-    raise Mistake("unknown option %s; %s" % (word, "did you mean --%s?" % near[0] if near else "'%s --help' lists the options" % command.name))
+    near = nearest(word[2:], [o.name for o in options])
+    raise Mistake("unknown option %s; %s" % (word[:WORD_MAX + 2], "did you mean --%s?" % near if near else "'%s --help' lists the options" % command.name))
 
 
 def lettered(command, options, word):
@@ -165,12 +198,13 @@ def given(command, words):
     options, words = command.options + [HELP, VERSION], list(words)
     while words:
         word = words.pop(0)
-        if word == "--" and words:
-            yield "", None, words[0]
-        if word == "--":
-            return
-        if word == "-" or not word.startswith("-"):
+        operand = word == "-" or not word.startswith("-")
+        if operand:
             yield "", None, word
+        if word == "--" or operand and command.commands:
+            yield from (("", None, rest) for rest in words)
+            return
+        if operand:
             continue
         text = None
         if word.startswith("--"):
@@ -218,12 +252,14 @@ def parse(command, words):
         except ValueError as e:
             raise Mistake("%s: %s" % (word, e)) from None
         values[option.name] = values[option.name] + [value] if option.repeatable else value
-    if operands:
+    if operands and not command.operands:
         raise Mistake("unexpected '%s': only options are taken; see '%s --help'" % (operands[0], command.name))
     for o in command.options:
         if o.required and values[o.name] is None:
             raise Mistake("--%s %s is missing: %s" % (o.name, o.arg, o.help))
-    return values
+    if command.operands > 0 and len(operands) != command.operands:
+        raise Mistake("usage: %s %s" % (command.name, command.usage))
+    return dict(values, operands=operands)
 
 
 # ---- help ----
@@ -256,19 +292,30 @@ def version():
 # ---- output ----
 
 
-def plain(text):
-    """As one line that a terminal can show."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+NOT_PLAIN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")  # pr_text_plain()
 
 
-def data(values, name, items):
-    """The list of objects as --json or --keyvalue wants it; None: as text for people."""
+def plain(text, keep=""):
+    """As one line that a terminal can show: a ? for each byte that it must not get."""
+    return NOT_PLAIN.sub(lambda c: c[0] if c[0] in keep else "?" * len(c[0].encode(errors="replace")), text)
+
+
+def data(values, **lists):
+    """The lists of objects as --json or --keyvalue wants them; None: as text for people."""
     if values["json"]:
-        return json.dumps({name: items}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(lists, indent=2, ensure_ascii=False) + "\n"
     if values["keyvalue"]:
         return "".join("%s.%d.%s=%s\n" % (name, i, key, plain(str(value).lower() if isinstance(value, bool) else str(value)))
-                       for i, item in enumerate(items) for key, value in item.items())
+                       for name, items in lists.items() for i, item in enumerate(items) for key, value in item.items())
     return None
+
+
+def local_time(at):
+    """RFC 3339, of ns since 1970."""
+    local = time.localtime(at // NS)
+    hours, minutes = divmod(abs(local.tm_gmtoff) // 60, 60)
+    zone = "%s%02d:%02d" % ("-" if local.tm_gmtoff < 0 else "+", hours, minutes) if local.tm_gmtoff else "Z"
+    return time.strftime("%Y-%m-%dT%H:%M:%S", local) + ".%09d" % (at % NS) + zone
 
 
 def write(text):
@@ -276,20 +323,47 @@ def write(text):
         out.write(text)
 
 
-def main(command):
-    """Runs it; returns the exit status."""
+def choose(command, words):
+    """Runs the command of the group that the first word names; returns the exit status."""
+    if not words:
+        print("%s: no command given\n%s" % (command.name, command.footer), file=sys.stderr)
+        return USAGE
+    wants_help = words[0] == "help"
+    if wants_help:  # help COMMAND ... is COMMAND ... --help
+        words = words[1:] + ["--help"] if words[1:] else words
+    names = {c.name.split()[-1]: c for c in command.commands}
+    if words[0] in names:
+        return main(names[words[0]], words[1:])
+    if wants_help and words[0] == "help":
+        write(command.footer + "\n")
+        return DONE
+    near = nearest(words[0], names)
+    raise Mistake("there is no command '%s'; %s" % (words[0], "did you mean '%s %s'?" % (command.name, near) if near else
+                                                    "'%s --help' lists them" % command.name))
+
+
+def main(command, words=None):
+    """Runs it with these words, or those of the command line; returns the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     status = DONE
     try:
-        values = parse(command, sys.argv[1:])
+        words = sys.argv[1:] if words is None else words
+        if not (command.run or command.commands):
+            os.execv(packrack(), [*command.name.split(), *words])
+        values = parse(command, words)
+        if values is not None and command.commands:
+            return choose(command, values["operands"])
         if values is not None:
             status, text = command.run(values)
             write(text)
         return status
     except Mistake as e:
         status, why = command.mistaken, str(e)
+    except Failure as e:
+        status, why = FAILED, str(e)
     except OSError as e:
         status, why = FAILED, "%s: %s" % (e.filename, e.strerror) if e.filename else "cannot write: %s" % e.strerror
-    print("%s: %s" % (command.name, plain(why)), file=sys.stderr)
+    if why:
+        print("%s: %s" % (command.name, plain(why)[:ERROR_MAX]), file=sys.stderr)
     return status
