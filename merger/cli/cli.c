@@ -2,7 +2,6 @@
 #include "merger/cli/cli.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <unistd.h>
 
 #include "proto/rpc/status.h"
@@ -132,13 +131,13 @@ static int
 show_help(const char *group, const struct cli_command *command, void *values, int argc,
 	char **argv)
 {
-	char **words = calloc((size_t)argc + 2, sizeof(*words));
+	char **words = calloc((size_t)argc + 3, sizeof(*words));
 	int status = CLI_FAILED;
 
 	if (words) {
-		memcpy(words, argv, argc * sizeof(*words));
-		words[argc] = "--help";
-		status = cli_run_command(group, command, values, argc + 1, words);
+		memcpy(words, argv - 1, (argc + 1) * sizeof(*words));
+		words[argc + 1] = "--help";
+		status = cli_run_command(group, command, values, argc + 1, words + 1);
 	}
 	free(words);
 	return status;
@@ -187,24 +186,6 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	}
 	free(footer);
 	return status;
-}
-
-bool
-cli_confirmed(const char *name, const char *fmt, ...)
-{
-	char line[300];
-	va_list args;
-
-	if (!isatty(STDIN_FILENO))
-		return false;
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fprintf(stderr, " Type %s to confirm: ", name);
-	if (!fgets(line, sizeof(line), stdin))
-		return false;
-	line[strcspn(line, "\n")] = 0;
-	return !strcmp(line, name);
 }
 
 /* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
@@ -397,11 +378,7 @@ cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 		reply, err);
 	if (status != CLI_OK || (*reply)->command_done->ok)
 		return status;
-	const Packrack__CommandDone *done = (*reply)->command_done;
-	if (!strcmp(command->verb, "stop") && done->status && done->status->state &&
-		!strcmp(done->status->state, "stopped"))
-		return CLI_PARTIAL;
-	pr_error_set(err, "%s", done->text);
+	pr_error_set(err, "%s", (*reply)->command_done->text);
 	pr_message_free(reply);
 	return CLI_FAILED;
 }

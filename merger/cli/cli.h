@@ -27,7 +27,7 @@ struct cli_command {
 	/* of a group: its commands, which get the values */
 	const struct cli_command *list;
 	size_t list_count;
-	/* instead of all this; argv[0] is the command's name; an exit status */
+	/* instead of all this; argv[0] is the command's name, there is an argv[-1]; an exit status */
 	int (*run)(int argc, char **argv);
 };
 #define CLI_OPTIONS(table) table, PR_COUNT(table)
@@ -81,13 +81,6 @@ enum render_form cli_form(bool json, bool keyvalue);
 /* Where standard output gets figures as data, in a list if it has a name; NULL: it gets text for people. */
 struct render *cli_render(bool json, bool keyvalue, const char *list);
 
-/*
- * Prints this text and asks the user to type name. false: other input, or standard input
- * is not a terminal.
- */
-__attribute__((format(printf, 2, 3))) bool cli_confirmed(
-	const char *name, const char *fmt, ...);
-
 /* Becomes the program in the folder of this one: `packrack NAME` is packrack-NAME. Returns only if it cannot be started. */
 int cli_become(const char *program, char **argv);
 
@@ -101,9 +94,6 @@ struct cli_connection {
 #define CLI_MERGER_OPTION(member, what)                                                    \
 	PR_OPT_STRING(member, "merger", 'm', "ENDPOINT", what,                             \
 		.def_note = "$PACKRACK_MERGER, or the local one")
-#define CLI_DISPATCHER_OPTION(member, what)                                                \
-	PR_OPT_STRING(member, "dispatcher", 'd', "ENDPOINT", what,                         \
-		.def_note = "$PACKRACK_DISPATCHER, or the local one")
 #define CLI_KEY_OPTION(member)                                                             \
 	PR_OPT_STRING(member, "key-dir", 0, "DIR", "your key directory, or none",          \
 		.def_note = "$PACKRACK_KEY, ~/.config/packrack/keys or " PR_KEYS_DIR,      \
@@ -137,19 +127,17 @@ const char *cli_keys(const struct cli_connection *c);
 const char *cli_keys_home(const char *flag, struct pr_error *err);
 extern const struct cli_command query_command, export_command, data_export_command,
 	rate_command, top_command, import_command, extcap_command, compare_command,
-	replay_command, node_rebuild_command, volume_command, keys_command, queries_command,
-	capture_command, class_command, hold_command, audit_command;
+	replay_command, node_rebuild_command, volume_command, keys_command, audit_command,
+	hold_command;
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
 int cmd_status(int argc, char **argv);
-int cmd_node(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 
 /*
  * One request, one reply, whose body is a Status or a CommandDone; free it with pr_message_free. CLI_OK, or
- * CLI_USAGE (a bad endpoint) or CLI_FAILED with err. A command that was not done is an error; stop waits for
- * the nodes, hence timeout_ns. CLI_PARTIAL: capture is stopped, but not all nodes have stored all.
+ * CLI_USAGE (a bad endpoint) or CLI_FAILED with err. A command that was not done is an error.
  */
 int cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope **reply, struct pr_error *err);

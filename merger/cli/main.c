@@ -13,6 +13,16 @@ cmd_program(PR_UNUSED int argc, char **argv)
 	return cli_become(name, argv);
 }
 
+/* packrack-node has these commands, but for the rebuilding of a node. */
+static int
+cmd_node(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[0], "node") && !strcmp(argv[1], "rebuild"))
+		return cli_run_command(
+			"packrack node", &node_rebuild_command, NULL, argc - 1, argv + 1);
+	return cli_become("packrack-node", argv - 1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -40,10 +50,19 @@ main(int argc, char **argv)
 			.run = cmd_program},
 		import_command, volume_command, audit_command,
 		{"data", "list, export, move, delete packets of a node", .run = cmd_data},
-		queries_command,
+		{"queries", "list the queries that are running, and cancel one",
+			.run = cmd_node},
 		{"node", "list nodes, and make one identify itself, leave, rejoin, reset",
 			.run = cmd_node},
-		capture_command, class_command, hold_command, keys_command,
+		{"capture",
+			"start and stop the dispatcher's capture, change its distribution "
+			"mode",
+			.run = cmd_node},
+		{"class", "list the classes of connections, and steer the cutoff",
+			.run = cmd_node},
+		{"hold", "keep the packets of a case on the nodes until it is released",
+			.run = cmd_node},
+		keys_command,
 		{"setup", "find what makes this machine lose packets, and what to change",
 			.run = cmd_program},
 		{"sizing",
@@ -54,6 +73,8 @@ main(int argc, char **argv)
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap"))
 		return cli_run_command("packrack", &extcap_command, NULL, argc, argv);
+	if (!strcmp(program_invocation_short_name, "packrack-question"))
+		return cli_run_command("packrack hold", &hold_command, NULL, argc, argv);
 	return cli_dispatch("packrack",
 		"Queries the packets that a rack recorded, and manages the rack.", commands,
 		PR_COUNT(commands), NULL, argc, argv);

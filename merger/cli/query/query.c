@@ -292,6 +292,38 @@ check_data_export(void *values, struct pr_error *err)
 	return check_export(a, err);
 }
 
+/* Writes a Command with the filter and its Query, which packrack-node gives all nodes. Then the process ends: nothing is freed. */
+static int
+run_question(const struct cli_call *call, struct pr_error *err)
+{
+	struct query_args *a = call->values;
+	Packrack__Command command = PACKRACK__COMMAND__INIT;
+	Packrack__Hold hold = PACKRACK__HOLD__INIT;
+	Packrack__Envelope *reply,
+		env = pr_message_of(1, PACKRACK__ENVELOPE__BODY_COMMAND, &command);
+	struct question q;
+	uint16_t *types;
+	uint8_t *packed;
+	size_t size;
+	bool bad = query_args_take(a, call->count, call->operands, err) < 0 ||
+		   question_check(a, err) < 0;
+	int status = bad ? CLI_USAGE : cli_ask_status(&a->merger, &cli_merger, &reply, err);
+	if (status != CLI_OK)
+		return status;
+	int n = ask_linktypes(reply->status->links, reply->status->n_links, &types, err);
+	if (n < 0 || question_make(&q, a, types, (size_t)n, err) < 0)
+		return CLI_USAGE;
+	command.hold = &hold;
+	hold.text = a->filter;
+	hold.query = &q.query;
+	bad = pr_message_pack(&env, &packed, &size, err) < 0 ||
+	      fwrite(packed, size, 1, stdout) != 1;
+	return bad ? CLI_FAILED : CLI_OK;
+}
+
+const struct cli_command hold_command = {"add", NULL, NULL, NULL, NULL,
+	CLI_OPTIONS(options), -1, run_question, .values = &(struct query_args)QUERY_ARGS};
+
 const struct cli_command query_command = {"query",
 	"show or save the packets that a filter and a time range select",
 	"Shows or saves the packets that a filter and a time range select.",

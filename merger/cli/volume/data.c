@@ -225,7 +225,7 @@ data_confirm(
 	const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
 	bool move = a->to || a->to_volume || a->to_file;
-	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT], line[300];
 
 	if (a->yes)
 		return 0;
@@ -260,8 +260,12 @@ data_confirm(
 				fprintf(stderr, "Packets from %s to %s will be deleted.\n",
 					from, to);
 		}
-		if (!cli_confirmed(n->name,
-			    move ? "They are copied first." : "This cannot be undone."))
+		fprintf(stderr, "%s Type %s to confirm: ",
+			move ? "They are copied first." : "This cannot be undone.",
+			n->name);
+		if (!fgets(line, sizeof(line), stdin) ||
+			strlen(n->name) != strcspn(line, "\n") ||
+			strncmp(line, n->name, strlen(n->name)) != 0)
 			return pr_error_set(err, move ? "not moved" : "not deleted");
 	}
 	return 0;
