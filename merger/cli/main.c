@@ -68,11 +68,14 @@ main(int argc, char **argv)
 		{"sizing",
 			"compute how long disks keep packets, or how many disks it takes",
 			.run = cmd_program},
-		compare_command, replay_command, extcap_command};
+		compare_command, replay_command,
+		{"extcap", "serve as an interface of Wireshark", .run = cmd_program}};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
-	if (!strcmp(program_invocation_short_name, "packrack-extcap"))
-		return cli_run_command("packrack", &extcap_command, NULL, argc, argv);
+	if (!strcmp(program_invocation_short_name, "packrack-extcap")) {
+		argv[0] = "extcap";
+		return cmd_program(argc, argv);
+	}
 	if (!strcmp(program_invocation_short_name, "packrack-question"))
 		return cli_run_command("packrack hold", &hold_command, NULL, argc, argv);
 	return cli_dispatch("packrack",

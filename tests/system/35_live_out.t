@@ -108,10 +108,10 @@ blocks_of_links() {
 
 # Wireshark takes an extcap folder from its environment only where it has no privileges.
 prepare_extcap() {
-	mkdir -p "$LAB_DIR/extcap"
+	mkdir -p "$LAB_DIR/extcap" "$LAB_DIR/bin"
 	mkdir -m 777 "$LAB_DIR/out"
-	cp "$BUILD/packrack" "$LAB_DIR/extcap/.packrack"
-	ln -s .packrack "$LAB_DIR/extcap/packrack-extcap"
+	cp "$BUILD/packrack" "$BUILD/packrack-extcap" "$BUILD/packrack_cli.py" "$LAB_DIR/bin"
+	ln -s ../bin/packrack "$LAB_DIR/extcap/packrack-extcap"
 	[ ! -d "${PACKRACK_KEY-}" ] || cp -r "$PACKRACK_KEY" "$LAB_DIR/nobody.keys"
 	[ ! -d "$LAB_DIR/nobody.keys" ] || chown -R 65534:65534 "$LAB_DIR/nobody.keys"
 	chmod 755 "$LAB_DIR"

@@ -62,6 +62,10 @@ def group(name, summary, *commands):
 
 
 FORM_OPTIONS = [Option("json", "", "", "print JSON"), Option("keyvalue", "", "", "print lines of key=value")]
+TIMES = '2026-11-21T09:30:00Z, "2026-11-21 09:30", 09:30, yesterday, "yesterday 10:30", 5m, "5 min ago", -3h, +1h, @1700000000.5, ' \
+        "now (local time, by TZ, if without a zone)"
+KEY = Option("key-dir", "", "DIR", "your key directory, or none [default: $PACKRACK_KEY, ~/.config/packrack/keys or /etc/packrack/keys]",
+                 alias="key")
 HELP = Option("help", "h", "", "show this and exit")
 VERSION = Option("version", "", "", "show the version and exit")
 
