@@ -130,17 +130,15 @@ take_class(const struct prd_steering *s, const struct pr_state_verb *verb,
 	const Packrack__Command *command, Packrack__SteerRule *item, struct texts *t,
 	struct pr_error *err)
 {
-	const Packrack__SteerRule *live;
 	char name[PR_NAME_MAX + 1] = "";
-	const char *was;
 
 	if (prd_class_name(command->node, name, err) < 0)
 		return -1;
 	PR_PRINT(t->what, "%s", name);
 	PR_PRINT(t->key, "class %s", name);
-	live = pr_state_find(&s->state, t->key);
+	const Packrack__SteerRule *live = pr_state_find(&s->state, t->key);
 	live = live && !live->removed ? live : NULL;
-	was = live ? live->text : configured(s, t->what);
+	const char *was = live ? live->text : configured(s, t->what);
 	if (!strcmp(verb->name, "class-add") ? was != NULL : was == NULL)
 		return pr_error_set(err,
 			was ? "there is a class %s already: 'class set' changes it"

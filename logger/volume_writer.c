@@ -291,7 +291,7 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 {
 	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX};
 	struct sfs_handle handle;
-	int stream, rc;
+	int stream;
 
 	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
 	PR_COPY(&e.u.index, index, first_sequence, check, segments, link, level);
@@ -304,10 +304,10 @@ prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *inde
 		index->level == 2 ? sfs_reserve(a->sfs, stream, index->len, err) : NULL;
 	if (room)
 		memcpy(room, index->body, index->len);
-	rc = room ? sfs_commit(a->sfs, stream, index->min_time, index->max_time, index->len,
-			    &handle, err)
-		  : sfs_append(a->sfs, stream, index->min_time, index->max_time,
-			    index->body, index->len, &handle, err);
+	int rc = room ? sfs_commit(a->sfs, stream, index->min_time, index->max_time,
+				index->len, &handle, err)
+		      : sfs_append(a->sfs, stream, index->min_time, index->max_time,
+				index->body, index->len, &handle, err);
 	if (rc != SFS_OK ||
 		prl_journal_add_place(index->level == 3 ? a->summaries : a->segments, &e,
 			&handle, index->min_time, index->max_time, err) < 0)

@@ -87,7 +87,6 @@ prm_manifest_check(const char *text, const struct prm_chain *c,
 	size_t len = strcspn(text, "\n");
 	const char *sign = text[len] ? text + len + 1 : "";
 	uint8_t key[32], signature[crypto_sign_BYTES], chain[32];
-	const char *chain_hex;
 	int rc = -1;
 
 	if (strncmp(sign, "ed25519 ", 8) != 0 || strlen(sign) != 8 + 64 + 1 + 128 + 1 ||
@@ -100,7 +99,7 @@ prm_manifest_check(const char *text, const struct prm_chain *c,
 	memcpy(key_hex, sign + 8, 64);
 	key_hex[64] = '\0';
 	json_t *o = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-	chain_hex = json_string_value(json_object_get(o, "chain"));
+	const char *chain_hex = json_string_value(json_object_get(o, "chain"));
 	if (!chain_hex || strlen(chain_hex) != 64 ||
 		!from_hex(chain, sizeof(chain), chain_hex) ||
 		json_integer_value(json_object_get(o, "packrack_manifest")) != 1)

@@ -141,10 +141,9 @@ place_parse(const char *text, char host[64], const char **port)
 	const char *colon = strrchr(text, ':');
 	size_t len = colon ? (size_t)(colon - text) : 0;
 	char *end;
-	unsigned long number;
 
 	*port = colon ? colon + 1 : text;
-	number = strtoul(*port, &end, 10);
+	unsigned long number = strtoul(*port, &end, 10);
 	if (**port < '0' || **port > '9' || *end || number < 1 || number > 65535)
 		return false;
 	if (!colon)
@@ -536,11 +535,10 @@ static int
 begin(struct collect *c, struct pr_error *err)
 {
 	struct flow_window last;
-	int rc;
 
 	c->samples = pri_flow_table_create(&sample_limits, on_record, c, err);
 	c->keeper = c->samples ? flow_keeper_open(c->args->keep, true, err) : NULL;
-	rc = c->keeper ? flow_keeper_resume(c->keeper, c->samples, &last, err) : -1;
+	int rc = c->keeper ? flow_keeper_resume(c->keeper, c->samples, &last, err) : -1;
 	if (rc > 0 && !last.complete)
 		fprintf(stderr, "%s: %" PRIu64 " flows of samples are lost\n", program.name,
 			last.open);
@@ -561,14 +559,12 @@ on_due(void *arg)
 static int
 serve(struct collect *c, struct pr_error *err)
 {
-	struct pr_timer *due, *sweep;
-
 	if (begin(c, err) < 0)
 		return CLI_FAILED;
 	c->now = pr_now_real();
 	c->window.since = c->now;
-	due = pr_timer_create(c->loop, c->args->every, on_due, c, err);
-	sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
+	struct pr_timer *due = pr_timer_create(c->loop, c->args->every, on_due, c, err);
+	struct pr_timer *sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
 	if (!due || !sweep || pr_loop_run(c->loop, err) < 0)
 		c->failed = true;
 	drain(c);
@@ -599,13 +595,12 @@ static int
 read_file(struct collect *c, const char *path, struct pr_error *err)
 {
 	struct flow_file *f = malloc(sizeof(*f));
-	int rc;
 
 	if (!f)
 		return pr_error_set(err, "no memory for a file");
 	c->now = PR_TIME_MIN;
 	c->window = (struct flow_window){.since = PR_TIME_MAX};
-	rc = flow_file_open(f, path, err);
+	int rc = flow_file_open(f, path, err);
 	if (rc == 0)
 		rc = flow_keeper_file(c->keeper, f->hash, err);
 	if (rc == 0)

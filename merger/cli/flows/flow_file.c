@@ -374,7 +374,6 @@ read_rows(struct reading *r, bool nfdump, int fd, struct pr_error *err)
 	enum sql_type types[COLUMNS];
 	size_t size;
 	FILE *to = open_memstream(&statement, &size);
-	bool known;
 	int rc = -1;
 
 	if (!to)
@@ -383,7 +382,7 @@ read_rows(struct reading *r, bool nfdump, int fd, struct pr_error *err)
 		types[i] = columns[i].most ? SQL_I64 : SQL_TEXT;
 	PR_PRINT(file, "/proc/self/fd/%d", fd);
 	fputs("FROM told('", to);
-	known = put_source(r->file, nfdump, file, to);
+	bool known = put_source(r->file, nfdump, file, to);
 	fputs("')", to);
 	if (fclose(to) != 0)
 		pr_error_set(err, "no memory for a statement");

@@ -467,13 +467,12 @@ flow_groups_kept(struct flow_groups *g, struct flow_kept *kept, const struct pri
 {
 	struct scan *s = calloc(1, sizeof(*s));
 	uint64_t least, most = UINT64_MAX, count = 0;
-	int rc;
 
 	if (!s)
 		return pr_error_set(err, "no memory for sums of flows");
 	g->scan = s;
 	s->filter = filter;
-	rc = read_once(g, kept, plan, err);
+	int rc = read_once(g, kept, plan, err);
 	*found += s->found;
 	s->again = g->by_count && g->top;
 	least = first_least(s, g->top);
@@ -603,13 +602,12 @@ flow_groups_print(
 	struct flow_groups *g, enum flow_form form, const struct flow_context *context)
 {
 	struct flow_context c = *context;
-	const struct flow_found *flows;
 	struct flow_record r;
 	size_t count;
 
 	if (g->by_count)
 		return print_groups(g, form);
-	flows = flow_groups_flows(g, &count);
+	const struct flow_found *flows = flow_groups_flows(g, &count);
 	flow_head_print(form);
 	for (size_t i = 0; i < count; i++) {
 		c.missing = flows[i].missing;

@@ -105,11 +105,10 @@ static int
 streams_open(struct flow_keeper *k, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
-	uint64_t guarantee;
 
 	if (sfs_info(k->sfs, &volume, err) != SFS_OK)
 		return -1;
-	guarantee = volume.blocks / 16 * volume.block_size;
+	uint64_t guarantee = volume.blocks / 16 * volume.block_size;
 	for (int i = 0; i < FLOW_STREAMS; i++) {
 		k->stream[i] = sfs_stream_open(
 			k->sfs, flow_streams[i], i == FLOW_COLUMNS ? 0 : guarantee, 0, err);
@@ -243,7 +242,6 @@ store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 	struct pri_batch *b = k->batch;
 	uint64_t least, most, before = (open ? k->open : k->records) - b->rows;
 	struct sfs_handle last = {0};
-	size_t len;
 
 	if (!b->rows)
 		return 0;
@@ -255,7 +253,8 @@ store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 	pr_put_le32(head + 16, (uint32_t)b->addresses);
 	pr_put_le64(head + 20, before);
 	w.at += FLOW_HEAD;
-	len = open ? 0 : pri_batch_bloom(b, FLOW_BLOOM_SEED(k->tag, before), k->room);
+	size_t len =
+		open ? 0 : pri_batch_bloom(b, FLOW_BLOOM_SEED(k->tag, before), k->room);
 	if (len && store(k, columns, len, &handles, &last, err) < 0)
 		return -1;
 	for (unsigned c = 0; c < PRI_COLUMNS; c++) {

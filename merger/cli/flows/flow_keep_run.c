@@ -250,14 +250,13 @@ static int
 keep_range(struct run *r, struct pr_error *err)
 {
 	const struct query_args *q = r->order->query;
-	int status;
 
 	/* the times of trace files are known when they are read, and those of a volume if none are given */
 	bool given = q->since != PR_TIME_MIN && q->until != PR_TIME_MAX;
 	if (!q->files.count && (!q->volumes.count || given) &&
 		check_new(r, q->since, q->until, NULL, err) < 0)
 		return CLI_FAILED;
-	status = take_window(
+	int status = take_window(
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status != CLI_OK)
 		return status;
@@ -309,9 +308,9 @@ keep_on(struct run *r, struct pr_error *err)
 	int64_t until, at = whole_slice(q->since == PR_TIME_MIN ? pr_now_real() : q->since);
 	char time[PR_TIME_TEXT];
 	struct flow_window last;
-	int rc, status;
+	int status;
 
-	rc = flow_keeper_resume(r->keeper, r->table, &last, err);
+	int rc = flow_keeper_resume(r->keeper, r->table, &last, err);
 	if (rc < 0)
 		return CLI_FAILED;
 	if (rc > 0 && (last.share != q->share || last.shares != q->shares)) {

@@ -41,11 +41,10 @@ static bool
 window_read(const uint8_t *p, size_t len, struct flow_window *w)
 {
 	struct pr_cursor c = pr_cursor_make(p + 8, FLOW_WINDOW_BYTES - 8);
-	uint32_t flags;
 
 	if (len != FLOW_WINDOW_BYTES || memcmp(p, window_magic, 4) != 0)
 		return false;
-	flags = pr_get_le32(p + 4);
+	uint32_t flags = pr_get_le32(p + 4);
 	*w = (struct flow_window){.complete = flags & COMPLETE,
 		.goes_on = flags & GOES_ON,
 		.collected = flags & COLLECTED,
@@ -63,12 +62,11 @@ each_record(struct sfs *sfs, enum flow_stream stream, take_record *take, void *a
 	uint64_t *damaged, struct pr_error *err)
 {
 	int id = sfs_stream_find(sfs, flow_streams[stream]), rc = 0, got;
-	struct sfs_cursor *c;
 	struct sfs_record r;
 
 	if (id < 0)
 		return 0;
-	c = sfs_cursor_open(sfs, id, NULL, err);
+	struct sfs_cursor *c = sfs_cursor_open(sfs, id, NULL, err);
 	if (!c)
 		return -1;
 	while (rc == 0 && (got = sfs_cursor_next(c, &r, err)) != 0) {
@@ -122,10 +120,9 @@ int
 flow_windows_of(struct flow_windows *w, const char *volume, struct pr_error *err)
 {
 	struct pri_volume *view = ask_volume_open(volume, PRI_VOLUME_CACHED, err);
-	int rc;
 
 	*w = (struct flow_windows){0};
-	rc = view ? windows_read(w, view->sfs, err) : -1;
+	int rc = view ? windows_read(w, view->sfs, err) : -1;
 	pri_volume_close(&view);
 	return rc;
 }
@@ -730,18 +727,15 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	struct flow_kept *k = t->kept;
 	struct stored_head *to;
 	struct head h;
-	uint64_t tag;
-	size_t copies;
-	bool good, wanted;
 
 	if (!is_head(r->body, r->length)) {
 		k->figures.damaged += !t->open;
 		return 0;
 	}
-	tag = pr_get_le64(r->body + 8);
+	uint64_t tag = pr_get_le64(r->body + 8);
 	if (!bsearch(&tag, t->tags, t->count, sizeof(tag), compare_tags))
 		return 0;
-	copies = t->open ? PRI_COLUMNS : 0;
+	size_t copies = t->open ? PRI_COLUMNS : 0;
 	to = calloc(1, sizeof(*to) + copies * sizeof(*to->copies) + r->length);
 	if (!to || PR_ARRAY_GROW(k->heads, k->count) < 0) {
 		free(to);
@@ -753,11 +747,12 @@ take_head(void *arg, const struct sfs_record *r, struct pr_error *err)
 	to->len = r->length;
 	to->open = t->open;
 	/* the time, and of open flows all */
-	good = head_read(t->of->sfs, to, t->open ? PRI_COLUMNS : PRI_COL_SPAN + 1, &h) &&
-	       (!t->open || head_handles(k, t->of->sfs, &h));
+	bool good =
+		head_read(t->of->sfs, to, t->open ? PRI_COLUMNS : PRI_COL_SPAN + 1, &h) &&
+		(!t->open || head_handles(k, t->of->sfs, &h));
 	k->figures.damaged += !good;
 	k->figures.batches += good;
-	wanted = good && lies(k, &h) >= 0;
+	bool wanted = good && lies(k, &h) >= 0;
 	good = good && (!wanted || copy_columns(&h, to));
 	t->of->open += t->open && good ? h.rows : 0;
 	if (wanted && good)
@@ -783,14 +778,13 @@ take_heads(struct flow_kept *k, struct volume *v, struct pr_error *err)
 {
 	struct taking t = {k, v, calloc(v->windows.count + 1, sizeof(*t.tags)),
 		v->windows.count, false};
-	int rc;
 
 	if (!t.tags)
 		return pr_error_set(err, "no memory for windows");
 	for (size_t i = 0; i < t.count; i++)
 		t.tags[i] = v->windows.all[i].tag;
 	qsort(t.tags, t.count, sizeof(*t.tags), compare_tags);
-	rc = each_record(v->sfs, FLOW_BATCHES, take_head, &t, &k->figures.damaged, err);
+	int rc = each_record(v->sfs, FLOW_BATCHES, take_head, &t, &k->figures.damaged, err);
 	free(t.tags);
 	return rc;
 }

@@ -19,7 +19,6 @@ network_parse(const char *text, struct network *out, struct pr_error *err)
 {
 	const char *slash = strchr(text, '/');
 	char address[64], *end = NULL;
-	unsigned long prefix;
 
 	snprintf(address, sizeof(address), "%.*s",
 		slash ? (int)(slash - text) : (int)strlen(text), text);
@@ -31,7 +30,7 @@ network_parse(const char *text, struct network *out, struct pr_error *err)
 				"%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32",
 				text);
 	}
-	prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
+	unsigned long prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
 	if (prefix > 8ul * out->len ||
 		(slash && (slash[1] < '0' || slash[1] > '9' || *end)))
 		return pr_error_set(
@@ -134,7 +133,6 @@ flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_
 {
 	struct query_args count = *args;
 	struct sink sink;
-	int status;
 
 	/* without a filter, what is held is read from the index; the counts themselves are not needed */
 	count.count = true;
@@ -145,7 +143,7 @@ flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_
 	count.write = NULL;
 	count.filter = (char *)"";
 	sink_init(&sink, &count);
-	status = ask_query(&sink, err);
+	int status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	if (status == CLI_OK && sink.end->cancelled) {
 		pr_error_set(err, "interrupted");
@@ -198,16 +196,14 @@ make_uid(const struct pri_flow *flow, char out[20], uint64_t *id)
 		int32_t unused;
 		int64_t first;
 	} of;
-	unsigned __int128 hash;
-	XXH128_hash_t h;
 	int at = 0;
 
 	memset(&of, 0, sizeof(of));
 	of.key = flow->key;
 	of.first = pri_flow_first(flow);
-	h = XXH3_128bits(&of, sizeof(of));
+	XXH128_hash_t h = XXH3_128bits(&of, sizeof(of));
 	*id = h.low64;
-	hash = (unsigned __int128)h.high64 << 64 | h.low64;
+	unsigned __int128 hash = (unsigned __int128)h.high64 << 64 | h.low64;
 	out[at++] = 'C';
 	for (; at < 18; hash /= 62)
 		out[at++] = digits[hash % 62];

@@ -338,12 +338,11 @@ static int
 write_packets(struct flows *f, int chosen, struct pr_error *err)
 {
 	struct sink sink;
-	int status;
 
 	sink_init(&sink, &f->args->query);
 	sink.wanted = is_wanted;
 	sink.wanted_arg = f;
-	status = ask_query(&sink, err);
+	int status = ask_query(&sink, err);
 	progress_end(&sink.progress);
 	if (status == CLI_OK && sink_finish(&sink, err) < 0)
 		status = CLI_FAILED;
@@ -368,7 +367,6 @@ answer(struct flows *f, struct pr_error *err)
 	struct query_args query = a->query;
 	struct sink sink;
 	int status = CLI_OK;
-	bool answered;
 
 	query.parts = true;
 	f->context.seed = (uint16_t)a->seed;
@@ -389,7 +387,7 @@ answer(struct flows *f, struct pr_error *err)
 	progress_end(&sink.progress);
 	if (status == CLI_OK)
 		status = finish(f, err);
-	answered = status == CLI_OK;
+	bool answered = status == CLI_OK;
 	if (answered) {
 		print_sums(f);
 		if (!a->packets)

@@ -321,10 +321,9 @@ static int
 word_of(const char *line)
 {
 	static const char *const ends[] = {"quit", "exit", ".quit", ".exit"};
-	size_t len;
 
 	line += strspn(line, " \t");
-	len = strcspn(line, "; \t\r\n");
+	size_t len = strcspn(line, "; \t\r\n");
 	if (line[len + strspn(line + len, "; \t\r\n")])
 		return *line == '.';
 	for (size_t i = 0; i < PR_COUNT(ends); i++)
@@ -453,15 +452,14 @@ answer_kept(struct sql *s, const char *statement, struct pr_error *err)
 {
 	const struct query_args *q = &s->args->query;
 	struct flow_kept_figures f = {0};
-	int status, told;
 
 	kept.context = s->context;
 	kept.context.kept = true;
 	kept.volume = flow_kept_open_all(&s->args->kept, q, err);
 	if (!kept.volume)
 		return CLI_FAILED;
-	status = statement ? run_statement(s, statement, err) : run_input(s);
-	told = flow_kept_lacks(kept.volume, &f);
+	int status = statement ? run_statement(s, statement, err) : run_input(s);
+	int told = flow_kept_lacks(kept.volume, &f);
 	if (q->explain)
 		explain_kept(&f);
 	if (q->explain && kept.plan && statement)
@@ -596,12 +594,11 @@ static bool
 question_read(struct words *w)
 {
 	size_t size = 0, begin = 0;
-	FILE *to;
 	int c = 0;
 
 	free(w->text);
 	*w = (struct words){.word = {(char *)program.name}, .count = 1};
-	to = open_memstream(&w->text, &size);
+	FILE *to = open_memstream(&w->text, &size);
 	for (bool empty = true; to && (c = getc(questions)) != EOF && (c || !empty);
 		empty = !c)
 		if (ftello(to) <= QUESTION_SIZE)

@@ -250,14 +250,13 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 	handle text = duckdb_create_logical_type(SQL_TEXT);
 	handle other = duckdb_create_logical_type((int)second);
 	handle result = duckdb_create_logical_type((int)returns);
-	int rc;
 
 	duckdb_scalar_function_set_name(function, name);
 	duckdb_scalar_function_add_parameter(function, text);
 	duckdb_scalar_function_add_parameter(function, other);
 	duckdb_scalar_function_set_return_type(function, result);
 	duckdb_scalar_function_set_function(function, call);
-	rc = duckdb_register_scalar_function(e->connection, function);
+	int rc = duckdb_register_scalar_function(e->connection, function);
 	duckdb_destroy_logical_type(&text);
 	duckdb_destroy_logical_type(&other);
 	duckdb_destroy_logical_type(&result);
@@ -282,14 +281,13 @@ allow_file(struct sql_engine *e, const char *file, const char *before)
 {
 	struct result result = {.internal = NULL};
 	char *text;
-	int rc;
 
 	if (asprintf(&text,
 		    "SET allowed_paths = ['%s']; SET enable_external_access = false; "
 		    "SET threads = 1; SET lock_configuration = true; %s",
 		    file, before) < 0)
 		return -1;
-	rc = duckdb_query(e->connection, text, &result);
+	int rc = duckdb_query(e->connection, text, &result);
 	free(text);
 	duckdb_destroy_result(&result);
 	return rc;
@@ -420,7 +418,6 @@ table_make(
 	char *text = NULL;
 	size_t size;
 	FILE *to = open_memstream(&text, &size);
-	int rc;
 
 	if (!to)
 		return pr_error_set(err, "no memory for table %s", name);
@@ -429,7 +426,7 @@ table_make(
 		fprintf(to, "%s%s %s", i ? ", " : "", t->columns[i].name,
 			type_name(t->columns[i].type));
 	fputc(')', to);
-	rc = fclose(to) != 0 ? -1 : sql_execute(e, text, SQL_AS_TEXT, NULL, err);
+	int rc = fclose(to) != 0 ? -1 : sql_execute(e, text, SQL_AS_TEXT, NULL, err);
 	free(text);
 	if (rc == 0 && duckdb_appender_create(e->connection, NULL, name, &t->appender) != 0)
 		rc = pr_error_set(err, "DuckDB: no rows can be added to table %s", name);
@@ -543,12 +540,11 @@ int
 sql_table_finish(struct sql_table **table, struct pr_error *err)
 {
 	struct sql_table *t = *table;
-	int rc;
 
 	*table = NULL;
 	if (!t)
 		return 0;
-	rc = chunk_append(t, err);
+	int rc = chunk_append(t, err);
 	if (rc == 0 && duckdb_appender_close(t->appender) != 0)
 		rc = pr_error_set(err, "DuckDB takes no more rows: %s",
 			duckdb_appender_error(t->appender));
@@ -887,12 +883,11 @@ sql_keep(
 	struct sql_engine *e, const char *name, const char *statement, struct pr_error *err)
 {
 	char *text;
-	int rc;
 
 	if (asprintf(&text, "CREATE OR REPLACE TEMP TABLE \"%s\" AS SELECT * FROM (%.*s\n)",
 		    name, statement_len(statement), statement) < 0)
 		return pr_error_set(err, "no memory for the statement");
-	rc = sql_execute(e, text, SQL_AS_TEXT, NULL, err);
+	int rc = sql_execute(e, text, SQL_AS_TEXT, NULL, err);
 	free(text);
 	return rc;
 }
@@ -940,7 +935,6 @@ sql_each(struct sql_engine *e, const char *statement, const enum sql_type *types
 	struct sql_cell *row = calloc(columns, sizeof(*row));
 	struct result result = {.internal = NULL};
 	handle prepared = NULL, chunk;
-	const char *why;
 	int rc = 0;
 
 	if (!row)
@@ -953,7 +947,7 @@ sql_each(struct sql_engine *e, const char *statement, const enum sql_type *types
 		rc = each_row(chunk, types, columns, row, take, arg, err);
 		duckdb_destroy_data_chunk(&chunk);
 	}
-	why = rc == 0 ? duckdb_result_error(&result) : NULL;
+	const char *why = rc == 0 ? duckdb_result_error(&result) : NULL;
 	if (why)
 		rc = say_error(why, err);
 	duckdb_destroy_result(&result);

@@ -330,7 +330,6 @@ static int
 register_rows(struct sql_kept *k, struct sql_engine *engine, struct pr_error *err)
 {
 	handle function = duckdb_create_table_function();
-	int rc;
 
 	duckdb_table_function_set_extra_info(function, k, NULL);
 	duckdb_table_function_set_bind(function, begin_binding);
@@ -338,7 +337,7 @@ register_rows(struct sql_kept *k, struct sql_engine *engine, struct pr_error *er
 	duckdb_table_function_set_local_init(function, begin_thread);
 	duckdb_table_function_set_function(function, fill);
 	duckdb_table_function_supports_projection_pushdown(function, true);
-	rc = sql_function_add(engine, function, TABLE "_rows", err);
+	int rc = sql_function_add(engine, function, TABLE "_rows", err);
 	duckdb_destroy_table_function(&function);
 	return rc;
 }
@@ -618,14 +617,14 @@ struct pri_plan *
 sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query)
 {
 	char *text = sql_value_of(engine, "json_serialize_sql(", statement);
-	json_t *tree, *statements;
+	json_t *statements;
 	struct asking a = {.engine = engine};
 	uint32_t root = NONE;
 
 	/* where the text has no place for a node: more than Jansson takes */
 	for (char *p = text; p && (p = strstr(p, "18446744073709551615"));)
 		memcpy(p, "                   0", 20);
-	tree = text ? json_loads(text, 0, NULL) : NULL;
+	json_t *tree = text ? json_loads(text, 0, NULL) : NULL;
 	statements = json_object_get(tree, "statements");
 	*query = json_is_false(json_object_get(tree, "error"));
 	if (*query)

@@ -44,13 +44,12 @@ on_signal(int number)
 static int
 begin_at(struct live *l, struct stream *s, uint64_t next, struct pr_error *err)
 {
-	const struct sfs_handle *before;
-
 	if (s->cursor)
 		sfs_cursor_close(&s->cursor);
 	if (pri_volume_refresh(l->volume, true, INT64_MAX, err) < 0)
 		return -1;
-	before = next > 1 ? pri_catalog_handle(&l->volume->catalog, s->id, next - 1) : NULL;
+	const struct sfs_handle *before =
+		next > 1 ? pri_catalog_handle(&l->volume->catalog, s->id, next - 1) : NULL;
 	/* those that are passed over have their number of packets in the directory */
 	for (uint64_t i = s->next; s->next && i < next; i++) {
 		const struct sfs_handle *h =

@@ -312,8 +312,6 @@ among(struct names *names, const struct pr_packet *p)
 static void
 pace(struct rebuild *r, const struct pr_packet *p)
 {
-	int64_t early;
-
 	if (!r || (r->read += p->caplen) - r->looked < LOOK_BYTES)
 		return;
 	r->looked = r->read;
@@ -321,7 +319,8 @@ pace(struct rebuild *r, const struct pr_packet *p)
 		progress_show(
 			&r->progress, &(struct progress_state){r->nodes[r->to],
 					      "bytes read", r->read, r->percent, 100});
-	early = r->rate ? r->begun + (int64_t)((double)r->read / (double)r->rate * 1e9) -
+	int64_t early =
+		r->rate ? r->begun + (int64_t)((double)r->read / (double)r->rate * 1e9) -
 				  pr_now_mono()
 			: 0;
 	if (early > 0)
