@@ -142,8 +142,9 @@ refute_step "an operand is refused" 2 "$PACKRACK" setup eth0
 
 # ---- real interfaces ----
 if [ "$(id -u)" = 0 ] && ip netns add "$NS" 2> /dev/null; then
-	ip -n "$NS" link add a0 type veth peer name b0 2> /dev/null ||
-		nsenter --net="/run/netns/$NS" ip link add a0 type veth peer name b0
+	queues=(numrxqueues 4 numtxqueues 4)
+	ip -n "$NS" link add a0 "${queues[@]}" type veth peer name b0 "${queues[@]}" 2> /dev/null ||
+		nsenter --net="/run/netns/$NS" ip link add a0 "${queues[@]}" type veth peer name b0 "${queues[@]}"
 	for port in a0 b0; do nsenter --net="/run/netns/$NS" ip link set $port up; done
 	real() {
 		nsenter --net="/run/netns/$NS" "$PACKRACK" setup --rack a0 "$@"
@@ -169,6 +170,11 @@ if [ "$(id -u)" = 0 ] && ip netns add "$NS" 2> /dev/null; then
 			nsenter --net="/run/netns/$NS" sh -e "$DIR/undo" && of_a0 change offloads && of_a0 change mtu
 		}
 		run_step "and the undo that it names undoes it" undone_there
+		few_queues() {
+			nsenter --net="/run/netns/$NS" ethtool -L a0 rx 1 && of_a0 change queues && real --fix > "$DIR/fixed" && of_a0 ok queues &&
+				grep -q 'ethtool -L a0 rx' "$DIR/fixed"
+		}
+		[ "$(nproc --all)" = 1 ] || run_step "queues that are not used are" few_queues
 	fi
 fi
 
