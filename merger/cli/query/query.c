@@ -292,7 +292,7 @@ check_data_export(void *values, struct pr_error *err)
 	return check_export(a, err);
 }
 
-/* Writes a Command with the filter and its Query, which packrack-node gives all nodes. Then the process ends: nothing is freed. */
+/* Writes a Command with the filter and its Query, which packrack-node gives all nodes. */
 static int
 run_question(const struct cli_call *call, struct pr_error *err)
 {
@@ -301,9 +301,9 @@ run_question(const struct cli_call *call, struct pr_error *err)
 	Packrack__Hold hold = PACKRACK__HOLD__INIT;
 	Packrack__Envelope *reply,
 		env = pr_message_of(1, PACKRACK__ENVELOPE__BODY_COMMAND, &command);
-	struct question q;
-	uint16_t *types;
-	uint8_t *packed;
+	struct question q = {.text = ""};
+	uint16_t *types = NULL;
+	uint8_t *packed = NULL;
 	size_t size;
 	bool bad = query_args_take(a, call->count, call->operands, err) < 0 ||
 		   question_check(a, err) < 0;
@@ -312,13 +312,18 @@ run_question(const struct cli_call *call, struct pr_error *err)
 		return status;
 	int n = ask_linktypes(reply->status->links, reply->status->n_links, &types, err);
 	if (n < 0 || question_make(&q, a, types, (size_t)n, err) < 0)
-		return CLI_USAGE;
+		status = CLI_USAGE;
 	command.hold = &hold;
 	hold.text = a->filter;
 	hold.query = &q.query;
-	bad = pr_message_pack(&env, &packed, &size, err) < 0 ||
-	      fwrite(packed, size, 1, stdout) != 1;
-	return bad ? CLI_FAILED : CLI_OK;
+	if (status == CLI_OK && (pr_message_pack(&env, &packed, &size, err) < 0 ||
+					fwrite(packed, size, 1, stdout) != 1))
+		status = CLI_FAILED;
+	free(packed);
+	free(types);
+	question_free(&q);
+	pr_message_free(&reply);
+	return status;
 }
 
 const struct cli_command hold_command = {"add", NULL, NULL, NULL, NULL,
