@@ -1188,10 +1188,9 @@ explain_range(struct prm_completeness *c, struct series *series, Packrack__Loss 
 
 	clip_to_edges(series, &part.first_seq, &range.last_seq);
 	for (; part.first_seq <= range.last_seq; part.first_seq = part.last_seq + 1) {
-		const Packrack__Loss *l;
-
 		part.last_seq = range.last_seq;
-		l = covering(c, series, part.first_seq, &part.last_seq);
+		const Packrack__Loss *l =
+			covering(c, series, part.first_seq, &part.last_seq);
 		part.count = length_of(&part);
 		explain_part(c, series, &part, l);
 	}

@@ -948,7 +948,7 @@ pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *e
 	const struct sfs_handle *handle, struct pr_error *err)
 {
 	struct pri_index_ref ref = {.handle = *handle};
-	size_t from, to;
+	size_t to;
 
 	PR_COPY(&ref, entry, first_sequence, check, segments);
 	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
@@ -957,7 +957,7 @@ pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *e
 	if (!s)
 		return -1;
 	struct pri_index_list *l = &s->level[entry->level - 1];
-	from = to = list_search(l, ref.first_sequence);
+	size_t from = to = list_search(l, ref.first_sequence);
 	/* records that it overlaps are older, and about segments that are gone */
 	while (to < l->count && l->items[to].first_sequence < end_of(&ref))
 		to++;

@@ -219,18 +219,16 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 len = end - data, zero = 0, at = ETHER, link;
-	const struct pr_fast_schedule *s;
 	struct pr_fast_record *rec;
 	__u32 flow = 0, print, limit;
-	__u16 type;
 
 	link = link_of(ctx->ingress_ifindex) & (PR_FAST_LINKS - 1);
 	struct pr_fast_link *mine = &state.links[link];
 	if (!mine->running || data + ETHER > end)
 		return XDP_PASS;
-	s = &state.schedules[state.active & 1];
+	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
 	limit = s->frame_max;
-	type = *(__u16 *)(data + MACS);
+	__u16 type = *(__u16 *)(data + MACS);
 	if (is_vlan(type) && data + ETHER + TAG <= end) {
 		limit += type == bpf_htons(0x8100) ? TAG : 0;
 		type = *(__u16 *)(data + MACS + TAG);

@@ -84,10 +84,9 @@ static int
 map_ring(struct pr_fast *f)
 {
 	int fd = bpf_map__fd(f->bpf->maps.ring);
-	void *map;
 
 	f->page = (size_t)sysconf(_SC_PAGESIZE);
-	map = mmap(NULL, f->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *map = mmap(NULL, f->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -1;
 	f->consumer = map;

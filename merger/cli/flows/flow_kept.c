@@ -1134,10 +1134,8 @@ flow_kept_windows(const struct pr_string_list *volume, const struct query_args *
 	if (r)
 		status = w->damaged ? CLI_PARTIAL : CLI_OK;
 	for (size_t i = 0; r && i < w->count && status != CLI_FAILED; i++) {
-		int said;
-
 		begin(arg, &w->all[i], false);
-		said = read_window(r, &w->all[i]);
+		int said = read_window(r, &w->all[i]);
 		status = said == CLI_OK ? status : said;
 	}
 	flow_reader_destroy(&r);

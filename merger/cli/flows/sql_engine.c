@@ -197,10 +197,9 @@ call_prefix(handle info, handle in, handle out)
 	for (uint64_t i = 0, n = duckdb_data_chunk_get_size(in); i < n; i++) {
 		char text[80], host[INET6_ADDRSTRLEN];
 		uint8_t address[16];
-		unsigned len;
 
 		text_at(addresses, i, text);
-		len = address_parse(text, address);
+		unsigned len = address_parse(text, address);
 		if (!len || (validity && !duckdb_validity_row_is_valid(validity, i)) ||
 			bits[i] < 0) {
 			sql_set_null(out, i);
@@ -229,10 +228,9 @@ call_within(handle info, handle in, handle out)
 		struct pr_error err;
 		uint8_t address[16];
 		char text[64];
-		unsigned len;
 
 		text_at(addresses, i, text);
-		len = address_parse(text, address);
+		unsigned len = address_parse(text, address);
 		text_at(networks, i, text);
 		if (!len || network_parse(text, &network, &err) < 0)
 			sql_set_null(out, i);

@@ -130,12 +130,12 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 
 	for (int i = 0; i < count && !interrupted; i++) {
 		struct prl_import_stats stats = {0};
-		int result;
 
 		im->path = files[i];
 		im->told = false;
 		progress_begin(&im->progress);
-		result = prl_import_file(sfs, files[i], &o, on_progress, im, &stats, &err);
+		int result =
+			prl_import_file(sfs, files[i], &o, on_progress, im, &stats, &err);
 		if (result == 0 || stats.packets)
 			show(im, &stats);
 		progress_end(&im->progress);
