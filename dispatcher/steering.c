@@ -2,7 +2,6 @@
 #include "dispatcher/steering.h"
 
 #include "dispatcher/sender.h"
-#include "proto/base/log.h"
 
 enum { CLASSES_MAX = 2 * PRD_CLASSES_MAX };
 

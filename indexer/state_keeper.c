@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/state_keeper.h"
 
-#include "proto/base/log.h"
-
 #define AGAIN_NS PR_NS_PER_S /* after the logger did not take it */
 
 struct pri_state_keeper {

@@ -4,7 +4,6 @@
 #include "proto/base/array.h"
 #include "proto/base/keyfile.h"
 #include "proto/base/options.h"
-#include "proto/base/units.h"
 #include "proto/rpc/admission.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/anonymize.h"

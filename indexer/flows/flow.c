@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/flows/flow.h"
 
-#include <string.h>
-
 /* ---- sums ---- */
 
 void

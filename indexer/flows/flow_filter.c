@@ -11,7 +11,6 @@
 #include "indexer/flows/flow_columns.h"
 #include "indexer/index/packet_fields.h"
 #include "proto/base/array.h"
-#include "proto/base/cursor.h"
 #include "proto/base/units.h"
 #include "proto/wire/beyond.h"
 

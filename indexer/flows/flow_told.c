@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/flows/flow_told.h"
 
-#include <string.h>
-
 #include "indexer/index/packet_fields.h"
 
 uint8_t

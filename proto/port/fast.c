@@ -3,7 +3,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <errno.h>
 #include <linux/if_link.h>
 #include <linux/if_packet.h>
 #include <net/if.h>

@@ -15,7 +15,6 @@
 #include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
-#include "proto/base/cursor.h"
 #include "proto/base/loop.h"
 #include "proto/base/tcp.h"
 

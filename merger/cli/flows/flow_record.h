@@ -2,7 +2,6 @@
 #pragma once
 
 #include <netinet/in.h>
-#include <stdio.h>
 
 #include "indexer/flows/flow.h"
 #include "proto/base/options.h"
