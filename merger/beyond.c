@@ -64,23 +64,8 @@ prm_beyond_add(struct prm_beyond *b, const Packrack__Beyond *sum, struct pr_erro
 	return 0;
 }
 
-static int
-by_name(const void *a, const void *b)
-{
-	const struct prm_beyond_sum *x = a, *y = b;
-
-	return (x->name > y->name) - (x->name < y->name);
-}
-
-static int
-by_connection(const void *a, const void *b)
-{
-	const struct prm_beyond_sum *x = a, *y = b;
-
-	if (x->class != y->class)
-		return x->class < y->class ? -1 : 1;
-	return (x->connection > y->connection) - (x->connection < y->connection);
-}
+PR_ORDER(by_name, struct prm_beyond_sum, name)
+PR_ORDER(by_connection, struct prm_beyond_sum, class, connection)
 
 static int
 by_bytes(const void *a, const void *b)
@@ -96,13 +81,11 @@ prm_beyond_finish(struct prm_beyond *b, Packrack__Completeness *out)
 {
 	size_t kept = 0;
 
-	if (b->count)
-		qsort(b->sums, b->count, sizeof(*b->sums), by_name);
+	PR_SORT(b->sums, b->count, by_name);
 	for (size_t i = 0; i < b->count; i++)
 		if (!i || b->sums[i].name != b->sums[i - 1].name)
 			b->sums[kept++] = b->sums[i];
-	if (kept)
-		qsort(b->sums, kept, sizeof(*b->sums), by_connection);
+	PR_SORT(b->sums, kept, by_connection);
 	for (size_t i = 0; i < kept; i++) {
 		const struct prm_beyond_sum *s = &b->sums[i];
 		Packrack__BeyondClass *c = b->classes[s->class];
@@ -110,8 +93,7 @@ prm_beyond_finish(struct prm_beyond *b, Packrack__Completeness *out)
 		add(c, s->packets, s->bytes, s->may);
 		c->connections += !i || by_connection(s, s - 1);
 	}
-	if (b->class_count)
-		qsort(b->classes, b->class_count, sizeof(*b->classes), by_bytes);
+	PR_SORT(b->classes, b->class_count, by_bytes);
 	out->beyond = b->classes;
 	out->n_beyond = b->class_count;
 	b->classes = NULL;

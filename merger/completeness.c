@@ -893,13 +893,7 @@ is_exact(const Packrack__Loss *loss)
 	return loss->bits || loss->count == loss->last_seq - loss->first_seq + 1;
 }
 
-static int
-loss_compare(const void *pa, const void *pb)
-{
-	const Packrack__Loss *a = pa, *b = pb;
-
-	return a->first_seq < b->first_seq ? -1 : a->first_seq > b->first_seq;
-}
+PR_ORDER(loss_compare, Packrack__Loss, first_seq)
 
 /* ---- what no loss explains ---- */
 
@@ -1222,9 +1216,7 @@ explain_gap(struct prm_completeness *c, struct series *series, const Packrack__L
 static void
 explain(struct prm_completeness *c, struct series *series)
 {
-	if (series->loss_count)
-		qsort(series->losses, series->loss_count, sizeof(*series->losses),
-			loss_compare);
+	PR_SORT(series->losses, series->loss_count, loss_compare);
 	c->walk.next = c->walk.count = 0;
 	for (size_t i = 0; i < series->gap_count && series->in_scope; i++)
 		explain_gap(c, series, series->gaps[i]);
@@ -1314,13 +1306,7 @@ same_link(const struct series *a, const struct series *b)
 	return name[0] || other[0] ? !strcmp(name, other) : a->link == b->link;
 }
 
-static int
-time_compare(const void *pa, const void *pb)
-{
-	const struct time *a = pa, *b = pb;
-
-	return a->since < b->since ? -1 : a->since > b->since;
-}
+PR_ORDER(time_compare, struct time, since)
 
 /* Moves behind a moment; the end of time has nothing behind it. */
 static int64_t
@@ -1381,9 +1367,7 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 					: PRM_UNOBSERVED_NO_CARRIER,
 				u->by, series});
 	}
-	if (unseen->count > own)
-		qsort(unseen->items + own, unseen->count - own, sizeof(*unseen->items),
-			time_compare);
+	PR_SORT(unseen->items + own, unseen->count - own, time_compare);
 	at = all.since;
 	for (size_t i = own; i < unseen->count && at <= all.until; i++) {
 		const struct time *gap = &unseen->items[i];
@@ -1508,10 +1492,8 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		since = begin;
 	if (files && c->options.until == INT64_MAX && until > end)
 		until = end;
-	if (seen.count)
-		qsort(seen.items, seen.count, sizeof(*seen.items), time_compare);
-	if (unseen.count)
-		qsort(unseen.items, unseen.count, sizeof(*unseen.items), time_compare);
+	PR_SORT(seen.items, seen.count, time_compare);
+	PR_SORT(unseen.items, unseen.count, time_compare);
 	asked = until;
 	/* nobody may know yet that a dispatcher that was heard a moment ago was started again */
 	bool may_go_on = heard <= asked && !c->options.settled &&

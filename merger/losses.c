@@ -152,8 +152,7 @@ time_compare(const void *pa, const void *pb)
 void
 prm_losses_sort(Packrack__Completeness *out)
 {
-	if (out->n_missing)
-		qsort(out->missing, out->n_missing, sizeof(*out->missing), time_compare);
+	PR_SORT(out->missing, out->n_missing, time_compare);
 }
 
 /* ---- gaps ---- */

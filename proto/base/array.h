@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/error.h"
+
 /* Items of an array that is not a pointer. */
 #define PR_COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -48,6 +50,22 @@
 		}                                                                          \
 		low_;                                                                      \
 	})
+
+/* Sorts; of no items the pointer may be NULL. */
+#define PR_SORT(items, count, compare)                                                     \
+	((count) ? qsort(items, count, sizeof *(items), compare) : (void)0)
+/* Defines a static function that compares items by these members, the first ones first. */
+#define PR_ORDER(name, type, ...)                                                          \
+	static int name(const void *one_, const void *other_)                              \
+	{                                                                                  \
+		const type *a_ = one_, *b_ = other_;                                       \
+		int order_ = 0;                                                            \
+		PR_EACH(PR_ORDER_ONE, a_, b_, __VA_ARGS__);                                \
+		return order_;                                                             \
+	}
+#define PR_ORDER_ONE(a, b, member)                                                         \
+	(order_ = order_ ? order_                                                          \
+			 : ((a)->member > (b)->member) - ((a)->member < (b)->member))
 
 /* array: address of the pointer, of any type. */
 static inline int

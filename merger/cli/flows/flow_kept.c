@@ -871,20 +871,7 @@ begin_reading(struct flow_kept *k, struct volume *v, struct pr_error *err)
 	return rc < 0 ? -1 : take_heads(k, v, err);
 }
 
-static int
-compare_windows(const void *a, const void *b)
-{
-	const struct flow_window *x = a, *y = b;
-
-	return (x->since > y->since) - (x->since < y->since);
-}
-
-static void
-sort_windows(struct flow_windows *w)
-{
-	if (w->count)
-		qsort(w->all, w->count, sizeof(*w->all), compare_windows);
-}
+PR_ORDER(compare_windows, struct flow_window, since)
 
 /* Shares of the same flows, and volumes of different times, have each flow once. */
 static int
@@ -943,7 +930,7 @@ flow_kept_open_all(const struct pr_string_list *volumes, const struct query_args
 		struct volume *v = &k->volumes[i];
 
 		rc = begin_reading(k, v, err);
-		sort_windows(&v->windows);
+		PR_SORT(v->windows.all, v->windows.count, compare_windows);
 		for (size_t j = 0; rc == 0 && j < i; j++)
 			rc = check_volumes(&k->volumes[j], v, err);
 	}

@@ -79,21 +79,13 @@ networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
 
 /* ---- what is missing ---- */
 
-static int
-compare_losses(const void *pa, const void *pb)
-{
-	const struct flow_loss *a = pa, *b = pb;
-
-	if (a->link != b->link)
-		return a->link < b->link ? -1 : 1;
-	return (a->time > b->time) - (a->time < b->time);
-}
+PR_ORDER(compare_losses, struct flow_loss, link, time)
 
 /* In order, with the sums of each link. */
 static void
 losses_sum(struct flow_loss *all, size_t count)
 {
-	qsort(all, count, sizeof(*all), compare_losses);
+	PR_SORT(all, count, compare_losses);
 	for (size_t i = 1; i < count; i++)
 		if (all[i].link == all[i - 1].link)
 			all[i].sum += all[i - 1].sum;

@@ -244,8 +244,7 @@ finish(struct flows *f, struct pr_error *err)
 		for (size_t i = 0; i < count; i++)
 			if (choose(f, &flows[i].flow, err) < 0)
 				return CLI_FAILED;
-		if (f->printed)
-			qsort(f->chosen, f->printed, sizeof(*f->chosen), compare_chosen);
+		PR_SORT(f->chosen, f->printed, compare_chosen);
 		return CLI_OK;
 	}
 	if (!f->groups && !f->printed)
