@@ -106,8 +106,7 @@ prm_beyond_free(struct prm_beyond *b)
 {
 	for (size_t i = 0; i < b->class_count; i++)
 		packrack__beyond_class__free_unpacked(b->classes[i], NULL);
-	free(b->classes);
-	free(b->sums);
+	PR_FREE(b, classes, sums);
 	*b = (struct prm_beyond){0};
 }
 

@@ -26,8 +26,7 @@ take_packets(struct prm_canary *c, const Packrack__Batch *batch)
 	c->found = true;
 	while (pr_segment_next(&segment, &p, NULL) > 0) {
 		f->packets++;
-		if (p.time > c->newest)
-			c->newest = p.time;
+		c->newest = PR_MAX(c->newest, p.time);
 	}
 }
 

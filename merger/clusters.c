@@ -13,8 +13,7 @@ prm_lookups_init(struct prm_lookups *l, const Packrack__Query *query)
 	size_t longest = 1;
 
 	for (size_t i = 0; i < query->n_lookups; i++)
-		if (query->lookups[i]->n_op > longest)
-			longest = query->lookups[i]->n_op;
+		longest = PR_MAX(longest, query->lookups[i]->n_op);
 	*l = (struct prm_lookups){
 		.query = query, .scratch = malloc(longest), .left = PRM_LOOKUPS_STEPS_MAX};
 	return l->scratch ? 0 : -1;
@@ -124,8 +123,7 @@ release(struct prm_clusters *c, struct block *b)
 		return;
 	c->bytes -= (uint64_t)1 << b->log2;
 	c->live--;
-	free(b->slices);
-	free(b->cluster);
+	PR_FREE(b, slices, cluster);
 	*b = (struct block){0};
 }
 
@@ -176,8 +174,7 @@ prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t interval,
 			.linktype = linktype,
 			.slices = calloc(1, bits)};
 		if (!b->cluster || !b->slices) {
-			free(b->cluster);
-			free(b->slices);
+			PR_FREE(b, cluster, slices);
 			*b = (struct block){0};
 			return none;
 		}

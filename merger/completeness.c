@@ -169,20 +169,14 @@ prm_completeness_destroy(struct prm_completeness **cp)
 		free(series->ranges.items);
 		for (size_t j = 0; j < series->gap_count; j++)
 			packrack__loss__free_unpacked(series->gaps[j], NULL);
-		free(series->gaps);
-		free(series->losses);
+		PR_FREE(series, gaps, losses);
 		for (size_t j = 0; j < series->unobserved_count; j++)
 			free(series->unobserved[j].by);
-		free(series->unobserved);
-		free(series->told);
-		free(series->evicted);
+		PR_FREE(series, unobserved, told, evicted);
 		free(series);
 	}
 	packrack__completeness__free_unpacked(c->out, NULL);
-	free(c->nodes);
-	free(c->evicted);
-	free(c->series);
-	free(c->active);
+	PR_FREE(c, nodes, evicted, series, active);
 	prm_beyond_free(&c->beyond);
 	free(c->link);
 	free(c);
@@ -485,10 +479,8 @@ activate(struct sweep *s)
 	for (; s->next < all->count && all->items[s->next].first <= s->at; s->next++) {
 		if (all->items[s->next].last < s->at || s->active >= ACTIVE_MAX)
 			continue;
-		if (PR_ARRAY_GROW(c->active, s->active) < 0)
+		if (PR_ARRAY_ADD(c->active, s->active, &all->items[s->next]) < 0)
 			c->failed_memory = true;
-		else
-			c->active[s->active++] = &all->items[s->next];
 	}
 }
 
@@ -577,8 +569,7 @@ take_word(struct sweep *s, unsigned width)
 		uint64_t rest = (set ? ~word : word) >> done;
 		unsigned run = rest ? (unsigned)__builtin_ctzll(rest) : width - done;
 
-		if (run > width - done)
-			run = width - done;
+		run = PR_MIN(run, width - done);
 		if (set)
 			take_held(s, s->at + done, run);
 		done += run;
@@ -596,8 +587,7 @@ step(struct sweep *s, uint64_t upto)
 
 	activate(s);
 	for (size_t i = 0; i < s->active; i++) {
-		if (s->c->active[i]->last < last)
-			last = s->c->active[i]->last;
+		last = PR_MIN(last, s->c->active[i]->last);
 		full = full && !s->c->active[i]->bits;
 	}
 	if (s->next < all->count && all->items[s->next].first <= last)
@@ -734,9 +724,9 @@ evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	if (!from->epoch)
 		return 0;
 	struct series *series = series_of(c, from->epoch, from->link, what, err);
-	if (!series || PR_ARRAY_GROW(series->evicted, series->evicted_count) < 0)
+	if (!series || PR_ARRAY_ADD(series->evicted, series->evicted_count,
+			       out->n_evicted - 1) < 0)
 		return -1;
-	series->evicted[series->evicted_count++] = out->n_evicted - 1;
 	series->in_scope = true; /* reported, so the query asks for it */
 	if (from->last_seq > series->lost.seq && from->last_seq < UINT64_MAX &&
 		from->until >= c->since &&
@@ -765,8 +755,7 @@ update_ledger_state(const struct prm_completeness *c, struct series *series)
 			pr_time_minus(series->ledger->said_until, PR_LEDGER_ALIVE_NS))
 			continue;
 		series->ledger->ended &= series->told[i].ended;
-		if (series->settled > series->told[i].seq)
-			series->settled = series->told[i].seq;
+		series->settled = PR_MIN(series->settled, series->told[i].seq);
 	}
 	/* The series has ended; a node that has not heard of it by now will not. */
 	if (any && series->ledger->said_until <
@@ -1015,7 +1004,7 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 		if (is_exact(l) || l->last_seq < first || !in_time(c, l) ||
 			!at_that_time(gap, l->first_time, l->last_time))
 			continue;
-		*last = l->last_seq < *last ? l->last_seq : *last;
+		*last = PR_MIN(*last, l->last_seq);
 		s->around = l;
 		if (!suspect_has(s, l->node))
 			suspect_add(s, l->node, l->reason);
@@ -1028,10 +1017,10 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 			upto < first)
 			continue;
 		if (e->first_seq > first) {
-			*last = e->first_seq - 1 < *last ? e->first_seq - 1 : *last;
+			*last = PR_MIN(*last, e->first_seq - 1);
 			continue;
 		}
-		*last = upto < *last ? upto : *last;
+		*last = PR_MIN(*last, upto);
 		c->evicted[series->evicted[i]].missed = true;
 		c->nodes[c->evicted[series->evicted[i]].node].evicted = true;
 		c->nodes[c->evicted[series->evicted[i]].node].wholly |=
@@ -1057,7 +1046,7 @@ suspects_of(struct prm_completeness *c, const struct series *series,
 		const char *name = c->nodes[t->node].answer->node;
 
 		if (t->seq >= first && !(s->count && is_stale(c, gap, t)))
-			*last = t->seq < *last ? t->seq : *last;
+			*last = PR_MIN(*last, t->seq);
 		else if (!suspect_has(s, name) &&
 			 at_that_time(gap, INT64_MIN,
 				 pr_time_minus(t->said_until, -PR_LEDGER_ALIVE_NS)) &&
@@ -1157,7 +1146,7 @@ covering(struct prm_completeness *c, const struct series *series, uint64_t seq,
 		without = end < without && !is ? end : without;
 	}
 	without = found ? with : without;
-	*upto = without < *upto ? without : *upto;
+	*upto = PR_MIN(*upto, without);
 	return found;
 }
 
@@ -1272,16 +1261,11 @@ struct times {
 	size_t count;
 };
 
-static bool
+static void
 time_add(struct prm_completeness *c, struct times *to, struct time t)
 {
-	if (t.since > t.until)
-		return true;
-	if (PR_ARRAY_GROW(to->items, to->count) < 0)
+	if (t.since <= t.until && PR_ARRAY_ADD(to->items, to->count, t) < 0)
 		c->failed_memory = true;
-	else
-		to->items[to->count++] = t;
-	return !c->failed_memory;
 }
 
 static const struct unobserved *
@@ -1343,7 +1327,7 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 		at = series->first.otime;
 		all.since = !series->confirmed || at < all.since ? at : all.since;
 		at = series->last.otime;
-		all.until = at > all.until ? at : all.until;
+		all.until = PR_MAX(all.until, at);
 	}
 	if (file)
 		all.until = ledger->last_otime;
@@ -1378,7 +1362,7 @@ series_times(struct prm_completeness *c, const struct series *series, struct tim
 					gap->since - 1 < all.until ? gap->since - 1
 								   : all.until,
 					NULL, "", series});
-		at = behind(gap->until) > at ? behind(gap->until) : at;
+		at = PR_MAX(at, behind(gap->until));
 	}
 	time_add(c, seen, (struct time){at, all.until, NULL, "", series});
 	/* a time that is still open goes on behind the last MARK, unless who said so has gone */
@@ -1481,11 +1465,11 @@ link_unobserved(struct prm_completeness *c, size_t first, int64_t since, int64_t
 		if (!other->ledger || !other->in_scope || !same_link(series, other))
 			continue;
 		at = series_times(c, other, &seen, &unseen);
-		begin = at < begin ? at : begin;
+		begin = PR_MIN(begin, at);
 		const struct unobserved *b = begin_of(other);
 		files &= b && b->reason == PR_UNOBSERVED_FILE;
-		end = other->ledger->last_otime > end ? other->ledger->last_otime : end;
-		heard = other->newest.otime > heard ? other->newest.otime : heard;
+		end = PR_MAX(end, other->ledger->last_otime);
+		heard = PR_MAX(heard, other->newest.otime);
 	}
 	/* nobody has asked for the time before a link's begin, or behind trace files */
 	if (c->options.since == INT64_MIN && since < begin)
@@ -1631,8 +1615,7 @@ oldest_held(struct prm_completeness *c)
 			!pr_link_is_beyond(c->series[i]->link))
 			oldest = c->series[i]->first.otime;
 	for (size_t i = 0; i < c->out->n_evicted; i++)
-		if (c->out->evicted[i]->until > gone)
-			gone = c->out->evicted[i]->until;
+		gone = PR_MAX(gone, c->out->evicted[i]->until);
 	if (c->options.since != INT64_MIN)
 		return c->options.since;
 	return gone != INT64_MIN && oldest != INT64_MAX ? oldest : gone;
@@ -1665,14 +1648,12 @@ dropped_of(const struct prm_completeness *c, const struct series *series)
 	int64_t until = INT64_MIN;
 
 	for (size_t i = 0; i < series->told_count; i++)
-		if (series->told[i].said_until > until)
-			until = series->told[i].said_until;
-	if (until > c->options.until)
-		until = c->options.until;
+		until = PR_MAX(until, series->told[i].said_until);
+	until = PR_MIN(until, c->options.until);
 	for (size_t i = 0; i < series->told_count; i++) {
 		const struct told *t = &series->told[i];
 
-		most = t->dropped > most ? t->dropped : most;
+		most = PR_MAX(most, t->dropped);
 		if ((t->ended || t->said_until >= until) && t->dropped < least &&
 			!has_overwritten(c, series, t->node))
 			least = t->dropped;

@@ -344,8 +344,8 @@ tell_end(struct prm_fanout *f)
 				   PR_RPC_MESSAGE_MAX) {
 			prm_losses_shorten(all, 1000);
 			less = *all;
-			less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
-			less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
+			less.n_ledgers = PR_MIN(less.n_ledgers, 1000);
+			less.n_evicted = PR_MIN(less.n_evicted, 1000);
 			f->sums.completeness = &less;
 		}
 		sent = send_client(
@@ -554,8 +554,7 @@ set_until(struct prm_fanout *f)
 
 	f->follow.rounds += f->follow.rounds < 2;
 	q->until = PR_MIN(now, f->follow.until);
-	if (q->until < q->since)
-		q->until = q->since;
+	q->until = PR_MAX(q->until, q->since);
 	f->follow.round_mono = f->mono;
 }
 
@@ -1140,8 +1139,7 @@ prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches)
 	uint32_t *credit = node ? &node->credit : &f->credit;
 
 	*credit += batches < CREDIT_MAX ? batches : CREDIT_MAX;
-	if (*credit > CREDIT_MAX)
-		*credit = CREDIT_MAX;
+	*credit = PR_MIN(*credit, CREDIT_MAX);
 	if (!f->state.done)
 		pump(f, false);
 	else if (f->state.untold)

@@ -34,8 +34,8 @@ same_cause(const Packrack__Loss *a, const Packrack__Loss *b)
 static void
 widen(Packrack__Loss *l, const Packrack__Loss *by)
 {
-	l->first_seq = by->first_seq < l->first_seq ? by->first_seq : l->first_seq;
-	l->last_seq = by->last_seq > l->last_seq ? by->last_seq : l->last_seq;
+	l->first_seq = PR_MIN(l->first_seq, by->first_seq);
+	l->last_seq = PR_MAX(l->last_seq, by->last_seq);
 	pr_time_widen(&l->first_time, &l->last_time, by->first_time, by->last_time);
 	PR_ADD(l, by, count, ranges);
 }

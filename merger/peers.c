@@ -52,8 +52,7 @@ static void
 peer_free(struct peer *peer)
 {
 	pr_rpc_destroy(&peer->rpc);
-	free(peer->endpoint);
-	free(peer->name);
+	PR_FREE(peer, endpoint, name);
 	free(peer);
 }
 

@@ -1014,7 +1014,6 @@ prm_merger_destroy(struct prm_merger **mp)
 	}
 	prm_registry_free(&m->registry);
 	prm_summaries_destroy(&m->summaries);
-	free(m->listeners);
-	free(m->queries);
+	PR_FREE(m, listeners, queries);
 	free(m);
 }

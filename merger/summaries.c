@@ -112,8 +112,7 @@ node_free(struct prm_summaries *s, struct prm_node_summaries *c)
 {
 	drop_first(s, c, c->count);
 	packrack__coverage__free_unpacked(c->coverage, NULL);
-	free(c->items);
-	free(c->name);
+	PR_FREE(c, items, name);
 	free(c);
 }
 
@@ -194,8 +193,8 @@ list(struct prm_summaries *s, struct prm_node_summaries *c,
 		return 0; /* sent again, on a new connection */
 	if (c->count >= PRM_SUMMARIES_LISTED_MAX) { /* drop the oldest quarter at once */
 		for (size_t i = 0; i < gone; i++)
-			if (c->items[i].span.max_time > c->forgotten_until)
-				c->forgotten_until = c->items[i].span.max_time;
+			c->forgotten_until =
+				PR_MAX(c->forgotten_until, c->items[i].span.max_time);
 		drop_first(s, c, gone);
 	}
 	if (PR_ARRAY_RESERVE(c->items, c->capacity, c->count + 1) < 0)
@@ -325,8 +324,7 @@ make_room(struct prm_summaries *s)
 			}
 		if (!oldest)
 			return;
-		if (oldest->span.max_time > s->floor)
-			s->floor = oldest->span.max_time;
+		s->floor = PR_MAX(s->floor, oldest->span.max_time);
 		body_drop(s, from, oldest);
 		s->figures.evicted++;
 	}

@@ -122,16 +122,14 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint32_t lin
 		if (w->interfaces[*out].linktype == linktype &&
 			!strcmp(w->interfaces[*out].name, name))
 			return 0;
-	if (PR_ARRAY_GROW(w->interfaces, w->interface_count) < 0)
-		return pr_error_set(err, "no memory for another interface");
-	w->interfaces[*out] = (struct trace_interface){.name = strdup(name),
+	struct trace_interface added = {.name = strdup(name),
 		.linktype = linktype,
 		.number = UINT32_MAX,
 		.ancient = UINT32_MAX};
-	if (!w->interfaces[*out].name)
-		return pr_error_set(err, "no memory for another interface");
-	w->interface_count++;
-	return 0;
+	if (added.name && PR_ARRAY_ADD(w->interfaces, w->interface_count, added) == 0)
+		return 0;
+	free(added.name);
+	return pr_error_set(err, "no memory for another interface");
 }
 
 static int
@@ -399,7 +397,7 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 static uint64_t
 block_time(int64_t time)
 {
-	uint64_t ticks = time < 0 ? 0 : time;
+	uint64_t ticks = PR_MAX(time, 0);
 
 	return ticks >> 32 | ticks << 32;
 }
@@ -541,9 +539,7 @@ prm_trace_destroy(struct prm_trace_writer **wp)
 		free(w->interfaces[i].name);
 	free(w->interfaces);
 	prm_trace_hash_destroy(&w->hash);
-	free(w->links);
-	free(w->comment);
-	free(w->filter);
+	PR_FREE(w, links, comment, filter);
 	free(w);
 }
 
@@ -566,9 +562,9 @@ link_find_or_add(struct prm_trace_writer *w, uint64_t epoch, uint32_t link,
 		return pr_error_set(err, "more than %d links in one answer", LINKS_MAX);
 	if (interface_find_or_add(w, name, link, linktype, &interface, err) < 0)
 		return -1;
-	if (PR_ARRAY_GROW(w->links, w->link_count) < 0)
+	if (PR_ARRAY_ADD(w->links, w->link_count,
+		    (struct trace_link){epoch, link, linktype, interface}) < 0)
 		return pr_error_set(err, "no memory for another link");
-	w->links[w->link_count++] = (struct trace_link){epoch, link, linktype, interface};
 	return 0;
 }
 

@@ -128,7 +128,7 @@ fail(struct collect *c)
 static void
 set_now(struct collect *c)
 {
-	c->now = pr_now_real() > c->now ? pr_now_real() : c->now;
+	c->now = PR_MAX(c->now, pr_now_real());
 }
 
 /* ---- sockets ---- */
@@ -582,8 +582,8 @@ on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr
 	struct collect *c = arg;
 	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
 
-	c->now = last > c->now ? last : c->now;
-	c->window.since = first < c->window.since ? first : c->window.since;
+	c->now = PR_MAX(c->now, last);
+	c->window.since = PR_MIN(c->window.since, first);
 	c->window.until = pr_time_minus(c->now, -1);
 	c->window.packets += flow->side[0].packets + flow->side[1].packets;
 	return flow_keeper_put(c->keeper, flow, missing, c->now, err);

@@ -40,17 +40,14 @@ note_window(struct flow_keeper *k, const struct flow_window *next, struct pr_err
 	struct flow_windows *w = &k->windows;
 	struct flow_window *last = w->count ? &w->all[w->count - 1] : NULL;
 
-	if (next->file && PR_ARRAY_GROW(k->files, k->file_count) < 0)
+	if (next->file && PR_ARRAY_ADD(k->files, k->file_count, next->file) < 0)
 		return pr_error_set(err, "no memory for windows");
-	if (next->file)
-		k->files[k->file_count++] = next->file;
 	if (last && last->until == next->since) {
 		last->until = next->until;
 		return 0;
 	}
-	if (PR_ARRAY_GROW(w->all, w->count) < 0)
+	if (PR_ARRAY_ADD(w->all, w->count, *next) < 0)
 		return pr_error_set(err, "no memory for windows");
-	w->all[w->count++] = *next;
 	return 0;
 }
 
@@ -139,7 +136,7 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 	k->room_size = sfs_record_max(k->sfs);
 	/* the longest column, of two addresses a row, fits a record */
 	k->most = k->room_size / 256 * 15;
-	k->most = k->most < PRI_BATCH_ROWS ? k->most : PRI_BATCH_ROWS;
+	k->most = PR_MIN(k->most, PRI_BATCH_ROWS);
 	k->room = malloc(k->room_size);
 	k->batch = pri_batch_create();
 	if (!k->room || !k->batch)
@@ -190,9 +187,7 @@ flow_keeper_close(struct flow_keeper **keeper)
 	sfs_close(&k->sfs);
 	pri_batch_destroy(&k->batch);
 	free(k->windows.all);
-	free(k->files);
-	free(k->room);
-	free(k->volume);
+	PR_FREE(k, files, room, volume);
 	free(k);
 }
 
@@ -280,7 +275,7 @@ add_row(struct flow_keeper *k, const struct pri_flow *flow, uint64_t missing, bo
 {
 	if (!k->batch->rows)
 		k->since = k->until = now;
-	k->until = now > k->until ? now : k->until;
+	k->until = PR_MAX(k->until, now);
 	pri_batch_add(k->batch, flow, missing, left_out);
 	return k->batch->rows == k->most;
 }
@@ -293,7 +288,7 @@ flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t mis
 	bool full = add_row(k, flow, missing, false, now);
 
 	k->records++;
-	k->reach = reach > k->reach ? reach : k->reach;
+	k->reach = PR_MAX(k->reach, reach);
 	if (k->records % LOOK == 0 && sfs_tick(k->sfs, pr_now_mono(), err) != SFS_OK)
 		return -1;
 	return full ? store_batch(k, false, err) : 0;
@@ -337,7 +332,7 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 	for (size_t at = 0; at < count;) {
 		size_t n = (k->room_size - FLOW_STATE_HEAD) / size;
 
-		n = n < count - at ? n : count - at;
+		n = PR_MIN(n, count - at);
 		memcpy(k->room + FLOW_STATE_HEAD, (const uint8_t *)items + at * size,
 			n * size);
 		if (sfs_append(k->sfs, k->stream[FLOW_OPEN], time, time, k->room,
@@ -376,12 +371,9 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 		return -1;
 	window->number = ++k->number;
 	window->records = k->records;
-	window->reach = k->reach > window->reach ? k->reach : window->reach;
-	window->open = k->open;
-	window->tag = k->tag;
+	window->reach = PR_MAX(window->reach, k->reach);
+	PR_COPY(window, k, open, tag, collected, file);
 	window->goes_on = open != NULL;
-	window->collected = k->collected;
-	window->file = k->file;
 	flow_window_write(window, entry);
 	if (sfs_append(k->sfs, k->stream[FLOW_WINDOWS], window->since, window->until, entry,
 		    sizeof(entry), NULL, err) != SFS_OK ||

@@ -66,9 +66,9 @@ static int64_t
 reach_of(const struct flow_keep_order *o)
 {
 	const struct pri_flow_limits *l = o->limits;
-	int64_t idle = l->idle_tcp > l->idle ? l->idle_tcp : l->idle;
+	int64_t idle = PR_MAX(l->idle_tcp, l->idle);
 
-	idle = l->idle_closed > idle ? l->idle_closed : idle;
+	idle = PR_MAX(idle, l->idle_closed);
 	return l->active + idle + CATCH_UP * o->every + 2 * PRI_FLOW_SLICE_NS;
 }
 
@@ -119,7 +119,7 @@ ask_losses(
 	struct query_args a = *window;
 	int status = CLI_OK;
 
-	patience = patience > PATIENCE ? patience : PATIENCE;
+	patience = PR_MAX(patience, PATIENCE);
 	if (a.since != PR_TIME_MIN)
 		a.since = pr_time_minus(a.since, back);
 	do {

@@ -85,18 +85,16 @@ static int
 take_window(void *arg, const struct sfs_record *r, struct pr_error *err)
 {
 	struct flow_windows *w = arg;
+	struct flow_window window;
 
-	if (PR_ARRAY_GROW(w->all, w->count) < 0)
-		return pr_error_set(err, "no memory for windows");
 	if (r->length > 4 && !memcmp(r->body, window_magic, 3) &&
 		r->body[3] != window_magic[3])
 		return pr_error_set(err, "the flows are of another version of packrack: "
 					 "keep them again, in a new volume");
-	if (!window_read(r->body, r->length, &w->all[w->count])) {
+	if (!window_read(r->body, r->length, &window))
 		w->damaged++;
-		return 0;
-	}
-	w->count++;
+	else if (PR_ARRAY_ADD(w->all, w->count, window) < 0)
+		return pr_error_set(err, "no memory for windows");
 	return 0;
 }
 
@@ -568,8 +566,7 @@ read_batch(struct flow_reader *r, uint64_t want)
 		 there = r->scan->needed & PRI_COLUMNS_ADDRESSES;
 	int within = lies(r->scan->kept, h), rc = SFS_OK;
 
-	r->batch->rows = h->rows;
-	r->batch->addresses = h->addresses;
+	PR_COPY(r->batch, h, rows, addresses);
 	first |= r->stored->open ? PRI_COLUMN(PRI_COL_BITS) : 0;
 	if (within != 1)
 		first |= PRI_COLUMN(PRI_COL_FIRST) | PRI_COLUMN(PRI_COL_SPAN);
@@ -953,8 +950,7 @@ flow_kept_close(struct flow_kept **kept)
 		free(k->volumes[i].windows.all);
 		pri_volume_close(&k->volumes[i].view);
 	}
-	free(k->volumes);
-	free(k->heads);
+	PR_FREE(k, volumes, heads);
 	free(k);
 }
 
@@ -1171,9 +1167,9 @@ add_windows(struct sums *s, const struct flow_windows *w, const struct query_arg
 
 		if (of->until <= from || of->since > to)
 			continue;
-		s->first = of->since < s->first ? of->since : s->first;
+		s->first = PR_MIN(s->first, of->since);
 		say_gap(s, at, of->since);
-		at = of->until > at ? of->until : at;
+		at = PR_MAX(at, of->until);
 		s->last = at;
 		PR_ADD(s, of, packets, not_ip, filtered);
 		*(of->collected ? &s->lost : &s->missing) += of->missing;

@@ -151,8 +151,7 @@ flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_
 void
 flow_losses_free(struct flow_losses *l)
 {
-	free(l->begins);
-	free(l->ends);
+	PR_FREE(l, begins, ends);
 }
 
 /* The sum of the link's entries before a time. */

@@ -133,10 +133,9 @@ choose(struct flows *f, const struct pri_flow *flow, struct pr_error *err)
 		return pr_error_set(err,
 			"--packets: more than %d flows; a filter or --top chooses some",
 			CHOSEN_MAX);
-	if (PR_ARRAY_GROW(f->chosen, f->printed) < 0)
+	const struct chosen chosen = {flow->key, pri_flow_first(flow), pri_flow_last(flow)};
+	if (PR_ARRAY_ADD(f->chosen, f->printed, chosen) < 0)
 		return pr_error_set(err, "no memory for the flows");
-	f->chosen[f->printed++] =
-		(struct chosen){flow->key, pri_flow_first(flow), pri_flow_last(flow)};
 	return 0;
 }
 

@@ -226,10 +226,10 @@ count_packet(struct sql *s, const struct pr_packet *p, struct pr_error *err)
 	for (size_t i = 0; i < s->second_count && !of; i++)
 		of = s->seconds[i].link == p->link ? &s->seconds[i] : NULL;
 	if (!of) {
-		if (PR_ARRAY_GROW(s->seconds, s->second_count) < 0)
+		if (PR_ARRAY_ADD(s->seconds, s->second_count,
+			    (struct second){.link = p->link, .number = INT64_MIN}) < 0)
 			return pr_error_set(err, "no memory for rates");
-		of = &s->seconds[s->second_count++];
-		*of = (struct second){.link = p->link, .number = INT64_MIN};
+		of = &s->seconds[s->second_count - 1];
 	}
 	if (of->number != p->otime / PR_NS_PER_S) {
 		if (put_second(s->table[RATE], of, err) < 0)

@@ -403,8 +403,7 @@ table_free(struct sql_table *t)
 		duckdb_destroy_data_chunk(&t->chunk);
 	if (t->appender)
 		duckdb_appender_destroy(&t->appender);
-	free(t->vectors);
-	free(t->data);
+	PR_FREE(t, vectors, data);
 	free(t);
 }
 

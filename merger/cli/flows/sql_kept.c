@@ -317,7 +317,7 @@ fill(handle info, handle out)
 	}
 	if (w->at == w->count && !next_batch(w, u))
 		w->count = 0;
-	count = w->count - w->at < count ? w->count - w->at : count;
+	count = PR_MIN(count, w->count - w->at);
 	for (size_t i = 0; i < u->count && count; i++)
 		if (u->columns[i])
 			fill_column(u, w, u->columns[i],
@@ -371,13 +371,10 @@ node(struct asking *a, enum pri_plan_op op, size_t left, size_t right)
 {
 	struct pri_plan *p = a->plan;
 
-	if (PR_ARRAY_GROW(p->nodes, p->count) < 0) {
-		a->failed = true;
-		return NONE;
-	}
-	p->nodes[p->count] =
-		(struct pri_plan_node){(uint32_t)op, (uint32_t)left, (uint32_t)right};
-	return (uint32_t)p->count++;
+	a->failed |= PR_ARRAY_ADD(p->nodes, p->count,
+			     (struct pri_plan_node){
+				     (uint32_t)op, (uint32_t)left, (uint32_t)right}) < 0;
+	return a->failed ? NONE : (uint32_t)p->count - 1;
 }
 
 /* One that is not understood leaves the other of an AND, and nothing of an OR. */
@@ -446,13 +443,10 @@ range(struct asking *a, const struct making *m, int64_t least, int64_t most)
 {
 	struct pri_plan *p = a->plan;
 
-	if (PR_ARRAY_GROW(p->ranges, p->range_count) < 0) {
-		a->failed = true;
-		return NONE;
-	}
-	p->ranges[p->range_count] =
-		(struct pri_plan_range){FLOW_NUMBER(m->column), least, most};
-	return node(a, PRI_PLAN_RANGE, p->range_count++, 0);
+	a->failed |=
+		PR_ARRAY_ADD(p->ranges, p->range_count,
+			(struct pri_plan_range){FLOW_NUMBER(m->column), least, most}) < 0;
+	return a->failed ? NONE : node(a, PRI_PLAN_RANGE, p->range_count - 1, 0);
 }
 
 static uint32_t
@@ -466,13 +460,11 @@ address(struct asking *a, const struct making *m, const char *text)
 
 	if (!len)
 		return NONE;
-	if (PR_ARRAY_GROW(p->keys, p->key_count) < 0) {
-		a->failed = true;
-		return NONE;
-	}
-	p->keys[p->key_count] = pri_key_bytes(
-		m->column == PRI_COL_SRC ? PRI_KEY_SRC : PRI_KEY_DST, bytes, len);
-	return node(a, PRI_PLAN_KEY, p->key_count++, 0);
+	a->failed |=
+		PR_ARRAY_ADD(p->keys, p->key_count,
+			pri_key_bytes(m->column == PRI_COL_SRC ? PRI_KEY_SRC : PRI_KEY_DST,
+				bytes, len)) < 0;
+	return a->failed ? NONE : node(a, PRI_PLAN_KEY, p->key_count - 1, 0);
 }
 
 /* A time as DuckDB reads it. */

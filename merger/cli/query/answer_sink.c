@@ -410,8 +410,8 @@ show_progress(struct sink *s)
 	ask_times(s);
 	if (s->packets)
 		pr_time_local(s->last_time, time, sizeof(time));
-	int64_t since = a->since > s->held_first ? a->since : s->held_first;
-	int64_t until = a->until < s->held_last ? a->until : s->held_last;
+	int64_t since = PR_MAX(a->since, s->held_first);
+	int64_t until = PR_MIN(a->until, s->held_last);
 	if (s->packets && until > since) {
 		state.total = until - since;
 		state.done = s->last_time > since ? (uint64_t)(s->last_time - since) : 0;

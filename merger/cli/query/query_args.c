@@ -322,8 +322,8 @@ time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 
 		/* the times at which the filter can hold, if we understand it */
 		if (!p.lost && p.at == p.count) {
-			*since = h.yes.least > *since ? h.yes.least : *since;
-			*until = h.yes.most < *until ? h.yes.most : *until;
+			*since = PR_MAX(*since, h.yes.least);
+			*until = PR_MIN(*until, h.yes.most);
 		}
 		for (size_t i = 0; i < s.count; i++) {
 			struct time_token *t = &s.items[i];
@@ -331,9 +331,9 @@ time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 			if (t->kind != TOKEN_TIME || !joined_by_and(&s, i))
 				continue;
 			if (t->after)
-				*since = t->time > *since ? t->time : *since;
+				*since = PR_MAX(*since, t->time);
 			else
-				*until = t->time < *until ? t->time : *until;
+				*until = PR_MIN(*until, t->time);
 			/* with the `and` before it, or behind it where that is another's */
 			t->gone = true;
 			if (i > 0 && !t[-1].gone)

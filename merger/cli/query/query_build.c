@@ -245,16 +245,14 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 
 	memset(q, 0, sizeof(*q));
 	packrack__query__init(query);
-	PR_COPY(query, a, since, until, limit, estimate, memory_only);
+	PR_COPY(query, a, since, until, limit, estimate, memory_only, follow, manifest);
+	PR_COPY(query, a, strays, share, shares);
 	query->link = a->link ? a->link : "";
-	query->strays = a->strays;
 	query->count_only =
 		a->tally.group ||
 		(!a->note && (a->count || (!a->write && (a->json || a->keyvalue))));
 	query->nodes = a->nodes.items;
 	query->n_nodes = a->nodes.count;
-	query->follow = a->follow;
-	query->manifest = a->manifest;
 	query->settle = !a->no_wait;
 	/* of a long filter its beginning, in whole characters */
 	query->text = q->text;
@@ -265,7 +263,6 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	strcpy(q->text + len, text[len] ? "..." : "");
 	query->flow_parts = a->parts;
 	query->sums = query_takes_sums(a);
-	PR_COPY(query, a, share, shares);
 	query->tally = a->tally.group ? (Packrack__TallySpec *)&a->tally : NULL;
 	if (!a->filter[0])
 		return 0;

@@ -111,10 +111,8 @@ rate_next(struct rate_walk *w, struct rate_stretch *out)
 			if (by_packets ? s.packets > out->peak_packets
 				       : s.bytes > out->peak_bytes)
 				out->peak_first = s.first;
-			if (s.packets > out->peak_packets)
-				out->peak_packets = s.packets;
-			if (s.bytes > out->peak_bytes)
-				out->peak_bytes = s.bytes;
+			out->peak_packets = PR_MAX(out->peak_packets, s.packets);
+			out->peak_bytes = PR_MAX(out->peak_bytes, s.bytes);
 		}
 		if ((unsigned __int128)out->steps * w->step >=
 			(unsigned __int128)w->at_least)
@@ -270,7 +268,7 @@ print_answer(void *arg, const struct sink *sink, struct render *r)
 	pr_tally_cut(sink->tally, SIZE_MAX);
 	const struct pr_tally_item *items = pr_tally_items(sink->tally, &count);
 	for (size_t i = 0; i < count; i++)
-		most = items[i].bytes > most ? items[i].bytes : most;
+		most = PR_MAX(most, items[i].bytes);
 	if (r) {
 		RENDER_UINTS(r, {"step_ns", a->step},
 			{"packets", pr_tally_total(sink->tally)->packets},
