@@ -53,21 +53,7 @@ static const struct pr_option options[] = {
 		"show the exporters of the volume, and what was lost of each"),
 	CLI_FORM_OPTIONS()};
 
-static const struct pr_cmdline program = {.name = "packrack collect",
-	.summary =
-		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
-		"and sFlow version 5.",
-	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | --keep VOLUME "
-		 "--read FILE... | "
-		 "--keep VOLUME --exporters",
-	PR_OPTIONS(options),
-	.footer = "  packrack volume create flows.vol --size 16G\n"
-		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "
-		  "--keep flows.vol\n"
-		  "  packrack collect --read conn.log --read nfcapd.202401010000 --keep "
-		  "flows.vol\n"
-		  "  packrack flows --kept flows.vol --since \"1h ago\" --by src --top 10"};
-
+#define NAME "packrack collect"
 #define IDLE_NS (60 * PR_NS_PER_S) /* windows without a flow are put together for so long */
 /* Of sampled packets few are seen: their flows end soon. */
 static const struct pri_flow_limits sample_limits = {.idle_tcp = 30 * PR_NS_PER_S,
@@ -272,7 +258,7 @@ stream_close(struct stream *s, const char *why)
 	char name[PR_TCP_TEXT];
 
 	if (why && !c->closed++)
-		fprintf(stderr, "%s: connection of %s closed: %s\n", program.name,
+		fprintf(stderr, NAME ": connection of %s closed: %s\n",
 			pr_tcp_name(bufferevent_getfd(s->io), true, name), why);
 	c->broken += evbuffer_get_length(bufferevent_get_input(s->io)) > 0;
 	pri_exporters_end(c->exporters, s->from.connection);
@@ -338,8 +324,7 @@ stream_slot(struct collect *c)
 	if (oldest)
 		stream_close(oldest, "it has sent nothing, and others come");
 	else if (!c->closed++)
-		fprintf(stderr, "%s: a connection refused: there are %d\n", program.name,
-			STREAMS_MAX);
+		fprintf(stderr, NAME ": a connection refused: there are %d\n", STREAMS_MAX);
 	return oldest;
 }
 
@@ -481,7 +466,7 @@ say_lost(struct collect *c)
 
 	for (size_t i = 0; i < PR_COUNT(says); i++)
 		if (says[i].count)
-			fprintf(stderr, "%s: %" PRIu64 " %s\n", program.name, says[i].count,
+			fprintf(stderr, NAME ": %" PRIu64 " %s\n", says[i].count,
 				says[i].what);
 }
 
@@ -539,7 +524,7 @@ begin(struct collect *c, struct pr_error *err)
 	c->keeper = c->samples ? flow_keeper_open(c->args->keep, true, err) : NULL;
 	int rc = c->keeper ? flow_keeper_resume(c->keeper, c->samples, &last, err) : -1;
 	if (rc > 0 && !last.complete)
-		fprintf(stderr, "%s: %" PRIu64 " flows of samples are lost\n", program.name,
+		fprintf(stderr, NAME ": %" PRIu64 " flows of samples are lost\n",
 			last.open);
 	return rc < 0 ? -1 : 0;
 }
@@ -630,7 +615,7 @@ read_files(struct collect *c, struct pr_error *err)
 		if (read_file(c, files->items[i], err) == 0)
 			taken++;
 		else if (i + 1 < files->count || taken)
-			fprintf(stderr, "%s: %s\n", program.name, err->text);
+			fprintf(stderr, NAME ": %s\n", err->text);
 	}
 	return taken == files->count ? CLI_OK : taken ? CLI_PARTIAL : CLI_FAILED;
 }
@@ -729,10 +714,8 @@ collect(struct collect *c, struct pr_error *err)
 		if (socket_open(c, a->tcp.items[i], SOCK_STREAM, err) < 0)
 			return CLI_FAILED;
 	c->datagrams = malloc(BATCH * sizeof(*c->datagrams));
-	if (!c->datagrams) {
-		pr_error_set(err, "no memory for datagrams");
-		return CLI_FAILED;
-	}
+	if (!c->datagrams)
+		return pr_error_as(CLI_FAILED, err, "no memory for datagrams");
 	return serve(c, err);
 }
 
@@ -765,10 +748,19 @@ run(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_collect(int argc, char **argv)
-{
-	struct collect_args a = {0};
-
-	return cli_run(&program, &a, 0, argc, argv, run);
-}
+const struct cli_command collect_command = {"collect",
+	"store flow records that routers send (NetFlow, IPFIX)",
+	.summary =
+		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
+		"and sFlow version 5.",
+	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | --keep VOLUME "
+		 "--read FILE... | "
+		 "--keep VOLUME --exporters",
+	PR_OPTIONS(options),
+	.footer = "  packrack volume create flows.vol --size 16G\n"
+		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "
+		  "--keep flows.vol\n"
+		  "  packrack collect --read conn.log --read nfcapd.202401010000 --keep "
+		  "flows.vol\n"
+		  "  packrack flows --kept flows.vol --since \"1h ago\" --by src --top 10",
+	.call = run, .values = &(struct collect_args){.keep = NULL}};

@@ -7,8 +7,9 @@
 int
 main(int argc, char **argv)
 {
-	if (!strcmp(argv[0], "grep") ||
-		!strcmp(program_invocation_short_name, "packrack-grep"))
-		return cmd_grep(argc, argv);
-	return cmd_stage(argc, argv);
+	bool grep = !strcmp(argv[0], "grep") ||
+		    !strcmp(program_invocation_short_name, "packrack-grep");
+
+	return cli_run_command(
+		"packrack", grep ? &grep_command : &stage_command, NULL, argc, argv);
 }

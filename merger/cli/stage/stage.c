@@ -76,13 +76,6 @@ static const char footer[] =
 	"  packrack stage detect -o rules=local.rules --follow > alerts.json\n"
 	"  packrack stage http,count -r trace.pcap";
 
-static const struct pr_cmdline program = {.name = "packrack stage",
-	.summary = "Runs monitoring stages over the packets that a filter and a time range "
-		   "select.",
-	.usage = "STAGE[,STAGE...] [options] [FILTER... | -]",
-	PR_OPTIONS(options),
-	.footer = footer};
-
 /* ---- the report as text ---- */
 
 static bool
@@ -255,7 +248,6 @@ run_stages(const char *names, const struct stage_args *args, bool lines,
 		status = run_live(&a, args, err);
 	else
 		status = ask_query(&a.sink, err);
-	progress_end(&a.sink.progress);
 	if (status == CLI_OK && print_reports(&a, err) < 0)
 		status = CLI_FAILED;
 	if (status == CLI_OK && sink_finish(&a.sink, err) < 0)
@@ -340,28 +332,14 @@ run(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_stage(int argc, char **argv)
-{
-	struct stage_args a = {.query = QUERY_ARGS};
-
-	return cli_run(&program, &a, -1, argc, argv, run);
-}
+const struct cli_command stage_command = {"stage",
+	.summary = "Runs monitoring stages over the packets that a filter and a time range "
+		   "select.",
+	.usage = "STAGE[,STAGE...] [options] [FILTER... | -]", PR_OPTIONS(options),
+	.footer = footer, .operands = -1, .call = run,
+	.values = &(struct stage_args){.query = QUERY_ARGS}};
 
 static const struct pr_option grep_options[] = {STAGE_OPTIONS};
-
-static const struct pr_cmdline grep_program = {.name = "packrack grep",
-	.summary = "Shows the packets that have a text, bytes or a regular expression in "
-		   "them.",
-	.usage = "PATTERN [options] [FILTER... | -]",
-	PR_OPTIONS(grep_options),
-	.footer = "PATTERN is a text, bytes in hex as in '|47 45 54 20|', or a regular "
-		  "expression as in\n"
-		  "'/user-agent: .*curl/i' (i: upper and lower case are alike). It is "
-		  "looked for in all bytes of a\n"
-		  "packet. FILTER and times narrow what is read.\n\n"
-		  "  packrack grep 'Host: example.org' --since \"1h ago\" tcp port 80\n"
-		  "  packrack grep '/evil[0-9]+\\.exe/i' -r trace.pcap -w found.pcapng"};
 
 static int
 run_grep(const struct cli_call *call, struct pr_error *err)
@@ -386,10 +364,16 @@ run_grep(const struct cli_call *call, struct pr_error *err)
 	return status;
 }
 
-int
-cmd_grep(int argc, char **argv)
-{
-	struct stage_args a = {.query = QUERY_ARGS};
-
-	return cli_run(&grep_program, &a, -1, argc, argv, run_grep);
-}
+const struct cli_command grep_command = {"grep",
+	.summary = "Shows the packets that have a text, bytes or a regular expression in "
+		   "them.",
+	.usage = "PATTERN [options] [FILTER... | -]", PR_OPTIONS(grep_options),
+	.footer = "PATTERN is a text, bytes in hex as in '|47 45 54 20|', or a regular "
+		  "expression as in\n"
+		  "'/user-agent: .*curl/i' (i: upper and lower case are alike). It is "
+		  "looked for in all bytes of a\n"
+		  "packet. FILTER and times narrow what is read.\n\n"
+		  "  packrack grep 'Host: example.org' --since \"1h ago\" tcp port 80\n"
+		  "  packrack grep '/evil[0-9]+\\.exe/i' -r trace.pcap -w found.pcapng",
+	.operands = -1, .call = run_grep,
+	.values = &(struct stage_args){.query = QUERY_ARGS}};

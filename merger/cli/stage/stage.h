@@ -3,6 +3,4 @@
 
 #include "merger/cli/query/ask.h"
 
-/* `packrack stage` and `packrack grep`; argv[0] is the command's name. */
-int cmd_stage(int argc, char **argv);
-int cmd_grep(int argc, char **argv);
+extern const struct cli_command stage_command, grep_command;
