@@ -230,7 +230,6 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	sink.take = on_packet;
 	sink.take_arg = r;
 	status = ask_query(&sink, err);
-	progress_end(&sink.progress);
 	catch_signals();
 	if (status == CLI_FAILED && !strcmp(err->text, "interrupted")) {
 		stopped = 1;
@@ -260,10 +259,8 @@ keep_range(struct run *r, struct pr_error *err)
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status != CLI_OK)
 		return status;
-	if (stopped) {
-		pr_error_set(err, "interrupted: nothing was kept");
-		return CLI_FAILED;
-	}
+	if (stopped)
+		return pr_error_as(CLI_FAILED, err, "interrupted: nothing was kept");
 	fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->kept, pr_plural(r->kept));
 	return r->partial ? CLI_PARTIAL : CLI_OK;
 }
@@ -313,13 +310,11 @@ keep_on(struct run *r, struct pr_error *err)
 	int rc = flow_keeper_resume(r->keeper, r->table, &last, err);
 	if (rc < 0)
 		return CLI_FAILED;
-	if (rc > 0 && (last.share != q->share || last.shares != q->shares)) {
-		pr_error_set(err,
+	if (rc > 0 && (last.share != q->share || last.shares != q->shares))
+		return pr_error_as(CLI_FAILED, err,
 			"%s has share %u/%u of the flows (0/0: all): go on with that, or "
 			"take another volume",
 			r->order->volume, last.share, last.shares);
-		return CLI_FAILED;
-	}
 	if (rc > 0)
 		at = r->now = last.until;
 	if (rc > 0 && !last.complete) {

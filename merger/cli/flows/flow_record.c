@@ -136,11 +136,8 @@ flow_losses_ask(struct flow_losses *l, const struct query_args *args, struct pr_
 	count.filter = (char *)"";
 	sink_init(&sink, &count);
 	int status = ask_query(&sink, err);
-	progress_end(&sink.progress);
-	if (status == CLI_OK && sink.end->cancelled) {
-		pr_error_set(err, "interrupted");
-		status = CLI_FAILED;
-	}
+	if (status == CLI_OK && sink.end->cancelled)
+		status = pr_error_as(CLI_FAILED, err, "interrupted");
 	if (status == CLI_OK && sink.end->completeness &&
 		flow_losses_take(l, sink.end->completeness, err) < 0)
 		status = CLI_FAILED;

@@ -262,10 +262,8 @@ finish(struct flows *f, struct pr_error *err)
 		pr_error_set(err, "cannot write the flows");
 		return CLI_FAILED;
 	}
-	if (f->printed == SIZE_MAX) {
-		pr_error_set(err, "no memory for the sums");
-		return CLI_FAILED;
-	}
+	if (f->printed == SIZE_MAX)
+		return pr_error_as(CLI_FAILED, err, "no memory for the sums");
 	return CLI_OK;
 }
 
@@ -341,7 +339,6 @@ write_packets(struct flows *f, int chosen, struct pr_error *err)
 	sink.wanted = is_wanted;
 	sink.wanted_arg = f;
 	int status = ask_query(&sink, err);
-	progress_end(&sink.progress);
 	if (status == CLI_OK && sink_finish(&sink, err) < 0)
 		status = CLI_FAILED;
 	if (status == CLI_OK) {
@@ -382,7 +379,6 @@ answer(struct flows *f, struct pr_error *err)
 	sink.take_arg = f;
 	if (status == CLI_OK)
 		status = ask_query(&sink, err);
-	progress_end(&sink.progress);
 	if (status == CLI_OK)
 		status = finish(f, err);
 	bool answered = status == CLI_OK;

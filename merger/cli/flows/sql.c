@@ -488,7 +488,6 @@ answer(struct sql *s, const char *statement, struct pr_error *err)
 	sink.take_arg = s;
 	if (status == CLI_OK)
 		status = ask_query(&sink, err);
-	progress_end(&sink.progress);
 	/* the query's handlers end a query; now they would end nothing */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
@@ -656,10 +655,9 @@ serve(struct pr_error *err)
 		return CLI_FAILED;
 	/* a question that names standard input reads nothing */
 	questions = fdopen(dup(STDIN_FILENO), "r");
-	if (!questions || !freopen("/dev/null", "r", stdin)) {
-		pr_error_set(err, "cannot read questions: %s", strerror(errno));
-		return CLI_FAILED;
-	}
+	if (!questions || !freopen("/dev/null", "r", stdin))
+		return pr_error_as(
+			CLI_FAILED, err, "cannot read questions: %s", strerror(errno));
 	while (!ferror(stdout) && question_read(&w))
 		question_answer(&w);
 	free(w.text);

@@ -85,7 +85,7 @@ size_t packet_line(const struct pr_packet *p, char *buf, size_t size);
 /*
  * Asks a merger, or volumes or trace files in this process; packets go into the sink as they come. The filter is checked
  * first: CLI_USAGE before anything is opened. CLI_OK, CLI_FAILED, CLI_USAGE, or ASK_CLOSED: nobody reads our output any
- * more.
+ * more. The progress line is gone then.
  */
 enum { ASK_CLOSED = 4 };
 int ask_query(struct sink *sink, struct pr_error *err);

@@ -388,11 +388,10 @@ ask_merger(struct sink *sink, struct pr_error *err)
 	result = ask_prepare(&q, sink, status->status->links, status->status->n_links, err);
 	if (result == CLI_OK)
 		result = run(endpoint, keys, &q.query, sink, err);
-	if (result == CLI_OK && sink->end->counted_twice && sink->args->parts) {
-		pr_error_set(err, "packets came to a second node meanwhile, and would be "
-				  "counted twice: ask again");
-		result = CLI_FAILED;
-	}
+	if (result == CLI_OK && sink->end->counted_twice && sink->args->parts)
+		result = pr_error_as(CLI_FAILED, err,
+			"packets came to a second node meanwhile, and would be "
+			"counted twice: ask again");
 	/* The counts of two nodes that have the same packets cannot be added: count these here. */
 	if (result == CLI_OK && sink->end->counted_twice && !sink->args->count) {
 		q.query.tally = NULL;
@@ -414,6 +413,7 @@ ask_query(struct sink *sink, struct pr_error *err)
 	int status = sink->args->files.count     ? ask_files(sink, err)
 		     : sink->args->volumes.count ? ask_volumes(sink, err)
 						 : ask_merger(sink, err);
+	progress_end(&sink->progress);
 	/* of packets that were merged here only the sink knows */
 	if (status == CLI_OK && (sink->end->truncated || sink->end->undecided) &&
 		sink->end->completeness)

@@ -15,7 +15,6 @@ tally_answer(const struct query_args *a,
 
 	sink_init(&sink, a);
 	int status = ask_query(&sink, err);
-	progress_end(&sink.progress);
 	if (status == CLI_OK && sink.end->cancelled) {
 		status = pr_error_set(
 			err, "interrupted: no result, because the count is incomplete");
