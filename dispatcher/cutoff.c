@@ -982,11 +982,10 @@ collect(struct prd_cutoff *c, unsigned link, int64_t time)
 	struct link *l = &c->links[link];
 	int64_t begin;
 
-	if (!c->shunts || time <= l->collected || time == PR_TIME_MIN)
+	if (!c->shunts || time == PR_TIME_MIN ||
+		pr_time_minus(time, l->collected) < PR_NS_PER_S)
 		return;
 	second_of(time, &begin);
-	if (begin <= l->collected)
-		return;
 	for (uint32_t i = c->shunted_count; i-- > 0;) {
 		struct shunted *s = &c->shunted[i];
 		struct entry *e = entry_of(c, s);

@@ -199,19 +199,19 @@ beyond_xdp(const struct prd_options *o)
 						: NULL;
 }
 
-/* An MTU whose frames, with two tags, no XDP program gets; a card that takes tags away before the program sees them. */
+/*
+ * A program of XDP sees no tags that the card takes away before. With a limit, it gets all frames only if they, with two
+ * tags, are not longer.
+ */
 static int
-check_xdp(const struct prd_options *o, struct pr_error *err)
+check_cards(const struct prd_options *o, uint32_t limit, struct pr_error *err)
 {
-	const char *beyond = beyond_xdp(o);
 	struct pr_netdev dev;
 
-	if (beyond)
-		return pr_error_set(err, "%s needs the packet path", beyond);
 	for (size_t i = 0; i < o->in.count; i++) {
 		if (pr_netdev_open(&dev, o->in.items[i], err) < 0)
 			return pr_error_prefix(err, "--in");
-		if (dev.mtu + PR_ETHER_LEN + TAGS > PR_FAST_FRAME_MAX)
+		if (limit && dev.mtu + PR_ETHER_LEN + TAGS > limit)
 			return pr_error_set(err,
 				"--in %s: its MTU of %u is too large for XDP", dev.name,
 				dev.mtu);
@@ -230,8 +230,9 @@ open_shunts(struct prd_options *o, struct pr_error *err)
 {
 	if (!o->shunt)
 		return 0;
-	o->shunts = pr_shunts_open(
-		(const char *const *)o->in.items, (unsigned)o->in.count, err);
+	if (check_cards(o, 0, err) == 0)
+		o->shunts = pr_shunts_open(
+			(const char *const *)o->in.items, (unsigned)o->in.count, err);
 	if (!o->shunts)
 		return pr_error_prefix(err, "--shunt");
 	pr_log_info("shunting: %s", pr_shunts_mode(o->shunts));
@@ -244,7 +245,10 @@ open_fast(struct prd_options *o, struct pr_error *err)
 {
 	if (o->path == PRD_PATH_PACKET)
 		return 0;
-	if (check_xdp(o, err) == 0)
+	const char *beyond = beyond_xdp(o);
+	int no = beyond ? pr_error_set(err, "%s needs the packet path", beyond)
+			: check_cards(o, PR_FAST_FRAME_MAX, err);
+	if (no == 0)
 		o->fast = pr_fast_open((const char *const *)o->in.items,
 			(unsigned)o->in.count, o->out, o->buffer_size, err);
 	if (o->fast) {
