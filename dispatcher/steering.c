@@ -75,7 +75,7 @@ apply(void *arg, const Packrack__SteerRule *item, struct pr_error *err)
 	struct prd_steering *s = arg;
 	struct prd_event event = {.request = s->request}, *to;
 
-	if (!s->cutoff) /* we only keep it */
+	if (!s->cutoff || item->hold) /* we only keep it */
 		return 0;
 	int rc = make_event(s, item, &event, err);
 	if (rc == 0 && !(to = pr_ring_reserve(s->events, sizeof *to)))
@@ -256,7 +256,7 @@ prd_steering_status(struct prd_steering *s, Packrack__Status *status)
 	for (size_t i = 0; i < s->state.count; i++) {
 		Packrack__SteerRule *item = s->state.items[i];
 
-		if (item->removed)
+		if (item->removed || item->hold)
 			continue;
 		s->rules[status->n_rules++] = item;
 		if (!strcmp(item->verb, "class"))

@@ -312,8 +312,8 @@ pri_indexer_index(void *arg)
 		pri_sender_tick(d->deliver);
 		if (d->stopping)
 			return;
-		pri_holds_step(d->holds);
 		pri_state_keeper_step(d->state);
+		pri_holds_step(d->holds, pri_state_keeper_state(d->state));
 		int64_t began = pr_now_mono();
 		int rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));

@@ -34,6 +34,8 @@ struct pri_holds {
 	size_t count, turn;
 	unsigned logger; /* as counted by the sender */
 	struct hold *waits; /* for the logger's answer */
+	int64_t look_at; /* at the rack's state, monotonic */
+	uint64_t refused; /* the id of a hold that cannot be: that is logged once */
 	Packrack__Hold **list;
 };
 
@@ -200,6 +202,8 @@ pri_holds_prepare(struct pri_holds *holds, Packrack__Command *command, struct pr
 		if (!active)
 			return pr_error_set(err, "there is no hold %s", said->name);
 		said->number = h->said->number;
+		said->id = h->said->id;
+		packrack__query__free_unpacked(said->query, NULL);
 		said->query = pr_message_copy(&h->said->query->base);
 		return said->query ? 0 : pr_error_set(err, "no memory for a hold");
 	}
@@ -350,12 +354,62 @@ copy(struct pri_holds *holds, struct hold *h, int64_t deadline)
 		}
 }
 
+/* ---- the rack's state ---- */
+
+static void
+followed(void *arg, const Packrack__CommandDone *done)
+{
+	struct pri_holds *holds = arg;
+
+	if (done && !done->ok)
+		pr_log_warning("holds of the rack's state: %s", done->text);
+	holds->look_at = 0; /* its record is there now: the next one */
+}
+
+/* Does what this node missed: one change at a time. */
+static void
+follow(struct pri_holds *holds, const struct pr_rack_state *state)
+{
+	for (size_t i = 0; i < state->count; i++) {
+		const Packrack__SteerRule *item = state->items[i];
+		const Packrack__Hold *want = item->hold;
+		struct hold *h = want ? find(holds, want->name) : NULL;
+		bool active = h && !h->said->released, same = h && h->said->id == want->id;
+		/* of another one of this name that came from the state, the release was missed */
+		bool release = active && h->said->id && (item->removed ? same : !same);
+		Packrack__Command c = PACKRACK__COMMAND__INIT;
+		struct pr_error err;
+
+		if (!want || (!release && (item->removed || same || h)))
+			continue;
+		c.verb = "hold";
+		c.user = item->user;
+		c.hold = pr_message_copy(&want->base);
+		if (c.hold)
+			c.hold->released = release;
+		if (!c.hold || pri_holds_prepare(holds, &c, &err) < 0) {
+			if (c.hold && holds->refused != want->id)
+				pr_log_warning("hold %s: %s", want->name, err.text);
+			holds->refused = want->id;
+		} else if (pri_sender_store(holds->sender, &c, followed, holds) == 0) {
+			holds->look_at = PR_TIME_MAX;
+		}
+		packrack__hold__free_unpacked(c.hold, NULL);
+		if (holds->look_at == PR_TIME_MAX)
+			return;
+	}
+}
+
 void
-pri_holds_step(struct pri_holds *holds)
+pri_holds_step(struct pri_holds *holds, const struct pr_rack_state *state)
 {
 	int64_t now = pr_now_mono(), deadline = now + STEP_NS, last;
 
 	read_definitions(holds);
+	if (now >= holds->look_at && !holds->waits) {
+		holds->look_at = now + PR_NS_PER_S;
+		follow(holds, state);
+	}
 	if (holds->logger !=
 		pri_sender_connects(holds->sender)) { /* another one, who knows nothing */
 		holds->logger = pri_sender_connects(holds->sender);

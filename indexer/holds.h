@@ -3,6 +3,7 @@
 
 #include "indexer/query/volume.h"
 #include "indexer/record_sender.h"
+#include "proto/rpc/rack_state.h"
 
 /*
  * Holds: cases whose packets, past and future, this node copies into streams of their own until they are released, so that an
@@ -16,8 +17,11 @@
 struct pri_holds *pri_holds_create(
 	struct pri_volume *volume, struct pri_record_sender *sender, struct pr_error *err);
 void pri_holds_destroy(struct pri_holds **holds);
-/* Call some ten times a second: copies for a few milliseconds. */
-void pri_holds_step(struct pri_holds *holds);
+/*
+ * Call some ten times a second: copies for a few milliseconds. Holds that the rack's state has, and this node missed, begin;
+ * those that were released meanwhile end.
+ */
+void pri_holds_step(struct pri_holds *holds, const struct pr_rack_state *state);
 /*
  * Makes a merger's command "hold" ready for the logger: finds the number of its class, or that of the hold that is released. -1:
  * err says why it is refused. The command is changed in place.

@@ -520,6 +520,21 @@ forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
 	command_done(from, env->id, false, "the connection is gone: try again");
 }
 
+static bool
+steer_hold(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Command *command, struct pr_error *err)
+{
+	Packrack__Command c = *command;
+
+	if (from->peer.user[0])
+		c.user = (char *)from->peer.user;
+	if (!strcmp(c.verb, "hold-release"))
+		c.hold = NULL;
+	else if (!c.hold)
+		return pr_error_set(err, "hold-add without a hold"), false;
+	return prm_steering_hold(m->steering, &c, err) == 0;
+}
+
 static void
 on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
@@ -544,6 +559,8 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	}
 	if (steers)
 		; /* text has the reason */
+	else if (!strcmp(verb, "hold-add") || !strcmp(verb, "hold-release"))
+		ok = steer_hold(m, from, env->command, &text);
 	else if (to_node)
 		pr_error_set(&text,
 			node ? "node %s is silent: when its indexer is back, try again"

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 #define SAY_NS PR_NS_PER_S
 enum { DISPATCHERS_MAX = 64 };
@@ -174,6 +175,40 @@ prm_steering_state(struct prm_steering *s, const Packrack__RackState *from)
 		2 * same > s->registry->count && pr_state_is(from) &&
 		pr_state_merge(&s->state, from, pr_now_real()))
 		spread(s);
+}
+
+/* ---- holds ---- */
+
+int
+prm_steering_hold(struct prm_steering *s, const Packrack__Command *c, struct pr_error *err)
+{
+	Packrack__SteerRule item = PACKRACK__STEER_RULE__INIT;
+	Packrack__Hold released = PACKRACK__HOLD__INIT;
+	char key[PR_MESSAGE_NAME_MAX + sizeof "hold "];
+
+	item.removed = !c->hold;
+	item.what = item.removed ? c->node : c->hold->name;
+	PR_PRINT(key, "hold %s", item.what);
+	const Packrack__SteerRule *was = pr_state_find(&s->state, key);
+	if (item.removed && (!was || was->removed))
+		return pr_error_set(err, "there is no hold %s", item.what);
+	if (!item.removed && (!c->hold->query || !c->hold->id))
+		return pr_error_set(err, "a hold without a query, or without an id");
+	if (item.removed) {
+		released.name = was->hold->name;
+		released.id = was->hold->id;
+	}
+	item.verb = (char *)"hold";
+	item.key = key;
+	item.user = c->user;
+	item.reason = item.removed ? c->reason : c->hold->reason;
+	item.hold = item.removed ? &released : c->hold;
+	item.at = pr_state_time(&s->state, pr_now_real());
+	item.until = item.removed ? item.at + PR_STATE_REMOVED_NS : 0;
+	if (pr_state_put(&s->state, &item, item.at, err) < 0)
+		return -1;
+	spread(s);
+	return 0;
 }
 
 /* ---- the whole ---- */

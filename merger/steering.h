@@ -26,6 +26,9 @@ int prm_steering_add(struct prm_steering *s, const char *endpoint, const char *k
 /* A dispatcher that takes commands. False: err says why there is none. */
 bool prm_steering_dispatcher(
 	const struct prm_steering *s, struct prm_peer_ref *to, struct pr_error *err);
+/* "hold-add" or "hold-release": nodes that are away learn of it when they are back. */
+int prm_steering_hold(
+	struct prm_steering *s, const Packrack__Command *c, struct pr_error *err);
 /* A few times a second. */
 void prm_steering_tick(struct prm_steering *s, int64_t mono);
 /* A node has said Hello: tells it what it does not know. */

@@ -43,7 +43,10 @@ pr_state_time(const struct pr_rack_state *s, int64_t now)
 }
 
 /* An item has few bytes: refused before, if not. */
-enum { ITEM_BYTES = PR_STATE_CLASS_TEXT + 6 * PR_MESSAGE_NAME_MAX };
+enum {
+	OTHER_BYTES = PR_STATE_CLASS_TEXT + 6 * PR_MESSAGE_NAME_MAX,
+	ITEM_BYTES = OTHER_BYTES + PR_STATE_HOLD_BYTES
+};
 
 static int
 compare(const Packrack__SteerRule *a, const Packrack__SteerRule *b)
@@ -95,6 +98,23 @@ drop(struct pr_rack_state *s, size_t at)
 	memmove(&s->items[at], &s->items[at + 1], (--s->count - at) * sizeof *s->items);
 }
 
+/* Is there room for a hold? Only holds have many bytes. */
+static bool
+has_room(const struct pr_rack_state *s, const Packrack__SteerRule *item)
+{
+	size_t holds = 0;
+
+	if (!item->hold != (strcmp(item->verb, "hold") != 0))
+		return false;
+	if (!item->hold)
+		return packrack__steer_rule__get_packed_size(item) <= OTHER_BYTES;
+	for (size_t i = 0; i < s->count; i++)
+		holds += s->items[i]->hold && !s->items[i]->removed &&
+			 strcmp(s->items[i]->key, item->key) != 0;
+	return packrack__steer_rule__get_packed_size(item) <= ITEM_BYTES &&
+	       (item->removed ? !item->hold->query : holds < PR_STATE_HOLDS);
+}
+
 /* As pr_state_put, without a new digest. */
 static int
 take(struct pr_rack_state *s, const Packrack__SteerRule *item, int64_t now,
@@ -103,8 +123,9 @@ take(struct pr_rack_state *s, const Packrack__SteerRule *item, int64_t now,
 	size_t at = place(s, item->key);
 	bool known = at < s->count && !strcmp(s->items[at]->key, item->key);
 
-	if (!item->key[0] || packrack__steer_rule__get_packed_size(item) > ITEM_BYTES)
-		return pr_error_set(err, "a change without a key, or too long");
+	if (!item->key[0] || !has_room(s, item))
+		return pr_error_set(err,
+			"a change without a key, that is too long, or a hold too many");
 	if (has_ended(item, now) || (known && compare(item, s->items[at]) <= 0))
 		return 0;
 	if (!known && s->count == PR_STATE_MAX)

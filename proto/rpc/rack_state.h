@@ -7,13 +7,15 @@
 #include "proto/rpc/message.h"
 
 /*
- * The state of the rack that users change while it runs: classes, suspended cutoffs, moved addresses. Dispatchers, nodes and
- * mergers keep it, and tell each other. An item has a key; of two with one key the later counts (of one time, that whose bytes
+ * The state of the rack that users change while it runs: classes, suspended cutoffs, moved addresses, holds. Dispatchers,
+ * nodes and mergers keep it, and tell each other. An item has a key; of two with one key the later counts (of one time, that whose bytes
  * are greater). So the order in which changes arrive does not matter, and all end with the same. Removed items stay until
  * their end, so that nobody brings them back. Loop's thread; time is an argument.
  */
 #define PR_STATE_MAX 4352 /* items */
 #define PR_STATE_CLASS_TEXT 4096 /* bytes of a class */
+#define PR_STATE_HOLD_BYTES 16384 /* with its query */
+#define PR_STATE_HOLDS 16 /* that are not released */
 #define PR_STATE_REMOVED_NS                                                                \
 	(30 * INT64_C(86400) * 1000000000) /* what is remembered of a removed class */
 

@@ -93,6 +93,44 @@ after_kill() { # all that the rack has is held, too: without the rest, the answe
 }
 run_step "the cases are there still" after_kill
 
+
+# ---- a node that is away ----
+
+away() {
+	local rc
+	"$RACK" kill idx2 || return 1
+	"$PACKRACK" hold add late udp 2> "$LAB_DIR/err"
+	rc=$?
+	cat "$LAB_DIR/err"
+	((rc == 3)) && grep '^packrack: log2: ' "$LAB_DIR/err"
+}
+late_there() {
+	of_list '[.holds[] | select(.name == "late")] | length == 2 and all(.packets > 100)'
+}
+run_step "a case is added while a node is away" away
+back() {
+	"$RACK" restart idx2 && play && poll_until 40 late_there
+}
+run_step "it takes the case when it is back" back
+released_away() {
+	"$RACK" kill idx2 || return 1
+	"$PACKRACK" hold release late 2> "$LAB_DIR/err"
+	(($? == 3)) && "$RACK" restart merger && "$RACK" restart idx2 && poll_until 40 late_gone
+}
+late_gone() {
+	"$PACKRACK" data list --json | jq -e '[.nodes[].streams[] | select(.class == "hold.late") | .packets] | add == 0' &&
+		! "$PACKRACK" hold list | grep '^late '
+}
+run_step "a release is not missed either, nor lost with the merger" released_away
+same_name() { # its definition is another one
+	"$RACK" kill idx2 || return 1
+	"$PACKRACK" hold add late tcp 2> "$LAB_DIR/err"
+	(($? == 3)) && "$RACK" restart idx2 && play && poll_until 40 late_there &&
+		"$PACKRACK" hold list --json | jq -e '[.holds[] | select(.name == "late") | .text] == ["tcp", "tcp"]' &&
+		"$PACKRACK" hold release late && poll_until 40 late_gone
+}
+run_step "another case gets its name" same_name
+
 limit() {
 	local i
 	for i in {1..14}; do

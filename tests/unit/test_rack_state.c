@@ -202,6 +202,55 @@ START_TEST(limits)
 }
 END_TEST
 
+/* Holds have more bytes, so there are few of them; what is released is small, and does not count. */
+START_TEST(holds)
+{
+	struct pr_rack_state s = {.count = 0}, other = {.count = 0};
+	Packrack__Hold hold = PACKRACK__HOLD__INIT;
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	static char text[PR_STATE_HOLD_BYTES];
+	struct change c;
+
+	memset(text, 'x', sizeof text - 1);
+	query.text = text;
+	hold.query = &query;
+	hold.id = 7;
+	draw_change(&c, 1);
+	c.item.until = 0;
+	c.item.removed = false;
+	c.item.hold = &hold;
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), -1); /* its verb is another */
+	c.item.verb = (char *)"hold";
+	for (int i = 0; i < PR_STATE_HOLDS; i++) {
+		snprintf(c.key, sizeof c.key, "hold %d", i);
+		ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), 1);
+	}
+	snprintf(c.key, sizeof c.key, "hold more");
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), -1);
+	tells(&s, &other);
+	ck_assert_uint_eq(s.digest, other.digest);
+	ck_assert_uint_eq(other.items[3]->hold->id, 7);
+	/* one is released */
+	snprintf(c.key, sizeof c.key, "hold 3");
+	c.item.at = 2;
+	c.item.removed = true;
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), -1); /* with its query */
+	hold.query = NULL;
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), 1);
+	snprintf(c.key, sizeof c.key, "hold more");
+	hold.query = &query;
+	c.item.removed = false;
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), 1);
+	tells(&s, &other);
+	ck_assert_uint_eq(s.digest, other.digest);
+	c.item.hold = NULL;
+	c.item.at = 3;
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), -1);
+	pr_state_free(&s);
+	pr_state_free(&other);
+}
+END_TEST
+
 static void
 fill(TCase *t)
 {
@@ -209,6 +258,7 @@ fill(TCase *t)
 	tcase_add_loop_test(t, all_end_with_the_same, 0, 400);
 	tcase_add_test(t, refused_comes_again);
 	tcase_add_test(t, limits);
+	tcase_add_test(t, holds);
 }
 
 int
