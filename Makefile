@@ -168,7 +168,7 @@ $(BUILD)/%.o: %.c $(BUILD)/hardening
 
 # The XDP programs, and they as arrays of C with a loader. No header of glibc: they want those of other machines.
 BPF_CLANG ?= clang
-$(BUILD)/%.bpf.o: %.bpf.c proto/port/fast_record.h proto/port/shunt_record.h proto/wire/fingerprint.h
+$(BUILD)/%.bpf.o: %.bpf.c proto/port/ip.bpf.h proto/port/fast_record.h proto/port/shunt_record.h proto/wire/fingerprint.h
 	$(call say,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -ffreestanding -Wall -Werror -I. -I/usr/include/$(MACHINE) -c -o $@ $<
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o

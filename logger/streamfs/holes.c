@@ -26,15 +26,7 @@ search(const struct sfs *sfs, uint32_t stream, uint64_t sequence)
 			(h[mid].stream == stream && end_of(&h[mid]) <= sequence));
 }
 
-static int
-by_sequence(const void *a, const void *b)
-{
-	const struct sfs_map_entry *x = a, *y = b;
-	if (x->stream != y->stream)
-		return x->stream < y->stream ? -1 : 1;
-	return (x->first_sequence > y->first_sequence) -
-	       (x->first_sequence < y->first_sequence);
-}
+PR_ORDER(by_sequence, struct sfs_map_entry, stream, first_sequence)
 
 void
 sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count)
@@ -43,7 +35,7 @@ sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t co
 	for (uint32_t i = 0; i < count; i++)
 		if (entries[i].flags & SFS_REPAIR_HOLE)
 			sfs->hole[kept++] = entries[i];
-	qsort(sfs->hole, kept, sizeof(*sfs->hole), by_sequence);
+	PR_SORT(sfs->hole, kept, by_sequence);
 	sfs->holes = sfs->erasing = 0;
 	for (uint32_t i = 0; i < kept; i++) {
 		const struct sfs_map_entry h = sfs->hole[i];

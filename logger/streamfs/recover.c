@@ -218,13 +218,7 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 	return 0;
 }
 
-static int
-by_map_generation(const void *a, const void *b)
-{
-	const struct sfs_late *x = a, *y = b;
-	return (x->map_generation > y->map_generation) -
-	       (x->map_generation < y->map_generation);
-}
+PR_ORDER(by_map_generation, struct sfs_late, map_generation)
 
 /* Blocks that were sealed after their interval's map: a later map has their end. */
 static void
@@ -279,8 +273,7 @@ load_blocks(struct sfs_recovery *r)
 	for (uint64_t first = 0; first < root->blocks; first += step)
 		if (load_interval(r, first) < 0)
 			return -1;
-	if (r->late_count)
-		qsort(r->late, r->late_count, sizeof(*r->late), by_map_generation);
+	PR_SORT(r->late, r->late_count, by_map_generation);
 	/*
 	 * With many streams each map has many open blocks. Blocks whose end is in a later,
 	 * stable map need not be read: 13,000 reads in a volume of 100 GB and 32 streams.

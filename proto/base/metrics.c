@@ -181,8 +181,7 @@ pr_metrics_page_text(struct pr_metrics_page *page, size_t *len)
 
 	if (!to)
 		return NULL;
-	if (page->count)
-		qsort(page->samples, page->count, sizeof *page->samples, compare);
+	PR_SORT(page->samples, page->count, compare);
 	for (size_t i = 0; i < page->count; i++) {
 		const struct sample *s = &page->samples[i];
 		const char *name = metric_name(s, names[i % 2]);

@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "proto/port/fast_record.h"
+#include "proto/port/ip.bpf.h"
 #include "proto/wire/fingerprint.h"
 
 char fast_license[] SEC("license") = "Apache-2.0";
@@ -75,21 +76,6 @@ ends(__u64 a, __u64 b, __u64 kind)
 
 	return pr_print_step(PR_PRINT_PRIME, h);
 }
-
-struct ip4 {
-	__u8 version, tos;
-	__be16 len, id, fragment;
-	__u8 ttl, protocol;
-	__be16 sum;
-	__be32 src, dst;
-};
-
-struct ip6 {
-	__be32 version;
-	__be16 len;
-	__u8 next, hops;
-	__u64 src[2], dst[2];
-};
 
 /*
  * The same for both directions of a connection. Fragments, and IPv6 with extension headers, by addresses alone; what

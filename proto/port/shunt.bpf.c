@@ -9,6 +9,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "proto/port/ip.bpf.h"
 #include "proto/port/shunt_record.h"
 
 char shunt_license[] SEC("license") = "Apache-2.0";
@@ -28,21 +29,6 @@ enum { ETHER = 14, TAG = 4, TCP = 6, UDP = 17, FLAGS = 13, FIN_SYN_RST = 7 };
 /* a little less than those of the dispatcher, PRD_CUTOFF_IDLE: it decides about what passes */
 #define IDLE_TCP (59 * (__s64)SECOND)
 #define IDLE (29 * (__s64)SECOND)
-
-struct ip4 {
-	__u8 version, tos;
-	__be16 len, id, fragment;
-	__u8 ttl, protocol;
-	__be16 sum;
-	__be32 src, dst;
-};
-
-struct ip6 {
-	__be32 version;
-	__be16 len;
-	__u8 next, hops;
-	__be64 src[2], dst[2];
-};
 
 /* Global, so that the verifier looks at it alone, and not at all behind it for each link. */
 __attribute__((noinline)) __u32

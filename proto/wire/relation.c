@@ -121,13 +121,7 @@ note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *er
 	return 0;
 }
 
-static int
-by_time(const void *va, const void *vb)
-{
-	const struct pr_relation_span *a = va, *b = vb;
-
-	return a->first < b->first ? -1 : a->first > b->first;
-}
+PR_ORDER(by_time, struct pr_relation_span, first)
 
 /* Joins spans that touch. */
 static void
@@ -135,8 +129,7 @@ join_spans(struct pr_relations *r)
 {
 	size_t kept = 0;
 
-	if (r->span_count)
-		qsort(r->spans, r->span_count, sizeof *r->spans, by_time);
+	PR_SORT(r->spans, r->span_count, by_time);
 	for (size_t i = 0; i < r->span_count; i++) {
 		struct pr_relation_span *last = kept ? &r->spans[kept - 1] : NULL;
 
@@ -202,23 +195,14 @@ pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_e
 	return 0;
 }
 
-static int
-by_key(const void *va, const void *vb)
-{
-	const struct pr_relation_key *a = va, *b = vb;
-
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
-}
+PR_ORDER(by_key, struct pr_relation_key, key, first)
 
 void
 pr_relations_finish(struct pr_relations *r)
 {
 	free(r->slots);
 	r->slots = NULL;
-	if (r->count)
-		qsort(r->keys, r->count, sizeof *r->keys, by_key);
+	PR_SORT(r->keys, r->count, by_key);
 	join_spans(r);
 	while (r->span_count > PR_RELATION_SPANS_MAX)
 		halve_spans(r);
