@@ -62,7 +62,7 @@ struct pr_enrolled_key {
  * restart. A file that is not there is an empty list. It is looked at this often at most, not for each
  * message: a daemon without privileges has to ask its parent.
  */
-#define PR_ENROLLED_LOOK_NS (5 * PR_NS_PER_MS)
+#define PR_ENROLLED_LOOK_NS (50 * PR_NS_PER_MS)
 struct pr_enrolled *pr_enrolled_open(const char *dir, struct pr_error *err);
 void pr_enrolled_close(struct pr_enrolled **enrolled);
 /*

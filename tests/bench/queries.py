@@ -244,19 +244,20 @@ class Traffic:
 
 
 def cpu_of(pids):
-    """name -> CPU seconds, of all threads, to the microsecond"""
+    """name -> CPU seconds, by thread, to the microsecond"""
     got = {}
     for name, pid in pids.items():
-        ns = 0
+        got[name] = collections.Counter()
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/schedstat") as f:
-                ns += int(f.read().split()[0])
-        got[name] = ns / 1e9
+                got[name][task] = int(f.read().split()[0]) / 1e9
     return got
 
 
 def since(pids, before):
-    return {name: s - before[name] for name, s in cpu_of(pids).items()}
+    """name -> CPU seconds, of all threads and of the busiest one"""
+    used = {name: [s - before[name][task] for task, s in now.items()] for name, now in cpu_of(pids).items()}
+    return {name: (sum(s), max(s)) for name, s in used.items()}
 
 
 # ---- parts ----
@@ -271,7 +272,7 @@ def climb(table, lab, rack, pids, idle, kind):
         before, begin = cpu_of(pids), time.monotonic()
         step, clients = ask(lab, kind, rate, questions)
         took = time.monotonic() - begin
-        cpu = {name: s - idle[name] * took for name, s in since(pids, before).items()}
+        cpu = {name: (s - idle[name][0] * took, most - idle[name][1] * took) for name, (s, most) in since(pids, before).items()}
         print(f"    {kind}: {step}", flush=True)
         plotted.append((step.rate, step.per_second, step.mean, step.at(.99)))
         if step.wrong or step.partial or step.failed:
@@ -292,8 +293,12 @@ def report(table, kind, step, cpu, clients):
     for name, value in (("mean", step.mean), ("half within", step.at(.5)), ("99 of 100 within", step.at(.99)),
                         ("longest", step.at(1))):
         table.row(what + "to the first packet, " + name, "ms", value)
-    for name, s in sorted(cpu.items()):
+    for name, (s, most) in sorted(cpu.items()):
         table.row(what + f"CPU of {name}, a query", "us", 1e6 * s / step.answered)
+        table.row(what + f"CPU of {name}'s busiest thread, a query", "us", 1e6 * most / step.answered)
+    # each program on a machine of two cores, as the rack is meant
+    table.row(what + "answers if each program had a machine of its own, by its busiest thread", "a second",
+              step.answered / max(most for _, most in cpu.values()))
     table.row(what + "CPU of the clients, a query, with their start", "us", 1e6 * clients / step.answered)
 
 
@@ -301,7 +306,7 @@ def ramp(table, lab, rack):
     pids = lab.pids()
     before = cpu_of(pids)
     time.sleep(3)
-    idle = {name: s / 3 for name, s in since(pids, before).items()}
+    idle = {name: (s / 3, most / 3) for name, (s, most) in since(pids, before).items()}
     blocks = {kind: climb(table, lab, rack, pids, idle, kind) for kind in ("Python", "C")}
     plotlib.plot("queries", "set xlabel 'queries/s offered'\nset ylabel 'answers/s'\nplot " + ", ".join(
         f"${kind} using 1:2 with linespoints title '{kind} clients'" for kind in blocks) + ", x title 'all'\n", blocks)
