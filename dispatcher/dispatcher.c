@@ -190,13 +190,12 @@ enum { TAGS = 8, OUT_MTU_MIN = 576 };
 static const char *
 beyond_xdp(const struct prd_options *o)
 {
-	return o->read.count                    ? "--read"
-	       : o->copies > 1                  ? "--copies 2"
-	       : o->filter                      ? "--filter"
-	       : o->timestamps                  ? "--timestamp"
-	       : o->classes.count               ? "--class"
-	       : o->snaplen < PR_FAST_FRAME_MAX ? "--snaplen"
-						: NULL;
+	return o->read.count      ? "--read"
+	       : o->copies > 1    ? "--copies 2"
+	       : o->filter        ? "--filter"
+	       : o->timestamps    ? "--timestamp"
+	       : o->classes.count ? "--class"
+				  : NULL;
 }
 
 /*
@@ -450,8 +449,8 @@ set_up(struct dispatcher *d, struct pr_error *err)
 	if (look_at(&d->out, "--out", d->options.out, err) < 0)
 		return PRD_EXIT_FAILED;
 	if (d->options.fast)
-		pr_fast_configure(
-			d->options.fast, d->epoch, d->out.mac, d->options.ethertype);
+		pr_fast_configure(d->options.fast, d->epoch, d->out.mac,
+			d->options.ethertype, (uint32_t)d->options.snaplen);
 	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;

@@ -293,14 +293,14 @@ add_sent(struct prd_sender *s, const struct pr_fast_record *rec)
 		note_undelivered(link, seq);
 		return;
 	}
-	struct prd_item *item = add_item(s, node, link, rec->len);
+	struct prd_item *item = add_item(s, node, link, rec->caplen);
 	struct pr_entry *e = &item->entry;
 	item->sent = true;
 	e->seq = seq;
 	e->otime = otime;
-	e->flags = e->runt_len = e->class = 0;
-	e->caplen = e->len = rec->len;
-	PR_COPY(e, rec, time, fingerprint);
+	e->flags = rec->len != rec->caplen ? PR_ENTRY_LEN : 0;
+	e->runt_len = e->class = 0;
+	PR_COPY(e, rec, time, fingerprint, len, caplen);
 	memcpy(e->macs, rec->macs, sizeof e->macs);
 }
 
@@ -312,11 +312,9 @@ add_whole(struct prd_sender *s, const struct pr_fast_record *from, const uint8_t
 		(void *)(s->whole + (size_t)s->item_count * PRD_WHOLE_SIZE);
 	struct prd_node *node = node_of(s, from->node);
 
-	rec->time = from->time;
-	rec->caplen = rec->len = from->len;
-	rec->link = from->link;
+	PR_COPY(rec, from, time, len, caplen, link);
 	rec->class = 0;
-	memcpy(rec->data, data, from->len);
+	memcpy(rec->data, data, from->caplen);
 	assign_node(s, rec, node && prd_node_usable(node) ? node : NULL);
 }
 

@@ -127,16 +127,18 @@ copy_macs(void *to, const void *from, int bytes)
 }
 
 static inline __attribute__((always_inline)) void
-fill(struct pr_fast_record *rec, const void *data, __u32 len, __u32 link, __u32 flow)
+fill(struct pr_fast_record *rec, const void *data, __u32 len, __u32 caplen, __u32 link,
+	__u32 flow)
 {
 	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
 	__u32 count = s->count, slot;
 
 	rec->time = bpf_ktime_get_tai_ns();
-	__sync_fetch_and_add(&state.given, len + PR_FAST_COST);
+	__sync_fetch_and_add(&state.given, caplen + PR_FAST_COST);
 	rec->seq =
 		__sync_fetch_and_add(&state.links[link & (PR_FAST_LINKS - 1)].seq, 1) + 1;
 	rec->len = len;
+	rec->caplen = caplen;
 	rec->link = link;
 	rec->node = PR_FAST_NO_NODE;
 	rec->sent = 0;
@@ -161,8 +163,8 @@ refuse(uint64_t *counter)
 		rec = bpf_ringbuf_reserve(&ring, sizeof *rec + (room), 0);                 \
 		if (!rec)                                                                  \
 			return refuse(&mine->refused_ring);                                \
-		fill(rec, data, len, link, flow);                                          \
-		n = len & 0xfff;                                                           \
+		fill(rec, data, len, caplen, link, flow);                                  \
+		n = caplen & 0xfff;                                                        \
 		barrier_var(n);                                                            \
 		if (n > 0 && n <= (room))                                                  \
 			bpf_xdp_load_bytes(ctx, 0, rec + 1, n);                            \
@@ -171,19 +173,19 @@ refuse(uint64_t *counter)
 
 /* The frame then goes where all frames of a capture interface go: to the filter that discards them. */
 static inline __attribute__((always_inline)) int
-give_whole(struct xdp_md *ctx, struct pr_fast_link *mine, __u32 link, __u32 flow)
+give_whole(struct xdp_md *ctx, struct pr_fast_link *mine, __u32 len, __u32 link, __u32 flow)
 {
 	const void *data = (const void *)(long)ctx->data,
 		   *end = (const void *)(long)ctx->data_end;
-	__u32 len = end - data;
+	__u32 caplen = end - data;
 	struct pr_fast_record *rec;
 	__u64 n;
 
-	if (data + ETHER > end || len > PR_FAST_FRAME_MAX)
+	if (data + ETHER > end || caplen > PR_FAST_FRAME_MAX)
 		return refuse(&mine->refused_long);
-	if (len <= SMALL)
+	if (caplen <= SMALL)
 		WHOLE(SMALL);
-	else if (len <= MIDDLE)
+	else if (caplen <= MIDDLE)
 		WHOLE(MIDDLE);
 	else
 		WHOLE(PR_FAST_FRAME_MAX);
@@ -204,7 +206,7 @@ link_of(__u32 index)
 SEC("xdp") int fast_capture(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u32 len = end - data, zero = 0, at = ETHER, link;
+	__u32 len = end - data, caplen = len, zero = 0, at = ETHER, link;
 	struct pr_fast_record *rec;
 	__u32 flow = 0, print, limit;
 
@@ -213,6 +215,15 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 	if (!mine->running || data + ETHER > end)
 		return XDP_PASS;
 	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
+	if (len > state.snaplen) {
+		if (bpf_xdp_adjust_tail(ctx, (int)(state.snaplen - len)) < 0)
+			return refuse(&mine->refused_long);
+		data = (void *)(long)ctx->data;
+		end = (void *)(long)ctx->data_end;
+		caplen = end - data;
+		if (data + ETHER > end)
+			return refuse(&mine->refused_long);
+	}
 	limit = s->frame_max;
 	__u16 type = *(__u16 *)(data + MACS);
 	if (is_vlan(type) && data + ETHER + TAG <= end) {
@@ -220,18 +231,18 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 		type = *(__u16 *)(data + MACS + TAG);
 		at += TAG;
 	}
-	if (state.given + len + PR_FAST_COST > state.most)
+	if (state.given + caplen + PR_FAST_COST > state.most)
 		return refuse(&mine->refused_ring);
 	if (s->by_flow)
 		flow = flow_hash(data, end, at, type);
-	if (s->count == 0 || len < FRAME_MIN || len > limit || is_vlan(type) ||
+	if (s->count == 0 || caplen < FRAME_MIN || caplen > limit || is_vlan(type) ||
 		type == bpf_htons(state.ethertype))
-		return give_whole(ctx, mine, link, flow);
-	print = fingerprint(data, end, len);
+		return give_whole(ctx, mine, len, link, flow);
+	print = fingerprint(data, end, caplen);
 	rec = bpf_ringbuf_reserve(&ring, sizeof *rec, 0);
 	if (!rec)
 		return refuse(&mine->refused_ring);
-	fill(rec, data, len, link, flow);
+	fill(rec, data, len, caplen, link, flow);
 	rec->fingerprint = print;
 	rec->sent = 1;
 	copy_macs(data, state.macs[rec->node & (PR_FAST_NODES - 1)], 6);

@@ -250,9 +250,10 @@ pr_fast_close(struct pr_fast **fast)
 /* ---- settings ---- */
 
 void
-pr_fast_configure(
-	struct pr_fast *f, uint64_t epoch, const uint8_t mac[6], uint16_t ethertype)
+pr_fast_configure(struct pr_fast *f, uint64_t epoch, const uint8_t mac[6],
+	uint16_t ethertype, uint32_t snaplen)
 {
+	f->state->snaplen = snaplen;
 	f->state->epoch = epoch;
 	f->state->ethertype = ethertype;
 	memcpy(f->state->src, mac, sizeof f->state->src);
@@ -387,7 +388,7 @@ pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data
 	*out = *rec;
 	*data = (const uint8_t *)(rec + 1);
 	out->time -= f->tai_ahead;
-	f->read += rec->len + PR_FAST_COST;
+	f->read += rec->caplen + PR_FAST_COST;
 	f->last_link = rec->link;
 	f->next[rec->link]++;
 	if (f->waiting == 0)

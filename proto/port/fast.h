@@ -25,8 +25,8 @@ struct pr_fast *pr_fast_open(const char *const *ifnames, unsigned count, const c
 void pr_fast_close(struct pr_fast **fast);
 
 /* mac, ethertype: of the rack. Until then, and until an interface is set running, the program passes all packets on. */
-void pr_fast_configure(
-	struct pr_fast *f, uint64_t epoch, const uint8_t mac[6], uint16_t ethertype);
+void pr_fast_configure(struct pr_fast *f, uint64_t epoch, const uint8_t mac[6],
+	uint16_t ethertype, uint32_t snaplen);
 /* "native" or "generic", for people */
 const char *pr_fast_mode(const struct pr_fast *f);
 

@@ -21,13 +21,14 @@ enum {
 struct pr_fast_record {
 	uint64_t seq; /* from 1, without gaps: each number that is taken has a record */
 	int64_t time; /* ns, TAI */
-	uint32_t len; /* as captured */
+	uint32_t len; /* as it came */
 	uint32_t fingerprint; /* of the frame as sent (proto/wire/fingerprint.h) */
 	uint16_t link;
 	uint16_t node; /* number; PR_FAST_NO_NODE: the schedule names none */
 	uint8_t macs[12]; /* dst, src as captured */
+	uint16_t caplen; /* what is kept of it */
 	uint8_t sent;
-	uint8_t reserved[7];
+	uint8_t reserved[5];
 };
 
 /* Of one capture interface. The program writes seq and refused. */
@@ -55,6 +56,7 @@ struct pr_fast_state {
 	uint32_t active; /* schedule in use */
 	uint16_t ethertype; /* of the rack */
 	uint8_t src[6]; /* MAC of the rack interface */
+	uint32_t snaplen; /* more is not kept of a frame */
 	uint8_t macs[PR_FAST_NODES][8]; /* of nodes, by number */
 	uint64_t epoch;
 	/* frames of the program that a driver took, and those lost after they were numbered */

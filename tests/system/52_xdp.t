@@ -7,7 +7,7 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands tcpreplay tcpdump jq tshark
+need_commands tcpreplay tcpdump jq tshark editcap
 need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 new_lab
 
@@ -77,14 +77,14 @@ whole() { # CAPTURE MODE
 	esac
 }
 
-live() { # MODE LOGGERS SPREAD CAPTURE
+live() { # MODE LOGGERS SPREAD CAPTURE [PLAYED [OPTION...]]
 	local path=xdp
 	[ "$1" != packet ] || path=packet
-	up -n "$2" --spread "$3" --in-mtu 3000 -- --path "$path" || return 1
+	up -n "$2" --spread "$3" --in-mtu 3000 -- --path "$path" "${@:6}" || return 1
 	if [ "$path" = xdp ]; then
-		"$RACK" logs dispatcher | grep -q "path xdp: $1" || { "$RACK" logs dispatcher; return 1; }
+		"$RACK" logs dispatcher | grep -q "path xdp: ${1%,*}" || { "$RACK" logs dispatcher; return 1; }
 	fi
-	"$RACK" play "$4" --pps=15000 --quiet > "$LAB_DIR/feed" 2>&1 || { cat "$LAB_DIR/feed"; return 1; }
+	"$RACK" play "${5:-$4}" --pps=15000 --quiet > "$LAB_DIR/feed" 2>&1 || { cat "$LAB_DIR/feed"; return 1; }
 	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 20; return 1; }
 	whole "$4" "$1"
 }
@@ -93,6 +93,14 @@ run_step "a capture by the packet path, 3 loggers" live packet 3 round-robin "$c
 run_step "the same by XDP, native" live native 3 round-robin "$capture"
 run_step "by XDP, weighted" live native 3 weighted "$capture"
 run_step "by XDP, by flow" live native 3 flow "$capture"
+# With a snap length; one that is too short for frames, too.
+for snaplen in 96 50; do
+	editcap -F nsecpcap -s "$snaplen" "$capture" "$LAB_DIR/snap.pcap"
+	mode=native
+	((snaplen > 60)) || mode=native,whole
+	run_step "a snap length of $snaplen by XDP" live "$mode" 2 round-robin "$LAB_DIR/snap.pcap" "$capture" --snaplen "$snaplen"
+done
+run_step "a snap length of 50 by the packet path" live packet 2 round-robin "$LAB_DIR/snap.pcap" "$capture" --snaplen 50
 run_step "odd frames by XDP" live native 2 round-robin "$LAB_DIR/odd.pcap"
 run_step "odd frames by the packet path" live packet 2 round-robin "$LAB_DIR/odd.pcap"
 

@@ -33,7 +33,7 @@ lab(void)
 		fprintf(stderr, "skipped: %s\n", err.text);
 		return false;
 	}
-	pr_fast_configure(fast, EPOCH, own, 0x88b5);
+	pr_fast_configure(fast, EPOCH, own, 0x88b5, 262144);
 	for (unsigned i = 0; i < 2; i++) {
 		pr_fast_node(fast, (uint16_t)(7 + i), node[i]);
 		pr_fast_set_running(fast, i, true);
@@ -105,6 +105,46 @@ START_TEST(same_fingerprint)
 		ck_assert_int_lt(llabs(rec.time - pr_now_real()), PR_NS_PER_S);
 		ck_assert(!pr_fast_next(fast, &rec, &data) && pr_fast_empty(fast));
 		pr_fast_release(fast);
+	}
+	pr_fast_close(&fast);
+}
+END_TEST
+
+/* Of a frame no more is sent than the snap length; below the least length of a frame the dispatcher sends it. */
+START_TEST(snap_length)
+{
+	static const uint32_t snaplens[] = {100, 60, 59, 14};
+	uint8_t frame[FRAME_ROOM], out[FRAME_ROOM];
+	struct pr_fast_record rec;
+	const uint8_t *data;
+
+	if (!lab())
+		return;
+	schedule(false);
+	srand(SEED);
+	for (unsigned i = 0; i < 4; i++) {
+		pr_fast_configure(fast, EPOCH, own, 0x88b5, snaplens[i]);
+		for (uint32_t len = 60; len <= 1600; len += 7) {
+			uint32_t caplen = PR_MIN(len, snaplens[i]);
+			bool sent = caplen >= 60;
+
+			fill_frame(frame, len);
+			ck_assert_uint_eq(run("fi0", frame, len, out, 1),
+				sent ? XDP_REDIRECT : XDP_PASS);
+			ck_assert(pr_fast_next(fast, &rec, &data));
+			ck_assert_uint_eq(rec.len, len);
+			ck_assert_uint_eq(rec.caplen, caplen);
+			ck_assert_uint_eq(rec.sent, sent);
+			ck_assert_mem_eq(rec.macs, frame, 12);
+			if (sent) {
+				ck_assert_mem_eq(out + 12, frame + 12, caplen - 12);
+				ck_assert_uint_eq(rec.fingerprint,
+					pr_fingerprint_whole(out, caplen, EPOCH));
+			} else {
+				ck_assert_mem_eq(data, frame, caplen);
+			}
+			pr_fast_release(fast);
+		}
 	}
 	pr_fast_close(&fast);
 }
@@ -271,6 +311,7 @@ add_tests(TCase *tc)
 {
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, same_fingerprint);
+	tcase_add_test(tc, snap_length);
 	tcase_add_test(tc, room);
 	tcase_add_test(tc, left_whole);
 	tcase_add_test(tc, flows);
