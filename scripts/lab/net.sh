@@ -37,8 +37,8 @@ lab_add_ns() { # ROLE: quiet, no IPv6 unless a host asks for it
 	lab_in "$1" ip link set lo up
 }
 
-lab_add_pair() { # ROLE1 IF1 MAC1 ROLE2 IF2 MAC2 MTU
-	lab_in "$1" ip link add "$2" address "$3" mtu "$7" type veth \
+lab_add_pair() { # ROLE1 IF1 MAC1 ROLE2 IF2 MAC2 MTU [INDEX1]
+	lab_in "$1" ip link add "$2" ${8:+index "$8"} address "$3" mtu "$7" type veth \
 		peer name "$5" address "$6" mtu "$7" netns "$LAB-$4"
 	lab_quiet "$1" "$2"
 	lab_quiet "$4" "$5"
@@ -120,20 +120,26 @@ lab_switch() {
 	lab_add_pair disp out0 "$(lab_mac 5 0)" sw p0 "$(lab_mac 6 0)" "$OUT_MTU"
 	for ((i = 1; i <= LOGGERS; i++)); do
 		lab_add_ns "log$i"
-		lab_add_pair "log$i" eth0 "$(lab_mac 5 "$i")" sw "p$i" "$(lab_mac 6 "$i")" "$OUT_MTU"
+		lab_add_pair sw "p$i" "$(lab_mac 6 "$i")" "log$i" eth0 "$(lab_mac 5 "$i")" "$OUT_MTU" $((1000 + i))
 	done
 	[ -n "$FAULTY" ] || lab_bridge
 	lab_takes_redirected
 }
 
 # A veth takes frames of XDP only if its peer polls, as it does with a program of its own. Without it, or where frames are
-# too long for it, or with PACKRACK_LAB_GENERIC set, the dispatcher finds that out.
+# too long for it, or with PACKRACK_LAB_GENERIC set, the dispatcher finds that out. With PACKRACK_LAB_SWITCH frames for
+# nodes do not go through the bridge, which costs this machine more than a switch of its own would; nor past tcpdump.
 lab_takes_redirected() {
 	local pass=${BUILD:-$TOP}/scripts/lab/pass.bpf.o
 	[[ " ${DISPATCHER_ARGS[*]} " =~ " --path "(xdp|auto)" " && -e $pass && -z ${PACKRACK_LAB_GENERIC-} ]] ||
 		return 0
-	lab_in sw ip link set p0 xdpdrv obj "$pass" sec xdp ||
+	lab_in sw ip link set p0 xdpdrv obj "$pass" sec "xdp${PACKRACK_LAB_SWITCH:+.switch}" || {
 		fail "p0: no XDP program: the dispatcher uses generic XDP"
+		return 0
+	}
+	for ((i = 1; i <= LOGGERS; i++)); do
+		[ -z "${PACKRACK_LAB_SWITCH-}" ] || lab_in "log$i" ip link set eth0 xdpdrv obj "$pass" sec xdp
+	done
 }
 
 lab_bridge() {
