@@ -34,7 +34,6 @@ pri_batch_create(void)
 	b->values[0] = calloc(room, sizeof(**b->values));
 	for (unsigned c = 1; c < PRI_COLUMNS && b->values[0]; c++)
 		b->values[c] = b->values[c - 1] + room_of(c - 1) + APART;
-	memset(b->varied, true, PRI_COLUMNS);
 	b->slots = calloc(SLOTS, sizeof(*b->slots));
 	b->planes = malloc(ADDRESSES * sizeof(uint64_t));
 	b->pack = ZSTD_createCCtx();
@@ -69,7 +68,8 @@ address_hash(uint64_t high, uint64_t low, uint64_t six)
 	return h ^ h >> 32;
 }
 
-static struct pri_address
+/* Not copied: a copy by larger parts waits for the stores. */
+static inline __attribute__((always_inline)) struct pri_address
 address_of(const uint8_t *bytes, size_t len)
 {
 	uint64_t six = len == 16, high = six ? pr_get_be64(bytes) : 0;
@@ -97,9 +97,9 @@ pri_batch_clear(struct pri_batch *b)
 			at = (at + 1) % SLOTS;
 		b->slots[at] = 0;
 	}
-	b->rows = b->addresses = b->found = 0;
+	b->rows = b->put = b->addresses = b->found = 0;
 	b->answered = false;
-	memset(b->varied, true, PRI_COLUMNS);
+	memset(b->same, 0, sizeof(b->same));
 }
 
 /* The slot of an address, or the one that it can have. */
@@ -247,25 +247,54 @@ pri_bloom_has(
 
 /* ---- rows ---- */
 
+/* A loop over numbers, with the vectors that the processor has. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__clang__)
+#define WIDE __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDE
+#endif
+
+/* Columns that were the same until now, and are not. */
 static __attribute__((cold, noinline)) void
-vary(struct pri_batch *b, unsigned column)
+vary(struct pri_batch *b)
 {
-	b->varied[column] = true;
-	for (size_t i = 1; i < b->rows; i++)
-		b->values[column][i] = *b->values[column];
+	for (unsigned c = 0; c < PRI_COLUMNS; c++) {
+		if (!((b->row[c] ^ b->first[c]) & b->same[c]))
+			continue;
+		b->same[c] = 0;
+		b->varied[b->varied_count++] = (uint8_t)c;
+		for (size_t i = 0; i < b->put; i++)
+			b->values[c][i] = b->first[c];
+	}
 }
 
-/* Most columns have one value throughout, which need not go through the cache for each row. */
-#define PUT(column, value)                                                                 \
-	do {                                                                               \
-		uint64_t v_ = (value), *to_ = b->values[column];                           \
-		if (!b->varied[column]) {                                                  \
-			if (v_ == *to_)                                                    \
-				break;                                                     \
-			vary(b, column);                                                   \
-		}                                                                          \
-		to_[row] = v_;                                                             \
-	} while (0)
+WIDE static uint64_t
+differ(const struct pri_batch *b)
+{
+	uint64_t bits = 0;
+
+	for (unsigned c = 0; c < PRI_COLUMNS; c++)
+		bits |= (b->row[c] ^ b->first[c]) & b->same[c];
+	return bits;
+}
+
+/* The row that waits. Most columns have one value throughout, and are written once. */
+static void
+put_row(struct pri_batch *b)
+{
+	if (!b->put) {
+		memcpy(b->first, b->row, sizeof(b->first));
+		memset(b->same, 0xff, sizeof(b->same));
+		b->same[PRI_COL_SRC] = b->same[PRI_COL_DST] = b->varied_count = 0;
+		for (unsigned c = 0; c < PRI_COLUMNS; c++)
+			*b->values[c] = b->row[c];
+	} else if (differ(b)) {
+		vary(b);
+	}
+	for (unsigned i = 0; i < b->varied_count; i++)
+		b->values[b->varied[i]][b->put] = b->row[b->varied[i]];
+	b->put++;
+}
 
 /* Time from one to the other; 0: there is none. */
 static uint64_t
@@ -287,23 +316,22 @@ back(int64_t from, uint64_t v, int64_t none)
 }
 
 static inline __attribute__((always_inline)) void
-add_side(struct pri_batch *b, size_t row, unsigned column, const struct pri_flow_side *s,
-	int64_t first, int64_t last, uint64_t seq)
+add_side(uint64_t *v, const struct pri_flow_side *s, int64_t first, int64_t last,
+	uint64_t seq)
 {
-	PUT(column + PRI_SIDE_PACKETS, s->packets);
-	PUT(column + PRI_SIDE_BYTES, s->bytes);
-	PUT(column + PRI_SIDE_PAYLOAD, s->payload);
-	PUT(column + PRI_SIDE_FLAGS, s->flags);
-	PUT(column + PRI_SIDE_ICMP, s->icmp_code);
-	PUT(column + PRI_SIDE_FIRST, apart(first, s->first, s->first, PRI_FLOW_NEVER));
-	PUT(column + PRI_SIDE_LAST, apart(s->last, last, s->last, INT64_MIN));
-	PUT(column + PRI_SIDE_FIRST_SEQ, s->first_seq - seq);
-	PUT(column + PRI_SIDE_SEQS, s->last_seq - s->first_seq);
-	PUT(column + PRI_SIDE_SYN, apart(s->first, s->syn, s->syn, PRI_FLOW_NEVER));
-	PUT(column + PRI_SIDE_SYN_ACK,
-		apart(s->first, s->syn_ack, s->syn_ack, PRI_FLOW_NEVER));
-	PUT(column + PRI_SIDE_FIN, apart(s->fin, s->last, s->fin, PRI_FLOW_NEVER));
-	PUT(column + PRI_SIDE_RST, apart(s->rst, s->last, s->rst, PRI_FLOW_NEVER));
+	v[PRI_SIDE_PACKETS] = s->packets;
+	v[PRI_SIDE_BYTES] = s->bytes;
+	v[PRI_SIDE_PAYLOAD] = s->payload;
+	v[PRI_SIDE_FLAGS] = s->flags;
+	v[PRI_SIDE_ICMP] = s->icmp_code;
+	v[PRI_SIDE_FIRST] = apart(first, s->first, s->first, PRI_FLOW_NEVER);
+	v[PRI_SIDE_LAST] = apart(s->last, last, s->last, INT64_MIN);
+	v[PRI_SIDE_FIRST_SEQ] = s->first_seq - seq;
+	v[PRI_SIDE_SEQS] = s->last_seq - s->first_seq;
+	v[PRI_SIDE_SYN] = apart(s->first, s->syn, s->syn, PRI_FLOW_NEVER);
+	v[PRI_SIDE_SYN_ACK] = apart(s->first, s->syn_ack, s->syn_ack, PRI_FLOW_NEVER);
+	v[PRI_SIDE_FIN] = apart(s->fin, s->last, s->fin, PRI_FLOW_NEVER);
+	v[PRI_SIDE_RST] = apart(s->rst, s->last, s->rst, PRI_FLOW_NEVER);
 }
 
 void
@@ -313,9 +341,12 @@ pri_batch_add(
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
 	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
+	uint64_t *v = b->row;
 	size_t row = b->rows;
 	struct pri_address *ends = b->ends[row % PRI_BATCH_LATE];
 
+	if (row)
+		put_row(b);
 	if (row >= PRI_BATCH_LATE)
 		find_places(b, row - PRI_BATCH_LATE + 1);
 	/* their slots have come from memory when they are looked for, some rows later */
@@ -323,34 +354,33 @@ pri_batch_add(
 		ends[i] = address_of(k->address[o ^ i], k->address_len);
 		__builtin_prefetch(&b->slots[ends[i].hash % SLOTS]);
 	}
-	PUT(PRI_COL_FIRST, pri_column_time(first));
-	PUT(PRI_COL_SPAN, (uint64_t)last - (uint64_t)first);
-	PUT(PRI_COL_SPORT, k->port[o]);
-	PUT(PRI_COL_DPORT, k->port[!o]);
-	PUT(PRI_COL_PROTOCOL, k->protocol);
-	PUT(PRI_COL_VLAN, k->vlan);
-	PUT(PRI_COL_LINK, k->link);
-	PUT(PRI_COL_STATE, pri_flow_state(flow));
-	PUT(PRI_COL_BITS, (o ? PRI_SIDE_1_BEGAN : 0) | (k->one_way ? PRI_ONE_WAY : 0) |
-				  (left_out ? PRI_LEFT_OUT : 0));
-	PUT(PRI_COL_MISSING, missing);
-	PUT(PRI_COL_SAMPLING, flow->sampling);
-	PUT(PRI_COL_LAST_SYN, apart(flow->last_syn, last, flow->last_syn, INT64_MIN));
-	add_side(b, row, PRI_COL_SENT, &flow->side[o], first, last, 0);
+	v[PRI_COL_FIRST] = pri_column_time(first);
+	v[PRI_COL_SPAN] = (uint64_t)last - (uint64_t)first;
+	v[PRI_COL_SPORT] = k->port[o];
+	v[PRI_COL_DPORT] = k->port[!o];
+	v[PRI_COL_PROTOCOL] = k->protocol;
+	v[PRI_COL_VLAN] = k->vlan;
+	v[PRI_COL_LINK] = k->link;
+	v[PRI_COL_STATE] = pri_flow_state(flow);
+	v[PRI_COL_BITS] = (o ? PRI_SIDE_1_BEGAN : 0) | (k->one_way ? PRI_ONE_WAY : 0) |
+			  (left_out ? PRI_LEFT_OUT : 0);
+	v[PRI_COL_MISSING] = missing;
+	v[PRI_COL_SAMPLING] = flow->sampling;
+	v[PRI_COL_LAST_SYN] = apart(flow->last_syn, last, flow->last_syn, INT64_MIN);
+	add_side(v + PRI_COL_SENT, &flow->side[o], first, last, 0);
 	/* where nobody has answered yet, its columns are those of the first row */
 	b->answered |= flow->side[!o].packets || flow->side[o].first_seq;
 	if (b->answered || !row)
-		add_side(b, row, PRI_COL_RECEIVED, &flow->side[!o], first, last,
+		add_side(v + PRI_COL_RECEIVED, &flow->side[!o], first, last,
 			flow->side[o].first_seq);
-	if (!b->rows++) {
-		memset(b->varied, false, PRI_COLUMNS);
-		b->varied[PRI_COL_SRC] = b->varied[PRI_COL_DST] = true;
-	}
+	b->rows++;
 }
 
 void
 pri_batch_end(struct pri_batch *b)
 {
+	if (b->put < b->rows)
+		put_row(b);
 	find_places(b, b->rows);
 }
 
@@ -445,13 +475,6 @@ width_of(uint64_t v)
 	return v ? (71 - (unsigned)__builtin_clzll(v)) / 8 : 0;
 }
 
-/* A loop over a column, with the vectors that the processor has. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__clang__)
-#define WIDE __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDE
-#endif
-
 WIDE static void
 range_of(const uint64_t *v, size_t n, uint64_t *least, uint64_t *most)
 {
@@ -482,7 +505,7 @@ pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 	size_t n = count_of(b, column), len = 0;
 
 	*least = *most = n ? *v : 0;
-	if (n && (b->varied[column] || pri_column_is_address(column)))
+	if (n && (!b->same[column] || pri_column_is_address(column)))
 		range_of(v, n, least, most);
 	unsigned width = width_of(*most - *least);
 	for (size_t at = 0, rows; width && at < n; at += rows) {

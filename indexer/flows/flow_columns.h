@@ -81,7 +81,12 @@ struct pri_batch {
 	size_t only_count;
 	/* of flow_columns.c */
 	bool answered; /* a flow has packets of who did not begin it */
-	bool varied[PRI_COLUMNS]; /* rows differ; else only the first is written */
+	/* the last row waits here for the next: larger parts of what was just written are read slowly */
+	uint64_t row[PRI_COLUMNS], first[PRI_COLUMNS];
+	size_t put; /* rows that do not wait */
+	uint64_t same[PRI_COLUMNS]; /* all bits set: only the first is written; or none */
+	uint8_t varied[PRI_COLUMNS]; /* columns of rows that differ */
+	unsigned varied_count;
 	uint32_t *slots; /* a hash table of the list: place + 1 */
 	struct pri_address {
 		uint64_t high, low, six, hash;

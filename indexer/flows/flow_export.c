@@ -14,6 +14,7 @@
 #define REVERSE_PEN 29305
 #define NTP_EPOCH 2208988800u /* 1970, in seconds since 1900 */
 #define VARIABLE 65535
+#define FIELD_MOST 8 /* bytes of a field in a template */
 #define QUIET (3600 * PR_NS_PER_S) /* who was not heard for so long makes room */
 
 /*
@@ -22,20 +23,31 @@
  */
 enum how {
 	SKIP,
-	U8,
+	U8, /* numbers, of `numbers` below: */
 	U16,
 	U32,
 	U64,
+	SECONDS,
+	MILLISECONDS,
 	ADDRESS4,
 	ADDRESS16,
 	ICMP, /* type << 8 | code, or 0 */
 	ICMP_TYPE,
 	ICMP_CODE,
-	SECONDS,
-	MILLISECONDS,
 	NTP,
 	BEFORE /* us before the message was sent */
 };
+
+/* Times beyond the year 2200 are none. */
+#define MS_MOST ((uint64_t)(INT64_MAX / PR_NS_PER_MS * 4 / 5) - 1)
+static const struct number {
+	uint64_t most, times; /* a greater one is 0 */
+} numbers[] = {[U8] = {UINT8_MAX, 1},
+	[U16] = {UINT16_MAX, 1},
+	[U32] = {UINT32_MAX, 1},
+	[U64] = {UINT64_MAX, 1},
+	[SECONDS] = {MS_MOST / 1000, PR_NS_PER_S},
+	[MILLISECONDS] = {MS_MOST, PR_NS_PER_MS}};
 #define AT(member) offsetof(struct pri_told, member)
 #define ROW(id, how, member) [id] = {how, {AT(member)}, 0}
 #define ROW_BOTH(id, how, member) [id] = {how, {AT(member[0]), AT(member[1])}, 0}
@@ -72,21 +84,25 @@ static const struct element {
 	ROW_ALSO(48, U32, sampler, has_sampler), ROW_ALSO(302, U32, sampler, has_sampler),
 	ROW(305, U64, sampled), ROW(306, U64, skipped)};
 
-/* One step of reading a record. */
+/* One step of reading a record: an element that is needed, or has its length before it. */
 struct field {
+	uint32_t end; /* where it ends in the shortest record */
 	uint16_t len, to;
 	uint8_t how; /* enum how */
-	uint8_t before; /* bits of 8 bytes that are before a number of this length */
+	uint8_t before; /* bits of 8 bytes that are not its own */
 	bool variable; /* its length comes before it */
+	bool plain; /* a number, and not variable */
 };
 
 struct template
 {
-	uint16_t id, fields;
-	size_t shortest; /* bytes of a record */
-	bool options, variable; /* variable: a field is */
+	uint16_t id, fields, steps;
+	size_t shortest; /* bytes of a record; of a variable field 1 */
+	bool options;
 	struct pri_told start; /* what each record tells already */
 	UT_hash_handle hh;
+	size_t said_len;
+	uint8_t *said; /* as it came, behind the fields */
 	struct field field[];
 };
 
@@ -285,7 +301,7 @@ follow_sequence(struct pri_exporter *x, uint32_t at, uint32_t count)
 
 /* The exporter's uptime turns over each 49.7 days: it is told by the message's own. */
 static int64_t
-uptime_ns(const struct pri_told *r, uint32_t up)
+uptime_ns(const struct pri_told *r, uint64_t up)
 {
 	if (r->sent)
 		return r->sent + (int64_t)(int32_t)(up - r->uptime) * PR_NS_PER_MS;
@@ -318,7 +334,7 @@ static uint32_t
 sampling_of(const struct pri_exporter *x, const struct pri_told *r)
 {
 	if (r->sampling)
-		return r->sampling;
+		return (uint32_t)r->sampling;
 	for (size_t i = 0; r->has_sampler && i < PRI_EXPORT_SAMPLERS_MAX; i++)
 		if (x->samplers[i].rate && x->samplers[i].id == r->sampler)
 			return x->samplers[i].rate;
@@ -412,6 +428,9 @@ field_of(struct template *t, uint16_t id, uint32_t pen, uint16_t len, bool v9)
 		return f;
 	f.how = (uint8_t)e->how;
 	f.before = bits_before(len);
+	if (e->how >= U8 && e->how < U64) /* of a longer one the last bytes */
+		f.before = PR_MAX(f.before, bits_before(1u << (e->how - U8)));
+	f.plain = e->how >= U8 && e->how <= MILLISECONDS && !f.variable;
 	f.to = e->to[reverse];
 	if (e->also)
 		*((bool *)&t->start + e->also) = true;
@@ -423,7 +442,7 @@ static bool
 load_fields(struct pr_cursor *c, struct template *t, bool v9)
 {
 	for (unsigned i = 0; i < t->fields; i++) {
-		struct field *f = &t->field[i];
+		struct field *f = &t->field[t->steps];
 		uint16_t id, len;
 		uint32_t pen = 0;
 
@@ -432,17 +451,16 @@ load_fields(struct pr_cursor *c, struct template *t, bool v9)
 			return false;
 		*f = field_of(t, v9 ? id : id & 0x7fff, pen, len, v9);
 		t->shortest += f->variable ? 1 : len;
-		t->variable |= f->variable;
+		f->end = (uint32_t)t->shortest;
+		t->steps += f->variable || f->how != SKIP;
 	}
 	return true;
 }
 
 static int
-keep_template(struct message *m, struct template *t, struct pr_error *err)
+keep_template(
+	struct message *m, struct template *t, struct template *old, struct pr_error *err)
 {
-	struct template *old;
-
-	HASH_FIND(hh, m->of->templates, &t->id, sizeof(t->id), old);
 	if (old)
 		template_forget(m->e, m->of, old);
 	/* a record takes a byte at least, or a set would have them without end */
@@ -467,7 +485,7 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 {
 	while (pr_cursor_left(&c) >= 4) {
 		uint16_t id, fields, scopes = 0;
-		struct template *t;
+		struct template *t, *old;
 		int rc = 1;
 
 		if (!pr_load_be16(&c, &id) || !pr_load_be16(&c, &fields))
@@ -490,16 +508,28 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 		}
 		if (id < 256 || fields > PRI_EXPORT_FIELDS_MAX || scopes > fields)
 			return 1;
-		t = calloc(1, sizeof(*t) + fields * sizeof(t->field[0]));
+		const uint8_t *said = c.at;
+		HASH_FIND(hh, m->of->templates, &id, sizeof(id), old);
+		if (old && old->fields == fields && old->options == options &&
+			old->said_len <= pr_cursor_left(&c) &&
+			memcmp(old->said, said, old->said_len) == 0) {
+			c.at += old->said_len; /* many say the same in each message */
+			continue;
+		}
+		t = calloc(1, sizeof(*t) + fields * (sizeof(t->field[0]) + FIELD_MOST));
 		if (!t)
 			return pr_error_set(err, "no memory for a template");
 		t->id = id;
 		t->fields = fields;
 		t->options = options;
-		if (load_fields(&c, t, m->v9))
-			rc = keep_template(m, t, err);
-		else
+		if (load_fields(&c, t, m->v9)) {
+			t->said = (uint8_t *)&t->field[fields];
+			t->said_len = (size_t)(c.at - said);
+			memcpy(t->said, said, t->said_len);
+			rc = keep_template(m, t, old, err);
+		} else {
 			free(t);
+		}
 		if (rc != 0)
 			return rc;
 	}
@@ -507,13 +537,6 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 }
 
 /* ---- data ---- */
-
-/* The message's header is before it, so 8 bytes can be read. */
-static inline uint64_t
-number(const uint8_t *p, size_t len, unsigned before)
-{
-	return pr_get_be64(p + len - 8) << before >> before;
-}
 
 /* From seconds and 2^-32 seconds since 1900. */
 static int64_t
@@ -523,53 +546,40 @@ ntp_ns(uint64_t v)
 	       (int64_t)(((v & UINT32_MAX) * PR_NS_PER_S + UINT32_MAX) >> 32);
 }
 
-/* ms; 0: none, or beyond the year 2200 */
-static int64_t
-ms_ns(uint64_t v)
+/* The message's header is before it, so 8 bytes can be read. */
+static inline uint64_t
+number(const uint8_t *end, unsigned before)
 {
-	return v < (uint64_t)(INT64_MAX / PR_NS_PER_MS * 4 / 5) ? (int64_t)v * PR_NS_PER_MS
-								: 0;
+	return pr_get_be64(end - 8) << before >> before;
 }
 
-static inline __attribute__((always_inline)) void
-take_address(struct pri_told *r, uint8_t *to, const uint8_t *p, size_t len, uint8_t want)
+static inline uint64_t
+of_number(unsigned how, uint64_t v)
 {
-	/* of both families, the one that says something */
-	if (len != want || (r->address_len && r->address_len != want &&
-				   number(p, len, want == 4 ? 32 : 0) == 0))
-		return;
-	r->address_len = want;
-	memcpy(to, p, want);
+	const struct number *n = &numbers[how];
+
+	return v <= n->most ? v * n->times : 0;
 }
 
-/* sent: of the message */
-static void
-take_field(struct pri_told *r, const struct field *f, const uint8_t *p, size_t len,
+/* What ends there. sent: of the message. Inlined its copies would be checked as they are made */
+static __attribute__((noinline)) void
+take_field(struct pri_told *r, const struct field *f, const uint8_t *end, size_t len,
 	unsigned before, int64_t sent)
 {
-	uint64_t v = number(p, len, before);
+	uint64_t v = number(end, before);
 	void *to = (uint8_t *)r + f->to;
 
 	switch ((enum how)f->how) {
-	case SKIP:
-		break;
-	case U8:
-		*(uint8_t *)to = (uint8_t)v;
-		break;
-	case U16:
-		*(uint16_t *)to = (uint16_t)v;
-		break;
-	case U32:
-		*(uint32_t *)to = (uint32_t)v;
-		break;
-	case U64:
-		*(uint64_t *)to = v;
-		break;
 	case ADDRESS4:
-		take_address(r, to, p, len, 4);
-		break;
 	case ADDRESS16:
-		take_address(r, to, p, len, 16);
+		/* of both families, the one that says something */
+		if (len != (f->how == ADDRESS4 ? 4 : 16) ||
+			(r->address_len && r->address_len != len && v == 0))
+			break;
+		r->address_len = (uint8_t)len;
+		if (len == 4)
+			return pr_put_be32(to, (uint32_t)v);
+		memcpy(to, end - 16, 16);
 		break;
 	case ICMP:
 		r->has_icmp = r->has_icmp || v;
@@ -581,15 +591,16 @@ take_field(struct pri_told *r, const struct field *f, const uint8_t *p, size_t l
 	case ICMP_CODE:
 		r->icmp = (uint16_t)((r->icmp & 0xff00) | (v & 0xff));
 		break;
-	case SECONDS:
-	case MILLISECONDS:
-		*(int64_t *)to = ms_ns(f->how == SECONDS ? v * 1000 : v);
-		break;
 	case NTP:
 		*(int64_t *)to = v ? ntp_ns(v) : 0;
 		break;
 	case BEFORE:
 		*(int64_t *)to = sent - (int64_t)(v & UINT32_MAX) * 1000;
+		break;
+	case SKIP:
+		break;
+	default:
+		*(uint64_t *)to = of_number(f->how, v);
 	}
 }
 
@@ -604,14 +615,14 @@ take_options(struct pri_exporter *x, const struct pri_told *r)
 	if (!r->sampling)
 		return;
 	if (!r->has_sampler) {
-		x->sampling = r->sampling;
+		x->sampling = (uint32_t)r->sampling;
 		return;
 	}
 	while (i < PRI_EXPORT_SAMPLERS_MAX - 1 && x->samplers[i].rate &&
 		x->samplers[i].id != r->sampler)
 		i++;
-	x->samplers[i].id = r->sampler;
-	x->samplers[i].rate = r->sampling;
+	x->samplers[i].id = (uint32_t)r->sampler;
+	x->samplers[i].rate = (uint32_t)r->sampling;
 }
 
 /* One record, of which the shortest is there. 1: it breaks off */
@@ -619,34 +630,39 @@ static int
 take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 	struct pr_error *err)
 {
-	const struct field *end = t->field + t->fields;
+	const struct field *end = t->field + t->steps;
 	struct pri_told r = t->start;
 	struct pr_cursor in = *c;
-	bool variable = t->variable;
 
 	r.init = m->of->public.init;
 	r.sent = m->v9 ? m->sent : 0;
 	r.uptime = m->uptime;
 	for (const struct field *f = t->field; f < end; f++) {
 		unsigned before = f->before;
-		uint16_t len = f->len;
-		uint8_t shorter;
+		size_t len = f->len;
 
-		if (f->variable) {
-			if (!pr_load_u8(&in, &shorter) ||
-				(shorter == 255 && !pr_load_be16(&in, &len)))
-				return 1;
-			len = shorter == 255 ? len : shorter;
-			before = bits_before(len);
-		}
-		if (variable && pr_cursor_left(&in) < len)
-			return 1;
-		if (!len)
+		if (f->plain) {
+			*(uint64_t *)((uint8_t *)&r + f->to) =
+				of_number(f->how, number(in.at + f->end, before));
 			continue;
-		take_field(&r, f, in.at, len, before, m->sent);
-		in.at += len;
+		}
+		if (f->variable) { /* in.at moves on by what makes the record longer */
+			len = in.at[f->end - 1];
+			if (len == 255) {
+				if (pr_cursor_left(&in) < t->shortest + 2)
+					return 1;
+				in.at += 2;
+				len = pr_get_be16(in.at + f->end - 2);
+			}
+			if (pr_cursor_left(&in) < t->shortest + len)
+				return 1;
+			in.at += len;
+			before = PR_MAX(before, bits_before(len));
+		}
+		if (len)
+			take_field(&r, f, in.at + f->end, len, before, m->sent);
 	}
-	*c = in;
+	c->at = in.at + t->shortest;
 	m->records++;
 	if (r.sampled && r.sampled < UINT16_MAX && r.skipped < UINT32_MAX / 2)
 		r.sampling = (uint32_t)((r.sampled + r.skipped) / r.sampled);

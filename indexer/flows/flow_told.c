@@ -8,19 +8,21 @@ pri_told_key(const struct pri_told *r, uint16_t link, struct pri_flow_key *key,
 	unsigned *icmp_code)
 {
 	/* ICMP without an element of its own has it in the port of the receiver */
-	uint16_t icmp = r->has_icmp ? r->icmp : r->port[1];
-	const uint16_t type_code[2] = {icmp >> 8, icmp & 0xff};
+	uint16_t icmp = r->has_icmp ? r->icmp : (uint16_t)r->port[1];
+	bool ports = pri_has_ports((uint8_t)r->protocol);
 
-	*key = (struct pri_flow_key){.protocol = r->protocol,
+	*key = (struct pri_flow_key){.protocol = (uint8_t)r->protocol,
 		.address_len = r->address_len,
 		.link = link,
 		.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED};
 	return pri_flow_key_of(key, r->address,
-		pri_has_ports(r->protocol) ? r->port : type_code, icmp_code);
+		(const uint16_t[2]){ports ? (uint16_t)r->port[0] : icmp >> 8,
+			ports ? (uint16_t)r->port[1] : icmp & 0xff},
+		icmp_code);
 }
 
 uint64_t
-pri_told_times(uint64_t count, uint32_t sampling)
+pri_told_times(uint64_t count, uint64_t sampling)
 {
 	uint64_t out;
 
@@ -63,7 +65,7 @@ pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 	uint8_t side = pri_told_key(r, link, &out->key, &icmp_code);
 	pri_flow_begin(out, &out->key);
 	out->originator = side;
-	out->sampling = r->sampling > 1 ? r->sampling : 0;
+	out->sampling = r->sampling > 1 ? (uint32_t)r->sampling : 0;
 	for (int i = 0; i < 2; i++) {
 		struct pri_flow_side *s = &out->side[side ^ i];
 
@@ -73,7 +75,7 @@ pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 		s->packets = pri_told_times(r->packets[i] ? r->packets[i] : 1, r->sampling);
 		s->bytes = pri_told_times(r->bytes[i], r->sampling);
 		s->payload = pri_told_times(r->payload[i], r->sampling);
-		s->flags = r->flags[i];
+		s->flags = (uint8_t)r->flags[i];
 		s->first = r->first[i];
 		s->last = r->last[i];
 		if (r->protocol == 6)

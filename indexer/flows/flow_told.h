@@ -6,19 +6,19 @@
 /* A flow as somebody else tells of it: an exporter's record, or a row of a file. Index 0: the sender, 1: who answers. */
 struct pri_told {
 	uint8_t address[2][16], address_len; /* 0: none */
-	uint16_t port[2], vlan, icmp; /* icmp: type << 8 | code */
-	bool has_icmp;
-	uint8_t protocol, flags[2];
 	uint8_t state; /* 1 + enum pri_flow_state; 0: as the flags tell */
+	uint16_t icmp; /* type << 8 | code */
+	bool has_icmp, has_up, has_sampler;
+	bool out; /* packets[1] are those that left */
+	/* Numbers have 8 bytes each, whatever their range: an exporter's are all read alike. */
+	uint64_t port[2], vlan, protocol, flags[2];
 	uint64_t bytes[2], packets[2], payload[2];
 	int64_t first[2], last[2]; /* of each direction, ns since 1970; 0: not told */
 	int64_t init; /* ns since 1970 of the uptime's 0; 0: not told */
 	int64_t sent; /* of the message, with `uptime` (ms); 0: it has no uptime */
-	uint32_t uptime, up_first, up_last; /* ms */
+	uint64_t uptime, up_first, up_last; /* ms */
 	int64_t duration;
-	bool has_up, out; /* out: packets[1] are those that left */
-	uint32_t sampling, sampler;
-	bool has_sampler;
+	uint64_t sampling, sampler;
 	uint64_t sampled, skipped; /* packets, in turn */
 };
 
@@ -31,4 +31,4 @@ uint8_t pri_told_key(const struct pri_told *r, uint16_t link, struct pri_flow_ke
  */
 bool pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out);
 /* count * sampling, or count if that is too much, or nothing was left out. */
-uint64_t pri_told_times(uint64_t count, uint32_t sampling);
+uint64_t pri_told_times(uint64_t count, uint64_t sampling);

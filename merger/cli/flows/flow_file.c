@@ -127,7 +127,8 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 		return row_error(r, DPORT, "no number, or too large", err);
 	t.port[0] = (uint16_t)v[SPORT].number;
 	t.port[1] = (uint16_t)port;
-	t.icmp = (uint16_t)(port >= ICMP_PORT ? port : t.port[0] << 8 | (port & 0xff));
+	t.icmp =
+		(uint16_t)(port >= ICMP_PORT ? port : v[SPORT].number << 8 | (port & 0xff));
 	t.state = state_take(v[STATE].text);
 	t.vlan = (uint16_t)v[VLAN].number;
 	for (unsigned i = 0; i < 2; i++) {
