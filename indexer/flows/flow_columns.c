@@ -254,46 +254,60 @@ pri_bloom_has(
 #define WIDE
 #endif
 
-/* Columns that were the same until now, and are not. */
-static __attribute__((cold, noinline)) void
-vary(struct pri_batch *b)
+/* Where the rows that wait are not as the first one: bits of each column. */
+WIDE static uint64_t
+differ(const struct pri_batch *b, uint64_t out[PRI_ROW])
 {
-	for (unsigned c = 0; c < PRI_COLUMNS; c++) {
-		if (!((b->row[c] ^ b->first[c]) & b->same[c]))
+	uint64_t all = 0;
+
+	for (unsigned c = 0; c < PRI_ROW; c++) {
+		uint64_t bits = 0;
+		for (unsigned i = 0; i < PRI_BATCH_LATE; i++)
+			bits |= b->late[i][c] ^ b->first[c];
+		out[c] = bits & b->same[c];
+		all |= out[c];
+	}
+	return all;
+}
+
+/*
+ * Puts the rows that wait; fewer than PRI_BATCH_LATE: and others, which others take the place of. Most columns have one
+ * value throughout, and are written once.
+ */
+static void
+put_rows(struct pri_batch *b)
+{
+	uint64_t bits[PRI_ROW];
+
+	for (unsigned c = differ(b, bits) ? 0 : PRI_COLUMNS; c < PRI_COLUMNS; c++) {
+		if (!bits[c])
 			continue;
 		b->same[c] = 0;
 		b->varied[b->varied_count++] = (uint8_t)c;
 		for (size_t i = 0; i < b->put; i++)
 			b->values[c][i] = b->first[c];
 	}
-}
+	for (unsigned v = 0; v < b->varied_count; v++) {
+		unsigned c = b->varied[v];
+		uint64_t *to = b->values[c] + b->put;
 
-WIDE static uint64_t
-differ(const struct pri_batch *b)
-{
-	uint64_t bits = 0;
-
-	for (unsigned c = 0; c < PRI_COLUMNS; c++)
-		bits |= (b->row[c] ^ b->first[c]) & b->same[c];
-	return bits;
-}
-
-/* The row that waits. Most columns have one value throughout, and are written once. */
-static void
-put_row(struct pri_batch *b)
-{
-	if (!b->put) {
-		memcpy(b->first, b->row, sizeof(b->first));
-		memset(b->same, 0xff, sizeof(b->same));
-		b->same[PRI_COL_SRC] = b->same[PRI_COL_DST] = b->varied_count = 0;
-		for (unsigned c = 0; c < PRI_COLUMNS; c++)
-			*b->values[c] = b->row[c];
-	} else if (differ(b)) {
-		vary(b);
+#pragma GCC unroll 8
+		for (unsigned i = 0; i < PRI_BATCH_LATE; i++)
+			to[i] = b->late[i][c];
 	}
-	for (unsigned i = 0; i < b->varied_count; i++)
-		b->values[b->varied[i]][b->put] = b->row[b->varied[i]];
-	b->put++;
+	b->put = b->rows;
+}
+
+static void
+put_first(struct pri_batch *b)
+{
+	memset(b->same, 0xff, sizeof(b->same));
+	b->same[PRI_COL_SRC] = b->same[PRI_COL_DST] = b->varied_count = 0;
+	memcpy(b->first, b->late[0], sizeof(b->first));
+	for (unsigned i = 1; i < PRI_BATCH_LATE; i++)
+		memcpy(b->late[i], b->first, sizeof(b->first));
+	for (unsigned c = 0; c < PRI_COLUMNS; c++)
+		*b->values[c] = b->first[c];
 }
 
 /* Time from one to the other; 0: there is none. */
@@ -341,12 +355,12 @@ pri_batch_add(
 	const struct pri_flow_key *k = &flow->key;
 	unsigned o = flow->originator;
 	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
-	uint64_t *v = b->row;
 	size_t row = b->rows;
 	struct pri_address *ends = b->ends[row % PRI_BATCH_LATE];
+	uint64_t *v = b->late[row % PRI_BATCH_LATE];
 
-	if (row)
-		put_row(b);
+	if (row && row % PRI_BATCH_LATE == 0)
+		put_rows(b);
 	if (row >= PRI_BATCH_LATE)
 		find_places(b, row - PRI_BATCH_LATE + 1);
 	/* their slots have come from memory when they are looked for, some rows later */
@@ -373,14 +387,15 @@ pri_batch_add(
 	if (b->answered || !row)
 		add_side(v + PRI_COL_RECEIVED, &flow->side[!o], first, last,
 			flow->side[o].first_seq);
-	b->rows++;
+	if (!b->rows++)
+		put_first(b);
 }
 
 void
 pri_batch_end(struct pri_batch *b)
 {
 	if (b->put < b->rows)
-		put_row(b);
+		put_rows(b);
 	find_places(b, b->rows);
 }
 

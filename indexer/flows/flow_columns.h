@@ -14,7 +14,8 @@
  */
 #define PRI_BATCH_ROWS 32768
 #define PRI_FRAME_ROWS 8192
-#define PRI_BATCH_LATE 8 /* rows after which places are looked for */
+#define PRI_BATCH_LATE                                                                     \
+	8 /* rows after which columns are written, and places are looked for */
 /* Those of a side stand twice, of who began (SENT) and of the other. */
 enum pri_column {
 	PRI_COL_FIRST, /* pri_column_time */
@@ -56,6 +57,7 @@ enum pri_side_column {
 	PRI_SIDE_FIN, /* back */
 	PRI_SIDE_RST, /* back */
 };
+#define PRI_ROW ((PRI_COLUMNS + 7) / 8 * 8) /* numbers of a row: whole vectors */
 #define PRI_COLUMNS_ALL ((UINT64_C(1) << PRI_COLUMNS) - 1)
 #define PRI_COLUMNS_ADDRESSES                                                              \
 	(UINT64_C(1) << PRI_COL_HIGH | UINT64_C(1) << PRI_COL_LOW |                        \
@@ -81,10 +83,10 @@ struct pri_batch {
 	size_t only_count;
 	/* of flow_columns.c */
 	bool answered; /* a flow has packets of who did not begin it */
-	/* the last row waits here for the next: larger parts of what was just written are read slowly */
-	uint64_t row[PRI_COLUMNS], first[PRI_COLUMNS];
+	/* rows wait here for others: columns are written by lines of the cache */
+	uint64_t late[PRI_BATCH_LATE][PRI_ROW], first[PRI_ROW];
 	size_t put; /* rows that do not wait */
-	uint64_t same[PRI_COLUMNS]; /* all bits set: only the first is written; or none */
+	uint64_t same[PRI_ROW]; /* all bits set: only the first is written; or none */
 	uint8_t varied[PRI_COLUMNS]; /* columns of rows that differ */
 	unsigned varied_count;
 	uint32_t *slots; /* a hash table of the list: place + 1 */
