@@ -168,7 +168,7 @@ daemon_spawn() { # NAME
 	tcpdump)
 		local at=(disp -i tap0 -Q in)
 		# what XDP takes, nobody else sees on the capture interface
-		[[ ! " ${DISPATCHER_ARGS[*]} " =~ " --"("path xdp"|"path auto"|shunt)" " ]] || at=(tap -i mirror0 -Q out)
+		! grep -q -e 'path xdp: ' -e 'shunting: ' "$STATE/logs/dispatcher.log" || at=(tap -i mirror0 -Q out)
 		proc_start tcpdump "$LAB-${at[0]}" tcpdump "${at[@]:1}" -Z root -s 262144 -B 65536 \
 			--time-stamp-precision=nano -w "$RECORD"
 		;;

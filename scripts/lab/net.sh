@@ -76,6 +76,8 @@ lab_monitored_link() {
 	lab_host hostb b0 2
 	lab_tap_direction t0 t1
 	lab_tap_direction t1 t0
+	# the mirrored packets of both have one order, also where they leave
+	((!PIN)) || { lab_pin tap t0; lab_pin tap t1; }
 	lab_unplug
 }
 

@@ -96,10 +96,13 @@ beside_a_busy_link() { # what a link sees is known while another, which has sent
 	((rc == 0)) && poll_until 20 whole
 }
 
-stands_still() { # and the kernel's buffer overflows: its drops are told of the time at which they happened
+# The kernel's buffer overflows, by its blocks, or that of XDP, by its bytes. Drops are told of the time at which they
+# happened.
+stands_still() {
 	local from until
 	"$RACK" kill -s STOP dispatcher || return 1
 	"$RACK" play "$TRACE" --pps=1000 --loop=4 --quiet > /dev/null 2>&1
+	"$RACK" play "$TRACE" --topspeed --loop=200 --quiet > /dev/null 2>&1 # 120,000, with a record of 56 bytes each
 	from=$(now)
 	"$RACK" play "$TRACE" --pps=1000 --quiet > /dev/null 2>&1
 	until=$(now)
@@ -124,7 +127,7 @@ refute_complete() {
 	((rc == 3))
 }
 
-run_step "a rack" "$RACK" up -n 2 --links 2 --size 64M
+run_step "a rack" "$RACK" up -n 2 --links 2 --size 64M -- --send-buffer 4M
 run_step "an answer up to now has all that was sent" poll_until 20 whole
 run_step "what the dispatcher did not see as it was dead" killed
 run_step "what was not captured as the capture was stopped" stopped
