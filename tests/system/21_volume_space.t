@@ -56,9 +56,9 @@ refute_step "and a utilization of all" 2 \
 no_room() { # SAYS CMD...: fails so, and leaves the folder as it was
 	local before said=$1
 	shift
-	before=$(ls -ls "$DIR")
+	before=$(ls -ls --time-style=+ "$DIR")
 	"$packrack" "$@" > "$DIR/said" 2>&1 && { echo "it is done"; return 1; }
-	grep -F "$said" "$DIR/said" && rm "$DIR/said" && diff <(echo "$before") <(ls -ls "$DIR")
+	grep -F "$said" "$DIR/said" && rm "$DIR/said" && diff <(echo "$before") <(ls -ls --time-style=+ "$DIR")
 }
 echo mine > "$DIR/mine"
 run_step "no volume larger than its file system" no_room "give a smaller size" \
