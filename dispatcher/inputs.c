@@ -207,12 +207,23 @@ note_drops(struct prd_link *link, int64_t before)
 	pthread_mutex_unlock(&link->lock);
 }
 
+/* It may go back for a moment: the program tells what it lost before the interface does. */
+static uint64_t
+interface_drops(const struct prd_reader *r)
+{
+	uint64_t drops = pr_netdev_receive_drops(r->ifname);
+
+	if (r->inputs->fast)
+		drops -= pr_fast_counted_twice(r->inputs->fast, r->link->number);
+	return drops;
+}
+
 static void
 read_drops(struct prd_reader *r)
 {
 	struct prd_link *link = r->link;
 	int64_t before = pr_now_real();
-	uint64_t kernel, interface;
+	uint64_t kernel, interface, longer = 0;
 
 	if (r->capture) {
 		pr_capture_drops(r->capture, &kernel, &interface);
@@ -220,16 +231,16 @@ read_drops(struct prd_reader *r)
 		pr_counter_set(&link->unstamped,
 			r->unstamped_before + pr_capture_unstamped(r->capture));
 	}
-	interface = pr_netdev_receive_drops(r->ifname);
-	if (!r->stopped && interface >= r->interface_before) {
-		uint64_t full = 0, longer = 0;
+	if (!r->stopped && r->inputs->fast) {
+		uint64_t full;
 
-		if (r->inputs->fast) {
-			pr_fast_refused(r->inputs->fast, link->number, &full, &longer);
-			pr_counter_set(&link->dropped_ring, full);
-		}
-		pr_counter_set(
-			&link->dropped_interface, interface - r->interface_before + longer);
+		pr_fast_refused(r->inputs->fast, link->number, &full, &longer);
+		pr_counter_set(&link->dropped_ring, full);
+	}
+	interface = interface_drops(r) - r->interface_before;
+	if (!r->stopped && (int64_t)interface >= 0 &&
+		interface + longer > pr_counter_get(&link->dropped_interface)) {
+		pr_counter_set(&link->dropped_interface, interface + longer);
 		r->longer_before = longer;
 	}
 	note_drops(link, before);
@@ -335,7 +346,7 @@ fast_round(struct prd_reader *r, bool running)
 	if (running) {
 		atomic_store(&r->quiet, false);
 		if (r->stopped) /* what was dropped before, nobody captured */
-			r->interface_before = pr_netdev_receive_drops(r->ifname) -
+			r->interface_before = interface_drops(r) -
 					      (pr_counter_get(&r->link->dropped_interface) -
 						      r->longer_before);
 		r->stopped = 0;

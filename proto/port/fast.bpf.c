@@ -29,12 +29,16 @@ struct {
 	__type(value, __u32);
 } out SEC(".maps");
 
-/* frames that were given to the kernel on this CPU, and that no tracepoint has told of yet */
+/* frames that were given to the kernel on this CPU, and that no tracepoint has told of yet; the link of the last */
+struct given {
+	__u64 frames;
+	__u32 link;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct given);
 } under_way SEC(".maps");
 
 enum { MACS = 12, ETHER = 14, TAG = 4, FRAME_MIN = 60, SMALL = 128, MIDDLE = 640 };
@@ -248,9 +252,11 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 	copy_macs(data, state.macs[rec->node & (PR_FAST_NODES - 1)], 6);
 	copy_macs(data + 6, state.src, 6);
 	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
-	__u64 *n = bpf_map_lookup_elem(&under_way, &zero);
-	if (n)
-		*n += 1;
+	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
+	if (given) {
+		given->frames++;
+		given->link = link;
+	}
 	return bpf_redirect_map(&out, 0, 0);
 }
 
@@ -258,10 +264,10 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 SEC("xdp") int fast_probe(struct xdp_md *ctx)
 {
 	__u32 zero = 0;
-	__u64 *n = bpf_map_lookup_elem(&under_way, &zero);
+	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
 
-	if (n)
-		*n += 1;
+	if (given)
+		given->frames++;
 	return bpf_redirect_map(&out, 0, 0);
 }
 
@@ -271,32 +277,37 @@ SEC("xdp") int fast_probe(struct xdp_md *ctx)
  * it runs another.
  */
 static inline __attribute__((always_inline)) __u64
-arrive(__u64 count)
+arrive(__u64 count, __u32 *link)
 {
 	__u32 zero = 0;
-	__u64 *n = bpf_map_lookup_elem(&under_way, &zero);
+	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
 
-	if (!n)
+	if (!given)
 		return 0;
-	if (count > *n)
-		count = *n;
-	*n -= count;
+	if (count > given->frames)
+		count = given->frames;
+	given->frames -= count;
+	*link = given->link & (PR_FAST_LINKS - 1);
 	return count;
 }
 
 SEC("raw_tp/xdp_redirect_err") int fast_redirect_failed(struct bpf_raw_tracepoint_args *ctx)
 {
-	__sync_fetch_and_add(&state.redirect_failed, arrive(1));
+	__u32 link = 0; /* it fails before the program sees another frame */
+	__u64 count = arrive(1, &link);
+
+	__sync_fetch_and_add(&state.links[link].not_redirected, count);
 	return 0;
 }
 
 SEC("raw_tp/xdp_devmap_xmit") int fast_transmitted(struct bpf_raw_tracepoint_args *ctx)
 {
 	int sent = (int)ctx->args[2], drops = (int)ctx->args[3];
+	__u32 link;
 
 	if (sent > 0)
-		__sync_fetch_and_add(&state.redirected, arrive(sent));
+		__sync_fetch_and_add(&state.redirected, arrive(sent, &link));
 	if (drops > 0)
-		__sync_fetch_and_add(&state.transmit_dropped, arrive(drops));
+		__sync_fetch_and_add(&state.transmit_dropped, arrive(drops, &link));
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/port/fast.skel.h"
+#include "proto/port/netdev.h"
 
 enum { PROBE_LEN = 60, PROBE_TRIES = 50 };
 
@@ -21,6 +22,7 @@ struct pr_fast {
 	struct pr_fast_bpf *bpf;
 	struct pr_fast_state *state; /* the program's variables */
 	int links[PR_FAST_LINKS]; /* of the kernel: descriptors */
+	bool counts_redirects[PR_FAST_LINKS]; /* as drops of the interface */
 	int tracepoints[2];
 	unsigned count;
 	bool generic;
@@ -58,6 +60,7 @@ attach(struct pr_fast *f, const char *ifname, unsigned link, uint32_t mode)
 	f->state->ifindex[link] = index;
 	f->links[link] = bpf_link_create(
 		bpf_program__fd(f->bpf->progs.fast_capture), (int)index, BPF_XDP, &o);
+	f->counts_redirects[link] = mode == XDP_FLAGS_DRV_MODE && pr_netdev_is_veth(ifname);
 	return f->links[link] < 0 ? -1 : 0;
 }
 
@@ -128,11 +131,12 @@ probe(struct pr_fast *f)
 	if (bpf_prog_test_run_opts(bpf_program__fd(f->bpf->progs.fast_probe), &o) < 0)
 		return false;
 	for (int i = 0; i < PROBE_TRIES && !s->redirected && !s->transmit_dropped &&
-			!s->redirect_failed;
+			!s->links[0].not_redirected;
 		i++)
 		nanosleep(&nap, NULL);
 	bool taken = s->redirected > 0;
-	f->state->redirected = f->state->transmit_dropped = f->state->redirect_failed = 0;
+	f->state->redirected = f->state->transmit_dropped = 0;
+	f->state->links[0].not_redirected = 0;
 	return taken;
 }
 
@@ -284,12 +288,20 @@ pr_fast_refused(const struct pr_fast *f, unsigned link, uint64_t *ring, uint64_t
 	*longer = get(&f->state->links[link].refused_long);
 }
 
+uint64_t
+pr_fast_counted_twice(const struct pr_fast *f, unsigned link)
+{
+	return f->counts_redirects[link] ? get(&f->state->links[link].not_redirected) : 0;
+}
+
 void
 pr_fast_sent(const struct pr_fast *f, uint64_t *sent, uint64_t *redirect_failed,
 	uint64_t *transmit_dropped)
 {
 	*sent = get(&f->state->redirected);
-	*redirect_failed = get(&f->state->redirect_failed);
+	*redirect_failed = 0;
+	for (unsigned i = 0; i < f->count; i++)
+		*redirect_failed += get(&f->state->links[i].not_redirected);
 	*transmit_dropped = get(&f->state->transmit_dropped);
 }
 

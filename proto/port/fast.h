@@ -15,7 +15,7 @@
  *
  * The programs hang on links of this process: when it ends, by whatever way, the kernel takes them off.
  * open needs privileges (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), all else needs none. open, configure, close: one thread,
- * while no other uses it. set_running, refused, sent, used: any thread. All else: the thread that reads.
+ * while no other uses it. set_running, refused, counted_twice, sent, used: any thread. All else: the thread that reads.
  */
 struct pr_fast;
 
@@ -38,6 +38,11 @@ void pr_fast_set_running(struct pr_fast *f, unsigned link, bool running);
  */
 void pr_fast_refused(
 	const struct pr_fast *f, unsigned link, uint64_t *ring, uint64_t *longer);
+/*
+ * Frames that have a number and were not passed to the rack interface, and that the capture interface counts as drops of
+ * its own, as a veth does. Read after the interface's count.
+ */
+uint64_t pr_fast_counted_twice(const struct pr_fast *f, unsigned link);
 /* Of all interfaces: frames taken by the rack interface's driver; lost after they had a number, by place. */
 void pr_fast_sent(const struct pr_fast *f, uint64_t *sent, uint64_t *redirect_failed,
 	uint64_t *transmit_dropped);

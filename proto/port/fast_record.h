@@ -31,13 +31,14 @@ struct pr_fast_record {
 	uint8_t reserved[5];
 };
 
-/* Of one capture interface. The program writes seq and refused. */
+/* Of one capture interface. The program writes all but running. */
 struct pr_fast_link {
 	uint64_t seq; /* last number taken */
 	uint64_t refused_ring; /* not numbered: the ring buffer or the nodes were full */
 	uint64_t refused_long; /* not numbered: longer than PR_FAST_FRAME_MAX */
+	uint64_t not_redirected; /* numbered, and not taken by the kernel */
 	uint32_t running;
-	uint32_t reserved[9];
+	uint32_t reserved[7];
 };
 
 /* Which node gets a packet: slot[seq % count], or slot[hash of the flow % count]. count 0: no node. */
@@ -59,8 +60,8 @@ struct pr_fast_state {
 	uint32_t snaplen; /* more is not kept of a frame */
 	uint8_t macs[PR_FAST_NODES][8]; /* of nodes, by number */
 	uint64_t epoch;
-	/* frames of the program that a driver took, and those lost after they were numbered */
-	uint64_t redirected, redirect_failed, transmit_dropped;
+	/* frames of the program that a driver took, and those that it had no room for */
+	uint64_t redirected, transmit_dropped;
 	/*
 	 * What frames take in the nodes' buffers, with PR_FAST_COST each: of those that have a number; and how far that may
 	 * go. Beyond it they are refused, as nodes would lose them while no timestamp log comes.

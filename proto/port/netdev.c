@@ -198,14 +198,21 @@ offload_set(const char *name, unsigned i, bool on)
 }
 
 bool
+pr_netdev_is_veth(const char *name)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	return ethtool(name, &info) == 0 && strcmp(info.driver, "veth") == 0;
+}
+
+bool
 pr_netdev_strips_tags(const char *name)
 {
 	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
-	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 
 	/* a veth says so too, and does not: its peer may keep tags beside the frame ('txvlan') */
 	return ethtool(name, &flags) == 0 && flags.data & ETH_FLAG_RXVLAN &&
-	       !(ethtool(name, &info) == 0 && strcmp(info.driver, "veth") == 0);
+	       !pr_netdev_is_veth(name);
 }
 
 /* Returns the old value ('0', '1'), or -1 when there is no IPv6 here, or it cannot be set. */

@@ -30,6 +30,7 @@ struct pr_netdev {
  */
 int pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err);
 
+bool pr_netdev_is_veth(const char *name);
 /* True if the card takes VLAN tags off frames it receives, so that an XDP program cannot see them. */
 bool pr_netdev_strips_tags(const char *name);
 

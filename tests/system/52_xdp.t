@@ -178,6 +178,25 @@ lost() {
 }
 run_step "what is lost behind the program is missing, and counted" lost
 
+# The rack interface is down: what is not redirected has a number. The capture interface, a veth, counts it as its drop, too.
+out_down() {
+	up -n 2 -- --path xdp || return 1
+	inside tap ip link set t0 down && inside tap ip link set t1 down || return 1
+	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=1000 --quiet > "$LAB_DIR/feed" 2>&1
+	inside disp ip link set out0 down || return 1
+	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=500 --quiet > "$LAB_DIR/feed" 2>&1
+	inside disp ip link set out0 up || return 1
+	poll_until 20 heard || { echo "the nodes are not back"; return 1; }
+	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=1000 --quiet > "$LAB_DIR/feed" 2>&1
+	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1
+	"$BUILD/packrack" status --json | jq -c '.dispatcher | {captured_packets, dropped_ring, dropped_interface, xdp_frames_not_redirected, xdp_frames_dropped}'
+	(($(figure xdp_frames_not_redirected) > 0 && $(figure dropped_interface) == 0))
+}
+heard() {
+	[ "$("$BUILD/packrack" node list | grep -c '^[0-9].* log[12] .* active ')" = 2 ]
+}
+run_step "and counted once, with the rack interface down" out_down
+
 up -n 1 -- > "$LAB_DIR/up" 2>&1
 "$RACK" kill dispatcher > /dev/null
 one_line() { # STATUS TEXT ARG...
