@@ -6,7 +6,7 @@
 # The quicker ones, the faults that it must find in any case, are a part of make check.
 # make attack [SECONDS=60] [ATTACK="silent names"]: each attack that is known on every daemon of a rack that works; as root.
 # make soak-chaos [MINUTES=120] [SEED=1]: a real rack under chaos, and an account of every packet; as root. What it finds is
-#   kept in build/soak-chaos.
+#   kept in build/soak-chaos. PACKRACK_PATH=xdp make soak-chaos: by the XDP path.
 # make check-long: what takes longer than make check may, before an issue is called resolved; as root, about an hour.
 
 SEED ?= 1
@@ -59,7 +59,8 @@ check-san:
 attack-short: all
 	$(Q)PACKRACK_BUILD=$(BUILD) tests/attack/run --seconds 5
 chaos-short: chaos
-	$(Q)PACKRACK_BUILD=$(BUILD) tests/soak/run --minutes 1 --seed $(SEED)
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/soak/run --minutes 1 --seed $(SEED) --path packet
+	$(Q)PACKRACK_BUILD=$(BUILD) tests/soak/run --minutes 1 --seed $(SEED) --path xdp --keep $(BUILD)/soak-chaos-xdp
 fuzz-long:
 	$(Q)$(MAKE) SECONDS=$(LONG_FUZZ_SECONDS) fuzz
 .PHONY: soak soak-chaos chaos chaos-short mutants truth-mutants check-mutants attack check-long check-san attack-short fuzz-long check-system-long

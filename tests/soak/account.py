@@ -112,24 +112,46 @@ class Query:
 
 
 class Accountant:
-    def __init__(self, folder, links, nodes, timeline, seed, volume_bytes):
+    """apart: the witness is at the other end of the links, and sees packets a little before the dispatcher does."""
+
+    def __init__(self, folder, links, nodes, timeline, seed, volume_bytes, apart=False):
         self.counts = traffic.Counts(folder).at
         self.arrays = [traffic.Arrays(folder, link) for link in range(links)]
         self.makers = [traffic.Maker(seed, link) for link in range(links)]
         self.links, self.nodes, self.timeline, self.volume_bytes = links, nodes, timeline, volume_bytes
+        # so much later, or earlier, than the witness may the dispatcher see a packet
+        self.late, self.early = (SECOND // 5, SECOND // 10000) if apart else (0, 0)
+        self.latest = 0
         self.lock = threading.Lock()
         self.accounted = {"present": 0, "lost": 0, "complete": 0, "partial": 0, "failed": 0}
         self.reasons = {}
 
     # ---- what is true ----
 
-    def captured(self, link, since, until):
-        """(time, number) of packets that were on the link within since..until, in the order of sending."""
-        sent, seen = self.arrays[link].sent, self.arrays[link].seen
+    def captured(self, link, since, until, have=()):
+        """(time, number) of packets that were on the link within since..until, in the order of sending; and of those that
+        may have been. An answer that has packets from before and behind one should have that one: a link keeps the order."""
+        sent, seen, node = self.arrays[link].sent, self.arrays[link].seen, self.arrays[link].node
         count = self.counts[link]
         number = bisect.bisect_left(sent, since - 2 * SECOND, 0, count)
-        end = bisect.bisect_right(sent, until, 0, count)
-        return [(t, n) for n, t in enumerate(seen[number:end], number) if since <= t <= until]
+        end = bisect.bisect_right(sent, until + self.early, 0, count)
+        packets = [(t, n) for n, t in enumerate(seen[number:end], number) if self.within(t, since, until)]
+        if not self.late:
+            return packets, []
+        first, last = min(have, default=FOREVER), max(have, default=-1)
+        # what leaves one end while the other goes down, or is down and not yet known to be, comes nowhere
+        cut = [(f["begin"] - self.late, FOREVER if f["end"] is None else f["end"] + self.late)
+               for f in self.timeline.during(since - SECOND, until + SECOND, ("carrier",), ("tap%d" % link,))]
+        sure, perhaps = [], []
+        for t, n in packets:
+            inside = (t >= since + self.early or n > first) and (t <= until - self.late or n < last)
+            on_link = node[n] or not any(begin <= t <= end for begin, end in cut)
+            (sure if inside and on_link else perhaps).append((t, n))
+        return sure, perhaps
+
+    def within(self, seen, since, until):
+        """May a packet that the witness saw at this time have been seen by the dispatcher within since..until?"""
+        return since - self.late <= seen <= until + self.early
 
     def await_witness(self, until):
         """Until the witness has seen what was on the links at that time."""
@@ -144,7 +166,7 @@ class Accountant:
         node = self.arrays[link].node[number]
         homes = {"log%d" % node} if node else set()
         for move in self.timeline.during(when, FOREVER, ("move",)):
-            if move["since"] <= when <= move["until"] and move["who"] in homes:
+            if self.within(when, move["since"], move["until"]) and move["who"] in homes:
                 homes.add(move["to"])
         return homes
 
@@ -210,13 +232,13 @@ class Accountant:
         homes = self.homes(link, number, when)
         if homes and e["node"] not in homes:
             return None
-        if e["until"] < when or e.get("since", 0) > when:
+        if not self.within(when, e.get("since", 0), e["until"]):
             return None
-        if "deleted_at" not in e or e["deleted_until"] < when:
+        if "deleted_at" not in e or e["deleted_until"] < when - self.early:
             return "overwritten" if self.old_enough(when, query, e["node"]) else None
         kind = "move" if e["moved_to"] else "delete"
         fits = [d for d in self.timeline.during(when, query.answered, (kind,), (e["node"],))
-                if d["since"] <= when <= d["until"]]
+                if self.within(when, d["since"], d["until"])]
         return kind + "d" if fits or self.old_enough(when, query, e["node"]) else None
 
     def unobserved_fits(self, query, u):
@@ -265,11 +287,12 @@ class Accountant:
         self.await_witness(query.answered)
         have = self.check_packets(query, path, faults)
         since, until = self.bounds(query, have)
-        lost = {}
+        lost, query.perhaps = {}, {}
         for link in query.links:
             mine = have[link]
-            lost[link] = [(t, n) for t, n in self.captured(link, since, until) if n not in mine and
-                          (query.port is None or self.makers[link].matches(n, query.port))]
+            lost[link], query.perhaps[link] = ([(t, n) for t, n in packets if n not in mine and (
+                query.port is None or self.makers[link].matches(n, query.port))]
+                for packets in self.captured(link, since, until, mine))
         all_lost = sum(len(l) for l in lost.values())
         if query.status == 0 and all_lost:
             faults.append("FALSE COMPLETE: %d packets are not there: %s" % (all_lost, self.show(lost)))
@@ -332,7 +355,9 @@ class Accountant:
                 faults.append("link %d number %d is not as it was sent" % got)
             if names[which] != "tap%d" % link and (names[which] != "link %d" % link or not young):
                 faults.append("link %d number %d is on %s" % (link, number, names[which]))
-            if a.seen[number] != when and not (a.seen[number] == 0 and 0 <= when - a.sent[number] < SECOND):
+            self.latest = max(self.latest, when - a.seen[number] if a.seen[number] else 0)
+            if not -self.early <= when - a.seen[number] <= self.late and \
+                    not (a.seen[number] == 0 and 0 <= when - a.sent[number] < SECOND):
                 faults.append("link %d number %d has time %d, not %d" % (link, number, when, a.seen[number]))
             if when < before:
                 faults.append("link %d number %d at %d comes after %d" % (link, number, when, before))
@@ -358,6 +383,7 @@ class Accountant:
             entries = self.put_together(e for e in done["missing"] + done.get("missing_classes", []) if e["link"] == link)
             kept.append(entries)  # their ids stay their own
             left = self.assign(query, link, lost[link], entries, used, faults, excess)
+            self.pour(query.perhaps[link], entries, used, lambda t, n, e: True)
             rest += [(t, n, link) for t, n in left]
             if query.port is None:
                 self.check_unfilled(query, link, entries, used, since, until, faults)
@@ -442,18 +468,17 @@ class Accountant:
         query.pending_left -= 1
         return "pending"
 
-    @staticmethod
-    def pour(lost, entries, used, suits, reasons=None):
+    def pour(self, lost, entries, used, suits, reasons=None):
         """Each packet goes into the entry with room that ends first."""
         order = sorted(range(len(entries)), key=lambda i: entries[i]["first_time"])
         waiting, at, left = [], 0, []
         for t, n in lost:
-            while at < len(order) and entries[order[at]]["first_time"] <= t:
+            while at < len(order) and entries[order[at]]["first_time"] - self.late <= t:
                 e = entries[order[at]]
                 if used.get(id(e), 0) < e["count"]:
                     bisect.insort(waiting, (e["last_time"], order[at]))
                 at += 1
-            gone = bisect.bisect_left(waiting, (t, 0))
+            gone = bisect.bisect_left(waiting, (t - self.early, 0))
             del waiting[:gone]
             for i, (_, which) in enumerate(waiting):
                 e = entries[which]
@@ -491,7 +516,7 @@ class Accountant:
 
     def other_reason(self, query, done, link, number, when):
         for u in done["unobserved"]:
-            if u["link"] == link and u["since"] <= when <= u["until"]:
+            if u["link"] == link and self.within(when, u["since"], u["until"]):
                 return "unobserved " + u["reason"]
         for e in done["evicted"]:
             if e["link"] == link or e["link"] == 0:
@@ -519,7 +544,7 @@ class Accountant:
                     faults.append("FALSE PARTIAL: %s not answered: %s" % (node["node"], node["error"]))
         for e in done["evicted"]:
             defects = True
-            if not any_lost and query.port is None and any(self.captured(link, since, until) for link in query.links):
+            if not any_lost and query.port is None and any(self.captured(link, since, until)[0] for link in query.links):
                 faults.append("FALSE PARTIAL: nothing is lost, and %s" % e)
         if done["pending_packets"] and not self.timeline.during(until - 10 * SECOND, query.answered, None, None, 0, 8) and \
                 until < query.asked - 3 * SECOND:
@@ -533,6 +558,8 @@ class Accountant:
             if count:
                 defects = True
             causes = {"dropped": ("carrier", "pause"), "corrupt": ("kill",)}.get(name, ())  # corrupt: killed before it was durable
+            if name == "dropped" and self.late:  # XDP has the nodes' buffers only, and refuses what they have no room for
+                causes += ("rack-carrier",)
             if count and not self.timeline.during(since, until, causes, None, FLUSH, 3):
                 faults.append("FALSE PARTIAL: %d %s" % (count, name))
         if not defects:

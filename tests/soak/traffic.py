@@ -3,12 +3,13 @@
 """Numbered, checksummed packets on the links of a lab, and witnesses that see which of them came where.
 
   traffic.py send DIR LAB LINKS RATE SEED      in the namespace of the tap: RATE packets/s onto each link, until killed
-  traffic.py witness DIR LAB LINKS NODES       sockets beside the rack's programs: at the links, behind the
-                                               dispatcher, at each node
+  traffic.py witness DIR LAB LINKS NODES SIDE  sockets beside the rack's programs: at the links, behind the
+                                               dispatcher, at each node. SIDE of a link: tap, the capture interface;
+                                               mirror, its other end, as nobody sees on the first what XDP takes
 
 Nothing here shares code with the programs under test. Shared with the checker are arrays in DIR/LINK.ARRAY, by
-number of the packet: sent (ns, as it was sent), seen (ns, the kernel's time at the capture interface), node (to which
-the dispatcher has sent it), came (bits of the nodes that it reached).
+number of the packet: sent (ns, as it was sent), seen (ns, the kernel's time at the link), node (to which the dispatcher
+has sent it), came (bits of the nodes that it reached).
 """
 import ctypes
 import mmap
@@ -28,6 +29,7 @@ ARRAYS = {"sent": "q", "seen": "q", "node": "B", "came": "B"}
 MOST = 40_000_000  # packets of a link; the files are sparse
 ETH_P_ALL, SOL_PACKET = 3, 263
 PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, PACKET_IGNORE_OUTGOING = 5, 6, 10, 23
+PACKET_OUTGOING, TYPE_AT = 4, 48 + 10  # of a frame in the ring: its sockaddr_ll is behind the header
 PORTS = 7
 
 
@@ -162,10 +164,11 @@ class Ring:
     """A packet socket whose frames the kernel puts into memory (TPACKET_V3), so that many cost little."""
     BLOCK, BLOCKS, FRAME = 1 << 18, 128, 2048
 
-    def __init__(self, interface):
+    def __init__(self, interface, outgoing=False):
+        self.outgoing = outgoing
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(SOL_PACKET, PACKET_VERSION, 2)
-        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, not outgoing)
         self.socket.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack(
             "IIIIIII", self.BLOCK, self.BLOCKS, self.FRAME, self.BLOCK // self.FRAME * self.BLOCKS, 20, 0, 0))
         self.map = mmap.mmap(self.socket.fileno(), self.BLOCK * self.BLOCKS)
@@ -190,7 +193,7 @@ class Ring:
                 last = end - trailer.size
                 if ring[last:last + 4] != MAGIC:  # padded, or none of ours
                     last = ring.rfind(MAGIC, begin, last + 4)
-                if last > begin:
+                if last > begin and (ring[at + TYPE_AT] == PACKET_OUTGOING) == self.outgoing:
                     _, link, number, _ = trailer.unpack_from(ring, last)
                     if link < links and number < MOST:  # else damaged by the switch
                         told(link, number, seconds * 10 ** 9 + ns, ring[begin + 5])
@@ -202,14 +205,14 @@ class Ring:
         return struct.unpack("III", self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12))[1]
 
 
-def witness(folder, lab, links, nodes):
+def witness(folder, lab, links, nodes, side):
     counts = Counts(folder).at
     arrays = [Arrays(folder, link) for link in range(links)]
     watched = {}
 
-    def add(role, interface, told):
+    def add(role, interface, told, outgoing=False):
         enter(lab + "-" + role)
-        ring = Ring(interface)
+        ring = Ring(interface, outgoing)
         watched[ring.fileno()] = (ring, told)
 
     def at_link(here):
@@ -231,7 +234,7 @@ def witness(folder, lab, links, nodes):
         return told
 
     for link in range(links):
-        add("disp", "tap%d" % link, at_link(link))
+        add("tap" if side == "mirror" else "disp", side + str(link), at_link(link), side == "mirror")
     add("sw", "p0", behind_dispatcher)
     for node in range(1, nodes + 1):
         add("log%d" % node, "eth0", at_node(node))
@@ -258,7 +261,7 @@ def main(argv):
     if argv[1] == "send":
         send(argv[2], argv[3], *(int(a) for a in argv[4:7]))
     elif argv[1] == "witness":
-        witness(argv[2], argv[3], int(argv[4]), int(argv[5]))
+        witness(argv[2], argv[3], int(argv[4]), int(argv[5]), argv[6])
     else:
         sys.exit(__doc__)
 
