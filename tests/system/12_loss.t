@@ -22,9 +22,9 @@ switch_says() {
 # The answer's own report against the switch's counts: what it lost and what it damaged is missing,
 # neither more nor less. A damaged copy of a doubled frame counts once.
 sums_agree() {
-	python3 - "$LAB_DIR" << 'P'
+	python3 - "$LAB_DIR" "$COUNT" "${PACKRACK_PATH:-packet}" << 'P'
 import json, sys
-directory = sys.argv[1]
+directory, count, xdp = sys.argv[1], int(sys.argv[2]), sys.argv[3] != "packet"
 report = json.load(open(directory + "/report.json"))
 report = report.get("completeness", report)
 ports = json.load(open(directory + "/switch.json"))["ports"]
@@ -34,6 +34,11 @@ sent = sum(d["in"] for d in data)
 # The second copy of a doubled frame stands in for a lost one that is the same to the byte, and may
 # be the one that is damaged: so much less, and no more, may be missing.
 spare = sum(d["duplicated"] for d in data)
+if xdp:
+    # It tries with a frame of its own whether the rack interface takes any, which the switch gives to every port. Padded
+    # frames do not fit the fingerprints (proto/wire/fingerprint.h): they are missing.
+    spare += sent - count
+    lost += sum(d["padded"] for d in data)
 trouble = [n for n, p in ports.items() if p["kernel_drops"] or p["send_errors"]]
 print("switch: %d data frames in, %d lost or damaged, own trouble at %s; rack: %d missing, %d pending" % (
     sent, lost, trouble, report["missing_packets"], report.get("pending_packets", 0)))
@@ -43,8 +48,8 @@ for m in report["missing"] + report.get("missing_classes", []):
     if m["reason"] == "switch":
         blamed[m["node"]] = blamed.get(m["node"], 0) + m["count"]
 for name, p in ports.items():
-    data = p["to"].get("data", {"lost": 0, "corrupted": 0})
-    if name != "p0" and blamed.get("log" + name[1:], 0) > data["lost"] + data["corrupted"]:
+    data = p["to"].get("data", {"lost": 0, "corrupted": 0, "padded": 0})
+    if name != "p0" and blamed.get("log" + name[1:], 0) > data["lost"] + data["corrupted"] + (data["padded"] if xdp else 0):
         trouble.append("%s, of which %d are missing and %d were lost" % (name, blamed["log" + name[1:]], data["lost"] + data["corrupted"]))
 if trouble:
     print(trouble)
@@ -55,14 +60,14 @@ P
 lossy() { # LOGGERS SWITCH-OPTIONS
 	local rc=0
 	"$RACK" down > /dev/null
-	"$RACK" up -n "$1" --faulty "$2" -- --read "$trace" || return 1
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	recorded "$trace" -n "$1" --faulty "$2" || return 1
 	"$BUILD/packrack" export --json -w "$LAB_DIR/out.pcapng" > "$LAB_DIR/report.json" \
 		2> "$LAB_DIR/report.txt" || rc=$?
 	cat "$LAB_DIR/report.txt"
 	switch_says || return 1
 	sums_agree || return 1
-	tests/system/numbered.py check "$trace" "$LAB_DIR/out.pcapng" || return 1
+	# the times of XDP are its own: whose stamp a packet has, their order tells
+	[ -n "${PACKRACK_TIMES-}" ] || tests/system/numbered.py check "$trace" "$LAB_DIR/out.pcapng" || return 1
 	"$COMPARE" --allow-missing "$LAB_DIR/report.json" "$trace" "$LAB_DIR/out.pcapng" || return 1
 	if grep -q '"missing_packets": *0\b' "$LAB_DIR/report.json"; then
 		((rc == 0))
@@ -93,8 +98,8 @@ run_step "all of it" lossy 4 "--seed 16 --rule any:loss=1,reorder=2/64,dup=1,cor
 a_third_lost() {
 	local all=100000
 	trace=$LAB_DIR/long.pcap
-	tests/system/numbered.py make "$trace" "$all" 8 && "$RACK" down > /dev/null && "$RACK" up -n 3 -- --read "$trace" &&
-		"$RACK" drain --stored --timeout 60 && "$RACK" kill idx2 && "$RACK" kill log2 || return 1
+	tests/system/numbered.py make "$trace" "$all" 8 && "$RACK" down > /dev/null && recorded "$trace" -n 3 &&
+		"$RACK" kill idx2 && "$RACK" kill log2 || return 1
 	says 3 "  missing: 33" "$BUILD/packrack" export --json -w "$LAB_DIR/out.pcapng" || return 1
 	cp "$LAB_DIR/out" "$LAB_DIR/report.json"
 	jq -c '.completeness | [.missing_packets, .missing_ranges, (.missing | length), .missing[0]]' "$LAB_DIR/report.json"

@@ -10,6 +10,8 @@
 #   refute_step "what fails" STATUS CMD...    one test: ok if CMD exits with STATUS
 #   says STATUS TEXT CMD...                   does it exit so, with TEXT among its words? Leaves $LAB_DIR/out and err
 #   broken_off CMD...                         is what it gave and counts the same, ended in the middle?
+#   recorded TRACE UP-OPTION...               a rack that has stored it: read from the file, or by XDP, which reads no files,
+#                                             played onto a link without hosts
 #   poll_until SECONDS CMD...                 until CMD succeeds, or fails at the deadline
 #   done_testing
 
@@ -83,7 +85,7 @@ new_lab() {
 	# The rack's daemons have keys; those that a test without a rack starts by itself have none.
 	export PACKRACK_KEY=none
 	# shellcheck disable=SC2016 # as it stands in the test
-	! grep -q '"$RACK" up' "$0" || PACKRACK_KEY=$LAB_DIR/keys/user
+	! grep -q -e '"$RACK" up' -e '\brecorded "' "$0" || PACKRACK_KEY=$LAB_DIR/keys/user
 }
 
 end_labs() {
@@ -159,6 +161,24 @@ broken_off() { # CMD...: it writes lines, more than a pipe holds
 	echo "exit status $rc, $lines lines"
 	cat "$LAB_DIR/err"
 	((rc == 3)) && grep -q "^partial: $lines packets match; interrupted" "$LAB_DIR/err"
+}
+
+capturing() {
+	"$RACK" logs dispatcher | grep -q ': capturing, '
+}
+
+recorded() { # TRACE UP-OPTION...
+	local trace=$1
+	shift
+	if [ "${PACKRACK_PATH:-packet}" = packet ]; then
+		"$RACK" up "$@" -- --read "$trace" || return 1
+	else
+		"$RACK" up --no-hosts "$@" || return 1
+		"$RACK" logs dispatcher | grep 'path xdp: ' || { echo "not by XDP"; return 1; }
+		poll_until 10 capturing || { echo "no capture"; return 1; }
+		"$RACK" play "$trace" --pps=10000 --quiet || return 1
+	fi
+	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 }
 
 poll_until() { # SECONDS CMD...
