@@ -226,16 +226,20 @@ SYSTEM_JOBS ?= 2
 # No file takes three minutes: one that hangs fails, and the others are run.
 check-system: all $(TOOLS) $(EXAMPLES)
 	@PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) --exec 'timeout --foreground -k 60 600 bash' $(SYSTEM)
+# Live packets and what was not observed, by the other path; 52_xdp.t goes by it in any case.
+check-xdp: all
+	@PACKRACK_PATH=auto PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) --exec 'timeout --foreground -k 60 600 bash' \
+		tests/system/11_live.t tests/system/17_observed.t
 # What check runs, built only: with -j, where check itself does one thing after the other.
 check-build: all $(UNIT) $(TOOLS) $(EXAMPLES)
-check: all check-unit check-system
+check: all check-unit check-system check-xdp
 
 -include tests/fuzz/fuzz.mk tests/soak.mk tests/system/soak.mk tests/bench/bench.mk scripts/lint.mk scripts/install.mk
 
 clean:
 	rm -rf build
 
-.PHONY: all check check-build check-unit check-system lint fuzz bench clean install
+.PHONY: all check check-build check-unit check-system check-xdp lint fuzz bench clean install
 # objects of a unit test: kept
 .SECONDARY: $(addsuffix .o,$(UNIT))
 -include $(shell find $(BUILD) -name deb -prune -o -type f -name '*.d' -print 2>/dev/null)
