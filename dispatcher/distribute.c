@@ -268,7 +268,12 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 
 /* ---- the XDP path (proto/port/fast.h) ---- */
 
-enum { WEIGHTED_SLOTS = 1024, ROOM_LEAST = 1 << 20 };
+enum {
+	WEIGHTED_SLOTS = 1024,
+	ROOM_LEAST = 1 << 20,
+	BACKLOG_MOST = 256 * (PR_FRAME_MIN + PR_FAST_COST)
+};
+#define BACKLOG_NS PR_NS_PER_S /* then what comes is refused until it is done */
 
 /* NULL: none, or it has no logs, as a node that could not join. */
 static struct prd_node *
@@ -390,6 +395,16 @@ prd_tx_schedule(struct prd_sender *s)
 		(s->spread.mode != PRD_SPREAD_WEIGHTED ||
 			s->scheduled.weighed == s->last_weigh))
 		return;
+	/* What the program sends would overtake those that came before, for more places than a node looks for them. */
+	if (on && usable && pr_fast_backlog(s->inputs->fast) > BACKLOG_MOST) {
+		int64_t now = pr_now_mono();
+
+		s->scheduled.waits = s->scheduled.waits ? s->scheduled.waits : now;
+		if (now - s->scheduled.waits > BACKLOG_NS)
+			pr_fast_room(s->inputs->fast, 0);
+		return;
+	}
+	s->scheduled.waits = 0;
 	struct pr_fast_schedule *next = pr_fast_schedule(s->inputs->fast);
 	for (unsigned i = 0; i < s->nodes.count; i++)
 		pr_fast_node(s->inputs->fast, i, s->nodes.list[i]->mac);

@@ -224,6 +224,7 @@ struct prd_sender {
 		int64_t weighed;
 		unsigned mode;
 		bool on;
+		int64_t waits; /* since when it waits for what came before */
 	} scheduled;
 	/* sums of what the cutoff kept back, on their way */
 	union {

@@ -317,6 +317,14 @@ pr_fast_room(struct pr_fast *f, uint64_t bytes)
 	__atomic_store_n(&f->state->most, f->read + bytes, __ATOMIC_RELAXED);
 }
 
+uint64_t
+pr_fast_backlog(const struct pr_fast *f)
+{
+	return f->state->schedules[f->state->active].count
+		       ? 0
+		       : __atomic_load_n(&f->state->given, __ATOMIC_RELAXED) - f->read;
+}
+
 struct pr_fast_schedule *
 pr_fast_schedule(struct pr_fast *f)
 {

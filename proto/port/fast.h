@@ -51,6 +51,8 @@ void pr_fast_sent(const struct pr_fast *f, uint64_t *sent, uint64_t *redirect_fa
 void pr_fast_node(struct pr_fast *f, uint16_t node, const uint8_t mac[6]);
 /* From what has been read on, so many bytes may go to nodes, with PR_FAST_COST for each frame. At first none may. */
 void pr_fast_room(struct pr_fast *f, uint64_t bytes);
+/* While no node is in the schedule: what has a number and was not read yet, counted alike. Else 0. */
+uint64_t pr_fast_backlog(const struct pr_fast *f);
 /*
  * The schedule that is not in use, to be filled in; swap puts it into use. Not before all packets of the last swap are
  * decided, which takes some microseconds.

@@ -150,6 +150,29 @@ START_TEST(snap_length)
 }
 END_TEST
 
+/* What was taken while no node was there is known until the program spreads itself. */
+START_TEST(backlog)
+{
+	uint8_t frame[FRAME_ROOM];
+	struct pr_fast_record rec;
+	const uint8_t *data;
+
+	if (!lab())
+		return;
+	pr_fast_room(fast, UINT64_MAX / 2);
+	fill_frame(frame, 100);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(run("fi0", frame, 100, NULL, 1), XDP_PASS);
+	ck_assert_uint_eq(pr_fast_backlog(fast), 3 * (100 + PR_FAST_COST));
+	ck_assert(pr_fast_next(fast, &rec, &data));
+	ck_assert_uint_eq(pr_fast_backlog(fast), 2 * (100 + PR_FAST_COST));
+	schedule(false);
+	ck_assert_uint_eq(run("fi0", frame, 100, NULL, 1), XDP_REDIRECT);
+	ck_assert_uint_eq(pr_fast_backlog(fast), 0);
+	pr_fast_close(&fast);
+}
+END_TEST
+
 /* What the nodes have no room for is refused, until records are read. */
 START_TEST(room)
 {
@@ -312,6 +335,7 @@ add_tests(TCase *tc)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, same_fingerprint);
 	tcase_add_test(tc, snap_length);
+	tcase_add_test(tc, backlog);
 	tcase_add_test(tc, room);
 	tcase_add_test(tc, left_whole);
 	tcase_add_test(tc, flows);
