@@ -41,8 +41,8 @@ class Rack:
         b.run(RACK, "down", "-d", self.dir, check=False, env=self.env)
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def flood(self, rate, count, what):
-        out = self.rack("exec", "tap", f"{b.BUILD}/tests/bench/flood", "mirror0", rate, count, what)
+    def flood(self, rate, count, what, *by):
+        out = self.rack("exec", "tap", *by, f"{b.BUILD}/tests/bench/flood", "mirror0", rate, count, what)
         return json.loads(out.stdout)
 
     def packrack(self, *words):
