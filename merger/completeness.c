@@ -890,7 +890,10 @@ PR_ORDER(loss_compare, Packrack__Loss, first_seq)
 static bool
 is_recent(const struct prm_completeness *c, const struct series *series)
 {
-	return series->ledger && series->ledger->said_until >
+	/* one that has just begun has not said yet up to when all is confirmed */
+	int64_t begun = (int64_t)(series->epoch >> 32) * PR_NS_PER_S;
+
+	return series->ledger && PR_MAX(series->ledger->said_until, begun) >
 					 pr_time_minus(c->options.now, PR_LEDGER_ALIVE_NS);
 }
 

@@ -526,6 +526,32 @@ START_TEST(test_loss_alone)
 }
 END_TEST
 
+/* A dispatcher that has just begun has said nothing yet: that is not known yet, and later it is gone. */
+START_TEST(test_just_begun)
+{
+	const int64_t begun = 2000 * PR_NS_PER_S;
+
+	for (int later = 0; later < 2; later++) {
+		struct prm_completeness_options o = {.since = begun,
+			.until = begun + PR_NS_PER_S / 10,
+			.now = begun + (later ? 60 * PR_NS_PER_S : PR_NS_PER_S / 5)};
+		struct prm_completeness *c = prm_completeness_create(&o, NULL);
+		Packrack__Ledger l = ledger(0, 0, 0, false);
+		Packrack__Completeness *out;
+
+		l.epoch = UINT64_C(2000) << 32;
+		prm_completeness_node(c, "a", NULL);
+		end_with(c, 0, NULL, &l, NULL);
+		out = finish(c);
+		ck_assert(!out->complete);
+		ck_assert_uint_eq(out->n_unobserved, 1);
+		ck_assert_str_eq(out->unobserved[0]->reason,
+			later ? PRM_UNOBSERVED_GONE : PRM_UNOBSERVED_UNKNOWN);
+		out_free(out);
+	}
+}
+END_TEST
+
 /* A node that was cut off knows less well when packets were dropped; one that heard of them too late knows of none. */
 START_TEST(test_drops_of_several)
 {
@@ -654,6 +680,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_tail);
 	tcase_add_test(tests, test_loss_beyond_ledger);
 	tcase_add_test(tests, test_loss_alone);
+	tcase_add_test(tests, test_just_begun);
 	tcase_add_test(tests, test_drops);
 	tcase_add_loop_test(tests, test_drops_of_the_overwritten, 0, 2);
 	tcase_add_loop_test(tests, test_drops_of_several, 0, 3);
