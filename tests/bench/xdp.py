@@ -6,7 +6,7 @@ which all buffers hold, so that none should be lost: how many were is a row.
 
 Then overload (BENCH_PARTS=cost,overload): frames come at a rate, and are received on another CPU than the sender's. The highest rate at
 which the dispatcher drops nothing, and what is delivered at 1.5, 2 and 4 times that; and whether what was sent is the sum of what was delivered
-and of each drop that is counted. And --shunt (BENCH_PARTS=shunt).
+and of each drop that is counted. The same of a logger with --tap. And --shunt (BENCH_PARTS=shunt).
 """
 import json
 import os
@@ -125,14 +125,39 @@ def offered(lab, path, rate, seconds, sender):
                 goodput=entries / sent["seconds"], refused=refused)
 
 
+def tapped(lab, rate, seconds, sender):
+    """The same of a logger that records the interface itself"""
+    lab.passes(True)
+    threaded(lab)
+    with tempfile.TemporaryDirectory(prefix="packrack-tap-", dir=b.BUILD) as work:
+        volume, log = f"{work}/v", f"{work}/log"
+        b.run(f"{b.BUILD}/packrack", "volume", "create", volume, "--size", "2G")
+        with open(log, "w", encoding="utf-8") as f:
+            p = b.start(*b.within(lab.disp, f"{b.BUILD}/packrack-logger", "--config", "/dev/null", "--tap", "tap0", "--volume", volume), stderr=f)
+        while "recording tap0" not in open(log, encoding="utf-8").read():
+            b.time.sleep(0.05)
+        sent = json.loads(b.run(*b.within(lab.src, *sender, LIVE, PROGRAM, "gen0", 64, max(1, int(rate * seconds)), 1, rate)).stdout)
+        b.time.sleep(1.2)
+        b.stop(p)
+        found = json.loads(b.run(f"{b.BUILD}/packrack", "query", "--volume", volume, "--count", "--json", check=False).stdout)
+    lab.passes(False)
+    stored, report = found["matched"], found["completeness"]
+    drops = {"dropped": report["dropped_packets"], "missing": report["missing_packets"]}
+    return dict(rate=sent["sent"] / sent["seconds"], sent=sent["sent"], delivered=stored, captured=stored, drops=dict(drops, dropped_interface=0),
+                goodput=stored / sent["seconds"], refused=sent["sent"] - stored - sum(drops.values()))
+
+
 def overload(table, lab):
     seconds = float(os.environ.get("BENCH_SECONDS", "2"))
     sender = threaded(lab)
-    for path in ("packet", "xdp"):
+    for path in ("packet", "xdp", "tap"):
         best = dict(rate=0, goodput=0)
 
+        def offer(rate):
+            return tapped(lab, rate, seconds, sender) if path == "tap" else offered(lab, path, rate, seconds, sender)
+
         def lossless(rate):
-            t = offered(lab, path, rate, seconds, sender)
+            t = offer(rate)
             # a veth has 256 places, which a thread that waits for its turn leaves full
             first = t["drops"]["dropped_interface"] + t["refused"]
             good = sum(t["drops"].values()) + t["refused"] == first and first < t["sent"] / 50
@@ -142,7 +167,7 @@ def overload(table, lab):
         b.bisect(lossless, 100000, 3000000)
         table.row(f"{path}: highest rate at which it drops nothing, and the interface less than 2 %", "packets/s", best["rate"])
         for times in (1.5, 2, 4):
-            t = offered(lab, path, best["rate"] * times, seconds, sender)
+            t = offer(best["rate"] * times)
             table.row(f"{path}: delivered at {times} times that ({t['rate']:.0f}/s offered)", "of the best", t["goodput"] / max(1, best["goodput"]))
             print(f"             {t['sent']} sent = {t['captured']} captured ({t['delivered']} in logs) + {t['refused']} that the driver "
                   f"had no room for + " + ", ".join(f"{v} {k}" for k, v in t["drops"].items() if v), flush=True)
