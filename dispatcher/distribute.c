@@ -366,7 +366,7 @@ fill_schedule(struct prd_sender *s, struct pr_fast_schedule *to, unsigned with_r
 }
 
 void
-prd_tx_schedule(struct prd_sender *s)
+prd_tx_schedule(struct prd_sender *s, bool reads)
 {
 	bool on = s->state == PRD_STATE_CAPTURING || s->state == PRD_STATE_DRAINING;
 	uint64_t which = 0; /* of them have room */
@@ -399,7 +399,8 @@ prd_tx_schedule(struct prd_sender *s)
 	if (on && usable && pr_fast_backlog(s->inputs->fast) > BACKLOG_MOST) {
 		int64_t now = pr_now_mono();
 
-		s->scheduled.waits = s->scheduled.waits ? s->scheduled.waits : now;
+		if (!reads || !s->scheduled.waits)
+			s->scheduled.waits = now;
 		if (now - s->scheduled.waits > BACKLOG_NS)
 			pr_fast_room(s->inputs->fast, 0);
 		return;

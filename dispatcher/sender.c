@@ -381,7 +381,7 @@ part_from(struct prd_sender *s, struct prd_node *node, enum prd_node_phase phase
 	prd_node_leave(&s->nodes, node, phase);
 	/* what the XDP program has sent to it already comes into its last logs */
 	if (s->inputs->fast && takes_packets(s)) {
-		prd_tx_schedule(s);
+		prd_tx_schedule(s, true);
 		for (int i = 0; i < LAST_BATCHES && prd_tx_batch(s) > 0; i++)
 			;
 	}
@@ -638,7 +638,7 @@ prd_sender_round(struct prd_sender *s)
 	s->now = pr_now_mono();
 	handle_events(s);
 	if (s->inputs->fast)
-		prd_tx_schedule(s);
+		prd_tx_schedule(s, takes_packets(s));
 	unsigned taken = takes_packets(s) ? take_packets(s) : 0;
 	/* a capture that is stopped has nothing that is not said */
 	for (unsigned i = 0; s->state == PRD_STATE_STOPPED && i < s->inputs->ring_count;

@@ -4,7 +4,7 @@
 CPU a packet, less that of a program that drops all. In turn, medians; steal is no CPU of ours. Frames come in bursts,
 which all buffers hold, so that none should be lost: how many were is a row.
 
-Then overload (BENCH_PARTS=cost,overload): frames come at a rate, and are received on another CPU than the sender's. The highest rate at
+With the sender `flood`, too. Then overload (BENCH_PARTS=cost,flood,overload): frames come at a rate, and are received on another CPU than the sender's. The highest rate at
 which the dispatcher drops nothing, and what is delivered at 1.5, 2 and 4 times that; and whether what was sent is the sum of what was delivered
 and of each drop that is counted. The same of a logger with --tap. And --shunt (BENCH_PARTS=shunt).
 """
@@ -91,6 +91,23 @@ def trial(lab, make, size):
     b.time.sleep(0.3)
     whole = b.machine_seconds() - whole
     return whole * 1e9 / sent["sent"], sent["sent"] - one.finish()
+
+
+def flooded(table, lab):
+    """With a sender that gives one frame a call: its cost is in both."""
+    found = {"packet": [], "xdp": []}
+    for _ in range(ROUNDS):
+        for path, of in found.items():
+            one = Dispatcher(lab, path)
+            whole = b.machine_seconds()
+            sent = json.loads(b.run(*b.within(lab.src, f"{b.BUILD}/tests/bench/flood", "gen0", 200000, 800000, 64)).stdout)
+            b.time.sleep(0.3)
+            whole = b.machine_seconds() - whole
+            of.append((whole * 1e9 / sent["accepted"], sent["accepted"] - one.finish(), sent["rate"]))
+    packet, xdp = ([statistics.median(t[i] for t in found[path]) for i in range(3)] for path in ("packet", "xdp"))
+    table.row(f"64-byte frames of `flood` ({xdp[2]:,.0f}/s; packet path {packet[2]:,.0f}): machine's CPU, median of {ROUNDS}", "ns/packet", xdp[0], packet[0],
+              "packet path", True)
+    table.row("64-byte frames of `flood`: lost, median", "packets", xdp[1], packet[1], "packet path", True)
 
 
 def threaded(lab):
@@ -196,9 +213,11 @@ def shunt(table, lab):
 
 def main():
     table, lab = b.Table("xdp"), Lab()
-    parts = os.environ.get("BENCH_PARTS", "cost,overload,shunt").split(",")
+    parts = os.environ.get("BENCH_PARTS", "cost,flood,overload,shunt").split(",")
     if "cost" in parts:
         costs(table, lab)
+    if "flood" in parts:
+        flooded(table, lab)
     if "overload" in parts:
         overload(table, lab)
     if "shunt" in parts:

@@ -163,6 +163,10 @@ broken_off() { # CMD...: it writes lines, more than a pipe holds
 	((rc == 3)) && grep -q "^partial: $lines packets match; interrupted" "$LAB_DIR/err"
 }
 
+capturing() {
+	"$RACK" logs dispatcher | grep -q ': capturing, '
+}
+
 recorded() { # TRACE UP-OPTION...
 	local trace=$1
 	shift
@@ -171,6 +175,8 @@ recorded() { # TRACE UP-OPTION...
 	else
 		"$RACK" up --no-hosts "$@" || return 1
 		"$RACK" logs dispatcher | grep 'path xdp: ' || { echo "not by XDP"; return 1; }
+		# what comes before is bounded by the room of the nodes that are there, of which one may be late here
+		poll_until 10 capturing || { echo "no capture"; return 1; }
 		"$RACK" play "$trace" --pps=10000 --quiet || return 1
 	fi
 	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
