@@ -413,7 +413,7 @@ prd_tx_schedule(struct prd_sender *s, bool reads)
 		fill_schedule(s, next, with_room ? with_room : usable);
 	else
 		next->count = 0;
-	next->frame_max = mtu + PR_ETHER_LEN;
+	next->frame_max = PR_MIN(mtu + PR_ETHER_LEN, UINT16_MAX - VLAN_TAG);
 	pr_fast_swap(s->inputs->fast);
 	s->scheduled.on = on;
 	s->scheduled.changes = s->nodes.change_count;

@@ -256,7 +256,7 @@ struct prd_sender {
 
 /* Takes packets from the rings, sends them in one batch, logs them. Returns how many were taken. */
 unsigned prd_tx_batch(struct prd_sender *s);
-/* Gives the XDP program a new schedule, if nodes, their room or weights have changed. */
+/* Gives the XDP program a new schedule, if nodes, their room or weights have changed. reads: what it has taken is being sent */
 void prd_tx_schedule(struct prd_sender *s, bool reads);
 bool prd_tx_batch_unplaced(const struct prd_sender *s); /* a packet taken has no node yet */
 

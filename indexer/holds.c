@@ -375,8 +375,9 @@ follow(struct pri_holds *holds, const struct pr_rack_state *state)
 		const Packrack__Hold *want = item->hold;
 		struct hold *h = want ? find(holds, want->name) : NULL;
 		bool active = h && !h->said->released, same = h && h->said->id == want->id;
-		/* of another one of this name that came from the state, the release was missed */
-		bool release = active && h->said->id && (item->removed ? same : !same);
+		/* also of the one before, whose release was missed; no other one ends by itself */
+		bool release = active && h->said->id &&
+			       (item->removed ? same : want->replaced == h->said->id);
 		Packrack__Command c = PACKRACK__COMMAND__INIT;
 		struct pr_error err;
 

@@ -192,11 +192,15 @@ prm_steering_hold(struct prm_steering *s, const Packrack__Command *c, struct pr_
 	const Packrack__SteerRule *was = pr_state_find(&s->state, key);
 	if (item.removed && (!was || was->removed))
 		return pr_error_set(err, "there is no hold %s", item.what);
+	if (!item.removed && was && !was->removed)
+		return pr_error_set(err, "there is a hold %s already", item.what);
 	if (!item.removed && (!c->hold->query || !c->hold->id))
 		return pr_error_set(err, "a hold without a query, or without an id");
 	if (item.removed) {
 		released.name = was->hold->name;
 		released.id = was->hold->id;
+	} else {
+		c->hold->replaced = was ? was->hold->id : 0;
 	}
 	item.verb = (char *)"hold";
 	item.key = key;

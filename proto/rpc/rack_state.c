@@ -98,16 +98,18 @@ drop(struct pr_rack_state *s, size_t at)
 	memmove(&s->items[at], &s->items[at + 1], (--s->count - at) * sizeof *s->items);
 }
 
-/* Is there room for a hold? Only holds have many bytes. */
+/* Only holds have many bytes, and there are few of them; the key of one is of its name. */
 static bool
-has_room(const struct pr_rack_state *s, const Packrack__SteerRule *item)
+is_allowed(const struct pr_rack_state *s, const Packrack__SteerRule *item)
 {
 	size_t holds = 0;
 
-	if (!item->hold != (strcmp(item->verb, "hold") != 0))
-		return false;
 	if (!item->hold)
-		return packrack__steer_rule__get_packed_size(item) <= OTHER_BYTES;
+		return strcmp(item->verb, "hold") != 0 &&
+		       packrack__steer_rule__get_packed_size(item) <= OTHER_BYTES;
+	if (strcmp(item->verb, "hold") != 0 || strncmp(item->key, "hold ", 5) != 0 ||
+		strcmp(item->key + 5, item->hold->name) != 0)
+		return false;
 	for (size_t i = 0; i < s->count; i++)
 		holds += s->items[i]->hold && !s->items[i]->removed &&
 			 strcmp(s->items[i]->key, item->key) != 0;
@@ -123,9 +125,9 @@ take(struct pr_rack_state *s, const Packrack__SteerRule *item, int64_t now,
 	size_t at = place(s, item->key);
 	bool known = at < s->count && !strcmp(s->items[at]->key, item->key);
 
-	if (!item->key[0] || !has_room(s, item))
-		return pr_error_set(err,
-			"a change without a key, that is too long, or a hold too many");
+	if (!item->key[0] || !is_allowed(s, item))
+		return pr_error_set(err, "a change without the right key, that is too "
+					 "long, or a hold too many");
 	if (has_ended(item, now) || (known && compare(item, s->items[at]) <= 0))
 		return 0;
 	if (!known && s->count == PR_STATE_MAX)

@@ -130,6 +130,19 @@ same_name() { # its definition is another one
 		"$PACKRACK" hold release late && poll_until 40 late_gone
 }
 run_step "another case gets its name" same_name
+both_missed() { # the end of one and the begin of the next, of one name
+	"$PACKRACK" hold add late udp && play && poll_until 40 late_there && "$RACK" kill idx2 || return 1
+	"$PACKRACK" hold release late 2> "$LAB_DIR/err"
+	poll_until 60 added_at_log1 && "$RACK" restart idx2 && play && poll_until 60 all_tcp && "$PACKRACK" hold release late && poll_until 40 late_gone
+}
+added_at_log1() { # when the copies of the one before are gone there
+	"$PACKRACK" hold add late tcp 2> "$LAB_DIR/err"
+	(($? == 3))
+}
+all_tcp() {
+	of_list '[.holds[] | select(.name == "late")] | length == 2 and all(.packets > 100 and .text == "tcp")'
+}
+run_step "a node misses the end of one and the begin of the next" both_missed
 
 limit() {
 	local i

@@ -221,6 +221,7 @@ START_TEST(holds)
 	c.item.hold = &hold;
 	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), -1); /* its verb is another */
 	c.item.verb = (char *)"hold";
+	hold.name = c.key + 5;
 	for (int i = 0; i < PR_STATE_HOLDS; i++) {
 		snprintf(c.key, sizeof c.key, "hold %d", i);
 		ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), 1);
@@ -230,6 +231,8 @@ START_TEST(holds)
 	tells(&s, &other);
 	ck_assert_uint_eq(s.digest, other.digest);
 	ck_assert_uint_eq(other.items[3]->hold->id, 7);
+	snprintf(c.key, sizeof c.key, "hole 3");
+	ck_assert_int_eq(pr_state_put(&s, &c.item, 1, &err), -1); /* its key is another */
 	/* one is released */
 	snprintf(c.key, sizeof c.key, "hold 3");
 	c.item.at = 2;
