@@ -178,10 +178,10 @@ daemon_spawn() { # NAME
 
 daemon_await() { # NAME: until it is ready
 	case $1 in
-	merger* | dispatcher) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" disp ;;
-	log[0-9]*) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" "$1" ;;
-	switch) proc_await switch 10 "start" grep -q ready "$STATE/logs/switch.log" ;;
-	tcpdump) proc_await tcpdump 10 "start" grep -q listening "$STATE/logs/tcpdump.log" ;;
+	merger* | dispatcher) proc_await "$1" 30 "socket" listens "$(endpoint_of "$1")" disp ;;
+	log[0-9]*) proc_await "$1" 30 "socket" listens "$(endpoint_of "$1")" "$1" ;;
+	switch) proc_await switch 30 "start" grep -q ready "$STATE/logs/switch.log" ;;
+	tcpdump) proc_await tcpdump 30 "start" grep -q listening "$STATE/logs/tcpdump.log" ;;
 	esac
 }
 

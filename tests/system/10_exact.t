@@ -37,7 +37,7 @@ traces.write_pcap(sys.argv[1], [(n, p.data, len(p.data)) for n, p in enumerate(
 	done
 	"$RACK" up -n "$loggers" --size 128M --spread "$spread" \
 		-- "${reads[@]}" || return 1
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export --allow truncated -w "$LAB_DIR/out.pcapng" || rc=$?
 	((rc == 0)) || { echo "export: status $rc"; return 1; }
 	"$COMPARE" --order otime --snaplen "$LONGEST" "$@" "$LAB_DIR/out.pcapng"

@@ -37,7 +37,7 @@ live() { # LOGGERS SPREAD FEED...
 	"$RACK" down > /dev/null
 	"$RACK" up -n "$loggers" "${mtus[@]}" --spread "$spread" --record "$LAB_DIR/tcpdump.pcap" && path_is || return 1
 	"$@" > "$LAB_DIR/feed" || { cat "$LAB_DIR/feed"; return 1; }
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || { echo "export: status $?"; return 1; }
 	# Each packet socket stamps for itself what the machine's own TCP made.
 	"$COMPARE" --times ignore "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/out.pcapng"

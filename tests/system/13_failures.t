@@ -56,7 +56,7 @@ logger_killed() {
 	poll_until 20 passed 4000 || { echo "nothing passes"; return 1; }
 	"$RACK" kill log2 || return 1
 	wait "$PLAYER" || { cat "$LAB_DIR/play"; return 1; }
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 }
 run_step "a logger is killed while packets pass" logger_killed
 run_step "the answer is partial" export_exits 3 "$LAB_DIR/out.pcapng"
@@ -93,7 +93,7 @@ dispatcher_killed() {
 	"$RACK" kill dispatcher || return 1
 	"$RACK" restart dispatcher || return 1
 	"$RACK" play "$LAB_DIR/a.pcap" --pps=5000 --quiet || return 1
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	"$PACKRACK" export --json -w "$LAB_DIR/out.pcapng" > "$LAB_DIR/report.json" || (($? == 3))
 }
 run_step "the dispatcher is killed and started again" dispatcher_killed
@@ -126,7 +126,7 @@ run_step "without a merger a clean error; with it again whole" merger_killed
 
 volumes_full() {
 	up -n 2 --size 16M -- --read "$DATA/mix-gateway-hdr96-a.pcap" --read "$DATA/mix-gateway-full-a.pcap" || return 1
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	# Not from the oldest packet that is stored: the volumes may have wrapped at the same packet.
 	export_exits 3 "$LAB_DIR/out.pcapng" --since 2024-03-05T09:00:00Z || return 1
 	grep -qi overwritten "$LAB_DIR/report.txt" || { echo "no word of what was overwritten"; return 1; }

@@ -46,7 +46,7 @@ figure_above() { # NAME VALUE
 
 stored() { # PACKETS [,REASON that the answer may be partial for]
 	local got
-	"$RACK" drain --stored --timeout 40 || return 1
+	"$RACK" drain --stored --timeout 120 || return 1
 	got=$("$BUILD/packrack" query --count --allow "stopped${2-}" 2> "$LAB_DIR/count") ||
 		{ cat "$LAB_DIR/count"; return 1; }
 	[ "$got" = "$1" ] || { echo "stored $got, not $1"; return 1; }
@@ -170,7 +170,7 @@ refute_step "a node that is not there" 1 "$BUILD/packrack" node identify nobody
 down_and_up() {
 	local heard got rc=0
 	"$RACK" up -n 3 -- --filter "$OURS" || return 1
-	play && "$RACK" drain --keep-running --timeout 30 || return 1
+	play && "$RACK" drain --keep-running --timeout 120 || return 1
 	"$RACK" exec disp ip link set out0 down
 	play || return 1
 	poll_until 5 figure_above dropped_send 2999 || return 1
@@ -179,7 +179,7 @@ down_and_up() {
 	heard=$(figure control_received_frames)
 	poll_until 10 figure_above control_received_frames $((heard + 9)) || return 1
 	play || return 1
-	"$RACK" drain --stored --timeout 40 || return 1
+	"$RACK" drain --stored --timeout 120 || return 1
 	got=$("$BUILD/packrack" query --count 2> "$LAB_DIR/count") || rc=$?
 	cat "$LAB_DIR/count"
 	[ "$got" = 6000 ] && [ "$rc" = 3 ] && grep -q "missing: 3000 packets in 1 range" "$LAB_DIR/count"

@@ -127,7 +127,7 @@ whole() {
 	wait "$PLAYER" || { cat "$LAB_DIR/play"; return 1; }
 	"$RACK" exec tap ip link set t0 down # its hosts talk on
 	"$RACK" exec tap ip link set t1 down
-	"$RACK" drain --keep-running --timeout 20 || return 1
+	"$RACK" drain --keep-running --timeout 120 || return 1
 	export_exits 0 "$LAB_DIR/whole.pcapng" || return 1
 	whole=$(count "$LAB_DIR/whole.pcapng")
 	((whole >= N)) || return 1
@@ -153,7 +153,7 @@ stranger() {
 run_step "a logger with another key is refused and counted" stranger
 stranger_gets_nothing() {
 	"$RACK" play "$LAB_DIR/b.pcap" --pps=8000 --quiet || return 1
-	"$RACK" drain --keep-running --timeout 20 || return 1
+	"$RACK" drain --keep-running --timeout 120 || return 1
 	poll_until 5 is 0 logger log3 data_frames && is 0 logger log3 connected
 	export_exits 0 "$LAB_DIR/more.pcapng" && (($(count "$LAB_DIR/more.pcapng") == whole + 2000))
 }
@@ -185,7 +185,7 @@ run_step "its packets are gone, the others' are there, and the answer says what 
 replayed() {
 	poll_until 5 "$FORGE" has "$LAB_DIR/p1.pcap" RESET "$resets" || return 1
 	"$RACK" play "$LAB_DIR/b.pcap" --pps=8000 --quiet || return 1
-	"$RACK" drain --keep-running --timeout 20 || return 1
+	"$RACK" drain --keep-running --timeout 120 || return 1
 	local before
 	export_exits 3 "$LAB_DIR/before.pcapng" || return 1
 	before=$(figure logger log1 control_refused_frames)
@@ -259,7 +259,7 @@ all_there() {
 	in_switch "$FORGE" replay p0 "$LAB_DIR/recorded.pcap" ALL || return 1
 	since=@$(date +%s.%N)
 	"$RACK" play "$LAB_DIR/b.pcap" --pps=8000 --quiet || return 1
-	"$RACK" drain --keep-running --timeout 20 || return 1
+	"$RACK" drain --keep-running --timeout 120 || return 1
 	[ "$("$PACKRACK" query --count --since "$since")" = 2000 ] || return 1
 	export_exits 3 "$LAB_DIR/after.pcapng" || return 1 # log1 was emptied, log2 killed
 	(($(count "$LAB_DIR/after.pcapng") == before + 2000))

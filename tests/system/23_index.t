@@ -56,7 +56,7 @@ killed() {
 run_step "an indexer that was killed catches up" killed
 
 finish() {
-	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 20; return 1; }
+	"$RACK" drain --timeout 120 || { "$RACK" logs | tail -n 20; return 1; }
 	same_as_tcpdump
 }
 run_step "eleven filters find what tcpdump finds" finish

@@ -21,7 +21,7 @@ printf '[merger]\nmax-queries = 3\n' > "$LAB_DIR/packrack.conf"
 up() {
 	"$RACK" up -n 3 && "$RACK" play "$MIX" --pps=15000 --quiet &&
 		"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down &&
-		"$RACK" drain --timeout 30 && # stopped: no question waits for the present moment
+		"$RACK" drain --timeout 120 && # stopped: no question waits for the present moment
 		"$PACKRACK" export -w "$LAB_DIR/export.pcapng"
 }
 run_step "a rack has recorded a capture" up

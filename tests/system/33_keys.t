@@ -44,7 +44,7 @@ member() { # NAME ROLE: a key pair of its own, enrolled on the head
 run_step "a rack with keys, over TCP" "$RACK" up -n 2 --tcp
 run_step "a reader is enrolled" member ann read
 played() {
-	"$RACK" play "$LAB_DIR/a.pcap" --pps=4000 --quiet && "$RACK" drain --keep-running --timeout 30
+	"$RACK" play "$LAB_DIR/a.pcap" --pps=4000 --quiet && "$RACK" drain --keep-running --timeout 120
 }
 run_step "packets are recorded" played
 

@@ -19,7 +19,7 @@ done > "$LAB_DIR/packrack.conf"
 
 "$RACK" up -n 2 -- --canary on > "$LAB_DIR/up" 2>&1 || { diag < "$LAB_DIR/up"; exit 1; }
 "$RACK" play "$LAB_DIR/a.pcap" --pps=5000 --quiet > /dev/null
-run_step "a rack records" "$RACK" drain --keep-running --timeout 30
+run_step "a rack records" "$RACK" drain --keep-running --timeout 120
 
 get() { # PROGRAM: into a file of its name
 	local at=${AT[$1]}

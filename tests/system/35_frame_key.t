@@ -39,7 +39,7 @@ bad_tags() {
 }
 
 play() {
-	"$RACK" play "$LAB_DIR/a.pcap" --pps=4000 --quiet && "$RACK" drain --keep-running --timeout 30
+	"$RACK" play "$LAB_DIR/a.pcap" --pps=4000 --quiet && "$RACK" drain --keep-running --timeout 120
 }
 
 run_step "a rack with keys" "$RACK" up -n 2

@@ -83,7 +83,7 @@ equal() { # FILE: to what an export gives
 # The hosts fall silent first: what they say just before the end is on its way, and the answer says so.
 ends_complete() {
 	"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down &&
-		"$RACK" drain --keep-running --timeout 30 || return 1
+		"$RACK" drain --keep-running --timeout 120 || return 1
 	kill -INT "$FOLLOW"
 	wait "$FOLLOW" || { echo "status $?"; cat "$LAB_DIR/follow.log"; return 1; }
 	grep -q "^complete: 2[0-9]* packets match" "$LAB_DIR/follow.log"
@@ -143,7 +143,7 @@ run_step "all readers get them while the rack goes on" all_have follow tshark ow
 run_step "who takes nothing is asked for no more" poll_until 10 value_is pcap_over_ip_stalls 1
 run_step "a port for another link gives nothing" has_none nolink
 run_step "--follow ends complete" ends_complete
-run_step "an export of all" sh -c "\"$RACK\" drain --keep-running --timeout 30 && \"$BUILD/packrack\" export -w '$LAB_DIR/all.pcapng'"
+run_step "an export of all" sh -c "\"$RACK\" drain --keep-running --timeout 120 && \"$BUILD/packrack\" export -w '$LAB_DIR/all.pcapng'"
 numbered "$LAB_DIR/all.pcapng" > "$LAB_DIR/all.pcap"
 run_step "it has them all" has "$LAB_DIR/all.pcapng" 20000
 if command -v capinfos > /dev/null; then

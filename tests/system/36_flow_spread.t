@@ -22,7 +22,7 @@ settled() { # summaries tell of all that there is, and are here
 
 begin() {
 	"$RACK" up -n "$NODES" --no-keys --size 16M --spread flow -- --read "$MIX" || return 1
-	"$RACK" drain --timeout 30 || { "$RACK" logs | tail -n 20; return 1; }
+	"$RACK" drain --timeout 120 || { "$RACK" logs | tail -n 20; return 1; }
 	[ "$("$PACKRACK" status --json | jq '[.nodes[] | select(.segments_unsummarized == 0)] | length')" = \
 		"$NODES" ] || { echo "drained, and not all indexed"; return 1; }
 	poll_until 10 settled

@@ -187,7 +187,7 @@ told() { # what the merger knows of its nodes is as old as their last word
 	one=$(figure log1 .packets) && two=$(figure log2 .packets) && [ $((one + two)) = "$WHOLE" ]
 }
 recorded() {
-	"$RACK" up -n 2 && "$RACK" play "$LAB_DIR/a.pcap" --pps=9000 --quiet && "$RACK" drain --timeout 30 || return 1
+	"$RACK" up -n 2 && "$RACK" play "$LAB_DIR/a.pcap" --pps=9000 --quiet && "$RACK" drain --timeout 120 || return 1
 	WHOLE=$("$PACKRACK" query --count) && ((WHOLE >= N)) || return 1
 	poll_until 5 told || { "$PACKRACK" data list; return 1; }
 }
@@ -273,7 +273,7 @@ rack_midst() { # what the other node has of that time is given, and this one's i
 	"$PACKRACK" query --count > "$LAB_DIR/out" 2> "$LAB_DIR/said"
 	(($? == 3)) && cat "$LAB_DIR/said" && grep -q "log2.* to .*deleted by user at 20" "$LAB_DIR/said" &&
 		! grep -q missing "$LAB_DIR/said" && WHOLE=$(head -n 1 "$LAB_DIR/out") || return 1
-	poll_until 5 told && "$RACK" drain --timeout 30
+	poll_until 5 told && "$RACK" drain --timeout 120
 }
 run_step "a node's midst goes, at the word of who may steer" rack_midst
 PART=$(figure log1 .packets)

@@ -163,14 +163,14 @@ first_round() {
 	for end in t0 t1; do # the hosts would say something between the rounds
 		"$RACK" exec tap ip link set "$end" down || return 1
 	done
-	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 30 || return 1
+	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 120 || return 1
 	"$PACKRACK" data move --node log1 --to log2 --yes && "$PACKRACK" data move --node log2 --to-file "$LAB_DIR/first.pcapng" --yes &&
 		(($(tcpdump -nr "$LAB_DIR/first.pcapng" 2> /dev/null | wc -l) >= N))
 }
 run_step "a rack records; all of it moves to a node, and from there to a file" first_round
 recorded() {
 	RANGE=(--since "@$(date +%s.%N)")
-	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 30 || return 1
+	"$RACK" play "$LAB_DIR/in.pcap" --pps=9000 --quiet && "$RACK" drain --keep-running --timeout 120 || return 1
 	RANGE+=(--until "@$(date +%s.%N)")
 	says 0 complete "$PACKRACK" export "${RANGE[@]}" -w "$LAB_DIR/rack.pcapng"
 }

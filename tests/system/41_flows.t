@@ -144,7 +144,7 @@ records -r "$FULL" > "$LAB_DIR/want.csv"
 over_nodes() { # NODES MODE OPTION...
 	"$RACK" down > /dev/null
 	"$RACK" up -n "$1" --size 96M -- --read "$FULL" --spread "$2" "${@:3}" || return 1
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	poll_until 30 same_records
 }
 same_records() {

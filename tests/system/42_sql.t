@@ -212,7 +212,7 @@ run_step "it ends with its input" ends_with_its_input
 
 on_the_rack() {
 	"$RACK" up -n 3 --size 96M -- --read "$CUT" || return 1
-	"$RACK" drain --stored --timeout 60 || return 1
+	"$RACK" drain --stored --timeout 120 || return 1
 	poll_until 30 same_rows
 }
 same_rows() {

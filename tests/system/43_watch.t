@@ -415,7 +415,7 @@ each_window_once() { # and its count is that of a query for the same time
 	local begin end n
 	kill -TERM "$WATCH"
 	poll_until 10 ended || return 1
-	"$RACK" drain --timeout 30 > /dev/null 2>&1
+	"$RACK" drain --timeout 120 > /dev/null 2>&1
 	reports '[.[] | select(.skipped | not)] | map([.begin, .end]) | (map(.[1]) | unique | length) == length' | grep -q true || return 1
 	no_gaps || { reports 'map([.begin, .end])'; return 1; }
 	while read -r begin end n; do

@@ -278,7 +278,7 @@ FROM=2024-03-05T09:00:00Z UNTIL=2024-03-05T09:12:00Z # the trace's five minutes,
 "$PACKRACK" flows -r "$FULL" --format csv 2> /dev/null | LC_ALL=C sort > "$LAB_DIR/want.csv"
 KEEP_ON=("$PACKRACK" flows --follow --since "$FROM" --until "$UNTIL" --every 1s --keep "$V")
 killed() { # often, at any moment: all there once
-	"$RACK" up -n 3 --size 96M -- --read "$FULL" && "$RACK" drain --stored --timeout 60 || return 1
+	"$RACK" up -n 3 --size 96M -- --read "$FULL" && "$RACK" drain --stored --timeout 120 || return 1
 	"$PACKRACK" volume create "$V" --force --size 64M || return 1
 	local n pid rounds=0
 	for n in 0.05 0.1 0.2 0.3 0.4 0.5 0.25 0.35 0.15 0.6; do

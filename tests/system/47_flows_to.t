@@ -109,7 +109,7 @@ same_there() {
 FROM=2024-03-05T09:00:00Z UNTIL=2024-03-05T09:12:00Z FULL=$DATA/mix-gateway-full-a.pcap
 rack() { # keeper, sender and server are killed; behind the trace nothing was observed
 	V=$LAB_DIR/spool WANT=$LAB_DIR
-	"$RACK" up -n 3 --size 96M -- --read "$FULL" && "$RACK" drain --stored --timeout 60 || return 1
+	"$RACK" up -n 3 --size 96M -- --read "$FULL" && "$RACK" drain --stored --timeout 120 || return 1
 	start_peer clickhouse die@9 die-done@14 late@20 part@33 cut@44 || return 1
 	killed_often 6 "$PACKRACK" flows --follow --since "$FROM" --until "$UNTIL" --every 1s --spool "$V" --spool-size 128M \
 			"${INSIDE[@]}" --timeout 1 --to "clickhouse://127.0.0.1:$PORT/rack.flows"

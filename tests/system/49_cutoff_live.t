@@ -19,7 +19,7 @@ up() { # OPTION...: of scripts/rack up
 	"$RACK" up "$@"
 }
 stored() {
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 }
 answer() { # OPTION...: leaves answer.pcapng, report.json and said
 	"$PACKRACK" query --json -w "$LAB_DIR/answer.pcapng" "$@" > "$LAB_DIR/report.json" 2> "$LAB_DIR/said"

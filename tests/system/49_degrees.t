@@ -19,7 +19,7 @@ print(sum(p.length for p in traces.Trace(sys.argv[1])))' "$FULL")
 up() { # CLASS: it is recorded, and all is stored
 	"$RACK" down > /dev/null
 	"$RACK" up -n "${NODES-1}" --size 32M --in-mtu 65527 --out-mtu 65535 -- --class "$1" --read "$FULL" "${MORE[@]}" &&
-		"$RACK" drain --stored --timeout 60
+		"$RACK" drain --stored --timeout 120
 }
 MORE=()
 answer() { # OPTION...: leaves answer.pcapng, report.json and said

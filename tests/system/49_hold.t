@@ -17,7 +17,7 @@ play() {
 	"$RACK" play "$FULL" --pps=20000 --quiet > "$LAB_DIR/play" 2>&1 || { cat "$LAB_DIR/play"; return 1; }
 }
 stored() {
-	"$RACK" drain --keep-running --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --keep-running --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 }
 begins() {
 	"$RACK" up -n 2 --size 32M --in-mtu 65527 --out-mtu 65535 --record "$LAB_DIR/tcpdump.pcap" && play

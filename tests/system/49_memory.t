@@ -25,7 +25,7 @@ pushed_out() { # CLASS: what came before @$BEFORE leaves the memory
 	for _ in 1 2 3; do
 		play "$LAB_DIR/bulk.pcap" || return 1
 	done
-	"$RACK" drain --keep-running --timeout 60
+	"$RACK" drain --keep-running --timeout 120
 }
 from_memory() { # FILTER
 	"$PACKRACK" query --memory-only --count --until "@$BEFORE" "$1" > "$LAB_DIR/out" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }

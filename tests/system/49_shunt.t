@@ -68,7 +68,7 @@ play() { # FILE PPS
 	"$RACK" play "$1" --pps="$2" --quiet > "$LAB_DIR/play" 2>&1 || { cat "$LAB_DIR/play"; return 1; }
 }
 as_the_model() { # CLASS...: leaves report.json
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 30; return 1; }
 	"$PACKRACK" query --json -w "$LAB_DIR/answer.pcapng" > "$LAB_DIR/report.json" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
 	"$CHECK" answer "$LAB_DIR/answer.pcapng" "$LAB_DIR/report.json" "$LAB_DIR/tcpdump.pcap" -- "$@"
 }
@@ -115,7 +115,7 @@ follows() { # each second's sums are there soon, and nothing is partial
 	up -n 2 -- --shunt "${CLASSES[@]}" && play "$LAB_DIR/long.pcap" 20000 || return 1
 	"$PACKRACK" query --json --until now > "$LAB_DIR/report.json" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
 	local kept beyond seen
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1
 	kept=$("$PACKRACK" query --count 2> /dev/null)
 	beyond=$("$PACKRACK" query --json 2> /dev/null | jq '[.completeness.beyond[].packets] | add')
 	seen=$(tcpdump -r "$LAB_DIR/tcpdump.pcap" --count 2> /dev/null | awk '{ print $1 + 0 }')

@@ -48,7 +48,7 @@ read -ra one <<< "${cut[0]}"
 run_step "a connection is kept whole" steer suspend "${one[@]}"
 run_step "packets, with that" play
 
-"$RACK" drain --keep-running --timeout 60 > "$LAB_DIR/drain" || cat "$LAB_DIR/drain"
+"$RACK" drain --keep-running --timeout 120 > "$LAB_DIR/drain" || cat "$LAB_DIR/drain"
 answered() { # also what is beyond in the last second
 	"$PACKRACK" query --json -w "$LAB_DIR/answer.pcapng" > "$LAB_DIR/report.json" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
 	jq -e '(.matched | tonumber) + ([.completeness.beyond[].packets | tonumber] | add) >= 24000' "$LAB_DIR/report.json"
@@ -143,7 +143,7 @@ run_step "programs are killed once more" gone dispatcher merger merger2
 run_step "the suspension is there" poll_until 30 rules '.rules | map(.verb) == ["suspend"]'
 
 as_the_model() {
-	"$RACK" drain --stored --timeout 60 && "$CHECK" answer "$LAB_DIR/answer.pcapng" "$LAB_DIR/report.json" "$LAB_DIR/tcpdump.pcap" -- "${LIVE[@]}"
+	"$RACK" drain --stored --timeout 120 && "$CHECK" answer "$LAB_DIR/answer.pcapng" "$LAB_DIR/report.json" "$LAB_DIR/tcpdump.pcap" -- "${LIVE[@]}"
 }
 run_step "what tcpdump saw is kept or beyond, as by the model with these changes" as_the_model
 "$RACK" down > /dev/null

@@ -209,7 +209,7 @@ live() {
 	pids+=($!)
 	poll_until 10 grep -q following "$LAB_DIR/one.err" && poll_until 10 grep -q following "$LAB_DIR/two.err" || return 1
 	"$RACK" play "$FULL" --pps=8000 --quiet > /dev/null 2>&1
-	"$RACK" drain --keep-running --timeout 30
+	"$RACK" drain --keep-running --timeout 120
 	one=$(($(stored_on log1) - before))
 	two=$(($("$PACKRACK" query --count --node log2 tcp 2> /dev/null) - two))
 	kill -INT "${pids[@]}"
@@ -239,7 +239,7 @@ behind() { # one that sleeps on its first packet
 	pid=$!
 	poll_until 10 grep -q following "$LAB_DIR/slow.err" || return 1
 	"$RACK" play "$FULL" --pps=5000 --quiet > /dev/null 2>&1
-	"$RACK" drain --keep-running --timeout 30
+	"$RACK" drain --keep-running --timeout 120
 	stored=$(($(stored_on log1) - before))
 	kill -INT "$pid"
 	wait "$pid"
@@ -263,13 +263,13 @@ degrees() { # each packet is stored two or three times, and taken once
 	"$RACK" down > /dev/null
 	"$RACK" up -n 1 -- --class 'bulk; filter=tcp; cutoff=4K; degrees=full 1000d, cut 2000d, headers 3000d' > /dev/null || return 1
 	# what the hosts have said by now is stored before the stage begins
-	"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down && "$RACK" drain --keep-running --timeout 30 || return 1
+	"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down && "$RACK" drain --keep-running --timeout 120 || return 1
 	before=$(stored_on log1)
 	"$PACKRACK" stage count --live "$LAB_DIR/log1.vol" --json > "$LAB_DIR/one.json" 2> "$LAB_DIR/one.err" &
 	pid=$!
 	poll_until 10 grep -q following "$LAB_DIR/one.err" || return 1
 	"$RACK" play "$FULL" --pps=8000 --quiet > /dev/null 2>&1
-	"$RACK" drain --keep-running --timeout 30
+	"$RACK" drain --keep-running --timeout 120
 	kill -INT "$pid"
 	wait "$pid"
 	cat "$LAB_DIR/one.err"

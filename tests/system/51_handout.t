@@ -41,7 +41,7 @@ members() { member ann read && member bob read && member carl read && member dan
 run_step "others" members
 tcpdump -nr "$FULL" -w "$LAB_DIR/played.pcap" 'less 1514' 2> /dev/null
 "$RACK" play "$LAB_DIR/played.pcap" --pps=8000 --quiet > /dev/null 2>&1
-run_step "recorded" "$RACK" drain --keep-running --timeout 30
+run_step "recorded" "$RACK" drain --keep-running --timeout 120
 
 same_as_stage() {
 	by ann "$PACKRACK" query -w "$LAB_DIR/all.pcapng" -q &&

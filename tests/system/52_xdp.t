@@ -85,7 +85,7 @@ live() { # MODE LOGGERS SPREAD CAPTURE [PLAYED [OPTION...]]
 		"$RACK" logs dispatcher | grep -q "path xdp: ${1%,*}" || { "$RACK" logs dispatcher; return 1; }
 	fi
 	"$RACK" play "${5:-$4}" --pps=15000 --quiet > "$LAB_DIR/feed" 2>&1 || { cat "$LAB_DIR/feed"; return 1; }
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 20; return 1; }
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 20; return 1; }
 	whole "$4" "$1"
 }
 
@@ -129,7 +129,7 @@ full() { # FILE SEND-BUFFER
 	"$RACK" kill -s STOP dispatcher
 	"$RACK" play "$LAB_DIR/$1" --topspeed --quiet > "$LAB_DIR/feed" 2>&1
 	"$RACK" kill -s CONT dispatcher
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 20; return 1; }
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1 || { "$RACK" logs | tail -n 20; return 1; }
 	local hosts offered lost stored missing
 	"$BUILD/packrack" query -w "$LAB_DIR/out.pcapng" 2> "$LAB_DIR/said"
 	stored=$(packets "$LAB_DIR/out.pcapng")
@@ -151,7 +151,7 @@ confirmed() { # PATH
 	up -n 4 -- --path "$1" --send-buffer 64M --capture-buffer 128M || return 1
 	taskset -acp 0 "$(cut -d ' ' -f 1 "$LAB_DIR/pids/dispatcher")" > /dev/null || return 1
 	taskset -c 0 "$RACK" play "$LAB_DIR/many.pcap" --pps=300000 --loop=20 --quiet > "$LAB_DIR/feed" 2>&1
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1
 	"$BUILD/packrack" query -w "$LAB_DIR/out.pcapng" 2> "$LAB_DIR/said"
 	cat "$LAB_DIR/said"
 	(($(packets "$LAB_DIR/out.pcapng") > 50000)) && tests/system/marks.py "$BUILD/packrack" "$LAB_DIR/out.pcapng" "$LAB_DIR"/log[1234].vol
@@ -167,7 +167,7 @@ lost() {
 	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=500 --quiet > "$LAB_DIR/feed" 2>&1
 	inside sw ip link set p0 xdpdrv obj "$BUILD/scripts/lab/pass.bpf.o" sec xdp || return 1
 	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=1000 --quiet > "$LAB_DIR/feed" 2>&1
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1
 	"$BUILD/packrack" query -w "$LAB_DIR/out.pcapng" 2> "$LAB_DIR/said"
 	local rc=$? dropped
 	cat "$LAB_DIR/said"
@@ -188,7 +188,7 @@ out_down() {
 	inside disp ip link set out0 up || return 1
 	poll_until 20 heard || { echo "the nodes are not back"; return 1; }
 	"$RACK" play "$LAB_DIR/many.pcap" --pps=15000 --limit=1000 --quiet > "$LAB_DIR/feed" 2>&1
-	"$RACK" drain --stored --timeout 60 > "$LAB_DIR/drain" 2>&1
+	"$RACK" drain --stored --timeout 120 > "$LAB_DIR/drain" 2>&1
 	"$BUILD/packrack" status --json | jq -c '.dispatcher | {captured_packets, dropped_ring, dropped_interface, xdp_frames_not_redirected, xdp_frames_dropped}'
 	(($(figure xdp_frames_not_redirected) > 0 && $(figure dropped_interface) == 0))
 }

@@ -12,7 +12,7 @@ PACKRACK=$BUILD/packrack
 "$RACK" up -n 2 -- --timestamp trailer > /dev/null || exit 1
 played() { # BEHIND_MS
 	"$RACK" exec tap tests/system/trailers.py send mirror0 1000 3000 "$1" "$LAB_DIR/sent" || return 1
-	"$RACK" drain --keep-running --timeout 30 && "$PACKRACK" export -w "$LAB_DIR/got.pcapng" && tests/system/trailers.py check "$LAB_DIR/got.pcapng" "$LAB_DIR/sent"
+	"$RACK" drain --keep-running --timeout 120 && "$PACKRACK" export -w "$LAB_DIR/got.pcapng" && tests/system/trailers.py check "$LAB_DIR/got.pcapng" "$LAB_DIR/sent"
 }
 run_step "times of trailers, to the nanosecond" played 0
 unstamped() {

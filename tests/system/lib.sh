@@ -140,7 +140,7 @@ refute_step() { # NAME STATUS CMD...
 says() { # STATUS TEXT CMD...
 	local want=$1 text=$2 rc=0
 	shift 2
-	timeout 20 "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/err" < /dev/null || rc=$?
+	timeout 60 "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/err" < /dev/null || rc=$?
 	cat "$LAB_DIR/out" "$LAB_DIR/err"
 	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
 	cat "$LAB_DIR/out" "$LAB_DIR/err" | grep -qF -- "$text" || { echo "not said: $text"; return 1; }
@@ -179,11 +179,11 @@ recorded() { # TRACE UP-OPTION...
 		poll_until 10 capturing || { echo "no capture"; return 1; }
 		"$RACK" play "$trace" --pps=10000 --quiet || return 1
 	fi
-	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 }
 
-poll_until() { # SECONDS CMD...
-	local end=$((SECONDS + $1))
+poll_until() { # SECONDS CMD...: on a busy machine thrice as long
+	local end=$((SECONDS + 3 * $1))
 	shift
 	until "$@" > /dev/null 2>&1; do
 		((SECONDS < end)) || return 1
