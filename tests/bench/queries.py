@@ -15,7 +15,8 @@ peer    The same ramp for the Time Machine 0.1-4 itself, if TIMEMACHINE is the p
         beside the rack, keeps it in memory, and is asked by its console for the same kind of sample, from memory only; then the
         rack is asked the same questions. All its queries are run one after the other, under one lock. A question's time ends
         when its answer's file is finished. Its index joins packets of a connection that come again soon into one interval, all of
-        which is read: so here each lap has addresses of its own.
+        which is read: so here each lap has addresses of its own. The rack spreads packets by BENCH_SPREAD (round-robin, flow; both, in
+        turn): by flow, a connection is at one node, and only that one is asked.
 live    As figure 10: one of every BENCH_EVERY (100) TCP connections, when it has been established, is asked for at once,
         and once more 0.3 s later, when the ledger has confirmed it.
 
@@ -54,6 +55,7 @@ LIVE_RATE = int(os.environ.get("BENCH_RATE", "20000"))
 STEP = int(os.environ.get("BENCH_STEP", "100"))
 MOST = int(os.environ.get("BENCH_MOST", "1500"))
 EVERY = int(os.environ.get("BENCH_EVERY", "100"))
+SPREADS = os.environ.get("BENCH_SPREAD", "round-robin,flow").split(",")
 STEP_SECONDS, LIVE_SECONDS = 5, 120
 PEER_LAPS = 12
 CLIENTS, UNDER_WAY = 3, 4  # a merger takes 12 queries of a user at a time
@@ -411,7 +413,7 @@ def console_step(s, replies, lines, folder, rate, questions):
     return said
 
 
-def peer(table, lab, rack):
+def peer(table, lab, rack, spread):
     machine = TimeMachine(lab, "no", "1g")
     time.sleep(2 * LAP / RATE)
     questions = [q for q in sample(rack, LAP / RATE) if ":" not in q[3]]
@@ -427,8 +429,8 @@ def peer(table, lab, rack):
     rate = 250
     while rate <= 2 * MOST:
         step, _ = ask(lab, "C", rate, questions)
-        print(f"    the rack, the same questions: {step}", flush=True)
-        best["the rack"] = max(best.get("the rack", step), step, key=lambda s: s.per_second)
+        print(f"    the rack, spread by {spread}, the same questions: {step}", flush=True)
+        best[f"the rack, spread by {spread}"] = max(best.get(f"the rack, spread by {spread}", step), step, key=lambda s: s.per_second)
         rate *= 2
     for name, step in best.items():
         table.row(f"{name}: highest rate of answers", "a second", step.per_second)
@@ -563,7 +565,7 @@ def live(table, lab, rack):
     table.row("connections established meanwhile", "a second", number / LIVE_SECONDS)
 
 
-def part(table, what, rate, trace=MIX, **options):
+def part(table, name, what, rate, trace=MIX, **options):
     """A part on a rack of its own, under traffic; and what the capture lost."""
     with racklib.Rack(3, size="4G", **options) as lab:
         traffic = Traffic(lab, rate, trace)
@@ -573,7 +575,7 @@ def part(table, what, rate, trace=MIX, **options):
         accepted = traffic.stop()
         lab.rack("drain", "--timeout", 120, "--keep-running")
         got = lab.answer()
-        table.row(f"part {what.__name__}: frames lost by the capture", f"of {accepted:,}", accepted + lab.others() - got["matched"])
+        table.row(f"part {name}: frames lost by the capture", f"of {accepted:,}", accepted + lab.others() - got["matched"])
 
 
 def main():
@@ -585,18 +587,20 @@ def main():
     table = b.Table("queries")
     b.backlog()
     if "ramp" in PARTS:
-        part(table, ramp, RATE, conf="[logger]\nshm-size = 256M\n")
+        part(table, "ramp", ramp, RATE, conf="[logger]\nshm-size = 256M\n")
     if "peer" in PARTS and "TIMEMACHINE" in os.environ:
         with tempfile.NamedTemporaryFile(suffix=".pcap", dir="/var/tmp") as laps:
             write_laps(laps.name)
             os.chmod(laps.name, 0o644)
-            part(table, peer, RATE, laps.name, conf="[logger]\nshm-size = 256M\n")
+            for spread in SPREADS:
+                part(table, f"peer, {spread}", lambda *at, spread=spread: peer(*at, spread), RATE, laps.name, dispatcher=("--spread", spread),
+                     conf="[logger]\nshm-size = 256M\n")
     elif "peer" in PARTS:
         print("  the Time Machine itself is left out: TIMEMACHINE is not set to its program", flush=True)
     if "memory" in PARTS:
-        part(table, memory, RATE)
+        part(table, "memory", memory, RATE)
     if "live" in PARTS:
-        part(table, live, LIVE_RATE)
+        part(table, "live", live, LIVE_RATE)
     table.write()
 
 

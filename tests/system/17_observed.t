@@ -87,13 +87,15 @@ beside_a_busy_link() { # what a link sees is known while another, which has sent
 	"$RACK" play "$TRACE" --pps=8000 --loop=40 --quiet > /dev/null 2>&1 &
 	player=$!
 	first=$(now)
-	says 0 complete "${QUERY[@]}" --since "$first" && "$RACK" exec disp ip link set tap1 down &&
+	poll_until 10 says 0 complete "${QUERY[@]}" --since "$first" && "$RACK" exec disp ip link set tap1 down &&
 		poll_until 10 names 'link tap1.*no carrier' --since "$(now)" --no-wait || rc=1
 	first=$(now)
-	((rc)) || says 0 complete "${QUERY[@]}" --link tap0 --since "$first" || rc=1
+	((rc)) || poll_until 10 says 0 complete "${QUERY[@]}" --link tap0 --since "$first" || rc=1
 	"$RACK" exec disp ip link set tap1 up
 	wait "$player"
-	((rc == 0)) && poll_until 20 whole
+	((rc == 0)) && poll_until 20 whole && return
+	cat "$LAB_DIR/out" "$LAB_DIR/err"
+	return 1
 }
 
 # The kernel's buffer overflows, by its blocks, or that of XDP, by its bytes. Drops are told of the time at which they
