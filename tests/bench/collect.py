@@ -4,8 +4,8 @@
 
 make bench-collect
 The messages are nfreplay's (version 9) and packrack's own (IPFIX) of a trace, sent again and again with numbers that go
-on. CPU is that of the collector alone, user and system, from when it has started up to its end; both write files, nfcapd
-without compression. Equal: nothing is lost, as both count.
+on. CPU is that of the collector alone, user and system, from when it has started up to its end; both write files: ours
+compressed (zstd), nfcapd as Debian starts it, without, and with LZO (-z) and LZ4 (-y). Equal: nothing is lost, as both count.
 """
 import json
 import os
@@ -127,10 +127,10 @@ def ours(folder, messages, records, version):
     return cpu, x["flows"]
 
 
-def theirs(folder, messages, records, version):
+def theirs(folder, messages, records, version, *options):
     for name in os.listdir(folder + "/out"):
         os.unlink(folder + "/out/" + name)
-    cpu, _ = collect(["nfcapd", "-b", "127.0.0.1", "-p", str(PORT), "-w", folder + "/out", "-B", str(32 << 20)], messages, records, version)
+    cpu, _ = collect(["nfcapd", "-b", "127.0.0.1", "-p", str(PORT), "-w", folder + "/out", "-B", str(32 << 20), *options], messages, records, version)
     text = subprocess.run(["nfdump", "-R", folder + "/out", "-I"], stdout=subprocess.PIPE, check=True, text=True).stdout
     return cpu, sum(int(n) for n in re.findall(r"^Flows: (\d+)", text, re.M))
 
@@ -141,14 +141,17 @@ def main():
         os.mkdir(folder + "/out")
         for version, messages in ((9, netflow9(folder + "/nf")), (10, ipfix())):
             records = ours(folder, messages, 0, version)[1]
-            cpu = [[], []]
+            cpu = {"packrack collect": [], "nfcapd": [], "nfcapd -z": [], "nfcapd -y": []}
             for _ in range(ROUNDS):
-                for side, call in enumerate((ours, theirs)):
-                    used, flows = call(folder, messages, records, version)
-                    cpu[side].append(used / flows * 1e6)
-                    print("  %s: %d records" % (("packrack collect", "nfcapd")[side], flows), flush=True)
-            a, b = (statistics.median(c) for c in cpu)
-            print("version %d: packrack collect %.3f us of CPU a record, nfcapd %.3f: %.2f times (medians of %d)" % (version, a, b, a / b, ROUNDS))
+                for name, of in cpu.items():
+                    used, flows = ours(folder, messages, records, version) if name == "packrack collect" else \
+                        theirs(folder, messages, records, version, *name.split()[1:])
+                    of.append(used / flows * 1e6)
+                    print("  %s: %d records" % (name, flows), flush=True)
+            own, *peers = (statistics.median(c) for c in cpu.values())
+            for name, peer in zip(list(cpu)[1:], peers):
+                print("version %d: packrack collect %.3f us of CPU a record, %s %.3f: %.2f times (medians of %d)" % (version, own, name, peer, own / peer, ROUNDS))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,9 @@ report), and the time of a history by its length. make bench-watch
 month: the five over 28 days of kept flows (BENCH_RECORDS, 20 million), and then 1,000,000 a second: CPU of each of 8 windows, by the
 difference of 10 and 2 of them, and of the first question about the past. live: all five at once in `packrack watch run`, which
 makes up the windows of that time, with reports on disk. BENCH_VOLUME: such a volume that is there already, BENCH_SECONDS (26):
-of it at the high rate.
+of it at the high rate. figures (only if chosen): the paper's four, beside BENCH_RECORDS (100 million) of 28 days, and behind them an hour at
+the paper's rate: windows alone (5), appending by the size of a batch (6), each history over 1 to 28 days with parameters by chance (7), end to
+end with histories of 28 days (8); BENCH_VOLUME goes for it, too.
 Records are kept flows at the paper's rate: 38 a second on the average, in bursts of up to 100 times that, and then 100,000
 and 1,000,000 a second. Wall times, and CPU of all processes: ratios within one run hold. BENCH_PARTS chooses:
 windows,each,rates,history,month,live. BENCH_HOURS: of the trace, 0.9 or more.
@@ -14,12 +16,15 @@ windows,each,rates,history,month,live. BENCH_HOURS: of the trace, 0.9 or more.
 import json
 import os
 import random
+import re
 import resource
 import statistics
 import struct
 import subprocess
 import tempfile
 import time
+
+import kept
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("PACKRACK_BUILD", "build"))
@@ -79,14 +84,14 @@ def used():
     return r.ru_utime + r.ru_stime
 
 
-def speed(path, window, since, until, by_second):
+def speed(path, window, since, until, by_second, first=BEGIN):
     """Records/s: of the wall, and of one core's time."""
     begun, cpu = time.monotonic(), used()
     reports = [json.loads(line) for line in run("watch", "test", path, "--set", "window=%ds" % window, "--since", "@%d" % since, "--until",
                                                 "@%d" % until, "--format", "json").splitlines()]
     took, cpu = time.monotonic() - begun, used() - cpu
     assert len(reports) == (until - since) // window and all(r["complete"] for r in reports), path
-    records = sum(by_second[since - BEGIN:until - BEGIN])
+    records = sum(by_second[since - first:until - first])
     return "%9.0f %9.0f" % (records / took, records / cpu)
 
 
@@ -140,6 +145,70 @@ def live(folder, volume):
               windows, took, windows / took, cpu / windows, 2 * windows / cpu))
 
 
+def bursts(seconds):
+    """Records of each second: 38 on the average, at most 100 times that."""
+    random.seed(1)
+    return [min(100 * RATE, int(random.paretovariate(1.3) * RATE * 0.26)) for _ in range(seconds)]
+
+
+def figures(folder):
+    base, records, day = folder + "/base", int(os.environ.get("BENCH_RECORDS", 100000000)), 86400
+    run("volume", "create", base, "--size", "64M")
+    run("flows", "-r", kept.TRACE, "--keep", base)
+    print("figure 6: records/s appended, by the wall with opening and closing, and by second of CPU, by the size of the batch; the paper: at most 213,092")
+    volume = os.environ.get("BENCH_VOLUME")
+    for exponent in range(3, 9):
+        size = 10**exponent
+        if size <= records and not (volume and size == records):
+            path = folder + "/batch"
+            subprocess.run([PACKRACK, "volume", "create", path, "--force", "--size", "%dM" % (300 + size * 80 // 1000000)], check=True, stdout=subprocess.DEVNULL)
+            begun, cpu = time.monotonic(), used()
+            subprocess.run([BUILD + "/tests/bench/kept_make", base, path, str(size), "28"], check=True)
+            took, cpu = time.monotonic() - begun, used() - cpu
+            print("%11d %9.0f %9.0f" % (size, size / took, size / cpu), flush=True)
+            if size == records:
+                os.rename(path, folder + "/month")
+    rates = bursts(3600)
+    rates[1500] = rates[2500] = 100 * RATE
+    if not volume:
+        volume = folder + "/month"
+        keep(folder, "after", rates, MONTH_END, volume)
+    print("\nfigure 7: ms by the wall of a history over the last days of %d records, with parameters by chance (median of 5), and records of these days" % records)
+    session = kept.Session(volume)
+    counts = {days: int(session.ask("select count(*) from flows where " + kept.pushed(days))[0][1]) for days in range(1, 29, 3)}
+    sources = [row.strip() for row in session.ask("select distinct src_ip from flows where %s and not outgoing" % kept.pushed(1 / 24))[0][1:]]
+    print("%-12s %s" % ("days", " ".join("%8d" % days for days in counts)))
+    print("%-12s %s" % ("records", " ".join("%8d" % n for n in counts.values())))
+    for name, text in kept.HISTORIES.items():
+        medians = []
+        for days in counts:
+            times = []
+            for _ in range(5):
+                chosen = re.sub(r"src_ip in \([^)]*\)", "src_ip in (%s)" % ", ".join("'%s'" % a for a in random.sample(sources, 5)), text)
+                chosen = re.sub(r"prefix\(src_ip, 16\)", "prefix(src_ip, %d)" % random.randrange(8, 25), chosen)
+                chosen = re.sub(r"limit (\d+)", lambda m: "limit %d" % random.randrange(int(m[1]) // 2, int(m[1])), chosen)
+                times.append(session.ask(chosen.format(t=kept.pushed(days), hours=kept.hours(days)))[1])
+            medians.append(1000 * statistics.median(times))
+        print("%-12s %s" % (name, " ".join("%8.0f" % m for m in medians)), flush=True)
+    session.p.stdin.close()
+    session.p.wait()
+    print("\nfigure 5, windows alone, and figure 8, end to end with histories of 28 days once an hour: records/s of the wall, and by second of CPU, by the "
+          "window; %d records in an hour, at most %d a second\nthe paper: %s" % (sum(rates), max(rates), PAPER))
+    for name in ANALYSES:
+        for figure in (5, 8):
+            print("%-12s %d" % (name, figure), end="", flush=True)
+            for window in WINDOWS:
+                path = month_file(folder, name, volume)
+                with open(path, encoding="utf-8") as f:
+                    text = re.sub("(?m)^every = .*", "every = 1h", f.read()).replace("back = 1h", "back = 28d")
+                if figure == 5:
+                    text = re.sub(r"(?m)^back = .*", "back = %ds" % (window + 1), text).replace("length = 1h", "length = 1s")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+                print("  " + speed(path, window, MONTH_END + 1000, MONTH_END + 3000, rates, MONTH_END), end="", flush=True)
+            print()
+
+
 def month(folder, volume):
     """us of CPU a record in steady state, s of CPU of the start with the first history."""
     total = 0
@@ -159,15 +228,16 @@ def month(folder, volume):
 
 def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
+        if "figures" in PARTS:
+            figures(folder)
         if {"month", "live"} & set(PARTS):
             volume = os.environ.get("BENCH_VOLUME") or month_volume(folder)
             for part in (month, live):
                 if part.__name__ in PARTS:
                     part(folder, volume)
-        if set(PARTS) <= {"month", "live"}:
+        if set(PARTS) <= {"month", "live", "figures"}:
             return
-        random.seed(1)
-        rates = [min(100 * RATE, int(random.paretovariate(1.3) * RATE * 0.26)) for _ in range(SECONDS)]
+        rates = bursts(SECONDS)
         volume, number = keep(folder, "mean", rates)
         print("%d records in %d s: %.1f a second, at most %d\nthe paper: %s" % (number, SECONDS, number / SECONDS, max(rates), PAPER))
         since = -(-(BEGIN + SECONDS // 4) // 1000) * 1000
