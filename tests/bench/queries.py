@@ -426,12 +426,13 @@ def peer(table, lab, rack, spread):
         dropped = int(f.read().strip().split("\n")[-1].split()[4])
     machine.stop()
     table.row("Time Machine 0.1-4: packets that it dropped", "", dropped)
-    rate = 250
-    while rate <= 2 * MOST:
+    rate, keeps_up = 500, True
+    while keeps_up:
         step, _ = ask(lab, "C", rate, questions)
         print(f"    the rack, spread by {spread}, the same questions: {step}", flush=True)
         best[f"the rack, spread by {spread}"] = max(best.get(f"the rack, spread by {spread}", step), step, key=lambda s: s.per_second)
-        rate *= 2
+        keeps_up = step.per_second >= 0.95 * rate
+        rate = rate * 1.25
     for name, step in best.items():
         table.row(f"{name}: highest rate of answers", "a second", step.per_second)
         for what, value in (("mean", step.mean), ("99 of 100 within", step.at(.99))):
