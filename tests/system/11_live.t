@@ -32,15 +32,17 @@ path_is() { # as it was asked for
 }
 
 live() { # LOGGERS SPREAD FEED...
-	local loggers=$1 spread=$2
+	local loggers=$1 spread=$2 order=()
 	shift 2
+	# what two hosts send may pass one another behind tcpdump
+	[ "${mtus[1]}" = 65527 ] || [ "$1" = play ] || order=(--by-connection)
 	"$RACK" down > /dev/null
 	"$RACK" up -n "$loggers" "${mtus[@]}" --spread "$spread" --record "$LAB_DIR/tcpdump.pcap" && path_is || return 1
 	"$@" > "$LAB_DIR/feed" || { cat "$LAB_DIR/feed"; return 1; }
 	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || { echo "export: status $?"; return 1; }
 	# Each packet socket stamps for itself what the machine's own TCP made.
-	"$COMPARE" --times ignore "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/out.pcapng"
+	"$COMPARE" --times ignore "${order[@]}" "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/out.pcapng"
 }
 
 run_step "a capture replayed, 4 loggers, round-robin" live 4 round-robin play

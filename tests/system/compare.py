@@ -25,6 +25,7 @@ def arguments():
     p.add_argument("--allow-missing", metavar="LIST.json",
                    help='packets that may be missing: {"ranges": [{"link": L, "first_seq": A, '
                         '"last_seq": B, "count": N}]}; seqs from 1')
+    p.add_argument("--by-connection", action="store_true", help="order counts among the packets of one side of a connection")
     p.add_argument("--snaplen", type=int, help="expected packets are cut to this")
     p.add_argument("--show", type=int, default=5, help="differences to print")
     p.add_argument("-q", "--quiet", action="store_true")
@@ -40,7 +41,15 @@ def ordered(path, link):
         yield otime, link, seq, packet
 
 
+def side(packet):
+    """Whose it is, of which connection."""
+    data = packet.data
+    return data[6:14] + (data[23:24] + data[26:38] if data[12:14] == b"\x08\x00" else data[20:58])
+
+
 def expected(args):
+    if args.by_connection:
+        return sorted(ordered(args.expected[0], 0), key=lambda e: side(e[3]))
     each = [ordered(path, link) for link, path in enumerate(args.expected)]
     if args.order == "otime":
         return heapq.merge(*each, key=lambda e: e[:3])
@@ -137,7 +146,7 @@ class Comparison:
             print("difference %d: %s" % (self.differences, text))
 
     def run(self):
-        have = iter(traces.Trace(self.args.actual))
+        have = iter(sorted(traces.Trace(self.args.actual), key=side) if self.args.by_connection else traces.Trace(self.args.actual))
         one = next(have, None)
         for _, link, seq, packet in expected(self.args):
             self.expected += 1
