@@ -6,6 +6,22 @@
 
 #include "proto/rpc/status.h"
 
+volatile sig_atomic_t cli_interrupted;
+
+static void
+on_signal(int number)
+{
+	cli_interrupted = 1;
+	signal(number, SIG_DFL);
+}
+
+void
+cli_catch_signals(void)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+}
+
 int
 cli_fail(const char *name, int status, const struct pr_error *err)
 {

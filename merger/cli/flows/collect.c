@@ -63,12 +63,14 @@ static const struct pri_flow_limits sample_limits = {.idle_tcp = 30 * PR_NS_PER_
 	.flows = 250000};
 /* Datagrams have 64 KiB and a bit: batches at one distance push each other out of the cache. */
 enum { SOCKETS_MAX = 16, BATCH = 64, DATAGRAM = 65536 + 1536, RECEIVE_BUFFER = 32 << 20 };
+#define NAP_NS (4 * PR_NS_PER_MS)
 enum { STREAMS_MAX = 64, INPUT_MAX = 2 * 65536 };
 
 struct socket {
 	struct collect *collect;
 	struct event *event;
 	bool udp;
+	bool patient; /* its buffer has room for a while */
 	uint32_t overflows; /* of UDP, by the kernel's count */
 };
 
@@ -244,6 +246,9 @@ on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 	}
 	if (rc < 0)
 		fail(c);
+	/* to be woken costs as much as several datagrams: those of a moment are taken together */
+	if (got < BATCH / 4 && s->patient)
+		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
 /* ---- connections: messages of IPFIX, one behind the other ---- */
@@ -385,7 +390,9 @@ socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
 	if (fd < 0)
 		return pr_error_errno(err, "--listen %s", text);
 	if (type == SOCK_DGRAM) {
-		if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		s->patient = setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size,
+				     sizeof(size)) == 0;
+		if (!s->patient)
 			setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	}
 	s->collect = c;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
-#include <signal.h>
 
 #include "indexer/query/hello.h"
 #include "indexer/query/answer.h"
@@ -71,16 +70,6 @@ struct ask {
 	bool packets; /* count packets here: the volumes send no counts */
 	bool twice; /* some packets are in two volumes, so counts do not add up */
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void
-on_signal(int number)
-{
-	interrupted = 1;
-	/* a second signal ends the program at once, even if a reader of our output blocks */
-	signal(number, SIG_DFL);
-}
 
 /* ---- the thread ---- */
 
@@ -188,7 +177,7 @@ volume_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 			got = next_batch(v, err);
 		if (got == PR_SOURCE_ERROR)
 			pr_error_prefix(err, "%s", v->path);
-		if (got == PR_SOURCE_ERROR || got == PR_SOURCE_END || interrupted)
+		if (got == PR_SOURCE_ERROR || got == PR_SOURCE_END || cli_interrupted)
 			return got == PR_SOURCE_PACKET ? PR_SOURCE_WAIT : got;
 	}
 }
@@ -305,7 +294,7 @@ open_all(struct ask *ask, struct pr_error *err)
 		do {
 			if (pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
 				return -1;
-		} while (!a->no_wait && !interrupted &&
+		} while (!a->no_wait && !cli_interrupted &&
 			 !pri_answer_settled(v->view, a->until, o.now) &&
 			 poll(NULL, 0, SETTLE_MS) == 0);
 		if (pri_catalog_times(&v->view->catalog, -1, &first, &last))
@@ -343,9 +332,8 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 	int got = PR_SOURCE_PACKET;
 
 	/* before this, an interrupted command has nothing to finish */
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	while (!interrupted && !*limited &&
+	cli_catch_signals();
+	while (!cli_interrupted && !*limited &&
 		(got = pr_source_next(ask->merge, &p, err)) == PR_SOURCE_PACKET) {
 		if (sink_packet(sink, &p, err) < 0)
 			return sink_failure(sink);
@@ -354,7 +342,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			sink_pause(sink, err) < 0)
 			return sink_failure(sink);
 	}
-	if (ask->completeness && (interrupted || *limited))
+	if (ask->completeness && (cli_interrupted || *limited))
 		prm_completeness_truncate(ask->completeness, sink->packets ? &p : &none);
 	return got == PR_SOURCE_ERROR ? CLI_FAILED : CLI_OK;
 }
@@ -367,13 +355,13 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	sums->matched = ask->sink->packets;
 	PR_COPY(sums, ask->sink, related, truncated, from_cut, from_headers);
 	sums->limit_reached = limited;
-	sums->cancelled = interrupted;
+	sums->cancelled = cli_interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
 		stop_reading(&ask->volumes[i]);
 		const Packrack__End *end = pri_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
-		if (one && (!interrupted || ask->question.query.count_only)) {
+		if (one && (!cli_interrupted || ask->question.query.count_only)) {
 			PR_COPY(sums, end, matched, related, truncated, from_cut,
 				from_headers);
 		} else if (counted) {
@@ -421,7 +409,7 @@ ask_volumes(struct sink *sink, struct pr_error *err)
 	int result = answer(&ask, err);
 
 	close_all(&ask);
-	if (result != CLI_OK || !ask.twice || interrupted)
+	if (result != CLI_OK || !ask.twice || cli_interrupted)
 		return result;
 	/* the sink forgets the first answer when it is opened */
 	ask = (struct ask){.args = sink->args, .sink = sink, .packets = true};
@@ -439,7 +427,7 @@ file_next(struct pr_source *source, struct pr_packet *out, PR_UNUSED struct pr_e
 	const struct query_args *a = f->ask->args;
 	const struct question *q = &f->ask->question;
 
-	while (!interrupted) {
+	while (!cli_interrupted) {
 		/* a damaged file ends here; the others go on */
 		if (pr_trace_next(f->trace, out, &f->error) != PR_SOURCE_PACKET)
 			return PR_SOURCE_END;
@@ -464,7 +452,7 @@ go_on(void *arg)
 {
 	struct file *f = arg;
 
-	return !interrupted && sink_pause(f->ask->sink, &f->error) == 0;
+	return !cli_interrupted && sink_pause(f->ask->sink, &f->error) == 0;
 }
 
 static int
@@ -509,7 +497,7 @@ files_end(struct ask *ask, Packrack__NodeAnswer **nodes, bool limited, struct pr
 	end.matched = ask->sink->packets;
 	end.related = ask->sink->related;
 	end.limit_reached = limited;
-	end.cancelled = interrupted;
+	end.cancelled = cli_interrupted;
 	ask->sink->end = pr_message_copy(&end.base);
 	return ask->sink->end ? CLI_OK : pr_error_set(err, "no memory for an answer");
 }

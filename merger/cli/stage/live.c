@@ -2,7 +2,6 @@
 #include "merger/cli/stage/live.h"
 
 #include <poll.h>
-#include <signal.h>
 
 #include "indexer/filter/filter.h"
 #include "indexer/query/volume.h"
@@ -30,15 +29,6 @@ struct live {
 	struct live_figures *figures;
 	bool enough; /* of packets */
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void
-on_signal(int number)
-{
-	interrupted = 1;
-	signal(number, SIG_DFL);
-}
 
 /* Where the directory has the segment before, the cursor begins behind it. */
 static int
@@ -159,7 +149,7 @@ follow(struct live *l, struct pr_error *err)
 	int some, rc = 0;
 
 	while (!last && !l->enough && rc == 0) {
-		last = interrupted;
+		last = cli_interrupted;
 		some = 0;
 		for (size_t i = 0; i < l->count && rc == 0; i++) {
 			int got = take_stream(l, &l->streams[i], err);
@@ -185,8 +175,7 @@ live_run(const char *volume, const struct query_args *q, struct pri_stage_run *r
 	int rc = -1;
 
 	l = (struct live){.args = q, .run = run, .figures = figures};
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	cli_catch_signals();
 	pr_priority_give_way();
 	l.volume = ask_volume_open(volume, PRI_VOLUME_CACHED, err);
 	if (l.volume &&

@@ -3,7 +3,6 @@
 #include "logger/import.h"
 #include "proto/port/trace.h"
 
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,14 +29,6 @@ static const struct pr_option options[] = {
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
 		"also index combinations of fields, such as src+dport"),
 	CLI_FORM_OPTIONS()};
-
-static volatile sig_atomic_t interrupted;
-
-static void
-on_signal(PR_UNUSED int number)
-{
-	interrupted = 1;
-}
 
 struct import {
 	const struct import_args *args;
@@ -78,7 +69,7 @@ on_progress(void *arg, const struct prl_import_stats *s)
 	if (progress_due(&im->progress))
 		progress_show(&im->progress, &(struct progress_state){im->path, "packets",
 						     s->packets, s->offset, s->size});
-	return !interrupted;
+	return !cli_interrupted;
 }
 
 static void
@@ -128,7 +119,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 	struct pr_error err;
 	bool all = true;
 
-	for (int i = 0; i < count && !interrupted; i++) {
+	for (int i = 0; i < count && !cli_interrupted; i++) {
 		struct prl_import_stats stats = {0};
 
 		im->path = files[i];
@@ -147,12 +138,12 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		im->stored |= result == 0 || stats.packets > 0;
 	}
 	inline_index_close(&index);
-	if (interrupted)
+	if (cli_interrupted)
 		fprintf(stderr, "packrack import: interrupted: the packets read so far are "
 				"stored\n");
-	return interrupted || (im->stored && !all) ? CLI_PARTIAL
-	       : all                               ? CLI_OK
-						   : CLI_FAILED;
+	return cli_interrupted || (im->stored && !all) ? CLI_PARTIAL
+	       : all                                   ? CLI_OK
+						       : CLI_FAILED;
 }
 
 /* ---- before and after ---- */
@@ -207,8 +198,7 @@ import_all(const struct import_args *a, int count, char **files, struct pr_error
 	struct import im = {.args = a};
 	int status = CLI_FAILED;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	cli_catch_signals();
 	struct sfs *sfs =
 		check_files(count, files, err) == 0 ? open_volume(&im, err) : NULL;
 	if (sfs) {
