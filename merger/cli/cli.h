@@ -48,9 +48,9 @@ int cli_run_command(const char *group, const struct cli_command *command, void *
 
 /* Prints "NAME: text" to stderr and returns status. */
 int cli_fail(const char *name, int status, const struct pr_error *err);
-/* Set by SIGINT or SIGTERM, once they are caught. A second one ends the program at once, even if a reader of our output blocks. */
-extern volatile sig_atomic_t cli_interrupted;
+/* From now on SIGINT and SIGTERM set it; a second one ends the program at once, even if a reader of our output blocks. */
 void cli_catch_signals(void);
+extern volatile sig_atomic_t cli_interrupted;
 
 /* Parses; -1 when the command may go on, else the status to exit with (help, bad usage). */
 int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,

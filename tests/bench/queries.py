@@ -426,11 +426,11 @@ def peer(table, lab, rack, spread):
         dropped = int(f.read().strip().split("\n")[-1].split()[4])
     machine.stop()
     table.row("Time Machine 0.1-4: packets that it dropped", "", dropped)
-    rate, keeps_up = 500, True
+    rate, keeps_up, own = 500, True, f"the rack, spread by {spread}"
     while keeps_up:
         step, _ = ask(lab, "C", rate, questions)
-        print(f"    the rack, spread by {spread}, the same questions: {step}", flush=True)
-        best[f"the rack, spread by {spread}"] = max(best.get(f"the rack, spread by {spread}", step), step, key=lambda s: s.per_second)
+        print(f"    {own}, the same questions: {step}", flush=True)
+        best[own] = max(best.get(own, step), step, key=lambda s: s.per_second)
         keeps_up = step.per_second >= 0.95 * rate
         rate = rate * 1.25
     for name, step in best.items():

@@ -150,8 +150,9 @@ too_many() {
 run_step "too many for one file" too_many
 anywhere() {
 	: > none
-	env PACKRACK="$PACKRACK" tests/system/interrupts.py "$TOP/merger/pivot/packrack-pivot" 1 60 1 --eve none --follow -w files --volume full.vol &&
-		env PACKRACK="$PACKRACK" tests/system/interrupts.py "$TOP/merger/pivot/packrack-pivot" 1 2000 50 --eve good --follow --since @0 -w files --volume full.vol
+	export PACKRACK
+	tests/system/interrupts.py "$TOP/merger/pivot/packrack-pivot" 1 60 1 --eve none --follow -w files --volume full.vol &&
+		tests/system/interrupts.py "$TOP/merger/pivot/packrack-pivot" 1 2000 50 --eve good --follow --since @0 -w files --volume full.vol
 }
 run_step "interrupted at any of its lines, it ends" anywhere
 

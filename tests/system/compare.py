@@ -48,12 +48,9 @@ def side(packet):
 
 
 def expected(args):
-    if args.by_connection:
-        return sorted(ordered(args.expected[0], 0), key=lambda e: side(e[3]))
     each = [ordered(path, link) for link, path in enumerate(args.expected)]
-    if args.order == "otime":
-        return heapq.merge(*each, key=lambda e: e[:3])
-    return itertools.chain(*each)
+    together = heapq.merge(*each, key=lambda e: e[:3]) if args.order == "otime" else itertools.chain(*each)
+    return sorted(together, key=lambda e: side(e[3])) if args.by_connection else together
 
 
 def key_of(packet, args):
@@ -146,7 +143,8 @@ class Comparison:
             print("difference %d: %s" % (self.differences, text))
 
     def run(self):
-        have = iter(sorted(traces.Trace(self.args.actual), key=side) if self.args.by_connection else traces.Trace(self.args.actual))
+        actual = traces.Trace(self.args.actual)
+        have = iter(sorted(actual, key=side) if self.args.by_connection else actual)
         one = next(have, None)
         for _, link, seq, packet in expected(self.args):
             self.expected += 1

@@ -12,7 +12,7 @@
 #   broken_off CMD...                         is what it gave and counts the same, ended in the middle?
 #   recorded TRACE UP-OPTION...               a rack that has stored it: read from the file, or by XDP, which reads no files,
 #                                             played onto a link without hosts
-#   poll_until SECONDS CMD...                 until CMD succeeds, or fails at the deadline
+#   poll_until SECONDS CMD...                 until CMD succeeds, or fails at three times SECONDS
 #   done_testing
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -182,7 +182,7 @@ recorded() { # TRACE UP-OPTION...
 	"$RACK" drain --stored --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
 }
 
-poll_until() { # SECONDS CMD...: on a busy machine thrice as long
+poll_until() { # SECONDS CMD...: so long on a machine that does nothing else, three times that at most
 	local end=$((SECONDS + 3 * $1))
 	shift
 	until "$@" > /dev/null 2>&1; do

@@ -70,7 +70,7 @@ struct socket {
 	struct collect *collect;
 	struct event *event;
 	bool udp;
-	bool patient; /* its buffer has room for a while */
+	bool patient; /* its buffer is as large as RECEIVE_BUFFER: it can wait */
 	uint32_t overflows; /* of UDP, by the kernel's count */
 };
 
@@ -246,8 +246,8 @@ on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 	}
 	if (rc < 0)
 		fail(c);
-	/* to be woken costs as much as several datagrams: those of a moment are taken together */
-	if (got < BATCH / 4 && s->patient)
+	/* to be woken costs as much as several datagrams: those of a moment are taken together, if nobody else waits for it */
+	if (got < BATCH / 4 && s->patient && c->count == 1)
 		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
