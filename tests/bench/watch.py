@@ -6,12 +6,12 @@ report), and the time of a history by its length. make bench-watch
 month: the five over 28 days of kept flows (BENCH_RECORDS, 20 million), and then 1,000,000 a second: CPU of each of 8 windows, by the
 difference of 10 and 2 of them, and of the first question about the past. live: all five at once in `packrack watch run`, which
 makes up the windows of that time, with reports on disk. BENCH_VOLUME: such a volume that is there already, BENCH_SECONDS (26):
-of it at the high rate. figures (only if chosen): the paper's four, beside BENCH_RECORDS (100 million) of 28 days, and behind them an hour at
-the paper's rate: windows alone (5), appending by the size of a batch (6), each history over 1 to 28 days with parameters by chance (7), end to
-end with histories of 28 days (8; anomaly's, which each window reads whole, of an hour); BENCH_VOLUME goes for it, too.
+of it at the high rate. figures (only if chosen; half an hour): those of the paper with BENCH_RECORDS (100 million) of 28 days, and behind
+them an hour at the paper's rate: windows alone (5), appending by the size of a batch (6; not with BENCH_VOLUME), each history over 1 to 28
+days with parameters by chance (7), end to end with histories of 28 days (8; anomaly's, which each window reads whole, of an hour).
 Records are kept flows at the paper's rate: 38 a second on the average, in bursts of up to 100 times that, and then 100,000
 and 1,000,000 a second. Wall times, and CPU of all processes: ratios within one run hold. BENCH_PARTS chooses:
-windows,each,rates,history,month,live. BENCH_HOURS: of the trace, 0.9 or more.
+windows,each,rates,history,month,live,figures. BENCH_HOURS: of the trace, 0.9 or more.
 """
 import json
 import os
@@ -151,47 +151,42 @@ def bursts(seconds):
     return [min(100 * RATE, int(random.paretovariate(1.3) * RATE * 0.26)) for _ in range(seconds)]
 
 
-def figures(folder):
-    base, records, day = folder + "/base", int(os.environ.get("BENCH_RECORDS", 100000000)), 86400
+def figure_6(folder, records):
+    """Appending, by the size of the batch. Returns the volume of the last one."""
+    base, volume = folder + "/base", folder + "/month"
     run("volume", "create", base, "--size", "64M")
     run("flows", "-r", kept.TRACE, "--keep", base)
     print("figure 6: records/s appended, by the wall with opening and closing, and by second of CPU, by the size of the batch; the paper: at most 213,092")
-    volume = os.environ.get("BENCH_VOLUME")
-    for exponent in range(3, 9):
-        size = 10**exponent
-        if size <= records and not (volume and size == records):
-            path = folder + "/batch"
-            subprocess.run([PACKRACK, "volume", "create", path, "--force", "--size", "%dM" % (300 + size * 80 // 1000000)], check=True, stdout=subprocess.DEVNULL)
-            begun, cpu = time.monotonic(), used()
-            subprocess.run([BUILD + "/tests/bench/kept_make", base, path, str(size), "28"], check=True)
-            took, cpu = time.monotonic() - begun, used() - cpu
-            print("%11d %9.0f %9.0f" % (size, size / took, size / cpu), flush=True)
-            if size == records:
-                os.rename(path, folder + "/month")
-    rates = bursts(3600)
-    rates[1500] = rates[2500] = 100 * RATE
-    if not volume:
-        volume = folder + "/month"
-        keep(folder, "after", rates, MONTH_END, volume)
-    print("\nfigure 7: ms by the wall of a history over the last days of %d records, with parameters by chance (median of 5), and records of these days" % records)
+    for size in [10**e for e in range(3, 9) if 10**e < records] + [records]:
+        run("volume", "create", volume, "--force", "--size", "%dM" % (300 + size * 80 // 1000000))
+        begun, cpu = time.monotonic(), used()
+        subprocess.run([BUILD + "/tests/bench/kept_make", base, volume, str(size), "28"], check=True)
+        print("%11d %9.0f %9.0f" % (size, size / (time.monotonic() - begun), size / (used() - cpu)), flush=True)
+    return volume
+
+
+def by_chance(text, sources):
+    """A history with other parameters."""
+    text = re.sub(r"src_ip in \([^)]*\)", "src_ip in (%s)" % ", ".join("'%s'" % a for a in random.sample(sources, 5)), text)
+    text = re.sub(r"prefix\(src_ip, 16\)", "prefix(src_ip, %d)" % random.randrange(8, 25), text)
+    return re.sub(r"limit (\d+)", lambda m: "limit %d" % random.randrange(int(m[1]) // 2, int(m[1])), text)
+
+
+def figure_7(volume):
+    print("\nfigure 7: ms by the wall of a history over the last days, with parameters by chance (median of 5), and the records of these days")
     session = kept.Session(volume)
     counts = {days: int(session.ask("select count(*) from flows where " + kept.pushed(days))[0][1]) for days in range(1, 29, 3)}
-    sources = [row.strip() for row in session.ask("select distinct src_ip from flows where %s and not outgoing" % kept.pushed(1 / 24))[0][1:]]
-    print("%-12s %s" % ("days", " ".join("%8d" % days for days in counts)))
-    print("%-12s %s" % ("records", " ".join("%8d" % n for n in counts.values())))
+    sources = session.ask("select distinct src_ip from flows where %s and not outgoing" % kept.pushed(1 / 24))[0][1:]
+    for name, row in (("days", counts), ("records", counts.values())):
+        print("%-12s %s" % (name, " ".join("%8d" % n for n in row)))
     for name, text in kept.HISTORIES.items():
-        medians = []
-        for days in counts:
-            times = []
-            for _ in range(5):
-                chosen = re.sub(r"src_ip in \([^)]*\)", "src_ip in (%s)" % ", ".join("'%s'" % a for a in random.sample(sources, 5)), text)
-                chosen = re.sub(r"prefix\(src_ip, 16\)", "prefix(src_ip, %d)" % random.randrange(8, 25), chosen)
-                chosen = re.sub(r"limit (\d+)", lambda m: "limit %d" % random.randrange(int(m[1]) // 2, int(m[1])), chosen)
-                times.append(session.ask(chosen.format(t=kept.pushed(days), hours=kept.hours(days)))[1])
-            medians.append(1000 * statistics.median(times))
-        print("%-12s %s" % (name, " ".join("%8.0f" % m for m in medians)), flush=True)
+        took = [statistics.median(session.ask(by_chance(text, sources).format(t=kept.pushed(days), hours=kept.hours(days)))[1] for _ in range(5)) for days in counts]
+        print("%-12s %s" % (name, " ".join("%8.0f" % (1000 * t) for t in took)), flush=True)
     session.p.stdin.close()
     session.p.wait()
+
+
+def figures_5_and_8(folder, volume, rates):
     print("\nfigure 5, windows alone, and figure 8, end to end with histories of 28 days (anomaly 1 h) once an hour: records/s of the wall, and by second of CPU, by the "
           "window; %d records in an hour, at most %d a second\nthe paper: %s" % (sum(rates), max(rates), PAPER))
     for name in ANALYSES:
@@ -201,12 +196,23 @@ def figures(folder):
                 path = month_file(folder, name, volume)
                 with open(path, encoding="utf-8") as f:
                     text = re.sub("(?m)^every = .*", "every = 1h", f.read())
-                if figure == 5:
+                if figure == 5:  # a history of a second
                     text = re.sub(r"(?m)^back = .*", "back = %ds" % (window + 1), text).replace("length = 1h", "length = 1s")
                 with open(path, "w", encoding="utf-8") as f:
                     f.write(text)
                 print("  " + speed(path, window, MONTH_END + 1000, MONTH_END + 3000, rates, MONTH_END), end="", flush=True)
             print()
+
+
+def figures(folder):
+    rates = bursts(3600)
+    rates[1500] = rates[2500] = 100 * RATE  # bursts of 100 times the mean, for certain
+    volume = os.environ.get("BENCH_VOLUME")
+    if not volume:
+        volume = figure_6(folder, int(os.environ.get("BENCH_RECORDS", 100000000)))
+        keep(folder, "after", rates, MONTH_END, volume)
+    figure_7(volume)
+    figures_5_and_8(folder, volume, rates)
 
 
 def month(folder, volume):
