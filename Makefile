@@ -170,7 +170,7 @@ $(BUILD)/%.o: %.c $(BUILD)/hardening
 BPF_CLANG ?= clang
 $(BUILD)/%.bpf.o: %.bpf.c proto/port/ip.bpf.h proto/port/fast_record.h proto/port/shunt_record.h proto/wire/fingerprint.h
 	$(call say,BPF,$<)
-	$(Q)mkdir -p $(@D) && $(BPF_CLANG) -target bpf -mcpu=v3 -O2 -g -ffreestanding -Wall -Werror -I. -I/usr/include/$(MACHINE) -c -o $@ $<
+	$(Q)mkdir -p $(@D) && $(BPF_CLANG) -target bpf -mcpu=v3 $(if $(filter x86_64-%,$(MACHINE)),-DORDERED_STORES) -O2 -g -ffreestanding -Wall -Werror -I. -I/usr/include/$(MACHINE) -c -o $@ $<
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(Q)bpftool gen skeleton $< name pr_$(notdir $*)_bpf > $@
 $(BUILD)/proto/port/fast.o: | $(BUILD)/proto/port/fast.skel.h

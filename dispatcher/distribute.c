@@ -228,6 +228,22 @@ take_ring(struct prd_sender *s, unsigned i)
 	return taken;
 }
 
+/* A packet is on its way to the node: into the node's log. */
+static void
+enter(struct prd_sender *s, struct prd_node *node, struct prd_link *link,
+	struct pr_entry *e, size_t len)
+{
+	e->ordinal = prd_node_sent(node, len);
+	if (e->flags & PR_ENTRY_SECOND) {
+		node->seconds++;
+	} else {
+		node->primaries++;
+		pr_count(&link->sent_packets, 1);
+		pr_count(&link->sent_bytes, len);
+	}
+	prd_logs_add(&s->logs, node, link - s->inputs->links, e, s->now);
+}
+
 /*
  * A packet whose first copy was not sent survives by its second copy, which becomes the primary. If the second
  * copy has failed too, the packet is lost.
@@ -243,16 +259,7 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 
 		node->window.placed_cost -= item->len + PRD_FRAME_COST;
 		if (!lost) {
-			e->ordinal = prd_node_sent(node, item->len);
-			if (e->flags & PR_ENTRY_SECOND) {
-				node->seconds++;
-			} else {
-				node->primaries++;
-				pr_count(&item->link->sent_packets, 1);
-				pr_count(&item->link->sent_bytes, item->len);
-			}
-			prd_logs_add(
-				&s->logs, node, item->link - s->inputs->links, e, s->now);
+			enter(s, node, item->link, e, item->len);
 		} else if (e->flags & PR_ENTRY_SECOND) {
 			continue;
 		} else if (i + 1 < s->item_count && next->link == item->link &&
@@ -284,12 +291,14 @@ node_of(const struct prd_sender *s, uint16_t number)
 	return node && node->logs ? node : NULL;
 }
 
-/* A frame that the program has sent. */
+/* A frame that the program has sent. Where others of the batch come before it in the logs, it waits for them. */
 static void
 add_sent(struct prd_sender *s, const struct pr_fast_record *rec)
 {
 	struct prd_link *link = &s->inputs->links[rec->link];
 	struct prd_node *node = node_of(s, rec->node);
+	struct prd_item *item = NULL;
+	struct pr_entry now, *e = &now;
 	int64_t otime;
 	uint64_t seq = give_seq(link, rec->time, &otime);
 
@@ -298,15 +307,19 @@ add_sent(struct prd_sender *s, const struct pr_fast_record *rec)
 		note_undelivered(link, seq);
 		return;
 	}
-	struct prd_item *item = add_item(s, node, link, rec->caplen);
-	struct pr_entry *e = &item->entry;
-	item->sent = true;
+	if (s->item_count > 0) {
+		item = add_item(s, node, link, rec->caplen);
+		item->sent = true;
+		e = &item->entry;
+	}
 	e->seq = seq;
 	e->otime = otime;
 	e->flags = rec->len != rec->caplen ? PR_ENTRY_LEN : 0;
 	e->runt_len = e->class = 0;
 	PR_COPY(e, rec, time, fingerprint, len, caplen);
 	memcpy(e->macs, rec->macs, sizeof e->macs);
+	if (!item)
+		enter(s, node, link, e, rec->caplen);
 }
 
 /* A frame that the program left to us. */

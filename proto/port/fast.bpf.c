@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The XDP program of a capture interface (proto/port/fast.h). It numbers each frame, writes a record into the ring
- * buffer and sends the frame to its node. Frames that need more than a change of MACs go whole into the ring buffer.
+ * and sends the frame to its node. Frames that need more than a change of MACs go whole into a ring of their own.
  * Built for the UAPI alone: no type of the running kernel is needed.
  */
 #include <linux/bpf.h>
@@ -17,10 +17,22 @@ char fast_license[] SEC("license") = "Apache-2.0";
 
 struct pr_fast_state state SEC(".bss");
 
+/* The loader sets the sizes of both rings. A whole frame may reach beyond the end of its ring: so much more is there. */
+const volatile __u32 slot_mask, whole_mask;
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 21); /* the loader sets it */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pr_fast_slot);
 } ring SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 1 << 16);
+} whole SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -41,7 +53,7 @@ struct {
 	__type(value, struct given);
 } under_way SEC(".maps");
 
-enum { MACS = 12, ETHER = 14, TAG = 4, FRAME_MIN = 60, SMALL = 128, MIDDLE = 640 };
+enum { MACS = 12, ETHER = 14, TAG = 4, FRAME_MIN = 60 };
 
 static inline __attribute__((always_inline)) int
 is_vlan(__u16 type)
@@ -122,36 +134,12 @@ flow_hash(const void *data, const void *end, __u32 at, __u16 type)
 	return ends(src, dst, kind);
 }
 
-/* Of 6 or 12 bytes; frames lie at even addresses. */
+/* Of 6 bytes */
 static inline __attribute__((always_inline)) void
-copy_macs(void *to, const void *from, int bytes)
+copy_mac(void *to, const void *from)
 {
-	for (int i = 0; i < bytes / 2; i++)
-		((__u16 *)to)[i] = ((const __u16 *)from)[i];
-}
-
-static inline __attribute__((always_inline)) void
-fill(struct pr_fast_record *rec, const void *data, __u32 len, __u32 caplen, __u32 link,
-	__u32 flow)
-{
-	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
-	__u32 count = s->count, slot;
-
-	rec->time = bpf_ktime_get_tai_ns();
-	__sync_fetch_and_add(&state.given, caplen + PR_FAST_COST);
-	rec->seq =
-		__sync_fetch_and_add(&state.links[link & (PR_FAST_LINKS - 1)].seq, 1) + 1;
-	rec->len = len;
-	rec->caplen = caplen;
-	rec->link = link;
-	rec->node = PR_FAST_NO_NODE;
-	rec->sent = 0;
-	rec->fingerprint = 0;
-	if (count) {
-		slot = (s->by_flow ? flow : (__u32)rec->seq) % count;
-		rec->node = s->slot[slot & (PR_FAST_SLOTS - 1)];
-	}
-	copy_macs(rec->macs, data, MACS);
+	*(__u32 *)to = *(const __u32 *)from;
+	((__u16 *)to)[2] = ((const __u16 *)from)[2];
 }
 
 static inline __attribute__((always_inline)) int
@@ -161,19 +149,59 @@ refuse(uint64_t *counter)
 	return XDP_DROP;
 }
 
-/* The frame goes whole into the ring buffer. room is a constant: the verifier wants the size of a record to be one. */
-#define WHOLE(room)                                                                        \
-	do {                                                                               \
-		rec = bpf_ringbuf_reserve(&ring, sizeof *rec + (room), 0);                 \
-		if (!rec)                                                                  \
-			return refuse(&mine->refused_ring);                                \
-		fill(rec, data, len, caplen, link, flow);                                  \
-		n = caplen & 0xfff;                                                        \
-		barrier_var(n);                                                            \
-		if (n > 0 && n <= (room))                                                  \
-			bpf_xdp_load_bytes(ctx, 0, rec + 1, n);                            \
-		bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);                                 \
-	} while (0)
+/* Room for one more frame: in the ring, and at the nodes. */
+static inline __attribute__((always_inline)) int
+has_room(__u32 caplen)
+{
+	__u64 given = *(volatile __u64 *)&state.given;
+	__u64 left = state.most - (given >> PR_FAST_NUMBER_BITS) - caplen - PR_FAST_COST;
+
+	return (__s64)(left << PR_FAST_NUMBER_BITS) >= 0 &&
+	       ((given - state.released) & PR_FAST_NUMBER) < state.slots_most;
+}
+
+/*
+ * The next number, with all that its place says but for the tag, which is returned. After it nothing may fail: each
+ * number that is given has a record. The time comes behind the number: what has no number yet was not stamped.
+ */
+static inline __attribute__((always_inline)) struct pr_fast_slot *
+take(const void *data, __u32 len, __u32 caplen, __u32 link, __u32 flow, __u32 *tag)
+{
+	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
+	__u32 count = s->count, pick, at;
+	__u64 given = __sync_fetch_and_add(
+		&state.given, (__u64)(caplen + PR_FAST_COST) << PR_FAST_NUMBER_BITS | 1);
+	struct pr_fast_slot *slot;
+
+	given &= PR_FAST_NUMBER;
+	at = given & slot_mask;
+	slot = bpf_map_lookup_elem(&ring, &at);
+	if (!slot) /* for the verifier */
+		return NULL;
+	slot->time = bpf_ktime_get_tai_ns();
+	slot->len = len;
+	slot->caplen = caplen;
+	*tag = (__u32)(((given >> (state.slot_bits & 31)) + 1) << 24) | link;
+	if (count) {
+		pick = (s->by_flow ? flow : (__u32)given) % count;
+		*tag |= PR_FAST_HAS_NODE | s->slot[pick & (PR_FAST_SLOTS - 1)] << 8;
+	}
+	copy_mac(slot->macs, data);
+	copy_mac(slot->macs + 6, data + 6);
+	return slot;
+}
+
+/* All that was written before is seen before it. */
+static inline __attribute__((always_inline)) void
+give(struct pr_fast_slot *slot, __u32 tag)
+{
+#ifdef ORDERED_STORES
+	barrier();
+	*(volatile __u32 *)&slot->tag = tag;
+#else
+	__sync_lock_test_and_set(&slot->tag, tag);
+#endif
+}
 
 /* The frame then goes where all frames of a capture interface go: to the filter that discards them. */
 static inline __attribute__((always_inline)) int
@@ -181,18 +209,26 @@ give_whole(struct xdp_md *ctx, struct pr_fast_link *mine, __u32 len, __u32 link,
 {
 	const void *data = (const void *)(long)ctx->data,
 		   *end = (const void *)(long)ctx->data_end;
-	__u32 caplen = end - data;
-	struct pr_fast_record *rec;
-	__u64 n;
+	__u32 caplen = end - data, zero = 0, tag;
+	__u64 at, n = (caplen + PR_FAST_WHOLE_UNIT - 1) & -PR_FAST_WHOLE_UNIT;
+	void *bytes = bpf_map_lookup_elem(&whole, &zero);
+	struct pr_fast_slot *slot;
 
-	if (data + ETHER > end || caplen > PR_FAST_FRAME_MAX)
+	if (data + ETHER > end || caplen > PR_FAST_FRAME_MAX || !bytes)
 		return refuse(&mine->refused_long);
-	if (caplen <= SMALL)
-		WHOLE(SMALL);
-	else if (caplen <= MIDDLE)
-		WHOLE(MIDDLE);
-	else
-		WHOLE(PR_FAST_FRAME_MAX);
+	at = *(volatile __u64 *)&state.whole_given;
+	if (at + n - state.whole_released > state.whole_most)
+		return refuse(&mine->refused_ring);
+	at = __sync_fetch_and_add(&state.whole_given, n) & whole_mask;
+	slot = take(data, len, caplen, link | PR_FAST_WHOLE, flow, &tag);
+	if (!slot)
+		return XDP_PASS;
+	slot->fingerprint = (__u32)at;
+	n = caplen & 0xfff;
+	barrier_var(n);
+	if (n > 0 && n <= PR_FAST_FRAME_MAX)
+		bpf_xdp_load_bytes(ctx, 0, bytes + at, n);
+	give(slot, tag);
 	return XDP_PASS;
 }
 
@@ -211,13 +247,17 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 len = end - data, caplen = len, zero = 0, at = ETHER, link;
-	struct pr_fast_record *rec;
-	__u32 flow = 0, print, limit;
+	struct pr_fast_slot *slot;
+	__u32 flow = 0, print, limit, tag;
 
-	link = link_of(ctx->ingress_ifindex) & (PR_FAST_LINKS - 1);
+	link = ctx->ingress_ifindex == state.ifindex[0]
+		       ? 0
+		       : link_of(ctx->ingress_ifindex) & (PR_FAST_LINKS - 1);
 	struct pr_fast_link *mine = &state.links[link];
 	if (!mine->running || data + ETHER > end)
 		return XDP_PASS;
+	if (len > UINT16_MAX)
+		return refuse(&mine->refused_long);
 	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
 	if (len > state.snaplen) {
 		if (bpf_xdp_adjust_tail(ctx, (int)(state.snaplen - len)) < 0)
@@ -235,7 +275,7 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 		type = *(__u16 *)(data + MACS + TAG);
 		at += TAG;
 	}
-	if (state.given + caplen + PR_FAST_COST > state.most)
+	if (!has_room(caplen))
 		return refuse(&mine->refused_ring);
 	if (s->by_flow)
 		flow = flow_hash(data, end, at, type);
@@ -243,15 +283,13 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 		type == bpf_htons(state.ethertype))
 		return give_whole(ctx, mine, len, link, flow);
 	print = fingerprint(data, end, caplen);
-	rec = bpf_ringbuf_reserve(&ring, sizeof *rec, 0);
-	if (!rec)
-		return refuse(&mine->refused_ring);
-	fill(rec, data, len, caplen, link, flow);
-	rec->fingerprint = print;
-	rec->sent = 1;
-	copy_macs(data, state.macs[rec->node & (PR_FAST_NODES - 1)], 6);
-	copy_macs(data + 6, state.src, 6);
-	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	slot = take(data, len, caplen, link, flow, &tag);
+	if (!slot)
+		return XDP_PASS;
+	slot->fingerprint = print;
+	give(slot, tag);
+	copy_mac(data, state.macs[tag >> 8 & (PR_FAST_NODES - 1)]);
+	copy_mac(data + 6, state.src);
 	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
 	if (given) {
 		given->frames++;

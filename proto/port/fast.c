@@ -28,26 +28,18 @@ struct pr_fast {
 	bool generic;
 	int promiscuous; /* a packet socket that receives nothing */
 
-	/* the ring buffer, as linux/bpf.h describes it */
-	size_t size, page;
-	_Atomic uint64_t *consumer; /* a page of its own */
-	_Atomic uint64_t *producer; /* a page, then the records, twice */
-	const uint8_t *records;
-	uint64_t at,
-		safe; /* how far it is read; up to where no record waits for its turn */
-	bool empty;
-	uint64_t read; /* as pr_fast_state.given, of records that were read */
+	const struct pr_fast_slot *ring;
+	const uint8_t *whole;
+	size_t ring_size,
+		whole_size; /* bytes; those of whole as numbered, more are mapped */
+	uint64_t next; /* number */
+	uint64_t read,
+		whole_read; /* as pr_fast_state.given and whole_given, of what was read */
 	int64_t tai_ahead; /* ns, of UTC */
-
-	/*
-	 * Records that came before their turn, by seq: two CPUs may take room in one order and numbers in the other.
-	 * All numbers between the next one and theirs have records in the ring buffer, so this table is large enough.
-	 */
-	uint32_t *early[PR_FAST_LINKS]; /* 1 + position in the ring buffer / 8; 0: none */
-	uint32_t early_mask;
-	uint64_t next[PR_FAST_LINKS];
-	unsigned waiting, last_link;
 };
+
+/* Behind the end of the ring of whole frames, in which the longest frame that begins before it may lie. */
+enum { BEHIND = 4096, SLOTS_MAX = 1 << (PR_FAST_NUMBER_BITS - 2) };
 
 /* ---- opening ---- */
 
@@ -82,29 +74,39 @@ listen_to_all(struct pr_fast *f, const char *const *ifnames, struct pr_error *er
 	return 0;
 }
 
-static int
-map_ring(struct pr_fast *f)
+static const void *
+map_array(const struct bpf_map *map, size_t size)
 {
-	int fd = bpf_map__fd(f->bpf->maps.ring);
+	const void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
 
-	f->page = (size_t)sysconf(_SC_PAGESIZE);
-	void *map = mmap(NULL, f->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
-		return -1;
-	f->consumer = map;
-	map = mmap(NULL, f->page + 2 * f->size, PROT_READ, MAP_SHARED, fd, (off_t)f->page);
-	if (map == MAP_FAILED)
-		return -1;
-	f->producer = map;
-	f->records = (const uint8_t *)map + f->page;
-	f->early_mask = (uint32_t)(f->size / 32) - 1 /* no record is as small */;
-	for (unsigned i = 0; i < f->count; i++) {
-		f->next[i] = 1;
-		f->early[i] = calloc(f->early_mask + 1, sizeof **f->early);
-		if (!f->early[i])
-			return -1;
-	}
-	return 0;
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* Half of the bytes for each, and room for all CPUs that pass the test for room at once. */
+static int
+size_rings(struct pr_fast *f, size_t size)
+{
+	size_t cpus = (size_t)libbpf_num_possible_cpus();
+	uint32_t bits = 0;
+
+	for (f->whole_size = 1 << 15;
+		f->whole_size < size / 2 || f->whole_size < 4 * cpus * PR_FAST_FRAME_MAX;)
+		f->whole_size *= 2;
+	f->ring_size = PR_MIN(f->whole_size, SLOTS_MAX * sizeof *f->ring);
+	size_t slots = f->ring_size / sizeof *f->ring;
+	while (slots >> bits > 1)
+		bits++;
+	f->bpf->rodata->slot_mask = (uint32_t)slots - 1;
+	f->bpf->rodata->whole_mask = (uint32_t)f->whole_size - 1;
+	f->bpf->bss->state.slot_bits = bits;
+	f->bpf->bss->state.slots_most = (uint32_t)(slots - cpus);
+	f->bpf->bss->state.whole_most =
+		(uint32_t)(f->whole_size - cpus * PR_FAST_FRAME_MAX);
+	return bpf_map__set_max_entries(f->bpf->maps.ring, (uint32_t)slots) < 0 ||
+			       bpf_map__set_value_size(f->bpf->maps.whole,
+				       (uint32_t)f->whole_size + BEHIND) < 0
+		       ? -1
+		       : 0;
 }
 
 static int
@@ -179,17 +181,20 @@ no_words(enum libbpf_print_level level, const char *format, va_list args)
 }
 
 static int
-load(struct pr_fast *f, const char *out, struct pr_error *err)
+load(struct pr_fast *f, const char *out, size_t size, struct pr_error *err)
 {
 	uint32_t zero = 0, index = if_nametoindex(out);
 
 	libbpf_set_print(no_words);
 	f->bpf = pr_fast_bpf__open();
-	if (!f->bpf || bpf_map__set_max_entries(f->bpf->maps.ring, (uint32_t)f->size) < 0 ||
-		pr_fast_bpf__load(f->bpf) < 0)
+	if (!f->bpf || size_rings(f, size) < 0 || pr_fast_bpf__load(f->bpf) < 0)
 		return pr_error_errno(err,
 			"the XDP program cannot be loaded (needs root, and Linux 6.1)");
 	f->state = &f->bpf->bss->state;
+	f->ring = map_array(f->bpf->maps.ring, f->ring_size);
+	f->whole = map_array(f->bpf->maps.whole, f->whole_size + BEHIND);
+	if (!f->ring || !f->whole)
+		return pr_error_errno(err, "the rings of the XDP program cannot be mapped");
 	if (bpf_map_update_elem(bpf_map__fd(f->bpf->maps.out), &zero, &index, BPF_ANY) < 0)
 		return pr_error_errno(err, "%s: XDP cannot send on it", out);
 	if (trace(f, 0, f->bpf->progs.fast_redirect_failed, "xdp_redirect_err") < 0 ||
@@ -213,15 +218,8 @@ pr_fast_open(const char *const *ifnames, unsigned count, const char *out, size_t
 	memset(f->tracepoints, 0xff, sizeof f->tracepoints);
 	f->promiscuous = -1;
 	f->count = count;
-	for (f->size = 1 << 16; f->size < ring_size;)
-		f->size *= 2;
-	if (load(f, out, err) < 0 || listen_to_all(f, ifnames, err) < 0 ||
+	if (load(f, out, ring_size, err) < 0 || listen_to_all(f, ifnames, err) < 0 ||
 		attach_all(f, ifnames, err) < 0) {
-		pr_fast_close(&f);
-		return NULL;
-	}
-	if (map_ring(f) < 0) {
-		pr_error_errno(err, "the BPF ring buffer cannot be mapped");
 		pr_fast_close(&f);
 		return NULL;
 	}
@@ -236,17 +234,15 @@ pr_fast_close(struct pr_fast **fast)
 
 	if (!f)
 		return;
-	for (unsigned i = 0; i < PR_FAST_LINKS; i++) {
+	for (unsigned i = 0; i < PR_FAST_LINKS; i++)
 		pr_close(f->links[i]);
-		free(f->early[i]);
-	}
 	pr_close(f->promiscuous);
 	pr_close(f->tracepoints[0]);
 	pr_close(f->tracepoints[1]);
-	if (f->consumer)
-		munmap((void *)f->consumer, f->page);
-	if (f->producer)
-		munmap((void *)f->producer, f->page + 2 * f->size);
+	if (f->ring)
+		munmap((void *)(uintptr_t)f->ring, f->ring_size);
+	if (f->whole)
+		munmap((void *)(uintptr_t)f->whole, f->whole_size + BEHIND);
 	pr_fast_bpf__destroy(f->bpf);
 	free(f);
 }
@@ -311,10 +307,20 @@ pr_fast_node(struct pr_fast *f, uint16_t node, const uint8_t mac[6])
 	memcpy(f->state->macs[node], mac, 6);
 }
 
+/* The upper part of `given` when it had what is read by now: each lap of the lower part adds one. */
+static uint64_t
+given_read(const struct pr_fast *f)
+{
+	return f->read + (f->next >> PR_FAST_NUMBER_BITS);
+}
+
+#define GIVEN_MASK (UINT64_MAX >> PR_FAST_NUMBER_BITS)
+
 void
 pr_fast_room(struct pr_fast *f, uint64_t bytes)
 {
-	__atomic_store_n(&f->state->most, f->read + bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->state->most, given_read(f) + PR_MIN(bytes, GIVEN_MASK / 4),
+		__ATOMIC_RELAXED);
 }
 
 uint64_t
@@ -322,7 +328,8 @@ pr_fast_backlog(const struct pr_fast *f)
 {
 	return f->state->schedules[f->state->active].count
 		       ? 0
-		       : __atomic_load_n(&f->state->given, __ATOMIC_RELAXED) - f->read;
+		       : ((get(&f->state->given) >> PR_FAST_NUMBER_BITS) - given_read(f)) &
+				 GIVEN_MASK;
 }
 
 struct pr_fast_schedule *
@@ -340,98 +347,55 @@ pr_fast_swap(struct pr_fast *f)
 
 /* ---- reading ---- */
 
-/* Of a record: behind a header of its length (top bit: it is being written; next: given up) and a word of the kernel's. */
-enum { HEADER = 8 };
-
-static const struct pr_fast_record *
-record_at(const struct pr_fast *f, uint64_t pos)
-{
-	return (const struct pr_fast_record *)(const void *)(f->records +
-							     (pos & (f->size - 1)) +
-							     HEADER);
-}
-
-/* The record at the head of a link's early ones, if it is its turn. */
-static const struct pr_fast_record *
-take_early(struct pr_fast *f, unsigned link)
-{
-	uint32_t *place = &f->early[link][f->next[link] & f->early_mask];
-
-	if (*place == 0)
-		return NULL;
-	const struct pr_fast_record *rec = record_at(f, (uint64_t)(*place - 1) * 8);
-	*place = 0;
-	f->waiting--;
-	return rec;
-}
-
-/* The next record of the ring buffer that is complete, in the order of room taken. */
-static const struct pr_fast_record *
-take_ring(struct pr_fast *f, uint64_t *pos)
-{
-	for (;;) {
-		uint64_t end = atomic_load_explicit(f->producer, memory_order_acquire);
-
-		f->empty = f->at == end;
-		if (f->empty)
-			return NULL;
-		const uint32_t *header =
-			(const uint32_t *)(const void *)(f->records +
-							 (f->at & (f->size - 1)));
-		uint32_t len = __atomic_load_n(header, __ATOMIC_ACQUIRE);
-		if (len & BPF_RINGBUF_BUSY_BIT)
-			return NULL;
-		*pos = f->at;
-		f->at += ((len & ~BPF_RINGBUF_DISCARD_BIT) + HEADER + 7) & ~(uint64_t)7;
-		if (!(len & BPF_RINGBUF_DISCARD_BIT))
-			return record_at(f, *pos);
-	}
-}
-
 bool
 pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data)
 {
-	const struct pr_fast_record *rec = f->waiting ? take_early(f, f->last_link) : NULL;
-	uint64_t pos;
+	const struct pr_fast_slot *slot =
+		&f->ring[f->next & (f->ring_size / sizeof *slot - 1)];
+	uint64_t turn = ((f->next & PR_FAST_NUMBER) >> f->state->slot_bits) + 1;
+	uint32_t tag = __atomic_load_n(&slot->tag, __ATOMIC_ACQUIRE);
 
-	while (!rec) {
-		rec = take_ring(f, &pos);
-		if (!rec)
-			return false;
-		if (rec->seq == f->next[rec->link])
-			break;
-		f->early[rec->link][rec->seq & f->early_mask] =
-			(uint32_t)((pos & (f->size - 1)) / 8) + 1;
-		f->waiting++;
-		rec = NULL;
+	if (tag >> 24 != (uint8_t)turn)
+		return false;
+	PR_COPY(out, slot, fingerprint, len, caplen);
+	out->time = slot->time - f->tai_ahead;
+	out->link = tag & (PR_FAST_LINKS - 1);
+	out->node = tag & PR_FAST_HAS_NODE ? (uint8_t)(tag >> 8) : PR_FAST_NO_NODE;
+	memcpy(out->macs, slot->macs, sizeof out->macs);
+	out->sent = !(tag & PR_FAST_WHOLE);
+	if (!out->sent) {
+		*data = f->whole + slot->fingerprint;
+		f->whole_read += (out->caplen + PR_FAST_WHOLE_UNIT - 1) &
+				 ~(uint64_t)(PR_FAST_WHOLE_UNIT - 1);
 	}
-	*out = *rec;
-	*data = (const uint8_t *)(rec + 1);
-	out->time -= f->tai_ahead;
-	f->read += rec->caplen + PR_FAST_COST;
-	f->last_link = rec->link;
-	f->next[rec->link]++;
-	if (f->waiting == 0)
-		f->safe = f->at;
+	f->read += out->caplen + PR_FAST_COST;
+	f->next++;
 	return true;
 }
 
 void
 pr_fast_release(struct pr_fast *f)
 {
-	atomic_store_explicit(f->consumer, f->safe, memory_order_release);
+	__atomic_store_n(&f->state->whole_released, f->whole_read, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->state->released, f->next, __ATOMIC_RELEASE);
+}
+
+static uint64_t
+unread(const struct pr_fast *f, uint64_t from)
+{
+	return (get(&f->state->given) - from) & PR_FAST_NUMBER;
 }
 
 bool
 pr_fast_empty(const struct pr_fast *f)
 {
-	return f->empty && f->waiting == 0;
+	return unread(f, f->next) == 0;
 }
 
 size_t
 pr_fast_used(const struct pr_fast *f, uint64_t *size)
 {
-	*size = f->size;
-	return (size_t)(atomic_load_explicit(f->producer, memory_order_relaxed) -
-			atomic_load_explicit(f->consumer, memory_order_relaxed));
+	*size = f->ring_size + f->whole_size;
+	return unread(f, get(&f->state->released)) * sizeof *f->ring +
+	       get(&f->state->whole_given) - get(&f->state->whole_released);
 }

@@ -10,8 +10,8 @@
 
 /*
  * The fast path: an XDP program (fast.bpf.c) on each capture interface stamps and numbers the packets, and sends them
- * to their nodes by the rack interface. Of each packet it leaves a record in one BPF ring buffer for all interfaces.
- * What the program cannot send lies whole in the ring buffer, in the same numbering, and the reader sends it.
+ * to their nodes by the rack interface. Of each packet it leaves a record in one ring for all interfaces. What the
+ * program cannot send lies whole in a second ring, in the same numbering, and the reader sends it.
  *
  * The programs hang on links of this process: when it ends, by whatever way, the kernel takes them off.
  * open needs privileges (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), all else needs none. open, configure, close: one thread,
@@ -19,7 +19,19 @@
  */
 struct pr_fast;
 
-/* ring_size: bytes, rounded up to a power of two. NULL and err: this machine, or an interface, has no XDP. */
+/* A packet */
+struct pr_fast_record {
+	int64_t time; /* ns, UTC */
+	uint32_t fingerprint; /* of the frame as sent, if it was */
+	uint16_t len, caplen; /* as it came; what is kept of it */
+	uint16_t link;
+	uint16_t node; /* number; PR_FAST_NO_NODE: the schedule names none */
+	uint8_t macs[12]; /* dst, src as captured */
+	bool sent;
+};
+enum { PR_FAST_NO_NODE = 0xffff };
+
+/* ring_size: bytes of both rings, rounded up to a power of two. NULL and err: this machine, or an interface, has no XDP. */
 struct pr_fast *pr_fast_open(const char *const *ifnames, unsigned count, const char *out,
 	size_t ring_size, struct pr_error *err);
 void pr_fast_close(struct pr_fast **fast);
@@ -34,7 +46,7 @@ const char *pr_fast_mode(const struct pr_fast *f);
 void pr_fast_set_running(struct pr_fast *f, unsigned link, bool running);
 
 /*
- * Packets that the interface's program refused before they had a number (the ring buffer was full; too long for XDP).
+ * Packets that the interface's program refused before they had a number (a ring or the nodes were full; too long for XDP).
  */
 void pr_fast_refused(
 	const struct pr_fast *f, unsigned link, uint64_t *ring, uint64_t *longer);
@@ -61,12 +73,12 @@ struct pr_fast_schedule *pr_fast_schedule(struct pr_fast *f);
 void pr_fast_swap(struct pr_fast *f);
 
 /*
- * The next record, of each link in the order of its seq; false: there is none that is ready. Time is in ns UTC. It
- * stays until release. A record with sent == 0 has the packet's bytes, *data, which may not be written.
+ * The next record, of each link in the order in which they were numbered; false: there is none that is ready. A record
+ * with sent == false has the packet's bytes, *data, which stay until release and may not be written.
  */
 bool pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data);
 void pr_fast_release(struct pr_fast *f);
-/* True if the last next found no record at all, also none that is being written: all that was stamped before is taken. */
+/* True if there is no record at all, also none that is being written: all that was stamped before is taken. */
 bool pr_fast_empty(const struct pr_fast *f);
-/* Bytes of records that are not released; *size: of the ring buffer. */
+/* Bytes of records that are not released; *size: of both rings. */
 size_t pr_fast_used(const struct pr_fast *f, uint64_t *size);

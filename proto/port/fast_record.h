@@ -4,67 +4,84 @@
 #include <stdint.h>
 
 /*
- * What the XDP program (fast.bpf.c) and the dispatcher share: records of the BPF ring buffer, and the program's
- * variables, which both map. Included by both; fixed widths, the machine's byte order.
+ * What the XDP program (fast.bpf.c) and the dispatcher share: a ring of records, and the program's variables, which
+ * both map. Included by both; fixed widths, the machine's byte order.
  */
 enum {
 	PR_FAST_LINKS = 64,
 	PR_FAST_NODES = 256,
 	PR_FAST_SLOTS = 4096,
-	PR_FAST_NO_NODE = 0xffff,
 	/* longest frame: what native XDP takes without fragments is below a page */
 	PR_FAST_FRAME_MAX = 3520,
 	PR_FAST_COST = 128,
+	/* a frame that the program cannot send takes a multiple of this in the ring of such frames */
+	PR_FAST_WHOLE_UNIT = 64,
 };
 
-/* A packet. Its bytes follow if the program did not send it (sent is 0): the dispatcher sends it then. */
-struct pr_fast_record {
-	uint64_t seq; /* from 1, without gaps: each number that is taken has a record */
+/*
+ * A packet's place in the ring: 32 bytes, so that two CPUs pass one another little. Written, then read in the order of
+ * numbers. It is complete as soon as `tag` has the turn that the reader waits for.
+ */
+struct pr_fast_slot {
 	int64_t time; /* ns, TAI */
-	uint32_t len; /* as it came */
-	uint32_t fingerprint; /* of the frame as sent (proto/wire/fingerprint.h) */
-	uint16_t link;
-	uint16_t node; /* number; PR_FAST_NO_NODE: the schedule names none */
-	uint8_t macs[12]; /* dst, src as captured */
+	uint32_t
+		fingerprint; /* of the frame as sent (proto/wire/fingerprint.h); PR_FAST_WHOLE: where its bytes are */
+	uint16_t len; /* as it came */
 	uint16_t caplen; /* what is kept of it */
-	uint8_t sent;
-	uint8_t reserved[5];
+	uint8_t macs[12]; /* dst, src as captured */
+	uint32_t
+		tag; /* from the top, bytes: turn, second copy's node, node, link with flags */
+};
+enum {
+	PR_FAST_WHOLE = 0x40, /* the program did not send it: the dispatcher does */
+	PR_FAST_HAS_NODE = 0x80, /* the schedule names a node */
+	/* The turn of a number: its lap of the ring, so that it differs from what the lap before left. */
+	PR_FAST_NUMBER_BITS = 24,
+	PR_FAST_NUMBER = (1 << PR_FAST_NUMBER_BITS) - 1,
 };
 
 /* Of one capture interface. The program writes all but running. */
 struct pr_fast_link {
-	uint64_t seq; /* last number taken */
-	uint64_t refused_ring; /* not numbered: the ring buffer or the nodes were full */
+	uint64_t refused_ring; /* not numbered: the ring or the nodes were full */
 	uint64_t refused_long; /* not numbered: longer than PR_FAST_FRAME_MAX */
 	uint64_t not_redirected; /* numbered, and not taken by the kernel */
 	uint32_t running;
-	uint32_t reserved[7];
+	uint32_t reserved[9];
 };
 
-/* Which node gets a packet: slot[seq % count], or slot[hash of the flow % count]. count 0: no node. */
+/* Which node gets a packet: slot[number % count], or slot[hash of the flow % count]. count 0: no node. */
 struct pr_fast_schedule {
 	uint32_t count, by_flow;
 	uint32_t
 		frame_max; /* longer frames are not sent by the program (4 bytes more with a VLAN tag) */
 	uint32_t reserved;
-	uint16_t slot[PR_FAST_SLOTS]; /* numbers of nodes, below PR_FAST_NODES */
+	uint8_t slot[PR_FAST_SLOTS]; /* numbers of nodes */
 };
 
 struct pr_fast_state {
-	uint32_t ifindex[PR_FAST_LINKS]; /* of the capture interfaces */
-	struct pr_fast_link links[PR_FAST_LINKS];
-	struct pr_fast_schedule schedules[2];
+	/*
+	 * Written for each packet: PR_FAST_NUMBER_BITS of its number, and above them what frames take in the nodes' buffers,
+	 * with PR_FAST_COST each: one addition gives a number and takes the room.
+	 */
+	uint64_t given __attribute__((aligned(64)));
+	uint64_t whole_given; /* bytes of frames that went whole */
+	/*
+	 * Written by the reader: the number up to which it has released; the bytes of whole frames; how far the upper part of
+	 * given may go. Beyond it frames are refused, as nodes would lose them while no timestamp log comes.
+	 */
+	uint64_t released __attribute__((aligned(64))), whole_released, most;
+	uint32_t slots_most,
+		whole_most; /* how much may be in use, as CPUs pass the test at once */
+	uint32_t slot_bits;
 	uint32_t active; /* schedule in use */
 	uint16_t ethertype; /* of the rack */
 	uint8_t src[6]; /* MAC of the rack interface */
 	uint32_t snaplen; /* more is not kept of a frame */
-	uint8_t macs[PR_FAST_NODES][8]; /* of nodes, by number */
 	uint64_t epoch;
 	/* frames of the program that a driver took, and those that it had no room for */
-	uint64_t redirected, transmit_dropped;
-	/*
-	 * What frames take in the nodes' buffers, with PR_FAST_COST each: of those that have a number; and how far that may
-	 * go. Beyond it they are refused, as nodes would lose them while no timestamp log comes.
-	 */
-	uint64_t given, most;
+	uint64_t redirected __attribute__((aligned(64))), transmit_dropped;
+	struct pr_fast_link links[PR_FAST_LINKS] __attribute__((aligned(64)));
+	uint32_t ifindex[PR_FAST_LINKS]; /* of the capture interfaces */
+	uint8_t macs[PR_FAST_NODES][8]; /* of nodes, by number */
+	struct pr_fast_schedule schedules[2];
 };
