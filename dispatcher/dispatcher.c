@@ -191,7 +191,6 @@ static const char *
 beyond_xdp(const struct prd_options *o)
 {
 	return o->read.count      ? "--read"
-	       : o->copies > 1    ? "--copies 2"
 	       : o->filter        ? "--filter"
 	       : o->timestamps    ? "--timestamp"
 	       : o->classes.count ? "--class"
@@ -249,7 +248,7 @@ open_fast(struct prd_options *o, struct pr_error *err)
 			: check_cards(o, PR_FAST_FRAME_MAX, err);
 	if (no == 0)
 		o->fast = pr_fast_open((const char *const *)o->in.items,
-			(unsigned)o->in.count, o->out, o->buffer_size, err);
+			(unsigned)o->in.count, o->out, o->buffer_size, o->copies, err);
 	if (o->fast) {
 		pr_log_info("path xdp: %s", pr_fast_mode(o->fast));
 		return 0;

@@ -132,15 +132,16 @@ add_item(struct prd_sender *s, struct prd_node *node, struct prd_link *link, siz
 	return item;
 }
 
-/* Chooses the packet's node, if it has none, and makes it a frame of the batch. False: no node has room for now. */
+/* Chooses the packet's nodes, if first is NULL, and makes it frames of the batch. False: no node has room for now. */
 static bool
-assign_node(struct prd_sender *s, struct prd_record *rec, struct prd_node *node)
+assign_nodes(struct prd_sender *s, struct prd_record *rec, struct prd_node *first,
+	struct prd_node *other)
 {
 	struct prd_link *link = &s->inputs->links[rec->link];
-	struct prd_node *to[2] = {node, NULL};
+	struct prd_node *to[2] = {first, other};
 	enum prd_spread_result result =
-		node ? PRD_SPREAD_OK
-		     : prd_spread_pick(&s->spread, s->copies, rec->data, rec->caplen, to);
+		first ? PRD_SPREAD_OK
+		      : prd_spread_pick(&s->spread, s->copies, rec->data, rec->caplen, to);
 
 	if (result == PRD_SPREAD_FULL ||
 		(result == PRD_SPREAD_NONE && s->strict && s->state == PRD_STATE_CAPTURING))
@@ -219,7 +220,7 @@ take_ring(struct prd_sender *s, unsigned i)
 			break;
 		placed = rec != s->unplaced[i] && !keeps(s, rec);
 		s->unplaced[i] = rec;
-		if (!placed && !assign_node(s, rec, NULL))
+		if (!placed && !assign_nodes(s, rec, NULL, NULL))
 			break;
 		s->unplaced[i] = rec = NULL;
 		taken++;
@@ -291,35 +292,43 @@ node_of(const struct prd_sender *s, uint16_t number)
 	return node && node->logs ? node : NULL;
 }
 
-/* A frame that the program has sent. Where others of the batch come before it in the logs, it waits for them. */
+/* A copy that the program has sent. Where others of the batch come before it in the logs, it waits for them. */
+static void
+enter_sent(struct prd_sender *s, struct prd_node *node, struct prd_link *link,
+	struct pr_entry *e, size_t len)
+{
+	if (s->item_count == 0) {
+		enter(s, node, link, e, len);
+		return;
+	}
+	struct prd_item *item = add_item(s, node, link, len);
+	item->sent = true;
+	item->entry = *e;
+}
+
 static void
 add_sent(struct prd_sender *s, const struct pr_fast_record *rec)
 {
 	struct prd_link *link = &s->inputs->links[rec->link];
-	struct prd_node *node = node_of(s, rec->node);
-	struct prd_item *item = NULL;
-	struct pr_entry now, *e = &now;
-	int64_t otime;
-	uint64_t seq = give_seq(link, rec->time, &otime);
+	struct prd_node *node = node_of(s, rec->node), *second = node_of(s, rec->second);
+	struct pr_entry e;
 
-	if (!node) {
+	e.seq = give_seq(link, rec->time, &e.otime);
+	if (!node && !second) {
 		pr_count(&link->dropped_send, 1);
-		note_undelivered(link, seq);
+		note_undelivered(link, e.seq);
 		return;
 	}
-	if (s->item_count > 0) {
-		item = add_item(s, node, link, rec->caplen);
-		item->sent = true;
-		e = &item->entry;
-	}
-	e->seq = seq;
-	e->otime = otime;
-	e->flags = rec->len != rec->caplen ? PR_ENTRY_LEN : 0;
-	e->runt_len = e->class = 0;
-	PR_COPY(e, rec, time, fingerprint, len, caplen);
-	memcpy(e->macs, rec->macs, sizeof e->macs);
-	if (!item)
-		enter(s, node, link, e, rec->caplen);
+	e.flags = rec->len != rec->caplen ? PR_ENTRY_LEN : 0;
+	e.runt_len = e.class = 0;
+	PR_COPY(&e, rec, time, fingerprint, len, caplen);
+	memcpy(e.macs, rec->macs, sizeof e.macs);
+	if (node)
+		enter_sent(s, node, link, &e, rec->caplen);
+	if (node && second)
+		e.flags |= PR_ENTRY_SECOND;
+	if (second)
+		enter_sent(s, second, link, &e, rec->caplen);
 }
 
 /* A frame that the program left to us. */
@@ -328,12 +337,16 @@ add_whole(struct prd_sender *s, const struct pr_fast_record *from, const uint8_t
 {
 	struct prd_record *rec =
 		(void *)(s->whole + (size_t)s->item_count * PRD_WHOLE_SIZE);
-	struct prd_node *node = node_of(s, from->node);
+	struct prd_node *first = node_of(s, from->node), *second = node_of(s, from->second);
 
 	PR_COPY(rec, from, time, len, caplen, link);
 	rec->class = 0;
 	memcpy(rec->data, data, from->caplen);
-	assign_node(s, rec, node && prd_node_usable(node) ? node : NULL);
+	if (!first || !prd_node_usable(first))
+		first = second = NULL;
+	else if (second && !prd_node_usable(second))
+		second = NULL;
+	assign_nodes(s, rec, first, second);
 }
 
 /* Takes records while the batch has room. Their seqs are those that give_seq gives: a link's come in order, without gaps. */
@@ -344,8 +357,8 @@ take_fast(struct prd_sender *s)
 	const uint8_t *data;
 	unsigned taken = 0;
 
-	while (s->item_count < PR_TRANSMIT_BATCH && taken < PR_TRANSMIT_BATCH &&
-		pr_fast_next(s->inputs->fast, &rec, &data)) {
+	while (s->item_count + s->copies <= PR_TRANSMIT_BATCH &&
+		taken < PR_TRANSMIT_BATCH && pr_fast_next(s->inputs->fast, &rec, &data)) {
 		struct prd_link *link = &s->inputs->links[rec.link];
 
 		pr_count(&link->captured_packets, 1);
@@ -366,16 +379,21 @@ fill_schedule(struct prd_sender *s, struct pr_fast_schedule *to, unsigned with_r
 	struct prd_node *node[2];
 	unsigned picks = s->spread.mode == PRD_SPREAD_WEIGHTED ? WEIGHTED_SLOTS : with_room;
 
-	to->count = 0;
+	to->count = to->twice = 0;
 	to->by_flow = s->spread.mode == PRD_SPREAD_FLOW;
 	if (to->by_flow)
 		picks = 1; /* this makes the table */
-	while (to->count < picks &&
-		prd_spread_pick(&s->spread, 1, s->prepare.src, 0, node) == PRD_SPREAD_OK)
-		to->slot[to->count++] = node[0]->number;
+	while (to->count < picks && prd_spread_pick(&s->spread, s->copies, s->prepare.src,
+					    0, node) == PRD_SPREAD_OK) {
+		to->twice = node[1] != NULL;
+		to->slot[to->count][0] = node[0]->number;
+		to->slot[to->count++][1] = node[to->twice]->number;
+	}
 	if (to->by_flow && to->count)
 		for (to->count = 0; to->count < PRD_FLOW_BUCKETS; to->count++)
-			to->slot[to->count] = s->spread.top[to->count][0];
+			for (unsigned i = 0; i < 2; i++)
+				to->slot[to->count][i] =
+					s->spread.top[to->count][i & to->twice];
 }
 
 void
@@ -425,7 +443,7 @@ prd_tx_schedule(struct prd_sender *s, bool reads)
 	if (on)
 		fill_schedule(s, next, with_room ? with_room : usable);
 	else
-		next->count = 0;
+		next->count = next->twice = 0;
 	next->frame_max = PR_MIN(mtu + PR_ETHER_LEN, UINT16_MAX - VLAN_TAG);
 	pr_fast_swap(s->inputs->fast);
 	s->scheduled.on = on;
@@ -458,7 +476,7 @@ add_canary(struct prd_sender *s, struct prd_record *rec)
 	memcpy(rec->data + PR_ETHER_LEN, &rec->time, sizeof rec->time);
 	pr_count(&link->captured_packets, 1);
 	pr_count(&link->captured_bytes, PR_FRAME_MIN);
-	assign_node(s, rec, NULL);
+	assign_nodes(s, rec, NULL, NULL);
 	s->last_canary = s->now;
 }
 
@@ -474,7 +492,7 @@ add_beyond(struct prd_sender *s)
 	unsigned n = 0, first = s->first_beyond;
 	struct prd_record *rec = &s->beyond[first].record;
 
-	if (s->beyond_waits && !assign_node(s, rec, NULL))
+	if (s->beyond_waits && !assign_nodes(s, rec, NULL, NULL))
 		return 0;
 	n += s->beyond_waits;
 	s->beyond_waits = false;
@@ -493,7 +511,7 @@ add_beyond(struct prd_sender *s)
 			rec->class = 0;
 			pr_count(&in->links[rec->link].captured_packets, 1);
 			pr_count(&in->links[rec->link].captured_bytes, rec->len);
-			if (!assign_node(s, rec, NULL)) {
+			if (!assign_nodes(s, rec, NULL, NULL)) {
 				s->first_beyond = (first + n) % PRD_BEYOND_BATCH;
 				s->beyond_waits = true;
 				return n;

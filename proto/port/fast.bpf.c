@@ -34,12 +34,27 @@ struct {
 	__uint(value_size, 1 << 16);
 } whole SEC(".maps");
 
+/* The rack interface. Twice, with the program that gives each copy its MAC, where packets may have two copies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct bpf_devmap_val);
+} out SEC(".maps");
+const volatile __u32 copies = 1;
+
+/* The first bytes of a frame between the program of the capture interface and that of a copy. */
+struct copy {
+	__u8 node, second;
+	__u16 number, more;
+};
+/* of the frame of which the first copy went on this CPU: 1 + number; 0: none */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
-} out SEC(".maps");
+} first_copy SEC(".maps");
 
 /* frames that were given to the kernel on this CPU, and that no tracepoint has told of yet; the link of the last */
 struct given {
@@ -53,7 +68,7 @@ struct {
 	__type(value, struct given);
 } under_way SEC(".maps");
 
-enum { MACS = 12, ETHER = 14, TAG = 4, FRAME_MIN = 60 };
+enum { MACS = 12, ETHER = 14, TAG = 4, FRAME_MIN = 60, UNDER_WAY_MOST = 18 };
 
 static inline __attribute__((always_inline)) int
 is_vlan(__u16 type)
@@ -149,12 +164,19 @@ refuse(uint64_t *counter)
 	return XDP_DROP;
 }
 
+/* What is known of a packet before it has a number; data: ETHER bytes at least */
+struct packet {
+	const void *data;
+	const struct pr_fast_schedule *schedule;
+	__u32 len, caplen, link, flow, cost;
+};
+
 /* Room for one more frame: in the ring, and at the nodes. */
 static inline __attribute__((always_inline)) int
-has_room(__u32 caplen)
+has_room(__u32 cost)
 {
 	__u64 given = *(volatile __u64 *)&state.given;
-	__u64 left = state.most - (given >> PR_FAST_NUMBER_BITS) - caplen - PR_FAST_COST;
+	__u64 left = state.most - (given >> PR_FAST_NUMBER_BITS) - cost;
 
 	return (__s64)(left << PR_FAST_NUMBER_BITS) >= 0 &&
 	       ((given - state.released) & PR_FAST_NUMBER) < state.slots_most;
@@ -165,29 +187,30 @@ has_room(__u32 caplen)
  * number that is given has a record. The time comes behind the number: what has no number yet was not stamped.
  */
 static inline __attribute__((always_inline)) struct pr_fast_slot *
-take(const void *data, __u32 len, __u32 caplen, __u32 link, __u32 flow, __u32 *tag)
+take(const struct packet *p, __u32 *number, __u32 *tag)
 {
-	const struct pr_fast_schedule *s = &state.schedules[state.active & 1];
-	__u32 count = s->count, pick, at;
+	__u32 count = p->schedule->count, pick, at;
 	__u64 given = __sync_fetch_and_add(
-		&state.given, (__u64)(caplen + PR_FAST_COST) << PR_FAST_NUMBER_BITS | 1);
+		&state.given, (__u64)p->cost << PR_FAST_NUMBER_BITS | 1);
 	struct pr_fast_slot *slot;
 
-	given &= PR_FAST_NUMBER;
-	at = given & slot_mask;
+	*number = given & PR_FAST_NUMBER;
+	at = *number & slot_mask;
 	slot = bpf_map_lookup_elem(&ring, &at);
 	if (!slot) /* for the verifier */
 		return NULL;
 	slot->time = bpf_ktime_get_tai_ns();
-	slot->len = len;
-	slot->caplen = caplen;
-	*tag = (__u32)(((given >> (state.slot_bits & 31)) + 1) << 24) | link;
+	slot->len = p->len;
+	slot->caplen = p->caplen;
+	*tag = ((*number >> (state.slot_bits & 31)) + 1) << 24 | p->link;
 	if (count) {
-		pick = (s->by_flow ? flow : (__u32)given) % count;
-		*tag |= PR_FAST_HAS_NODE | s->slot[pick & (PR_FAST_SLOTS - 1)] << 8;
+		pick = (p->schedule->by_flow ? p->flow : *number) % count &
+		       (PR_FAST_SLOTS - 1);
+		*tag |= PR_FAST_HAS_NODE | p->schedule->slot[pick][0] << 8 |
+			p->schedule->slot[pick][1] << 16;
 	}
-	copy_mac(slot->macs, data);
-	copy_mac(slot->macs + 6, data + 6);
+	copy_mac(slot->macs, p->data);
+	copy_mac(slot->macs + 6, p->data + 6);
 	return slot;
 }
 
@@ -205,31 +228,56 @@ give(struct pr_fast_slot *slot, __u32 tag)
 
 /* The frame then goes where all frames of a capture interface go: to the filter that discards them. */
 static inline __attribute__((always_inline)) int
-give_whole(struct xdp_md *ctx, struct pr_fast_link *mine, __u32 len, __u32 link, __u32 flow)
+give_whole(struct xdp_md *ctx, struct pr_fast_link *mine, struct packet *p)
 {
-	const void *data = (const void *)(long)ctx->data,
-		   *end = (const void *)(long)ctx->data_end;
-	__u32 caplen = end - data, zero = 0, tag;
-	__u64 at, n = (caplen + PR_FAST_WHOLE_UNIT - 1) & -PR_FAST_WHOLE_UNIT;
+	__u32 zero = 0, number, tag;
+	__u64 at, n = (p->caplen + PR_FAST_WHOLE_UNIT - 1) & -PR_FAST_WHOLE_UNIT;
 	void *bytes = bpf_map_lookup_elem(&whole, &zero);
 	struct pr_fast_slot *slot;
 
-	if (data + ETHER > end || caplen > PR_FAST_FRAME_MAX || !bytes)
+	if (p->caplen > PR_FAST_FRAME_MAX || !bytes)
 		return refuse(&mine->refused_long);
 	at = *(volatile __u64 *)&state.whole_given;
 	if (at + n - state.whole_released > state.whole_most)
 		return refuse(&mine->refused_ring);
 	at = __sync_fetch_and_add(&state.whole_given, n) & whole_mask;
-	slot = take(data, len, caplen, link | PR_FAST_WHOLE, flow, &tag);
+	p->link |= PR_FAST_WHOLE;
+	slot = take(p, &number, &tag);
 	if (!slot)
 		return XDP_PASS;
 	slot->fingerprint = (__u32)at;
-	n = caplen & 0xfff;
+	n = p->caplen & 0xfff;
 	barrier_var(n);
 	if (n > 0 && n <= PR_FAST_FRAME_MAX)
 		bpf_xdp_load_bytes(ctx, 0, bytes + at, n);
 	give(slot, tag);
 	return XDP_PASS;
+}
+
+/* To its node; two copies get their MACs from the program of the copy. */
+static inline __attribute__((always_inline)) int
+send(void *data, __u32 link, __u32 number, __u32 tag)
+{
+	__u8 node = tag >> 8, second = tag >> 16;
+	__u32 zero = 0, frames = 1;
+	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
+	struct copy *copy = data;
+
+	copy_mac(data + 6, state.src);
+	if (copies == 1) {
+		copy_mac(data, state.macs[node]);
+	} else {
+		*copy = (struct copy){node, second, number, number >> 16};
+		frames += node != second;
+	}
+	if (given) {
+		given->frames += frames;
+		given->link = link;
+		/* a CPU sends at least each so many; two copies of an interface that is down vanish without a word */
+		if (copies > 1 && given->frames > UNDER_WAY_MOST)
+			given->frames = UNDER_WAY_MOST;
+	}
+	return bpf_redirect_map(&out, 0, frames > 1 ? BPF_F_BROADCAST : 0);
 }
 
 /* Global, so that the verifier looks at it alone, and not at all behind it for each link. */
@@ -246,9 +294,10 @@ link_of(__u32 index)
 SEC("xdp") int fast_capture(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u32 len = end - data, caplen = len, zero = 0, at = ETHER, link;
+	__u32 len = end - data, caplen = len, at = ETHER, link;
+	struct packet p = {.len = len};
 	struct pr_fast_slot *slot;
-	__u32 flow = 0, print, limit, tag;
+	__u32 print, limit, number, tag;
 
 	link = ctx->ingress_ifindex == state.ifindex[0]
 		       ? 0
@@ -275,27 +324,49 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 		type = *(__u16 *)(data + MACS + TAG);
 		at += TAG;
 	}
-	if (!has_room(caplen))
+	p.data = data;
+	p.schedule = s;
+	p.caplen = caplen;
+	p.link = link;
+	p.cost = (caplen + PR_FAST_COST) << s->twice;
+	if (!has_room(p.cost))
 		return refuse(&mine->refused_ring);
 	if (s->by_flow)
-		flow = flow_hash(data, end, at, type);
+		p.flow = flow_hash(data, end, at, type);
 	if (s->count == 0 || caplen < FRAME_MIN || caplen > limit || is_vlan(type) ||
 		type == bpf_htons(state.ethertype))
-		return give_whole(ctx, mine, len, link, flow);
+		return give_whole(ctx, mine, &p);
 	print = fingerprint(data, end, caplen);
-	slot = take(data, len, caplen, link, flow, &tag);
+	slot = take(&p, &number, &tag);
 	if (!slot)
 		return XDP_PASS;
 	slot->fingerprint = print;
 	give(slot, tag);
-	copy_mac(data, state.macs[tag >> 8 & (PR_FAST_NODES - 1)]);
-	copy_mac(data + 6, state.src);
-	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
-	if (given) {
-		given->frames++;
-		given->link = link;
+	return send(data, link, number, tag);
+}
+
+/*
+ * Each copy as it leaves. The two of a frame leave one after the other on the same CPU, and a frame's number is not
+ * that of the frame before: so the second is known by it.
+ */
+SEC("xdp/devmap") int fast_copy(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 zero = 0, *first = bpf_map_lookup_elem(&first_copy, &zero);
+	const struct copy *copy = data;
+
+	if (data + ETHER > end || !first)
+		return XDP_DROP;
+	__u32 number = copy->number + 1 + (copy->more << 16);
+	__u8 node = copy->node;
+	if (copy->second != node && *first == number) {
+		node = copy->second;
+		*first = 0;
+	} else {
+		*first = number;
 	}
-	return bpf_redirect_map(&out, 0, 0);
+	copy_mac(data, state.macs[node]);
+	return XDP_PASS;
 }
 
 /* What the loader sends to see whether the rack interface takes frames of XDP. */
@@ -332,7 +403,7 @@ arrive(__u64 count, __u32 *link)
 SEC("raw_tp/xdp_redirect_err") int fast_redirect_failed(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 link = 0; /* it fails before the program sees another frame */
-	__u64 count = arrive(1, &link);
+	__u64 count = arrive(copies, &link);
 
 	__sync_fetch_and_add(&state.links[link].not_redirected, count);
 	return 0;

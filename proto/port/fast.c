@@ -181,12 +181,14 @@ no_words(enum libbpf_print_level level, const char *format, va_list args)
 }
 
 static int
-load(struct pr_fast *f, const char *out, size_t size, struct pr_error *err)
+load(struct pr_fast *f, const char *out, size_t size, unsigned copies, struct pr_error *err)
 {
-	uint32_t zero = 0, index = if_nametoindex(out);
+	struct bpf_devmap_val to = {.ifindex = if_nametoindex(out)};
 
 	libbpf_set_print(no_words);
 	f->bpf = pr_fast_bpf__open();
+	if (f->bpf)
+		f->bpf->rodata->copies = copies;
 	if (!f->bpf || size_rings(f, size) < 0 || pr_fast_bpf__load(f->bpf) < 0)
 		return pr_error_errno(err,
 			"the XDP program cannot be loaded (needs root, and Linux 6.1)");
@@ -195,8 +197,12 @@ load(struct pr_fast *f, const char *out, size_t size, struct pr_error *err)
 	f->whole = map_array(f->bpf->maps.whole, f->whole_size + BEHIND);
 	if (!f->ring || !f->whole)
 		return pr_error_errno(err, "the rings of the XDP program cannot be mapped");
-	if (bpf_map_update_elem(bpf_map__fd(f->bpf->maps.out), &zero, &index, BPF_ANY) < 0)
-		return pr_error_errno(err, "%s: XDP cannot send on it", out);
+	if (copies > 1)
+		to.bpf_prog.fd = bpf_program__fd(f->bpf->progs.fast_copy);
+	for (uint32_t i = 0; i < copies; i++)
+		if (bpf_map_update_elem(bpf_map__fd(f->bpf->maps.out), &i, &to, BPF_ANY) <
+			0)
+			return pr_error_errno(err, "%s: XDP cannot send on it", out);
 	if (trace(f, 0, f->bpf->progs.fast_redirect_failed, "xdp_redirect_err") < 0 ||
 		trace(f, 1, f->bpf->progs.fast_transmitted, "xdp_devmap_xmit") < 0)
 		return pr_error_errno(
@@ -206,7 +212,7 @@ load(struct pr_fast *f, const char *out, size_t size, struct pr_error *err)
 
 struct pr_fast *
 pr_fast_open(const char *const *ifnames, unsigned count, const char *out, size_t ring_size,
-	struct pr_error *err)
+	unsigned copies, struct pr_error *err)
 {
 	struct pr_fast *f = calloc(1, sizeof *f);
 
@@ -218,8 +224,8 @@ pr_fast_open(const char *const *ifnames, unsigned count, const char *out, size_t
 	memset(f->tracepoints, 0xff, sizeof f->tracepoints);
 	f->promiscuous = -1;
 	f->count = count;
-	if (load(f, out, ring_size, err) < 0 || listen_to_all(f, ifnames, err) < 0 ||
-		attach_all(f, ifnames, err) < 0) {
+	if (load(f, out, ring_size, copies, err) < 0 ||
+		listen_to_all(f, ifnames, err) < 0 || attach_all(f, ifnames, err) < 0) {
 		pr_fast_close(&f);
 		return NULL;
 	}
@@ -361,6 +367,9 @@ pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data
 	out->time = slot->time - f->tai_ahead;
 	out->link = tag & (PR_FAST_LINKS - 1);
 	out->node = tag & PR_FAST_HAS_NODE ? (uint8_t)(tag >> 8) : PR_FAST_NO_NODE;
+	out->second = (uint8_t)(tag >> 16);
+	if (!(tag & PR_FAST_HAS_NODE) || out->second == out->node)
+		out->second = PR_FAST_NO_NODE;
 	memcpy(out->macs, slot->macs, sizeof out->macs);
 	out->sent = !(tag & PR_FAST_WHOLE);
 	if (!out->sent) {
@@ -368,7 +377,8 @@ pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data
 		f->whole_read += (out->caplen + PR_FAST_WHOLE_UNIT - 1) &
 				 ~(uint64_t)(PR_FAST_WHOLE_UNIT - 1);
 	}
-	f->read += out->caplen + PR_FAST_COST;
+	f->read +=
+		(out->caplen + PR_FAST_COST) * (out->second == PR_FAST_NO_NODE ? 1U : 2U);
 	f->next++;
 	return true;
 }

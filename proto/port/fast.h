@@ -25,15 +25,16 @@ struct pr_fast_record {
 	uint32_t fingerprint; /* of the frame as sent, if it was */
 	uint16_t len, caplen; /* as it came; what is kept of it */
 	uint16_t link;
-	uint16_t node; /* number; PR_FAST_NO_NODE: the schedule names none */
+	uint16_t node,
+		second; /* numbers; PR_FAST_NO_NODE: the schedule names none, no second copy */
 	uint8_t macs[12]; /* dst, src as captured */
 	bool sent;
 };
 enum { PR_FAST_NO_NODE = 0xffff };
 
-/* ring_size: bytes of both rings, rounded up to a power of two. NULL and err: this machine, or an interface, has no XDP. */
+/* copies: at most, 1 or 2. ring_size: bytes of both rings, rounded up to a power of two. NULL and err: this machine, or an interface, has no XDP. */
 struct pr_fast *pr_fast_open(const char *const *ifnames, unsigned count, const char *out,
-	size_t ring_size, struct pr_error *err);
+	size_t ring_size, unsigned copies, struct pr_error *err);
 void pr_fast_close(struct pr_fast **fast);
 
 /* mac, ethertype: of the rack. Until then, and until an interface is set running, the program passes all packets on. */

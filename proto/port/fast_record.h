@@ -34,7 +34,8 @@ struct pr_fast_slot {
 };
 enum {
 	PR_FAST_WHOLE = 0x40, /* the program did not send it: the dispatcher does */
-	PR_FAST_HAS_NODE = 0x80, /* the schedule names a node */
+	PR_FAST_HAS_NODE =
+		0x80, /* the schedule names a node, and another one if that of the second copy differs */
 	/* The turn of a number: its lap of the ring, so that it differs from what the lap before left. */
 	PR_FAST_NUMBER_BITS = 24,
 	PR_FAST_NUMBER = (1 << PR_FAST_NUMBER_BITS) - 1,
@@ -49,13 +50,13 @@ struct pr_fast_link {
 	uint32_t reserved[9];
 };
 
-/* Which node gets a packet: slot[number % count], or slot[hash of the flow % count]. count 0: no node. */
+/* Which nodes get a packet: slot[number % count], or slot[hash of the flow % count]. count 0: none. */
 struct pr_fast_schedule {
-	uint32_t count, by_flow;
+	uint32_t count, by_flow, twice;
 	uint32_t
 		frame_max; /* longer frames are not sent by the program (4 bytes more with a VLAN tag) */
-	uint32_t reserved;
-	uint8_t slot[PR_FAST_SLOTS]; /* numbers of nodes */
+	uint8_t slot[PR_FAST_SLOTS]
+		    [2]; /* numbers of nodes; twice: each two, else the same */
 };
 
 struct pr_fast_state {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The XDP program run on frames by the kernel (BPF_PROG_TEST_RUN), and its records read, on a veth pair of a namespace of its own. */
+#include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@ static const uint8_t own[6] = {2, 0, 0, 0, 0, 1},
 static struct pr_fast *fast;
 
 static bool
-lab(void)
+lab(unsigned copies)
 {
 	static const char *const names[] = {"fi0", "fi2"};
 	struct pr_error err;
@@ -26,9 +28,9 @@ lab(void)
 		       "ip link add fi2 type veth peer name fi3 && ip link add fo0 type "
 		       "veth peer name fo1 && "
 		       "for i in fi0 fi1 fi2 fi3 fo0 fo1; do ip link set $i up || exit 1; "
-		       "done") != 0)
+		       "done; ethtool -K fo1 gro on") != 0)
 		return false;
-	fast = pr_fast_open(names, 2, "fo0", 1 << 21, &err);
+	fast = pr_fast_open(names, 2, "fo0", 1 << 21, copies, &err);
 	if (!fast) {
 		fprintf(stderr, "skipped: %s\n", err.text);
 		return false;
@@ -49,8 +51,8 @@ schedule(bool by_flow)
 	s->count = 2;
 	s->by_flow = by_flow;
 	s->frame_max = 1514;
-	s->slot[0] = 7;
-	s->slot[1] = 8;
+	s->slot[0][0] = s->slot[0][1] = 7;
+	s->slot[1][0] = s->slot[1][1] = 8;
 	pr_fast_room(fast, UINT64_MAX / 2);
 	pr_fast_swap(fast);
 }
@@ -84,7 +86,7 @@ START_TEST(same_fingerprint)
 	struct pr_fast_record rec;
 	const uint8_t *data;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(false);
 	srand(SEED);
@@ -117,7 +119,7 @@ START_TEST(snap_length)
 	struct pr_fast_record rec;
 	const uint8_t *data;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(false);
 	srand(SEED);
@@ -156,7 +158,7 @@ START_TEST(backlog)
 	struct pr_fast_record rec;
 	const uint8_t *data;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	pr_fast_room(fast, UINT64_MAX / 2);
 	fill_frame(frame, 100);
@@ -180,7 +182,7 @@ START_TEST(room)
 	const uint8_t *data;
 	uint64_t full, longer;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(false);
 	fill_frame(frame, 100);
@@ -220,7 +222,7 @@ START_TEST(left_whole)
 	struct pr_fast_record rec;
 	const uint8_t *data;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(false);
 	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -258,7 +260,7 @@ START_TEST(flows)
 	unsigned to[2] = {0, 0};
 	const uint8_t *data;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(true);
 	srand(SEED);
@@ -306,7 +308,7 @@ START_TEST(in_order)
 	const uint8_t *data;
 	int64_t deadline = pr_now_mono() + 20 * PR_NS_PER_S;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(false);
 	for (uintptr_t i = 0; i < THREADS; i++)
@@ -342,7 +344,7 @@ START_TEST(full_rings)
 	const uint8_t *data;
 	uint64_t ring, longer, before = 0, size;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	schedule(false);
 	srand(SEED);
@@ -376,7 +378,7 @@ START_TEST(laps)
 	const uint8_t *data;
 	uint64_t number = (1 << PR_FAST_NUMBER_BITS) - 5 * PART / 2;
 
-	if (!lab())
+	if (!lab(1))
 		return;
 	fast->next = fast->state->released = fast->state->given = number;
 	schedule(false);
@@ -395,6 +397,76 @@ START_TEST(laps)
 }
 END_TEST
 
+/* Waits for it at most two seconds. */
+static bool
+receive(int fd, uint8_t *frame)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 2000) == 1 && recv(fd, frame, FRAME_ROOM, 0) >= 60;
+}
+
+/* With two copies each frame leaves twice, to its two nodes, and takes room twice; where there is one node, once. */
+START_TEST(two_copies)
+{
+	enum { LIVE = 1000 };
+	uint8_t frame[FRAME_ROOM], first[FRAME_ROOM], second[FRAME_ROOM];
+	struct pr_fast_record rec;
+	const uint8_t *data;
+
+	if (!lab(2))
+		return;
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+	struct sockaddr_ll on = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(0x1200),
+		.sll_ifindex = (int)if_nametoindex("fo1")};
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&on, sizeof on), 0);
+	schedule(false);
+	struct pr_fast_schedule *s = pr_fast_schedule(fast);
+	*s = fast->state->schedules[fast->state->active];
+	s->twice = 1;
+	s->slot[0][1] = 8;
+	s->slot[1][1] = 7;
+	pr_fast_swap(fast);
+	pr_fast_room(fast, 2 * LIVE * (200 + PR_FAST_COST));
+	fill_frame(frame, 200);
+	frame[13] = 0;
+	struct xdp_md ctx = {.data_end = 200, .ingress_ifindex = if_nametoindex("fi0")};
+	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = frame, .data_size_in = 200,
+		.ctx_in = &ctx, .ctx_size_in = sizeof ctx, .repeat = 1,
+		.flags = BPF_F_TEST_XDP_LIVE_FRAMES);
+	for (unsigned i = 0; i <= LIVE; i++) {
+		ck_assert_int_eq(
+			bpf_prog_test_run_opts(
+				bpf_program__fd(fast->bpf->progs.fast_capture), &o),
+			0);
+		if (i == LIVE) /* no room */
+			break;
+		ck_assert(pr_fast_next(fast, &rec, &data));
+		ck_assert(rec.sent && rec.node == 7 + i % 2 && rec.second == 8 - i % 2);
+		ck_assert(receive(fd, first) && receive(fd, second));
+		ck_assert_mem_eq(first, node[i % 2], 6);
+		ck_assert_mem_eq(second, node[1 - i % 2], 6);
+		ck_assert_mem_eq(first + 6, own, 6);
+		ck_assert_mem_eq(first + 6, second + 6, 194);
+		ck_assert_mem_eq(first + 12, frame + 12, 188);
+	}
+	ck_assert(!pr_fast_next(fast, &rec, &data) && pr_fast_empty(fast));
+	ck_assert_uint_eq(fast->state->redirected, 2 * LIVE);
+	s = pr_fast_schedule(fast); /* as it was before */
+	pr_fast_room(fast, 200 + PR_FAST_COST);
+	pr_fast_swap(fast);
+	ck_assert_int_eq(
+		bpf_prog_test_run_opts(bpf_program__fd(fast->bpf->progs.fast_capture), &o),
+		0);
+	ck_assert(pr_fast_next(fast, &rec, &data) && rec.second == PR_FAST_NO_NODE);
+	ck_assert(receive(fd, first));
+	ck_assert_mem_eq(first, node[rec.node - 7], 6);
+	close(fd);
+	pr_fast_close(&fast);
+}
+END_TEST
+
 static void
 add_tests(TCase *tc)
 {
@@ -408,6 +480,7 @@ add_tests(TCase *tc)
 	tcase_add_test(tc, in_order);
 	tcase_add_test(tc, full_rings);
 	tcase_add_test(tc, laps);
+	tcase_add_test(tc, two_copies);
 }
 
 int
