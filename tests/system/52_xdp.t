@@ -110,6 +110,14 @@ generic() {
 }
 run_step "odd frames by generic XDP" generic
 
+run_step "two copies by XDP" live native 3 round-robin "$capture" "$capture" --copies 2
+run_step "two copies of odd frames by XDP, by flow" live native 3 flow "$LAB_DIR/odd.pcap" "$LAB_DIR/odd.pcap" --copies 2
+one_lost() {
+	"$RACK" kill log1 && "$RACK" kill idx1 && rm "$LAB_DIR/log1.vol" || return 1
+	poll_until 10 whole "$LAB_DIR/odd.pcap" native
+}
+run_step "one of the nodes is lost: all of them" one_lost
+
 attached() { inside disp ip link show tap0 | grep -q xdp; }
 killed() {
 	up -n 1 -- --path xdp || return 1
@@ -209,10 +217,9 @@ one_line() { # STATUS TEXT ARG...
 refused() {
 	one_line 1 "$@" && [ "$(wc -l < "$LAB_DIR/err")" = 1 ]
 }
-run_step "two copies are refused by one line" refused "--path xdp: --copies 2 needs the packet path" --path xdp --copies 2
 run_step "a filter is" refused "--path xdp: --filter needs the packet path" --path xdp --filter tcp
 run_step "a class is" refused "--path xdp: --class needs the packet path" --path xdp --class 'bulk; filter=tcp; cutoff=15K'
-run_step "with auto, it is said" one_line 124 "--path auto: the packet path is used: --copies 2 needs the packet path" --path auto --copies 2
+run_step "with auto, it is said" one_line 124 "--path auto: the packet path is used: --filter needs the packet path" --path auto --filter ip
 
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"
