@@ -20,8 +20,6 @@
 #define CAPTURE_BATCH 256 /* packets between two publications */
 #define FILE_BATCH 64 /* packets of one file in a row, at pace max */
 #define STATS_NS (100 * PR_NS_PER_MS)
-#define FAST_NS                                                                            \
-	(10 * PR_NS_PER_MS) /* between two looks at an interface whose XDP program captures */
 
 struct file {
 	struct pr_trace *trace;
@@ -353,7 +351,7 @@ fast_round(struct prd_reader *r, bool running)
 		pr_fast_set_running(r->inputs->fast, r->link->number, true);
 		check_carrier(r, now);
 		capture_done_until(r, now);
-		return FAST_NS;
+		return CARRIER_NS;
 	}
 	if (!r->stopped) {
 		pr_fast_set_running(r->inputs->fast, r->link->number, false);
