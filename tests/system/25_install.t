@@ -57,7 +57,7 @@ sandboxed() { # UNIT: exposure under 3.0 of 10
 	systemd-analyze security --offline=true --threshold=30 "$1" | tail -n 1
 	return "${PIPESTATUS[0]}"
 }
-for unit in dispatcher logger indexer merger watch flows flows-to pivot; do
+for unit in dispatcher logger indexer merger watch flows flows-to pivot pcap-over-ip@; do
 	file=$ROOT/usr/lib/systemd/system/packrack-$unit.service
 	run_step "the unit of the $unit starts what is there" starts_what_is_there "$file"
 	if command -v systemd-analyze > /dev/null; then
