@@ -138,8 +138,8 @@ killed() {
 	background "$LAB_DIR/silent2.log" silent_reader 57013
 	poll_until 10 port_says 57013 3 reads || return 1
 	children=$(pgrep -d, -P "${PORT[57013]}") || return 1
+	disown "${PORT[57013]}" # else bash tells of it
 	kill -KILL "${PORT[57013]}"
-	wait "${PORT[57013]}" 2> /dev/null # of which bash would tell
 	poll_until 2 none_of "$children"
 }
 
