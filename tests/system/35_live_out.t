@@ -138,8 +138,8 @@ killed() {
 	background "$LAB_DIR/silent2.log" silent_reader 57013
 	poll_until 10 port_says 57013 3 reads || return 1
 	children=$(pgrep -d, -P "${PORT[57013]}") || return 1
-	disown "${PORT[57013]}" # else bash tells of it
 	kill -KILL "${PORT[57013]}"
+	wait "${PORT[57013]}"
 	poll_until 2 none_of "$children"
 }
 
@@ -244,7 +244,9 @@ time.sleep(100)'
 run_step "many readers of the port leave places for queries" many_readers
 run_step "a port that is interrupted finishes its traces" interrupted
 run_step "and one that is terminated, whoever reads" terminated
+exec 9>&2 2> /dev/null # bash tells of who is killed
 run_step "of one that is killed nothing stays" killed
+exec 2>&9 9>&-
 run_step "a merger that is started anew serves the port's next reader" merger_restarts
 run_step "who has left" ends TERM 57016
 refute_step "other than loopback must be allowed" 2 "$BUILD/packrack" pcap-over-ip 0.0.0.0:57015
