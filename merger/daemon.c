@@ -3,17 +3,17 @@
 #include <unistd.h>
 
 #include "merger/audit.h"
-#include "merger/pcap_over_ip.h"
+#include "merger/server.h"
 #include "proto/base/metrics_server.h"
 #include "proto/port/parent.h"
 #include "proto/rpc/option_rows.h"
 
 struct values {
-	struct pr_string_list listen, peers, dispatchers, pcap_over_ip;
+	struct pr_string_list listen, peers, dispatchers;
 	uint64_t max_queries, max_user_queries, summaries;
 	char *name, *metrics, *user, *key_flag; /* as given */
 	int log_format, no_canary;
-	bool pcap_over_ip_open, verbose;
+	bool verbose;
 	char *anonymize_key, *anonymize_policy, *audit;
 	struct pr_string_list limits;
 };
@@ -42,12 +42,6 @@ static const struct pr_option options[] = {
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPTION_CANARY(
 		no_canary, "test the rack with the packets of the dispatcher's --canary"),
-	PR_OPT_LIST(pcap_over_ip, "pcap-over-ip", 0, "PLACE",
-		"serve live packets as pcapng on TCP port [ADDRESS:]PORT; append /LINK for "
-		"one link only"),
-	PR_OPT_FLAG(pcap_over_ip_open, "pcap-over-ip-open", 0,
-		"allow such ports on other addresses than loopback; no key is required "
-		"there"),
 	PR_OPT_STRING(anonymize_key, "anonymize-key", 0, "FILE",
 		"admit users of the role read-anonymized: addresses are mapped with the "
 		"key that `packrack keys anonymize` made"),
@@ -67,43 +61,8 @@ static const struct pr_cmdline program = {.name = "packrack-merger",
 	.usage = "[options]",
 	PR_OPTIONS(options),
 	.footer = "Nodes: packrack-indexer --merger ENDPOINT. Users: packrack query -m "
-		  "ENDPOINT ..."};
-
-/*
- * Checks --pcap-over-ip: such a port requires no key, even if others do. m: also opens the
- * port; NULL: only checks.
- */
-static int
-pcap_over_ip(const struct values *v, struct prm_merger *m, struct pr_error *err)
-{
-	bool loopback;
-
-	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
-		const char *place = v->pcap_over_ip.items[i];
-
-		if (prm_pcap_over_ip_check(place, &loopback, err) < 0)
-			return pr_error_prefix(err, "--pcap-over-ip");
-		if (!loopback && !v->pcap_over_ip_open)
-			return pr_error_set(err,
-				"--pcap-over-ip %s: anybody who reaches it could read all: "
-				"use a loopback address, or allow it with "
-				"--pcap-over-ip-open",
-				place);
-		if (!m)
-			continue;
-		if (prm_merger_serve_pcap(m, place, err) < 0)
-			return -1;
-		if (!loopback)
-			pr_log_warning("pcap-over-IP on %s: ANYBODY WHO REACHES IT MAY "
-				       "READ ALL PACKETS, no key is asked for",
-				place);
-		else if (pr_keys_dir(v->key_flag))
-			pr_log_warning("pcap-over-IP on %s: every user of this machine may "
-				       "read all packets, no key is asked for",
-				place);
-	}
-	return 0;
-}
+		  "ENDPOINT ...\n"
+		  "Live packets on a TCP port (pcap-over-IP): packrack pcap-over-ip PORT"};
 
 static int
 listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
@@ -124,7 +83,7 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 	for (size_t i = 0; i < v->dispatchers.count; i++)
 		if (prm_merger_dispatcher(m, v->dispatchers.items[i], keys, err) < 0)
 			return -1;
-	return pcap_over_ip(v, m, err);
+	return 0;
 }
 
 static int
@@ -191,8 +150,6 @@ prm_merger_main(int argc, char **argv)
 		parsed = pr_error_set(&err, "--name: 1 to 64 bytes");
 	if (parsed == 0 && v.metrics)
 		parsed = pr_metrics_check_address(v.metrics, &err);
-	if (parsed == 0)
-		parsed = pcap_over_ip(&v, NULL, &err);
 	if (parsed == 0) {
 		handout =
 			prm_handout_create(&(struct prm_handout_options){v.anonymize_policy,

@@ -118,14 +118,6 @@ prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *er
 	return 0;
 }
 
-/* Returns 0, or errno. */
-static int
-put(const struct prm_output *out, const void *data, size_t len)
-{
-	return out->take ? out->take(out->take_arg, data, len)
-			 : write_fully(out->fd, data, len);
-}
-
 void
 prm_output_free(struct prm_output *out)
 {
@@ -170,7 +162,7 @@ prm_output_flush(struct prm_output *out, struct pr_error *err)
 		out->buf = t->buffers[t->slot];
 		error = t->error;
 	} else {
-		error = put(out, out->buf, len);
+		error = write_fully(out->fd, out->buf, len);
 	}
 	out->used = 0;
 	return error ? fail(out, error, err) : 0;
@@ -203,7 +195,7 @@ prm_output_write(struct prm_output *out, const void *data, size_t len, struct pr
 	out->written += len;
 	if (large) {
 		out->placed += len;
-		int error = put(out, data, len);
+		int error = write_fully(out->fd, data, len);
 		return error ? fail(out, error, err) : 0;
 	}
 	memcpy(out->buf + out->used, data, len);

@@ -20,11 +20,6 @@ struct prm_output_thread;
 struct prm_output {
 	int fd;
 	const char *name; /* for error texts; NULL: "the answer" */
-	/*
-	 * Set after prm_output_init: takes all bytes, in place of fd; returns 0, or errno for a failure.
-	 */
-	int (*take)(void *arg, const void *data, size_t len);
-	void *take_arg;
 	struct prm_output_thread *thread; /* NULL: none */
 	bool failed;
 	bool closed; /* failed because the reader is gone (EPIPE, ECONNRESET): no fault of ours */

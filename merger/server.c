@@ -4,7 +4,6 @@
 #include <utlist.h>
 
 #include "merger/audit.h"
-#include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
 #include "merger/steering.h"
 #include "proto/base/array.h"
@@ -58,7 +57,6 @@ struct figures {
 	uint64_t nodes_asked, nodes_left_out; /* over all queries */
 	/* filled when the status is asked for */
 	uint64_t audit_lost;
-	struct prm_pcap_over_ip_figures live;
 	struct prm_canary_figures canary;
 	struct prm_summaries_figures summaries;
 	uint64_t query_count, messages_bad, mergers_alive, summary_bytes_received;
@@ -78,7 +76,6 @@ struct prm_merger {
 	struct waiting *waiting;
 	struct prm_fanout **queries;
 	size_t query_count;
-	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no --pcap-over-ip */
 	struct prm_canary canary;
 	uint64_t next_id;
 	struct figures figures;
@@ -203,23 +200,6 @@ has_room(struct prm_merger *m, const struct pr_rpc_peer *peer, struct pr_error *
 		return true;
 	m->figures.queries_refused++;
 	return false;
-}
-
-struct prm_fanout *
-prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
-	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
-	struct pr_error *err)
-{
-	struct prm_fanout_options o = {
-		.query = query, .deliver = deliver, .deliver_arg = arg};
-
-	size_t live = 0;
-
-	for (size_t i = 0; i < m->query_count; i++)
-		live += !prm_fanout_state(m->queries[i])->client;
-	if (live >= PRM_PCAP_OVER_IP_READERS_MAX)
-		return pr_error_null(err, "%zu are served, as many as may be", live);
-	return query_add(m, &o, err);
 }
 
 /* exclusions: from other mergers, or NULL. NULL: the client was told why not. */
@@ -628,20 +608,6 @@ static const struct pr_counter_row rows[] = {
 		"Nodes that queries were sent to, over all queries that have ended."),
 	PR_COUNTER_OF(nodes_left_out, "nodes_left_out",
 		"Nodes that queries were not sent to, as their summaries exclude a match."),
-	PR_GAUGE_OF(live.readers, "pcap_over_ip_readers",
-		"Readers of live traces (--pcap-over-ip)."),
-	PR_COUNTER_OF(live.accepted, "pcap_over_ip_accepted",
-		"Readers that received a live trace."),
-	PR_COUNTER_OF(live.refused, "pcap_over_ip_refused",
-		"Readers refused because no query could be started for them."),
-	PR_COUNTER_OF(live.packets, "pcap_over_ip_packets",
-		"Packets handed to readers of live traces."),
-	PR_COUNTER_OF(live.bytes, "pcap_over_ip_bytes",
-		"Bytes handed to readers of live traces."),
-	PR_COUNTER_OF(live.stalls, "pcap_over_ip_stalls",
-		"Times that a reader was slower than the rack and fell behind."),
-	PR_COUNTER_OF(live.dropped, "pcap_over_ip_dropped",
-		"Readers disconnected because they read nothing for two minutes."),
 	PR_COUNTER_OF(canary.queries, "canary_queries",
 		"Answers to the merger's own questions for the canary, one a second."),
 	PR_COUNTER_OF(canary.packets, "canary_packets", "Packets of the canary found."),
@@ -679,7 +645,6 @@ fill_figures(struct prm_merger *m)
 
 	f->query_count = m->query_count;
 	f->audit_lost = prm_audit_lost(m->options.audit);
-	f->live = prm_pcap_over_ip_figures(m->pcap_over_ip);
 	f->canary = m->canary.figures;
 	f->mergers_alive = 1 + prm_peers_alive(m->peers);
 	f->messages_bad = 0;
@@ -935,7 +900,6 @@ tick(void *arg)
 	prm_audit_tick(m->options.audit);
 	for (size_t i = 0; i < m->query_count; i++)
 		prm_fanout_tick(m->queries[i], now);
-	prm_pcap_over_ip_tick(m->pcap_over_ip, now);
 	if (!m->options.no_canary)
 		prm_canary_tick(&m->canary, &m->registry, &m->next_id, now);
 	queries_reap(m);
@@ -959,8 +923,7 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 	if (!m->options.max_user_queries) /* others always have a place */
 		m->options.max_user_queries =
 			m->options.max_queries - m->options.max_queries / 4;
-	m->queries = calloc(
-		m->options.max_queries + PRM_PCAP_OVER_IP_READERS_MAX, sizeof(*m->queries));
+	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
 	m->peers = prm_peers_create(loop, options->name ? options->name : "", &m->ownership,
 		on_routes_complete, m);
 	m->steering = prm_steering_create(loop, &m->registry, on_command_done, m);
@@ -995,12 +958,6 @@ prm_merger_listen(
 	return 0;
 }
 
-int
-prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err)
-{
-	return prm_pcap_over_ip_add(&m->pcap_over_ip, m->loop, m, &m->registry, place, err);
-}
-
 void
 prm_merger_destroy(struct prm_merger **mp)
 {
@@ -1023,7 +980,6 @@ prm_merger_destroy(struct prm_merger **mp)
 		prm_audit_end(m->options.audit, m->queries[i]);
 		prm_fanout_destroy(&m->queries[i], why);
 	}
-	prm_pcap_over_ip_free(&m->pcap_over_ip);
 	prm_fanout_destroy(&m->canary.fanout, NULL);
 	for (size_t i = 0; i < m->listener_count; i++) {
 		pr_rpc_destroy(&m->listeners[i]->rpc);

@@ -33,8 +33,6 @@ struct prm_merger *prm_merger_create(struct pr_loop *loop,
 	const struct prm_merger_options *options, struct pr_error *err);
 int prm_merger_listen(
 	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
-/* Serves live packets on a TCP port (pcap_over_ip.h). */
-int prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err);
 /* Adds all metrics of the merger to the page. */
 void prm_merger_scrape(void *merger, struct pr_metrics_page *page);
 /* Another merger, with which this one shares the summaries. keys: as a client. */
@@ -43,13 +41,6 @@ int prm_merger_peer(
 /* A dispatcher, to which commands about classes and cutoffs go (steering.h). keys: as a client. */
 int prm_merger_dispatcher(
 	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err);
-/*
- * Starts a query of this process; see deliver in fanout.h. The merger owns the fan-out.
- * NULL: err.
- */
-struct prm_fanout *prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
-	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
-	struct pr_error *err);
 /* Clients of running queries are told that the merger stops. */
 void prm_merger_destroy(struct prm_merger **m);
 

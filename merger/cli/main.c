@@ -68,7 +68,9 @@ main(int argc, char **argv)
 			"compute how long disks keep packets, or how many disks it takes",
 			.run = cmd_program},
 		compare_command, replay_command,
-		{"extcap", "serve as an interface of Wireshark", .run = cmd_program}};
+		{"extcap", "serve as an interface of Wireshark", .run = cmd_program},
+		{"pcap-over-ip", "serve live packets to the clients of a TCP port",
+			.run = cmd_program}};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap")) {

@@ -84,7 +84,7 @@ flows_to_agrees() {
 
 # Each command that `packrack --help` lists has been looked at below.
 commands_listed() { # COMMAND...
-	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p' | sort) \
+	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z-]*\) .*/\1/p' | sort) \
 		<(printf '%s\n' "$@" | sort)
 }
 
@@ -130,7 +130,7 @@ run_step "the lab's commands and options are in its page" lab_agrees scripts/pac
 
 if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack's commands are these" commands_listed query export rate top flows sql collect stage grep audit watch pivot web status console import volume queries data class hold \
-		node capture keys setup sizing extcap replay compare
+		node capture keys setup sizing extcap pcap-over-ip replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
 	done
@@ -158,6 +158,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack compare" command_agrees compare compare Output
 	run_step "packrack replay" command_agrees replay replay Asking Output Keys
 	run_step "packrack extcap" command_agrees extcap extcap Keys
+	run_step "packrack pcap-over-ip" command_agrees pcap-over-ip pcap-over-ip Keys
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output

@@ -8,7 +8,7 @@ ROOT=$(mktemp -d)
 trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
-for program in bin/packrack{,-stage,-node,-setup,-sizing,-status,-extcap} sbin/packrack-{dispatcher,logger,indexer,merger}; do
+for program in bin/packrack{,-stage,-node,-setup,-sizing,-status,-extcap,-pcap-over-ip} sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
 console_runs() { # PREFIX: with the Python package there
@@ -57,7 +57,7 @@ sandboxed() { # UNIT: exposure under 3.0 of 10
 	systemd-analyze security --offline=true --threshold=30 "$1" | tail -n 1
 	return "${PIPESTATUS[0]}"
 }
-for unit in dispatcher logger indexer merger watch flows flows-to pivot; do
+for unit in dispatcher logger indexer merger watch flows flows-to pivot pcap-over-ip@; do
 	file=$ROOT/usr/lib/systemd/system/packrack-$unit.service
 	run_step "the unit of the $unit starts what is there" starts_what_is_there "$file"
 	if command -v systemd-analyze > /dev/null; then

@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Answers that go on: query --follow, the merger's pcap-over-IP port and a query's own one, as tshark
+# Answers that go on: query --follow, ports of packrack pcap-over-ip and a query's own one, as tshark
 # reads them. Each packet comes once and in order, and a reader who does not read disturbs nobody.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
 need_commands tcpreplay tcpdump tshark dumpcap jq setpriv
-need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_programs packrack packrack-pcap-over-ip packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 new_lab
 PIDS=()
 trap 'kill "${PIDS[@]}" 2> /dev/null; end_labs' EXIT
 
-printf '[merger]\npcap-over-ip = 57012\npcap-over-ip = 127.0.0.1:57013/nolink\n' > "$LAB_DIR/packrack.conf"
-tests/system/numbered.py make "$LAB_DIR/numbered.pcap" 20000
+N=40000 # more than lies on the way to a reader who takes nothing
+tests/system/numbered.py make "$LAB_DIR/numbered.pcap" "$N"
 
 background() { # LOG CMD...
 	local log=$1
@@ -21,21 +21,38 @@ background() { # LOG CMD...
 	PIDS+=($!)
 }
 
-value() { # NAME: of the merger's counters
-	"$BUILD/packrack" status --json | jq -r --arg n "$1" '.. | objects | select(has($n)) | .[$n]' | head -1
+declare -A PORT # pids
+port() { # PORT OPTION...: serves it
+	background "$LAB_DIR/$1.log" "$RACK" exec disp "$BUILD/packrack" pcap-over-ip "$@"
+	PORT[$1]=$!
+	poll_until 10 grep -q "waiting for readers on 127.0.0.1:$1: every user of this machine may read" "$LAB_DIR/$1.log"
 }
 
-value_is() { # NAME NUMBER
-	[ "$(value "$1")" -ge "$2" ]
+port_says() { # PORT COUNT TEXT: so many lines with it, or more
+	[ "$(grep -c -- "$3" "$LAB_DIR/$1.log")" -ge "$2" ]
+}
+
+running() { # COUNT: queries
+	[ "$("$BUILD/packrack" queries list --json | jq '.queries | length')" = "$1" ]
 }
 
 # One who connects and takes nothing.
-silent_reader() {
-	"$RACK" exec disp python3 -c 'import socket, time
+silent_reader() { # PORT
+	"$RACK" exec disp python3 -c 'import socket, sys, time
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-s.connect(("127.0.0.1", 57012))
-time.sleep(60)'
+s.connect(("127.0.0.1", int(sys.argv[1])))
+time.sleep(100)' "$1"
+}
+
+# One who says much, and takes all until the end. No byte may be lost, and none be there that is not of the trace.
+raw_reader() { # PORT FILE
+	"$RACK" exec disp python3 -c 'import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall(bytes(10 << 20))
+with open(sys.argv[2], "wb", buffering=0) as f:
+    while data := s.recv(1 << 16):
+        f.write(data)' "$@"
 }
 
 # tshark captures as root without its rights: it writes to a folder of root only.
@@ -43,16 +60,21 @@ mkdir "$LAB_DIR/files"
 begin() {
 	"$RACK" up -n 3 --links 2 || return 1
 	# packets from before are not in it: a quiet start
-	background "$LAB_DIR/silent.log" silent_reader
+	port 57012 && port 57013 --link nolink && port 57015 --link tap0 udp dst port 53 && port 57016 --timeout 2s || return 1
+	background "$LAB_DIR/silent.log" silent_reader 57012
+	background "$LAB_DIR/stuck.log" silent_reader 57016
+	background "$LAB_DIR/raw.log" raw_reader 57012 "$LAB_DIR/files/raw.pcapng"
+	background "$LAB_DIR/dns.log" raw_reader 57015 "$LAB_DIR/files/dns.pcapng"
 	background "$LAB_DIR/tshark.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57012 -w "$LAB_DIR/files/tshark.pcapng"
 	background "$LAB_DIR/nolink.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57013 -w "$LAB_DIR/files/nolink.pcapng"
+	NOLINK=$!
 	poll_until 30 "$BUILD/packrack" query --count --since "0.1s ago" || return 1 # the capture has begun
 	background "$LAB_DIR/follow.log" "$BUILD/packrack" query --follow -w "$LAB_DIR/files/follow.pcapng"
 	FOLLOW=$!
 	background "$LAB_DIR/own.log" "$RACK" exec disp "$BUILD/packrack" query --follow -w tcp-listen:57014 udp
 	poll_until 30 grep -q "waiting for a reader on 127.0.0.1:57014" "$LAB_DIR/own.log" || { cat "$LAB_DIR/own.log"; return 1; }
 	background "$LAB_DIR/tshark2.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57014 -w "$LAB_DIR/files/own.pcapng"
-	poll_until 30 value_is running_query_count 5 || { "$BUILD/packrack" queries list; return 1; }
+	poll_until 30 running 8 || { "$BUILD/packrack" queries list; return 1; }
 }
 
 # What the test sent; the kernels' own packets are everywhere.
@@ -67,12 +89,71 @@ has() { # FILE COUNT: a live file may end within a block
 all_have() { # FILE...
 	local file
 	for file in "$@"; do
-		poll_until 30 has "$LAB_DIR/files/$file.pcapng" 20000 || { echo "$file has not all"; cat "$LAB_DIR/$file.log"; return 1; }
+		poll_until 30 has "$LAB_DIR/files/$file.pcapng" "$N" || { echo "$file has not all"; cat "$LAB_DIR/$file.log"; return 1; }
 	done
 }
 
 has_none() { # FILE: read from, and empty
-	value_is pcap_over_ip_readers 3 && ! has "$LAB_DIR/files/$1.pcapng" 1
+	port_says 57013 1 reads && ! port_says 57013 1 "has gone" && ! has "$LAB_DIR/files/$1.pcapng" 1
+}
+
+# What has been asked of the rack for it lies in its query and in its socket; others have all.
+asked_no_more() {
+	"$BUILD/packrack" queries list --json | jq -e --argjson n "$N" \
+		'[.queries[] | select(.filter == "") | .matched] | any(. > 1000 and . < $n * 3 / 4) and any(. >= $n)'
+}
+
+# Nothing is on its way to it, and no packet comes.
+goes_quietly() {
+	kill "$NOLINK"
+	poll_until 3 port_says 57013 1 "has gone" && [ -z "$(pgrep -P "${PORT[57013]}")" ]
+}
+
+# All that is begun ends, and in time.
+ends() { # SIGNAL PORT
+	local begun=${EPOCHREALTIME/./}
+	kill "-$1" "${PORT[$2]}"
+	wait "${PORT[$2]}" || { echo "status $?"; return 1; }
+	echo "$(((${EPOCHREALTIME/./} - begun) / 1000)) ms"
+	((${EPOCHREALTIME/./} - begun < 2000000)) && cat "$LAB_DIR/$2.log"
+}
+
+# An end of the trace, with what it knows of the link: statistics
+finished() { # FILE
+	tests/system/pcapng_blocks.py "$LAB_DIR/files/$1.pcapng" | grep -q "^statistics 0 accepted=[1-9]"
+}
+
+interrupted() {
+	ends INT 57015 && poll_until 5 finished dns && port_says 57015 1 "is done: complete: $N packets match"
+}
+
+# Of three, one has taken nothing: it gets the time that the others do not need.
+terminated() {
+	ends TERM 57012 && poll_until 5 finished raw && port_says 57012 2 "is done: complete: " && port_says 57012 1 "does not take the rest"
+}
+
+killed() {
+	local children
+	background "$LAB_DIR/raw2.log" raw_reader 57013 "$LAB_DIR/files/raw2.pcapng"
+	background "$LAB_DIR/silent2.log" silent_reader 57013
+	poll_until 10 port_says 57013 3 reads || return 1
+	children=$(pgrep -d, -P "${PORT[57013]}") || return 1
+	kill -KILL "${PORT[57013]}"
+	wait "${PORT[57013]}"
+	poll_until 2 none_of "$children"
+}
+
+none_of() { # PID,...
+	! ps -o pid= -p "$1"
+}
+
+# A merger that ends takes the readers along, but not the port.
+merger_restarts() {
+	background "$LAB_DIR/raw3.log" raw_reader 57016 "$LAB_DIR/files/raw3.pcapng"
+	poll_until 10 test -s "$LAB_DIR/files/raw3.pcapng" && "$RACK" restart merger || return 1
+	poll_until 10 port_says 57016 1 "is done: packrack" && tests/system/pcapng_blocks.py "$LAB_DIR/files/raw3.pcapng" || return 1
+	background "$LAB_DIR/raw4.log" raw_reader 57016 "$LAB_DIR/files/raw4.pcapng"
+	poll_until 10 test -s "$LAB_DIR/files/raw4.pcapng"
 }
 
 equal() { # FILE: to what an export gives
@@ -86,7 +167,7 @@ ends_complete() {
 		"$RACK" drain --keep-running --timeout 120 || return 1
 	kill -INT "$FOLLOW"
 	wait "$FOLLOW" || { echo "status $?"; cat "$LAB_DIR/follow.log"; return 1; }
-	grep -q "^complete: 2[0-9]* packets match" "$LAB_DIR/follow.log"
+	grep -q "^complete: 4[0-9]* packets match" "$LAB_DIR/follow.log"
 }
 
 # A block for each link, also for the one without packets, with its speed, and with drops of its own.
@@ -101,9 +182,9 @@ blocks_of_links() {
 		grep -qE "^interface 1 tap1 description=packrack link 1 of .* speed=${speed:-none}$" <<< "$said" || return 1
 	got=$("$BUILD/packrack" query --count --json | jq '.ledgers // .completeness.ledgers | map({(.name): .last_seq}) | add')
 	echo "$got"
-	grep -qE "^statistics 0 accepted=20000 dropped=0 os_dropped=0 received=$(jq .tap0 <<< "$got")$" <<< "$said" &&
+	grep -qE "^statistics 0 accepted=$N dropped=0 os_dropped=0 received=$(jq .tap0 <<< "$got")$" <<< "$said" &&
 		grep -qE "^statistics 1 accepted=0 dropped=0 os_dropped=0 received=$(jq .tap1 <<< "$got")$" <<< "$said" || return 1
-	capinfos "$LAB_DIR/udp.pcapng" | grep -cE "Name = tap[01]$|Number of packets = (20000|0)$|Speed = $speed$" | grep -qx 6
+	capinfos "$LAB_DIR/udp.pcapng" | grep -cE "Name = tap[01]$|Number of packets = ($N|0)$|Speed = $speed$" | grep -qx 6
 }
 
 # Wireshark takes an extcap folder from its environment only where it has no privileges.
@@ -131,37 +212,46 @@ lists_extcap() {
 }
 
 captures_extcap() {
-	as_nobody tshark -q -i packrack:tap0 -o "extcap.packrack_tap0.since:10m ago" -f "udp dst port 53" -c 20000 \
+	as_nobody tshark -q -i packrack:tap0 -o "extcap.packrack_tap0.since:10m ago" -f "udp dst port 53" -c "$N" \
 		-w "$LAB_DIR/out/extcap.pcapng" || return 1
 	numbered "$LAB_DIR/out/extcap.pcapng" > "$LAB_DIR/extcap.pcap"
 	"$COMPARE" "$LAB_DIR/all.pcap" "$LAB_DIR/extcap.pcap"
 }
 
-run_step "four readers follow a rack of three, and one takes nothing" begin
-run_step "20,000 packets are played" "$RACK" play "$LAB_DIR/numbered.pcap" --pps=20000 --quiet
-run_step "all readers get them while the rack goes on" all_have follow tshark own
-run_step "who takes nothing is asked for no more" poll_until 10 value_is pcap_over_ip_stalls 1
+run_step "six readers follow a rack of three, and two take nothing" begin
+run_step "40,000 packets are played" "$RACK" play "$LAB_DIR/numbered.pcap" --pps=20000 --quiet
+run_step "all readers get them while the rack goes on" all_have follow tshark raw dns own
+run_step "for who takes nothing the rack is asked for no more" asked_no_more
+run_step "in the end it is disconnected" poll_until 10 port_says 57016 1 "took nothing for 2 s: closed"
 run_step "a port for another link gives nothing" has_none nolink
+run_step "who goes while nothing comes is seen to go" goes_quietly
 run_step "--follow ends complete" ends_complete
 run_step "an export of all" sh -c "\"$RACK\" drain --keep-running --timeout 120 && \"$BUILD/packrack\" export -w '$LAB_DIR/all.pcapng'"
 numbered "$LAB_DIR/all.pcapng" > "$LAB_DIR/all.pcap"
-run_step "it has them all" has "$LAB_DIR/all.pcapng" 20000
+run_step "it has them all" has "$LAB_DIR/all.pcapng" "$N"
 if command -v capinfos > /dev/null; then
 	run_step "an interface block for each link, with its own statistics" blocks_of_links
 fi
-for reader in follow tshark own; do
+for reader in follow tshark raw dns own; do
 	run_step "$reader: the same packets, times and order" equal "$reader"
 done
-run_step "the merger says who read" sh -c "\"$BUILD/packrack\" status --json | grep -q pcap_over_ip_accepted"
 many_readers() {
-	background "$LAB_DIR/many.log" "$RACK" exec disp python3 -c 'import socket, time
-kept = [socket.create_connection(("127.0.0.1", 57012)) for i in range(40)]
-time.sleep(60)'
-	poll_until 10 value_is pcap_over_ip_refused 20 && "$BUILD/packrack" query --count
+	background "$LAB_DIR/many.log" "$RACK" exec disp python3 -c 'import socket
+for s in [socket.create_connection(("127.0.0.1", 57012)) for i in range(40)]:
+    while s.recv(1 << 16):
+        pass'
+	poll_until 10 port_says 57012 35 "is refused: 8 are served, as many as may be" && "$BUILD/packrack" query --count
 }
 run_step "many readers of the port leave places for queries" many_readers
-refute_step "other than loopback must be allowed" 2 "$BUILD/packrack-merger" --pcap-over-ip 0.0.0.0:57015
-refute_step "a name is no place" 2 "$BUILD/packrack-merger" --pcap-over-ip localhost
+run_step "a port that is interrupted finishes its traces" interrupted
+run_step "and one that is terminated, whoever reads" terminated
+run_step "of one that is killed nothing stays" killed
+run_step "a merger that is started anew serves the port's next reader" merger_restarts
+run_step "who has left" ends TERM 57016
+refute_step "other than loopback must be allowed" 2 "$BUILD/packrack" pcap-over-ip 0.0.0.0:57015
+refute_step "a name is no place" 2 "$BUILD/packrack" pcap-over-ip localhost
+refute_step "a filter that is none is told before the first reader" 2 "$BUILD/packrack" pcap-over-ip 57015 tcp prt 5
+refute_step "the daemon has no such port" 2 "$BUILD/packrack-merger" --pcap-over-ip 57015
 refute_step "--follow asks no volume" 2 "$BUILD/packrack" query --follow --volume x
 run_step "Wireshark's interfaces have the rack and its link" lists_extcap
 run_step "tshark captures the past from it" captures_extcap

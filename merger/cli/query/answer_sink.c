@@ -119,7 +119,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 
 #define TCP_LISTEN "tcp-listen:"
 
-/* pcap-over-IP: the first client that connects receives all packets. */
+/* The first client that connects receives all packets; packrack-pcap-over-ip serves any number. */
 static int
 open_tcp(const char *place, struct pr_error *err)
 {
