@@ -5,15 +5,13 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands tcpdump jq setpriv
+need_commands tcpdump tcpreplay jq setpriv tc
 need_programs packrack
 DIR=$(mktemp -d /tmp/packrack-replay.XXXXXX)
 NS=pr-replay-$$
 SNIFFER=
-TAP=
 finish() {
 	[ -z "$SNIFFER" ] || kill "$SNIFFER" 2> /dev/null
-	[ -z "$TAP" ] || kill "$TAP" 2> /dev/null
 	ip netns del "$NS" 2> /dev/null
 	rm -rf -- "$DIR"
 	end_labs
@@ -76,7 +74,7 @@ run_step "a wire of our own" make_wire
 run_step "a volume" make_trace
 run_step "as recorded: the same packets arrive, in order" arrives recorded.pcap
 run_step "all 5,000 are counted, and nothing was left out" said \
-	'.sent_packets == 5000 and .too_long == 0 and .failed == 0 and .late_p50_ns > 0'
+	'.sent_packets == 5000 and .too_long == 0 and .too_short == 0 and .late_p50_ns > 0'
 # 5,000 packets with gaps of 100 us in the mean
 run_step "it lasted as long as the capture did" said '.duration_ns > 450000000'
 run_step "ten times as fast: the same" arrives fast.pcap --pace x10
@@ -95,32 +93,16 @@ too_long() { # a smaller MTU: what does not fit is said
 }
 run_step "frames longer than the interface takes are counted" too_long
 
-# A tap that nobody reads: its queue takes 4 frames.
-unread() {
-	nsenter --net="/run/netns/$NS" python3 -c '
-import fcntl, os, signal, struct
-tap = os.open("/dev/net/tun", os.O_RDWR)
-fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22s", b"full0", 0x1002, b""))  # TUNSETIFF, IFF_TAP | IFF_NO_PI
-print("open", flush=True)
-signal.alarm(60)
-signal.pause()' > "$DIR/tap.log" &
-	TAP=$!
-	poll_until 10 grep -q open "$DIR/tap.log" &&
-		inside sysctl -qw net.ipv6.conf.full0.disable_ipv6=1 && inside ip link set full0 txqueuelen 4 up
-}
+# A queue of 1,500 bytes that takes a year to empty.
 stays_full() {
 	local rc=0
-	unread || return 1
-	inside "$BUILD/packrack" replay --volume "$DIR/v" --out full0 --limit 5 --pace max --json > "$DIR/said.json" || rc=$?
-	kill "$TAP"
-	wait "$TAP"
-	TAP=
-	[ "$rc" = 3 ] || { echo "status $rc"; cat "$DIR/said.json"; return 1; }
-	said '.sent_packets == 4 and .failed == 1 and .queue_full == 1'
+	inside tc qdisc add dev out0 root tbf rate 8bit burst 1500 limit 1500 || return 1
+	replay --limit 50 --pace max --json > "$DIR/said.json" 2> "$DIR/said.err" || rc=$?
+	inside tc qdisc del dev out0 root
+	{ [ "$rc" = 3 ] && grep -q "stayed full for 10 s" "$DIR/said.err"; } || { echo "status $rc"; cat "$DIR/said.json" "$DIR/said.err"; return 1; }
+	said '.sent_packets > 0 and .sent_packets < 50 and .queue_full > 0'
 }
-if [ -w /dev/net/tun ]; then
-	run_step "what a queue that stays full does not take is counted" stays_full
-fi
+run_step "a queue that stays full ends it, and it says how far it came" stays_full
 
 at_time() {
 	local when
@@ -149,7 +131,102 @@ has_sent() { # more than NUMBER
 }
 run_step "an interrupt ends it, and it says how far it came" interrupted "$(sent)"
 refute_step "an interface that is not there" 1 inside "$BUILD/packrack" replay --volume "$DIR/v" --out nothere
-refute_step "a pace that is none" 2 replay --pace quick
+not_up() {
+	inside ip link set out0 down
+	refused "out0 is down: ip link set out0 up" replay
+	local rc=$?
+	inside ip link set out0 up
+	return "$rc"
+}
+refused() { # TEXT COMMAND...: status 1, and one line
+	local rc=0 text=$1
+	shift
+	"$@" > "$DIR/said" 2>&1 || rc=$?
+	sed -i '/^complete: /d' "$DIR/said" # the report
+	{ [ "$rc" = 1 ] && [ "$(wc -l < "$DIR/said")" = 1 ] && grep -qF "$text" "$DIR/said"; } || { echo "status $rc"; cat "$DIR/said"; return 1; }
+}
+run_step "one that is down" not_up
+without_tcpreplay() {
+	mkdir -p "$DIR/bin" && ln -sf "$(command -v python3)" "$DIR/bin/python3" &&
+		refused "apt install tcpreplay" env PATH="$DIR/bin" "$(command -v nsenter)" --net="/run/netns/$NS" "$BUILD/packrack" \
+			replay --volume "$DIR/v" --out out0
+}
+run_step "no tcpreplay" without_tcpreplay
+
+# ---- paces ----
+file_of() { # LINK-TYPE SECONDS...: a trace of packets of 100 bytes at these times, and how long it is
+	python3 - "$@" << 'EOF' > "$DIR/some.pcap"
+import struct, sys
+out = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, int(sys.argv[1]))
+for text in sys.argv[2:]:
+    at = int(float(text) * 10**6)
+    out += struct.pack("<IIII", at // 10**6, at % 10**6, 100, 200) + b"\x02" * 12 + b"\x88\xb5" + bytes(86)
+sys.stdout.buffer.write(out)
+EOF
+}
+lasts() { # PACE LEAST MOST MS: packets at 0, 0.4, 0.1 and 0.5 s
+	file_of 1 1000 1000.4 1000.1 1000.5
+	inside "$BUILD/packrack" replay --read "$DIR/some.pcap" --out out0 --pace "$1" --json > "$DIR/said.json" &&
+		said ".sent_packets == 4 and .cut == 4 and .duration_ns >= $2e6 and .duration_ns < $3e6"
+}
+run_step "a time that goes back delays nothing" lasts recorded 500 600
+run_step "half as fast" lasts x0.5 1000 1100
+run_step "twice as fast" lasts x2 250 350
+run_step "packets a second" lasts 10pps 300 400
+run_step "bits a second" lasts 8kbit 300 400
+run_step "bytes a second" lasts 0.5kB 600 700
+run_step "all at once" lasts max 0 100
+bad_paces() {
+	local text
+	for text in "" quick x x0 x-1 xinf 10 "10 k" -5pps 0pps nanpps 5kppss 100Mx recordedx "1.5 Gbps"; do
+		replay --pace="$text" > "$DIR/said" 2>&1
+		if [ $? != 2 ] || ! grep -q "is not a pace: give recorded, x2, x0.5, 5kpps, 100Mbit or max" "$DIR/said"; then
+			echo "'$text' is taken"
+			cat "$DIR/said"
+			return 1
+		fi
+	done
+}
+run_step "a pace that is none" bad_paces
+other_type() {
+	file_of 101 1000
+	refused "link type 101, not of Ethernet" inside "$BUILD/packrack" replay --read "$DIR/some.pcap" --out out0
+}
+run_step "packets that are not of Ethernet" other_type
+nothing() {
+	replay --json greater 60000 > "$DIR/said.json" && said '.sent_packets == 0'
+}
+run_step "no packets" nothing
+refute_step "a filter that is none" 2 replay tcp prt 5
+refute_step "a volume that is not there" 1 inside "$BUILD/packrack" replay --volume "$DIR/none" --out out0
+
+# ---- ends ----
+slow() { # what it runs: processes in the network namespace
+	nsenter --net="/run/netns/$NS" "$BUILD/packrack" replay --volume "$DIR/v" --out out0 --pace 2pps > "$DIR/said" 2>&1 &
+	REPLAY=$!
+	poll_until 10 runs tcpreplay
+}
+runs() { # NAME
+	ip netns pids "$NS" | xargs -r ps -o comm= -p | grep -q "^$1"
+}
+nothing_runs() {
+	[ -z "$(ip netns pids "$NS")" ]
+}
+killed() {
+	slow && kill -KILL "$REPLAY" && poll_until 5 nothing_runs || return 1
+	wait "$REPLAY" 2> /dev/null || return 0 # which the shell would tell of
+}
+run_step "killed, it leaves no process behind" killed
+taken_down() {
+	local rc=0
+	slow || return 1
+	inside ip link set out0 down
+	poll_until 5 nothing_runs || kill "$REPLAY"
+	wait "$REPLAY" || rc=$?
+	inside ip link set out0 up
+	{ [ "$rc" = 1 ] && grep -q "does not take frames: Network is down" "$DIR/said"; } || { echo "status $rc"; cat "$DIR/said"; return 1; }
+}
+run_step "an interface that goes down ends it" taken_down
 refute_step "a time that is over" 2 replay --at "1h ago"
 refute_step "no interface named" 2 "$BUILD/packrack" replay --volume "$DIR/v"
 refute_step "without privilege" 1 setpriv --reuid=65534 --clear-groups "$BUILD/packrack" replay --volume "$DIR/v" --out lo
