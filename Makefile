@@ -126,8 +126,8 @@ $(BUILD)/python/%.py: merger/python/%.py
 SCRIPTS := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*)) \
 	$(BUILD)/packrack-web $(BUILD)/page.html $(BUILD)/packrack-flows-to $(BUILD)/packrack-pivot \
 	$(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack-status $(BUILD)/packrack-node $(BUILD)/packrack_cli.py $(BUILD)/packrack-console \
-	$(BUILD)/packrack-extcap $(BUILD)/packrack-pcap-over-ip
-$(filter-out %-web %.html %-flows-to %-pivot %-console %-setup %-sizing %-status %-node %-extcap %-ip %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
+	$(BUILD)/packrack-extcap $(BUILD)/packrack-pcap-over-ip $(BUILD)/packrack-replay
+$(filter-out %-web %.html %-flows-to %-pivot %-console %-setup %-sizing %-status %-node %-extcap %-ip %-replay %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
 $(BUILD)/packrack-flows-to: $(BUILD)/%: merger/cli/flows/%
 	$(Q)cp -p $< $@
@@ -137,7 +137,7 @@ $(BUILD)/packrack-pivot: $(BUILD)/%: merger/pivot/%
 	$(Q)cp -p $< $@
 $(BUILD)/packrack-console: $(BUILD)/%: merger/cli/console/%
 	$(Q)cp -p $< $@
-$(BUILD)/packrack-extcap $(BUILD)/packrack-pcap-over-ip: $(BUILD)/%: merger/cli/trace/%
+$(BUILD)/packrack-extcap $(BUILD)/packrack-pcap-over-ip $(BUILD)/packrack-replay: $(BUILD)/%: merger/cli/trace/%
 	$(Q)cp -p $< $@
 $(BUILD)/packrack-web $(BUILD)/page.html: $(BUILD)/%: merger/web/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@

@@ -131,9 +131,8 @@ const char *cli_keys(const struct cli_connection *c);
  */
 const char *cli_keys_home(const char *flag, struct pr_error *err);
 extern const struct cli_command query_command, export_command, data_export_command,
-	rate_command, top_command, import_command, compare_command, replay_command,
-	node_rebuild_command, volume_command, keys_command, audit_command, hold_command,
-	collect_command;
+	rate_command, top_command, import_command, compare_command, node_rebuild_command,
+	volume_command, keys_command, audit_command, hold_command, collect_command;
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_status(int argc, char **argv);

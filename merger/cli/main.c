@@ -67,7 +67,10 @@ main(int argc, char **argv)
 		{"sizing",
 			"compute how long disks keep packets, or how many disks it takes",
 			.run = cmd_program},
-		compare_command, replay_command,
+		compare_command,
+		{"replay",
+			"send packets onto an interface, at the recorded or another pace",
+			.run = cmd_program},
 		{"extcap", "serve as an interface of Wireshark", .run = cmd_program},
 		{"pcap-over-ip", "serve live packets to the clients of a TCP port",
 			.run = cmd_program}};

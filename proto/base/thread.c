@@ -136,12 +136,3 @@ pr_queue_take(struct pr_queue *q)
 	pthread_mutex_unlock(&q->lock);
 	return slot;
 }
-
-void
-pr_queue_wait_filled(struct pr_queue *q, unsigned filled)
-{
-	pthread_mutex_lock(&q->lock);
-	while (q->used < filled && !q->ended && !q->stopped)
-		pthread_cond_wait(&q->changed, &q->lock);
-	pthread_mutex_unlock(&q->lock);
-}

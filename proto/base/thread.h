@@ -58,8 +58,6 @@ void pr_queue_wait_empty(struct pr_queue *q);
 
 /* Consumer: gives back the slot taken before, and waits for the next. -1: ended or stopped. */
 int pr_queue_take(struct pr_queue *q);
-/* Consumer: waits until `filled` slots were put, or ended or stopped. */
-void pr_queue_wait_filled(struct pr_queue *q, unsigned filled);
 
 /* Any thread: nobody waits any longer, all further calls return -1. */
 void pr_queue_stop(struct pr_queue *q);

@@ -118,11 +118,8 @@ try_again(struct pr_transmit *t, int error, int64_t *since)
 		*since = pr_now_mono();
 		pr_count(&t->counters.queue_full, 1);
 	}
-	int64_t waited = pr_now_mono() - *since;
-	if (waited > t->config.patience)
+	if (pr_now_mono() - *since > t->config.patience)
 		return false;
-	if (waited < t->config.spin)
-		return true;
 	/* The socket's buffer empties by itself; a card's full queue says nothing, so wait a little. */
 	if (error == EAGAIN)
 		poll(&pfd, 1, 1);

@@ -20,7 +20,6 @@ struct pr_transmit_config {
 	bool xdp; /* use AF_XDP if frames of this MTU fit it */
 	/* ns to try again while the interface's queue is full, then the frame counts as failed */
 	int64_t patience;
-	int64_t spin; /* ns of this that are spent without sleeping between tries */
 };
 
 struct pr_transmit_counters {

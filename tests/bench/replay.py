@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replaying: packrack replay against tcpreplay, the same packets over a veth pair: how exactly the recorded
-pace is kept, as the far side's kernel stamps it, on an idle machine and on a busy one, and the highest rate.
+"""Replaying: packrack replay against tcpreplay, the same packets
+over a veth pair: how exactly the recorded pace is kept, as the far side's kernel stamps it, on an idle machine and on a busy one,
+and the highest rate.
 Each run counts only if what arrived is what was sent, packet for packet."""
 
 import json

@@ -149,7 +149,94 @@ has_sent() { # more than NUMBER
 }
 run_step "an interrupt ends it, and it says how far it came" interrupted "$(sent)"
 refute_step "an interface that is not there" 1 inside "$BUILD/packrack" replay --volume "$DIR/v" --out nothere
-refute_step "a pace that is none" 2 replay --pace quick
+not_up() {
+	inside ip link set out0 down
+	refused "out0 is down: ip link set out0 up" replay
+	local rc=$?
+	inside ip link set out0 up
+	return "$rc"
+}
+refused() { # TEXT COMMAND...: status 1, and one line
+	local rc=0 text=$1
+	shift
+	"$@" > "$DIR/said" 2>&1 || rc=$?
+	sed -i '/^complete: /d' "$DIR/said" # the report
+	{ [ "$rc" = 1 ] && [ "$(wc -l < "$DIR/said")" = 1 ] && grep -qF "$text" "$DIR/said"; } || { echo "status $rc"; cat "$DIR/said"; return 1; }
+}
+run_step "one that is down" not_up
+# ---- paces ----
+file_of() { # LINK-TYPE SECONDS...: a trace of packets of 100 bytes at these times, and how long it is
+	python3 - "$@" << 'EOF' > "$DIR/some.pcap"
+import struct, sys
+out = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, int(sys.argv[1]))
+for text in sys.argv[2:]:
+    at = int(float(text) * 10**6)
+    out += struct.pack("<IIII", at // 10**6, at % 10**6, 100, 200) + b"\x02" * 12 + b"\x88\xb5" + bytes(86)
+sys.stdout.buffer.write(out)
+EOF
+}
+lasts() { # PACE LEAST MOST MS: packets at 0, 0.4, 0.1 and 0.5 s
+	file_of 1 1000 1000.4 1000.1 1000.5
+	inside "$BUILD/packrack" replay --read "$DIR/some.pcap" --out out0 --pace "$1" --json > "$DIR/said.json" &&
+		said ".sent_packets == 4 and .cut == 4 and .duration_ns >= $2e6 and .duration_ns < $3e6"
+}
+run_step "a time that goes back delays nothing" lasts recorded 500 600
+run_step "half as fast" lasts x0.5 1000 1100
+run_step "twice as fast" lasts x2 250 350
+run_step "packets a second" lasts 10pps 300 400
+run_step "bits a second" lasts 8kbit 300 400
+run_step "bytes a second" lasts 0.5kB 600 700
+run_step "all at once" lasts max 0 100
+bad_paces() {
+	local text
+	for text in "" quick x x0 x-1 xinf 10 "10 k" -5pps 0pps nanpps 5kppss 100Mx recordedx "1.5 Gbps"; do
+		replay --pace="$text" > "$DIR/said" 2>&1
+		if [ $? != 2 ] || ! grep -q "is not a pace: give recorded, x2, x0.5, 5kpps, 100Mbit or max" "$DIR/said"; then
+			echo "'$text' is taken"
+			cat "$DIR/said"
+			return 1
+		fi
+	done
+}
+run_step "a pace that is none" bad_paces
+other_type() {
+	file_of 101 1000
+	refused "link type 101, not of Ethernet" inside "$BUILD/packrack" replay --read "$DIR/some.pcap" --out out0
+}
+run_step "packets that are not of Ethernet" other_type
+nothing() {
+	replay --json greater 60000 > "$DIR/said.json" && said '.sent_packets == 0'
+}
+run_step "no packets" nothing
+refute_step "a filter that is none" 2 replay tcp prt 5
+refute_step "a volume that is not there" 1 inside "$BUILD/packrack" replay --volume "$DIR/none" --out out0
+
+# ---- ends ----
+slow() { # it has begun to send
+	local before
+	before=$(sent)
+	nsenter --net="/run/netns/$NS" "$BUILD/packrack" replay --volume "$DIR/v" --out out0 --pace 2pps > "$DIR/said" 2>&1 &
+	REPLAY=$!
+	poll_until 10 has_sent "$before"
+}
+nothing_runs() {
+	[ -z "$(ip netns pids "$NS")" ]
+}
+killed() {
+	slow && kill -KILL "$REPLAY" && poll_until 5 nothing_runs || return 1
+	wait "$REPLAY" 2> /dev/null || return 0 # which the shell would tell of
+}
+run_step "killed, it leaves no process behind" killed
+taken_down() {
+	local rc=0
+	slow || return 1
+	inside ip link set out0 down
+	poll_until 5 nothing_runs || kill "$REPLAY"
+	wait "$REPLAY" || rc=$?
+	inside ip link set out0 up
+	{ [ "$rc" = 1 ] && grep -q "does not take frames: Network is down" "$DIR/said"; } || { echo "status $rc"; cat "$DIR/said"; return 1; }
+}
+run_step "an interface that goes down ends it" taken_down
 refute_step "a time that is over" 2 replay --at "1h ago"
 refute_step "no interface named" 2 "$BUILD/packrack" replay --volume "$DIR/v"
 refute_step "without privilege" 1 setpriv --reuid=65534 --clear-groups "$BUILD/packrack" replay --volume "$DIR/v" --out lo

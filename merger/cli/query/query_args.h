@@ -17,7 +17,6 @@ struct query_args {
 	int64_t rotate_ns;
 	int format; /* enum prm_trace_format */
 	uint64_t limit;
-	bool checked; /* the filter was found good */
 	bool verify; /* count the packets of the written file again */
 	bool strict;
 	bool manifest;

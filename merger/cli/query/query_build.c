@@ -224,7 +224,7 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 int
 question_check(const struct query_args *a, struct pr_error *err)
 {
-	if (!a->filter[0] || a->checked)
+	if (!a->filter[0])
 		return 0;
 	return pri_filter_check(pri_linktypes, PRI_LINKTYPES, a->filter, err);
 }

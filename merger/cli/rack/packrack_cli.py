@@ -3,6 +3,7 @@
 
 Names, errors and --help have the form of the commands that are of C (proto/base/options.h).
 """
+import glob
 import json
 import os
 import re
@@ -286,6 +287,14 @@ def help_of(command):
 def packrack():
     """The path of the packrack beside the program."""
     return os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "packrack")
+
+
+def find_package():
+    """The Python package of packrack can be imported from now on: as it is built, or as it is installed, wherever that is."""
+    here = os.path.dirname(packrack())
+    if os.path.isdir(here + "/python/packrack"):
+        sys.path.insert(0, here + "/python")
+    sys.path.extend(glob.glob(here + "/../lib/python3*/dist-packages"))
 
 
 def version():
