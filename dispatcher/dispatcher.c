@@ -186,15 +186,17 @@ enum { TAGS = 8, OUT_MTU_MIN = 576 };
 
 /* ---- the XDP path ---- */
 
-/* What the XDP program cannot do; NULL: it can do all that is asked for. */
+/* What the XDP path cannot do; with auto also what it does no better: the dispatcher looks at each packet then. NULL: nothing. */
 static const char *
 beyond_xdp(const struct prd_options *o)
 {
-	return o->read.count      ? "--read"
-	       : o->filter        ? "--filter"
-	       : o->timestamps    ? "--timestamp"
-	       : o->classes.count ? "--class"
-				  : NULL;
+	bool better = o->path == PRD_PATH_AUTO;
+
+	return o->read.count                ? "--read"
+	       : o->timestamps              ? "--timestamp"
+	       : o->filter && better        ? "--filter"
+	       : o->classes.count && better ? "--class"
+					    : NULL;
 }
 
 /*
@@ -244,7 +246,7 @@ open_fast(struct prd_options *o, struct pr_error *err)
 	if (o->path == PRD_PATH_PACKET)
 		return 0;
 	const char *beyond = beyond_xdp(o);
-	int no = beyond ? pr_error_set(err, "%s needs the packet path", beyond)
+	int no = beyond ? pr_error_set(err, "%s goes by the packet path", beyond)
 			: check_cards(o, PR_FAST_FRAME_MAX, err);
 	if (no == 0)
 		o->fast = pr_fast_open((const char *const *)o->in.items,
@@ -449,7 +451,8 @@ set_up(struct dispatcher *d, struct pr_error *err)
 		return PRD_EXIT_FAILED;
 	if (d->options.fast)
 		pr_fast_configure(d->options.fast, d->epoch, d->out.mac,
-			d->options.ethertype, (uint32_t)d->options.snaplen);
+			d->options.ethertype, (uint32_t)d->options.snaplen,
+			d->options.filter || d->options.classes.count);
 	d->in_count = d->options.in.count;
 	if (check_mtu(d, err) < 0)
 		return PRD_EXIT_FAILED;

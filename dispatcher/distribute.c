@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatcher/sender.h"
 #include "proto/base/log.h"
+#include "proto/port/trace.h"
 
 /*
  * The packet's way, top to bottom: taken from a ring, given a seq and a node, made a frame for the node,
@@ -342,6 +343,8 @@ add_whole(struct prd_sender *s, const struct pr_fast_record *from, const uint8_t
 	PR_COPY(rec, from, time, len, caplen, link);
 	rec->class = 0;
 	memcpy(rec->data, data, from->caplen);
+	if (!keeps(s, rec))
+		return;
 	if (!first || !prd_node_usable(first))
 		first = second = NULL;
 	else if (second && !prd_node_usable(second))
@@ -349,10 +352,11 @@ add_whole(struct prd_sender *s, const struct pr_fast_record *from, const uint8_t
 	assign_nodes(s, rec, first, second);
 }
 
-/* Takes records while the batch has room. Their seqs are those that give_seq gives: a link's come in order, without gaps. */
+/* Takes records while the batch has room. */
 static unsigned
 take_fast(struct prd_sender *s)
 {
+	const struct pr_packet_filter *filter = s->inputs->filter;
 	struct pr_fast_record rec;
 	const uint8_t *data;
 	unsigned taken = 0;
@@ -361,13 +365,16 @@ take_fast(struct prd_sender *s)
 		taken < PR_TRANSMIT_BATCH && pr_fast_next(s->inputs->fast, &rec, &data)) {
 		struct prd_link *link = &s->inputs->links[rec.link];
 
+		taken++;
+		if (filter && !rec.sent &&
+			!pr_packet_filter_match(filter, data, rec.caplen, rec.len))
+			continue;
 		pr_count(&link->captured_packets, 1);
 		pr_count(&link->captured_bytes, rec.len);
 		if (rec.sent)
 			add_sent(s, &rec);
 		else
 			add_whole(s, &rec, data);
-		taken++;
 	}
 	return taken;
 }

@@ -675,6 +675,11 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 			live ? PR_UNOBSERVED_BEGIN : PR_UNOBSERVED_FILE,
 			canary ? pr_now_real() : PR_TIME_MAX, "");
 	}
+	if (in->fast && o->filter &&
+		!(in->filter = pr_packet_filter_create(o->filter, err))) {
+		pr_error_prefix(err, "--filter");
+		status = PRD_EXIT_USAGE;
+	}
 	for (unsigned i = 0; live && i < count && status == 0; i++)
 		status = open_interface(in, o, i, err);
 	return live ? status : open_files(in, o, err);
@@ -715,6 +720,7 @@ prd_inputs_close(struct prd_inputs *in)
 		free(r);
 		pr_ring_destroy(&in->rings[i]);
 	}
+	pr_packet_filter_destroy(&in->filter);
 	free(in->links);
 	memset(in, 0, sizeof *in);
 }

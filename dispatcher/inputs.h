@@ -98,6 +98,8 @@ struct prd_inputs {
 	bool live; /* from interfaces: ring i is of link i; else files, all in ring 0 */
 	/* or NULL: the XDP program captures, and the rings stay empty. The options' */
 	struct pr_fast *fast;
+	struct pr_packet_filter
+		*filter; /* of the XDP path, or NULL: all. Elsewhere the capture has it */
 	struct pr_shunts *shunts; /* or NULL; the options' */
 	struct prd_reader *readers[PRD_LINKS_MAX]; /* one a ring */
 };

@@ -726,7 +726,7 @@ prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
 		}
 	}
 	if (s->cutoff) /* classes that nodes keep in a way of their own may come */
-		s->logs.flags = PR_TSLOG_CLASSES;
+		s->logs.flags |= PR_TSLOG_CLASSES;
 	s->logs.send = send_log;
 	s->logs.arg = s;
 	for (unsigned i = 0; i < config->inputs->ring_count; i++)

@@ -333,8 +333,8 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 		return refuse(&mine->refused_ring);
 	if (s->by_flow)
 		p.flow = flow_hash(data, end, at, type);
-	if (s->count == 0 || caplen < FRAME_MIN || caplen > limit || is_vlan(type) ||
-		type == bpf_htons(state.ethertype))
+	if (s->count == 0 || state.all_whole || caplen < FRAME_MIN || caplen > limit ||
+		is_vlan(type) || type == bpf_htons(state.ethertype))
 		return give_whole(ctx, mine, &p);
 	print = fingerprint(data, end, caplen);
 	slot = take(&p, &number, &tag);

@@ -257,8 +257,9 @@ pr_fast_close(struct pr_fast **fast)
 
 void
 pr_fast_configure(struct pr_fast *f, uint64_t epoch, const uint8_t mac[6],
-	uint16_t ethertype, uint32_t snaplen)
+	uint16_t ethertype, uint32_t snaplen, bool all_whole)
 {
+	f->state->all_whole = all_whole;
 	f->state->snaplen = snaplen;
 	f->state->epoch = epoch;
 	f->state->ethertype = ethertype;

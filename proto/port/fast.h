@@ -37,9 +37,12 @@ struct pr_fast *pr_fast_open(const char *const *ifnames, unsigned count, const c
 	size_t ring_size, unsigned copies, struct pr_error *err);
 void pr_fast_close(struct pr_fast **fast);
 
-/* mac, ethertype: of the rack. Until then, and until an interface is set running, the program passes all packets on. */
+/*
+ * mac, ethertype: of the rack; all_whole: the program sends no frame, as it cannot know which are wanted. Until then, and
+ * until an interface is set running, the program passes all packets on.
+ */
 void pr_fast_configure(struct pr_fast *f, uint64_t epoch, const uint8_t mac[6],
-	uint16_t ethertype, uint32_t snaplen);
+	uint16_t ethertype, uint32_t snaplen, bool all_whole);
 /* "native" or "generic", for people */
 const char *pr_fast_mode(const struct pr_fast *f);
 

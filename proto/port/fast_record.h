@@ -78,6 +78,7 @@ struct pr_fast_state {
 	uint16_t ethertype; /* of the rack */
 	uint8_t src[6]; /* MAC of the rack interface */
 	uint32_t snaplen; /* more is not kept of a frame */
+	uint32_t all_whole; /* the dispatcher decides of each frame */
 	uint64_t epoch;
 	/* frames of the program that a driver took, and those that it had no room for */
 	uint64_t redirected __attribute__((aligned(64))), transmit_dropped;

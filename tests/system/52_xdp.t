@@ -118,6 +118,9 @@ one_lost() {
 }
 run_step "one of the nodes is lost: all of them" one_lost
 
+tcpdump -r "$capture" -w "$LAB_DIR/tcp.pcap" tcp 2> /dev/null
+run_step "a filter" live native,whole 2 flow "$LAB_DIR/tcp.pcap" "$capture" --filter tcp
+
 attached() { inside disp ip link show tap0 | grep -q xdp; }
 killed() {
 	up -n 1 -- --path xdp || return 1
@@ -217,9 +220,8 @@ one_line() { # STATUS TEXT ARG...
 refused() {
 	one_line 1 "$@" && [ "$(wc -l < "$LAB_DIR/err")" = 1 ]
 }
-run_step "a filter is" refused "--path xdp: --filter needs the packet path" --path xdp --filter tcp
-run_step "a class is" refused "--path xdp: --class needs the packet path" --path xdp --class 'bulk; filter=tcp; cutoff=15K'
-run_step "with auto, it is said" one_line 124 "--path auto: the packet path is used: --filter needs the packet path" --path auto --filter ip
+run_step "timestamps of the adapter are refused by one line" refused "--path xdp: --timestamp goes by the packet path" --path xdp --timestamp adapter
+run_step "with auto, it is said" one_line 124 "--path auto: the packet path is used: --filter goes by the packet path" --path auto --filter ip
 
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"

@@ -35,7 +35,7 @@ lab(unsigned copies)
 		fprintf(stderr, "skipped: %s\n", err.text);
 		return false;
 	}
-	pr_fast_configure(fast, EPOCH, own, 0x88b5, 262144);
+	pr_fast_configure(fast, EPOCH, own, 0x88b5, 262144, false);
 	for (unsigned i = 0; i < 2; i++) {
 		pr_fast_node(fast, (uint16_t)(7 + i), node[i]);
 		pr_fast_set_running(fast, i, true);
@@ -124,7 +124,7 @@ START_TEST(snap_length)
 	schedule(false);
 	srand(SEED);
 	for (unsigned i = 0; i < 4; i++) {
-		pr_fast_configure(fast, EPOCH, own, 0x88b5, snaplens[i]);
+		pr_fast_configure(fast, EPOCH, own, 0x88b5, snaplens[i], false);
 		for (uint32_t len = 60; len <= 1600; len += 7) {
 			uint32_t caplen = PR_MIN(len, snaplens[i]);
 			bool sent = caplen >= 60;
