@@ -221,7 +221,9 @@ check-unit: $(UNIT)
 		sh -c 'said=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$said"; [ $$rc = 0 ] || echo "$$0" >> $(BUILD)/tests/unit/failed; exit $$rc' || \
 		{ sed 's/^/failed: /' $(BUILD)/tests/unit/failed 2> /dev/null; exit 1; }
 # They wait more than they work, so several run at once.
-SYSTEM := $(sort $(wildcard tests/system/*.t))
+# Those that take longest begin first, so that none of them is left alone at the end.
+SYSTEM := $(patsubst %,tests/system/%.t,52_xdp 50_stage)
+SYSTEM += $(filter-out $(SYSTEM),$(sort $(wildcard tests/system/*.t)))
 SYSTEM_JOBS ?= 2
 # No file takes three minutes: one that hangs fails, and the others are run.
 check-system: all $(TOOLS) $(EXAMPLES)

@@ -21,8 +21,8 @@
 /* Timestamps of one link may come out of order by a little when several CPUs receive. */
 #define TIMESTAMP_SLACK PR_NS_PER_MS
 #define LAST_BATCHES 1000 /* of the XDP path: more than it has under way */
-#define FAST_NAP                                                                           \
-	(4 * PR_NS_PER_MS) /* the XDP program wakes nobody; its rings hold what comes meanwhile */
+/* The XDP program wakes nobody; its rings hold what comes meanwhile. */
+#define FAST_NAP (3 * PR_NS_PER_MS)
 #define SNAPSHOT_NEW 4U
 
 /* ---- what others see: replies, and a copy of the node table ---- */
@@ -589,8 +589,8 @@ sleep_until_due(struct prd_sender *s)
 		if (!s->unplaced[i])
 			ready = pr_ring_arm(s->inputs->rings[i]) || ready;
 	left = due - pr_now_mono();
-	if (s->inputs->fast && takes_packets(s) && left > FAST_NAP)
-		left = FAST_NAP;
+	if (s->inputs->fast && takes_packets(s))
+		left = pr_fast_empty(s->inputs->fast) ? PR_MIN(left, FAST_NAP) : 0;
 	if (!ready && left > 0)
 		poll(&pfd, 1, (left / PR_NS_PER_MS) + 1);
 }

@@ -59,7 +59,7 @@ struct {
 /* frames that were given to the kernel on this CPU, and that no tracepoint has told of yet; the link of the last */
 struct given {
 	__u64 frames;
-	__u32 link;
+	__u32 link, last; /* frames of the last packet */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -168,6 +168,7 @@ refuse(uint64_t *counter)
 struct packet {
 	const void *data;
 	const struct pr_fast_schedule *schedule;
+	__u32 count; /* of the schedule, read once: it may be filled anew meanwhile */
 	__u32 len, caplen, link, flow, cost;
 };
 
@@ -175,11 +176,13 @@ struct packet {
 static inline __attribute__((always_inline)) int
 has_room(__u32 cost)
 {
+	/* in this order: what is released meanwhile only makes it cautious */
+	__u64 released = *(volatile __u64 *)&state.released;
 	__u64 given = *(volatile __u64 *)&state.given;
 	__u64 left = state.most - (given >> PR_FAST_NUMBER_BITS) - cost;
 
 	return (__s64)(left << PR_FAST_NUMBER_BITS) >= 0 &&
-	       ((given - state.released) & PR_FAST_NUMBER) < state.slots_most;
+	       ((given - released) & PR_FAST_NUMBER) < state.slots_most;
 }
 
 /*
@@ -189,7 +192,7 @@ has_room(__u32 cost)
 static inline __attribute__((always_inline)) struct pr_fast_slot *
 take(const struct packet *p, __u32 *number, __u32 *tag)
 {
-	__u32 count = p->schedule->count, pick, at;
+	__u32 pick, at;
 	__u64 given = __sync_fetch_and_add(
 		&state.given, (__u64)p->cost << PR_FAST_NUMBER_BITS | 1);
 	struct pr_fast_slot *slot;
@@ -203,8 +206,8 @@ take(const struct packet *p, __u32 *number, __u32 *tag)
 	slot->len = p->len;
 	slot->caplen = p->caplen;
 	*tag = ((*number >> (state.slot_bits & 31)) + 1) << 24 | p->link;
-	if (count) {
-		pick = (p->schedule->by_flow ? p->flow : *number) % count &
+	if (p->count) {
+		pick = (p->schedule->by_flow ? p->flow : *number) % p->count &
 		       (PR_FAST_SLOTS - 1);
 		*tag |= PR_FAST_HAS_NODE | p->schedule->slot[pick][0] << 8 |
 			p->schedule->slot[pick][1] << 16;
@@ -237,14 +240,15 @@ give_whole(struct xdp_md *ctx, struct pr_fast_link *mine, struct packet *p)
 
 	if (p->caplen > PR_FAST_FRAME_MAX || !bytes)
 		return refuse(&mine->refused_long);
-	at = *(volatile __u64 *)&state.whole_given;
-	if (at + n - state.whole_released > state.whole_most)
+	__u64 released = *(volatile __u64 *)&state.whole_released;
+	if (*(volatile __u64 *)&state.whole_given + n - released > state.whole_most)
 		return refuse(&mine->refused_ring);
-	at = __sync_fetch_and_add(&state.whole_given, n) & whole_mask;
 	p->link |= PR_FAST_WHOLE;
 	slot = take(p, &number, &tag);
 	if (!slot)
 		return XDP_PASS;
+	/* behind the number: a place that the reader does not wait for could be passed by a whole lap */
+	at = __sync_fetch_and_add(&state.whole_given, n) & whole_mask;
 	slot->fingerprint = (__u32)at;
 	n = p->caplen & 0xfff;
 	barrier_var(n);
@@ -272,10 +276,14 @@ send(void *data, __u32 link, __u32 number, __u32 tag)
 	}
 	if (given) {
 		given->frames += frames;
+		given->last = frames;
 		given->link = link;
-		/* a CPU sends at least each so many; two copies of an interface that is down vanish without a word */
-		if (copies > 1 && given->frames > UNDER_WAY_MOST)
+		/* a CPU sends each so many at the latest; the two copies of an interface that is down vanish without a word */
+		if (copies > 1 && given->frames > UNDER_WAY_MOST) {
+			__sync_fetch_and_add(&state.links[link].not_redirected,
+				given->frames - UNDER_WAY_MOST);
 			given->frames = UNDER_WAY_MOST;
+		}
 	}
 	return bpf_redirect_map(&out, 0, frames > 1 ? BPF_F_BROADCAST : 0);
 }
@@ -328,12 +336,13 @@ SEC("xdp") int fast_capture(struct xdp_md *ctx)
 	p.schedule = s;
 	p.caplen = caplen;
 	p.link = link;
+	p.count = *(volatile __u32 *)&s->count;
 	p.cost = (caplen + PR_FAST_COST) << s->twice;
 	if (!has_room(p.cost))
 		return refuse(&mine->refused_ring);
 	if (s->by_flow)
 		p.flow = flow_hash(data, end, at, type);
-	if (s->count == 0 || state.all_whole || caplen < FRAME_MIN || caplen > limit ||
+	if (p.count == 0 || state.all_whole || caplen < FRAME_MIN || caplen > limit ||
 		is_vlan(type) || type == bpf_htons(state.ethertype))
 		return give_whole(ctx, mine, &p);
 	print = fingerprint(data, end, caplen);
@@ -376,7 +385,7 @@ SEC("xdp") int fast_probe(struct xdp_md *ctx)
 	struct given *given = bpf_map_lookup_elem(&under_way, &zero);
 
 	if (given)
-		given->frames++;
+		given->frames = given->last = 1;
 	return bpf_redirect_map(&out, 0, 0);
 }
 
@@ -402,10 +411,12 @@ arrive(__u64 count, __u32 *link)
 
 SEC("raw_tp/xdp_redirect_err") int fast_redirect_failed(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 link = 0; /* it fails before the program sees another frame */
-	__u64 count = arrive(copies, &link);
+	__u32 link = 0, zero = 0; /* it fails before the program sees another frame */
+	const struct given *given = bpf_map_lookup_elem(&under_way, &zero);
+	__u64 count = given ? arrive(given->last, &link) : 0;
 
 	__sync_fetch_and_add(&state.links[link].not_redirected, count);
+	__sync_fetch_and_add(&state.links[link].redirect_errors, count > 0);
 	return 0;
 }
 

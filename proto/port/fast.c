@@ -39,7 +39,11 @@ struct pr_fast {
 };
 
 /* Behind the end of the ring of whole frames, in which the longest frame that begins before it may lie. */
-enum { BEHIND = 4096, SLOTS_MAX = 1 << (PR_FAST_NUMBER_BITS - 2) };
+enum {
+	BEHIND = 4096,
+	SLOTS_MAX = 1 << (PR_FAST_NUMBER_BITS - 2),
+	WHOLE_MAX = 1 << 29, /* farther places the kernel's verifier refuses */
+};
 
 /* ---- opening ---- */
 
@@ -86,11 +90,13 @@ map_array(const struct bpf_map *map, size_t size)
 static int
 size_rings(struct pr_fast *f, size_t size)
 {
-	size_t cpus = (size_t)libbpf_num_possible_cpus();
+	int found = libbpf_num_possible_cpus();
+	size_t cpus = found > 0 ? (size_t)found : 1;
 	uint32_t bits = 0;
 
-	for (f->whole_size = 1 << 15;
-		f->whole_size < size / 2 || f->whole_size < 4 * cpus * PR_FAST_FRAME_MAX;)
+	f->whole_size = 1 << 15;
+	while (f->whole_size < WHOLE_MAX &&
+		f->whole_size < PR_MAX(size / 2, 4 * cpus * PR_FAST_FRAME_MAX))
 		f->whole_size *= 2;
 	f->ring_size = PR_MIN(f->whole_size, SLOTS_MAX * sizeof *f->ring);
 	size_t slots = f->ring_size / sizeof *f->ring;
@@ -101,7 +107,7 @@ size_rings(struct pr_fast *f, size_t size)
 	f->bpf->bss->state.slot_bits = bits;
 	f->bpf->bss->state.slots_most = (uint32_t)(slots - cpus);
 	f->bpf->bss->state.whole_most =
-		(uint32_t)(f->whole_size - cpus * PR_FAST_FRAME_MAX);
+		(uint32_t)(f->whole_size - 2 * cpus * PR_FAST_FRAME_MAX);
 	return bpf_map__set_max_entries(f->bpf->maps.ring, (uint32_t)slots) < 0 ||
 			       bpf_map__set_value_size(f->bpf->maps.whole,
 				       (uint32_t)f->whole_size + BEHIND) < 0
@@ -117,7 +123,7 @@ trace(struct pr_fast *f, unsigned i, const struct bpf_program *p, const char *na
 }
 
 /*
- * Sends a frame of no protocol to the rack interface's own address, as the program would send: does a driver that
+ * Sends a frame of no protocol to an address of no card, as the program would send: does a driver that
  * cannot take it, or a veth whose peer has neither NAPI nor a program, show?
  */
 static bool
@@ -144,9 +150,14 @@ probe(struct pr_fast *f)
 
 /* All interfaces in one mode, as the tracepoints tell of native frames only. */
 static int
-attach_all(struct pr_fast *f, const char *const *ifnames, struct pr_error *err)
+attach_all(struct pr_fast *f, const char *const *ifnames, const char *out, unsigned copies,
+	struct pr_error *err)
 {
 	bool native = probe(f);
+
+	if (!native && copies > 1)
+		return pr_error_set(
+			err, "%s takes no frames of XDP, which two copies need", out);
 
 	for (int generic = native ? 0 : 1; generic < 2; generic++) {
 		unsigned i = 0;
@@ -216,7 +227,7 @@ pr_fast_open(const char *const *ifnames, unsigned count, const char *out, size_t
 {
 	struct pr_fast *f = calloc(1, sizeof *f);
 
-	if (!f || count > PR_FAST_LINKS || ring_size > UINT32_MAX / 2) {
+	if (!f || count > PR_FAST_LINKS) {
 		free(f);
 		return pr_error_null(err, "no memory for the XDP path");
 	}
@@ -225,7 +236,8 @@ pr_fast_open(const char *const *ifnames, unsigned count, const char *out, size_t
 	f->promiscuous = -1;
 	f->count = count;
 	if (load(f, out, ring_size, copies, err) < 0 ||
-		listen_to_all(f, ifnames, err) < 0 || attach_all(f, ifnames, err) < 0) {
+		listen_to_all(f, ifnames, err) < 0 ||
+		attach_all(f, ifnames, out, copies, err) < 0) {
 		pr_fast_close(&f);
 		return NULL;
 	}
@@ -294,7 +306,7 @@ pr_fast_refused(const struct pr_fast *f, unsigned link, uint64_t *ring, uint64_t
 uint64_t
 pr_fast_counted_twice(const struct pr_fast *f, unsigned link)
 {
-	return f->counts_redirects[link] ? get(&f->state->links[link].not_redirected) : 0;
+	return f->counts_redirects[link] ? get(&f->state->links[link].redirect_errors) : 0;
 }
 
 void
@@ -362,8 +374,15 @@ pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t **data
 	uint64_t turn = ((f->next & PR_FAST_NUMBER) >> f->state->slot_bits) + 1;
 	uint32_t tag = __atomic_load_n(&slot->tag, __ATOMIC_ACQUIRE);
 
-	if (tag >> 24 != (uint8_t)turn)
+	if (tag >> 24 != (uint8_t)turn) {
+		uint64_t given = get(&f->state->given);
+
+		/* what a swap of schedules in the midst of a packet may have counted otherwise is right again */
+		if (((given ^ f->next) & PR_FAST_NUMBER) == 0)
+			f->read = (given >> PR_FAST_NUMBER_BITS) -
+				  (f->next >> PR_FAST_NUMBER_BITS);
 		return false;
+	}
 	PR_COPY(out, slot, fingerprint, len, caplen);
 	out->time = slot->time - f->tai_ahead;
 	out->link = tag & (PR_FAST_LINKS - 1);
@@ -406,7 +425,13 @@ pr_fast_empty(const struct pr_fast *f)
 size_t
 pr_fast_used(const struct pr_fast *f, uint64_t *size)
 {
+	uint64_t released = get(&f->state->released),
+		 whole = get(&f->state->whole_released); /* first: it only grows */
+	double record =
+		(double)unread(f, released) * sizeof *f->ring / (double)f->ring_size;
+	double bytes =
+		(double)(get(&f->state->whole_given) - whole) / (double)f->whole_size;
+
 	*size = f->ring_size + f->whole_size;
-	return unread(f, get(&f->state->released)) * sizeof *f->ring +
-	       get(&f->state->whole_given) - get(&f->state->whole_released);
+	return (size_t)(PR_MAX(record, bytes) * (double)*size);
 }

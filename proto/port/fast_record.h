@@ -45,9 +45,10 @@ enum {
 struct pr_fast_link {
 	uint64_t refused_ring; /* not numbered: the ring or the nodes were full */
 	uint64_t refused_long; /* not numbered: longer than PR_FAST_FRAME_MAX */
-	uint64_t not_redirected; /* numbered, and not taken by the kernel */
+	uint64_t not_redirected; /* frames: numbered, and not taken by the kernel */
+	uint64_t redirect_errors; /* packets that it refused */
 	uint32_t running;
-	uint32_t reserved[9];
+	uint32_t reserved[7];
 };
 
 /* Which nodes get a packet: slot[number % count], or slot[hash of the flow % count]. count 0: none. */
