@@ -307,7 +307,7 @@ compute_rates(void *arg)
 	s->bytes_before = bytes;
 	s->packets_before = packets;
 	s->last_rate = now;
-	prd_steering_tick(s->steering);
+	pr_state_expire(prd_steering_state(s->steering), pr_now_real());
 }
 
 static const char *const node_states[] = {
@@ -520,23 +520,24 @@ find_command(struct prd_manage *m, uint64_t request)
 	return NULL;
 }
 
-/* false: too much is under way. */
-static bool
+#define TOO_MANY "too many commands are under way: try again"
+
+static int
 pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *command,
-	const struct pr_rpc_peer *peer, uint64_t id)
+	const struct pr_rpc_peer *peer, struct pr_error *err)
 {
 	struct pr_ring *events = m->sender->config.events;
-	struct command *pending = find_command(m, 0);
-	struct prd_event *event;
+	int type = verb->kind == PRD_EVENT_SPREAD ? spread_mode(command->node) : verb->type;
 
-	if (!pending || !(event = pr_ring_reserve(events, sizeof *event)))
-		return false;
-	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
+	if (type < 0)
+		return pr_error_set(err, "spread is round-robin, weighted or flow");
+	struct prd_event *event = pr_ring_reserve(events, sizeof *event);
+	if (!event)
+		return pr_error_set(err, TOO_MANY);
 	memset(event, 0, sizeof *event);
 	event->kind = verb->kind;
-	event->request = pending->request;
-	event->u.node.type =
-		verb->kind == PRD_EVENT_SPREAD ? spread_mode(command->node) : verb->type;
+	event->request = m->requests + 1;
+	event->u.node.type = type;
 	event->u.node.seconds = command->seconds ? command->seconds : 10;
 	strncpy(event->u.node.name,
 		verb->kind == PRD_EVENT_STOP ? (peer->user[0] ? peer->user : command->user)
@@ -544,28 +545,22 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 		PR_NAME_MAX);
 	pr_ring_commit(events, sizeof *event);
 	pr_ring_publish(events);
-	return true;
+	return 0;
 }
 
 /* A change to classes or cutoff: what it says is checked here. */
 static int
 steer(struct prd_manage *m, const Packrack__Command *command,
-	const struct pr_rpc_peer *peer, uint64_t id, struct pr_error *err)
+	const struct pr_rpc_peer *peer, struct pr_error *err)
 {
-	struct command *pending = find_command(m, 0);
 	char user[PR_MESSAGE_NAME_MAX + 1];
 
-	if (!pending)
-		return pr_error_set(err, "too many commands are under way: try again");
 	/* a merger tells whose command it passes on; others may claim to */
 	if (command->user[0] && peer->user[0])
 		PR_PRINT(user, "%s (by %s)", command->user, peer->user);
 	else
 		PR_PRINT(user, "%s", command->user[0] ? command->user : peer->user);
-	if (prd_steering_command(m->steering, command, user, m->requests + 1, err) < 0)
-		return -1;
-	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
-	return 0;
+	return prd_steering_command(m->steering, command, user, m->requests + 1, err);
 }
 
 static void
@@ -574,27 +569,29 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 {
 	bool steers = pr_state_verb(command->verb);
 	const struct verb *verb = NULL;
+	struct command *pending = find_command(m, 0);
 	struct pr_error err;
+	int rc;
 
 	for (size_t i = 0; i < PR_COUNT(verbs); i++)
 		if (command->verb && strcmp(verbs[i].name, command->verb) == 0)
 			verb = &verbs[i];
 	if (!verb && !steers)
-		pr_rpc_refuse(m->rpc, peer, id,
+		rc = pr_error_set(&err,
 			"unknown command: start, stop, spread, identify, reset, "
 			"disconnect, reconnect, suspend, resume, move, unmove, class-add, "
-			"class-set or class-remove",
-			true);
-	else if (steers && steer(m, command, peer, id, &err) < 0)
+			"class-set or class-remove");
+	else if (!pending)
+		rc = pr_error_set(&err, TOO_MANY);
+	else
+		rc = steers ? steer(m, command, peer, &err)
+			    : pass_on(m, verb, command, peer, &err);
+	if (rc < 0) {
 		pr_rpc_refuse(m->rpc, peer, id, err.text, true);
-	else if (!steers && verb->kind == PRD_EVENT_SPREAD &&
-		 spread_mode(command->node) < 0)
-		pr_rpc_refuse(
-			m->rpc, peer, id, "spread is round-robin, weighted or flow", true);
-	else if (!steers && !pass_on(m, verb, command, peer, id))
-		pr_rpc_refuse(m->rpc, peer, id,
-			"too many commands are under way: try again", true);
-	else if (!steers) /* what steers was logged when it was taken */
+		return;
+	}
+	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
+	if (!steers) /* what steers was logged when it was taken */
 		pr_log_with(PR_LOG_INFO,
 			PR_LOG_FIELDS({"command", command->verb},
 				{"node", command->node ? command->node : ""},

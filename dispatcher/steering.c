@@ -81,7 +81,7 @@ apply(void *arg, const Packrack__SteerRule *item, struct pr_error *err)
 	if (rc == 0 && !(to = pr_ring_reserve(s->events, sizeof *to)))
 		rc = pr_error_set(err, "too many commands are under way: try again");
 	if (rc < 0) {
-		if (event.kind == PRD_EVENT_CLASSES && event.u.classes)
+		if (event.kind == PRD_EVENT_CLASSES)
 			prd_classes_free(event.u.classes, s->classes);
 		return -1;
 	}
@@ -129,12 +129,9 @@ take_class(const struct prd_steering *s, const struct pr_state_verb *verb,
 	const Packrack__Command *command, Packrack__SteerRule *item, struct texts *t,
 	struct pr_error *err)
 {
-	char name[PR_NAME_MAX + 1] = "";
-
-	if (prd_class_name(command->node, name, err) < 0)
+	if (prd_class_name(command->node, t->what, err) < 0)
 		return -1;
-	PR_PRINT(t->what, "%s", name);
-	PR_PRINT(t->key, "class %s", name);
+	PR_PRINT(t->key, "class %.*s", PR_NAME_MAX, t->what);
 	const Packrack__SteerRule *live = pr_state_find(&s->state, t->key);
 	live = live && !live->removed ? live : NULL;
 	const char *was = live ? live->text : configured(s, t->what);
@@ -217,12 +214,6 @@ prd_steering_state(struct prd_steering *s)
 	return &s->state;
 }
 
-void
-prd_steering_tick(struct prd_steering *s)
-{
-	pr_state_expire(&s->state, pr_now_real());
-}
-
 /* ---- the whole ---- */
 
 static void
@@ -244,12 +235,9 @@ prd_steering_status(struct prd_steering *s, Packrack__Status *status)
 	status->rules = s->rules;
 	status->classes = s->class_pointers;
 	for (size_t i = 0; i < s->configured->count; i++) {
-		const Packrack__SteerRule *live = NULL;
-
-		if (prd_class_name(s->configured->items[i], name, NULL) == 0) {
-			PR_PRINT(key, "class %s", name);
-			live = pr_state_find(&s->state, key);
-		}
+		prd_class_name(s->configured->items[i], name, NULL); /* it is one */
+		PR_PRINT(key, "class %s", name);
+		const Packrack__SteerRule *live = pr_state_find(&s->state, key);
 		if (!live || live->removed)
 			add_class(s, status, s->configured->items[i]);
 	}
@@ -286,8 +274,7 @@ prd_steering_destroy(struct prd_steering **steering)
 {
 	struct prd_steering *s = PR_TAKE(steering);
 
-	if (!s)
-		return;
-	pr_state_free(&s->state);
+	if (s)
+		pr_state_free(&s->state);
 	free(s);
 }

@@ -22,9 +22,7 @@ void prd_steering_destroy(struct prd_steering **steering);
  */
 int prd_steering_command(struct prd_steering *s, const Packrack__Command *command,
 	const char *user, uint64_t request, struct pr_error *err);
-/* To exchange it with a merger. */
+/* To exchange it with a merger, and to end what is over. */
 struct pr_rack_state *prd_steering_state(struct prd_steering *s);
-/* Every second: ends what is over. */
-void prd_steering_tick(struct prd_steering *s);
 /* Fills in rules and classes, borrowed until the next call of any function. */
 void prd_steering_status(struct prd_steering *s, Packrack__Status *status);
