@@ -891,11 +891,8 @@ count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 		if (!(s = add_sum(c, l)))
 			return false;
 		r->at[p->from] = (uint32_t)(s - l->sums);
-		*s = (struct sum){.key = e->key,
-			.class = e->class,
-			.from = p->from,
-			.number = r->number,
-			.first = l->latest};
+		*s = (struct sum){.from = p->from, .number = r->number, .first = l->latest};
+		PR_COPY(s, e, key, class);
 	}
 	s->encapsulated |= (e->flags & ENCAPSULATED) != 0;
 	s->packets++;
