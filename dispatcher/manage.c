@@ -266,7 +266,7 @@ struct prd_manage {
 	struct pr_timer *timer;
 	struct command commands[COMMANDS_MAX];
 	uint64_t requests;
-	struct prd_steering *steering;
+	struct prd_steering steering;
 
 	/* status: in memory that is used again for each message */
 	struct prd_snapshot view;
@@ -307,7 +307,7 @@ compute_rates(void *arg)
 	s->bytes_before = bytes;
 	s->packets_before = packets;
 	s->last_rate = now;
-	pr_state_expire(prd_steering_state(s->steering), pr_now_real());
+	pr_state_expire(&s->steering.state, pr_now_real());
 }
 
 static const char *const node_states[] = {
@@ -436,7 +436,7 @@ make_status(struct prd_manage *s)
 	m->n_dispatcher_links = s->inputs->link_count;
 	m->dispatcher_nodes = s->node_pointers;
 	m->n_dispatcher_nodes = s->view.node_count;
-	prd_steering_status(s->steering, m);
+	prd_steering_status(&s->steering, m);
 	return m;
 }
 
@@ -560,7 +560,7 @@ steer(struct prd_manage *m, const Packrack__Command *command,
 		PR_PRINT(user, "%s (by %s)", command->user, peer->user);
 	else
 		PR_PRINT(user, "%s", command->user[0] ? command->user : peer->user);
-	return prd_steering_command(m->steering, command, user, m->requests + 1, err);
+	return prd_steering_command(&m->steering, command, user, m->requests + 1, err);
 }
 
 static void
@@ -613,8 +613,7 @@ on_state(
 			"the state of the rack needs the role operate: enroll this "
 			"merger's key with it",
 			true);
-	else if (pr_state_exchange(prd_steering_state(m->steering), env->state,
-			 pr_now_real(), &reply))
+	else if (pr_state_exchange(&m->steering.state, env->state, pr_now_real(), &reply))
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATE, &reply);
 }
 
@@ -671,10 +670,9 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	m->tables[1] = PR_COUNTER_TABLE(view_rows, &m->view);
 	m->tables[2] = PR_COUNTER_TABLE(sent_rows, &m->view.sent);
 	m->tables[3] = PR_COUNTER_TABLE(received_rows, received);
-	m->steering = prd_steering_create(
-		sender->config.cutoff, &o->classes, sender->config.events, err);
-	if (m->steering)
-		m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
+	prd_steering_init(
+		&m->steering, sender->config.cutoff, &o->classes, sender->config.events);
+	m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
 	if (m->timer)
 		m->rpc = pr_rpc_listen(loop, o->manage, o->keys, on_message, m, err);
 	if (m->rpc && o->metrics)
@@ -694,6 +692,6 @@ prd_manage_close(struct prd_manage **manage)
 	pr_metrics_stop(&m->metrics);
 	pr_rpc_destroy(&m->rpc);
 	pr_timer_destroy(&m->timer);
-	prd_steering_destroy(&m->steering);
+	pr_state_free(&m->steering.state);
 	free(m);
 }

@@ -3,20 +3,6 @@
 
 #include "dispatcher/sender.h"
 
-enum { CLASSES_MAX = 2 * PRD_CLASSES_MAX };
-
-struct prd_steering {
-	struct prd_cutoff *cutoff;
-	const struct prd_classes *classes; /* the last ones that were made */
-	const struct pr_string_list *configured;
-	struct pr_ring *events;
-	struct pr_rack_state state;
-	uint64_t request; /* of the change that is being made; 0: of nobody */
-	/* for status */
-	Packrack__SteerRule *rules[PR_STATE_MAX];
-	Packrack__RackClass class_items[CLASSES_MAX], *class_pointers[CLASSES_MAX];
-};
-
 /* Room for an item's key and its text. */
 struct texts {
 	char key[PR_MESSAGE_NAME_MAX + 1], what[PR_MESSAGE_NAME_MAX + 1],
@@ -208,18 +194,12 @@ prd_steering_command(struct prd_steering *s, const Packrack__Command *command,
 	return rc == 0 ? pr_error_set(err, "it has ended") : PR_MIN(rc, 0);
 }
 
-struct pr_rack_state *
-prd_steering_state(struct prd_steering *s)
-{
-	return &s->state;
-}
-
 /* ---- the whole ---- */
 
 static void
 add_class(struct prd_steering *s, Packrack__Status *status, char *text)
 {
-	if (status->n_classes == CLASSES_MAX)
+	if (status->n_classes == PRD_STEERING_CLASSES)
 		return;
 	Packrack__RackClass *c = &s->class_items[status->n_classes];
 	packrack__rack_class__init(c);
@@ -252,29 +232,14 @@ prd_steering_status(struct prd_steering *s, Packrack__Status *status)
 	}
 }
 
-struct prd_steering *
-prd_steering_create(struct prd_cutoff *cutoff, const struct pr_string_list *classes,
-	struct pr_ring *events, struct pr_error *err)
+void
+prd_steering_init(struct prd_steering *s, struct prd_cutoff *cutoff,
+	const struct pr_string_list *classes, struct pr_ring *events)
 {
-	struct prd_steering *s = calloc(1, sizeof *s);
-
-	if (!s)
-		return pr_error_null(err, "no memory for the state of the rack");
 	s->cutoff = cutoff;
 	s->classes = cutoff ? prd_cutoff_classes(cutoff) : NULL;
 	s->configured = classes;
 	s->events = events;
 	s->state.apply = apply;
 	s->state.arg = s;
-	return s;
-}
-
-void
-prd_steering_destroy(struct prd_steering **steering)
-{
-	struct prd_steering *s = PR_TAKE(steering);
-
-	if (s)
-		pr_state_free(&s->state);
-	free(s);
 }
