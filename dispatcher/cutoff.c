@@ -470,9 +470,9 @@ take_out(struct prd_classes *c, unsigned slot)
 	c->count = left;
 }
 
-/* Puts a class in its place: behind those of the same precedence. One of its name is replaced. */
+/* Puts a class in its place: behind those of the same precedence. One of its name is replaced, or refused. */
 static int
-add_class(struct prd_classes *c, const char *text, struct pr_error *err)
+add_class(struct prd_classes *c, const char *text, bool replaces, struct pr_error *err)
 {
 	struct class class = {.filter = NULL};
 	struct class_values v = {.filter = NULL};
@@ -481,6 +481,9 @@ add_class(struct prd_classes *c, const char *text, struct pr_error *err)
 	if (prd_class_name(text, class.name, err) < 0)
 		return -1;
 	unsigned slot = slot_named(c, class.name);
+	if (slot < c->used && !replaces)
+		return pr_error_set(
+			err, "class %s: there are two of this name", class.name);
 	if (slot == PRD_CLASSES_MAX)
 		return pr_error_set(err,
 			"more than %d classes (one that was removed counts until the "
@@ -519,7 +522,7 @@ prd_classes_change(const struct prd_classes *classes, const char *removed, const
 		take_out(c, slot);
 		c->slots[slot].filter = NULL;
 	}
-	if (text && add_class(c, text, err) < 0) {
+	if (text && add_class(c, text, true, err) < 0) {
 		free(c);
 		return NULL;
 	}
@@ -1288,8 +1291,6 @@ make_tables(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_
 static int
 set_up(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_error *err)
 {
-	char name[PR_NAME_MAX + 1];
-
 	c->links = calloc(o->links, sizeof *c->links);
 	c->classes = calloc(1, sizeof *c->classes);
 	if ((c->shunts = o->shunts))
@@ -1298,15 +1299,9 @@ set_up(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_error
 		return pr_error_set(err, "no memory for connections");
 	c->classes->slots[PRD_CLASSES_MAX] =
 		(struct class){.cutoff = PRD_CUTOFF_NONE, .snaplen = UINT32_MAX};
-	for (size_t i = 0; i < o->classes->count; i++) {
-		if (prd_class_name(o->classes->items[i], name, err) < 0)
+	for (size_t i = 0; i < o->classes->count; i++)
+		if (add_class(c->classes, o->classes->items[i], false, err) < 0)
 			return -1;
-		if (prd_classes_have(c->classes, name))
-			return pr_error_set(
-				err, "class %s: there are two of this name", name);
-		if (add_class(c->classes, o->classes->items[i], err) < 0)
-			return -1;
-	}
 	if (prd_classes_check(c->classes, NULL, err) < 0)
 		return -1;
 	return make_tables(c, o, err);

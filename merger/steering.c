@@ -7,25 +7,6 @@
 #include "proto/base/text.h"
 
 #define SAY_NS PR_NS_PER_S
-enum { DISPATCHERS_MAX = 64 };
-
-struct dispatcher {
-	struct prm_steering *steering;
-	char *endpoint;
-	struct pr_rpc *rpc;
-	bool connected, said_refused;
-};
-
-struct prm_steering {
-	struct pr_loop *loop;
-	const struct prm_registry *registry;
-	prm_steering_answer *answer;
-	void *arg;
-	struct dispatcher items[DISPATCHERS_MAX];
-	size_t count;
-	int64_t began, said; /* monotonic */
-	struct pr_rack_state state;
-};
 
 static void
 tell(const struct prm_steering *s, const struct prm_peer_ref *to, bool all)
@@ -61,7 +42,7 @@ static void
 on_message(
 	void *arg, PR_UNUSED const struct pr_rpc_peer *from, const Packrack__Envelope *env)
 {
-	struct dispatcher *d = arg;
+	struct prm_dispatcher *d = arg;
 	struct prm_steering *s = d->steering;
 	const struct prm_peer_ref ref = {.rpc = d->rpc};
 
@@ -86,7 +67,7 @@ on_message(
 static void
 on_state(void *arg, enum pr_rpc_state state)
 {
-	struct dispatcher *d = arg;
+	struct prm_dispatcher *d = arg;
 
 	if (state == PR_RPC_REFUSED && !d->said_refused)
 		pr_log_warning("%s: %s", d->endpoint, pr_rpc_refusal(d->rpc));
@@ -120,9 +101,9 @@ int
 prm_steering_add(struct prm_steering *s, const char *endpoint, const char *keys,
 	struct pr_error *err)
 {
-	if (s->count == DISPATCHERS_MAX)
-		return pr_error_set(err, "--dispatcher: at most %d", DISPATCHERS_MAX);
-	struct dispatcher *d = &s->items[s->count++];
+	if (s->count == PRM_DISPATCHERS_MAX)
+		return pr_error_set(err, "--dispatcher: at most %d", PRM_DISPATCHERS_MAX);
+	struct prm_dispatcher *d = &s->items[s->count++];
 	d->steering = s;
 	d->endpoint = strdup(endpoint);
 	d->rpc = pr_rpc_connect(s->loop, endpoint, keys, on_message, d, err);
@@ -205,12 +186,6 @@ prm_steering_hold(struct prm_steering *s, const Packrack__Command *c, struct pr_
 
 /* ---- the whole ---- */
 
-const struct pr_rack_state *
-prm_steering_known(const struct prm_steering *s)
-{
-	return &s->state;
-}
-
 void
 prm_steering_tick(struct prm_steering *s, int64_t mono)
 {
@@ -220,32 +195,23 @@ prm_steering_tick(struct prm_steering *s, int64_t mono)
 	tell_dispatchers(s, false);
 }
 
-struct prm_steering *
-prm_steering_create(struct pr_loop *loop, const struct prm_registry *registry,
-	prm_steering_answer *answer, void *arg)
+void
+prm_steering_init(struct prm_steering *s, struct pr_loop *loop,
+	const struct prm_registry *registry, prm_steering_answer *answer, void *arg)
 {
-	struct prm_steering *s = calloc(1, sizeof *s);
-
-	if (s)
-		*s = (struct prm_steering){.loop = loop,
-			.registry = registry,
-			.answer = answer,
-			.arg = arg,
-			.began = pr_now_mono()};
-	return s;
+	*s = (struct prm_steering){.loop = loop,
+		.registry = registry,
+		.answer = answer,
+		.arg = arg,
+		.began = pr_now_mono()};
 }
 
 void
-prm_steering_destroy(struct prm_steering **steering)
+prm_steering_close(struct prm_steering *s)
 {
-	struct prm_steering *s = PR_TAKE(steering);
-
-	if (!s)
-		return;
 	for (size_t i = 0; i < s->count; i++) {
 		pr_rpc_destroy(&s->items[i].rpc);
 		free(s->items[i].endpoint);
 	}
 	pr_state_free(&s->state);
-	free(s);
 }
