@@ -180,8 +180,7 @@ static const struct pr_counter_row view_rows[] = {
 		"interface: nodes report them as missing."),
 	PR_COUNTER_OF(xdp_transmit_dropped, "xdp_frames_dropped",
 		"Data frames of the XDP path that the rack interface had no room for: "
-		"nodes "
-		"report them as missing."),
+		"nodes report them as missing."),
 	PR_GAUGE_OF(cutoff.connections, "tracked_connections",
 		"With classes: connections in the table."),
 	PR_COUNTER_OF(cutoff.connections_begun, "connections_begun",

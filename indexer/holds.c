@@ -211,8 +211,7 @@ pri_holds_prepare(struct pri_holds *holds, Packrack__Command *command, struct pr
 		return pr_error_set(err,
 			active ? "there is a hold %s already"
 			       : "the copies of an earlier hold %s are still being "
-				 "removed: try "
-				 "again in a minute",
+				 "removed: try again in a minute",
 			said->name);
 	said->at = 0; /* the logger has the clock */
 	if (!said->query)

@@ -237,10 +237,8 @@ query_args_check(struct query_args *a, const struct cli_call *call, struct pr_er
 						a->files.count ||
 						a->format == PRM_TRACE_PCAP || !file),
 				"--manifest needs -w FILE, one file, pcapng or pcap-ns, "
-				"and a "
-				"merger to ask; it does not go together with --volume, -r, "
-				"-f, "
-				"-C and -G"},
+				"and a merger to ask; it does not go together with "
+				"--volume, -r, -f, -C and -G"},
 			{a->rotate_count && !rotates, "-W needs -C or -G"},
 			{a->rotate_ns && a->write && !strchr(a->write, '%'),
 				"-G needs a time in the name that -w gives, as in -w "
