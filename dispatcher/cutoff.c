@@ -343,14 +343,13 @@ set_class(struct class *class, const struct class_values *v, struct pr_error *er
 	if (v->degrees && (v->guarantee || v->keep))
 		return pr_error_set(err, "degrees: they have `keep` and `guarantee` "
 					 "themselves: 'full 3d 20%%'");
+	stored->keep = v->keep;
 	if ((v->degrees && set_degrees(class, v->degrees, err) < 0) ||
 		(v->guarantee && set_percent(&stored->guarantee, "guarantee", v->guarantee,
 					 err) < 0) ||
 		(v->memory && set_percent(&stored->memory, "memory", v->memory, err) < 0))
 		return -1;
 	class->snaplen = v->snaplen ? (uint32_t)v->snaplen : UINT32_MAX;
-	if (!v->degrees)
-		stored->keep = v->keep;
 	class->filter = pr_packet_filter_create(v->filter ? v->filter : "", err);
 	return class->filter ? 0 : -1;
 }
@@ -434,13 +433,22 @@ name_stored(const struct prd_classes *c, unsigned slot, struct class *class,
 	return 0;
 }
 
+/* The slot of this name, or the next one that is free. */
 static unsigned
-class_named(const struct prd_classes *c, const char *name)
+slot_named(const struct prd_classes *c, const char *name)
 {
 	unsigned i = 0;
 
 	while (i < c->used && strcmp(c->slots[i].name, name) != 0)
 		i++;
+	return i;
+}
+
+static unsigned
+class_named(const struct prd_classes *c, const char *name)
+{
+	unsigned i = slot_named(c, name);
+
 	return i < c->used && c->slots[i].filter ? i : PRD_CLASSES_MAX;
 }
 
@@ -462,39 +470,33 @@ take_out(struct prd_classes *c, unsigned slot)
 	c->count = left;
 }
 
+/* Puts a class in its place: behind those of the same precedence. One of its name is replaced, or refused. */
 static int
-parse_class(const struct prd_classes *c, const char *text, struct class *class,
-	unsigned *slot, struct pr_error *err)
+add_class(struct prd_classes *c, const char *text, bool replaces, struct pr_error *err)
 {
+	struct class class = {.filter = NULL};
 	struct class_values v = {.filter = NULL};
+	unsigned at;
 
-	if (prd_class_name(text, class->name, err) < 0)
+	if (prd_class_name(text, class.name, err) < 0)
 		return -1;
-	for (*slot = 0; *slot < c->used && strcmp(c->slots[*slot].name, class->name) != 0;)
-		++*slot;
-	if (*slot == PRD_CLASSES_MAX)
+	unsigned slot = slot_named(c, class.name);
+	if (slot < c->used && !replaces)
+		return pr_error_set(
+			err, "class %s: there are two of this name", class.name);
+	if (slot == PRD_CLASSES_MAX)
 		return pr_error_set(err,
 			"more than %d classes (one that was removed counts until the "
 			"dispatcher is restarted)",
 			PRD_CLASSES_MAX);
-	int rc = pr_options_text(&class_text, &v, text + strcspn(text, ";\n"), err);
-	rc = rc < 0 ? rc : set_class(class, &v, err);
+	bool good =
+		pr_options_text(&class_text, &v, text + strcspn(text, ";\n"), err) == 0 &&
+		set_class(&class, &v, err) == 0 && name_stored(c, slot, &class, err) == 0;
 	pr_options_free(&class_text, &v);
-	rc = rc < 0 ? rc : name_stored(c, *slot, class, err);
-	if (rc < 0)
-		pr_packet_filter_destroy(&class->filter);
-	return rc < 0 ? pr_error_prefix(err, "class %s", class->name) : 0;
-}
-
-/* Puts a class in its place: behind those of the same precedence. One of its name is replaced. */
-static int
-add_class(struct prd_classes *c, const char *text, struct pr_error *err)
-{
-	struct class class = {.filter = NULL};
-	unsigned slot, at;
-
-	if (parse_class(c, text, &class, &slot, err) < 0)
-		return -1;
+	if (!good) {
+		pr_packet_filter_destroy(&class.filter);
+		return pr_error_prefix(err, "class %s", class.name);
+	}
 	if (slot == c->used)
 		c->used++;
 	take_out(c, slot);
@@ -520,7 +522,7 @@ prd_classes_change(const struct prd_classes *classes, const char *removed, const
 		take_out(c, slot);
 		c->slots[slot].filter = NULL;
 	}
-	if (text && add_class(c, text, err) < 0) {
+	if (text && add_class(c, text, true, err) < 0) {
 		free(c);
 		return NULL;
 	}
@@ -564,13 +566,13 @@ prd_classes_free(struct prd_classes *c, const struct prd_classes *next)
 
 /* ---- rules ---- */
 
-static const struct prd_rule *
+static struct active_rule *
 find_rule(const struct prd_cutoff *c, const struct prd_rule *key)
 {
 	struct active_rule *found;
 
 	HASH_FIND(hh, c->rules, key, RULE_KEY, found);
-	return found ? &found->rule : NULL;
+	return found;
 }
 
 static bool
@@ -578,8 +580,7 @@ is_suspended(const struct prd_cutoff *c, const struct key *key)
 {
 	struct prd_rule rule = {.of = key->of, .kind = PRD_RULE_SUSPEND};
 
-	rule.of.vlan = 0;
-	prd_rule_order(&rule.of);
+	rule.of.vlan = 0; /* its ends are in order */
 	return find_rule(c, &rule) != NULL;
 }
 
@@ -593,9 +594,9 @@ moved_to(const struct prd_cutoff *c, const struct key *key, unsigned from)
 
 		memcpy(want.of.address[0], key->of.address[from ^ i],
 			sizeof want.of.address[0]);
-		const struct prd_rule *rule = find_rule(c, &want);
-		if (rule && rule->sides & (i ? PRD_RULE_DST : PRD_RULE_SRC))
-			return rule->class;
+		const struct active_rule *found = find_rule(c, &want);
+		if (found && found->rule.sides & (i ? PRD_RULE_DST : PRD_RULE_SRC))
+			return found->rule.class;
 	}
 	return NULL;
 }
@@ -608,7 +609,6 @@ end_shunting(struct prd_cutoff *c, const struct pr_connection *of)
 		struct pr_connection is = c->shunted[i].key.of;
 
 		is.vlan = 0;
-		prd_rule_order(&is);
 		if (!of || !memcmp(&is, of, sizeof is))
 			pr_shunt_end(c->shunts, c->shunted[i].place);
 	}
@@ -632,11 +632,10 @@ int
 prd_cutoff_rule(
 	struct prd_cutoff *c, const struct prd_rule *rule, bool comes, struct pr_error *err)
 {
-	struct active_rule *found;
+	struct active_rule *found = find_rule(c, rule);
 
 	if (rule->kind == PRD_RULE_SUSPEND)
 		end_shunting(c, &rule->of);
-	HASH_FIND(hh, c->rules, rule, RULE_KEY, found);
 	if (found) {
 		HASH_DEL(c->rules, found);
 		free(found);
@@ -840,10 +839,9 @@ find_quoted(const struct prd_cutoff *c, struct packet *p, const struct pr_header
 		return 0;
 	uint32_t slot = h->flags & PR_DECODE_FRAGMENT_LATER ? find_fragment(c, &q, h)
 							    : find(&c->connections, &q.key);
-	if (slot && is_idle(c, &c->connections.entries[slot]))
-		slot = 0;
-	if (slot)
-		p->from = !q.from;
+	if (!slot || is_idle(c, &c->connections.entries[slot]))
+		return 0;
+	p->from = !q.from;
 	return slot;
 }
 
@@ -896,11 +894,8 @@ count(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 		if (!(s = add_sum(c, l)))
 			return false;
 		r->at[p->from] = (uint32_t)(s - l->sums);
-		*s = (struct sum){.key = e->key,
-			.class = e->class,
-			.from = p->from,
-			.number = r->number,
-			.first = l->latest};
+		*s = (struct sum){.from = p->from, .number = r->number, .first = l->latest};
+		PR_COPY(s, e, key, class);
 	}
 	s->encapsulated |= (e->flags & ENCAPSULATED) != 0;
 	s->packets++;
@@ -954,14 +949,11 @@ collect_sums(struct prd_cutoff *c, const struct shunted *is, unsigned from, int6
 		struct sum *s = add_sum(c, l);
 
 		/* one that was late counts in the next second: that before was told */
-		*s = (struct sum){.key = is->key,
-			.class = is->class,
-			.from = (uint8_t)from,
-			.number = is->number,
-			.packets = of.packets,
-			.bytes = of.bytes,
+		*s = (struct sum){.from = (uint8_t)from,
 			.first = PR_MAX(of.first, l->collected),
 			.last = PR_MAX(of.last, l->collected)};
+		PR_COPY(s, is, key, class, number);
+		PR_COPY(s, &of, packets, bytes);
 		advance(l, of.last);
 		l->shunted_packets += of.packets;
 		l->shunted_bytes += of.bytes;
@@ -1046,13 +1038,8 @@ prd_cutoff_take(struct prd_cutoff *c, unsigned link, int64_t until,
 	*time = second_of(s->first, &begin);
 	if (!l->count || (*time >= until && l->count <= c->sums_room / 4 * 3))
 		return 0;
-	for (int i = 0; i < 2; i++) {
-		const struct pr_connection *of = &s->key.of;
-
-		memcpy(b.connection.address[i], of->address[i ^ s->from],
-			sizeof of->address[i]);
-		b.connection.port[i] = of->port[i ^ s->from];
-	}
+	if (s->from)
+		prd_turn(&b.connection);
 	PR_COPY(&b, s, number, packets, bytes, first, last, encapsulated);
 	memcpy(b.name, c->classes->slots[s->class].name, sizeof b.name);
 	s->number = 0;
@@ -1134,26 +1121,26 @@ static bool
 decide(struct prd_cutoff *c, const struct packet *p, uint32_t slot, uint32_t len)
 {
 	struct entry *e = &c->connections.entries[slot];
-	bool keeps = e->bytes < c->classes->slots[e->class].cutoff ||
-		     p->tcp_flags & (SYN | FIN | RST);
+	const struct class *class = &c->classes->slots[e->class];
 
-	if (!keeps && c->rules && is_suspended(c, &e->key)) {
+	if (e->bytes < class->cutoff || p->tcp_flags & (SYN | FIN | RST))
+		return true;
+	if (c->rules && is_suspended(c, &e->key)) {
 		c->figures.suspended++;
-		keeps = true;
+		return true;
 	}
-	c->kept_beyond = !keeps && c->classes->slots[e->class].full;
-	keeps |= c->kept_beyond;
-	if (!keeps && !count(c, p, slot, len)) {
+	c->kept_beyond = class->full;
+	if (class->full)
+		return true;
+	if (!count(c, p, slot, len)) {
 		c->figures.uncounted++;
-		keeps = true;
+		return true;
 	}
-	if (!keeps && !(e->flags & CUT)) {
-		e->flags |= CUT;
-		c->figures.connections_cut++;
-	}
-	if (!keeps && c->shunts && p->plain && !(e->flags & SHUNTED))
+	c->figures.connections_cut += !(e->flags & CUT);
+	e->flags |= CUT;
+	if (c->shunts && p->plain && !(e->flags & SHUNTED))
 		shunt(c, p, slot);
-	return keeps;
+	return false;
 }
 
 bool
@@ -1282,15 +1269,13 @@ make_tables(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_
 		return pr_error_set(err,
 			"%llu bytes are too few for connections of %u links",
 			(unsigned long long)o->memory, o->links);
-	c->memory = mmap(NULL, o->memory, PROT_READ | PROT_WRITE,
+	uint8_t *at = mmap(NULL, o->memory, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (c->memory == MAP_FAILED) {
-		c->memory = NULL;
+	if (at == MAP_FAILED)
 		return pr_error_errno(err, "no memory for connections");
-	}
+	c->memory = at;
 	c->memory_bytes = o->memory;
-	madvise(c->memory, o->memory, MADV_HUGEPAGE);
-	uint8_t *at = c->memory;
+	madvise(at, o->memory, MADV_HUGEPAGE);
 	carve_table(&c->connections, &at, (uint32_t)PR_MIN(room, UINT32_MAX / 2));
 	carve_table(&c->fragments, &at, (uint32_t)fragments);
 	c->sums_room = (uint32_t)PR_MIN(sums, UINT32_MAX / 2);
@@ -1303,41 +1288,33 @@ make_tables(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_
 	return 0;
 }
 
+static int
+set_up(struct prd_cutoff *c, const struct prd_cutoff_options *o, struct pr_error *err)
+{
+	c->links = calloc(o->links, sizeof *c->links);
+	c->classes = calloc(1, sizeof *c->classes);
+	if ((c->shunts = o->shunts))
+		c->shunted = calloc(PR_SHUNT_SETS * PR_SHUNT_PLACES, sizeof *c->shunted);
+	if (!c->links || !c->classes || (c->shunts && !c->shunted))
+		return pr_error_set(err, "no memory for connections");
+	c->classes->slots[PRD_CLASSES_MAX] =
+		(struct class){.cutoff = PRD_CUTOFF_NONE, .snaplen = UINT32_MAX};
+	for (size_t i = 0; i < o->classes->count; i++)
+		if (add_class(c->classes, o->classes->items[i], false, err) < 0)
+			return -1;
+	if (prd_classes_check(c->classes, NULL, err) < 0)
+		return -1;
+	return make_tables(c, o, err);
+}
+
 struct prd_cutoff *
 prd_cutoff_create(const struct prd_cutoff_options *options, struct pr_error *err)
 {
 	struct prd_cutoff *c = calloc(1, sizeof *c);
-	int rc = 0;
 
-	if (c) {
-		c->links = calloc(options->links, sizeof *c->links);
-		c->classes = calloc(1, sizeof *c->classes);
-	}
-	if (!c || !c->links || !c->classes)
-		rc = pr_error_set(err, "no memory for connections");
-	else
-		c->classes->slots[PRD_CLASSES_MAX] =
-			(struct class){.cutoff = PRD_CUTOFF_NONE, .snaplen = UINT32_MAX};
-	for (size_t i = 0; rc == 0 && i < options->classes->count; i++) {
-		const char *text = options->classes->items[i];
-		char name[PR_NAME_MAX + 1];
-
-		rc = prd_class_name(text, name, err);
-		if (rc == 0 && prd_classes_have(c->classes, name))
-			rc = pr_error_set(
-				err, "class %s: there are two of this name", name);
-		rc = rc < 0 ? rc : add_class(c->classes, text, err);
-	}
-	if (rc == 0)
-		rc = prd_classes_check(c->classes, NULL, err);
-	if (rc == 0)
-		rc = make_tables(c, options, err);
-	if (rc == 0 && options->shunts) {
-		c->shunts = options->shunts;
-		c->shunted = calloc(PR_SHUNT_SETS * PR_SHUNT_PLACES, sizeof *c->shunted);
-		rc = c->shunted ? 0 : pr_error_set(err, "no memory for shunting");
-	}
-	if (rc < 0)
+	if (!c)
+		return pr_error_null(err, "no memory for connections");
+	if (set_up(c, options, err) < 0)
 		prd_cutoff_destroy(&c);
 	return c;
 }

@@ -180,8 +180,7 @@ static const struct pr_counter_row view_rows[] = {
 		"interface: nodes report them as missing."),
 	PR_COUNTER_OF(xdp_transmit_dropped, "xdp_frames_dropped",
 		"Data frames of the XDP path that the rack interface had no room for: "
-		"nodes "
-		"report them as missing."),
+		"nodes report them as missing."),
 	PR_GAUGE_OF(cutoff.connections, "tracked_connections",
 		"With classes: connections in the table."),
 	PR_COUNTER_OF(cutoff.connections_begun, "connections_begun",
@@ -266,7 +265,7 @@ struct prd_manage {
 	struct pr_timer *timer;
 	struct command commands[COMMANDS_MAX];
 	uint64_t requests;
-	struct prd_steering *steering;
+	struct prd_steering steering;
 
 	/* status: in memory that is used again for each message */
 	struct prd_snapshot view;
@@ -307,7 +306,7 @@ compute_rates(void *arg)
 	s->bytes_before = bytes;
 	s->packets_before = packets;
 	s->last_rate = now;
-	prd_steering_tick(s->steering);
+	pr_state_expire(&s->steering.state, pr_now_real());
 }
 
 static const char *const node_states[] = {
@@ -436,7 +435,7 @@ make_status(struct prd_manage *s)
 	m->n_dispatcher_links = s->inputs->link_count;
 	m->dispatcher_nodes = s->node_pointers;
 	m->n_dispatcher_nodes = s->view.node_count;
-	prd_steering_status(s->steering, m);
+	prd_steering_status(&s->steering, m);
 	return m;
 }
 
@@ -520,23 +519,24 @@ find_command(struct prd_manage *m, uint64_t request)
 	return NULL;
 }
 
-/* false: too much is under way. */
-static bool
+#define TOO_MANY "too many commands are under way: try again"
+
+static int
 pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *command,
-	const struct pr_rpc_peer *peer, uint64_t id)
+	const struct pr_rpc_peer *peer, struct pr_error *err)
 {
 	struct pr_ring *events = m->sender->config.events;
-	struct command *pending = find_command(m, 0);
-	struct prd_event *event;
+	int type = verb->kind == PRD_EVENT_SPREAD ? spread_mode(command->node) : verb->type;
 
-	if (!pending || !(event = pr_ring_reserve(events, sizeof *event)))
-		return false;
-	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
+	if (type < 0)
+		return pr_error_set(err, "spread is round-robin, weighted or flow");
+	struct prd_event *event = pr_ring_reserve(events, sizeof *event);
+	if (!event)
+		return pr_error_set(err, TOO_MANY);
 	memset(event, 0, sizeof *event);
 	event->kind = verb->kind;
-	event->request = pending->request;
-	event->u.node.type =
-		verb->kind == PRD_EVENT_SPREAD ? spread_mode(command->node) : verb->type;
+	event->request = m->requests + 1;
+	event->u.node.type = type;
 	event->u.node.seconds = command->seconds ? command->seconds : 10;
 	strncpy(event->u.node.name,
 		verb->kind == PRD_EVENT_STOP ? (peer->user[0] ? peer->user : command->user)
@@ -544,28 +544,22 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 		PR_NAME_MAX);
 	pr_ring_commit(events, sizeof *event);
 	pr_ring_publish(events);
-	return true;
+	return 0;
 }
 
 /* A change to classes or cutoff: what it says is checked here. */
 static int
 steer(struct prd_manage *m, const Packrack__Command *command,
-	const struct pr_rpc_peer *peer, uint64_t id, struct pr_error *err)
+	const struct pr_rpc_peer *peer, struct pr_error *err)
 {
-	struct command *pending = find_command(m, 0);
 	char user[PR_MESSAGE_NAME_MAX + 1];
 
-	if (!pending)
-		return pr_error_set(err, "too many commands are under way: try again");
 	/* a merger tells whose command it passes on; others may claim to */
 	if (command->user[0] && peer->user[0])
 		PR_PRINT(user, "%s (by %s)", command->user, peer->user);
 	else
 		PR_PRINT(user, "%s", command->user[0] ? command->user : peer->user);
-	if (prd_steering_command(m->steering, command, user, m->requests + 1, err) < 0)
-		return -1;
-	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
-	return 0;
+	return prd_steering_command(&m->steering, command, user, m->requests + 1, err);
 }
 
 static void
@@ -574,27 +568,29 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 {
 	bool steers = pr_state_verb(command->verb);
 	const struct verb *verb = NULL;
+	struct command *pending = find_command(m, 0);
 	struct pr_error err;
+	int rc;
 
 	for (size_t i = 0; i < PR_COUNT(verbs); i++)
 		if (command->verb && strcmp(verbs[i].name, command->verb) == 0)
 			verb = &verbs[i];
 	if (!verb && !steers)
-		pr_rpc_refuse(m->rpc, peer, id,
+		rc = pr_error_set(&err,
 			"unknown command: start, stop, spread, identify, reset, "
 			"disconnect, reconnect, suspend, resume, move, unmove, class-add, "
-			"class-set or class-remove",
-			true);
-	else if (steers && steer(m, command, peer, id, &err) < 0)
+			"class-set or class-remove");
+	else if (!pending)
+		rc = pr_error_set(&err, TOO_MANY);
+	else
+		rc = steers ? steer(m, command, peer, &err)
+			    : pass_on(m, verb, command, peer, &err);
+	if (rc < 0) {
 		pr_rpc_refuse(m->rpc, peer, id, err.text, true);
-	else if (!steers && verb->kind == PRD_EVENT_SPREAD &&
-		 spread_mode(command->node) < 0)
-		pr_rpc_refuse(
-			m->rpc, peer, id, "spread is round-robin, weighted or flow", true);
-	else if (!steers && !pass_on(m, verb, command, peer, id))
-		pr_rpc_refuse(m->rpc, peer, id,
-			"too many commands are under way: try again", true);
-	else if (!steers) /* what steers was logged when it was taken */
+		return;
+	}
+	*pending = (struct command){.request = ++m->requests, .id = id, .peer = *peer};
+	if (!steers) /* what steers was logged when it was taken */
 		pr_log_with(PR_LOG_INFO,
 			PR_LOG_FIELDS({"command", command->verb},
 				{"node", command->node ? command->node : ""},
@@ -616,8 +612,7 @@ on_state(
 			"the state of the rack needs the role operate: enroll this "
 			"merger's key with it",
 			true);
-	else if (pr_state_exchange(prd_steering_state(m->steering), env->state,
-			 pr_now_real(), &reply))
+	else if (pr_state_exchange(&m->steering.state, env->state, pr_now_real(), &reply))
 		answer(m, peer, env->id, PACKRACK__ENVELOPE__BODY_STATE, &reply);
 }
 
@@ -674,10 +669,9 @@ prd_manage_open(struct pr_loop *loop, struct prd_sender *sender,
 	m->tables[1] = PR_COUNTER_TABLE(view_rows, &m->view);
 	m->tables[2] = PR_COUNTER_TABLE(sent_rows, &m->view.sent);
 	m->tables[3] = PR_COUNTER_TABLE(received_rows, received);
-	m->steering = prd_steering_create(
-		sender->config.cutoff, &o->classes, sender->config.events, err);
-	if (m->steering)
-		m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
+	prd_steering_init(
+		&m->steering, sender->config.cutoff, &o->classes, sender->config.events);
+	m->timer = pr_timer_create(loop, PR_NS_PER_S, compute_rates, m, err);
 	if (m->timer)
 		m->rpc = pr_rpc_listen(loop, o->manage, o->keys, on_message, m, err);
 	if (m->rpc && o->metrics)
@@ -697,6 +691,6 @@ prd_manage_close(struct prd_manage **manage)
 	pr_metrics_stop(&m->metrics);
 	pr_rpc_destroy(&m->rpc);
 	pr_timer_destroy(&m->timer);
-	prd_steering_destroy(&m->steering);
+	pr_state_free(&m->steering.state);
 	free(m);
 }

@@ -2,7 +2,6 @@
 #include "dispatcher/rules.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <stdio.h>
 
 enum { WORDS_MAX = 6, WORD_MAX = PR_NAME_MAX + 1 };
@@ -24,15 +23,12 @@ prd_rule_key(const struct prd_rule *rule, char *text, size_t room)
 }
 
 void
-prd_rule_order(struct pr_connection *c)
+prd_turn(struct pr_connection *c)
 {
-	struct pr_connection was = *c;
-	int order = memcmp(c->address[0], c->address[1], sizeof(c->address[0]));
+	const struct pr_connection was = *c;
 
-	if (order < 0 || (order == 0 && c->port[0] <= c->port[1]))
-		return;
 	for (int i = 0; i < 2; i++) {
-		memcpy(c->address[i], was.address[!i], sizeof(c->address[i]));
+		memcpy(c->address[i], was.address[!i], sizeof c->address[i]);
 		c->port[i] = was.port[!i];
 	}
 }
@@ -52,78 +48,73 @@ take_address(struct pr_connection *c, int end, const char *word, struct pr_error
 	return 0;
 }
 
+/* -1: it is no number, or greater than max. */
 static int
-take_number(const char *word, unsigned long max, const char *what, unsigned long *out,
-	struct pr_error *err)
+take_number(const char *word, unsigned long max, const char *what, struct pr_error *err)
 {
 	char *end;
+	unsigned long number = strtoul(word, &end, 10);
 
-	*out = strtoul(word, &end, 10);
-	if (*word < '0' || *word > '9' || *end || *out > max)
+	if (*word < '0' || *word > '9' || *end || number > max)
 		return pr_error_set(err, "'%s' is not %s", word, what);
-	return 0;
+	return (int)number;
 }
 
 static int
-take_protocol(struct pr_connection *c, const char *word, struct pr_error *err)
+take_protocol(const char *word, struct pr_error *err)
 {
 	static const struct {
 		const char *name;
 		uint8_t number;
 	} names[] = {{"tcp", 6}, {"udp", 17}, {"sctp", 132}, {"icmp", 1}, {"icmp6", 58}};
-	unsigned long number;
 
 	for (size_t i = 0; i < PR_COUNT(names); i++)
-		if (!strcmp(names[i].name, word)) {
-			c->protocol = names[i].number;
-			return 0;
-		}
-	if (take_number(word, 255, "a protocol (tcp, udp, sctp or its number)", &number,
-		    err) < 0)
-		return -1;
-	c->protocol = (uint8_t)number;
-	return 0;
+		if (!strcmp(names[i].name, word))
+			return names[i].number;
+	return take_number(word, 255, "a protocol (tcp, udp, sctp or its number)", err);
 }
 
 static int
 parse_suspend(struct prd_rule *r, char words[][WORD_MAX], int count, struct pr_error *err)
 {
 	int step = count == 5 ? 2 : 1;
-	unsigned long port;
 
 	if (count != 5 && count != 3)
 		return pr_error_set(err,
 			"a connection is PROTOCOL ADDRESS PORT ADDRESS PORT, as in tcp "
 			"192.0.2.1 1025 198.51.100.7 443");
-	if (take_protocol(&r->of, words[0], err) < 0)
+	int protocol = take_protocol(words[0], err), port = 0;
+	if (protocol < 0)
 		return -1;
+	r->of.protocol = (uint8_t)protocol;
 	for (int i = 0; i < 2; i++) {
 		if (take_address(&r->of, i, words[1 + i * step], err) < 0)
 			return -1;
-		if (count == 3)
-			continue;
-		if (take_number(words[2 + i * step], UINT16_MAX, "a port", &port, err) < 0)
+		if (count == 5)
+			port = take_number(words[2 + i * step], UINT16_MAX, "a port", err);
+		if (port < 0)
 			return -1;
 		r->of.port[i] = (uint16_t)port;
 	}
-	prd_rule_order(&r->of);
+	int order = memcmp(r->of.address[0], r->of.address[1], sizeof r->of.address[0]);
+	if (order > 0 || (order == 0 && r->of.port[0] > r->of.port[1]))
+		prd_turn(&r->of);
 	return 0;
 }
 
 static int
 parse_move(struct prd_rule *r, char words[][WORD_MAX], int count, struct pr_error *err)
 {
+	static const char *const sides[] = {NULL, "src", "dst", "both"};
+
 	if (count < 1 || count > 3)
 		return pr_error_set(
 			err, "an address is moved by ADDRESS CLASS [src|dst|both]");
 	r->sides = PRD_RULE_SRC | PRD_RULE_DST;
-	if (count == 3 && strcmp(words[2], "both") != 0) {
-		r->sides = !strcmp(words[2], "src")   ? PRD_RULE_SRC
-			   : !strcmp(words[2], "dst") ? PRD_RULE_DST
-						      : 0;
-		if (!r->sides)
-			return pr_error_set(err, "'%s' is not src, dst or both", words[2]);
-	}
+	while (count == 3 && r->sides && strcmp(words[2], sides[r->sides]) != 0)
+		r->sides--;
+	if (!r->sides)
+		return pr_error_set(err, "'%s' is not src, dst or both", words[2]);
 	if (count > 1)
 		PR_PRINT(r->class, "%s", words[1]);
 	return take_address(&r->of, 0, words[0], err);

@@ -30,5 +30,5 @@ int prd_rule_parse(struct prd_rule *rule, enum prd_rule_kind kind, const char *t
 	struct pr_error *err);
 /* A text that rules about the same connection or address have in common: the later one replaces the earlier. At most 128 bytes. */
 void prd_rule_key(const struct prd_rule *rule, char *text, size_t room);
-/* Puts the ends in order. */
-void prd_rule_order(struct pr_connection *c);
+/* Exchanges the ends. */
+void prd_turn(struct pr_connection *c);

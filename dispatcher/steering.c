@@ -3,20 +3,6 @@
 
 #include "dispatcher/sender.h"
 
-enum { CLASSES_MAX = 2 * PRD_CLASSES_MAX };
-
-struct prd_steering {
-	struct prd_cutoff *cutoff;
-	const struct prd_classes *classes; /* the last ones that were made */
-	const struct pr_string_list *configured;
-	struct pr_ring *events;
-	struct pr_rack_state state;
-	uint64_t request; /* of the change that is being made; 0: of nobody */
-	/* for status */
-	Packrack__SteerRule *rules[PR_STATE_MAX];
-	Packrack__RackClass class_items[CLASSES_MAX], *class_pointers[CLASSES_MAX];
-};
-
 /* Room for an item's key and its text. */
 struct texts {
 	char key[PR_MESSAGE_NAME_MAX + 1], what[PR_MESSAGE_NAME_MAX + 1],
@@ -81,7 +67,7 @@ apply(void *arg, const Packrack__SteerRule *item, struct pr_error *err)
 	if (rc == 0 && !(to = pr_ring_reserve(s->events, sizeof *to)))
 		rc = pr_error_set(err, "too many commands are under way: try again");
 	if (rc < 0) {
-		if (event.kind == PRD_EVENT_CLASSES && event.u.classes)
+		if (event.kind == PRD_EVENT_CLASSES)
 			prd_classes_free(event.u.classes, s->classes);
 		return -1;
 	}
@@ -129,12 +115,9 @@ take_class(const struct prd_steering *s, const struct pr_state_verb *verb,
 	const Packrack__Command *command, Packrack__SteerRule *item, struct texts *t,
 	struct pr_error *err)
 {
-	char name[PR_NAME_MAX + 1] = "";
-
-	if (prd_class_name(command->node, name, err) < 0)
+	if (prd_class_name(command->node, t->what, err) < 0)
 		return -1;
-	PR_PRINT(t->what, "%s", name);
-	PR_PRINT(t->key, "class %s", name);
+	PR_PRINT(t->key, "class %.*s", PR_NAME_MAX, t->what);
 	const Packrack__SteerRule *live = pr_state_find(&s->state, t->key);
 	live = live && !live->removed ? live : NULL;
 	const char *was = live ? live->text : configured(s, t->what);
@@ -211,24 +194,12 @@ prd_steering_command(struct prd_steering *s, const Packrack__Command *command,
 	return rc == 0 ? pr_error_set(err, "it has ended") : PR_MIN(rc, 0);
 }
 
-struct pr_rack_state *
-prd_steering_state(struct prd_steering *s)
-{
-	return &s->state;
-}
-
-void
-prd_steering_tick(struct prd_steering *s)
-{
-	pr_state_expire(&s->state, pr_now_real());
-}
-
 /* ---- the whole ---- */
 
 static void
 add_class(struct prd_steering *s, Packrack__Status *status, char *text)
 {
-	if (status->n_classes == CLASSES_MAX)
+	if (status->n_classes == PRD_STEERING_CLASSES)
 		return;
 	Packrack__RackClass *c = &s->class_items[status->n_classes];
 	packrack__rack_class__init(c);
@@ -244,12 +215,9 @@ prd_steering_status(struct prd_steering *s, Packrack__Status *status)
 	status->rules = s->rules;
 	status->classes = s->class_pointers;
 	for (size_t i = 0; i < s->configured->count; i++) {
-		const Packrack__SteerRule *live = NULL;
-
-		if (prd_class_name(s->configured->items[i], name, NULL) == 0) {
-			PR_PRINT(key, "class %s", name);
-			live = pr_state_find(&s->state, key);
-		}
+		prd_class_name(s->configured->items[i], name, NULL); /* it is one */
+		PR_PRINT(key, "class %s", name);
+		const Packrack__SteerRule *live = pr_state_find(&s->state, key);
 		if (!live || live->removed)
 			add_class(s, status, s->configured->items[i]);
 	}
@@ -264,30 +232,14 @@ prd_steering_status(struct prd_steering *s, Packrack__Status *status)
 	}
 }
 
-struct prd_steering *
-prd_steering_create(struct prd_cutoff *cutoff, const struct pr_string_list *classes,
-	struct pr_ring *events, struct pr_error *err)
+void
+prd_steering_init(struct prd_steering *s, struct prd_cutoff *cutoff,
+	const struct pr_string_list *classes, struct pr_ring *events)
 {
-	struct prd_steering *s = calloc(1, sizeof *s);
-
-	if (!s)
-		return pr_error_null(err, "no memory for the state of the rack");
 	s->cutoff = cutoff;
 	s->classes = cutoff ? prd_cutoff_classes(cutoff) : NULL;
 	s->configured = classes;
 	s->events = events;
 	s->state.apply = apply;
 	s->state.arg = s;
-	return s;
-}
-
-void
-prd_steering_destroy(struct prd_steering **steering)
-{
-	struct prd_steering *s = PR_TAKE(steering);
-
-	if (!s)
-		return;
-	pr_state_free(&s->state);
-	free(s);
 }

@@ -137,7 +137,7 @@ struct daemon {
 	struct pri_record_sender *deliver;
 	struct pri_summary_announcer *offer;
 	struct pri_holds *holds;
-	struct pri_state_keeper *state;
+	struct pri_state_keeper state;
 	int64_t idle_ns; /* time between steps while nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
@@ -176,7 +176,7 @@ pri_indexer_let_go(struct daemon *d)
 	pri_announcer_destroy(&d->offer);
 	pri_follower_destroy(&d->feed);
 	pri_holds_destroy(&d->holds);
-	pri_state_keeper_destroy(&d->state);
+	pri_state_keeper_close(&d->state);
 	pri_sender_destroy(&d->deliver);
 	pri_volume_close(&d->volume);
 }
@@ -255,9 +255,9 @@ open_feed(struct daemon *d, struct pr_error *err)
 			pri_sender_sink, d->deliver, err);
 	if (d->deliver && !d->holds)
 		d->holds = pri_holds_create(d->volume, d->deliver, err);
-	if (d->deliver && !d->state)
-		d->state = pri_state_keeper_create(d->volume, d->deliver, err);
-	return d->feed && d->holds && d->state ? 0 : -1;
+	if (d->deliver && !d->state.volume)
+		pri_state_keeper_open(&d->state, d->volume, d->deliver);
+	return d->feed && d->holds ? 0 : -1;
 }
 
 /*
@@ -312,8 +312,8 @@ pri_indexer_index(void *arg)
 		pri_sender_tick(d->deliver);
 		if (d->stopping)
 			return;
-		pri_state_keeper_step(d->state);
-		pri_holds_step(d->holds, pri_state_keeper_state(d->state));
+		pri_state_keeper_step(&d->state);
+		pri_holds_step(d->holds, &d->state.state);
 		int64_t began = pr_now_mono();
 		int rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
@@ -362,8 +362,8 @@ make_hello(struct daemon *d)
 		pri_serve_status(d->serve, &hello->status);
 	if (hello && d->holds)
 		hello->status.holds = pri_holds_list(d->holds, &hello->status.n_holds);
-	if (hello && d->state)
-		hello->status.state_digest = pri_state_keeper_state(d->state)->digest;
+	if (hello)
+		hello->status.state_digest = d->state.state.digest;
 	return hello;
 }
 
@@ -448,9 +448,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		Packrack__Envelope back =
 			pr_message_of(0, PACKRACK__ENVELOPE__BODY_STATE, &reply);
 
-		if (!peer && d->state &&
-			pr_state_exchange(pri_state_keeper_state(d->state), env->state,
-				pr_now_real(), &reply))
+		if (!peer && d->state.volume &&
+			pr_state_exchange(
+				&d->state.state, env->state, pr_now_real(), &reply))
 			pr_rpc_send(connection->rpc, NULL, &back, NULL);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer) {
 		struct pr_error err;

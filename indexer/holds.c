@@ -211,8 +211,7 @@ pri_holds_prepare(struct pri_holds *holds, Packrack__Command *command, struct pr
 		return pr_error_set(err,
 			active ? "there is a hold %s already"
 			       : "the copies of an earlier hold %s are still being "
-				 "removed: try "
-				 "again in a minute",
+				 "removed: try again in a minute",
 			said->name);
 	said->at = 0; /* the logger has the clock */
 	if (!said->query)
@@ -381,7 +380,7 @@ follow(struct pri_holds *holds, const struct pr_rack_state *state)
 		Packrack__Command c = PACKRACK__COMMAND__INIT;
 		struct pr_error err;
 
-		if (!want || (!release && (item->removed || same || h)))
+		if (!want || (!release && (item->removed || h)))
 			continue;
 		c.verb = "hold";
 		c.user = item->user;
@@ -487,8 +486,7 @@ pri_holds_destroy(struct pri_holds **holds)
 		return;
 	while (h->count)
 		forget(h, h->count - 1);
-	if (h->cursor)
-		sfs_cursor_close(&h->cursor);
+	sfs_cursor_close(&h->cursor);
 	PR_FREE(h, items, list);
 	free(h);
 }

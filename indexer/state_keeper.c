@@ -3,16 +3,6 @@
 
 #define AGAIN_NS PR_NS_PER_S /* after the logger did not take it */
 
-struct pri_state_keeper {
-	struct pri_volume *volume;
-	struct pri_record_sender *sender;
-	struct sfs_cursor *cursor; /* of stream "state"; NULL: there is none yet */
-	uint64_t sequence; /* of the newest record */
-	struct pr_rack_state state;
-	uint64_t stored, storing; /* digests */
-	int64_t next; /* monotonic */
-};
-
 static void
 read_records(struct pri_state_keeper *k)
 {
@@ -74,35 +64,18 @@ pri_state_keeper_step(struct pri_state_keeper *k)
 	pri_sender_store(k->sender, &c, stored, k);
 }
 
-struct pr_rack_state *
-pri_state_keeper_state(struct pri_state_keeper *k)
+void
+pri_state_keeper_open(struct pri_state_keeper *k, struct pri_volume *volume,
+	struct pri_record_sender *sender)
 {
-	return &k->state;
-}
-
-struct pri_state_keeper *
-pri_state_keeper_create(
-	struct pri_volume *volume, struct pri_record_sender *sender, struct pr_error *err)
-{
-	struct pri_state_keeper *k = calloc(1, sizeof *k);
-
-	if (!k)
-		return pr_error_null(err, "no memory for the state of the rack");
-	k->volume = volume;
-	k->sender = sender;
+	*k = (struct pri_state_keeper){.volume = volume, .sender = sender};
 	read_records(k);
-	return k;
 }
 
 void
-pri_state_keeper_destroy(struct pri_state_keeper **keeper)
+pri_state_keeper_close(struct pri_state_keeper *k)
 {
-	struct pri_state_keeper *k = PR_TAKE(keeper);
-
-	if (!k)
-		return;
-	if (k->cursor)
-		sfs_cursor_close(&k->cursor);
+	sfs_cursor_close(&k->cursor);
 	pr_state_free(&k->state);
-	free(k);
+	*k = (struct pri_state_keeper){.volume = NULL};
 }

@@ -10,13 +10,20 @@
  * "state", so that it is there when dispatchers and mergers are lost. The logger writes it, whole, after each change. Loop's
  * thread.
  */
-struct pri_state_keeper;
+struct pri_state_keeper {
+	struct pri_volume *volume; /* NULL: not open */
+	struct pri_record_sender *sender;
+	struct sfs_cursor *cursor; /* of stream "state"; NULL: there is none yet */
+	uint64_t sequence; /* of the newest record */
+	struct pr_rack_state state; /* for all to read, and to exchange with a merger */
+	uint64_t stored, storing; /* digests */
+	int64_t next; /* monotonic */
+};
 
 /* The volume must be loaded; both must outlive it. */
-struct pri_state_keeper *pri_state_keeper_create(
-	struct pri_volume *volume, struct pri_record_sender *sender, struct pr_error *err);
-void pri_state_keeper_destroy(struct pri_state_keeper **keeper);
+void pri_state_keeper_open(struct pri_state_keeper *keeper, struct pri_volume *volume,
+	struct pri_record_sender *sender);
+/* Also if it is not open. */
+void pri_state_keeper_close(struct pri_state_keeper *keeper);
 /* Some times a second. */
 void pri_state_keeper_step(struct pri_state_keeper *keeper);
-/* To exchange it with a merger. */
-struct pr_rack_state *pri_state_keeper_state(struct pri_state_keeper *keeper);

@@ -32,33 +32,24 @@ class_of(struct prm_beyond *b, const char *name, uint32_t *index, struct pr_erro
 	return b->classes[b->class_count++] = c;
 }
 
-static void
-add(Packrack__BeyondClass *c, uint64_t packets, uint64_t bytes, bool may)
-{
-	c->packets += packets;
-	c->bytes += bytes;
-	c->at_most |= may;
-}
-
 int
 prm_beyond_add(struct prm_beyond *b, const Packrack__Beyond *sum, struct pr_error *err)
 {
 	const uint64_t name[] = {sum->epoch, sum->link, sum->seq},
 		       connection[] = {sum->epoch, sum->link, sum->number};
 	struct prm_beyond_sum s = {.name = XXH3_64bits(name, sizeof(name)),
-		.connection = XXH3_64bits(connection, sizeof(connection)),
-		.packets = sum->packets,
-		.bytes = sum->bytes,
-		.may = sum->may};
+		.connection = XXH3_64bits(connection, sizeof(connection))};
 	Packrack__BeyondClass *c = class_of(b, sum->name, &s.class, err);
 
 	if (!c)
 		return -1;
 	if (b->count == PRM_BEYOND_MOST) {
-		add(c, s.packets, s.bytes, true);
+		PR_ADD(c, sum, packets, bytes);
+		c->at_most = true;
 		c->connections++;
 		return 0;
 	}
+	PR_COPY(&s, sum, packets, bytes, may);
 	if (PR_ARRAY_ADD(b->sums, b->count, s) < 0)
 		return pr_error_set(err, "no memory for what a cutoff kept back");
 	return 0;
@@ -90,7 +81,8 @@ prm_beyond_finish(struct prm_beyond *b, Packrack__Completeness *out)
 		const struct prm_beyond_sum *s = &b->sums[i];
 		Packrack__BeyondClass *c = b->classes[s->class];
 
-		add(c, s->packets, s->bytes, s->may);
+		PR_ADD(c, s, packets, bytes);
+		c->at_most |= s->may;
 		c->connections += !i || by_connection(s, s - 1);
 	}
 	PR_SORT(b->classes, b->class_count, by_bytes);
@@ -118,9 +110,8 @@ prm_beyond_same(void *now_item, const void *before_item)
 
 	if (strcmp(now->name, before->name) != 0)
 		return false;
-	add(now, before->packets, before->bytes, before->at_most);
 	/* a connection that both rounds have is counted twice */
-	now->at_most |= now->connections && before->connections;
-	now->connections += before->connections;
+	now->at_most |= before->at_most || (now->connections && before->connections);
+	PR_ADD(now, before, packets, bytes, connections);
 	return true;
 }

@@ -72,7 +72,7 @@ struct prm_merger {
 	struct prm_ownership ownership;
 	struct prm_summaries *summaries;
 	struct prm_peers *peers;
-	struct prm_steering *steering;
+	struct prm_steering steering;
 	struct waiting *waiting;
 	struct prm_fanout **queries;
 	size_t query_count;
@@ -433,7 +433,7 @@ on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 		break;
 	}
 	if (change != PRM_HELLO_REFUSED)
-		prm_steering_hello(m->steering, prm_registry_find(&m->registry, name));
+		prm_steering_hello(&m->steering, prm_registry_find(&m->registry, name));
 }
 
 static void
@@ -441,7 +441,7 @@ on_state(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
 	if (prm_registry_at(&m->registry, from))
-		prm_steering_state(m->steering, env->state);
+		prm_steering_state(&m->steering, env->state);
 }
 
 /* Takes Coverage and Summary. Ignores them from a node whose Hello was refused. */
@@ -512,7 +512,7 @@ steer_hold(struct prm_merger *m, const struct prm_peer_ref *from,
 		c.hold = NULL;
 	else if (!c.hold)
 		return pr_error_set(err, "hold-add without a hold"), false;
-	return prm_steering_hold(m->steering, &c, err) == 0;
+	return prm_steering_hold(&m->steering, &c, err) == 0;
 }
 
 static void
@@ -533,7 +533,7 @@ on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 		forward_to(m, from, env, &node->address);
 		return;
 	}
-	if (steers && prm_steering_dispatcher(m->steering, &dispatcher, &text)) {
+	if (steers && prm_steering_dispatcher(&m->steering, &dispatcher, &text)) {
 		forward_to(m, from, env, &dispatcher);
 		return;
 	}
@@ -714,7 +714,7 @@ static void
 reply_make(struct reply *r, struct prm_merger *m, bool all)
 {
 	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
-	const struct pr_rack_state *known = prm_steering_known(m->steering);
+	const struct pr_rack_state *known = &m->steering.state;
 
 	r->status = pr_status_of("packrack-merger");
 	r->status.state = "running";
@@ -825,7 +825,7 @@ int
 prm_merger_dispatcher(
 	struct prm_merger *m, const char *endpoint, const char *keys, struct pr_error *err)
 {
-	return prm_steering_add(m->steering, endpoint, keys, err);
+	return prm_steering_add(&m->steering, endpoint, keys, err);
 }
 
 /* ---- all messages ---- */
@@ -886,7 +886,7 @@ tick(void *arg)
 	int64_t now = pr_now_mono();
 
 	prm_peers_tick(m->peers, now);
-	prm_steering_tick(m->steering, now);
+	prm_steering_tick(&m->steering, now);
 	waiting_tick(m, now);
 	for (size_t i = m->registry.count; i-- > 0;) {
 		struct prm_node_info *node = m->registry.nodes[i];
@@ -926,10 +926,10 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
 	m->peers = prm_peers_create(loop, options->name ? options->name : "", &m->ownership,
 		on_routes_complete, m);
-	m->steering = prm_steering_create(loop, &m->registry, on_command_done, m);
+	prm_steering_init(&m->steering, loop, &m->registry, on_command_done, m);
 	m->summaries = prm_summaries_create(m->options.summaries, &m->ownership, err);
 	m->timer = pr_timer_create(loop, TICK_NS, tick, m, err);
-	if (m->queries && m->timer && m->summaries && m->peers && m->steering)
+	if (m->queries && m->timer && m->summaries && m->peers)
 		return m;
 	if (m->timer)
 		pr_error_set(err, "no memory for a merger");
@@ -975,7 +975,7 @@ prm_merger_destroy(struct prm_merger **mp)
 		waiting_remove(m, w);
 	}
 	prm_peers_destroy(&m->peers);
-	prm_steering_destroy(&m->steering);
+	prm_steering_close(&m->steering);
 	for (size_t i = 0; i < m->query_count; i++) {
 		prm_audit_end(m->options.audit, m->queries[i]);
 		prm_fanout_destroy(&m->queries[i], why);

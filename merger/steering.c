@@ -7,25 +7,6 @@
 #include "proto/base/text.h"
 
 #define SAY_NS PR_NS_PER_S
-enum { DISPATCHERS_MAX = 64 };
-
-struct dispatcher {
-	struct prm_steering *steering;
-	char *endpoint;
-	struct pr_rpc *rpc;
-	bool connected, said_refused;
-};
-
-struct prm_steering {
-	struct pr_loop *loop;
-	const struct prm_registry *registry;
-	prm_steering_answer *answer;
-	void *arg;
-	struct dispatcher *items[DISPATCHERS_MAX];
-	size_t count;
-	int64_t began, said; /* monotonic */
-	struct pr_rack_state state;
-};
 
 static void
 tell(const struct prm_steering *s, const struct prm_peer_ref *to, bool all)
@@ -41,8 +22,8 @@ static void
 tell_dispatchers(struct prm_steering *s, bool all)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (s->items[i]->connected)
-			tell(s, &(struct prm_peer_ref){.rpc = s->items[i]->rpc}, all);
+		if (s->items[i].connected)
+			tell(s, &(struct prm_peer_ref){.rpc = s->items[i].rpc}, all);
 	s->said = pr_now_mono();
 }
 
@@ -61,7 +42,7 @@ static void
 on_message(
 	void *arg, PR_UNUSED const struct pr_rpc_peer *from, const Packrack__Envelope *env)
 {
-	struct dispatcher *d = arg;
+	struct prm_dispatcher *d = arg;
 	struct prm_steering *s = d->steering;
 	const struct prm_peer_ref ref = {.rpc = d->rpc};
 
@@ -86,7 +67,7 @@ on_message(
 static void
 on_state(void *arg, enum pr_rpc_state state)
 {
-	struct dispatcher *d = arg;
+	struct prm_dispatcher *d = arg;
 
 	if (state == PR_RPC_REFUSED && !d->said_refused)
 		pr_log_warning("%s: %s", d->endpoint, pr_rpc_refusal(d->rpc));
@@ -106,8 +87,8 @@ prm_steering_dispatcher(
 	const struct prm_steering *s, struct prm_peer_ref *to, struct pr_error *err)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (s->items[i]->connected) {
-			*to = (struct prm_peer_ref){.rpc = s->items[i]->rpc};
+		if (s->items[i].connected) {
+			*to = (struct prm_peer_ref){.rpc = s->items[i].rpc};
 			return true;
 		}
 	pr_error_set(
@@ -116,33 +97,19 @@ prm_steering_dispatcher(
 	return false;
 }
 
-static void
-dispatcher_free(struct dispatcher *d)
-{
-	pr_rpc_destroy(&d->rpc);
-	free(d->endpoint);
-	free(d);
-}
-
 int
 prm_steering_add(struct prm_steering *s, const char *endpoint, const char *keys,
 	struct pr_error *err)
 {
-	struct dispatcher *d = calloc(1, sizeof *d);
-
-	if (!d || s->count == DISPATCHERS_MAX) {
-		free(d);
-		return pr_error_set(err, "--dispatcher: at most %d", DISPATCHERS_MAX);
-	}
+	if (s->count == PRM_DISPATCHERS_MAX)
+		return pr_error_set(err, "--dispatcher: at most %d", PRM_DISPATCHERS_MAX);
+	struct prm_dispatcher *d = &s->items[s->count++];
 	d->steering = s;
 	d->endpoint = strdup(endpoint);
 	d->rpc = pr_rpc_connect(s->loop, endpoint, keys, on_message, d, err);
-	if (!d->endpoint || !d->rpc) {
-		dispatcher_free(d);
+	if (!d->endpoint || !d->rpc)
 		return -1;
-	}
 	pr_rpc_watch(d->rpc, on_state, d);
-	s->items[s->count++] = d;
 	return 0;
 }
 
@@ -190,25 +157,27 @@ prm_steering_hold(struct prm_steering *s, const Packrack__Command *c, struct pr_
 	item.what = item.removed ? c->node : c->hold->name;
 	PR_PRINT(key, "hold %s", item.what);
 	const Packrack__SteerRule *was = pr_state_find(&s->state, key);
-	if (item.removed && (!was || was->removed))
-		return pr_error_set(err, "there is no hold %s", item.what);
-	if (!item.removed && was && !was->removed)
-		return pr_error_set(err, "there is a hold %s already", item.what);
+	bool active = was && !was->removed;
+	if (item.removed != active)
+		return pr_error_set(err,
+			active ? "there is a hold %s already" : "there is no hold %s",
+			item.what);
 	if (!item.removed && (!c->hold->query || !c->hold->id))
 		return pr_error_set(err, "a hold without a query, or without an id");
-	if (item.removed) {
-		released.name = was->hold->name;
-		released.id = was->hold->id;
-	} else {
-		c->hold->replaced = was ? was->hold->id : 0;
-	}
 	item.verb = (char *)"hold";
 	item.key = key;
 	item.user = c->user;
-	item.reason = item.removed ? c->reason : c->hold->reason;
-	item.hold = item.removed ? &released : c->hold;
 	item.at = pr_state_time(&s->state, pr_now_real());
-	item.until = item.removed ? item.at + PR_STATE_REMOVED_NS : 0;
+	if (item.removed) {
+		PR_COPY(&released, was->hold, name, id);
+		item.hold = &released;
+		item.reason = c->reason;
+		item.until = item.at + PR_STATE_REMOVED_NS;
+	} else {
+		c->hold->replaced = was ? was->hold->id : 0;
+		item.hold = c->hold;
+		item.reason = c->hold->reason;
+	}
 	if (pr_state_put(&s->state, &item, item.at, err) < 0)
 		return -1;
 	spread(s);
@@ -216,12 +185,6 @@ prm_steering_hold(struct prm_steering *s, const Packrack__Command *c, struct pr_
 }
 
 /* ---- the whole ---- */
-
-const struct pr_rack_state *
-prm_steering_known(const struct prm_steering *s)
-{
-	return &s->state;
-}
 
 void
 prm_steering_tick(struct prm_steering *s, int64_t mono)
@@ -232,30 +195,23 @@ prm_steering_tick(struct prm_steering *s, int64_t mono)
 	tell_dispatchers(s, false);
 }
 
-struct prm_steering *
-prm_steering_create(struct pr_loop *loop, const struct prm_registry *registry,
-	prm_steering_answer *answer, void *arg)
+void
+prm_steering_init(struct prm_steering *s, struct pr_loop *loop,
+	const struct prm_registry *registry, prm_steering_answer *answer, void *arg)
 {
-	struct prm_steering *s = calloc(1, sizeof *s);
-
-	if (s)
-		*s = (struct prm_steering){.loop = loop,
-			.registry = registry,
-			.answer = answer,
-			.arg = arg,
-			.began = pr_now_mono()};
-	return s;
+	*s = (struct prm_steering){.loop = loop,
+		.registry = registry,
+		.answer = answer,
+		.arg = arg,
+		.began = pr_now_mono()};
 }
 
 void
-prm_steering_destroy(struct prm_steering **steering)
+prm_steering_close(struct prm_steering *s)
 {
-	struct prm_steering *s = PR_TAKE(steering);
-
-	if (!s)
-		return;
-	for (size_t i = 0; i < s->count; i++)
-		dispatcher_free(s->items[i]);
+	for (size_t i = 0; i < s->count; i++) {
+		pr_rpc_destroy(&s->items[i].rpc);
+		free(s->items[i].endpoint);
+	}
 	pr_state_free(&s->state);
-	free(s);
 }

@@ -21,17 +21,21 @@ pr_state_verb(const char *name)
 }
 
 static size_t
-place(const struct pr_rack_state *s, const char *key)
+place(const struct pr_rack_state *s, const char *key, bool *known)
 {
-	return PR_ARRAY_SEARCH(s->count, strcmp(s->items[mid]->key, key) < 0);
+	size_t at = PR_ARRAY_SEARCH(s->count, strcmp(s->items[mid]->key, key) < 0);
+
+	*known = at < s->count && !strcmp(s->items[at]->key, key);
+	return at;
 }
 
 const Packrack__SteerRule *
 pr_state_find(const struct pr_rack_state *s, const char *key)
 {
-	size_t at = place(s, key);
+	bool known;
+	size_t at = place(s, key, &known);
 
-	return at < s->count && !strcmp(s->items[at]->key, key) ? s->items[at] : NULL;
+	return known ? s->items[at] : NULL;
 }
 
 int64_t
@@ -102,18 +106,18 @@ drop(struct pr_rack_state *s, size_t at)
 static bool
 is_allowed(const struct pr_rack_state *s, const Packrack__SteerRule *item)
 {
-	size_t holds = 0;
+	size_t holds = 0, bytes = packrack__steer_rule__get_packed_size(item);
+	bool hold = !strcmp(item->verb, "hold");
 
 	if (!item->hold)
-		return strcmp(item->verb, "hold") != 0 &&
-		       packrack__steer_rule__get_packed_size(item) <= OTHER_BYTES;
-	if (strcmp(item->verb, "hold") != 0 || strncmp(item->key, "hold ", 5) != 0 ||
+		return !hold && bytes <= OTHER_BYTES;
+	if (!hold || strncmp(item->key, "hold ", 5) != 0 ||
 		strcmp(item->key + 5, item->hold->name) != 0)
 		return false;
 	for (size_t i = 0; i < s->count; i++)
 		holds += s->items[i]->hold && !s->items[i]->removed &&
 			 strcmp(s->items[i]->key, item->key) != 0;
-	return packrack__steer_rule__get_packed_size(item) <= ITEM_BYTES &&
+	return bytes <= ITEM_BYTES &&
 	       (item->removed ? !item->hold->query : holds < PR_STATE_HOLDS);
 }
 
@@ -122,8 +126,8 @@ static int
 take(struct pr_rack_state *s, const Packrack__SteerRule *item, int64_t now,
 	struct pr_error *err)
 {
-	size_t at = place(s, item->key);
-	bool known = at < s->count && !strcmp(s->items[at]->key, item->key);
+	bool known;
+	size_t at = place(s, item->key, &known);
 
 	if (!item->key[0] || !is_allowed(s, item))
 		return pr_error_set(err, "a change without the right key, that is too "
@@ -133,20 +137,18 @@ take(struct pr_rack_state *s, const Packrack__SteerRule *item, int64_t now,
 	if (!known && s->count == PR_STATE_MAX)
 		return pr_error_set(err, "there are %d changes already", PR_STATE_MAX);
 	Packrack__SteerRule *copy = pr_message_copy(&item->base);
-	if (!copy || (!known && PR_ARRAY_GROW(s->items, s->count) < 0)) {
-		packrack__steer_rule__free_unpacked(copy, NULL);
-		return pr_error_set(err, "no memory for a change");
-	}
-	if (s->apply && s->apply(s->arg, item, err) < 0) {
+	int rc = 0;
+	if (!copy || (!known && PR_ARRAY_GROW(s->items, s->count) < 0))
+		rc = pr_error_set(err, "no memory for a change");
+	else if (s->apply)
+		rc = s->apply(s->arg, item, err);
+	if (rc < 0) {
 		packrack__steer_rule__free_unpacked(copy, NULL);
 		return -1;
 	}
-	if (known) {
-		packrack__steer_rule__free_unpacked(s->items[at], NULL);
-	} else {
-		memmove(&s->items[at + 1], &s->items[at],
-			(s->count++ - at) * sizeof *s->items);
-	}
+	if (known)
+		drop(s, at);
+	memmove(&s->items[at + 1], &s->items[at], (s->count++ - at) * sizeof *s->items);
 	s->items[at] = copy;
 	if (s->apply)
 		pr_log_with(PR_LOG_INFO,

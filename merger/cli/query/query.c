@@ -219,6 +219,8 @@ query_args_check(struct query_args *a, const struct cli_call *call, struct pr_er
 {
 	int (*task)(void *values, struct pr_error *err) = call->command->task;
 	bool rotates = a->rotate_bytes || a->rotate_ns;
+	bool file = a->write && strcmp(a->write, "-") != 0 &&
+		    strncmp(a->write, "tcp-listen:", 11) != 0;
 
 	if (query_args_take(a, call->count, call->operands, err) < 0 ||
 		CLI_CHECK(err,
@@ -230,19 +232,13 @@ query_args_check(struct query_args *a, const struct cli_call *call, struct pr_er
 			{a->tagged && !a->filter[0], "--tagged needs a FILTER"},
 			{a->related && a->limit,
 				"--related and --limit do not go together"},
-			{rotates && (!a->write || !strcmp(a->write, "-") ||
-					    !strncmp(a->write, "tcp-listen:", 11)),
-				"-C and -G need -w FILE"},
+			{rotates && !file, "-C and -G need -w FILE"},
 			{a->manifest && (rotates || a->follow || a->volumes.count ||
 						a->files.count ||
-						a->format == PRM_TRACE_PCAP || !a->write ||
-						!strcmp(a->write, "-") ||
-						!strncmp(a->write, "tcp-listen:", 11)),
+						a->format == PRM_TRACE_PCAP || !file),
 				"--manifest needs -w FILE, one file, pcapng or pcap-ns, "
-				"and a "
-				"merger to ask; it does not go together with --volume, -r, "
-				"-f, "
-				"-C and -G"},
+				"and a merger to ask; it does not go together with "
+				"--volume, -r, -f, -C and -G"},
 			{a->rotate_count && !rotates, "-W needs -C or -G"},
 			{a->rotate_ns && a->write && !strchr(a->write, '%'),
 				"-G needs a time in the name that -w gives, as in -w "
