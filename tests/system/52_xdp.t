@@ -221,6 +221,10 @@ refused() {
 	one_line 1 "$@" && [ "$(wc -l < "$LAB_DIR/err")" = 1 ]
 }
 run_step "timestamps of the adapter are refused by one line" refused "--path xdp: --timestamp goes by the packet path" --path xdp --timestamp adapter
+generic_copies() {
+	PACKRACK_LAB_GENERIC=1 up -n 1 && "$RACK" kill dispatcher && refused "out0 takes no frames of XDP, which two copies need" --path xdp --copies 2
+}
+run_step "two copies in generic mode are, too" generic_copies
 run_step "with auto, it is said" one_line 124 "--path auto: the packet path is used: --filter goes by the packet path" --path auto --filter ip
 
 "$RACK" down > /dev/null
