@@ -190,13 +190,13 @@ enum { TAGS = 8, OUT_MTU_MIN = 576 };
 static const char *
 beyond_xdp(const struct prd_options *o)
 {
-	bool better = o->path == PRD_PATH_AUTO;
+	bool chooses = o->path == PRD_PATH_AUTO;
 
-	return o->read.count                ? "--read"
-	       : o->timestamps              ? "--timestamp"
-	       : o->filter && better        ? "--filter"
-	       : o->classes.count && better ? "--class"
-					    : NULL;
+	return o->read.count                 ? "--read"
+	       : o->timestamps               ? "--timestamp"
+	       : o->filter && chooses        ? "--filter"
+	       : o->classes.count && chooses ? "--class"
+					     : NULL;
 }
 
 /*

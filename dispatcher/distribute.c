@@ -279,7 +279,7 @@ account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 
 enum {
 	WEIGHTED_SLOTS = 1024,
-	ROOM_LEAST = 4 << 20, /* in about as many ms */
+	ROOM_LEAST = 4 << 20, /* for a round, which may sleep for 4 ms */
 	BACKLOG_MOST = 256 * (PR_FRAME_MIN + PR_FAST_COST)
 };
 #define BACKLOG_NS PR_NS_PER_S /* then what comes is refused until it is done */

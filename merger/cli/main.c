@@ -23,6 +23,12 @@ cmd_node(int argc, char **argv)
 	return cli_become("packrack-node", argv - 1);
 }
 
+/* A command that is a program of its own */
+#define PROGRAM(name, about)                                                               \
+	{                                                                                  \
+		name, about, .run = cmd_program                                            \
+	}
+
 int
 main(int argc, char **argv)
 {
@@ -33,20 +39,17 @@ main(int argc, char **argv)
 		{"sql", "answer SQL over the flows, packets and losses of a time range",
 			.run = cmd_sql},
 		collect_command,
-		{"stage", "run monitoring stages over packets: count, anonymize, detect",
-			.run = cmd_program},
-		{"grep", "show the packets that have a text or pattern in them",
-			.run = cmd_program},
-		{"watch", "run analyses all the time: of now, compared with the past",
-			.run = cmd_program},
-		{"pivot", "write the packets of the alerts of Suricata or Zeek",
-			.run = cmd_program},
-		{"web", "serve a page that shows the traffic, to this machine's browser",
-			.run = cmd_program},
+		PROGRAM("stage",
+			"run monitoring stages over packets: count, anonymize, detect"),
+		PROGRAM("grep", "show the packets that have a text or pattern in them"),
+		PROGRAM("watch",
+			"run analyses all the time: of now, compared with the past"),
+		PROGRAM("pivot", "write the packets of the alerts of Suricata or Zeek"),
+		PROGRAM("web",
+			"serve a page that shows the traffic, to this machine's browser"),
 		{"status", "show what the rack is doing, and what it lost",
 			.run = cmd_status},
-		{"console", "show the rack live on a terminal, and operate it",
-			.run = cmd_program},
+		PROGRAM("console", "show the rack live on a terminal, and operate it"),
 		import_command, volume_command, audit_command,
 		{"data", "list, export, move, delete packets of a node", .run = cmd_data},
 		{"queries", "list the queries that are running, and cancel one",
@@ -62,18 +65,15 @@ main(int argc, char **argv)
 		{"hold", "keep the packets of a case on the nodes until it is released",
 			.run = cmd_node},
 		keys_command,
-		{"setup", "find what makes this machine lose packets, and what to change",
-			.run = cmd_program},
-		{"sizing",
-			"compute how long disks keep packets, or how many disks it takes",
-			.run = cmd_program},
+		PROGRAM("setup",
+			"find what makes this machine lose packets, and what to change"),
+		PROGRAM("sizing",
+			"compute how long disks keep packets, or how many disks it takes"),
 		compare_command,
-		{"replay",
-			"send packets onto an interface, at the recorded or another pace",
-			.run = cmd_program},
-		{"extcap", "serve as an interface of Wireshark", .run = cmd_program},
-		{"pcap-over-ip", "serve live packets to the clients of a TCP port",
-			.run = cmd_program}};
+		PROGRAM("replay",
+			"send packets onto an interface, at the recorded or another pace"),
+		PROGRAM("extcap", "serve as an interface of Wireshark"),
+		PROGRAM("pcap-over-ip", "serve live packets to the clients of a TCP port")};
 
 	/* Wireshark calls us by the name of the link in its extcap folder */
 	if (!strcmp(program_invocation_short_name, "packrack-extcap")) {

@@ -92,7 +92,6 @@ size_rings(struct pr_fast *f, size_t size)
 {
 	int found = libbpf_num_possible_cpus();
 	size_t cpus = found > 0 ? (size_t)found : 1;
-	uint32_t bits = 0;
 
 	f->whole_size = 1 << 15;
 	while (f->whole_size < WHOLE_MAX &&
@@ -100,11 +99,9 @@ size_rings(struct pr_fast *f, size_t size)
 		f->whole_size *= 2;
 	f->ring_size = PR_MIN(f->whole_size, SLOTS_MAX * sizeof *f->ring);
 	size_t slots = f->ring_size / sizeof *f->ring;
-	while (slots >> bits > 1)
-		bits++;
 	f->bpf->rodata->slot_mask = (uint32_t)slots - 1;
 	f->bpf->rodata->whole_mask = (uint32_t)f->whole_size - 1;
-	f->bpf->bss->state.slot_bits = bits;
+	f->bpf->bss->state.slot_bits = (uint32_t)__builtin_ctzl(slots);
 	f->bpf->bss->state.slots_most = (uint32_t)(slots - cpus);
 	f->bpf->bss->state.whole_most =
 		(uint32_t)(f->whole_size - 2 * cpus * PR_FAST_FRAME_MAX);

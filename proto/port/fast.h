@@ -84,5 +84,5 @@ bool pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t *
 void pr_fast_release(struct pr_fast *f);
 /* True if there is no record at all, also none that is being written: all that was stamped before is taken. */
 bool pr_fast_empty(const struct pr_fast *f);
-/* How full the fuller one of the two rings is, in bytes of *size: that of both. */
+/* The bytes that would be in use if both rings were as full as the fuller one is; *size: of both. */
 size_t pr_fast_used(const struct pr_fast *f, uint64_t *size);
