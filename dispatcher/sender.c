@@ -607,12 +607,18 @@ take_packets(struct prd_sender *s)
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
 		until[i] = live ? atomic_load(&links[i].captured_until) : pr_now_real();
 	unsigned taken = prd_tx_batch(s);
-	/* a record that is being written may be of any link and time */
-	if (s->inputs->fast && taken == 0 && !pr_fast_empty(s->inputs->fast))
-		return 0;
+	if (s->inputs->fast) {
+		/* these were read before it, so all that is stamped up to them is taken as soon as the next call is true */
+		bool passed = pr_fast_passed(s->inputs->fast);
+
+		for (unsigned i = 0; passed && i < s->inputs->ring_count; i++) {
+			s->drained_until[i] = s->fast_until[i];
+			s->fast_until[i] = until[i];
+		}
+		return taken;
+	}
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
-		bool more = s->inputs->fast ? !pr_fast_empty(s->inputs->fast)
-					    : pr_ring_used(s->inputs->rings[i]) > 0;
+		bool more = pr_ring_used(s->inputs->rings[i]) > 0;
 
 		if (s->unplaced[i])
 			continue;
@@ -643,7 +649,7 @@ prd_sender_round(struct prd_sender *s)
 	/* a capture that is stopped has nothing that is not said */
 	for (unsigned i = 0; s->state == PRD_STATE_STOPPED && i < s->inputs->ring_count;
 		i++)
-		s->drained_until[i] = pr_now_real();
+		s->drained_until[i] = s->fast_until[i] = pr_now_real();
 	capture_step(s, taken, at_end, quiet);
 	tick(s);
 	pr_control_flush(s->control);

@@ -242,6 +242,7 @@ struct prd_sender {
 	unsigned first_ring;
 	/* ns: all packets stamped earlier have been taken */
 	int64_t drained_until[PRD_LINKS_MAX];
+	int64_t fast_until[PRD_LINKS_MAX]; /* by XDP: what drained_until is next */
 
 	pthread_t thread;
 	bool started;

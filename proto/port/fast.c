@@ -32,7 +32,7 @@ struct pr_fast {
 	const uint8_t *whole;
 	size_t ring_size,
 		whole_size; /* bytes; those of whole as numbered, more are mapped */
-	uint64_t next; /* number */
+	uint64_t next, noted; /* numbers */
 	uint64_t read,
 		whole_read; /* as pr_fast_state.given and whole_given, of what was read */
 	int64_t tai_ahead; /* ns, of UTC */
@@ -417,6 +417,15 @@ bool
 pr_fast_empty(const struct pr_fast *f)
 {
 	return unread(f, f->next) == 0;
+}
+
+bool
+pr_fast_passed(struct pr_fast *f)
+{
+	if (f->next < f->noted)
+		return false;
+	f->noted = f->next + unread(f, f->next);
+	return true;
 }
 
 size_t

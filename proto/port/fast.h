@@ -84,5 +84,10 @@ bool pr_fast_next(struct pr_fast *f, struct pr_fast_record *out, const uint8_t *
 void pr_fast_release(struct pr_fast *f);
 /* True if there is no record at all, also none that is being written: all that was stamped before is taken. */
 bool pr_fast_empty(const struct pr_fast *f);
+/*
+ * True if all that was numbered before the last call that returned true has been read. Numbers come before times: what was
+ * stamped before that call has been read, too. At first true.
+ */
+bool pr_fast_passed(struct pr_fast *f);
 /* The bytes that would be in use if both rings were as full as the fuller one is; *size: of both. */
 size_t pr_fast_used(const struct pr_fast *f, uint64_t *size);

@@ -165,11 +165,16 @@ START_TEST(backlog)
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_uint_eq(run("fi0", frame, 100, NULL, 1), XDP_PASS);
 	ck_assert_uint_eq(pr_fast_backlog(fast), 3 * (100 + PR_FAST_COST));
+	ck_assert(pr_fast_passed(fast)); /* and notes that there are three */
+	ck_assert(!pr_fast_passed(fast));
 	ck_assert(pr_fast_next(fast, &rec, &data));
 	ck_assert_uint_eq(pr_fast_backlog(fast), 2 * (100 + PR_FAST_COST));
 	schedule(false);
 	ck_assert_uint_eq(run("fi0", frame, 100, NULL, 1), XDP_REDIRECT);
 	ck_assert_uint_eq(pr_fast_backlog(fast), 0);
+	ck_assert(pr_fast_next(fast, &rec, &data) && !pr_fast_passed(fast));
+	ck_assert(pr_fast_next(fast, &rec, &data) && pr_fast_passed(fast));
+	ck_assert(!pr_fast_passed(fast)); /* the fourth is not read */
 	pr_fast_close(&fast);
 }
 END_TEST
