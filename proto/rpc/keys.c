@@ -282,7 +282,7 @@ parse_key(const char *line, struct pr_enrolled_key *out)
 {
 	char role[PR_ROLE_TEXT], key[PR_KEY_TEXT], extra;
 
-	if (sscanf(line, "%63s %17s %40s %c", out->name, role, key, &extra) != 3)
+	if (sscanf(line, "%63s %33s %40s %c", out->name, role, key, &extra) != 3)
 		return false;
 	out->role = pr_role_parse(role);
 	return pr_key_name_valid(out->name) && out->role &&
