@@ -313,14 +313,19 @@ def plain(text, keep=""):
     return NOT_PLAIN.sub(lambda c: c[0] if c[0] in keep else "?" * len(c[0].encode(errors="replace")), text)
 
 
-def data(values, **lists):
-    """The lists of objects as --json or --keyvalue wants them; None: as text for people."""
+def flat(name, value):
+    """As lines of key=value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if items is not None:
+        return "".join(flat("%s.%s" % (name, key), item) for key, item in items)
+    return "%s=%s\n" % (name, plain(str(value).lower() if isinstance(value, bool) else str(value)))
+
+
+def data(values, **fields):
+    """The fields as --json or --keyvalue wants them; None: as text for people."""
     if values["json"]:
-        return json.dumps(lists, indent=2, ensure_ascii=False) + "\n"
-    if values["keyvalue"]:
-        return "".join("%s.%d.%s=%s\n" % (name, i, key, plain(str(value).lower() if isinstance(value, bool) else str(value)))
-                       for name, items in lists.items() for i, item in enumerate(items) for key, value in item.items())
-    return None
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+    return "".join(flat(*field) for field in fields.items()) if values["keyvalue"] else None
 
 
 def local_time(at):
@@ -332,6 +337,8 @@ def local_time(at):
 
 
 def write(text):
+    if not text:
+        return
     with open(1, "w", encoding="utf-8", errors="replace", closefd=False) as out:
         out.write(text)
 
