@@ -308,18 +308,6 @@ cli_keys(const struct cli_connection *c)
 	return dir && strcmp(dir, PR_KEYS_NONE) ? dir : NULL;
 }
 
-const char *
-cli_keys_home(const char *flag, struct pr_error *err)
-{
-	const char *dir = flag ? flag : variable("PACKRACK_KEY");
-
-	if (!dir)
-		dir = geteuid() == 0 ? PR_KEYS_DIR : of_user();
-	if (dir && strcmp(dir, PR_KEYS_NONE) != 0)
-		return dir;
-	return pr_error_null(err, "no key directory: give --key-dir DIR");
-}
-
 #define STATUS_NS (5 * PR_NS_PER_S)
 
 /* The reply's body must be this one; else err, and no reply. */

@@ -125,14 +125,9 @@ const char *cli_endpoint(
 /* The key directory; NULL when there are no keys. */
 const char *cli_keys(const struct cli_connection *c);
 
-/*
- * The key directory that `packrack keys` works in: flag, $PACKRACK_KEY, or the user's
- * own. NULL: err.
- */
-const char *cli_keys_home(const char *flag, struct pr_error *err);
 extern const struct cli_command query_command, export_command, data_export_command,
 	rate_command, top_command, import_command, compare_command, node_rebuild_command,
-	volume_command, keys_command, audit_command, hold_command, collect_command;
+	volume_command, audit_command, hold_command, collect_command;
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_status(int argc, char **argv);

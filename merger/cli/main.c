@@ -64,7 +64,7 @@ main(int argc, char **argv)
 			.run = cmd_node},
 		{"hold", "keep the packets of a case on the nodes until it is released",
 			.run = cmd_node},
-		keys_command,
+		PROGRAM("keys", "make keys, and set who may do what"),
 		PROGRAM("setup",
 			"find what makes this machine lose packets, and what to change"),
 		PROGRAM("sizing",

@@ -12,24 +12,9 @@
 #include <unistd.h>
 
 #include "proto/base/privilege.h"
+#include "proto/base/text.h"
 
 #define KEYFILE_MAX (1024 * 1024)
-
-/* The directory of path, as an open descriptor. */
-static int
-open_parent(const char *path)
-{
-	char dir[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	int len = slash ? slash - path + 1 : 0;
-
-	if (len >= (int)sizeof(dir)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	snprintf(dir, sizeof(dir), "%.*s", len ? len : 1, len ? path : ".");
-	return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
 
 /*
  * True if the owner is us or root; for root also the owner of the directory, because root
@@ -38,16 +23,15 @@ open_parent(const char *path)
 static bool
 owner_good(const char *path, uid_t owner)
 {
+	char dir[PATH_MAX];
+	const char *slash = strrchr(path, '/');
 	struct stat st;
-	int fd;
 
 	if (owner == geteuid() || owner == 0)
 		return true;
-	if (geteuid() != 0 || (fd = open_parent(path)) < 0)
-		return false;
-	bool same = fstat(fd, &st) == 0 && st.st_uid == owner && !(st.st_mode & 022);
-	close(fd);
-	return same;
+	PR_PRINT(dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+	return geteuid() == 0 && stat(dir, &st) == 0 && st.st_uid == owner &&
+	       !(st.st_mode & 022);
 }
 
 static int
@@ -145,60 +129,4 @@ pr_keydir_check(const char *path, struct pr_error *err)
 			"key directory %s: belongs to user %u, not to us or root", path,
 			st.st_uid);
 	return 0;
-}
-
-/* ---- writing ---- */
-
-/* Its owner is that of the directory, its content is on the disk. */
-static int
-fill(int fd, int parent, mode_t mode, const char *text)
-{
-	size_t left = strlen(text);
-	struct stat dir;
-
-	if (fstat(parent, &dir) < 0 ||
-		(geteuid() == 0 && dir.st_uid != 0 &&
-			fchown(fd, dir.st_uid, dir.st_gid) < 0) ||
-		fchmod(fd, mode) < 0)
-		return -1;
-	while (left > 0) {
-		ssize_t n = write(fd, text, left);
-		if (n < 0 && errno != EINTR)
-			return -1;
-		if (n > 0) {
-			text += n;
-			left -= n;
-		}
-	}
-	return fsync(fd);
-}
-
-int
-pr_keyfile_write(
-	const char *path, mode_t mode, const char *text, bool replace, struct pr_error *err)
-{
-	char beside[PATH_MAX];
-	int fd = -1, rc = -1;
-
-	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
-		return pr_error_set(err, "key file %s: its path is too long", path);
-	int parent = open_parent(path);
-	if (parent >= 0)
-		fd = mkostemp(beside, O_CLOEXEC);
-	if (fd >= 0) {
-		/* link() does not replace, rename() does. */
-		if (fill(fd, parent, mode, text) == 0)
-			rc = replace ? rename(beside, path) : link(beside, path);
-		int saved = errno;
-		if (rc < 0 || !replace)
-			unlink(beside);
-		if (rc == 0)
-			fsync(parent);
-		errno = saved;
-	}
-	if (rc < 0)
-		pr_error_errno(err, "cannot write key file %s", path);
-	pr_close(fd);
-	pr_close(parent);
-	return rc;
 }

@@ -24,11 +24,3 @@ void pr_keyfile_free(char *text);
 
 /* A key directory: group and others may not enter it. */
 int pr_keydir_check(const char *path, struct pr_error *err);
-
-/*
- * Writes a file as a whole or not at all, and makes it durable: writes a new file beside
- * it, then renames that. replace: the file may exist. The file belongs to the owner of its
- * directory, so that root can keep the keys of a daemon's user.
- */
-int pr_keyfile_write(const char *path, mode_t mode, const char *text, bool replace,
-	struct pr_error *err);

@@ -25,25 +25,17 @@ struct pr_key_pair {
 	char secret[PR_KEY_TEXT], public[PR_KEY_TEXT];
 };
 
-/* DIR/NAME in malloc'd memory; NULL and err: no memory. */
-char *pr_keys_path(const char *dir, const char *name, struct pr_error *err);
-
 /*
  * The directory that a daemon uses: what --key-dir said, else PR_KEYS_DIR when there is a key pair in it,
  * or when that cannot be told (then using it fails, loudly). NULL: no keys.
  */
 const char *pr_keys_dir(const char *flag);
 
-/* Makes the directory if needed, and the pair in it; refuses to overwrite one. */
-int pr_keys_generate(const char *dir, struct pr_error *err);
 /* The caller wipes the pair (pr_keys_wipe) when it has been used; until then it is locked in memory. */
 int pr_keys_load_pair(const char *dir, struct pr_key_pair *out, struct pr_error *err);
 void pr_keys_wipe(struct pr_key_pair *pair);
-int pr_keys_load_public(const char *dir, char out[PR_KEY_TEXT], struct pr_error *err);
 /* Z85; returns out. */
 const char *pr_key_text(const uint8_t key[PR_KEY_BYTES], char out[PR_KEY_TEXT]);
-/* "public-key Z85" or the key alone, as a file or a pipe has it. */
-int pr_keys_parse_public(const char *text, char out[PR_KEY_TEXT]);
 /*
  * The key of the server at endpoint: from the line with this endpoint, else from the line
  * without one.
@@ -71,20 +63,3 @@ void pr_enrolled_close(struct pr_enrolled **enrolled);
  */
 const struct pr_enrolled_key *pr_enrolled_find(
 	struct pr_enrolled *enrolled, const uint8_t key[PR_KEY_BYTES]);
-/*
- * The key number `at` in the file's order; NULL: none. Valid until the next of these calls.
- */
-const struct pr_enrolled_key *pr_enrolled_at(struct pr_enrolled *enrolled, size_t at);
-
-/* 1 to PR_KEY_NAME_MAX letters, digits, dots, dashes, underscores; begins with a letter or digit. */
-bool pr_key_name_valid(const char *name);
-
-/*
- * Changes DIR/enrolled, for the user's command. Comments and order stay. Enrolling refuses a name or a
- * key that is listed already; revoking fails when there is none of this name. Two at once wait for
- * each other.
- */
-int pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
-	struct pr_error *err);
-/* *role: the role of the revoked key. */
-int pr_revoke(const char *dir, const char *name, unsigned *role, struct pr_error *err);

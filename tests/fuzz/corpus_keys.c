@@ -25,7 +25,7 @@ corpus_keys(void)
 		"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n"
 		"frame-key "
 		"ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n",
-		KEY_B SPLIT KEY_A SPLIT "fuzz-new read " KEY_A "\n\n" SPLIT
+		KEY_B SPLIT KEY_A SPLIT "fuzz-new read " FUZZ_NEW_KEY "\n\n" SPLIT
 					"frame-key 12\n",
 		SPLIT SPLIT "a.b_c-d read " KEY_A SPLIT "server-key tcp://else:1 " KEY_A,
 		SPLIT SPLIT "two words node\n" SPLIT "frame-key",

@@ -8,7 +8,7 @@ ROOT=$(mktemp -d)
 trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
-for program in bin/packrack{,-stage,-node,-setup,-sizing,-status,-extcap,-pcap-over-ip,-replay} sbin/packrack-{dispatcher,logger,indexer,merger}; do
+for program in bin/packrack{,-stage,-node,-keys,-setup,-sizing,-status,-extcap,-pcap-over-ip,-replay} sbin/packrack-{dispatcher,logger,indexer,merger}; do
 	run_step "$program runs from there" "$ROOT/usr/$program" --version
 done
 console_runs() { # PREFIX: with the Python package there

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "proto/base/keyfile.h"
-#include "proto/rpc/keys.h"
 #include "proto/rpc/admission.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/rack_key.h"
+#include "tests/unit/key_dir.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire_whole.h"
 
@@ -63,8 +63,8 @@ make_place(void)
 {
 	snprintf(dir, sizeof(dir), "/tmp/packrack-keyfiles-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_msg(pr_keys_generate(dir, &err) == 0, "%s", err.text);
-	ck_assert_int_eq(pr_keys_load_public(dir, key, &err), 0);
+	ck_assert_int_eq(chmod(dir, 0700), 0);
+	key_dir_make(dir, key);
 }
 
 static void
@@ -82,25 +82,16 @@ told(const char *text)
 	return strstr(err.text, text) && strstr(err.text, dir) && !strchr(err.text, '\n');
 }
 
-START_TEST(what_is_generated)
+START_TEST(a_pair_is_loaded)
 {
 	struct pr_key_pair pair;
-	char path[128];
-	struct stat st;
 
-	path_of(path, "secret");
-	ck_assert_int_eq(stat(path, &st), 0);
-	ck_assert_uint_eq(st.st_mode & 0777, 0600);
-	ck_assert_int_eq(stat(dir, &st), 0);
-	ck_assert_uint_eq(st.st_mode & 0777, 0700);
 	ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1), 0);
 	ck_assert_int_eq(pr_keys_load_pair(dir, &pair, &err), 0);
 	ck_assert_str_eq(pair.public, key);
 	ck_assert_int_eq(prctl(PR_GET_DUMPABLE), 0); /* no core dump holds it */
 	pr_keys_wipe(&pair);
 	ck_assert_int_eq(pair.secret[0], 0);
-	ck_assert_int_eq(pr_keys_generate(dir, &err), -1);
-	ck_assert(told("already"));
 }
 END_TEST
 
@@ -135,11 +126,6 @@ START_TEST(modes)
 		ck_assert_int_eq(
 			chown(dir, 12345, 0), 0); /* of a daemon's user: root may */
 		ck_assert(!secret_refused("x"));
-		ck_assert_int_eq(pr_enrol(dir, "ann", PR_ROLE_READ, key, &err), 0);
-		path_of(path, "enrolled"); /* and what root writes is that user's */
-		struct stat st;
-		ck_assert_int_eq(stat(path, &st), 0);
-		ck_assert_uint_eq(st.st_uid, 12345);
 	}
 }
 END_TEST
@@ -176,6 +162,15 @@ START_TEST(hostile_secrets)
 }
 END_TEST
 
+static const struct pr_enrolled_key *
+find(struct pr_enrolled *list, const char *text)
+{
+	uint8_t bytes[PR_KEY_BYTES];
+
+	ck_assert_ptr_nonnull(zmq_z85_decode(bytes, text));
+	return pr_enrolled_find(list, bytes);
+}
+
 START_TEST(hostile_lists)
 {
 	static const char *const bad[] = {"ann", "ann read", "ann king %s",
@@ -191,8 +186,6 @@ START_TEST(hostile_lists)
 		write_text("enrolled", 0600, "# one\n\nbob read %s\n%s\n", key, line);
 		ck_assert_ptr_null(pr_enrolled_open(dir, &err));
 		ck_assert_msg(told("line 4"), "%s", err.text);
-		ck_assert_int_eq(pr_enrol(dir, "new", PR_ROLE_READ, key, &err),
-			-1); /* nor changed */
 	}
 	path_of(path, "enrolled");
 	chmod(path, 0666);
@@ -201,65 +194,34 @@ START_TEST(hostile_lists)
 	unlink(path);
 	list = pr_enrolled_open(dir, &err); /* not there: nobody */
 	ck_assert_ptr_nonnull(list);
-	ck_assert_ptr_null(pr_enrolled_at(list, 0));
+	ck_assert_ptr_null(find(list, key));
 	pr_enrolled_close(&list);
 }
 END_TEST
 
-/* The first key, by its bytes, once the file was looked at again. */
-static const struct pr_enrolled_key *
-find(struct pr_enrolled *list)
-{
-	int64_t until = pr_now_mono() + PR_ENROLLED_LOOK_NS;
-	uint8_t bytes[PR_KEY_BYTES];
-	const struct pr_enrolled_key *first = pr_enrolled_at(list, 0);
-
-	memset(bytes, 0, sizeof(bytes));
-	if (first)
-		memcpy(bytes, first->key, sizeof(bytes));
-	while (pr_now_mono() <= until)
-		;
-	return pr_enrolled_find(list, bytes);
-}
-
-START_TEST(enrolling_and_revoking)
+START_TEST(lists_are_read_again)
 {
 	char other[PR_KEY_TEXT], sub[128], path[128], text[PR_KEY_TEXT];
-	struct pr_enrolled *list;
-	unsigned role;
-	FILE *f;
+	struct pr_enrolled *list = pr_enrolled_open(dir, &err);
 
 	path_of(sub, "sub");
-	ck_assert_int_eq(pr_keys_generate(sub, &err), 0);
-	ck_assert_int_eq(pr_keys_load_public(sub, other, &err), 0);
-	write_text("enrolled", 0600, "# who may\n");
-	list = pr_enrolled_open(dir, &err);
-	ck_assert_int_eq(pr_enrol(dir, "ann", PR_ROLE_READ, key, &err), 0);
-	ck_assert_ptr_null(find(list)); /* has it read again */
-	ck_assert_ptr_nonnull(find(list));
-	ck_assert_str_eq(pr_key_text(find(list)->key, text), key);
-	ck_assert_int_eq(pr_enrol(dir, "ann", PR_ROLE_READ, other, &err), -1);
-	ck_assert(told("'ann' is enrolled already"));
-	ck_assert_int_eq(pr_enrol(dir, "bob", PR_ROLE_READ, key, &err), -1);
-	ck_assert(told("as 'ann'"));
-	ck_assert_int_eq(pr_enrol(dir, "b b", PR_ROLE_READ, other, &err), -1);
-	ck_assert_int_eq(pr_enrol(dir, "bob", PR_ROLE_READ, "x", &err), -1);
-	ck_assert_int_eq(
-		pr_enrol(dir, "bob", PR_ROLE_ALL | PR_ROLE_ANONYMIZED, other, &err), 0);
-	ck_assert_int_eq(pr_revoke(dir, "eve", &role, &err), -1);
-	ck_assert_int_eq(pr_revoke(dir, "ann", &role, &err), 0);
-	ck_assert_uint_eq(role, PR_ROLE_READ);
-	find(list);
-	ck_assert_ptr_null(pr_enrolled_at(list, 1));
-	ck_assert_str_eq(pr_enrolled_at(list, 0)->name, "bob");
-	path_of(path, "enrolled"); /* comments stay */
-	f = fopen(path, "r");
-	ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
-	ck_assert_str_eq(text, "# who may\n");
-	fclose(f);
+	key_dir_make(sub, other);
+	ck_assert_ptr_null(find(list, key));
+	key_dir_write(dir, "enrolled", 0600, "# who may\nann read %s\n", key);
+	ck_assert_uint_eq(find(list, key)->role, PR_ROLE_READ);
+	ck_assert_str_eq(pr_key_text(find(list, key)->key, text), key);
+	key_dir_write(dir, "enrolled", 0600,
+		"ann node,read,operate,read-anonymized %s\n bob\tsteer %s\r", key, other);
+	ck_assert_uint_eq(find(list, key)->role, PR_ROLE_ALL | PR_ROLE_ANONYMIZED);
+	ck_assert_str_eq(find(list, other)->name, "bob");
+	key_dir_write(dir, "enrolled", 0600, "bob operate %s\n", other);
+	ck_assert_ptr_null(find(list, key));
+	ck_assert_ptr_nonnull(find(list, other));
+	path_of(path, "enrolled");
 	chmod(path, 0606); /* what cannot be trusted any more admits nobody */
-	ck_assert_ptr_null(find(list));
-	ck_assert_ptr_null(pr_enrolled_at(list, 0));
+	for (int64_t until = pr_now_mono() + PR_ENROLLED_LOOK_NS; pr_now_mono() <= until;)
+		;
+	ck_assert_ptr_null(find(list, other));
 	pr_enrolled_close(&list);
 }
 END_TEST
@@ -269,8 +231,7 @@ START_TEST(servers_by_endpoint)
 	char other[PR_KEY_TEXT], sub[128], found[PR_KEY_TEXT];
 
 	path_of(sub, "sub");
-	ck_assert_int_eq(pr_keys_generate(sub, &err), 0);
-	ck_assert_int_eq(pr_keys_load_public(sub, other, &err), 0);
+	key_dir_make(sub, other);
 	write_text("rack", 0600, "server-key %s\nserver-key tcp://h:1 %s\n", key, other);
 	ck_assert_int_eq(pr_keys_load_server(dir, "tcp://h:1", found, &err), 0);
 	ck_assert_str_eq(found, other);
@@ -379,11 +340,11 @@ static void
 fill(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, make_place, remove_place);
-	tcase_add_test(tc, what_is_generated);
+	tcase_add_test(tc, a_pair_is_loaded);
 	tcase_add_test(tc, modes);
 	tcase_add_test(tc, hostile_secrets);
 	tcase_add_test(tc, hostile_lists);
-	tcase_add_test(tc, enrolling_and_revoking);
+	tcase_add_test(tc, lists_are_read_again);
 	tcase_add_test(tc, servers_by_endpoint);
 	tcase_add_test(tc, frame_keys_are_read);
 	tcase_add_test(tc, a_frame_key_is_renewed);

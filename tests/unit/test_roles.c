@@ -7,9 +7,9 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
-#include "proto/rpc/keys.h"
 #include "proto/rpc/admission.h"
 #include "proto/rpc/rpc.h"
+#include "tests/unit/key_dir.h"
 #include "tests/unit/loop_wait.h"
 #include "tests/unit/unit.h"
 
@@ -212,26 +212,16 @@ START_TEST(each_message_by_each_role)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(server_dir, sizeof(server_dir), "%s/server", dir);
 	snprintf(endpoint, sizeof(endpoint), "ipc://%s/sock", dir);
-	ck_assert_int_eq(pr_keys_generate(server_dir, &err), 0);
-	ck_assert_int_eq(pr_keys_load_public(server_dir, own, &err), 0);
+	key_dir_make(server_dir, own);
 	server.rpc = pr_rpc_listen(loop, endpoint, server_dir, on_server, &server, &err);
 	ck_assert_ptr_nonnull(server.rpc);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		struct side client = {0};
-		char name[8], path[96];
-		FILE *f;
 
 		snprintf(client_dir, sizeof(client_dir), "%s/c%zu", dir, i);
-		snprintf(name, sizeof(name), "c%zu", i);
-		snprintf(path, sizeof(path), "%s/rack", client_dir);
-		ck_assert_int_eq(pr_keys_generate(client_dir, &err), 0);
-		ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
-		ck_assert_int_eq(
-			pr_enrol(server_dir, name, pr_role_parse(names[i]), key, &err), 0);
-		umask(077);
-		f = fopen(path, "w");
-		fprintf(f, "server-key %s\n", own);
-		fclose(f);
+		key_dir_make(client_dir, key);
+		key_dir_write(server_dir, "enrolled", 0600, "c %s %s\n", names[i], key);
+		key_dir_write(client_dir, "rack", 0600, "server-key %s\n", own);
 		client.rpc = pr_rpc_connect(
 			loop, endpoint, client_dir, on_client, &client, &err);
 		ck_assert_msg(client.rpc != NULL, "%s", err.text);

@@ -1,77 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/rpc/keys.h"
 #include "proto/rpc/admission.h"
+#include "tests/unit/key_dir.h"
 #include "tests/unit/rpc_lab.h"
 
-static char server_dir[96], client_dir[96];
-
-static void
-write_file(const char *where, const char *name, mode_t mode, const char *fmt, ...)
-{
-	char path[160];
-	va_list args;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", where, name);
-	unlink(path);
-	f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	va_start(args, fmt);
-	vfprintf(f, fmt, args);
-	va_end(args);
-	fclose(f);
-	ck_assert_int_eq(chmod(path, mode), 0);
-}
+static char server_dir[96], client_dir[96], server_key[PR_KEY_TEXT],
+	client_key[PR_KEY_TEXT];
 
 static void
 make_keys(void)
 {
-	char key[PR_KEY_TEXT];
-
 	snprintf(server_dir, sizeof(server_dir), "%s/server", dir);
 	snprintf(client_dir, sizeof(client_dir), "%s/client", dir);
-	ck_assert_msg(pr_keys_generate(server_dir, &err) == 0, "%s", err.text);
-	ck_assert_int_eq(pr_keys_generate(client_dir, &err), 0);
-	ck_assert_int_eq(pr_keys_generate(client_dir, &err), -1);
-	ck_assert_ptr_nonnull(strstr(err.text, "already"));
-	ck_assert_int_eq(pr_keys_load_public(server_dir, key, &err), 0);
-	write_file(client_dir, "rack", 0600, "# x\nserver-key %s\n", key);
+	key_dir_make(server_dir, server_key);
+	key_dir_make(client_dir, client_key);
+	key_dir_write(client_dir, "rack", 0600, "# x\nserver-key %s\n", server_key);
 }
 
-/* The server is to look at its list with the next message. */
+/* The client is ann, with this role; "#": with none. */
 static void
-until_looked_at(void)
+enroll(const char *role)
 {
-	int64_t until = pr_now_mono() + PR_ENROLLED_LOOK_NS;
-
-	while (pr_now_mono() < until)
-		;
-}
-
-static void
-enroll(const char *name, unsigned role)
-{
-	char key[PR_KEY_TEXT];
-
-	ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
-	ck_assert_msg(pr_enrol(server_dir, name, role, key, &err) == 0, "%s", err.text);
-	until_looked_at();
-}
-
-static void
-withdraw(const char *name)
-{
-	unsigned role;
-
-	ck_assert_msg(pr_revoke(server_dir, name, &role, &err) == 0, "%s", err.text);
-	until_looked_at();
+	key_dir_write(server_dir, "enrolled", 0600, "%sann %s %s\n",
+		*role == '#' ? "#" : "", role, client_key);
 }
 
 static void
@@ -96,7 +51,7 @@ START_TEST(curve_admits_and_refuses)
 	ck_assert_ptr_nonnull(strstr(pr_rpc_refusal(c.rpc), "does not admit our key"));
 	ck_assert_uint_eq(s.got, 0);
 	pr_rpc_destroy(&c.rpc);
-	enroll("ann", PR_ROLE_READ); /* without a restart */
+	enroll("read"); /* without a restart */
 	connect_client(&c, client_dir);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.got, 1);
@@ -116,14 +71,12 @@ END_TEST
 
 START_TEST(wrong_servers_are_told)
 {
-	char key[PR_KEY_TEXT];
 	struct server s;
 	struct client c;
 
 	make_keys();
-	enroll("ann", PR_ROLE_READ);
-	ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
-	write_file(client_dir, "rack", 0600, "server-key %s\n", key);
+	enroll("read");
+	key_dir_write(client_dir, "rack", 0600, "server-key %s\n", client_key);
 	start(&s, &c, server_dir, client_dir);
 	wait_until(&c.refused, 1);
 	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "is not the server-key") != NULL, "%s",
@@ -185,13 +138,13 @@ START_TEST(a_revoked_key_is_out_at_once)
 	struct pr_rpc_peer peer;
 
 	make_keys();
-	enroll("ann", PR_ROLE_READ);
+	enroll("read");
 	start(&s, &c, server_dir, client_dir);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.got, 1);
 	peer = s.last;
 	ck_assert(pr_rpc_probe(s.rpc, &peer));
-	withdraw("ann"); /* the connection stands */
+	enroll("#"); /* the connection stands */
 	env.id = 2;
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.got, 2);
@@ -204,7 +157,7 @@ START_TEST(a_revoked_key_is_out_at_once)
 	wait_until(&c.got, 3);
 	ck_assert_uint_eq(c.failures, 2);
 	ck_assert_uint_eq(c.last_id, 3);
-	enroll("ann", PR_ROLE_OPERATE); /* the same connection, with its new role */
+	enroll("operate"); /* the same connection, with its new role */
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&s.got, 2);
 	ck_assert_uint_eq(s.last.role, PR_ROLE_OPERATE);
