@@ -124,12 +124,12 @@ $(BUILD)/python/%.py: merger/python/%.py
 
 # Programs of Python, and what lies beside them: as they are installed.
 SCRIPTS := $(patsubst merger/watch/%,$(BUILD)/%,merger/watch/packrack-watch $(wildcard merger/watch/watch.d/*)) \
-	$(BUILD)/packrack-web $(BUILD)/page.html $(BUILD)/packrack-flows-to $(BUILD)/packrack-pivot \
+	$(BUILD)/packrack-web $(BUILD)/page.html $(BUILD)/packrack-flows-form $(BUILD)/packrack-flows-to $(BUILD)/packrack-pivot \
 	$(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack-status $(BUILD)/packrack-node $(BUILD)/packrack-keys $(BUILD)/packrack_cli.py $(BUILD)/packrack-console \
 	$(BUILD)/packrack-extcap $(BUILD)/packrack-pcap-over-ip $(BUILD)/packrack-replay
-$(filter-out %-web %.html %-flows-to %-pivot %-console %-setup %-sizing %-status %-node %-keys %-extcap %-ip %-replay %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
+$(filter-out %-web %.html %-flows-form %-flows-to %-pivot %-console %-setup %-sizing %-status %-node %-keys %-extcap %-ip %-replay %.py,$(SCRIPTS)): $(BUILD)/%: merger/watch/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@
-$(BUILD)/packrack-flows-to: $(BUILD)/%: merger/cli/flows/%
+$(BUILD)/packrack-flows-form $(BUILD)/packrack-flows-to: $(BUILD)/%: merger/cli/flows/%
 	$(Q)cp -p $< $@
 $(BUILD)/packrack-setup $(BUILD)/packrack-sizing $(BUILD)/packrack-status $(BUILD)/packrack-node $(BUILD)/packrack-keys $(BUILD)/packrack_cli.py: $(BUILD)/%: merger/cli/rack/%
 	$(Q)mkdir -p $(@D) && cp -p $< $@

@@ -27,12 +27,12 @@ put = $(Q)install -d $(call into,$(3)) && install -m $(1) $(2) $(call into,$(3))
 install: install-programs install-system install-lab install-streamfs install-python
 	$(Q)for page in $(MAN_PAGES); do \
 		install -D -m 644 $$page $(call into,$(PREFIX)/share/man/man)$${page##*.}/$${page##*/} || exit; done
-	$(Q)for name in packrack-console packrack-extcap packrack-node packrack-pcap-over-ip packrack-replay packrack-setup packrack-sizing packrack-status; do \
+	$(Q)for name in packrack-console packrack-extcap packrack-flows-form packrack-node packrack-pcap-over-ip packrack-replay packrack-setup packrack-sizing packrack-status; do \
 		ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/$$name.1 || exit; done
 	$(Q)ln -sfn ../man7/packrack-keys.7 $(call into,$(PREFIX)/share/man/man1)/packrack-keys.1
 
 install-programs: all
-	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-stage packrack-watch packrack-web packrack-flows-to packrack-pivot packrack-setup packrack-sizing packrack-status packrack-node packrack-keys packrack-extcap packrack-pcap-over-ip packrack-replay),$(PREFIX)/bin)
+	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console packrack-stage packrack-watch packrack-web packrack-flows-form packrack-flows-to packrack-pivot packrack-setup packrack-sizing packrack-status packrack-node packrack-keys packrack-extcap packrack-pcap-over-ip packrack-replay),$(PREFIX)/bin)
 	$(call put,644,$(BUILD)/packrack_cli.py,$(SHAREDIR))
 	$(call put,644,$(BUILD)/page.html,$(SHAREDIR)/web)
 	$(call put,644,$(wildcard $(BUILD)/watch.d/*.watch),$(SHAREDIR)/watch.d)

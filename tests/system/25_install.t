@@ -15,6 +15,7 @@ console_runs() { # PREFIX: with the Python package there
 	! "$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null || PYTHONDONTWRITEBYTECODE=1 "$1/bin/packrack" console --version
 }
 run_step "packrack console runs from there" console_runs "$ROOT/usr"
+run_step "what writes the forms of flows is there" test -x "$ROOT/usr/bin/packrack-flows-form"
 # What a packet may do to a program is bounded at build time. crt1.o of Debian has no mark of CET, and so no program has
 # one: the landing pads themselves are counted.
 hardened() { # PROGRAM

@@ -6,7 +6,7 @@
 . tests/system/lib.sh
 need_root
 need_commands nfpcapd nfcapd nfdump capinfos python3 jq
-need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_programs packrack packrack-flows-form packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 need_data
 new_lab
 export PACKRACK=$BUILD/packrack
@@ -75,6 +75,20 @@ forms() {
 		[ "$("$PACKRACK" flows -r "$CUT" --format zeek 2> /dev/null | grep -vc '^#')" = "$all" ]
 }
 run_step "all forms have all flows" forms
+flow_ids() { # one for each flow, the same each time, and exact as a double
+	local n
+	for n in 1 2; do
+		"$PACKRACK" flows -r "$CUT" --format eve 2> /dev/null | jq -c '[.flow_id, .community_id, .flow.start]' > "$LAB_DIR/ids$n"
+	done
+	cmp "$LAB_DIR/ids1" "$LAB_DIR/ids2" && jq -se 'map(.[0]) | length > 1000 and length == (unique | length) and all(. < 9007199254740992) and any(. > 4503599627370496)' "$LAB_DIR/ids1"
+}
+run_step "a flow has one flow_id" flow_ids
+of_no_flows() { # what a form begins with
+	local none=("$PACKRACK" flows -r "$CUT" 'port 1 and port 2')
+	[ "$("${none[@]}" --format zeek 2> /dev/null | grep -c '^#')" = 7 ] && [ -z "$("${none[@]}" --format eve 2> /dev/null)" ] &&
+		[ "$("${none[@]}" --format ipfix 2> /dev/null | od -An -tu2 --endian=big -j2 -N2 | tr -d ' ')" = 196 ]
+}
+run_step "forms of no flows" of_no_flows
 outgoing() {
 	"$PACKRACK" flows -r "$CUT" --inside 10.0.0.0/8 --inside 192.168.0.0/16 --format json 2> /dev/null |
 		jq -es 'map(select(.outgoing)) | length > 0 and all((.src_ip | test("^(10\\.|192\\.168\\.)")) and (.dst_ip | test("^(10\\.|192\\.168\\.)") | not))'
@@ -134,6 +148,64 @@ a_reader_goes() {
 	((PIPESTATUS[0] == 0))
 }
 run_step "a reader that goes" a_reader_goes
+
+# ---- forms that another program writes ----
+
+each_form() { # COMMAND...: for each of them
+	local form
+	for form in zeek eve ipfix; do
+		"$@" "$form" || { echo "$form"; return 1; }
+	done
+}
+form_reader_goes() { # FORM
+	"$PACKRACK" flows -r "$CUT" --format "$1" 2> "$LAB_DIR/err" | head -c 100 > /dev/null
+	((PIPESTATUS[0] == 0)) && [ ! -s "$LAB_DIR/err" ]
+}
+run_step "a reader of each form goes" each_form form_reader_goes
+form_not_written() { # FORM
+	local to
+	for to in '> /dev/full' '>&-'; do
+		says 1 'cannot write the flows' bash -c "'$PACKRACK' flows -r '$CUT' --format $1 $to" && (($(wc -l < "$LAB_DIR/err") == 1)) || return 1
+	done
+}
+run_step "a full disk, and no output" each_form form_not_written
+form_not_begun() { # FORM: nothing is written when there is no answer
+	"$PACKRACK" flows -r "$LAB_DIR/none" --format "$1" > "$LAB_DIR/out" 2> "$LAB_DIR/err"
+	(($? == 1)) && [ ! -s "$LAB_DIR/out" ] && grep 'No such file' "$LAB_DIR/err" && (($(wc -l < "$LAB_DIR/err") == 1))
+}
+run_step "a file that is not there" each_form form_not_begun
+form_program_missing() {
+	mkdir -p "$LAB_DIR/a 'b" && cp "$PACKRACK" "$LAB_DIR/a 'b" && says 1 'packrack-flows-form' "$LAB_DIR/a 'b/packrack" flows -r "$CUT" --format zeek &&
+		cp "$BUILD/packrack-flows-form" "$LAB_DIR/a 'b" && says 0 'SF' "$LAB_DIR/a 'b/packrack" flows -r "$CUT" --format zeek
+}
+run_step "the program is beside, whatever the folder's name" form_program_missing
+each_at_once() { # written before there is another one
+	local line rc=0
+	coproc "$BUILD/packrack-flows-form" eve
+	echo 1,2,0,0,0.000000001,0.000000001,10.0.0.1,10.0.0.2,1,2,17,3,4,,SF,5,6,7,8,0,0,,0,1:x,C0123456789abcdefg,0 >&"${COPROC[1]}"
+	read -rt 30 line <&"${COPROC[0]}" && jq -e '.src_ip == "10.0.0.1" and .flow.bytes_toserver == 3' <<< "$line" || rc=1
+	kill "$COPROC_PID"
+	return "$rc"
+}
+run_step "each flow at once" each_at_once
+form_interrupted() { # FORM: by ^C, which all programs of a terminal get; what there is is whole
+	local pid rc=0
+	rm -f "$LAB_DIR/fifo"
+	mkfifo "$LAB_DIR/fifo" || return 1
+	setsid python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+		"$PACKRACK" flows -r - --format "$1" < "$LAB_DIR/fifo" > "$LAB_DIR/out" 2> "$LAB_DIR/err" &
+	pid=$!
+	exec 8> "$LAB_DIR/fifo"
+	cat "$CUT" >&8
+	poll_until 10 test -s "$LAB_DIR/out" && kill -INT "-$pid"
+	exec 8>&-
+	wait "$pid" || rc=$?
+	cat "$LAB_DIR/err"
+	((rc == 3)) && grep 'interrupted' "$LAB_DIR/err" || return 1
+	"$PACKRACK" volume create "$LAB_DIR/forms" --force --size 64M > /dev/null && "$PACKRACK" collect --read "$LAB_DIR/out" --keep "$LAB_DIR/forms" &&
+		"$PACKRACK" flows --kept "$LAB_DIR/forms" 2> "$LAB_DIR/said" > /dev/null && [ "$(grep -o '^[0-9]* of' "$LAB_DIR/err" | head -n 1)" = "$(sed -n 's/ flows match/ of/p' "$LAB_DIR/said")" ]
+}
+run_step "interrupted" each_form form_interrupted
 
 # ---- over nodes ----
 
@@ -259,12 +331,20 @@ a_node_is_gone() {
 }
 run_step "without a node it says what is missing" a_node_is_gone
 
+followed_form() { # FORM: as many as wanted; until the reader goes
+	local follow=(timeout 60 "$PACKRACK" flows --follow --idle 1100ms --idle-tcp 1100ms --format "$1")
+	"${follow[@]}" --limit 20 > "$LAB_DIR/form" && "$PACKRACK" volume create "$LAB_DIR/forms" --force --size 64M > /dev/null &&
+		"$PACKRACK" collect --read "$LAB_DIR/form" --keep "$LAB_DIR/forms" 2>&1 | grep ': 20 flows' || return 1
+	"${follow[@]}" | head -n 9 > "$LAB_DIR/form"
+	((PIPESTATUS[0] == 0))
+}
 live() { # flows of a link that goes on: one has ended after its time-out
 	"$RACK" down > /dev/null
 	"$RACK" up -n 3 --size 96M || return 1
 	"$RACK" play "$FULL" --pps=3000 --loop=100000 --quiet > /dev/null 2>&1 &
 	local player=$! rc=0
 	timeout 60 "$PACKRACK" flows --follow --idle 1100ms --idle-tcp 1100ms --limit 20 --format json > "$LAB_DIR/out" 2> "$LAB_DIR/said" || rc=$?
+	each_form followed_form || rc=1
 	kill "$player"
 	cat "$LAB_DIR/said"
 	((rc == 0)) && jq -se 'length == 20 and all(.last <= now * 1e9)' "$LAB_DIR/out"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/flows/flow_ipfix.h"
+#include "merger/cli/flows/flow_record.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "indexer/index/packet_fields.h"
 #include "indexer/query/tally_key.h"
 #include "merger/cli/query/ask.h"
 
@@ -175,7 +173,7 @@ flow_losses_between(const struct flow_losses *l, uint16_t link, int64_t first, i
 
 /* The same for the same flow, wherever it is made. */
 static void
-make_uid(const struct pri_flow *flow, char out[20], uint64_t *id)
+make_uid(const struct pri_flow *flow, char out[20])
 {
 	static const char digits[] =
 		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -190,7 +188,6 @@ make_uid(const struct pri_flow *flow, char out[20], uint64_t *id)
 	of.key = flow->key;
 	of.first = pri_flow_first(flow);
 	XXH128_hash_t h = XXH3_128bits(&of, sizeof(of));
-	*id = h.low64;
 	unsigned __int128 hash = (unsigned __int128)h.high64 << 64 | h.low64;
 	out[at++] = 'C';
 	for (; at < 18; hash /= 62)
@@ -286,7 +283,7 @@ flow_record_make(struct flow_record *r, const struct pri_flow *flow,
 	flow_address(k, o, r->src);
 	flow_address(k, !o, r->dst);
 	pri_community_id(k, context->seed, r->community_id);
-	make_uid(flow, r->uid, &r->id);
+	make_uid(flow, r->uid);
 	r->context = context;
 	r->missing =
 		context->kept ? context->missing : flow_losses_of(&context->losses, flow);
@@ -393,105 +390,25 @@ print_json(const struct flow_record *r)
 		r->missing_text);
 }
 
-/* Fields and their order are those of Zeek's conn.log; what needs its analyzers is unset. */
+/* For packrack-flows-form: what the csv lacks before it. */
 static void
-print_zeek(const struct flow_record *r)
+print_line(const struct flow_record *r)
 {
-	uint8_t protocol = r->flow->key.protocol;
-	bool icmp = protocol == 1 || protocol == 58;
-	const char *name = protocol == 6    ? "tcp"
-			   : protocol == 17 ? "udp"
-			   : icmp           ? "icmp"
-					    : "unknown_transport";
-	bool known = protocol == 6 || protocol == 17 || icmp,
-	     long_enough = r->last > r->first;
-	char first[32], duration[32] = "-", sent[24] = "-", received[24] = "-";
+	uint8_t type, code;
 
-	if (long_enough)
-		flow_seconds(pr_time_minus(r->last, r->first), duration);
-	if (known) {
-		snprintf(sent, sizeof(sent), "%" PRIu64, r->sent->payload);
-		snprintf(received, sizeof(received), "%" PRIu64, r->received->payload);
-	}
-	printf("%s\t%s\t%s\t%u\t%s\t%u\t%s\t-\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t%" PRIu64
-	       "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t-\t%u\t%s\n",
-		flow_seconds(r->first, first), r->uid, r->src, known ? r->sport : 0, r->dst,
-		known ? r->dport : 0, name, duration, sent, received, r->state,
-		r->sent->packets, r->sent->bytes, r->received->packets, r->received->bytes,
-		protocol, r->community_id);
-}
-
-/* Time as Suricata writes it: microseconds, UTC. */
-static const char *
-eve_time(int64_t ns, char buf[40])
-{
-	char text[PR_TIME_TEXT];
-
-	snprintf(buf, 40, "%.26s+0000", pr_time_format(ns, text, sizeof(text)));
-	return buf;
-}
-
-/* A flow event of Suricata's eve.json (docs.suricata.io, EVE JSON format, event type flow). */
-static void
-print_eve(const struct flow_record *r)
-{
-	const struct pri_flow_key *k = &r->flow->key;
-	char time[40], name[8], upper[8] = "";
-	const char *protocol = flow_protocol_name(k->protocol, name);
-	uint8_t both = r->sent->flags | r->received->flags, type, code;
-	bool icmp = k->protocol == 1 || k->protocol == 58;
-	const char *state = "new";
-
-	for (size_t i = 0; i < sizeof(upper) - 1 && protocol[i]; i++)
-		upper[i] = (char)toupper((unsigned char)protocol[i]);
-	if (both & (PRI_FLOW_FIN | PRI_FLOW_RST) && k->protocol == 6)
-		state = "closed";
-	else if (r->received->packets && r->sent->packets)
-		state = "established";
-	printf("{\"timestamp\": \"%s\", ", eve_time(r->last, time));
-	printf("\"flow_id\": %" PRIu64 ", \"event_type\": \"flow\", ", r->id >> 11);
-	if (k->vlan != PRI_FLOW_UNTAGGED)
-		printf("\"vlan\": [%u], ", k->vlan);
-	printf("\"src_ip\": \"%s\", \"dest_ip\": \"%s\", \"proto\": \"%s\", ", r->src,
-		r->dst, k->protocol == 58 ? "IPv6-ICMP" : upper);
 	pri_flow_icmp(r->flow, &type, &code);
-	if (icmp)
-		printf("\"icmp_type\": %u, \"icmp_code\": %u, ", type, code);
-	else if (pri_has_ports(k->protocol))
-		printf("\"src_port\": %u, \"dest_port\": %u, ", r->sport, r->dport);
-	printf("\"flow\": {\"pkts_toserver\": %" PRIu64 ", \"pkts_toclient\": %" PRIu64
-	       ", \"bytes_toserver\": %" PRIu64 ", \"bytes_toclient\": %" PRIu64 ", ",
-		r->sent->packets, r->received->packets, r->sent->bytes, r->received->bytes);
-	printf("\"start\": \"%s\", ", eve_time(r->first, time));
-	printf("\"end\": \"%s\", \"age\": %" PRId64 ", \"state\": \"%s\"}, ",
-		eve_time(r->last, time), pr_time_minus(r->last, r->first) / PR_NS_PER_S,
-		state);
-	if (k->protocol == 6)
-		printf("\"tcp\": {\"tcp_flags\": \"%02x\", \"tcp_flags_ts\": \"%02x\", "
-		       "\"tcp_flags_tc\": \"%02x\"}, ",
-			both, r->sent->flags, r->received->flags);
-	printf("\"community_id\": \"%s\"}\n", r->community_id);
+	printf("%" PRId64 ",%" PRId64 ",%u,%u,", r->first, r->last, type, code);
+	print_csv(r);
 }
 
 const char *const flow_forms[] = {
 	"text", "csv", "json", "zeek", "eve", "ipfix", "parquet", NULL};
 
-static void
-print_ipfix(const struct flow_record *r)
-{
-	flow_ipfix_add(r->context->ipfix, r);
-}
-
 void
 flow_record_print(const struct flow_record *r, enum flow_form form)
 {
 	static void (*const print[FLOW_FORMS])(const struct flow_record *r) = {
-		[FLOW_TEXT] = print_text,
-		[FLOW_CSV] = print_csv,
-		[FLOW_JSON] = print_json,
-		[FLOW_ZEEK] = print_zeek,
-		[FLOW_EVE] = print_eve,
-		[FLOW_IPFIX] = print_ipfix};
+		print_text, print_csv, print_json, print_line, print_line, print_line};
 
 	if (print[form])
 		print[form](r);
@@ -500,21 +417,9 @@ flow_record_print(const struct flow_record *r, enum flow_form form)
 void
 flow_head_print(enum flow_form form)
 {
-	if (form == FLOW_CSV)
+	if (form == FLOW_CSV || form == FLOW_ZEEK)
 		puts("tcqtime,duration,src_ip,dst_ip,src_port,dst_port,protocol,bytes_sent,"
 		     "bytes_recv,outgoing,state,packets_sent,packets_recv,payload_sent,"
 		     "payload_recv,flags_sent,flags_recv,vlan,link,community_id,uid,"
 		     "missing");
-	else if (form == FLOW_ZEEK)
-		puts("#separator \\x09\n#set_separator\t,\n#empty_field\t(empty)\n"
-		     "#unset_field\t-\n#path\tconn\n"
-		     "#fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\t"
-		     "service\tduration\torig_bytes\tresp_bytes\tconn_state\tlocal_orig\t"
-		     "local_resp\tmissed_bytes\thistory\torig_pkts\torig_ip_bytes\t"
-		     "resp_pkts\tresp_ip_bytes\ttunnel_parents\tip_proto\tcommunity_id\n"
-		     "#types\ttime\tstring\taddr\tport\taddr\tport\tenum\tstring\tinterval"
-		     "\t"
-		     "count\tcount\tstring\tbool\tbool\tcount\tstring\tcount\tcount\tcount"
-		     "\t"
-		     "count\tset[string]\tcount\tstring");
 }

@@ -62,7 +62,6 @@ flow_losses_of(const struct flow_losses *l, const struct pri_flow *f)
 	return flow_losses_between(l, f->key.link, pri_flow_first(f), pri_flow_last(f));
 }
 
-struct flow_ipfix;
 struct flow_context;
 /* What all forms print. Borrows the flow and the context. */
 struct flow_record {
@@ -71,7 +70,6 @@ struct flow_record {
 	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN];
 	char community_id[PRI_COMMUNITY_ID_MAX], uid[20];
 	const char *state, *outgoing; /* outgoing: NULL: no networks */
-	uint64_t id; /* a hash of key and first time, as uid is */
 	uint64_t missing; /* packets of the link while it lasted */
 	char missing_text[21]; /* "": nobody knows yet */
 	const struct flow_context *context;
@@ -83,7 +81,6 @@ struct flow_context {
 	struct networks inside;
 	struct flow_losses losses;
 	uint16_t seed; /* of Community IDs */
-	struct flow_ipfix *ipfix; /* for FLOW_IPFIX */
 	bool live; /* what is missing is not known yet */
 	bool kept; /* the record says what is missing: */
 	uint64_t missing;

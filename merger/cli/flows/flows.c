@@ -7,7 +7,6 @@
 
 #include "indexer/flows/flow_filter.h"
 #include "merger/cli/flows/flow_groups.h"
-#include "merger/cli/flows/flow_ipfix.h"
 #include "merger/cli/flows/flow_keep.h"
 #include "merger/cli/flows/sql_engine.h"
 #include "merger/cli/query/ask.h"
@@ -119,9 +118,9 @@ struct flows {
 	struct pri_flow_table *table;
 	struct flow_groups *groups; /* NULL: each flow is printed as it ends */
 	struct flow_context context;
-	struct flow_ipfix ipfix;
 	struct sql_engine *engine; /* and its table, for parquet */
 	struct sql_table *rows;
+	FILE *out; /* standard output, while packrack-flows-form writes to it; or NULL */
 	bool closed; /* nobody reads standard output any more */
 	uint64_t found, printed;
 };
@@ -228,6 +227,40 @@ print_sums(const struct flows *f)
 static const char to_parquet[] =
 	"COPY flows TO '/dev/stdout' (FORMAT parquet, USE_TMP_FILE false)";
 
+/* What is printed from here on is written by a program that knows the form. It ends with us. */
+static int
+form_begin(struct flows *f, struct pr_error *err)
+{
+	char command[160];
+
+	PR_PRINT(command,
+		"trap '' INT TERM; self=$(readlink /proc/$PPID/exe); exec "
+		"\"${self%%/*}/packrack-flows-form\" %s",
+		flow_forms[f->args->form]);
+	FILE *to = popen(command, "w");
+	if (!to)
+		return pr_error_errno(err, "cannot start packrack-flows-form");
+	f->out = stdout;
+	stdout = to;
+	return 0;
+}
+
+/* Returns when it has written all, or nobody reads that: the status until then, or that it failed. */
+static int
+form_finish(struct flows *f, int status, struct pr_error *err)
+{
+	FILE *to = stdout;
+
+	if (!f->out)
+		return status;
+	if (status != CLI_FAILED)
+		puts("");
+	stdout = f->out;
+	f->out = NULL;
+	return pclose(to) > 0 ? pr_error_as(CLI_FAILED, err, "cannot write the flows")
+			      : status;
+}
+
 /* What is open ends with the range. */
 static int
 finish(struct flows *f, struct pr_error *err)
@@ -251,8 +284,6 @@ finish(struct flows *f, struct pr_error *err)
 	if (f->groups)
 		f->printed = flow_groups_print(
 			f->groups, (enum flow_form)f->args->form, &f->context);
-	if (f->args->form == FLOW_IPFIX)
-		flow_ipfix_finish(&f->ipfix);
 	if (f->engine &&
 		(sql_table_finish(&f->rows, err) < 0 ||
 			sql_execute(f->engine, to_parquet, SQL_AS_TEXT, NULL, err) < 0))
@@ -264,7 +295,7 @@ finish(struct flows *f, struct pr_error *err)
 	}
 	if (f->printed == SIZE_MAX)
 		return pr_error_as(CLI_FAILED, err, "no memory for the sums");
-	return CLI_OK;
+	return form_finish(f, CLI_OK, err);
 }
 
 static int
@@ -365,8 +396,9 @@ answer(struct flows *f, struct pr_error *err)
 
 	query.parts = true;
 	f->context.seed = (uint16_t)a->seed;
-	f->context.ipfix = &f->ipfix;
-	f->ipfix.to = stdout;
+	if (a->form >= FLOW_ZEEK && a->form <= FLOW_IPFIX && !a->packets &&
+		form_begin(f, err) < 0)
+		return CLI_FAILED;
 	if (a->kept.count)
 		return answer_kept(f, err);
 	f->context.live = a->query.follow;
@@ -515,6 +547,7 @@ run(const struct cli_call *call, struct pr_error *err)
 							 a->every, a->filter[0] != 0},
 					   err)
 				 : answer(&f, err);
+	status = form_finish(&f, status, err);
 	free(f.chosen);
 	sql_table_finish(&f.rows, &later);
 	if (f.engine)
