@@ -10,6 +10,13 @@
 #include "proto/base/cursor.h"
 
 #define LEVEL 1
+#define FRAME_HEAD 4 /* enum how of each plane, two bits; rows: both u16 */
+#define FEW_HEAD 3 /* u8, u16 */
+#define ALL_PACKED 0xaaaau
+/* Columns whose planes take no time: of the keys and sums that are asked most. */
+#define READ_OFTEN                                                                         \
+	(PRI_COLUMN(PRI_COL_SRC) | PRI_COLUMN(PRI_COL_DST) | PRI_COLUMN(PRI_COL_DPORT) |   \
+		PRI_COLUMNS_ADDRESSES | PRI_COLUMN_OF_SIDES(PRI_SIDE_BYTES))
 #define ADDRESSES (2 * PRI_BATCH_ROWS)
 #define SLOTS (2 * ADDRESSES)
 #define APART 24 /* numbers between two columns */
@@ -512,6 +519,84 @@ take_plane(const uint64_t *v, size_t n, uint64_t least, unsigned shift,
 		plane[i] = (uint8_t)((v[i] - least) >> shift);
 }
 
+/* How a plane lies in a frame: it is all zeros, or it stands there, or it follows with others by zstd, or few bytes differ. */
+enum how { ZEROS, WHOLE, PACKED, FEW };
+#define SAMPLE 4
+#define FEW_SHARE 16 /* one in so many */
+#define VALUES_MANY 10
+
+/* Whole is what zstd would take little off: as if so many values were about as frequent. */
+static enum how
+choose_how(const uint8_t *plane, size_t n, bool read_often, uint8_t *most, size_t *others)
+{
+	uint32_t counts[256] = {0}, taken = 0;
+	uint64_t squares = 0;
+
+	for (size_t i = 0; i < n; i += SAMPLE, taken++)
+		counts[plane[i]]++;
+	*most = 0;
+	for (unsigned i = 0; i < 256; i++) {
+		squares += (uint64_t)counts[i] * counts[i];
+		*most = counts[i] > counts[*most] ? (uint8_t)i : *most;
+	}
+	*others = 0;
+	for (size_t i = 0; i < n; i++)
+		*others += plane[i] != *most;
+	if (*others <= n / FEW_SHARE)
+		return *others || *most ? FEW : ZEROS;
+	return read_often || squares * VALUES_MANY < (uint64_t)taken * taken ? WHOLE
+									     : PACKED;
+}
+
+/* What most bytes are, how many others there are: their places, and then they. */
+static size_t
+put_few(const uint8_t *plane, size_t n, uint8_t most, size_t others, uint8_t *out)
+{
+	uint8_t *place = out + FEW_HEAD, *value = place + 2 * others;
+
+	out[0] = most;
+	pr_put_le16(out + 1, (uint16_t)others);
+	for (size_t i = 0; i < n; i++)
+		if (plane[i] != most) {
+			pr_put_le16(place, (uint16_t)i);
+			place += 2;
+			*value++ = plane[i];
+		}
+	return FEW_HEAD + 3 * others;
+}
+
+/* Returns the bytes of a frame; SIZE_MAX: no room. */
+static size_t
+pack_frame(struct pri_batch *b, const uint64_t *v, size_t n, uint64_t least, unsigned width,
+	bool read_often, uint8_t *out, size_t room)
+{
+	uint8_t *to = b->planes, most;
+	size_t len = FRAME_HEAD, others;
+	unsigned hows = 0;
+
+	if (room < FRAME_HEAD + (n + FEW_HEAD) * width)
+		return SIZE_MAX;
+	for (unsigned w = 0; w < width; w++) {
+		take_plane(v, n, least, 8 * w, to);
+		enum how how = choose_how(to, n, read_often, &most, &others);
+
+		hows |= how << 2 * w;
+		if (how == FEW)
+			len += put_few(to, n, most, others, out + len);
+		else if (how == WHOLE)
+			memcpy(out + len, to, n);
+		len += how == WHOLE ? n : 0;
+		to += how == PACKED ? n : 0;
+	}
+	pr_put_le16(out, (uint16_t)hows);
+	pr_put_le16(out + 2, (uint16_t)n);
+	if (to == b->planes)
+		return len;
+	size_t packed = ZSTD_compressCCtx(
+		b->pack, out + len, room - len, b->planes, (size_t)(to - b->planes), LEVEL);
+	return ZSTD_isError(packed) ? SIZE_MAX : len + packed;
+}
+
 size_t
 pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 	uint64_t *most, void *out, size_t room)
@@ -524,15 +609,12 @@ pri_column_pack(struct pri_batch *b, enum pri_column column, uint64_t *least,
 		range_of(v, n, least, most);
 	unsigned width = width_of(*most - *least);
 	for (size_t at = 0, rows; width && at < n; at += rows) {
-
 		rows = n - at < PRI_FRAME_ROWS ? n - at : PRI_FRAME_ROWS;
-		for (unsigned w = 0; w < width; w++)
-			take_plane(v + at, rows, *least, 8 * w, b->planes + w * rows);
-		size_t packed = ZSTD_compressCCtx(b->pack, (uint8_t *)out + len, room - len,
-			b->planes, width * rows, LEVEL);
-		if (ZSTD_isError(packed))
+		size_t size = pack_frame(b, v + at, rows, *least, width,
+			READ_OFTEN >> column & 1, (uint8_t *)out + len, room - len);
+		if (size == SIZE_MAX)
 			return SIZE_MAX;
-		len += packed;
+		len += size;
 	}
 	return len;
 }
@@ -546,49 +628,121 @@ limit_of(const struct pri_batch *b, unsigned column)
 	return column == PRI_COL_STATE ? PRI_FLOW_STATES - 1 : UINT64_MAX;
 }
 
+/* A frame: its planes that are not zeros. */
+struct frame {
+	const uint8_t *planes[8], *packed;
+	unsigned shifts[8], count;
+	size_t rows, size, packed_size, unpacked_size;
+};
+
+/* Puts a plane of which few bytes differ. Returns its size in the frame; 0: it is none. */
+static size_t
+take_few(const uint8_t *in, size_t len, size_t n, uint8_t *plane)
+{
+	size_t others = len < FEW_HEAD ? SIZE_MAX : pr_get_le16(in + 1);
+
+	if (others > len || FEW_HEAD + 3 * others > len)
+		return 0;
+	memset(plane, in[0], n);
+	for (size_t i = 0; i < others; i++) {
+		size_t place = pr_get_le16(in + FEW_HEAD + 2 * i);
+
+		if (place >= n)
+			return 0;
+		plane[place] = in[FEW_HEAD + 2 * others + i];
+	}
+	return FEW_HEAD + 3 * others;
+}
+
+/* Where the planes of a frame lie; those of which few bytes differ stand behind the others in b->planes. */
+static bool
+find_planes(struct pri_batch *b, const uint8_t *in, size_t len, unsigned hows,
+	unsigned width, struct frame *f)
+{
+	uint8_t *few = b->planes + width * f->rows;
+
+	for (unsigned w = 0; w < width; w++) {
+		enum how how = hows >> 2 * w & 3;
+		size_t size = how == WHOLE ? f->rows : 0;
+
+		if (how == ZEROS)
+			continue;
+		f->planes[f->count] =
+			how == WHOLE ? in + f->size : b->planes + f->unpacked_size;
+		if (how == FEW) {
+			few -= f->rows;
+			f->planes[f->count] = few;
+			size = take_few(in + f->size, len - f->size, f->rows, few);
+		}
+		if (how == PACKED)
+			f->unpacked_size += f->rows;
+		else if (!size || size > len - f->size)
+			return false;
+		f->shifts[f->count++] = 8 * w;
+		f->size += size;
+	}
+	return true;
+}
+
+/* Frames were zstd with all planes. False: it is no frame of at most so many rows. */
+static bool
+frame_read(struct pri_batch *b, const uint8_t *in, size_t len, unsigned width, size_t most,
+	struct frame *f)
+{
+	static const uint8_t zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+	unsigned hows;
+
+	*f = (struct frame){.size = FRAME_HEAD};
+	if (len < FRAME_HEAD)
+		return false;
+	hows = pr_get_le16(in);
+	f->rows = pr_get_le16(in + 2);
+	if (!memcmp(in, zstd, sizeof(zstd))) {
+		hows = ALL_PACKED >> (16 - 2 * width);
+		f->rows = ZSTD_getFrameContentSize(in, len) / width;
+		f->size = 0;
+	}
+	if (!f->rows || f->rows > most || hows >> 2 * width ||
+		!find_planes(b, in, len, hows, width, f))
+		return false;
+	f->packed = in + f->size;
+	f->packed_size = f->unpacked_size
+				 ? ZSTD_findFrameCompressedSize(f->packed, len - f->size)
+				 : 0;
+	f->size += f->packed_size;
+	return !ZSTD_isError(f->packed_size);
+}
+
 /* Puts the values of a frame together, or of some rows (`at` is the frame's first); returns the greatest without `least`. */
 static inline __attribute__((always_inline)) uint64_t
-put_together(const uint8_t *planes, unsigned width, size_t n, uint64_t least,
-	const uint32_t *rows, size_t at, size_t count, uint64_t *v)
+put_together(const struct frame *f, unsigned count, uint64_t least, const uint32_t *rows,
+	size_t at, size_t n, uint64_t *v)
 {
 	uint64_t greatest = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < n; i++) {
 		size_t row = rows ? rows[i] - at : i;
 		uint64_t x = 0;
 
 #pragma GCC unroll 8
-		for (unsigned j = 0; j < width; j++)
-			x |= (uint64_t)planes[j * n + row] << (8 * j);
+		for (unsigned j = 0; j < count; j++)
+			x |= (uint64_t)f->planes[j][row] << f->shifts[j];
 		greatest = x > greatest ? x : greatest;
 		v[row] = least + x;
 	}
 	return greatest;
 }
 
-static uint64_t
-put_all_together(
-	const uint8_t *planes, unsigned width, size_t n, uint64_t least, uint64_t *v)
+WIDE static uint64_t
+put_all_together(const struct frame *f, uint64_t least, uint64_t *v)
 {
-	switch (width) {
-#define CASE(w)                                                                            \
-	case w:                                                                            \
-		return put_together(planes, w, n, least, NULL, 0, n, v);
+	switch (f->count) {
+#define CASE(count)                                                                        \
+	case count:                                                                        \
+		return put_together(f, count, least, NULL, 0, f->rows, v);
 		CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
 	}
 	return UINT64_MAX;
-}
-
-/* How many rows the frame that begins there has. 0: it is none. */
-static size_t
-frame_rows(const uint8_t *in, size_t len, unsigned width, size_t most, size_t *size)
-{
-	unsigned long long content = ZSTD_getFrameContentSize(in, len);
-
-	*size = ZSTD_findFrameCompressedSize(in, len);
-	if (ZSTD_isError(*size) || content % width || content / width > most)
-		return 0;
-	return content / width;
 }
 
 bool
@@ -597,31 +751,32 @@ pri_column_unpack(struct pri_batch *b, enum pri_column column, uint64_t least,
 {
 	const uint8_t *from = in;
 	const uint32_t *only = pri_column_is_address(column) ? NULL : b->only;
-	size_t n = count_of(b, column), size, k = 0;
+	size_t n = count_of(b, column), k = 0;
 	unsigned width = most >= least ? width_of(most - least) : 0;
 	uint64_t *v = b->values[column], greatest = 0;
+	struct frame f = {.rows = n};
 
 	if (n > room_of(column) || most < least || most > limit_of(b, column) ||
 		(width == 0) != (len == 0))
 		return false;
 	if (!width)
-		put_all_together(NULL, 0, n, least, v);
-	for (size_t at = 0, rows; width && at < n; at += rows, from += size, len -= size) {
+		put_all_together(&f, least, v);
+	for (size_t at = 0; width && at < n; at += f.rows, from += f.size, len -= f.size) {
 		size_t count = 0;
 
-		rows = frame_rows(from, len, width, n - at, &size);
-		if (!rows)
+		if (!frame_read(b, from, len, width, n - at, &f))
 			return false;
-		while (only && k + count < b->only_count && only[k + count] < at + rows)
+		while (only && k + count < b->only_count && only[k + count] < at + f.rows)
 			count++;
 		if (only && !count)
 			continue;
-		if (ZSTD_decompressDCtx(b->unpack, b->planes, width * rows, from, size) !=
-			width * rows)
+		if (f.packed_size &&
+			ZSTD_decompressDCtx(b->unpack, b->planes, f.unpacked_size, f.packed,
+				f.packed_size) != f.unpacked_size)
 			return false;
-		uint64_t x = only ? put_together(b->planes, width, rows, least, only + k,
-					    at, count, v + at)
-				  : put_all_together(b->planes, width, rows, least, v + at);
+		uint64_t x =
+			only ? put_together(&f, f.count, least, only + k, at, count, v + at)
+			     : put_all_together(&f, least, v + at);
 		greatest = x > greatest ? x : greatest;
 		k += count;
 	}

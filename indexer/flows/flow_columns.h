@@ -8,9 +8,11 @@
  * list of the batch. A column is packed by itself, so a reader takes those that it needs, and its least and greatest
  * value tell what it need not read.
  *
- * Packed: value - least, in as many bytes as the greatest takes; the lowest bytes of all values first, then the next
- * ones, and all that with zstd. Some thousand rows are a frame of zstd, so that few rows are unpacked without the others;
- * a reader takes frames of any number of rows. A column of one value takes no bytes.
+ * Packed: value - least, in as many bytes as the greatest takes; the lowest bytes of all values are a plane, then the
+ * next ones. Some thousand rows are a frame, so that few rows are unpacked without the others; a reader takes frames of
+ * any number of rows. A frame: how each plane lies there, and rows; planes that zstd would take little off, or that are
+ * read often, and those of which few bytes differ; then the others by zstd. Before, all planes were one frame of zstd.
+ * A column of one value takes no bytes.
  */
 #define PRI_BATCH_ROWS 32768
 #define PRI_FRAME_ROWS 8192

@@ -3,10 +3,12 @@
 """Kept flows of 28 days: a needle, sums, and the histories of the five analyses by their length, beside DuckDB's own table.
 
 make bench-kept           BENCH_RECORDS (5 million), BENCH_DIR: a folder with room for 60 bytes a record
-Records are the flows of a trace, seen from many hosts (kept_make.c). Own: the same columns, copied into a table of the same
-DuckDB, in memory. Answers are compared first. CPU is that of the process, user and system; times are the best of three. With
+Records are the flows of a trace, seen from many hosts (kept_make.c). The histories are those that the shipped watches ask,
+as they ask them: the time range by --since and --until. Own: the same columns, copied into a table of the same DuckDB, in memory,
+with the same range as a condition. Answers are compared first. CPU is that of the process, user and system; times are the best of three. With
 Python's duckdb module the size of DuckDB's file of the same columns, too (DUCKDB_PYTHON names a Python that has it).
 """
+import configparser
 import csv
 import json
 import os
@@ -24,55 +26,64 @@ TRACE = DATA + "/mix-gateway-hdr96-a.pcap"
 RECORDS = int(os.environ.get("BENCH_RECORDS", 5000000))
 INSIDE = ["--inside", "10.0.0.0/8", "--inside", "172.16.0.0/12", "--inside", "192.168.0.0/16"]
 END, DAY = 1719792000, 86400
-COLUMNS = "tcqtime, src_ip, dst_ip, dst_port, bytes_sent, bytes_recv, outgoing"
+COLUMNS = "tcqtime, last, src_ip, dst_ip, dst_port, bytes_sent, bytes_recv, outgoing"
 SUMS = "select count(*) n, sum(bytes_sent) sent, sum(bytes_recv) received from flows where {t}"
-HISTORIES = {
-    "elephants": "select src_ip as key, sum(bytes_sent)::ubigint as sent from flows where not outgoing and ({hours}) group by all order by sent desc, key limit 10",
-    "mice": "select src_ip, sum(bytes_sent)::ubigint as sent from flows where {t} group by src_ip order by sent desc, src_ip limit 100",
-    "portscans": "select src_ip, dst_ip, count(*) as flows from flows where src_ip in ('10.0.0.9', '10.1.0.15', '10.2.1.23', '10.3.0.101', '10.4.0.4') and {t} "
-                 "group by src_ip, dst_ip order by all limit 100",
-    "anomaly": "select count(*), sum(bytes) from (select if(outgoing, src_ip, dst_ip) as inside_ip, if(outgoing, dst_ip, src_ip) as outside_ip, "
-               "sum(bytes_sent + bytes_recv)::double as bytes from flows where {t} group by all)",
-    "dispersion": "select prefix(src_ip, 16) as net, sum(bytes_recv)::ubigint as received from flows where not outgoing and {t} group by net order by all limit 100"}
+ANALYSES = ["elephants", "mice", "portscans", "anomaly", "dispersion"]
+HOSTS = "'10.0.0.9', '10.1.0.15', '10.2.1.23', '10.3.0.101', '10.4.0.4'"
 
 
 def run(*words):
     return subprocess.run([PACKRACK, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
+def history(name, days):
+    """What the shipped watch asks of the past: its first rows, in order. {t}: where a condition of the time can be."""
+    of = configparser.ConfigParser(delimiters="=", interpolation=None)
+    of.read(TOP + "/merger/watch/watch.d/%s.watch" % name, encoding="utf-8")
+    values = dict(of["parameters"] if "parameters" in of else {}, keys=HOSTS)
+    text, when = re.sub(r"(?<!:):(\w+)", lambda m: values.get(m.group(1), m.group(0)), of["history"]["sql"]), "{t}"
+    if name == "elephants":
+        when += " and (%s)" % hours(days)
+    text = re.sub(r"\bfrom flows( where (.*?))?(?=\s+group by)", lambda m: "from flows where (%s) and %s" % (m.group(2) or "true", when), text)
+    return "select * from (%s) order by all desc limit 100" % " ".join(text.split())
+
+
 class Session:
-    """`packrack sql` that answers one statement after the other."""
+    """`packrack sql --serve`, as a watch has one."""
 
     def __init__(self, volume):
-        self.p = subprocess.Popen([PACKRACK, "sql", "--kept", volume, "--format", "csv", *INSIDE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True)
-        self.number = 0
+        self.volume = volume
+        self.p = subprocess.Popen([PACKRACK, "sql", "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def cpu(self):
         with open("/proc/%d/stat" % self.p.pid, encoding="ascii") as f:
             fields = f.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def ask(self, statement):
+    def ask(self, statement, *words):
         """Rows, seconds of wall, of CPU."""
-        self.number += 1
-        mark, rows, begun, cpu = "end_%d" % self.number, [], time.monotonic(), self.cpu()
-        self.p.stdin.write("%s;\nselect '%s';\n" % (statement, mark))
+        rows, begun, cpu = [], time.monotonic(), self.cpu()
+        self.p.stdin.write("\0".join(["--kept", self.volume, "--format", "csv", *INSIDE, *words, statement]) + "\0\0")
         self.p.stdin.flush()
         for line in self.p.stdout:
-            if line.strip() == mark:
-                return rows[:-1], time.monotonic() - begun, self.cpu() - cpu
+            if line == "\n":
+                said = json.loads(self.p.stdout.readline())
+                assert said["status"] in (0, 3), (statement, said)
+                return rows[1:], time.monotonic() - begun, self.cpu() - cpu
             rows.append(line.strip())
         sys.exit("packrack sql ended: %s" % statement)
 
-    def best(self, statement):
-        answers = [self.ask(statement) for _ in range(3)]
-        return answers[0][0], min(a[1] for a in answers), min(a[2] for a in answers)
+    def kept(self, statement, days):
+        return self.ask(statement.replace("{t}", "true"), "--since", "@%d" % (END - days * DAY), "--until", "@%d" % END)
+
+    def own(self, statement, days):
+        when = "tcqtime <= '%s' and last >= '%s'" % tuple(time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(t)) for t in (END, END - days * DAY))
+        return self.ask(re.sub(r"\bfrom flows\b", "from own", statement).replace("{t}", when))
 
 
-def pushed(days):
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(END - days * DAY))
-    return "tcqtime >= timestamp '%s' and tcqtime < timestamp '2024-07-01 00:00:00'" % since
+def best(ask, *words):
+    answers = [ask(*words) for _ in range(3)]
+    return answers[0][0], min(a[1] for a in answers), min(a[2] for a in answers)
 
 
 def hours(days):
@@ -84,7 +95,7 @@ def size_of_duckdb(volume, folder):
     """Bytes a record of DuckDB's file, of the last day."""
     python, path, rows = os.environ.get("DUCKDB_PYTHON", sys.executable), folder + "/day.csv", 0
     with open(path, "w", encoding="utf-8") as f:
-        subprocess.run([PACKRACK, "sql", "--kept", volume, "--format", "csv", *INSIDE, "select * from flows where %s limit 300000" % pushed(1)], check=True,
+        subprocess.run([PACKRACK, "sql", "--kept", volume, "--format", "csv", *INSIDE, "--since", "@%d" % (END - DAY), "select * from flows limit 300000"], check=True,
                        stdout=f, stderr=subprocess.DEVNULL)
     code = ("import duckdb, sys; c = duckdb.connect(sys.argv[1]); c.execute('set enable_progress_bar = false'); "
             "c.execute(\"create table f as select * replace (tcqtime::timestamp_ns as tcqtime, last::timestamp_ns as last, src_port::usmallint as src_port, "
@@ -111,22 +122,22 @@ def main():
             cpu = os.times().children_user + os.times().children_system - begun.children_user - begun.children_system
             out["append_records_per_s_of_cpu"] = RECORDS / cpu
         streams = json.loads(run("volume", "streams", volume, "--json"))["streams"]
-        kept, own = Session(volume), Session(volume)
-        count = int(kept.ask("select count(*) from flows")[0][1])
+        kept, own = Session(volume), Session(base)
+        count = int(kept.ask("select count(*) from flows")[0][0])
         out["bytes_a_record"] = sum(s["bytes"] for s in streams if s["name"] in ("flow.batches", "flow.columns")) / count
         out["bytes_a_record_duckdb"] = size_of_duckdb(volume, folder)
         print("%d records, %.1f bytes each; in DuckDB's file %s" % (count, out["bytes_a_record"],
                                                                     "%.1f" % out["bytes_a_record_duckdb"] if out["bytes_a_record_duckdb"] else "?"))
-        own.ask("create table own as select %s from flows" % COLUMNS)
-        needle = kept.ask("select src_ip from flows group by 1 having count(*) between 2 and 9 order by hash(src_ip) limit 1")[0][1]
+        own.ask("select %s from flows" % COLUMNS, "--kept", volume, "--as", "own")
+        needle = kept.ask("select src_ip from flows group by 1 having count(*) between 2 and 9 order by hash(src_ip) limit 1")[0][0]
         asked = [("needle", 28, "select count(*) n, sum(bytes_sent) s from flows where src_ip = '%s'" % needle)]
-        asked += [("sums", days, SUMS.format(t=pushed(days))) for days in (1 / 24, 1, 7, 28)]
-        asked += [(name, days, text.format(t=pushed(days), hours=hours(days))) for name, text in HISTORIES.items() for days in (1, 7, 28)]
+        asked += [("sums", days, SUMS) for days in (1 / 24, 1, 7, 28)]
+        asked += [(name, days, history(name, days)) for name in ANALYSES for days in (1, 7, 28)]
         print("%-12s %6s %10s %10s %10s %10s %8s" % ("", "days", "kept ms", "own ms", "kept CPU", "own CPU", "ratio"))
         for name, days, text in asked:
-            rows, wall, cpu = kept.best(text)
-            want, own_wall, own_cpu = own.best(re.sub(r"\bfrom flows\b", "from own", text))
-            assert rows == want and len(rows) > 1, (text, rows[:3], want[:3])
+            rows, wall, cpu = best(kept.kept, text, days)
+            want, own_wall, own_cpu = best(own.own, text, days)
+            assert rows == want and rows, (text, rows[:3], want[:3])
             out["statements"].append({"name": name, "days": days, "kept_s": wall, "own_s": own_wall, "kept_cpu_s": cpu, "own_cpu_s": own_cpu})
             print("%-12s %6.2f %10.0f %10.0f %10.0f %10.0f %8.2f" % (name, days, wall * 1e3, own_wall * 1e3, cpu * 1e3, own_cpu * 1e3, cpu / max(own_cpu, 0.01)), flush=True)
         begun = [time.monotonic(), os.times()]

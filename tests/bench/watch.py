@@ -175,12 +175,12 @@ def by_chance(text, sources):
 def figure_7(volume):
     print("\nfigure 7: ms by the wall of a history over the last days, with parameters by chance (median of 5), and the records of these days")
     session = kept.Session(volume)
-    counts = {days: int(session.ask("select count(*) from flows where " + kept.pushed(days))[0][1]) for days in range(1, 29, 3)}
-    sources = session.ask("select distinct src_ip from flows where %s and not outgoing" % kept.pushed(1 / 24))[0][1:]
+    counts = {days: int(session.kept("select count(*) from flows", days)[0][0]) for days in range(1, 29, 3)}
+    sources = session.kept("select distinct src_ip from flows where not outgoing", 1 / 24)[0]
     for name, row in (("days", counts), ("records", counts.values())):
         print("%-12s %s" % (name, " ".join("%8d" % n for n in row)))
-    for name, text in kept.HISTORIES.items():
-        took = [statistics.median(session.ask(by_chance(text, sources).format(t=kept.pushed(days), hours=kept.hours(days)))[1] for _ in range(5)) for days in counts]
+    for name in ANALYSES:
+        took = [statistics.median(session.kept(by_chance(kept.history(name, d), sources), d)[1] for _ in range(5)) for d in counts]
         print("%-12s %s" % (name, " ".join("%8.0f" % (1000 * t) for t in took)), flush=True)
     session.p.stdin.close()
     session.p.wait()

@@ -95,7 +95,7 @@ any_statement() { # what is pushed down changes no answer: after a statement tha
 	local small=$LAB_DIR/small # of several batches
 	"$PACKRACK" volume create "$small" --size 64M --block-size 64K > /dev/null && "$PACKRACK" flows -r "$CUT" --keep "$small" 2> /dev/null || return 1
 	"$PACKRACK" sql --kept "$small" --format csv 'select * from flows' 2> /dev/null > "$LAB_DIR/rows"
-	python3 tests/system/kept_statements.py "${SEED:-1}" 250 < "$LAB_DIR/rows" > "$LAB_DIR/statements"
+	python3 tests/system/kept_statements.py "${SEED:-1}" "${STATEMENTS:-300}" < "$LAB_DIR/rows" > "$LAB_DIR/statements"
 	"$PACKRACK" sql --kept "$small" --inside 10.0.0.0/8 --format csv --explain < "$LAB_DIR/statements" > "$LAB_DIR/have" 2> "$LAB_DIR/pushed"
 	{ echo 'create table t (a int);'; cat "$LAB_DIR/statements"; } |
 		"$PACKRACK" sql --kept "$small" --inside 10.0.0.0/8 --format csv --explain 2> "$LAB_DIR/said" | tail -n +2 > "$LAB_DIR/want"

@@ -68,10 +68,26 @@ def condition(p, depth):
     return "(%s)" % r.choice([" and ", " and ", " or "]).join(condition(p, depth - 1) for _ in range(r.randrange(2, 4)))
 
 
+def summed():
+    """Sums by keys, whose rows may come as one from each batch, or must not; the answer is one row."""
+    keys = r.sample(["src_ip", "dst_ip", "outgoing", "dst_port", "protocol", "state", "vlan", "link", "flags_sent", "prefix(src_ip, 16)", "hash(src_ip, dst_ip)",
+                     "if(outgoing, src_ip, dst_ip)", "concat_ws(' ', src_ip, dst_port)", "bytes_sent", "tcqtime", "missing", "sampling"], r.randrange(0, 4))
+    sums = r.choices(["sum(bytes_sent)", "sum(bytes_sent + bytes_recv)::ubigint", "sum((bytes_sent + packets_recv)::hugeint)", "sum(payload_recv)",
+                      "sum(packets_sent) filter (where dst_port = 443)", "max(dst_port)", "min(src_ip)"], k=r.randrange(0, 3))
+    sums += r.choices(["count(*)", "sum(distinct bytes_sent)", "count(distinct dst_ip)", "sum(dst_port)", "max(bytes_sent)", "min(tcqtime)"], k=r.random() < 0.2)
+    where = [r.choice(["tcqtime >= %s" % time_of("tcqtime"), "tcqtime < %s" % time_of("tcqtime"), "not outgoing", "outgoing", "true", simple(""), condition("", 1)])
+             for _ in range(r.randrange(0, 4))]
+    having = r.choice(["", "", " having sum(bytes_sent) > 1000", " having count(*) > 1"]) if sums else ""
+    group = " group by all" + having if keys and (sums or r.random() < 0.5) else having if not keys else ""
+    distinct = "distinct " if r.random() < 0.2 or (keys and not group) else ""
+    return "select count(*) n, bit_xor(hash(q)) h from (select %s%s from flows%s%s) q" % (
+        distinct, ", ".join(keys + sums) or "sum(bytes_recv)", " where " + " and ".join(where) if where else "", group)
+
+
 GOT = "count(*) n, sum(bytes_sent) b, min(uid) a, max(uid) z"
 for _ in range(int(sys.argv[2])):
     w, w2 = condition("", 2), condition("", 1)
-    print(r.choice([
+    print(r.choice([summed(), summed(), summed(), summed(), summed(),
         "select {g} from flows where {w}", "select {g} from flows where {w}", "select {g} from flows where {w}",
         "select {g} from FLOWS f where %s" % condition("f.", 2), "select {g} from main.flows where %s" % condition("flows.", 2),
         'select {g} from "flows" where {w} and "src_port" > 1000',

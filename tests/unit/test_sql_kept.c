@@ -46,7 +46,8 @@ static void
 expect(const char *statement, const char *expected)
 {
 	bool query;
-	struct pri_plan *p = sql_kept_plan(engine, statement, &query);
+	struct sql_sums sums;
+	struct pri_plan *p = sql_kept_plan(engine, statement, &query, &sums);
 	char *text = NULL;
 	size_t size;
 	FILE *to = open_memstream(&text, &size);
@@ -92,8 +93,12 @@ START_TEST(conditions)
 		{"src_ip = '10.0.0.1' or state = 'S0'", ""},
 		{"(src_ip = '10.0.0.1' and state = 'S0') or dst_port = 80",
 			"(src=10.0.0.1 or 5:80..80)"},
-		{"tcqtime >= '2024-01-01'", "0:1704067199000000000.."},
-		{"tcqtime < timestamp '2024-01-01'", "0:..1704067201000000000"},
+		{"tcqtime >= '2024-01-01'", "0:1704067200000000000.."},
+		{"tcqtime < timestamp '2024-01-01'", "0:..1704067199999999999"},
+		{"timestamp '2024-01-01' > tcqtime", "0:..1704067199999999999"},
+		{"tcqtime > '2024-01-01'", "0:1704067199000000000.."},
+		{"tcqtime <= '2024-01-01'", "0:..1704067201000000000"},
+		{"tcqtime >= '2024-01-01 00:00:00.0000001'", "0:1704067199000000100.."},
 		{"last <= '2024-01-01'::timestamp_ns", "0:..1704067201000000000"},
 		{"last = timestamp '2024-01-01 00:00:00'", "0:..1704067201000000000"},
 		{"last >= '2024-01-01'", "0:.."},
@@ -208,6 +213,98 @@ START_TEST(other_statements)
 }
 END_TEST
 
+#define T "tcqtime >= '2024-01-01'"
+
+/* Statements whose rows may become one: what is summed, and whether the time need not be read; "no": they may not. */
+START_TEST(rows_become_one)
+{
+	static const char *const rows[][2] = {
+		{"select src_ip, sum(bytes_sent) from flows group by src_ip", "bytes_sent"},
+		{"select src_ip, sum(f.bytes_sent + bytes_recv::double)::ubigint s from "
+		 "flows f where not outgoing and " T " group by all having s > 5 order by "
+		 "all limit 3",
+			"time way bytes_sent bytes_recv"},
+		{"select sum(packets_sent) filter (where dst_port = 80) from flows "
+		 "where " T,
+			"time packets_sent"},
+		{"select hash(src_ip, dst_ip) p from flows where src_ip in ('::', '::1') "
+		 "and " T " group by p",
+			"time"},
+		{"select distinct src_ip, dst_port from flows", ""},
+		{"select prefix(src_ip, 16), max(dst_port) from flows group by 1", ""},
+		{"select count(*), sum(s) from (select if(outgoing, src_ip, dst_ip) i, "
+		 "sum(bytes_sent) s from flows group by i)",
+			"bytes_sent"},
+		/* the time is read: another condition, or one that is wider than it was asked */
+		{"select sum(bytes_sent) from flows where " T " and tcqtime::date > "
+		 "'2024-01-01'",
+			"bytes_sent"},
+		{"select sum(bytes_sent) from flows where tcqtime > '2024-01-01'",
+			"bytes_sent"},
+		{"select sum(bytes_sent) from flows where " T " or dst_port = 80",
+			"bytes_sent"},
+		{"select sum(bytes_sent), min(tcqtime) from flows where " T, "bytes_sent"},
+		{"select sum(bytes_sent) from flows where tcqtime between '2024-01-01' and "
+		 "last",
+			"bytes_sent"},
+		{"select sum(bytes_sent) from flows where not (tcqtime < '2024-01-01')",
+			"time bytes_sent"},
+		{"select sum(bytes_sent) from flows where not outgoing and " T,
+			"time way bytes_sent"},
+		{"select sum(bytes_sent) from flows where outgoing", "way bytes_sent"},
+		{"select outgoing, sum(bytes_sent) from flows where outgoing group by 1",
+			"bytes_sent"},
+		{"select count(*) from flows where " T, "no time"},
+		/* rows that are there, or are counted */
+		{"select src_ip from flows", "no"}, {"from flows", "no"},
+		{"select src_ip, count(*) from flows group by 1", "no"},
+		{"select src_ip, count(dst_ip) from flows group by 1", "no"},
+		{"select src_ip, sum(distinct bytes_sent) from flows group by 1", "no"},
+		{"select src_ip, avg(bytes_sent) from flows group by 1", "no"},
+		{"select list(src_ip), sum(bytes_sent) from flows", "no"},
+		{"select bytes_sent, sum(bytes_sent) from flows group by 1", "no"},
+		{"select sum(bytes_sent) from flows where bytes_sent > 5", "no"},
+		{"select sum(bytes_sent) filter (where bytes_sent > 5) from flows", "no"},
+		{"select sum(bytes_sent) from flows having max(bytes_sent) > 5", "no"},
+		{"select src_ip, bytes_sent as b, sum(b) from flows group by all", "no"},
+		{"select sum(bytes_sent * 2) from flows", "no"},
+		{"select sum(bytes_sent::utinyint) from flows", "no"},
+		{"select sum(src_port) from flows", "no"},
+		{"select sum(missing) from flows", "no"},
+		{"select sum(1) from flows", "no"},
+		{"select *, sum(bytes_sent) over () from flows", "no"},
+		{"select sum(columns('bytes_.*')) from flows", "no"},
+		{"select flows, sum(bytes_sent) from flows group by 1", "no"},
+		{"select f, sum(bytes_sent) from flows f group by 1", "no"},
+		{"select #8, sum(bytes_sent) from flows group by 1", "no"},
+		{"select src_ip, row_number() over () from flows group by 1", "no"},
+		{"select src_ip, random() r from flows group by all", "no"},
+		{"select sum(bytes_sent), (select count(*) from live) from flows", "no"},
+		{"select sum(a.bytes_sent) from flows a, live", "no"}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		bool query;
+		struct sql_sums sums;
+		struct pri_plan *p = sql_kept_plan(engine, rows[i][0], &query, &sums);
+		char text[200] = "";
+
+		if (!sums.may)
+			strcpy(text, " no");
+		if (sums.tested & 1)
+			strcat(text, " time");
+		if (sums.tested >> 1)
+			strcat(text, " way");
+		for (size_t c = 0; c < SQL_FLOW_COLUMNS; c++)
+			if (sums.may && sums.summed >> c & 1)
+				sprintf(text + strlen(text), " %s", flow_columns[c].name);
+		ck_assert(query);
+		ck_assert_msg(!strcmp(text + (*text == ' '), rows[i][1]),
+			"%s\n  gives%s\n  not %s", rows[i][0], text, rows[i][1]);
+		pri_plan_destroy(&p);
+	}
+}
+END_TEST
+
 START_TEST(deep_statements)
 {
 	char *statement = malloc(200000), *at = statement;
@@ -221,7 +318,8 @@ START_TEST(deep_statements)
 	*at = 0;
 	for (int depth = 0; depth < 2; depth++) {
 		bool query;
-		struct pri_plan *p = sql_kept_plan(engine, statement, &query);
+		struct sql_sums sums;
+		struct pri_plan *p = sql_kept_plan(engine, statement, &query, &sums);
 
 		pri_plan_destroy(&p);
 	}
@@ -245,6 +343,7 @@ main(void)
 	tcase_add_test(tests, conditions);
 	tcase_add_test(tests, statements);
 	tcase_add_test(tests, other_statements);
+	tcase_add_test(tests, rows_become_one);
 	tcase_add_test(tests, deep_statements);
 	suite_add_tcase(suite, tests);
 	runner = srunner_create(suite);

@@ -108,11 +108,14 @@ struct flow_kept_figures {
 int flow_kept_lacks(const struct flow_kept *kept, struct flow_kept_figures *figures);
 /*
  * Those that a plan does not exclude (NULL: all). What it asks of addresses, and of numbers that are FLOW_NUMBER of a
- * column, excludes batches before they are read, and rows; what else it asks excludes nothing. free it; NULL: no memory
+ * column, excludes batches before they are read, and rows; what else it asks excludes nothing. spare: columns, as bits,
+ * of which any value will do that the plan does not exclude. free it; NULL: no memory
  */
 #define FLOW_NUMBER(column) ((uint64_t)100 + (column))
+#define FLOW_EXACT_MAX 16 /* a longer plan chooses batches, but no rows */
 struct flow_scan;
-struct flow_scan *flow_scan_create(struct flow_kept *kept, const struct pri_plan *plan);
+struct flow_scan *flow_scan_create(
+	struct flow_kept *kept, const struct pri_plan *plan, uint64_t spare);
 /* One a thread, which share the batches of the scan. NULL: no memory. */
 struct flow_reader;
 struct flow_reader *flow_reader_create(struct flow_scan *scan);

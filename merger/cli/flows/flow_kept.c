@@ -10,7 +10,6 @@
 
 const char *const flow_streams[FLOW_STREAMS] = {
 	"flow.windows", "flow.open", "flow.batches", "flow.columns"};
-#define EXACT_MAX 16 /* a longer plan chooses batches, but no rows */
 
 /* ---- entries of windows ---- */
 
@@ -256,6 +255,8 @@ struct flow_scan {
 	const struct pri_plan *plan; /* NULL: all */
 	const struct flow_window *only; /* NULL: of all windows */
 	uint64_t needed; /* columns that the plan asks for */
+	uint64_t
+		spare; /* columns of which any value will do that the plan does not exclude */
 	size_t next; /* head; under the lock */
 	const struct flow_taker *taker; /* NULL: others take what the readers have */
 	pthread_mutex_t taking; /* of the taker, and of what follows */
@@ -461,21 +462,22 @@ read_body(struct flow_reader *r, const struct sfs_handle *at, const uint8_t **bo
 	return rc;
 }
 
-/* Reads columns into the batch. SFS_OK, or what the first that cannot be read gave. */
+/* Reads columns into the batch; of spare ones the least value. SFS_OK, or what the first that cannot be read gave. */
 static int
-read_columns(struct flow_reader *r, uint64_t want)
+read_columns(struct flow_reader *r, uint64_t want, uint64_t spare)
 {
 	for (unsigned i = 0; i < PRI_COLUMNS; i++) {
 		const struct column *c = &r->head.columns[i];
 		const uint8_t *body = r->stored->open ? r->stored->copies[i] : NULL;
-		bool packed = c->most != c->least;
+		uint64_t most = spare & PRI_COLUMN(i) ? c->least : c->most;
+		bool packed = most != c->least;
 		int rc = SFS_OK;
 
 		if (!(want & PRI_COLUMN(i)))
 			continue;
 		if (packed && !r->stored->open)
 			rc = read_body(r, &c->at, &body);
-		if (rc == SFS_OK && !pri_column_unpack(r->batch, i, c->least, c->most, body,
+		if (rc == SFS_OK && !pri_column_unpack(r->batch, i, c->least, most, body,
 					    packed ? c->at.length : 0))
 			rc = SFS_CORRUPT;
 		if (rc != SFS_OK)
@@ -484,19 +486,26 @@ read_columns(struct flow_reader *r, uint64_t want)
 	return SFS_OK;
 }
 
-/* The rows of the batch that are of the range, and that the plan does not exclude. */
+/* Does the plan, by the head, not exclude some rows only? */
+static bool
+tests_rows(const struct flow_reader *r)
+{
+	const struct asked a = {.head = &r->head, .row = SIZE_MAX, .every = true};
+
+	return r->scan->needed && r->scan->plan->count <= FLOW_EXACT_MAX &&
+	       !plan_holds(r, &a);
+}
+
+/* The rows of the batch that are of the range, and that the plan does not exclude; exact: it tests them. */
 static void
-choose_rows(struct flow_reader *r, const struct head *h, bool within)
+choose_rows(struct flow_reader *r, const struct head *h, bool within, bool exact)
 {
 	const struct query_args *range = r->scan->kept->range;
 	uint64_t *const *v = r->batch->values;
 	const struct pri_plan *plan = r->scan->plan;
-	struct asked a = {.head = h, .batch = r->batch, .row = SIZE_MAX, .every = true};
-	bool exact = r->scan->needed && plan->count <= EXACT_MAX && !plan_holds(r, &a);
+	struct asked a = {.head = h, .batch = r->batch, .row = SIZE_MAX, .none = true};
 	bool few; /* a row must have an address that is asked for */
 
-	a.every = false;
-	a.none = true;
 	few = exact && !plan_holds(r, &a);
 	a.none = false;
 	if (within && !exact && !r->stored->open) {
@@ -541,7 +550,7 @@ may_have(struct flow_reader *r, const struct head *h, int *rc)
 		return false;
 	/* of many addresses the whole filter is read */
 	if (r->scan->needed & PRI_COLUMNS_ADDRESSES && h->bloom.length &&
-		((h->paged && r->scan->plan->key_count <= EXACT_MAX) ||
+		((h->paged && r->scan->plan->key_count <= FLOW_EXACT_MAX) ||
 			read_body(r, &h->bloom, &a.bloom) == SFS_OK)) {
 		a.reader = r;
 		if (!plan_holds(r, &a))
@@ -551,9 +560,10 @@ may_have(struct flow_reader *r, const struct head *h, int *rc)
 		*rc = SFS_CORRUPT;
 	if (*rc != SFS_OK || !(r->scan->needed & PRI_COLUMNS_ADDRESSES))
 		return *rc == SFS_OK;
-	*rc = read_columns(r, PRI_COLUMNS_ADDRESSES);
+	*rc = read_columns(r, PRI_COLUMNS_ADDRESSES, 0);
 	a.batch = r->batch;
-	return *rc == SFS_OK && (r->scan->plan->key_count > EXACT_MAX || plan_holds(r, &a));
+	return *rc == SFS_OK &&
+	       (r->scan->plan->key_count > FLOW_EXACT_MAX || plan_holds(r, &a));
 }
 
 /* The rows of one batch; of the columns first those that tell which rows. enum sfs_result */
@@ -562,7 +572,8 @@ read_batch(struct flow_reader *r, uint64_t want)
 {
 	const struct head *h = &r->head;
 	const struct flow_taker *taker = r->scan->taker;
-	uint64_t first = r->scan->needed | (taker ? taker->first : 0),
+	bool exact = tests_rows(r);
+	uint64_t first = (exact ? r->scan->needed : 0) | (taker ? taker->first : 0),
 		 there = r->scan->needed & PRI_COLUMNS_ADDRESSES;
 	int within = lies(r->scan->kept, h), rc = SFS_OK;
 
@@ -572,9 +583,9 @@ read_batch(struct flow_reader *r, uint64_t want)
 		first |= PRI_COLUMN(PRI_COL_FIRST) | PRI_COLUMN(PRI_COL_SPAN);
 	if (!may_have(r, h, &rc))
 		return rc;
-	rc = read_columns(r, first & ~there);
+	rc = read_columns(r, first & ~there, 0);
 	if (rc == SFS_OK)
-		choose_rows(r, h, within == 1);
+		choose_rows(r, h, within == 1, exact);
 	if (rc == SFS_OK && r->count && taker && taker->choose) {
 		pthread_mutex_lock(&r->scan->taking);
 		r->count = taker->choose(taker->arg, r->batch, r->rows, r->count);
@@ -583,7 +594,7 @@ read_batch(struct flow_reader *r, uint64_t want)
 	r->batch->only = r->count < h->rows / 8 ? r->rows : NULL;
 	r->batch->only_count = r->count;
 	if (rc == SFS_OK && r->count)
-		rc = read_columns(r, want & ~(first | there));
+		rc = read_columns(r, want & ~(first | there), exact ? 0 : r->scan->spare);
 	r->batch->only = NULL;
 	if (rc != SFS_OK)
 		r->count = 0;
@@ -629,13 +640,15 @@ flow_reader_next(struct flow_reader *r, uint64_t want)
 }
 
 struct flow_scan *
-flow_scan_create(struct flow_kept *kept, const struct pri_plan *plan)
+flow_scan_create(struct flow_kept *kept, const struct pri_plan *plan, uint64_t spare)
 {
 	struct flow_scan *s = calloc(1, sizeof(*s));
 
 	if (s)
-		*s = (struct flow_scan){
-			.kept = kept, .plan = plan, .needed = columns_of_plan(plan)};
+		*s = (struct flow_scan){.kept = kept,
+			.plan = plan,
+			.needed = columns_of_plan(plan),
+			.spare = plan && plan->count <= FLOW_EXACT_MAX ? spare : 0};
 	return s;
 }
 
@@ -1034,7 +1047,7 @@ int
 flow_kept_read(struct flow_kept *k, const struct pri_plan *plan,
 	const struct flow_taker *taker, size_t threads, struct pr_error *err)
 {
-	struct flow_scan *s = flow_scan_create(k, plan);
+	struct flow_scan *s = flow_scan_create(k, plan, 0);
 	struct flow_reader *readers[FLOW_THREADS_MAX] = {NULL};
 	pthread_t others[FLOW_THREADS_MAX];
 	size_t count = 0, started = 0;

@@ -12,28 +12,45 @@
 
 /* ---- networks of ours ---- */
 
+/* The first so many of 64 bits. */
+static uint64_t
+first_bits(unsigned long bits)
+{
+	return bits ? UINT64_MAX << (64 - bits) : 0;
+}
+
+static void
+address_numbers(const uint8_t *address, unsigned len, uint64_t *high, uint64_t *low)
+{
+	*high = len == 16 ? pr_get_be64(address) : 0;
+	*low = len == 16 ? pr_get_be64(address + 8) : pr_get_be32(address);
+}
+
 int
 network_parse(const char *text, struct network *out, struct pr_error *err)
 {
 	const char *slash = strchr(text, '/');
 	char address[64], *end = NULL;
+	uint8_t bytes[16];
+	unsigned len = 4;
 
 	snprintf(address, sizeof(address), "%.*s",
 		slash ? (int)(slash - text) : (int)strlen(text), text);
-	*out = (struct network){.len = 4};
-	if (inet_pton(AF_INET, address, out->bytes) != 1) {
-		out->len = 16;
-		if (inet_pton(AF_INET6, address, out->bytes) != 1)
+	if (inet_pton(AF_INET, address, bytes) != 1) {
+		len = 16;
+		if (inet_pton(AF_INET6, address, bytes) != 1)
 			return pr_error_set(err,
 				"%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32",
 				text);
 	}
-	unsigned long prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
-	if (prefix > 8ul * out->len ||
-		(slash && (slash[1] < '0' || slash[1] > '9' || *end)))
-		return pr_error_set(
-			err, "%s: the prefix has 0 to %u bits", text, 8u * out->len);
-	out->prefix = (unsigned)prefix;
+	unsigned long prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * len;
+	if (prefix > 8ul * len || (slash && (slash[1] < '0' || slash[1] > '9' || *end)))
+		return pr_error_set(err, "%s: the prefix has 0 to %u bits", text, 8u * len);
+	prefix += 128 - 8 * len;
+	*out = (struct network){.six = len == 16,
+		.high_mask = first_bits(PR_MIN(prefix, 64)),
+		.low_mask = first_bits(prefix - PR_MIN(prefix, 64))};
+	address_numbers(bytes, len, &out->high, &out->low);
 	return 0;
 }
 
@@ -57,22 +74,20 @@ networks_free(struct networks *n)
 }
 
 bool
-network_has(const struct network *n, const uint8_t *address, unsigned len)
+networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
 {
-	unsigned whole = n->prefix / 8, rest = n->prefix % 8;
+	uint64_t high, low;
 
-	return n->len == len && (!whole || *n->bytes == *address) &&
-	       !memcmp(n->bytes, address, whole) &&
-	       (!rest || !((n->bytes[whole] ^ address[whole]) >> (8 - rest)));
+	address_numbers(address, len, &high, &low);
+	return networks_have_number(all, high, low, len == 16);
 }
 
 bool
-networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
+network_has(const struct network *n, const uint8_t *address, unsigned len)
 {
-	for (size_t i = 0; i < all->count; i++)
-		if (network_has(&all->all[i], address, len))
-			return true;
-	return false;
+	const struct networks one = {(struct network *)n, 1};
+
+	return networks_have(&one, address, (uint8_t)len);
 }
 
 /* ---- what is missing ---- */

@@ -12,9 +12,10 @@
 struct sql_engine;
 struct sql_table;
 
+/* As numbers, with the bits that count; IPv4: low. */
 struct network {
-	uint8_t bytes[16], len; /* 4 or 16 */
-	unsigned prefix;
+	uint64_t high, low, high_mask, low_mask;
+	bool six;
 };
 /* As in 10.0.0.0/8 or 2001:db8::/32; an address alone is one host. */
 int network_parse(const char *text, struct network *out, struct pr_error *err);
@@ -30,6 +31,20 @@ int networks_parse(struct networks *n, const char *option,
 	const struct pr_string_list *texts, struct pr_error *err);
 void networks_free(struct networks *n);
 bool networks_have(const struct networks *n, const uint8_t *address, uint8_t len);
+static inline bool
+networks_have_number(const struct networks *n, uint64_t high, uint64_t low, bool six)
+{
+	bool has = false;
+
+	/* without a branch: who comes next is not to be foreseen */
+	for (size_t i = 0; i < n->count; i++) {
+		const struct network *of = &n->all[i];
+
+		has |= !(((high ^ of->high) & of->high_mask) |
+			 ((low ^ of->low) & of->low_mask) | (of->six ^ six));
+	}
+	return has;
+}
 
 /* What an answer lacks, by link and time: how much of a record is not known. */
 struct flow_losses {

@@ -443,7 +443,10 @@ explain_kept(const struct flow_kept_figures *f)
 	for (size_t i = 0; i < PR_COUNT(flow_columns); i++)
 		if (kept.read >> i & 1)
 			fprintf(stderr, " %s", flow_columns[i].name);
-	fputc('\n', stderr);
+	fputs(kept.sums.may
+			? "\nrows of a batch that are alike came as one, with their sums\n"
+			: "\n",
+		stderr);
 }
 
 /* Of volumes that keep flows. */

@@ -129,17 +129,6 @@ library_load(struct pr_error *err)
 
 /* ---- functions of addresses ---- */
 
-void
-sql_text_set(struct sql_text *t, const char *from, size_t len)
-{
-	*t = (struct sql_text){.len = (uint32_t)len};
-	memcpy(t->prefix, from, len < 4 ? len : 4);
-	if (len > 12)
-		t->u.far = from;
-	else if (len > 4)
-		memcpy(t->u.rest, from + 4, len - 4);
-}
-
 /* Copies the text of a row; "" if it is NULL or longer than an address is. */
 static void
 text_at(handle vector, uint64_t row, char out[64])
@@ -147,17 +136,13 @@ text_at(handle vector, uint64_t row, char out[64])
 	const struct sql_text *t =
 		(const struct sql_text *)duckdb_vector_get_data(vector) + row;
 	uint64_t *validity = duckdb_vector_get_validity(vector);
+	size_t len = t->u.near.len;
 
 	out[0] = 0;
-	if ((validity && !duckdb_validity_row_is_valid(validity, row)) || t->len > 60)
+	if ((validity && !duckdb_validity_row_is_valid(validity, row)) || len > 60)
 		return;
-	if (t->len > 12) {
-		memcpy(out, t->u.far, t->len);
-	} else {
-		memcpy(out, t->prefix, 4);
-		memcpy(out + 4, t->u.rest, 8);
-	}
-	out[t->len] = 0;
+	memcpy(out, len > SQL_TEXT_NEAR ? t->u.far.bytes : t->u.near.bytes, len);
+	out[len] = 0;
 }
 
 static unsigned

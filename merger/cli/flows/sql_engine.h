@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "proto/base/error.h"
 
@@ -99,18 +100,32 @@ typedef void *handle;
 SQL_TABLE_FUNCTIONS(SQL_DECLARE)
 void sql_set_null(handle vector, uint64_t row);
 /*
- * A text in a vector: up to 12 bytes lie in it. A longer one stays where it is: there until the next rows are asked for,
- * since what DuckDB keeps it copies.
+ * A text in a vector: up to SQL_TEXT_NEAR bytes lie in it, then zeros. A longer one stays where it is: there until the
+ * next rows are asked for, since what DuckDB keeps it copies.
  */
+#define SQL_TEXT_NEAR 12
 struct sql_text {
-	uint32_t len;
-	char prefix[4];
 	union {
-		char rest[8];
-		const char *far;
+		struct {
+			uint32_t len;
+			char bytes[SQL_TEXT_NEAR];
+		} near;
+		struct {
+			uint32_t len;
+			char prefix[4];
+			const char *bytes;
+		} far;
 	} u;
 };
-void sql_text_set(struct sql_text *text, const char *from, size_t len);
+/* from: at least SQL_TEXT_NEAR bytes, a shorter text with zeros behind it. */
+static inline void
+sql_text_set(struct sql_text *text, const char *from, size_t len)
+{
+	text->u.near.len = (uint32_t)len;
+	memcpy(text->u.near.bytes, from, SQL_TEXT_NEAR);
+	if (len > SQL_TEXT_NEAR)
+		text->u.far.bytes = from;
+}
 /* For all of the engine's time. */
 int sql_function_add(
 	struct sql_engine *engine, handle function, const char *name, struct pr_error *err);

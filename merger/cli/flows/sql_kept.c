@@ -79,7 +79,17 @@ struct use {
 	size_t count; /* columns of the table */
 	const struct making *columns[64]; /* NULL: none, as for count(*) */
 	uint8_t uses[PRI_COLUMNS]; /* of addresses, by the column that names them */
+	bool merges; /* rows that are equal in the keys become one, with the sums */
+	unsigned keys[PRI_COLUMNS], sums[PRI_COLUMNS]; /* columns of a batch */
+	size_t key_count, sum_count;
+	bool by_outgoing; /* a key, too */
+	uint64_t moved; /* columns of rows that are read */
 };
+
+#define SLOT_BITS 16
+#define SLOTS (1 << SLOT_BITS) /* twice the rows */
+#define VAIN 15 /* batches, behind one that had few rows alike */
+#define SUM_MAX (UINT64_C(1) << 60) /* a sum of all columns does not overflow */
 
 struct worker { /* a thread of it */
 	struct flow_reader *reader;
@@ -90,8 +100,14 @@ struct worker { /* a thread of it */
 		struct sql_text text[2 * PRI_BATCH_ROWS];
 		bool inside[2 * PRI_BATCH_ROWS];
 		uint8_t uses[2 * PRI_BATCH_ROWS];
-		char far[2 * PRI_BATCH_ROWS][INET6_ADDRSTRLEN];
+		char far[2 * PRI_BATCH_ROWS * INET6_ADDRSTRLEN];
 	} * addresses;
+	struct merging {
+		uint64_t hashes[PRI_BATCH_ROWS];
+		uint32_t rows[PRI_BATCH_ROWS];
+		uint16_t slots[SLOTS];
+	} * merging;
+	size_t in_vain; /* batches that are not merged */
 };
 
 static void
@@ -114,6 +130,20 @@ begin_binding(handle info)
 	}
 }
 
+/* What a column is to rows that are merged. */
+static void
+take_column(struct use *u, const struct making *m, bool summed, bool tested)
+{
+	if (summed)
+		u->sums[u->sum_count++] = m->column;
+	else if (m->how == OUTGOING)
+		u->by_outgoing = !tested;
+	else if (m->how == NUMBER || m->how == ADDRESS || m->how == STATE)
+		u->keys[u->key_count++] = m->column;
+	else if (!tested)
+		u->merges = false; /* few are alike */
+}
+
 static void
 begin(handle info)
 {
@@ -121,13 +151,15 @@ begin(handle info)
 	struct use *u = calloc(1, sizeof(*u));
 
 	if (u)
-		u->scan = flow_scan_create(k->volume, k->plan);
+		u->scan = flow_scan_create(k->volume, k->plan,
+			k->sums.tested & BIT(0) ? PRI_COLUMN(PRI_COL_FIRST) : 0);
 	if (!u || !u->scan) {
 		free(u);
 		duckdb_init_set_error(info, "no memory for table " TABLE);
 		return;
 	}
 	u->kept = k;
+	u->merges = k->sums.may && (!k->plan || k->plan->count <= FLOW_EXACT_MAX);
 	u->count = duckdb_init_get_column_count(info);
 	for (size_t i = 0; i < u->count; i++) {
 		uint64_t column = duckdb_init_get_column_index(info, i);
@@ -135,6 +167,9 @@ begin(handle info)
 			column < SQL_FLOW_COLUMNS ? &makings[column] : NULL;
 
 		u->columns[i] = m;
+		if (m)
+			take_column(u, m, k->sums.summed >> column & 1,
+				k->sums.tested >> column & 1);
 		k->read |= m ? UINT64_C(1) << column : 0;
 		u->stored |= m ? m->stored : 0;
 		if (m && m->how == ADDRESS)
@@ -143,6 +178,7 @@ begin(handle info)
 			c++)
 			u->uses[c] |= PLACE;
 	}
+	u->moved = u->stored & ~PRI_COLUMNS_ADDRESSES;
 	duckdb_init_set_max_threads(info, THREADS);
 	duckdb_init_set_init_data(info, u, use_end);
 }
@@ -153,7 +189,7 @@ worker_end(void *arg)
 	struct worker *w = arg;
 
 	flow_reader_destroy(&w->reader);
-	free(w->addresses);
+	PR_FREE(w, addresses, merging);
 	free(w);
 }
 
@@ -168,27 +204,142 @@ begin_thread(handle info)
 		duckdb_init_set_error(info, "no memory for table " TABLE);
 }
 
-/* Of the addresses that rows have. */
-static void
-make_addresses(const struct worker *w, const struct use *u)
+/* ---- addresses of a batch ---- */
+
+/* Those that the rows need for text, or for places. */
+static const uint8_t *
+mark_addresses(const struct worker *w, const struct use *u, uint8_t use)
 {
+	uint8_t *uses = w->addresses->uses;
+	bool all = u->uses[PRI_COL_SRC] & u->uses[PRI_COL_DST] & use &&
+		   w->count == w->batch->rows;
+
+	memset(uses, all, w->batch->addresses);
+	for (unsigned c = PRI_COL_SRC; c <= PRI_COL_DST && !all; c++)
+		for (size_t i = 0; u->uses[c] & use && i < w->count; i++)
+			uses[w->batch->values[c][w->rows[i]]] = 1;
+	return uses;
+}
+
+static void
+make_places(const struct worker *w, const struct use *u)
+{
+	const uint8_t *uses = mark_addresses(w, u, PLACE);
+	uint64_t *const *v = w->batch->values;
+
+	for (size_t i = 0; i < w->batch->addresses; i++)
+		if (uses[i])
+			w->addresses->inside[i] = networks_have_number(
+				&u->kept->context.inside, v[PRI_COL_HIGH][i],
+				v[PRI_COL_LOW][i], v[PRI_COL_SIX][i] != 0);
+}
+
+/* A text that lies in its own place leaves its bytes to the next one. */
+static void
+make_texts(const struct worker *w, const struct use *u)
+{
+	const uint8_t *uses = mark_addresses(w, u, TEXT);
 	struct addresses *a = w->addresses;
+	char *far = a->far;
 	uint8_t bytes[16];
 
-	memset(a->uses, 0, w->batch->addresses);
-	for (unsigned c = PRI_COL_SRC; c <= PRI_COL_DST; c++)
-		for (size_t i = 0; u->uses[c] && i < w->count; i++)
-			a->uses[w->batch->values[c][w->rows[i]]] |= u->uses[c];
-	for (size_t i = 0; i < w->batch->addresses; i++) {
-		unsigned len = a->uses[i] ? pri_batch_address(w->batch, i, bytes) : 0;
+	for (size_t i = 0; i < w->batch->addresses; i++)
+		if (uses[i]) {
+			unsigned len = pri_batch_address(w->batch, i, bytes);
 
-		if (a->uses[i] & TEXT)
-			sql_text_set(&a->text[i], a->far[i],
-				flow_address_text(bytes, len, a->far[i]));
-		if (a->uses[i] & PLACE)
-			a->inside[i] = networks_have(
-				&u->kept->context.inside, bytes, (uint8_t)len);
+			memset(far, 0, SQL_TEXT_NEAR);
+			size_t size = flow_address_text(bytes, len, far);
+			sql_text_set(&a->text[i], far, size);
+			far += size > SQL_TEXT_NEAR ? size : 0;
+		}
+}
+
+/* ---- rows that become one ---- */
+
+#define SPREAD(h, value) (((h) + (value)) * UINT64_C(0x9e3779b97f4a7c15))
+
+static inline bool
+is_outgoing(const struct worker *w, uint32_t row)
+{
+	uint64_t *const *v = w->batch->values;
+	const bool *inside = w->addresses->inside;
+
+	return inside[v[PRI_COL_SRC][row]] && !inside[v[PRI_COL_DST][row]];
+}
+
+/* Leaves rows of the way that is asked for. */
+static void
+choose_way(struct worker *w, bool outgoing)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < w->count; i++) {
+		w->merging->rows[count] = w->rows[i];
+		count += is_outgoing(w, w->rows[i]) == outgoing;
 	}
+	w->rows = w->merging->rows;
+	w->count = count;
+}
+
+/* Where a row's slots begin: by its keys; rows that are outgoing have odd ones, if that matters. */
+static void
+find_slots(const struct worker *w, const struct use *u)
+{
+	uint64_t *const *v = w->batch->values, *h = w->merging->hashes;
+
+	memset(h, 0, w->count * sizeof(*h));
+	for (size_t k = 0; k < u->key_count; k++)
+		for (size_t i = 0; i < w->count; i++)
+			h[i] = SPREAD(h[i], v[u->keys[k]][w->rows[i]]);
+	for (size_t i = 0; i < w->count; i++)
+		h[i] >>= 64 - SLOT_BITS;
+	for (size_t i = 0; i < w->count && u->by_outgoing; i++)
+		h[i] = (h[i] & ~UINT64_C(1)) | is_outgoing(w, w->rows[i]);
+}
+
+/* Adds a row to another; false: it has other keys, or the sums would be too large. */
+static inline bool
+add_row(uint64_t *const *v, const struct use *u, uint32_t to, uint32_t row)
+{
+	uint64_t all = 0;
+
+	for (size_t k = 0; k < u->key_count; k++)
+		if (v[u->keys[k]][to] != v[u->keys[k]][row])
+			return false;
+	for (size_t k = 0; k < u->sum_count; k++)
+		all |= v[u->sums[k]][to] | v[u->sums[k]][row];
+	for (size_t k = 0; k < u->sum_count && all < SUM_MAX; k++)
+		v[u->sums[k]][to] += v[u->sums[k]][row];
+	return all < SUM_MAX;
+}
+
+/* The sums take the place of what was read, from the first row on: they lie close together. */
+static void
+merge_rows(struct worker *w, const struct use *u)
+{
+	uint64_t *const *v = w->batch->values;
+	struct merging *m = w->merging;
+	uint32_t count = 0, step = u->by_outgoing ? 2 : 1;
+
+	if (u->kept->sums.way)
+		choose_way(w, u->kept->sums.way == SQL_OUTGOING);
+	memset(m->slots, 0, sizeof(m->slots));
+	find_slots(w, u);
+	for (size_t i = 0; i < w->count; i++) {
+		uint32_t row = w->rows[i], at = (uint32_t)m->hashes[i];
+
+		while (m->slots[at] && !add_row(v, u, m->slots[at] - 1, row))
+			at = (at + step) % SLOTS;
+		if (m->slots[at])
+			continue;
+		for (uint64_t c = u->moved; c; c &= c - 1)
+			v[__builtin_ctzll(c)][count] = v[__builtin_ctzll(c)][row];
+		m->rows[count] = count;
+		m->slots[at] = (uint16_t)++count;
+	}
+	w->in_vain = count > w->count / 4 * 3 ? VAIN : 0;
+	w->rows = m->rows;
+	w->count = count;
 }
 
 /* The next batch. False: there is none. */
@@ -199,8 +350,12 @@ next_batch(struct worker *w, const struct use *u)
 	if (!flow_reader_next(w->reader, u->stored))
 		return false;
 	w->batch = flow_reader_batch(w->reader, &w->rows, &w->count);
-	if (u->stored & PRI_COLUMNS_ADDRESSES)
-		make_addresses(w, u);
+	make_places(w, u);
+	if (u->merges && w->in_vain > 0)
+		w->in_vain--;
+	else if (u->merges)
+		merge_rows(w, u);
+	make_texts(w, u);
 	return true;
 }
 
@@ -243,12 +398,12 @@ fill_texts(const struct use *u, const struct worker *w, const struct making *m,
 	const char *text;
 	uint64_t missing;
 
+	if (m->how == ADDRESS) {
+		EACH to[i] = w->addresses->text[VALUE(m->column)];
+		return;
+	}
 	EACH
 	{
-		if (m->how == ADDRESS) {
-			to[i] = w->addresses->text[VALUE(m->column)];
-			continue;
-		}
 		if (m->how == STATE) {
 			text = pri_flow_state_name((enum pri_flow_state)VALUE(m->column));
 		} else if (pri_batch_flow(w->batch, from[i], &flow, &missing)) {
@@ -310,8 +465,9 @@ fill(handle info, handle out)
 	if (!w->reader) {
 		w->reader = flow_reader_create(u->scan);
 		w->addresses = malloc(sizeof(*w->addresses));
+		w->merging = malloc(sizeof(*w->merging));
 	}
-	if (!w->reader || !w->addresses) {
+	if (!w->reader || !w->addresses || !w->merging) {
 		duckdb_function_set_error(info, "no memory for table " TABLE);
 		return;
 	}
@@ -364,6 +520,14 @@ struct asking {
 	const json_t *select; /* the SELECT that reads it */
 	size_t uses; /* times that the table is named; more than once: nothing is understood */
 	bool failed; /* no memory */
+	bool wide; /* the plan excludes less than what was asked */
+	bool sums,
+		other; /* there is a sum; something that rows which became one would change */
+	bool unknown; /* it may name any column */
+	bool order; /* what names are looked for in: ORDER BY ALL names those that are there */
+	enum sql_way way; /* of rows that are asked for */
+	uint64_t summed, named,
+		tested; /* columns, as bits: in sums, elsewhere, in tests of the plan */
 };
 
 static uint32_t
@@ -381,6 +545,7 @@ node(struct asking *a, enum pri_plan_op op, size_t left, size_t right)
 static uint32_t
 join(struct asking *a, enum pri_plan_op op, uint32_t left, uint32_t right)
 {
+	a->wide |= left == NONE || right == NONE;
 	if (left == NONE || right == NONE)
 		return op == PRI_PLAN_OR ? NONE : left == NONE ? right : left;
 	return node(a, op, left, right);
@@ -479,14 +644,17 @@ time_of(const struct asking *a, const char *text, int64_t *out)
 	return end != NULL;
 }
 
-enum { LESS = 1, EQUAL = 2, GREATER = 4 }; /* how a column may lie to the constant */
+/* How a column may lie to the constant; STRICT: not EQUAL, although the plan takes it. */
+enum { LESS = 1, EQUAL = 2, GREATER = 4, STRICT = 8 };
 
 static unsigned
 sense_of(const char *type)
 {
+	unsigned strict = strstr(type, "OREQUALTO") ? 0 : STRICT;
+
 	return !strcmp(type, "COMPARE_EQUAL")              ? EQUAL
-	       : !strncmp(type, "COMPARE_LESSTHAN", 16)    ? LESS | EQUAL
-	       : !strncmp(type, "COMPARE_GREATERTHAN", 19) ? GREATER | EQUAL
+	       : !strncmp(type, "COMPARE_LESSTHAN", 16)    ? LESS | EQUAL | strict
+	       : !strncmp(type, "COMPARE_GREATERTHAN", 19) ? GREATER | EQUAL | strict
 							   : 0;
 }
 
@@ -506,9 +674,15 @@ compare(struct asking *a, const json_t *column, unsigned sense, const json_t *co
 	if (m->how == TIME || m->how == LAST) {
 		if (!time_of(a, json_string_value(value), &n))
 			return NONE;
+		/* these are the same in microseconds, in which DuckDB may compare */
+		bool exact =
+			m->how == TIME && n % (PR_NS_PER_MS / 1000) == 0 &&
+			(sense == (GREATER | EQUAL) || sense == (LESS | EQUAL | STRICT));
 		/* digits may be rounded; a flow begins before its last packet */
-		least = m->how == LAST ? least : pr_time_minus(n, PR_NS_PER_S);
-		most = pr_time_minus(n, -PR_NS_PER_S);
+		int64_t more = exact ? 0 : PR_NS_PER_S;
+		a->wide |= !exact;
+		least = m->how == LAST ? least : pr_time_minus(n, more);
+		most = pr_time_minus(n, exact ? 1 : -more);
 	} else if (m->how == NUMBER && json_is_integer(value)) {
 		least = most = n;
 	} else {
@@ -559,7 +733,7 @@ condition(struct asking *a, const json_t *e)
 		out = compare(a, left, sense, right);
 		if (out == NONE) /* LESS and GREATER change places */
 			out = compare(a, right,
-				(sense & EQUAL) | (sense & LESS) << 2 |
+				(sense & (EQUAL | STRICT)) | (sense & LESS) << 2 |
 					(sense & GREATER) >> 2,
 				left);
 	}
@@ -605,8 +779,143 @@ is_alone(const json_t *select)
 	       json_array_size(json_object_get(from, "column_name_alias")) == 0;
 }
 
+/* ---- whether rows may become one ---- */
+
+/* Functions of rows, and such sums as do not change if a row is there twice. */
+static bool
+is_plain(const json_t *e)
+{
+	static const char *const names[] = {
+		"prefix", "within", "hash", "concat_ws", "min", "max"};
+	bool plain = json_is_true(json_object_get(e, "is_operator"));
+
+	for (size_t i = 0; i < PR_COUNT(names); i++)
+		plain |= is(e, "function_name", names[i]);
+	return plain;
+}
+
+/* Is it a sum of columns that add up? Notes them. */
+static bool
+take_sum(struct asking *a, const json_t *e)
+{
+	const json_t *children = json_object_get(e, "children"),
+		     *type = json_object_get(e, "cast_type");
+	const struct making *m = column_of(a, e);
+
+	if (is(e, "class", "CAST"))
+		return (is(type, "id", "DOUBLE") || is(type, "id", "HUGEINT")) &&
+		       take_sum(a, json_object_get(e, "child"));
+	if (is(e, "class", "FUNCTION"))
+		return is(e, "function_name", "+") && json_array_size(children) == 2 &&
+		       take_sum(a, json_array_get(children, 0)) &&
+		       take_sum(a, json_array_get(children, 1));
+	if (!m || m->type != SQL_U64 || m->column == PRI_COL_MISSING)
+		return false;
+	a->summed |= BIT(m - makings);
+	return true;
+}
+
+/* Notes what an expression, or a list of them, names and calls. */
+static void
+take_names(struct asking *a, json_t *e)
+{
+	static const char *const known[] = {"", "BETWEEN", "CASE", "CAST", "COLUMN_REF",
+		"COMPARISON", "CONJUNCTION", "CONSTANT", "OPERATOR", "STAR"};
+	const json_t *names = json_object_get(e, "column_names");
+	const char *name = json_string_value(json_array_get(names, 0)), *key;
+	bool call = is(e, "class", "FUNCTION"), plain = call && is_plain(e);
+	bool sum = call && is(e, "function_name", "sum");
+	const struct making *m = column_of(a, e);
+	json_t *child, *children = json_object_get(e, "children");
+	size_t i;
+
+	for (i = 0; i < PR_COUNT(known) && !call; i++)
+		plain |= is(e, "class", known[i]);
+	if (m)
+		a->named |= BIT(m - makings);
+	else if (name) /* one that the statement gives, or of all columns */
+		a->unknown |= json_array_size(names) > 1 || !strcasecmp(name, a->alias);
+	else if (is(e, "class", "STAR"))
+		a->unknown |= !a->order || !json_is_null(json_object_get(e, "expr"));
+	else if (is(e, "class", "POSITIONAL_REFERENCE"))
+		a->unknown = true;
+	if (sum)
+		plain = json_is_false(json_object_get(e, "distinct")) &&
+			take_sum(a, json_array_get(children, 0));
+	a->sums |= sum;
+	a->other |= !plain;
+	json_array_foreach(e, i, child) take_names(a, child);
+	json_object_foreach(e, key, child) if (!sum || !plain || child != children)
+		take_names(a, child);
+}
+
+/* The WHERE: what is in conditions of the plan alone, or is the way alone, need not be equal. */
+static uint32_t
+take_where(struct asking *a, json_t *e)
+{
+	json_t *list = json_object_get(e, "children");
+	uint64_t named = a->named, here;
+	uint32_t out = NONE;
+	bool other = a->other;
+
+	if (is(e, "type", "CONJUNCTION_AND")) {
+		for (size_t i = 0; i < json_array_size(list); i++)
+			out = join(a, PRI_PLAN_AND, out,
+				take_where(a, json_array_get(list, i)));
+		return out;
+	}
+	const json_t *of = is(e, "type", "OPERATOR_NOT") ? json_array_get(list, 0) : e;
+	const struct making *m = column_of(a, of);
+	if (m && m->how == OUTGOING) {
+		a->way = of == e ? SQL_OUTGOING : SQL_NOT_OUTGOING;
+		a->tested |= BIT(m - makings);
+		return NONE;
+	}
+	a->wide = false;
+	a->named = 0;
+	out = condition(a, e);
+	take_names(a, e);
+	here = a->named;
+	a->named = named;
+	if (out != NONE && !a->wide && here == BIT(0)) { /* tcqtime */
+		a->tested |= here;
+		a->other = other;
+	} else {
+		a->named |= here;
+	}
+	return out;
+}
+
+/* How its rows may become one, if at all. */
+static struct sql_sums
+sums_of(struct asking *a)
+{
+	static const char *const parts[] = {
+		"select_list", "group_expressions", "having", "qualify", "modifiers"};
+	const json_t *s = a->select;
+	json_t *modifier;
+	size_t i;
+	bool few = json_array_size(json_object_get(s, "group_expressions")) > 0 ||
+		   is(s, "aggregate_handling", "FORCE_AGGREGATES");
+
+	for (i = 0; i < PR_COUNT(parts); i++) {
+		a->order = i + 1 == PR_COUNT(parts);
+		take_names(a, json_object_get(s, parts[i]));
+	}
+	json_array_foreach(json_object_get(s, "modifiers"), i, modifier) few |=
+		is(modifier, "type", "DISTINCT_MODIFIER");
+	if (a->unknown || a->failed)
+		return (struct sql_sums){0};
+	return (struct sql_sums){
+		.may = (few || a->sums) && !a->other && !(a->summed & a->named),
+		.summed = a->summed,
+		.tested = a->tested & ~a->named,
+		.way = a->way};
+}
+
 struct pri_plan *
-sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query)
+sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query,
+	struct sql_sums *sums)
 {
 	char *text = sql_value_of(engine, "json_serialize_sql(", statement);
 	json_t *statements;
@@ -619,6 +928,7 @@ sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query)
 	json_t *tree = text ? json_loads(text, 0, NULL) : NULL;
 	statements = json_object_get(tree, "statements");
 	*query = json_is_false(json_object_get(tree, "error"));
+	*sums = (struct sql_sums){0};
 	if (*query)
 		find_uses(&a, statements, 0);
 	if (a.uses == 1 && a.select && is_alone(a.select))
@@ -626,7 +936,8 @@ sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query)
 	if (a.plan) {
 		a.alias = text_of(json_object_get(a.select, "from_table"), "alias");
 		a.alias = *a.alias ? a.alias : TABLE;
-		root = condition(&a, json_object_get(a.select, "where_clause"));
+		root = take_where(&a, json_object_get(a.select, "where_clause"));
+		*sums = sums_of(&a);
 		if (root != NONE && root + 1 != a.plan->count)
 			root = node(&a, PRI_PLAN_AND, root, root); /* the last one counts */
 	}
@@ -644,8 +955,10 @@ sql_kept_ask(struct sql_kept *k, const char *statement)
 
 	pri_plan_destroy(&k->plan);
 	k->read = 0;
-	k->plan = sql_kept_plan(k->engine, statement, &query);
-	if (k->changed)
+	k->plan = sql_kept_plan(k->engine, statement, &query, &k->sums);
+	if (k->changed) {
 		pri_plan_destroy(&k->plan);
+		k->sums = (struct sql_sums){0};
+	}
 	k->changed |= !query;
 }
