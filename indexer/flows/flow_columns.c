@@ -521,9 +521,19 @@ take_plane(const uint64_t *v, size_t n, uint64_t least, unsigned shift,
 
 /* How a plane lies in a frame: it is all zeros, or it stands there, or it follows with others by zstd, or few bytes differ. */
 enum how { ZEROS, WHOLE, PACKED, FEW };
-#define SAMPLE 4
+#define SAMPLE 31 /* one byte of so many is looked at */
 #define FEW_SHARE 16 /* one in so many */
 #define VALUES_MANY 10
+
+WIDE static uint32_t
+count_others(const uint8_t *plane, size_t n, uint8_t most)
+{
+	uint32_t others = 0;
+
+	for (size_t i = 0; i < n; i++)
+		others += plane[i] != most;
+	return others;
+}
 
 /* Whole is what zstd would take little off: as if so many values were about as frequent. */
 static enum how
@@ -539,9 +549,7 @@ choose_how(const uint8_t *plane, size_t n, bool read_often, uint8_t *most, size_
 		squares += (uint64_t)counts[i] * counts[i];
 		*most = counts[i] > counts[*most] ? (uint8_t)i : *most;
 	}
-	*others = 0;
-	for (size_t i = 0; i < n; i++)
-		*others += plane[i] != *most;
+	*others = count_others(plane, n, *most);
 	if (*others <= n / FEW_SHARE)
 		return *others || *most ? FEW : ZEROS;
 	return read_often || squares * VALUES_MANY < (uint64_t)taken * taken ? WHOLE

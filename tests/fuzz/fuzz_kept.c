@@ -298,7 +298,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(take_head(&t, &record, &err) == 0);
 	rows = k.count ? pr_get_le32(k.heads[0]->bytes + 4) : 0;
 	MUST(k.count <= 1 && rows <= PRI_BATCH_ROWS);
-	scan = flow_scan_create(&k, plan_of(data[0] & 3));
+	scan = flow_scan_create(&k, plan_of(data[0] & 3), PRI_COLUMN(PRI_COL_FIRST));
 	MUST(scan);
 	reader->scan = scan;
 	scan->taker = &whole;
