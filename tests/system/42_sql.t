@@ -69,6 +69,27 @@ print(len(rows))
 sys.exit(len(rows) < 100)'
 }
 run_step "prefix and within" addresses
+forms() { # of values that could be written otherwise
+	local statement form
+	statement="select 1.50 \"a,\"\"b\", 'x,\"y' t, true b, null n, 'inf'::double i, 'nan'::float f, 1e20::double d, 170141183460469231731687303715884105727::hugeint h,
+		[1, 2] l, {'k': 'v'} s, '2026-01-01 00:00:00.5'::timestamp w, e'1\\t\\\\' c
+		union all select 22, 'ä', false, 'null', -1, 2, 0.1, -1, [], null, null, 'z' order by 1"
+	for form in json csv text; do
+		"$PACKRACK" sql -r "$CUT" --format "$form" "$statement" 2> /dev/null
+	done > "$LAB_DIR/forms"
+	diff "$LAB_DIR/forms" - <<- 'END' || return 1
+		{"a,\u0022b": 1.50, "t": "x,\u0022y", "b": true, "n": null, "i": "inf", "f": "nan", "d": 1e+20, "h": 170141183460469231731687303715884105727, "l": "[1, 2]", "s": "{'k': v}", "w": "2026-01-01 00:00:00.5", "c": "1\u0009\u005c"}
+		{"a,\u0022b": 22.00, "t": "ä", "b": false, "n": "null", "i": -1.0, "f": 2.0, "d": 0.1, "h": -1, "l": "[]", "s": null, "w": null, "c": "z"}
+		"a,""b",t,b,n,i,f,d,h,l,s,w,c
+		1.50,"x,""y",true,,inf,nan,1e+20,170141183460469231731687303715884105727,"[1, 2]",{'k': v},2026-01-01 00:00:00.5,1	\
+		22.00,ä,false,null,-1.0,2.0,0.1,-1,[],,,z
+		 a,"b  t     b      n        i    f      d                                        h  l       s         w                      c
+		 1.50  x,"y  true          inf  nan  1e+20  170141183460469231731687303715884105727  [1, 2]  {'k': v}  2026-01-01 00:00:00.5  1	\
+		22.00  ä    false  null  -1.0  2.0    0.1                                       -1  []                                       z
+	END
+	"$PACKRACK" sql -r "$CUT" --format json 'explain select 1' 2> /dev/null | jq -e '.explain_key == "physical_plan" and (.explain_value | length > 9)'
+}
+run_step "text, CSV and JSON" forms
 statements_of_input() {
 	printf 'select count(*) n\nfrom flows;\nselect nope;\nselect sum(packets) from losses;\n' |
 		"$PACKRACK" sql -r "$CUT" --format csv > "$LAB_DIR/out" 2> "$LAB_DIR/err"
@@ -171,6 +192,9 @@ refused() { # each is refused with one line, and nothing has been made
 		select * from '/etc/passwd'
 		select * from glob('/*')
 		copy (select 1) to '$LAB_DIR/stolen'
+		copy (select 1) to '/dev/stdout'
+		select * from read_text('/dev/stdout')
+		select * from read_text('/dev/stdin')
 		copy flows from '/etc/passwd'
 		export database '$LAB_DIR/stolen'
 		attach '$LAB_DIR/stolen'

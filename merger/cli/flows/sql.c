@@ -640,7 +640,7 @@ question_answer(struct words *w)
 		fclose(to);
 	printf("\n{\"status\": %d, \"rows\": %" PRIu64 ", \"said\": ", status,
 		status == CLI_OK || status == CLI_PARTIAL ? sql_rows(engine) : 0);
-	sql_print_json(said ? said : "", stdout);
+	sql_print_quoted(said ? said : "", true, stdout);
 	puts("}");
 	fflush(stdout);
 	free(said);

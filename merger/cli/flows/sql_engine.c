@@ -599,12 +599,6 @@ sql_names(struct sql_engine *e, const char *statement, const char *table)
 	return found;
 }
 
-#define NUMBERS_FROM 2 /* types: TINYINT ... DOUBLE, and HUGEINT */
-#define NUMBERS_TO 11
-#define NUMBER_HUGE 16
-#define NUMBER_DECIMAL 19
-#define NUMBER_UHUGE 32
-
 /* DuckDB's messages have several lines: the first says what is wrong, another one what it could be. */
 static int
 say_error(const char *text, struct pr_error *err)
@@ -625,124 +619,98 @@ say_error(const char *text, struct pr_error *err)
 		more ? (int)strcspn(more + 1, "\n") : 0, more ? more + 1 : "");
 }
 
+/* DuckDB's numbers of TINYINT ... DOUBLE, HUGEINT, DECIMAL */
 static bool
 is_number(int type)
 {
-	return (type >= NUMBERS_FROM && type <= NUMBERS_TO) || type == NUMBER_HUGE ||
-	       type == 19;
+	return (type >= 2 && type <= 11) || type == 16 || type == 19;
 }
 
 void
-sql_print_json(const char *text, FILE *to)
+sql_print_quoted(const char *text, bool json, FILE *to)
 {
 	fputc('"', to);
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
 
-		if (c < 0x20 || c == '"' || c == '\\')
+		if (json && (c < 0x20 || c == '"' || c == '\\')) {
 			fprintf(to, "\\u%04x", c);
-		else
+			continue;
+		}
+		if (c == '"')
 			fputc(c, to);
+		fputc(c, to);
 	}
 	fputc('"', to);
 }
 
-static void
-print_csv_value(const char *text, FILE *to)
-{
-	if (!text[strcspn(text, ",\"\n\r")]) {
-		fputs(text, to);
-		return;
-	}
-	fputc('"', to);
-	for (; *text; text++) {
-		if (*text == '"')
-			fputc('"', to);
-		fputc(*text, to);
-	}
-	fputc('"', to);
-}
-
-/* bare: a number or a truth. JSON has no infinity: a text. */
-static void
-print_json_value(const char *text, bool bare, FILE *to)
-{
-	if (bare && (strspn(text, "-+.0123456789eE") == strlen(text) ||
-			    !strcmp(text, "true") || !strcmp(text, "false")))
-		fputs(text, to);
-	else
-		sql_print_json(text, to);
-}
-
+struct column {
+	bool bare; /* numbers; in JSON truths, too */
+	int width; /* of a text table */
+};
 struct answer {
 	struct result *result;
-	const bool *number, *truth; /* by column */
-	uint64_t columns, rows;
-	int *width; /* of a text table */
+	enum sql_form form;
+	int64_t columns, rows;
+	struct column *column;
 	FILE *to;
 };
 
-static void
-print_cell(const struct answer *a, enum sql_form form, uint64_t column, const char *text)
-{
-	const char *name = duckdb_column_name(a->result, column);
+/* Before a row's first cell, between two, and behind the last. */
+static const char *const around[][3] = {[SQL_AS_TEXT] = {"", "  ", "\n"},
+	[SQL_AS_CSV] = {"", ",", "\n"},
+	[SQL_AS_JSON] = {"{", ", ", "}\n"}};
 
-	switch (form) {
-	case SQL_AS_TEXT:
-		fprintf(a->to, a->number[column] ? "%s%*s" : "%s%-*s", column ? "  " : "",
-			column + 1 < a->columns || a->number[column] ? a->width[column] : 0,
-			text ? text : "");
-		break;
-	case SQL_AS_CSV:
-		if (column)
-			fputc(',', a->to);
-		print_csv_value(text ? text : "", a->to);
-		break;
-	case SQL_AS_JSON:
-		fputs(column ? ", " : "{", a->to);
-		print_json_value(name, false, a->to);
+static void
+print_cell(const struct answer *a, int64_t c, const char *name, const char *text)
+{
+	bool json = a->form == SQL_AS_JSON, bare = a->column[c].bare, quoted = false;
+	int width = a->column[c].width;
+
+	fputs(around[a->form][c > 0], a->to);
+	if (json) {
+		sql_print_quoted(name, true, a->to);
 		fputs(": ", a->to);
-		if (text)
-			print_json_value(
-				text, a->number[column] || a->truth[column], a->to);
-		else
-			fputs("null", a->to);
 	}
+	if (json && text) /* it has no inf and nan */
+		quoted = !bare || strchr(text, 'n');
+	else if (a->form == SQL_AS_CSV && text)
+		quoted = strpbrk(text, ",\"\n\r");
+	if (!bare)
+		width = c + 1 < a->columns ? -width : 0;
+	if (quoted)
+		sql_print_quoted(text, json, a->to);
+	else if (json)
+		fputs(text ? text : "null", a->to);
+	else
+		fprintf(a->to, "%*s", width, text ? text : "");
+	if (c + 1 == a->columns)
+		fputs(around[a->form][2], a->to);
 }
 
 static void
-find_widths(const struct answer *a)
+find_width(const struct answer *a, int64_t c, PR_UNUSED const char *name, const char *text)
 {
-	for (uint64_t c = 0; c < a->columns; c++) {
-		a->width[c] = (int)strlen(duckdb_column_name(a->result, c));
-		for (uint64_t r = 0; r < a->rows; r++) {
-			char *text = duckdb_value_varchar(a->result, c, r);
+	int len = text ? (int)strlen(text) : 0;
 
-			if (text && (int)strlen(text) > a->width[c])
-				a->width[c] = (int)strlen(text);
-			duckdb_free(text);
-		}
-	}
+	a->column[c].width = PR_MAX(a->column[c].width, len);
 }
 
+/* Also of the head, but JSON has none. */
 static void
-print_rows(const struct answer *a, enum sql_form form)
+each_cell(const struct answer *a,
+	void (*take)(const struct answer *a, int64_t c, const char *name, const char *text))
 {
-	if (form == SQL_AS_TEXT)
-		find_widths(a);
-	for (uint64_t c = 0; c < a->columns && form != SQL_AS_JSON; c++)
-		print_cell(a, form, c, duckdb_column_name(a->result, c));
-	if (form != SQL_AS_JSON)
-		fputc('\n', a->to);
-	for (uint64_t r = 0; r < a->rows; r++) {
-		for (uint64_t c = 0; c < a->columns; c++) {
-			char *text = duckdb_value_varchar(a->result, c, r);
+	for (int64_t r = a->form == SQL_AS_JSON ? 0 : -1; r < a->rows; r++)
+		for (int64_t c = 0; c < a->columns; c++) {
+			const char *name = duckdb_column_name(a->result, (uint64_t)c);
+			char *text = r < 0 ? NULL
+					   : duckdb_value_varchar(
+						     a->result, (uint64_t)c, (uint64_t)r);
 
-			print_cell(a, form, c, text);
+			take(a, c, name, r < 0 ? name : text);
 			duckdb_free(text);
 		}
-		fputs(form == SQL_AS_JSON ? "}\n" : "\n", a->to);
-	}
 }
 
 /* Without what ends it: within another one. */
@@ -781,28 +749,23 @@ print_result(struct result *result, handle prepared, enum sql_form form, FILE *t
 	struct pr_error *err)
 {
 	uint64_t columns = duckdb_column_count(result);
-	bool *number = calloc(columns + 1, 2 * sizeof(*number));
-	struct answer a = {.result = result,
-		.to = to,
-		.columns = columns,
-		.number = number,
-		.truth = number ? number + columns : NULL,
-		.rows = duckdb_row_count(result),
-		.width = calloc(columns + 1, sizeof(*a.width))};
+	struct answer a = {result, form, (int64_t)columns,
+		(int64_t)duckdb_row_count(result), calloc(columns + 1, sizeof(*a.column)),
+		to};
 
-	for (uint64_t c = 0; number && c < columns; c++) {
-		int type = duckdb_prepared_statement_column_type(prepared, c);
+	if (!a.column)
+		return pr_error_set(err, "no memory for the answer");
+	for (int64_t c = 0; c < a.columns; c++) {
+		int type = duckdb_prepared_statement_column_type(prepared, (uint64_t)c);
 
-		number[c] = is_number(type);
-		number[columns + c] = type == SQL_BOOL;
+		a.column[c].bare =
+			is_number(type) || (form == SQL_AS_JSON && type == SQL_BOOL);
 	}
-	if (number && a.width)
-		print_rows(&a, form);
-	else
-		pr_error_set(err, "no memory for the answer");
-	free(number);
-	free(a.width);
-	return number && a.width ? 0 : -1;
+	if (form == SQL_AS_TEXT)
+		each_cell(&a, find_width);
+	each_cell(&a, print_cell);
+	free(a.column);
+	return 0;
 }
 
 #define A_SELECT 1 /* type of a prepared statement */

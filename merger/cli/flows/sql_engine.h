@@ -168,5 +168,5 @@ int sql_each(struct sql_engine *engine, const char *statement, const enum sql_ty
 	struct pr_error *err);
 /* Of the last statement. */
 uint64_t sql_rows(const struct sql_engine *engine);
-/* A text in quotes. */
-void sql_print_json(const char *text, FILE *to);
+/* A text in quotes, as JSON or else CSV has it. */
+void sql_print_quoted(const char *text, bool json, FILE *to);
