@@ -127,7 +127,7 @@ const char *cli_keys(const struct cli_connection *c);
 
 extern const struct cli_command query_command, export_command, data_export_command,
 	rate_command, top_command, import_command, compare_command, node_rebuild_command,
-	volume_command, audit_command, hold_command, collect_command;
+	volume_command, hold_command, collect_command;
 int cmd_flows(int argc, char **argv);
 int cmd_sql(int argc, char **argv);
 int cmd_status(int argc, char **argv);

@@ -54,6 +54,23 @@ dumped() {
 	volume dump v "$(handle 0)" | grep -q '|PSEG'
 }
 run_step "a record by its handle: header, bytes, raw" dumped
+all_raw() { # each with its body, whose length its line has
+	python3 - "$PACKRACK" <<- 'END'
+		import json, subprocess, sys
+		def run(*words):
+		    return subprocess.run([sys.argv[1], "volume", *words], stdout=subprocess.PIPE, check=True).stdout
+		records, raw = json.loads(run("records", "v", "packets.0", "--json"))["records"], run("records", "v", "packets.0", "--raw")
+		assert len(records) > 1 and json.loads(run("records", "v", "packets.0", "--json", "--since", "@9999999999"))["records"] == []
+		for r in records:
+		    head = "%d %d %d %d\n" % (r["sequence"], r["min_time"], r["max_time"], r["length"])
+		    assert raw.startswith(head.encode() + run("dump", "v", r["handle"], "--raw")), head
+		    raw = raw[len(head) + r["length"]:]
+		    alone = json.loads(run("records", "v", "packets.0", "--json", *("--%s=@%d.%09d" % (w, *divmod(r[m], 10**9)) for w, m in (("since", "max_time"), ("until", "max_time")))))
+		    assert r in alone["records"] and len(alone["records"]) < len(records), alone
+		assert raw == b""
+	END
+}
+run_step "records with their bodies, and of a time range" all_raw
 GOOD=$(handle 1)
 BAD=${GOOD%??}00
 [ "$BAD" != "$GOOD" ] || BAD=${GOOD%??}01
@@ -98,6 +115,11 @@ found() {
 }
 run_step "a changed byte of a record is found, and named" found
 run_step "the record is not given" says damaged 1 volume dump v "$GOOD"
+listed() { # what is behind it is there
+	says "damaged in 1 places" 1 volume records v packets.0 || return 1
+	volume records v packets.0 --raw > records.raw && [ "$(grep -ac '0 0 0 0$' records.raw)" = 1 ] && grep -aq '^3 [0-9]* [0-9]* [0-9]*$' records.raw
+}
+run_step "nor in a list" listed
 dropped() {
 	volume check v --repair --json > repaired.json || return 1
 	jq -e '.fault_count == 1 and .dropped_records == 1 and .faults_left == 0' repaired.json

@@ -113,6 +113,52 @@ survives() {
 }
 run_step "they survive kill -9" survives
 run_step "a volume that is none" says 1 "README.md" "$PACKRACK" audit README.md
+of_a_volume() { # also damaged
+	local copy=$LAB_DIR/copy.vol at
+	cp "$LAB_DIR/audit/a.vol" "$copy"
+	[ -z "$("$PACKRACK" audit "$copy" --until 2001-02-03)" ] && "$PACKRACK" audit "$copy" --since 2001-02-03 | grep -q 'command .*leak' || return 1
+	says 2 "packrack audit: --since: 'never' is not a time" "$PACKRACK" audit "$copy" --since never &&
+		says 2 'usage: packrack audit VOLUME' "$PACKRACK" audit "$copy" b || return 1
+	at=$(grep -abo '"event"' "$copy" | sed -n '3s/:.*//p')
+	printf '\377' | dd of="$copy" bs=1 seek="$at" conv=notrunc status=none
+	says 3 'packrack audit: 1 places are damaged or were overwritten' "$PACKRACK" audit "$copy" > /dev/null || return 1
+	"$PACKRACK" volume create "$LAB_DIR/empty.vol" --size 64M && says 1 "packrack audit: $LAB_DIR/empty.vol has no records of an audit" "$PACKRACK" audit "$LAB_DIR/empty.vol"
+}
+run_step "a damaged one" of_a_volume
+each_event() { # given by another reader beside it
+	local node=$LAB_DIR/node
+	mkdir "$node" && cp "$BUILD/packrack-node" "$BUILD/packrack_cli.py" "$node" || return 1
+	cat > "$node/packrack" <<- 'END'
+		#!/usr/bin/python3
+		import sys
+		assert sys.argv[1:] == ["volume", "records", "--raw", "--since=5m", "--", "-v", "audit"], sys.argv
+		for text in ('{"time":"T1","event":"query","user":"ann","filter":"tcp","link":"tap0","since":"S","until":"U","number":7}',
+		             '{"time":"T2","event":"query","user":"bob","follow":true,"number":8}', "", 5,
+		             '{"time":"T3","event":"end","user":"bob","number":8,"packets":12,"complete":true,"cancelled":false}',
+		             '{"time":"T4","event":"end","user":"ann","number":7,"filter":"tcp","packets":0,"complete":false}',
+		             '{"time":"T5","event":"refused","user":"ann","filter":"u\\u00e4\\n","why":"ask for those"}', "[", "3",
+		             '{"time":"T6","event":"command","user":"bob","verb":"hold","case":"leak"}'):
+		    body = b"{}" if text == 5 else text.encode() + b"\0"
+		    sys.stdout.buffer.write(b"%d 1 1 %d\n%s" % (text != "", len(body) * (text != ""), body * (text != "")))
+	END
+	chmod +x "$node/packrack"
+	"$node/packrack-node" audit --since 5m -- -v > "$LAB_DIR/texts" 2> "$LAB_DIR/err"
+	(($? == 3)) && grep -qx 'packrack audit: 1 places are damaged or were overwritten' "$LAB_DIR/err" || return 1
+	diff "$LAB_DIR/texts" - <<- 'END' || return 1
+		T1 ann          query   #7 tcp of link tap0 since S until U
+		T2 bob          query   #8 all packets and new ones
+		(a record that is not JSON)
+		T3 bob          end     #8 all packets: 12 packets
+		T4 ann          end     #7 tcp: 0 packets, not complete
+		T5 ann          refused uä
+		: ask for those
+		(a record that is not JSON)
+		(a record that is not JSON)
+		T6 bob          command hold  leak
+	END
+	[ "$("$node/packrack-node" audit --since 5m -u ann --json -- -v 2> /dev/null | jq -rR 'fromjson? | objects | .time' | tr '\n' ' ')" = "T1 T4 T5 " ]
+}
+run_step "each kind of record" each_event
 # ---- manifests ----
 
 given() {

@@ -18,6 +18,7 @@ struct volume_call {
 	/* options */
 	uint64_t size, block_size, utilization, permission, limit;
 	struct pr_string_list add, guarantees, permissions;
+	int64_t since, until;
 	int zones;
 	bool force, repair, raw, json, keyvalue;
 	/* the rest */
@@ -384,9 +385,12 @@ volume_streams(void *values, struct pr_error *err)
 	PR_OPT_UINT(permission, "permission", 0, "BITS", 0, UINT32_MAX,                    \
 		"only records whose permission bits are all among these (0: any)")
 
-static const struct pr_option records_options[] = {PERMISSION_OPTION,
+static const struct pr_option records_options[] = {PERMISSION_OPTION, CLI_TIME_OPTIONS(),
 	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0,
 		"at most N records, from the oldest on (0: all)"),
+	PR_OPT_FLAG(raw, "raw", 0,
+		"write each as a line with its number, times (ns) and length, and its "
+		"body; 0 0 0 0 is what cannot be read"),
 	CLI_FORM_OPTIONS()};
 
 static void
@@ -410,7 +414,15 @@ show_record(struct render *r, const struct sfs_record *record)
 	render_close(r);
 }
 
-/* Fails if any could not be read. Records that are denied are not counted. */
+static void
+write_record(const struct sfs_record *r)
+{
+	printf("%" PRIu64 " %" PRId64 " %" PRId64 " %zu\n", r->sequence, r->min_time,
+		r->max_time, r->length);
+	fwrite(r->body, 1, r->length, stdout);
+}
+
+/* Fails if any could not be read, but for --raw, which says it. Records that are denied are not counted. */
 static int
 volume_records(void *values, struct pr_error *err)
 {
@@ -423,16 +435,21 @@ volume_records(void *values, struct pr_error *err)
 
 	if (sfs && stream < 0)
 		pr_error_set(err, "no stream '%.100s' in the volume", c->operand);
-	if (stream >= 0) {
+	if (stream >= 0 && !c->raw)
 		begin_list(c, "records", "");
+	if (stream >= 0)
 		cursor = sfs_cursor_open(sfs, stream, NULL, err);
-	}
 	while (cursor && (rc = sfs_cursor_next(cursor, &record, err)) != 0 &&
 		rc != SFS_ERROR) {
-		bad += rc == SFS_CORRUPT;
-		if (rc != 1)
+		bad += rc == SFS_CORRUPT && !c->raw;
+		if (rc != 1 && c->raw)
+			puts("0 0 0 0");
+		if (rc != 1 || record.max_time < c->since || record.min_time > c->until)
 			continue;
-		show_record(c->r, &record);
+		if (c->raw)
+			write_record(&record);
+		else
+			show_record(c->r, &record);
 		if (++shown == (long long)c->limit)
 			break;
 	}
@@ -757,4 +774,4 @@ static const struct cli_command commands[] = {
 
 const struct cli_command volume_command = {"volume", "create, show, check volumes",
 	"Creates, shows, checks and grows volumes.", CLI_LIST(commands),
-	.values = &(struct volume_call){.json = false}};
+	.values = &(struct volume_call){.since = PR_TIME_MIN, .until = PR_TIME_MAX}};
