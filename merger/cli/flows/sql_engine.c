@@ -344,31 +344,15 @@ struct sql_table {
 	void **data; /* of each column in the chunk */
 };
 
-static const char *
-type_name(enum sql_type type)
-{
-	switch (type) {
-	case SQL_BOOL:
-		return "BOOLEAN";
-	case SQL_U8:
-		return "UTINYINT";
-	case SQL_U16:
-		return "USMALLINT";
-	case SQL_U32:
-		return "UINTEGER";
-	case SQL_U64:
-		return "UBIGINT";
-	case SQL_I64:
-		return "BIGINT";
-	case SQL_DOUBLE:
-		return "DOUBLE";
-	case SQL_TEXT:
-		return "VARCHAR";
-	case SQL_TIME:
-		return "TIMESTAMP_NS";
-	}
-	return "";
-}
+static const char *const type_names[] = {[SQL_BOOL] = "BOOLEAN",
+	[SQL_U8] = "UTINYINT",
+	[SQL_U16] = "USMALLINT",
+	[SQL_U32] = "UINTEGER",
+	[SQL_U64] = "UBIGINT",
+	[SQL_I64] = "BIGINT",
+	[SQL_DOUBLE] = "DOUBLE",
+	[SQL_TEXT] = "VARCHAR",
+	[SQL_TIME] = "TIMESTAMP_NS"};
 
 /* The chunk is empty: its vectors may have moved. */
 static void
@@ -406,7 +390,7 @@ table_make(
 	fprintf(to, "CREATE TABLE %s (", name);
 	for (size_t i = 0; i < t->count; i++)
 		fprintf(to, "%s%s %s", i ? ", " : "", t->columns[i].name,
-			type_name(t->columns[i].type));
+			type_names[t->columns[i].type]);
 	fputc(')', to);
 	int rc = fclose(to) != 0 ? -1 : sql_execute(e, text, SQL_AS_TEXT, NULL, err);
 	free(text);
