@@ -201,6 +201,8 @@ refused() { # each is refused with one line, and nothing has been made
 		install httpfs
 		load '$LAB_DIR/stolen.duckdb_extension'
 		set enable_external_access = true
+		set allowed_paths = ['/etc/passwd']
+		set threads = 2
 		set temp_directory = '$LAB_DIR/stolen'
 		select getenv('HOME')
 		select 1; select 2

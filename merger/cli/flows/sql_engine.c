@@ -23,11 +23,7 @@ struct result {
 
 /* X(what it returns, name behind duckdb_, parameters) */
 #define FUNCTIONS(X)                                                                       \
-	X(int, create_config, (handle * config))                                           \
-	X(int, set_config, (handle config, const char *name, const char *value))           \
-	X(void, destroy_config, (handle * config))                                         \
-	X(int, open_ext,                                                                   \
-		(const char *path, handle *database, handle config, char **error))         \
+	X(int, open, (const char *path, handle *database))                                 \
 	X(void, close, (handle * database))                                                \
 	X(int, connect, (handle database, handle * connection))                            \
 	X(void, disconnect, (handle * connection))                                         \
@@ -251,24 +247,25 @@ function_add(struct sql_engine *e, const char *name, enum sql_type second,
 
 #define SQL_I32 4
 
-/* A statement reads no file, reaches no address, loads nothing, and cannot change that. */
-static const char *const settings[][2] = {{"temp_directory", ""},
-	{"autoload_known_extensions", "false"}, {"autoinstall_known_extensions", "false"},
-	{"allow_community_extensions", "false"}, {"enable_external_access", "false"},
-	{"lock_configuration", "true"}};
-#define SETTINGS_FILE 2 /* so many of the last are set behind the file that may be read */
-
-/* allowed_paths is none of the settings that a database is opened with. More threads only wait for the one that takes rows. */
+/*
+ * A statement reads no file (but that one), reaches no address, loads nothing, and cannot change that. More threads only
+ * wait for the one that takes the rows of a file.
+ */
 static int
-allow_file(struct sql_engine *e, const char *file, const char *before)
+set_up(struct sql_engine *e, const char *file, const char *before, bool small)
 {
 	struct result result = {.internal = NULL};
+	const char *quote = file ? "'" : "";
 	char *text;
 
 	if (asprintf(&text,
-		    "SET allowed_paths = ['%s']; SET enable_external_access = false; "
-		    "SET threads = 1; SET lock_configuration = true; %s",
-		    file, before) < 0)
+		    "SET temp_directory = ''; SET autoload_known_extensions = false; "
+		    "SET autoinstall_known_extensions = false; "
+		    "SET allow_community_extensions = false; "
+		    "SET allowed_paths = [%s%s%s]; SET enable_external_access = false; "
+		    "%sSET lock_configuration = true; %s",
+		    quote, file ? file : "", quote,
+		    small || file ? "SET threads = 1; " : "", before ? before : "") < 0)
 		return -1;
 	int rc = duckdb_query(e->connection, text, &result);
 	free(text);
@@ -280,18 +277,8 @@ static int
 database_open(struct sql_engine *e, const char *file, const char *before, bool small,
 	struct pr_error *err)
 {
-	handle config = NULL;
-	char *error = NULL;
-	int rc = duckdb_create_config(&config);
+	int rc = duckdb_open(NULL, &e->database);
 
-	for (size_t i = 0; i < PR_COUNT(settings) - (file ? SETTINGS_FILE : 0) && rc == 0;
-		i++)
-		rc = duckdb_set_config(config, settings[i][0], settings[i][1]);
-	if (rc == 0 && small)
-		rc = duckdb_set_config(config, "threads", "1");
-	if (rc == 0)
-		rc = duckdb_open_ext(NULL, &e->database, config, &error);
-	duckdb_destroy_config(&config);
 	if (rc == 0)
 		rc = duckdb_connect(e->database, &e->connection);
 	if (rc == 0)
@@ -299,14 +286,9 @@ database_open(struct sql_engine *e, const char *file, const char *before, bool s
 			e, "prefix", (enum sql_type)SQL_I32, SQL_TEXT, call_prefix);
 	if (rc == 0)
 		rc = function_add(e, "within", SQL_TEXT, SQL_BOOL, call_within);
-	if (rc == 0 && file)
-		rc = allow_file(e, file, before);
-	if (rc != 0)
-		pr_error_set(err, "DuckDB does not start: %s",
-			error ? error : "it does not say why");
-	if (error)
-		duckdb_free(error);
-	return rc == 0 ? 0 : -1;
+	if (rc == 0)
+		rc = set_up(e, file, before, small);
+	return rc == 0 ? 0 : pr_error_set(err, "DuckDB does not start");
 }
 
 struct sql_engine *
