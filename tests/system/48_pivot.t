@@ -104,6 +104,7 @@ run_step "a port of nonsense" left_out 'is none: 0 to 65535' "$(alert src_port '
 run_step "a filter as an address" left_out 'is no address' "$(alert src_ip '"10.0.0.1 or tcp"')"
 run_step "a time of nonsense" left_out 'is no time' "$(alert timestamp '"yesterday"')"
 run_step "nested without end" left_out 'no JSON' "$(printf '[%.0s' {1..100000})"
+run_step "a number that is too long" left_out 'no JSON' '{"timestamp": 1e99999999999999999999}'
 run_step "a line of three megabytes" left_out 'longer than 1 MiB' "$(head -c 3000000 /dev/zero | tr '\0' x)"
 run_step "a control character is not shown" left_out 'is no address' "$(alert src_ip '"1\u001b[2J"')"
 refute_step "nowhere" 1 grep -q $'\033' err
