@@ -21,26 +21,42 @@ keys_member() { # NAME ROLE
 	keys_tool head enroll "$1" "$2" "$STATE/keys/$1/public" --bundle "$STATE/keys/$1/rack"
 }
 
-# A node's own sockets admit the user, who has to know that node's key.
-keys_node_sockets() { # NAME
-	keys_tool "$1" enroll user read "$STATE/keys/user/public"
-	sed "s,^public-key ,server-key $(endpoint_of "$1") ," "$STATE/keys/$1/public" >> "$STATE/keys/user/rack"
+keys_make() { # ROLE: of the user
+	local i
+
+	keys_tool head generate --rack
+	keys_member user "$1"
+	for ((i = 1; i <= LOGGERS; i++)); do
+		keys_member "log$i" node
+		# a node's own sockets admit the user
+		keys_tool "log$i" enroll user read "$STATE/keys/user/public"
+	done
 }
 
+# Tests have the same keys in racks of the same size, made once.
 keys_up() {
-	local i build role=operate
+	local i build made=${PACKRACK_LAB_KEYS:+$PACKRACK_LAB_KEYS/$LOGGERS} role=operate
 	((KEYS)) || return 0
 	build=$(build_of keys)
-	[ "$build" = "$BUILD" ] || role=steer # as it was called first
+	[ "$build" = "$BUILD" ] || made='' role=steer # as it was called first
 	local BUILD=$build
 	if ((KEEP)) && [ -d "$STATE/keys" ]; then
 		return 0
 	fi
 	rm -rf -- "${STATE:?}/keys"
-	keys_tool head generate --rack
-	keys_member user "$role"
+	if [ "$made" ] && [ -d "$made" ]; then
+		cp -a -- "$made" "$STATE/keys"
+	else
+		keys_make "$role"
+	fi
+	if [ "$made" ] && [ ! -d "$made" ]; then
+		mkdir -p -- "$PACKRACK_LAB_KEYS"
+		cp -a -- "$STATE/keys" "$made.$$"
+		mv -nT -- "$made.$$" "$made"
+		rm -rf -- "$made.$$"
+	fi
+	# who has to know the nodes' keys
 	for ((i = 1; i <= LOGGERS; i++)); do
-		keys_member "log$i" node
-		keys_node_sockets "log$i"
+		sed "s,^public-key ,server-key $(endpoint_of "log$i") ," "$STATE/keys/log$i/public" >> "$STATE/keys/user/rack"
 	done
 }

@@ -79,7 +79,7 @@ new_lab() {
 	mkdir -p "$BUILD"
 	echo "$LAB_DIR" >> "$BUILD/labs"
 	LABS+=("$LAB_DIR")
-	export RACK_STATE=$LAB_DIR
+	export RACK_STATE=$LAB_DIR PACKRACK_LAB_KEYS=$BUILD/lab-keys
 	export PACKRACK_MERGER=ipc://$LAB_DIR/merger.sock
 	export PACKRACK_DISPATCHER=ipc://$LAB_DIR/dispatcher.sock
 	# The rack's daemons have keys; those that a test without a rack starts by itself have none.
