@@ -16,6 +16,11 @@
 int pr_tcp_check(const char *text, bool *loopback, struct pr_error *err);
 /* A listening socket, close-on-exec, blocking; -1. */
 int pr_tcp_listen(const char *text, struct pr_error *err);
+/*
+ * The same of SOCK_STREAM, or of SOCK_DGRAM, which takes what comes. any: PORT alone is that of all addresses, IPv4 and
+ * IPv6; an address in brackets is of IPv6 only.
+ */
+int pr_listen(const char *text, int type, bool any, struct pr_error *err);
 /* The same in the loop: call gets each connection. NULL: err, and errno. */
 struct evconnlistener *pr_tcp_serve(struct event_base *base, const char *text,
 	evconnlistener_cb call, void *arg, struct pr_error *err);
