@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <inttypes.h>
 #include <linux/sock_diag.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include "proto/base/array.h"
 #include "proto/base/loop.h"
 #include "proto/base/tcp.h"
+#include "proto/base/units.h"
 
 /*
  * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX, sFlow over UDP; IPFIX over
@@ -124,57 +123,6 @@ set_now(struct collect *c)
 
 /* ---- sockets ---- */
 
-/* "PORT", "ADDRESS:PORT" or "[ADDRESS]:PORT". host: room for an address. */
-static bool
-place_parse(const char *text, char host[64], const char **port)
-{
-	const char *colon = strrchr(text, ':');
-	size_t len = colon ? (size_t)(colon - text) : 0;
-	char *end;
-
-	*port = colon ? colon + 1 : text;
-	unsigned long number = strtoul(*port, &end, 10);
-	if (**port < '0' || **port > '9' || *end || number < 1 || number > 65535)
-		return false;
-	if (!colon)
-		return snprintf(host, 64, "::") > 0;
-	if (*text == '[') {
-		if (len < 2 || text[len - 1] != ']')
-			return false;
-		text++;
-		len -= 2;
-	} else if (memchr(text, ':', len)) {
-		return false;
-	}
-	return len > 0 && len < 64 && snprintf(host, 64, "%.*s", (int)len, text) > 0;
-}
-
-/* errno tells why not. -1 */
-static int
-socket_bind(const char *host, const char *port, bool both, int type)
-{
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-		.ai_socktype = type,
-		.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
-	int fd, only = !both, yes = 1;
-	struct addrinfo *at;
-
-	errno = EINVAL;
-	if (getaddrinfo(host, port, &hints, &at) != 0)
-		return -1;
-	fd = socket(at->ai_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && at->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
-	if (fd >= 0 && type == SOCK_STREAM)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-	if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
-		pr_close(fd);
-		fd = -1;
-	}
-	freeaddrinfo(at);
-	return fd;
-}
-
 /* The sender; false: not of --from. */
 static bool
 sender(const struct collect *c, const void *from, struct pri_export_from *id)
@@ -192,10 +140,7 @@ sender(const struct collect *c, const void *from, struct pri_export_from *id)
 		memcpy(id->address, &six->sin6_addr, 16);
 		id->address_len = 16;
 	}
-	for (size_t i = 0; i < c->from.count; i++)
-		if (network_has(&c->from.all[i], id->address, id->address_len))
-			return true;
-	return c->from.count == 0;
+	return !c->from.count || networks_have(&c->from, id->address, id->address_len);
 }
 
 static void
@@ -371,39 +316,38 @@ on_sweep(void *arg)
 static int
 socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
 {
-	int fd, size = RECEIVE_BUFFER;
+	const char *colon = strrchr(text, ':');
 	struct socket *s = &c->sockets[c->count];
-	const char *port;
-	char host[64];
+	int size = RECEIVE_BUFFER;
+	char four[32];
 
-	if (!place_parse(text, host, &port))
-		return pr_error_set(err,
-			"--listen %s: not a port, or a numeric address and a port, as in "
-			"192.0.2.1:2055 or [2001:db8::1]:2055",
-			text);
 	if (c->count == SOCKETS_MAX)
 		return pr_error_set(err, "--listen %s: 16 at most", text);
-	/* PORT alone: of both families */
-	fd = socket_bind(host, port, port == text, type);
-	if (fd < 0 && port == text)
-		fd = socket_bind("0.0.0.0", port, false, type);
+	if (atol(colon ? colon + 1 : text) == 0)
+		return pr_error_set(err, "'%s' is not an address with a port", text);
+	errno = 0;
+	int fd = pr_listen(text, type, true, err);
+	if (fd < 0 && !colon && errno == EAFNOSUPPORT) { /* there is no IPv6 */
+		PR_PRINT(four, "0.0.0.0:%s", text);
+		fd = pr_listen(four, type, true, err);
+	}
 	if (fd < 0)
-		return pr_error_errno(err, "--listen %s", text);
-	if (type == SOCK_DGRAM) {
+		return -1;
+	evutil_make_socket_nonblocking(fd);
+	s->collect = c;
+	s->udp = type == SOCK_DGRAM;
+	if (s->udp) {
 		s->patient = setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size,
 				     sizeof(size)) == 0;
 		if (!s->patient)
 			setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	}
-	s->collect = c;
-	s->udp = type == SOCK_DGRAM;
 	s->event = event_new(pr_loop_base(c->loop), fd, EV_READ | EV_PERSIST,
-		type == SOCK_DGRAM ? on_datagrams : on_connection, s);
+		s->udp ? on_datagrams : on_connection, s);
 	c->count += s->event != NULL; /* which has it closed */
-	if (s->event && event_add(s->event, NULL) == 0 &&
-		(type == SOCK_DGRAM || listen(fd, STREAMS_MAX) == 0))
-		return 0;
-	return pr_error_errno(err, "--listen %s", text);
+	return s->event && event_add(s->event, NULL) == 0
+		       ? 0
+		       : pr_error_set(err, "no memory to listen on %s", text);
 }
 
 static int
@@ -486,10 +430,10 @@ store(struct collect *c, struct pr_error *err)
 	struct pri_exporter all[PRI_EXPORTERS_MAX];
 	size_t count = account(c, all);
 
-	return flow_keeper_state(
-		       c->keeper, pr_now_real(), all, sizeof(all[0]), count, err) < 0
-		       ? -1
-		       : flow_keeper_commit(c->keeper, &c->window, &open, err);
+	if (flow_keeper_state(c->keeper, pr_now_real(), all, sizeof(all[0]), count, err) <
+		0)
+		return -1;
+	return flow_keeper_commit(c->keeper, &c->window, &open, err);
 }
 
 static int
@@ -551,9 +495,8 @@ static int
 serve(struct collect *c, struct pr_error *err)
 {
 	if (begin(c, err) < 0)
-		return CLI_FAILED;
-	c->now = pr_now_real();
-	c->window.since = c->now;
+		return -1;
+	c->window.since = c->now = pr_now_real();
 	struct pr_timer *due = pr_timer_create(c->loop, c->args->every, on_due, c, err);
 	struct pr_timer *sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
 	if (!due || !sweep || pr_loop_run(c->loop, err) < 0)
@@ -562,7 +505,7 @@ serve(struct collect *c, struct pr_error *err)
 	pr_timer_destroy(&due);
 	pr_timer_destroy(&sweep);
 	c->now++;
-	return c->failed || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
+	return c->failed ? -1 : commit(c, c->now, err);
 }
 
 /* ---- files ---- */
@@ -617,7 +560,7 @@ read_files(struct collect *c, struct pr_error *err)
 	size_t taken = 0;
 
 	if (begin(c, err) < 0)
-		return CLI_FAILED;
+		return -1;
 	for (size_t i = 0; i < files->count; i++) {
 		if (read_file(c, files->items[i], err) == 0)
 			taken++;
@@ -654,20 +597,19 @@ protocol(const struct pri_exporter *x)
 						 : "netflow 5";
 }
 
-static void
+static int
 show(const struct collect *c)
 {
 	struct render *r = cli_render(c->args->json, c->args->keyvalue, "exporters");
 	const struct pri_exporter *x;
-	char address[INET6_ADDRSTRLEN], time[PR_TIME_TEXT];
+	char address[PR_ADDRESS_TEXT], time[PR_TIME_TEXT];
 
 	if (!r)
 		printf("%-24s %9s %10s %7s %5s %8s %12s %12s %8s %6s %5s  %s\n", "exporter",
 			"protocol", "domain", "source", "link", "sampling", "messages",
 			"flows", "lost", "late", "bad", "last heard");
 	for (size_t i = 0; (x = pri_exporters_get(c->exporters, i)); i++) {
-		inet_ntop(x->id.address_len == 4 ? AF_INET : AF_INET6, x->id.address,
-			address, sizeof(address));
+		pr_format_address(x->id.address, x->id.address_len, address);
 		if (!r) {
 			printf("%-24s %9s %10u %7u %5u %8u %12" PRIu64 " %12" PRIu64
 			       " %8" PRIu64 " %6" PRIu64 " %5" PRIu64 "  %s\n",
@@ -690,40 +632,37 @@ show(const struct collect *c)
 		render_time(r, "last_heard", x->heard);
 		render_close(r);
 	}
-	if (r)
-		render_end(&r);
+	return render_end(&r);
 }
 
 /* ---- the command ---- */
 
+/* An exit status, or -1: failed. */
 static int
 collect(struct collect *c, struct pr_error *err)
 {
 	const struct collect_args *a = c->args;
+	int rc = 0;
 
 	c->exporters = pri_exporters_create(on_record, on_sample, c, err);
 	if (!c->exporters ||
 		flow_state_each(a->keep, sizeof(struct pri_exporter), on_known, c, err) < 0)
-		return CLI_FAILED;
-	if (a->exporters) {
-		show(c);
-		return CLI_OK;
-	}
+		return -1;
+	if (a->exporters)
+		return show(c);
 	if (a->read.count)
 		return read_files(c, err);
 	c->loop = pr_loop_create(&(const struct pr_loop_calls){0}, err);
 	if (!c->loop)
-		return CLI_FAILED;
-	for (size_t i = 0; i < a->listen.count; i++)
-		if (socket_open(c, a->listen.items[i], SOCK_DGRAM, err) < 0)
-			return CLI_FAILED;
-	for (size_t i = 0; i < a->tcp.count; i++)
-		if (socket_open(c, a->tcp.items[i], SOCK_STREAM, err) < 0)
-			return CLI_FAILED;
+		return -1;
+	for (size_t i = 0; rc == 0 && i < a->listen.count; i++)
+		rc = socket_open(c, a->listen.items[i], SOCK_DGRAM, err);
+	for (size_t i = 0; rc == 0 && i < a->tcp.count; i++)
+		rc = socket_open(c, a->tcp.items[i], SOCK_STREAM, err);
 	c->datagrams = malloc(BATCH * sizeof(*c->datagrams));
-	if (!c->datagrams)
-		return pr_error_as(CLI_FAILED, err, "no memory for datagrams");
-	return serve(c, err);
+	if (rc == 0 && !c->datagrams)
+		rc = pr_error_set(err, "no memory for datagrams");
+	return rc < 0 ? -1 : serve(c, err);
 }
 
 static int
