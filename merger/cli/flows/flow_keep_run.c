@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 
 #include "indexer/flows/flow_filter.h"
@@ -17,14 +16,6 @@
 /* With nodes that do not answer: so many windows, and so long. */
 #define PATIENT_WINDOWS 3
 #define PATIENCE (10 * PR_NS_PER_S)
-
-static volatile sig_atomic_t stopped;
-
-static void
-on_signal(PR_UNUSED int number)
-{
-	stopped = 1;
-}
 
 struct run {
 	const struct flow_keep_order *order;
@@ -100,13 +91,6 @@ account(const struct run *r, const struct sink *sink, struct flow_window *w)
 		report_text(stderr, sink);
 }
 
-static void
-catch_signals(void)
-{
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-}
-
 /*
  * What is missing while flows last that end now. A node that does not answer may come back: with query.follow it is waited
  * for.
@@ -126,13 +110,12 @@ ask_losses(
 		flow_losses_free(&r->losses);
 		r->losses = (struct flow_losses){0};
 		status = flow_losses_ask(&r->losses, &a, err);
-		catch_signals();
 		if (status == CLI_FAILED && !strcmp(err->text, "interrupted"))
-			stopped = 1;
-	} while (status == CLI_OK && !stopped && r->order->query->follow &&
+			cli_interrupted = 1;
+	} while (status == CLI_OK && !cli_interrupted && r->order->query->follow &&
 		 r->losses.unanswered && pr_now_real() - window->until < patience &&
 		 poll(NULL, 0, 10 * WAIT_MS) == 0);
-	return stopped ? CLI_OK : status;
+	return cli_interrupted ? CLI_OK : status;
 }
 
 /* -1: err: flows of this time are kept already. Trace files may overlap: of them only the same flows are refused. */
@@ -207,7 +190,7 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 	return end_window(r, sink, &w, last, err);
 }
 
-/* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was stopped; else the exit status. */
+/* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was interrupted; else the exit status. */
 static int
 take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_error *err)
 {
@@ -224,20 +207,19 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	r->first = PR_TIME_MAX;
 	if (!packets.files.count)
 		status = ask_losses(r, &packets, reach_of(r->order), err);
-	if (stopped || status != CLI_OK)
+	if (cli_interrupted || status != CLI_OK)
 		return status;
 	sink_init(&sink, &packets);
 	sink.take = on_packet;
 	sink.take_arg = r;
 	status = ask_query(&sink, err);
-	catch_signals();
 	if (status == CLI_FAILED && !strcmp(err->text, "interrupted")) {
-		stopped = 1;
+		cli_interrupted = 1;
 		status = CLI_OK;
-	} else if (status == CLI_OK && (sink.end->cancelled || stopped)) {
-		stopped = 1;
-	} else if (status == CLI_OK) {
-		/* its failure counts, also if it was stopped meanwhile */
+	} else if (status == CLI_OK && sink.end->cancelled) {
+		cli_interrupted = 1;
+	} else if (status == CLI_OK && !cli_interrupted) {
+		/* its failure counts, also if it was interrupted meanwhile */
 		status = close_window(r, &sink, since, until, last, &before, err);
 	}
 	sink_close(&sink);
@@ -259,19 +241,19 @@ keep_range(struct run *r, struct pr_error *err)
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status != CLI_OK)
 		return status;
-	if (stopped)
+	if (cli_interrupted)
 		return pr_error_as(CLI_FAILED, err, "interrupted: nothing was kept");
 	fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->kept, pr_plural(r->kept));
 	return r->partial ? CLI_PARTIAL : CLI_OK;
 }
 
-/* Waits until that time is over. False: stopped. */
+/* Waits until that time is over. False: interrupted. */
 static bool
 await(int64_t time)
 {
-	while (!stopped && pr_now_real() < time)
+	while (!cli_interrupted && pr_now_real() < time)
 		poll(NULL, 0, WAIT_MS);
-	return !stopped;
+	return !cli_interrupted;
 }
 
 /* The next window at `at` or later that is not there yet; until: the longest one. */
@@ -297,7 +279,7 @@ next_window(const struct run *r, int64_t *at, int64_t *until)
 	return false;
 }
 
-/* Window by window, until it is stopped. */
+/* Window by window, until it is interrupted. */
 static int
 keep_on(struct run *r, struct pr_error *err)
 {
@@ -328,7 +310,7 @@ keep_on(struct run *r, struct pr_error *err)
 			"%s: flows are kept up to %s already, which is in the future: "
 			"waiting until then\n",
 			r->order->volume, pr_time_format(at, time, sizeof(time)));
-	for (; !stopped && at <= q->until; at = until) {
+	for (; !cli_interrupted && at <= q->until; at = until) {
 		while (!next_window(r, &at, &until))
 			;
 		if (at > q->until || !await(until))
@@ -336,10 +318,8 @@ keep_on(struct run *r, struct pr_error *err)
 		status = take_window(r, at, until, false, err);
 		if (status != CLI_OK)
 			return status;
-		if (stopped)
-			break;
 	}
-	return r->partial && !stopped ? CLI_PARTIAL : CLI_OK;
+	return r->partial && !cli_interrupted ? CLI_PARTIAL : CLI_OK;
 }
 
 int
@@ -349,7 +329,7 @@ flow_keep_run(const struct flow_keep_order *order, struct pr_error *err)
 	int status = CLI_FAILED;
 
 	r.keeper = flow_keeper_open(order->volume, false, err);
-	catch_signals();
+	cli_catch_signals();
 	if (r.keeper)
 		r.table = pri_flow_table_create(order->limits, on_ended, &r, err);
 	if (r.table)
