@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/flows/flow_file.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +16,7 @@
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 #include "proto/base/text.h"
+#include "proto/base/units.h"
 
 /* ---- what a row tells ---- */
 
@@ -57,15 +56,6 @@ static const struct {
 	{"payload_recv", INT64_MAX}, {"flags_sent", UINT8_MAX}, {"flags_recv", UINT8_MAX},
 	{"vlan", UINT16_MAX}, {"link", UINT16_MAX}, {"sampling", UINT32_MAX},
 	{"missing", INT64_MAX}};
-
-static bool
-address_take(const struct sql_cell *v, uint8_t out[16], uint8_t *len)
-{
-	*len = inet_pton(AF_INET, v->text, out) == 1    ? 4
-	       : inet_pton(AF_INET6, v->text, out) == 1 ? 16
-							: 0;
-	return *len != 0;
-}
 
 static uint8_t
 state_take(const char *name)
@@ -112,17 +102,17 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 	struct pri_told t = {.has_icmp = true};
 	int64_t first = v[FIRST].number, port = v[DPORT].number, last;
 	struct pri_flow flow;
-	uint8_t other;
 
 	r->file->records++;
 	if (row_check(r, v, err) < 0)
 		return -1;
-	if (!address_take(&v[SRC], t.address[0], &t.address_len))
+	t.address_len = pr_parse_address(v[SRC].text, t.address[0]);
+	if (!t.address_len)
 		return row_error(r, SRC, "no address", err);
-	if (!address_take(&v[DST], t.address[1], &other) || other != t.address_len)
+	if (pr_parse_address(v[DST].text, t.address[1]) != t.address_len)
 		return row_error(r, DST, "no address of the same family", err);
 	t.protocol = (uint8_t)v[PROTOCOL].number;
-	t.protocol = t.protocol == 1 && other == 16 ? 58 : t.protocol;
+	t.protocol = t.protocol == 1 && t.address_len == 16 ? 58 : t.protocol;
 	if (port >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
 		return row_error(r, DPORT, "no number, or too large", err);
 	t.port[0] = (uint16_t)v[SPORT].number;
@@ -140,8 +130,7 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 	last = v[LAST].null ? pr_time_minus(first, -v[DURATION].number) : v[LAST].number;
 	t.first[0] = t.first[1] = first;
 	t.last[0] = t.last[1] = last > first ? last : first;
-	if (!pri_told_flow(&t, (uint16_t)v[LINK].number, &flow))
-		return row_error(r, SRC, "no address", err);
+	pri_told_flow(&t, (uint16_t)v[LINK].number, &flow); /* there are addresses */
 	flow.sampling =
 		(uint32_t)v[SAMPLING].number; /* its counts are multiplied already */
 	for (int i = 0; i < 2 && !flow.key.one_way; i++)
@@ -152,65 +141,46 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 
 /* ---- statements ---- */
 
-/* Within a text, so quotes are doubled. names: up to the end of their line; without quotes, and spaces at their ends */
+/* Within a text, so quotes are doubled. names: up to the end of their line */
 static void
 put_csv(const char *file, const char *names, char between, bool zeek, FILE *to)
 {
-	const char ends[] = {between, '\r', '\n', 0}, *quote = zeek ? "" : "\"";
-
-	fprintf(to,
-		"FROM read_csv(''%s'', auto_detect = false, header = %s, delim = ''%c'', "
-		"quote = ''%s'', escape = ''%s'', comment = ''%s'', columns = {",
-		file, zeek ? "false" : "true", between, quote, quote, zeek ? "#" : "");
-	for (size_t len;; names += len + 1) {
-		size_t from = strspn(names, " \"'"), until = len = strcspn(names, ends);
-
-		while (until > from && strchr(" \"'", names[until - 1]))
-			until--;
-		fputs("''", to);
-		for (size_t i = from; i < until; i++)
-			fputc(names[i] == '\'' ? '_' : names[i], to);
-		fputs("'': ''VARCHAR'', ", to);
-		if (names[len] != between)
-			break;
-	}
-	fputs("})", to);
+	fprintf(to, "FROM csv_rows(''%s'', ''", file);
+	for (size_t i = 0, len = strcspn(names, "\r\n"); i < len; i++)
+		fputc(names[i] == '\'' ? '"' : names[i], to);
+	fprintf(to, "'', ''%c'', ''%s'', ''%s'')", between, zeek ? "" : "\"",
+		zeek ? "#" : "");
 }
 
 /* ---- nfdump ---- */
 
-/* What nfdump lists, in times that its csv lacks; the line before is the head of ours. */
+/* What nfdump lists, in times that its csv lacks; these are our names of it. */
 static const char nfdump_format[] =
-	"fmt:%ts,%te,%sa,%da,%sp,%dp,%pr,%flg,%ipkt,%ibyt,%opkt,%obyt,%svln",
+	"%ts,%te,%sa,%da,%sp,%dp,%pr,%flg,%ipkt,%ibyt,%opkt,%obyt,%svln",
 		  nfdump_names[] = "ts,te,sa,da,sp,dp,pr,flg,ipkt,ibyt,opkt,obyt,svln";
+enum { NO_PROGRAM = 127 }; /* the shell's status */
 
 /* A descriptor of what it lists; -1: err */
 static int
 nfdump_list(const struct flow_file *f, struct pr_error *err)
 {
-	char *const words[] = {"nfdump", "-r", "/dev/stdin", "-q", "-N", "-6", "-o",
-		(char *)nfdump_format, NULL};
-	char *const utc[] = {"TZ=UTC", NULL};
-	int out = open(P_tmpdir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), status = 0, rc;
-	posix_spawn_file_actions_t actions;
-	pid_t pid;
+	int out = open(P_tmpdir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), status;
+	char command[256];
 
 	if (out < 0)
 		return pr_error_errno(err, "%s: no room for what nfdump lists", P_tmpdir);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, f->fd, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	rc = posix_spawnp(&pid, words[0], &actions, NULL, words, utc);
-	posix_spawn_file_actions_destroy(&actions);
-	if (rc == 0 && waitpid(pid, &status, 0) == pid && status == 0)
+	PR_PRINT(command,
+		"cd /proc/%d/fd && TZ=UTC exec nfdump -r %d -q -N -6 -o 'fmt:%s' 2> "
+		"/dev/null > %d",
+		getpid(), f->fd, nfdump_format, out);
+	status = system(command);
+	if (status == 0)
 		return out;
 	close(out);
-	return rc == ENOENT
-		       ? pr_error_set(err, "nfdump's format needs nfdump (apt-get install "
-					   "nfdump)")
-	       : rc ? pr_error_set(err, "nfdump does not start: %s", strerror(rc))
-		    : pr_error_set(err, "nfdump cannot read it");
+	return pr_error_set(err, "%s",
+		WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM
+			? "nfdump's format needs nfdump (apt-get install nfdump)"
+			: "nfdump cannot read it");
 }
 
 /* ---- IPFIX ---- */
