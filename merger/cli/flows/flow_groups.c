@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/flows/flow_groups.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -508,7 +507,7 @@ value_text(const union value *v, const struct by *by, char buf[80])
 		snprintf(buf, 80, "%u", v->number);
 		return buf;
 	}
-	inet_ntop(len == 4 ? AF_INET : AF_INET6, v->address, buf, INET6_ADDRSTRLEN);
+	flow_address_text(v->address, len, buf);
 	if (by->bits < 8 * len)
 		snprintf(buf + strlen(buf), 8, "/%u", by->bits);
 	return buf;

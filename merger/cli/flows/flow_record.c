@@ -9,6 +9,7 @@
 
 #include "indexer/query/tally_key.h"
 #include "merger/cli/query/ask.h"
+#include "proto/base/units.h"
 
 /* ---- networks of ours ---- */
 
@@ -20,14 +21,11 @@ network_parse(const char *text, struct network *out, struct pr_error *err)
 
 	snprintf(address, sizeof(address), "%.*s",
 		slash ? (int)(slash - text) : (int)strlen(text), text);
-	*out = (struct network){.len = 4};
-	if (inet_pton(AF_INET, address, out->bytes) != 1) {
-		out->len = 16;
-		if (inet_pton(AF_INET6, address, out->bytes) != 1)
-			return pr_error_set(err,
-				"%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32",
-				text);
-	}
+	*out = (struct network){0};
+	out->len = pr_parse_address(address, out->bytes);
+	if (!out->len)
+		return pr_error_set(
+			err, "%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32", text);
 	unsigned long prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
 	if (prefix > 8ul * out->len ||
 		(slash && (slash[1] < '0' || slash[1] > '9' || *end)))
