@@ -51,12 +51,17 @@ void pri_flow_add(struct pri_flow *flow, const struct pri_flow *part);
 static inline int64_t
 pri_flow_first(const struct pri_flow *f)
 {
-	return f->side[0].first < f->side[1].first ? f->side[0].first : f->side[1].first;
+	return PR_MIN(f->side[0].first, f->side[1].first);
 }
 static inline int64_t
 pri_flow_last(const struct pri_flow *f)
 {
-	return f->side[0].last > f->side[1].last ? f->side[0].last : f->side[1].last;
+	return PR_MAX(f->side[0].last, f->side[1].last);
+}
+static inline uint64_t
+pri_flow_packets(const struct pri_flow *f)
+{
+	return f->side[0].packets + f->side[1].packets;
 }
 
 /*

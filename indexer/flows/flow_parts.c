@@ -177,7 +177,7 @@ pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out)
 	pri_flow_begin(out, &key);
 	code_part(&c, out, r->head.slice);
 	r->c = c.in;
-	r->packets += out->side[0].packets + out->side[1].packets;
+	r->packets += pri_flow_packets(out);
 	return c.bad ? -1 : 1;
 }
 
@@ -232,7 +232,7 @@ on_part(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	code_key(&c, &part.key);
 	code_part(&c, &part, p->head.slice);
 	p->len += pr_writer_len(&w);
-	p->head.packets += (uint32_t)(flow->side[0].packets + flow->side[1].packets);
+	p->head.packets += (uint32_t)pri_flow_packets(flow);
 	return 0;
 }
 
@@ -242,7 +242,7 @@ pri_flow_parts_create(size_t flows, uint32_t share, uint32_t shares, struct pr_e
 	const struct pri_flow_limits limits = {.idle_tcp = -1, /* less than any pause */
 		.idle = -1,
 		.idle_closed = -1,
-		.flows = flows < PRI_FLOW_PARTS_MOST ? flows : PRI_FLOW_PARTS_MOST,
+		.flows = PR_MIN(flows, PRI_FLOW_PARTS_MOST),
 		.share = share,
 		.shares = shares};
 	struct pri_flow_parts *p = malloc(sizeof(*p));

@@ -358,7 +358,7 @@ on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	/* ahead of its arrival; the keeper sees to the others */
 	if (pr_time_minus(pri_flow_last(flow), c->now) > c->window.reach)
 		c->window.reach = pr_time_minus(pri_flow_last(flow), c->now);
-	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	c->window.packets += pri_flow_packets(flow);
 	return flow_keeper_put(c->keeper, flow, 0, c->now, err);
 }
 
@@ -520,7 +520,7 @@ on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr
 	c->now = PR_MAX(c->now, last);
 	c->window.since = PR_MIN(c->window.since, first);
 	c->window.until = pr_time_minus(c->now, -1);
-	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	c->window.packets += pri_flow_packets(flow);
 	return flow_keeper_put(c->keeper, flow, missing, c->now, err);
 }
 
