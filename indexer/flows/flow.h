@@ -87,6 +87,8 @@ enum pri_flow_state {
 /* Of a flow whose originator is set. */
 enum pri_flow_state pri_flow_state(const struct pri_flow *flow);
 const char *pri_flow_state_name(enum pri_flow_state state);
+/* PRI_FLOW_STATES: there is none of this name, of which case does not count. */
+enum pri_flow_state pri_flow_state_find(const char *name);
 
 /*
  * Parts to flows. Parts are taken in the order of their slices; those of one slice in any

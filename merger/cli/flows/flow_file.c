@@ -57,15 +57,6 @@ static const struct {
 	{"vlan", UINT16_MAX}, {"link", UINT16_MAX}, {"sampling", UINT32_MAX},
 	{"missing", INT64_MAX}};
 
-static uint8_t
-state_take(const char *name)
-{
-	for (enum pri_flow_state s = 0; s < PRI_FLOW_STATES; s++)
-		if (!strcmp(name, pri_flow_state_name(s)))
-			return (uint8_t)(s + 1);
-	return 0;
-}
-
 struct reading {
 	struct flow_file *file;
 	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
@@ -119,7 +110,8 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 	t.port[1] = (uint16_t)port;
 	t.icmp =
 		(uint16_t)(port >= ICMP_PORT ? port : v[SPORT].number << 8 | (port & 0xff));
-	t.state = state_take(v[STATE].text);
+	enum pri_flow_state state = pri_flow_state_find(v[STATE].text);
+	t.state = state < PRI_FLOW_STATES ? (uint8_t)(state + 1) : 0;
 	t.vlan = (uint16_t)v[VLAN].number;
 	for (unsigned i = 0; i < 2; i++) {
 		t.bytes[i] = (uint64_t)v[BYTES + i].number;

@@ -16,22 +16,21 @@
 int
 network_parse(const char *text, struct network *out, struct pr_error *err)
 {
-	const char *slash = strchr(text, '/');
-	char address[64], *end = NULL;
+	char address[64] = "", more;
+	unsigned prefix;
+	int got = sscanf(text, "%63[^/]/%3u%c", address, &prefix, &more);
 
-	snprintf(address, sizeof(address), "%.*s",
-		slash ? (int)(slash - text) : (int)strlen(text), text);
 	*out = (struct network){0};
 	out->len = pr_parse_address(address, out->bytes);
 	if (!out->len)
 		return pr_error_set(
 			err, "%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32", text);
-	unsigned long prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * out->len;
-	if (prefix > 8ul * out->len ||
-		(slash && (slash[1] < '0' || slash[1] > '9' || *end)))
+	if (got < 2 && !strchr(text, '/'))
+		prefix = 8u * out->len;
+	else if (got != 2 || prefix > 8u * out->len)
 		return pr_error_set(
 			err, "%s: the prefix has 0 to %u bits", text, 8u * out->len);
-	out->prefix = (unsigned)prefix;
+	out->prefix = prefix;
 	return 0;
 }
 
