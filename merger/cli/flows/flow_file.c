@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "indexer/flows/flow_export.h"
@@ -23,44 +24,32 @@
 static const char macros[] =
 #include "merger/cli/flows/flow_file.sql.h"
 	;
-/* The columns of told() there: their names, and the largest number; 0: text; -1: a time. */
-enum {
-	FIRST,
-	LAST,
-	DURATION,
-	SRC,
-	DST,
-	STATE,
-	SPORT,
-	DPORT,
-	PROTOCOL,
-	BYTES,
-	PACKETS = 11,
-	PAYLOAD = 13,
-	FLAGS = 15,
-	VLAN = 17,
-	LINK,
-	SAMPLING,
-	MISSING,
-	COLUMNS
-}; /* two of BYTES to FLAGS: sent, received */
 #define ICMP_PORT (UINT16_MAX + 1) /* and type << 8 | code: of DPORT */
+#define AT(member) offsetof(struct pri_told, member)
+/* The columns of told() there: their names, the largest number (0: text; -1: a time), and which of struct pri_told it is. */
+enum { FIRST, LAST, DURATION, SRC, DST, STATE, DPORT = 7, LINK = 18, SAMPLING, MISSING };
 static const struct {
 	const char *name;
 	int64_t most;
-} columns[COLUMNS] = {{"tcqtime", -1}, {"last", -1}, {"duration", INT64_MAX}, {"src_ip", 0},
-	{"dst_ip", 0}, {"state", 0}, {"src_port", UINT16_MAX},
-	{"dst_port", ICMP_PORT + UINT16_MAX}, {"protocol", UINT8_MAX},
-	{"bytes_sent", INT64_MAX}, {"bytes_recv", INT64_MAX}, {"packets_sent", INT64_MAX},
-	{"packets_recv", INT64_MAX}, {"payload_sent", INT64_MAX},
-	{"payload_recv", INT64_MAX}, {"flags_sent", UINT8_MAX}, {"flags_recv", UINT8_MAX},
-	{"vlan", UINT16_MAX}, {"link", UINT16_MAX}, {"sampling", UINT32_MAX},
-	{"missing", INT64_MAX}};
+	size_t to; /* 8 bytes; 0: none */
+} columns[] = {{"tcqtime", -1, AT(first[0])}, {"last", -1, AT(last[0])},
+	{"duration", INT64_MAX, AT(duration)}, {"src_ip", 0, 0}, {"dst_ip", 0, 0},
+	{"state", 0, 0}, {"src_port", UINT16_MAX, AT(port[0])},
+	{"dst_port", ICMP_PORT + UINT16_MAX, AT(port[1])},
+	{"protocol", UINT8_MAX, AT(protocol)}, {"bytes_sent", INT64_MAX, AT(bytes[0])},
+	{"bytes_recv", INT64_MAX, AT(bytes[1])},
+	{"packets_sent", INT64_MAX, AT(packets[0])},
+	{"packets_recv", INT64_MAX, AT(packets[1])},
+	{"payload_sent", INT64_MAX, AT(payload[0])},
+	{"payload_recv", INT64_MAX, AT(payload[1])},
+	{"flags_sent", UINT8_MAX, AT(flags[0])}, {"flags_recv", UINT8_MAX, AT(flags[1])},
+	{"vlan", UINT16_MAX, AT(vlan)}, {"link", UINT16_MAX, 0},
+	{"sampling", UINT32_MAX, 0}, {"missing", INT64_MAX, 0}};
+#define COLUMNS PR_COUNT(columns)
 
 struct reading {
 	struct flow_file *file;
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err);
+	flow_file_take *take;
 	void *arg;
 };
 
@@ -73,16 +62,18 @@ row_error(const struct reading *r, unsigned column, const char *what, struct pr_
 
 /* Numbers are whole, and not more than there is room for. */
 static int
-row_check(const struct reading *r, const struct sql_cell *v, struct pr_error *err)
+take_numbers(const struct reading *r, const struct sql_cell *v, struct pri_told *t,
+	struct pr_error *err)
 {
-	for (unsigned i = 0; i < COLUMNS; i++)
-		if (columns[i].most < 0
-				? v[i].number == INT64_MIN
-				: columns[i].most && (v[i].number < 0 ||
-							     v[i].number > columns[i].most))
+	for (unsigned i = 0; i < COLUMNS; i++) {
+		int64_t number = v[i].number, most = columns[i].most;
+
+		if (most < 0 ? number == INT64_MIN : most && (number < 0 || number > most))
 			return row_error(r, i,
-				columns[i].most < 0 ? "no time" : "no number, or too large",
-				err);
+				most < 0 ? "no time" : "no number, or too large", err);
+		if (columns[i].to)
+			memcpy((char *)t + columns[i].to, &number, sizeof(number));
+	}
 	return v[FIRST].null ? row_error(r, FIRST, "no time", err) : 0;
 }
 
@@ -91,43 +82,34 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 {
 	struct reading *r = arg;
 	struct pri_told t = {.has_icmp = true};
-	int64_t first = v[FIRST].number, port = v[DPORT].number, last;
+	enum pri_flow_state state = pri_flow_state_find(v[STATE].text);
 	struct pri_flow flow;
 
 	r->file->records++;
-	if (row_check(r, v, err) < 0)
+	if (take_numbers(r, v, &t, err) < 0)
 		return -1;
 	t.address_len = pr_parse_address(v[SRC].text, t.address[0]);
 	if (!t.address_len)
 		return row_error(r, SRC, "no address", err);
 	if (pr_parse_address(v[DST].text, t.address[1]) != t.address_len)
 		return row_error(r, DST, "no address of the same family", err);
-	t.protocol = (uint8_t)v[PROTOCOL].number;
-	t.protocol = t.protocol == 1 && t.address_len == 16 ? 58 : t.protocol;
-	if (port >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
+	if (t.protocol == 1 && t.address_len == 16)
+		t.protocol = 58;
+	if (t.port[1] >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
 		return row_error(r, DPORT, "no number, or too large", err);
-	t.port[0] = (uint16_t)v[SPORT].number;
-	t.port[1] = (uint16_t)port;
-	t.icmp =
-		(uint16_t)(port >= ICMP_PORT ? port : v[SPORT].number << 8 | (port & 0xff));
-	enum pri_flow_state state = pri_flow_state_find(v[STATE].text);
+	t.icmp = (uint16_t)(t.port[1] >= ICMP_PORT ? t.port[1]
+						   : t.port[0] << 8 | (t.port[1] & 0xff));
 	t.state = state < PRI_FLOW_STATES ? (uint8_t)(state + 1) : 0;
-	t.vlan = (uint16_t)v[VLAN].number;
-	for (unsigned i = 0; i < 2; i++) {
-		t.bytes[i] = (uint64_t)v[BYTES + i].number;
-		t.packets[i] = (uint64_t)v[PACKETS + i].number;
-		t.payload[i] = (uint64_t)v[PAYLOAD + i].number;
-		t.flags[i] = (uint8_t)v[FLAGS + i].number;
-	}
-	last = v[LAST].null ? pr_time_minus(first, -v[DURATION].number) : v[LAST].number;
-	t.first[0] = t.first[1] = first;
-	t.last[0] = t.last[1] = last > first ? last : first;
+	if (v[LAST].null)
+		t.last[0] = pr_time_minus(t.first[0], -t.duration);
+	t.first[1] = t.first[0];
+	t.last[0] = t.last[1] = PR_MAX(t.first[0], t.last[0]);
 	pri_told_flow(&t, (uint16_t)v[LINK].number, &flow); /* there are addresses */
-	flow.sampling =
-		(uint32_t)v[SAMPLING].number; /* its counts are multiplied already */
+	/* its counts are multiplied already */
+	flow.sampling = (uint32_t)v[SAMPLING].number;
+	/* what looks like it is the type that answers */
 	for (int i = 0; i < 2 && !flow.key.one_way; i++)
-		flow.side[i].icmp_code =
-			0; /* what looks like it is the type that answers */
+		flow.side[i].icmp_code = 0;
 	return r->take(r->arg, &flow, (uint64_t)v[MISSING].number, err);
 }
 
@@ -220,13 +202,14 @@ read_ipfix(struct reading *r, struct pr_error *err)
 	struct pri_exporters *e = pri_exporters_create(on_export, on_export, r, err);
 	FILE *from =
 		e && lseek(r->file->fd, 0, SEEK_SET) == 0 ? fdopen(r->file->fd, "r") : NULL;
-	int rc = from ? read_messages(r, e, from, err) : -1;
+	int rc = -1;
 
-	if (e && !from)
-		pr_error_errno(err, "cannot read it");
 	if (from) {
+		rc = read_messages(r, e, from, err);
 		fclose(from);
 		r->file->fd = -1;
+	} else if (e) {
+		pr_error_errno(err, "cannot read it");
 	}
 	pri_exporters_destroy(&e);
 	return rc;
@@ -237,26 +220,22 @@ read_ipfix(struct reading *r, struct pr_error *err)
 int
 flow_file_open(struct flow_file *f, const char *path, struct pr_error *err)
 {
-	XXH3_state_t *state = XXH3_createState();
+	XXH3_state_t state;
 	struct stat st;
-	ssize_t got = 0;
+	ssize_t got;
 
 	f->lost = f->records = 0;
 	f->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (f->fd < 0 || fstat(f->fd, &st) < 0 || !state) {
-		XXH3_freeState(state);
+	if (f->fd < 0 || fstat(f->fd, &st) < 0)
 		return pr_error_errno(err, "cannot read it");
-	}
-	XXH3_64bits_reset(state);
-	while (S_ISREG(st.st_mode) && (got = read(f->fd, f->head, sizeof(f->head) - 1)) > 0)
-		XXH3_64bits_update(state, f->head, (size_t)got);
-	f->hash = XXH3_64bits_digest(state) | 1;
-	XXH3_freeState(state);
-	if (!S_ISREG(st.st_mode) || got < 0)
-		return pr_error_set(err, "%s",
-			got < 0 ? strerror(errno) : "not a file: write it to one first");
+	if (!S_ISREG(st.st_mode))
+		return pr_error_set(err, "not a file: write it to one first");
+	XXH3_64bits_reset(&state);
+	while ((got = read(f->fd, f->head, sizeof(f->head) - 1)) > 0)
+		XXH3_64bits_update(&state, f->head, (size_t)got);
+	f->hash = XXH3_64bits_digest(&state) | 1;
 	memset(f->head, 0, sizeof(f->head));
-	if (pread(f->fd, f->head, sizeof(f->head) - 1, 0) < 0)
+	if (got < 0 || pread(f->fd, f->head, sizeof(f->head) - 1, 0) < 0)
 		return pr_error_errno(err, "cannot read it");
 	return 0;
 }
@@ -264,8 +243,7 @@ flow_file_open(struct flow_file *f, const char *path, struct pr_error *err)
 void
 flow_file_close(struct flow_file *f)
 {
-	if (f->fd >= 0)
-		close(f->fd);
+	pr_close(f->fd);
 	f->fd = -1;
 }
 
@@ -363,10 +341,7 @@ read_rows(struct reading *r, bool nfdump, int fd, struct pr_error *err)
 }
 
 int
-flow_file_read(struct flow_file *f,
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err),
-	void *arg, struct pr_error *err)
+flow_file_read(struct flow_file *f, flow_file_take *take, void *arg, struct pr_error *err)
 {
 	struct reading r = {f, take, arg};
 	bool nfdump = begins(f, "\x0c\xa5", 2);
