@@ -95,15 +95,14 @@ struct collect {
 	size_t count;
 	struct stream streams[STREAMS_MAX];
 	uint64_t connections; /* until now */
-	uint64_t closed,
-		broken; /* in this window: by us; with a message that is not whole */
+	/* in this window: by us; with a message that is not whole */
+	uint64_t closed, broken;
 	uint8_t (*datagrams)[DATAGRAM];
 	struct flow_window window;
-	uint64_t lost
-		[PRI_EXPORTERS_MAX]; /* of each exporter until the last window, by its link */
-	uint64_t unread,
-		unread_before; /* sets without a template, bad and refused messages */
-	uint64_t messages, messages_before;
+	uint64_t lost[PRI_EXPORTERS_MAX]; /* of each until the last window, by its link */
+	/* sets without a template, bad and refused messages */
+	uint64_t unread, unread_before;
+	uint64_t messages; /* in this window */
 	uint64_t foreign, dropped;
 	int64_t now;
 };
@@ -446,8 +445,7 @@ commit(struct collect *c, int64_t until, struct pr_error *err)
 		return -1;
 	say_lost(c);
 	c->unread_before = c->unread;
-	c->messages_before = c->messages;
-	c->dropped = c->foreign = c->closed = c->broken = 0;
+	c->messages = c->dropped = c->foreign = c->closed = c->broken = 0;
 	c->window = (struct flow_window){.since = until, .reach = c->window.reach};
 	return 0;
 }
@@ -486,7 +484,7 @@ on_due(void *arg)
 	struct collect *c = arg;
 
 	c->now = pr_now_real() > c->now ? pr_now_real() : c->now + 1;
-	if ((c->messages != c->messages_before || c->now - c->window.since >= IDLE_NS) &&
+	if ((c->messages || c->now - c->window.since >= IDLE_NS) &&
 		commit(c, c->now, c->err) < 0)
 		fail(c);
 }
@@ -528,10 +526,9 @@ on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr
 static int
 read_file(struct collect *c, const char *path, struct pr_error *err)
 {
-	struct flow_file *f = malloc(sizeof(*f));
+	static struct flow_file file; /* with room for what it begins with */
+	struct flow_file *f = &file;
 
-	if (!f)
-		return pr_error_set(err, "no memory for a file");
 	c->now = PR_TIME_MIN;
 	c->window = (struct flow_window){.since = PR_TIME_MAX};
 	int rc = flow_file_open(f, path, err);
@@ -548,7 +545,6 @@ read_file(struct collect *c, const char *path, struct pr_error *err)
 		fprintf(stderr, "%s: %" PRIu64 " flow%s kept\n", path, f->records,
 			pr_plural(f->records));
 	flow_file_close(f);
-	free(f);
 	return rc;
 }
 
