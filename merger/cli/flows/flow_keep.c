@@ -39,14 +39,12 @@ note_window(struct flow_keeper *k, const struct flow_window *next, struct pr_err
 {
 	struct flow_windows *w = &k->windows;
 	struct flow_window *last = w->count ? &w->all[w->count - 1] : NULL;
+	bool one = last && last->until == next->since;
 
-	if (next->file && PR_ARRAY_ADD(k->files, k->file_count, next->file) < 0)
-		return pr_error_set(err, "no memory for windows");
-	if (last && last->until == next->since) {
+	if (one)
 		last->until = next->until;
-		return 0;
-	}
-	if (PR_ARRAY_ADD(w->all, w->count, *next) < 0)
+	if ((next->file && PR_ARRAY_ADD(k->files, k->file_count, next->file) < 0) ||
+		(!one && PR_ARRAY_ADD(w->all, w->count, *next) < 0))
 		return pr_error_set(err, "no memory for windows");
 	return 0;
 }
@@ -55,11 +53,10 @@ note_window(struct flow_keeper *k, const struct flow_window *next, struct pr_err
 static void
 note_last(struct flow_keeper *k, const struct flow_window *w)
 {
-	int64_t until = k->last.until;
+	int64_t until = w->file ? k->last.until : w->until;
 
 	k->last = *w;
-	if (w->file)
-		k->last.until = until;
+	k->last.until = until;
 }
 
 /* Reads what there is, before the volume is written. */
@@ -115,6 +112,14 @@ streams_open(struct flow_keeper *k, struct pr_error *err)
 	return 0;
 }
 
+static void
+begin_window(struct flow_keeper *k)
+{
+	k->records = 0;
+	k->reach = 0;
+	randombytes_buf(&k->tag, sizeof(k->tag));
+}
+
 static int
 begin_writing(struct flow_keeper *k, struct pr_error *err)
 {
@@ -141,7 +146,7 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 	k->batch = pri_batch_create();
 	if (!k->room || !k->batch)
 		return pr_error_set(err, "no memory for flows");
-	randombytes_buf(&k->tag, sizeof(k->tag));
+	begin_window(k);
 	return 0;
 }
 
@@ -153,10 +158,8 @@ flow_keeper_file(struct flow_keeper *k, uint64_t file, struct pr_error *err)
 			return pr_error_set(
 				err, "%s has the flows of this file already", k->volume);
 	k->file = file;
-	k->records = 0;
-	k->reach = 0;
 	pri_batch_clear(k->batch);
-	randombytes_buf(&k->tag, sizeof(k->tag));
+	begin_window(k);
 	return 0;
 }
 
@@ -264,9 +267,7 @@ store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 	w.at += pr_writer_len(&handles);
 	pri_batch_clear(b);
 	return sfs_append(k->sfs, k->stream[open ? FLOW_OPEN : FLOW_BATCHES], k->since,
-		       k->until, head, pr_writer_len(&w), NULL, err) != SFS_OK
-		       ? -1
-		       : 0;
+		k->until, head, pr_writer_len(&w), NULL, err);
 }
 
 static int
@@ -357,7 +358,7 @@ store_window(struct flow_keeper *k, struct flow_window *w,
 		(open && (pri_flow_table_open_flows(open->table, add_open, k, err) < 0 ||
 				 store_batch(k, true, err) < 0)))
 		return -1;
-	return sfs_flush(k->sfs, err) != SFS_OK ? -1 : 0;
+	return sfs_flush(k->sfs, err);
 }
 
 int
@@ -379,9 +380,7 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 		    sizeof(entry), NULL, err) != SFS_OK ||
 		sfs_flush(k->sfs, err) != SFS_OK || note_window(k, window, err) < 0)
 		return -1;
-	k->records = 0;
-	k->reach = 0;
-	randombytes_buf(&k->tag, sizeof(k->tag));
+	begin_window(k);
 	/* a range leaves what a keeper that goes on has there */
 	if ((open || k->collected) && k->last.number &&
 		sfs_trim(k->sfs, k->stream[FLOW_OPEN], k->last.until, 0, &trimmed, err) !=
