@@ -143,8 +143,8 @@ int pri_flow_table_restore(
 
 struct pri_flow_figures {
 	uint64_t packets, not_ip, late; /* late: counted as of the open slice */
-	uint64_t parts, parts_packets,
-		parts_bytes; /* from nodes: packets of these, bytes as they came */
+	/* from nodes: packets of these, bytes as they came */
+	uint64_t parts, parts_packets, parts_bytes;
 	uint64_t beyond; /* of the packets, those that a cutoff kept back */
 	uint64_t flows, open, early; /* ended; now; ended early for want of memory */
 };

@@ -216,16 +216,11 @@ static size_t
 wifi_type(const uint8_t *data, size_t len, bool radiotap)
 {
 	static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
-	size_t at = 0;
+	size_t at = radiotap && len >= 4 ? pr_get_le16(data + 2) : 0;
 
-	if (radiotap) {
-		if (len < 4)
-			return 0;
-		at = (size_t)data[2] | (size_t)data[3] << 8;
-	}
 	if (at > len || len - at < 2)
 		return 0;
-	unsigned control = data[at] | (unsigned)data[at + 1] << 8;
+	unsigned control = pr_get_le16(data + at);
 	if ((control & 0x0c) != 0x08 || control & 0x4000) /* not data, or encrypted */
 		return 0;
 	at += 24;
@@ -251,7 +246,10 @@ inner_frame(uint16_t type, size_t net)
 static uint16_t
 find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 {
-	struct pri_linktype_layout layout = {0};
+	/* PPP may leave out its address and control bytes (RFC 1661, 6.6) */
+	static const struct pri_linktype_layout wifi = {.net_at = 2},
+						short_ppp = {
+							.form = PRI_TYPE_PPP, .net_at = 2};
 	const struct pri_linktype_layout *known =
 		pri_linktype_layout_find(packet->linktype);
 	struct pri_packet_fields fields;
@@ -267,17 +265,12 @@ find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 			return type;
 	}
 	if (packet->linktype == WIFI || packet->linktype == WIFI_RADIOTAP) {
-		layout.type_at = 0;
-		layout.net_at = 2;
 		at = wifi_type(
 			packet->data, packet->caplen, packet->linktype == WIFI_RADIOTAP);
-		known = at ? &layout : NULL;
+		known = at ? &wifi : NULL;
 	}
-	/* PPP may leave out its address and control bytes (RFC 1661, 6.6) */
-	if (packet->linktype == PPP && packet->caplen && packet->data[0] != 0xff) {
-		layout = (struct pri_linktype_layout){.form = PRI_TYPE_PPP, .net_at = 2};
-		known = &layout;
-	}
+	if (packet->linktype == PPP && packet->caplen && packet->data[0] != 0xff)
+		known = &short_ppp;
 	for (int depth = 0; known && depth < FRAMES_MAX; depth++) {
 		*net = at + pri_packet_fields_parse(known, packet->data + at,
 				    (uint32_t)(packet->caplen - at), &fields);

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/field_table.h"
-
-static const uint8_t magic[4] = {'P', 'F', 'P', 1};
 
 /* ---- numbers: one function writes and reads, so that both agree ---- */
 
@@ -76,10 +75,9 @@ code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 	code(c, &s->last_seq);
 	if (!(s->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
 		return;
-	code_time(c, &s->syn, PRI_FLOW_NEVER, base);
-	code_time(c, &s->syn_ack, PRI_FLOW_NEVER, base);
-	code_time(c, &s->fin, PRI_FLOW_NEVER, base);
-	code_time(c, &s->rst, PRI_FLOW_NEVER, base);
+	int64_t *const events[] = {&s->syn, &s->syn_ack, &s->fin, &s->rst};
+	for (size_t i = 0; i < PR_COUNT(events); i++)
+		code_time(c, events[i], PRI_FLOW_NEVER, base);
 }
 
 /* ---- parts ---- */
@@ -87,8 +85,10 @@ code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 enum { PART_ONE_WAY = 1, PART_IP6 = 2, PART_VLAN = 4, PART_BITS = 7 };
 enum { HEAD = 48, PART_MAX = 320 };
 
-static const struct pr_field head_fields[] = {PR_INTS(pri_flow_parts_head, slice, first,
-	last, packets, not_ip, related, truncated, unsure)};
+#define MAGIC 0x01504650
+static const struct pr_field head_fields[] = {PR_INT(pri_flow_parts_head, magic),
+	PR_INTS(pri_flow_parts_head, slice, first, last, packets, not_ip, related,
+		truncated, unsure)};
 static const struct pr_field_table head_table = PR_FIELD_TABLE(head_fields);
 
 static void
@@ -151,16 +151,13 @@ code_part(struct coder *c, struct pri_flow *f, int64_t slice)
 bool
 pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *packet)
 {
-	const uint8_t *begin;
-
 	*r = (struct pri_flow_parts_reader){
 		.c = pr_cursor_make(packet->data, packet->caplen)};
-	if (!pr_load_bytes(&r->c, &begin, sizeof(magic)) ||
-		memcmp(begin, magic, sizeof(magic)) != 0 ||
-		!pr_field_table_load(&r->c, &r->head, &head_table, PR_LITTLE_ENDIAN))
+	if (!pr_field_table_load(&r->c, &r->head, &head_table, PR_LITTLE_ENDIAN))
 		return false;
 	r->packets = r->head.not_ip;
-	return in_slice(r->head.slice, r->head.first, r->head.last) &&
+	return r->head.magic == MAGIC &&
+	       in_slice(r->head.slice, r->head.first, r->head.last) &&
 	       packet->otime == pri_flow_slice_last(r->head.slice);
 }
 
@@ -190,8 +187,8 @@ enum {
 
 struct pri_flow_parts {
 	struct pri_flow_table *table; /* its flows end with their slices */
-	struct pri_flow_parts_head
-		head; /* of the open slice; its counts go with the next frame */
+	/* of the open slice; its counts go with the next frame */
+	struct pri_flow_parts_head head;
 	struct pr_packet ready; /* the frame, if it is sealed; data NULL: it is not */
 	size_t len;
 	uint8_t frame[FRAME_ROOM];
@@ -206,8 +203,6 @@ seal_frame(struct pri_flow_parts *p)
 	h->packets += h->not_ip;
 	if (!h->packets)
 		return;
-	memcpy(w.at, magic, sizeof(magic));
-	w.at += sizeof(magic);
 	if (!pr_field_table_store(&w, h, &head_table, PR_LITTLE_ENDIAN))
 		return; /* cannot be: HEAD is its length */
 	p->ready = (struct pr_packet){.time = h->last,
@@ -249,7 +244,7 @@ pri_flow_parts_create(size_t flows, uint32_t share, uint32_t shares, struct pr_e
 
 	if (!p)
 		return pr_error_null(err, "no memory for parts of flows");
-	p->head = (struct pri_flow_parts_head){.slice = INT64_MIN};
+	p->head = (struct pri_flow_parts_head){.magic = MAGIC, .slice = INT64_MIN};
 	p->ready.data = NULL;
 	p->len = HEAD;
 	p->table = pri_flow_table_create(&limits, on_part, p, err);

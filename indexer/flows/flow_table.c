@@ -27,8 +27,8 @@ struct entry {
 	struct pri_flow flow; /* its key is that of the table */
 	struct part *now; /* NULL: not in the slice that is open */
 	UT_hash_handle hh;
-	struct entry *prev,
-		*next; /* of those that wait as it does, in the order of the last slice */
+	/* of those that wait as it does, in the order of the last slice */
+	struct entry *prev, *next;
 	struct waiting *in;
 	struct entry *next_now; /* of those in the slice that is open */
 };

@@ -101,9 +101,8 @@ flow_losses_take(
 		uint16_t link = (uint16_t)of->link;
 
 		l->begins[i] = (struct flow_loss){link, of->first_time, of->count};
-		l->ends[i] = (struct flow_loss){link,
-			of->last_time > of->first_time ? of->last_time : of->first_time,
-			of->count};
+		l->ends[i] = (struct flow_loss){
+			link, PR_MAX(of->last_time, of->first_time), of->count};
 	}
 	l->count = count;
 	l->untold = report_untold(c) + c->pending_packets + c->dropped_packets;
