@@ -117,7 +117,7 @@ struct pri_exporters {
 	pri_flow_sink sink, samples;
 	void *arg;
 	struct exporter *all; /* in the order in which they came */
-	size_t count, templates;
+	size_t templates; /* of all */
 	uint64_t refused, sampled;
 };
 
@@ -170,7 +170,6 @@ exporter_forget(struct pri_exporters *e, struct exporter *of)
 	templates_forget(e, of);
 	HASH_DEL(e->all, of);
 	free(of);
-	e->count--;
 }
 
 void
@@ -215,7 +214,6 @@ exporter_add(struct pri_exporters *e, const struct pri_exporter *as, struct pr_e
 		free(of);
 		return pr_error_null(err, "no memory for an exporter");
 	}
-	e->count++;
 	return of;
 }
 
@@ -226,7 +224,7 @@ pri_exporters_restore(
 	struct exporter *of;
 
 	HASH_FIND(hh, e->all, &exporter->id, sizeof(exporter->id), of);
-	if (of || e->count >= PRI_EXPORTERS_MAX)
+	if (of || HASH_COUNT(e->all) >= PRI_EXPORTERS_MAX)
 		return pr_error_set(
 			err, of ? "an exporter is there twice" : "too many exporters");
 	return exporter_add(e, exporter, err) ? 0 : -1;
@@ -763,10 +761,11 @@ static bool
 exporter_heard(struct message *m, const struct pri_exporter_id *id, uint16_t port, int *rc)
 {
 	struct pri_exporters *e = m->e;
-	uint16_t link = (uint16_t)e->count;
+	uint16_t link = (uint16_t)HASH_COUNT(e->all);
 
 	HASH_FIND(hh, e->all, id, sizeof(*id), m->of);
-	if (!m->of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, m->now, &link)) {
+	if (!m->of && HASH_COUNT(e->all) >= PRI_EXPORTERS_MAX &&
+		!make_room(e, m->now, &link)) {
 		e->refused++;
 		return false;
 	}
