@@ -846,20 +846,19 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 	return true;
 }
 
-/* Of several records on one packet, its bytes tell most. count: of records. 1: it breaks its format */
+/* Of several records on one packet, its bytes tell most. count: of records. Was one found? -1: it breaks its format */
 static int
-find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_packet *out,
-	bool *found)
+find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_packet *out)
 {
-	bool header = false;
+	bool header = false, found = false;
 
-	for (*found = false; count > 0; count--) {
+	for (; count > 0; count--) {
 		struct pri_flow_packet p;
 		const uint8_t *body;
 		uint32_t w[2]; /* format, length */
 
 		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
-			return 1;
+			return -1;
 		struct pr_cursor record = pr_cursor_make(body, w[1]);
 		if (w[0] == SFLOW_HEADER
 				? !take_header(record, link, &p)
@@ -868,10 +867,10 @@ find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_p
 						  &p))
 			continue;
 		header = w[0] == SFLOW_HEADER;
-		*found = true;
+		found = true;
 		*out = p;
 	}
-	return 0;
+	return found;
 }
 
 static int
@@ -895,7 +894,7 @@ static int
 take_sample(struct message *m, struct pri_exporter_id *id, uint16_t port, uint32_t format,
 	struct pr_cursor c)
 {
-	bool expanded = format >= SFLOW_EXPANDED, found;
+	bool expanded = format >= SFLOW_EXPANDED;
 	/* number, source; rate, packets seen, drops, interfaces, records */
 	uint32_t head[3], w[8];
 	size_t words = expanded ? 8 : 6;
@@ -915,8 +914,9 @@ take_sample(struct message *m, struct pri_exporter_id *id, uint16_t port, uint32
 		x->skipped++;
 		return 0;
 	}
-	if (!load_words(&c, w, words) ||
-		find_packet(c, w[words - 1], x->link, &p, &found) != 0) {
+	int found =
+		load_words(&c, w, words) ? find_packet(c, w[words - 1], x->link, &p) : -1;
+	if (found < 0) {
 		x->bad++;
 		return 0;
 	}

@@ -355,8 +355,8 @@ on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	struct collect *c = arg;
 
 	/* ahead of its arrival; the keeper sees to the others */
-	if (pr_time_minus(pri_flow_last(flow), c->now) > c->window.reach)
-		c->window.reach = pr_time_minus(pri_flow_last(flow), c->now);
+	int64_t reach = pr_time_minus(pri_flow_last(flow), c->now);
+	c->window.reach = PR_MAX(c->window.reach, reach);
 	c->window.packets += pri_flow_packets(flow);
 	return flow_keeper_put(c->keeper, flow, 0, c->now, err);
 }
@@ -513,10 +513,8 @@ static int
 on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
 {
 	struct collect *c = arg;
-	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
 
-	c->now = PR_MAX(c->now, last);
-	c->window.since = PR_MIN(c->window.since, first);
+	pr_time_widen(&c->window.since, &c->now, pri_flow_first(flow), pri_flow_last(flow));
 	c->window.until = pr_time_minus(c->now, -1);
 	c->window.packets += pri_flow_packets(flow);
 	return flow_keeper_put(c->keeper, flow, missing, c->now, err);

@@ -140,8 +140,7 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 		return -1;
 	k->room_size = sfs_record_max(k->sfs);
 	/* the longest column, of two addresses a row, fits a record */
-	k->most = k->room_size / 256 * 15;
-	k->most = PR_MIN(k->most, PRI_BATCH_ROWS);
+	k->most = PR_MIN(k->room_size / 256 * 15, PRI_BATCH_ROWS);
 	k->room = malloc(k->room_size);
 	k->batch = pri_batch_create();
 	if (!k->room || !k->batch)
@@ -285,11 +284,10 @@ int
 flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t missing,
 	int64_t now, struct pr_error *err)
 {
-	int64_t reach = pr_time_minus(now, pri_flow_first(flow));
 	bool full = add_row(k, flow, missing, false, now);
 
 	k->records++;
-	k->reach = PR_MAX(k->reach, reach);
+	k->reach = PR_MAX(k->reach, pr_time_minus(now, pri_flow_first(flow)));
 	if (k->records % LOOK == 0 && sfs_tick(k->sfs, pr_now_mono(), err) != SFS_OK)
 		return -1;
 	return full ? store_batch(k, false, err) : 0;
@@ -331,9 +329,8 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 	pr_put_le64(k->room, k->tag);
 	pr_put_le64(k->room + 8, FLOW_STATE_KIND(size));
 	for (size_t at = 0; at < count;) {
-		size_t n = (k->room_size - FLOW_STATE_HEAD) / size;
+		size_t n = PR_MIN((k->room_size - FLOW_STATE_HEAD) / size, count - at);
 
-		n = PR_MIN(n, count - at);
 		memcpy(k->room + FLOW_STATE_HEAD, (const uint8_t *)items + at * size,
 			n * size);
 		if (sfs_append(k->sfs, k->stream[FLOW_OPEN], time, time, k->room,
@@ -382,11 +379,11 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 		return -1;
 	begin_window(k);
 	/* a range leaves what a keeper that goes on has there */
-	if ((open || k->collected) && k->last.number &&
-		sfs_trim(k->sfs, k->stream[FLOW_OPEN], k->last.until, 0, &trimmed, err) !=
-			SFS_OK)
+	if (!open && !k->collected)
+		return 0;
+	if (k->last.number && sfs_trim(k->sfs, k->stream[FLOW_OPEN], k->last.until, 0,
+				      &trimmed, err) != SFS_OK)
 		return -1;
-	if (open || k->collected)
-		note_last(k, window);
+	note_last(k, window);
 	return 0;
 }

@@ -57,9 +57,8 @@ static int64_t
 reach_of(const struct flow_keep_order *o)
 {
 	const struct pri_flow_limits *l = o->limits;
-	int64_t idle = PR_MAX(l->idle_tcp, l->idle);
+	int64_t idle = PR_MAX(PR_MAX(l->idle_tcp, l->idle), l->idle_closed);
 
-	idle = PR_MAX(idle, l->idle_closed);
 	return l->active + idle + CATCH_UP * o->every + 2 * PRI_FLOW_SLICE_NS;
 }
 
@@ -99,11 +98,10 @@ static int
 ask_losses(
 	struct run *r, const struct query_args *window, int64_t back, struct pr_error *err)
 {
-	int64_t patience = PATIENT_WINDOWS * r->order->every;
+	int64_t patience = PR_MAX(PATIENT_WINDOWS * r->order->every, PATIENCE);
 	struct query_args a = *window;
 	int status = CLI_OK;
 
-	patience = PR_MAX(patience, PATIENCE);
 	if (a.since != PR_TIME_MIN)
 		a.since = pr_time_minus(a.since, back);
 	do {
@@ -263,10 +261,8 @@ next_window(const struct run *r, int64_t *at, int64_t *until)
 	const struct flow_keep_order *o = r->order;
 	struct flow_window other;
 
-	if (pr_now_real() - *at > 2 * CATCH_UP * o->every)
-		*until = *at + CATCH_UP * o->every;
-	else
-		*until = *at + o->every;
+	bool behind = pr_now_real() - *at > 2 * CATCH_UP * o->every;
+	*until = *at + (behind ? CATCH_UP : 1) * o->every;
 	if (*until > o->query->until)
 		*until = whole_slice(o->query->until) + PRI_FLOW_SLICE_NS;
 	if (!flow_keeper_has(r->keeper, *at, *until, NULL, &other))
