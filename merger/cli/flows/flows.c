@@ -444,26 +444,41 @@ share_parse(struct flows_args *a, struct pr_error *err)
 	return 0;
 }
 
-/* -1: bad usage */
+/* What does not go together. -1: bad usage */
 static int
-check_kept(struct flows_args *a, struct pr_error *err)
+check(const struct flows_args *a, struct pr_error *err)
 {
 	const struct query_args *q = &a->query;
+	const bool sums = a->by, sorted = a->by || a->top;
 
-	if (CLI_CHECK(err,
-		    {a->keep && (a->kept.count || a->by || a->top || a->limit ||
-					a->packets || a->form),
-			    "--keep: stores flows; --kept shows and counts them"},
-		    {a->share && !a->keep, "--share: of the flows that --keep stores"},
-		    {a->kept.count && a->packets,
-			    "--kept: there are no packets; ask the rack"},
-		    {a->keep && q->follow && (q->volumes.count || q->files.count),
-			    "--keep --follow: of a rack; of --volume and -r without "
-			    "--follow"}) < 0)
-		return -1;
-	if (a->share && share_parse(a, err) < 0)
-		return -1;
-	return a->kept.count ? flow_kept_alone(q, err) : 0;
+	return CLI_CHECK(err,
+		{a->keep && (a->kept.count || sorted || a->limit || a->packets || a->form),
+			"--keep: stores flows; --kept shows and counts them"},
+		{a->share && !a->keep, "--share: of the flows that --keep stores"},
+		{a->kept.count && a->packets, "--kept: there are no packets; ask the rack"},
+		{a->keep && q->follow && (q->volumes.count || q->files.count),
+			"--keep --follow: of a rack; of --volume and -r without --follow"},
+		{a->from_window && (a->kept.count != 1 || sorted || a->filter[0]),
+			"--from-window: with --kept of one volume; of all flows"},
+		{sums && a->form > FLOW_JSON, "--by: sums are given as text, csv or json"},
+		{a->form == FLOW_PARQUET && (a->top || q->follow),
+			"--format parquet: all flows of a range that has ended, without "
+			"--by, --top and --follow"},
+		{q->follow && (sorted || a->packets),
+			"--follow: flows as they end; --by, --top and --packets want a "
+			"range that has ended"},
+		{a->form >= FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO),
+			"--format ipfix and parquet are not for a terminal: > FILE takes "
+			"them"},
+		{a->packets != (q->write != NULL),
+			"--packets -w FILE: the one does not go without the other"},
+		{a->packets && sums,
+			"--packets: of flows, not of sums (--by); a filter chooses them"},
+		{a->limit && sorted, "--limit: of flows in the order of their ends; --top "
+				     "limits the largest"},
+		{a->of && !sorted, "--of: by what --top or --by finds the largest"},
+		{a->of == FLOW_BY_FLOWS && !sums,
+			"--of flows: counts those of each key of --by"});
 }
 
 /* -1: bad usage */
@@ -479,34 +494,8 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	a->query.filter = strdup("");
 	if (!a->query.filter)
 		return pr_error_set(err, "no memory for the filter");
-	if (CLI_CHECK(err,
-		    {a->from_window &&
-				    (a->kept.count != 1 || a->by || a->top || a->filter[0]),
-			    "--from-window: with --kept of one volume; of all flows"},
-		    {a->form == FLOW_PARQUET && (a->top || a->query.follow),
-			    "--format parquet: all flows of a range that has ended, "
-			    "without "
-			    "--by, --top and --follow"},
-		    {a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV &&
-				    a->form != FLOW_JSON,
-			    "--by: sums are given as text, csv or json"},
-		    {a->query.follow && (a->by || a->top || a->packets),
-			    "--follow: flows as they end; --by, --top and --packets want a "
-			    "range that has ended"},
-		    {a->form >= FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO),
-			    "--format ipfix and parquet are not for a terminal: > FILE "
-			    "takes them"},
-		    {a->packets != (a->query.write != NULL),
-			    "--packets -w FILE: the one does not go without the other"},
-		    {a->packets && a->by, "--packets: of flows, not of sums (--by); a "
-					  "filter chooses them"},
-		    {a->limit && (a->top || a->by), "--limit: of flows in the order of "
-						    "their ends; --top limits the "
-						    "largest"},
-		    {a->of && !a->top && !a->by,
-			    "--of: by what --top or --by finds the largest"},
-		    {a->of == FLOW_BY_FLOWS && !a->by,
-			    "--of flows: counts those of each key of --by"}) < 0)
+	if (check(a, err) < 0 || (a->share && share_parse(a, err) < 0) ||
+		(a->kept.count && flow_kept_alone(&a->query, err) < 0))
 		return -1;
 	for (size_t i = 0; a->packets && i < a->query.files.count; i++)
 		if (!strcmp(a->query.files.items[i], "-") ||
@@ -540,7 +529,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	int status = CLI_USAGE;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (check_kept(a, err) == 0 && prepare(&f, a, call, err) == 0)
+	if (prepare(&f, a, call, err) == 0)
 		status = a->keep ? flow_keep_run(&(struct flow_keep_order){a->keep,
 							 &a->query, &a->limits, f.filter,
 							 a->every, a->filter[0] != 0},
