@@ -365,6 +365,44 @@ put_record(struct message *m, struct pri_told *r)
 	return m->e->sink(m->e->arg, &flow, m->err);
 }
 
+/* ---- version 5 (24 bytes, then 48 of each record) ---- */
+
+enum { V5_HEADER = 24, V5_RECORD = 48, V5_MOST = 30 };
+
+static int
+take_v5(struct message *m, const uint8_t *d, size_t len)
+{
+	unsigned count = len >= V5_HEADER ? pr_get_be16(d + 2) : 0;
+	int rc = 0;
+
+	if (!count || count > V5_MOST || len < V5_HEADER + (size_t)count * V5_RECORD)
+		return 1;
+	int64_t sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
+		       pr_get_be32(d + 12) % PR_NS_PER_S;
+	if (pr_get_be16(d + 22) >> 14)
+		m->x->sampling = pr_get_be16(d + 22) & 0x3fff;
+	follow_sequence(m->x, pr_get_be32(d + 16), count);
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		const uint8_t *p = d + V5_HEADER + (size_t)i * V5_RECORD;
+		struct pri_told r = {.address_len = 4,
+			.packets = {pr_get_be32(p + 16)},
+			.bytes = {pr_get_be32(p + 20)},
+			.sent = sent,
+			.uptime = pr_get_be32(d + 4),
+			.has_up = true,
+			.up_first = pr_get_be32(p + 24),
+			.up_last = pr_get_be32(p + 28),
+			.port = {pr_get_be16(p + 32), pr_get_be16(p + 34)},
+			.flags = {p[37]},
+			.protocol = p[38]};
+
+		memcpy(r.address[0], p, 4);
+		memcpy(r.address[1], p + 4, 4);
+		rc = put_record(m, &r);
+	}
+	return rc;
+}
+
 /* ---- templates ---- */
 
 static uint8_t
@@ -673,32 +711,7 @@ take_sets(struct message *m, struct pr_cursor c)
 	return rc;
 }
 
-enum { V5_HEADER = 24, V5_RECORD = 48, V5_MOST = 30, V5_TEMPLATE = 256, V9_HEADER = 20 };
-
-/* A record of version 5, as version 9 tells of it: elements and their lengths; 0: what nobody needs. */
-static const uint8_t v5_template[] = {V5_TEMPLATE >> 8, 0, 0, 13, 0, 8, 0, 4, 0, 12, 0, 4,
-	0, 0, 0, 8, 0, 2, 0, 4, 0, 1, 0, 4, 0, 22, 0, 4, 0, 21, 0, 4, 0, 7, 0, 2, 0, 11, 0,
-	2, 0, 0, 0, 1, 0, 6, 0, 1, 0, 4, 0, 1, 0, 0, 0, 9};
-
-static int
-take_v5(struct message *m, const uint8_t *d, size_t len)
-{
-	unsigned count = len >= V5_HEADER ? pr_get_be16(d + 2) : 0;
-	size_t bytes = (size_t)count * V5_RECORD;
-
-	if (!count || count > V5_MOST || len < V5_HEADER + bytes)
-		return 1;
-	m->v9 = true;
-	m->uptime = pr_get_be32(d + 4);
-	m->sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
-		  pr_get_be32(d + 12) % PR_NS_PER_S;
-	if (pr_get_be16(d + 22) >> 14)
-		m->x->sampling = pr_get_be16(d + 22) & 0x3fff;
-	follow_sequence(m->x, pr_get_be32(d + 16), count);
-	if (take_templates(m, pr_cursor_make(v5_template, sizeof(v5_template)), false) < 0)
-		return -1;
-	return take_data(m, V5_TEMPLATE, pr_cursor_make(d + V5_HEADER, bytes));
-}
+enum { V9_HEADER = 20 };
 
 size_t
 pri_ipfix_length(const uint8_t *head)
