@@ -19,20 +19,16 @@
 #define FRAME (TERMS_AT + TERMS_MAX)
 #define LOAD_LENGTH 0x80 /* instruction: BPF_LD | BPF_LEN */
 
-enum { SENT = 1, RECEIVED = 2 };
+enum { SENT = 1, RECEIVED = 2, BOTH = SENT | RECEIVED };
+#define AT(member) offsetof(struct pri_flow_side, member)
 static const struct attribute {
 	const char *name;
 	unsigned sides; /* 0: not a sum of sides' */
 	size_t field; /* of a side */
-} attributes[] = {
-#define SIDES(name, sides, field)                                                          \
-	{                                                                                  \
-		name, sides, offsetof(struct pri_flow_side, field)                         \
-	}
-	SIDES("bytes", SENT | RECEIVED, bytes), SIDES("packets", SENT | RECEIVED, packets),
-	SIDES("payload", SENT | RECEIVED, payload), SIDES("bytes_sent", SENT, bytes),
-	SIDES("bytes_recv", RECEIVED, bytes), SIDES("packets_sent", SENT, packets),
-	SIDES("packets_recv", RECEIVED, packets), {"duration", 0, 0}, {"state", 0, 0}};
+} attributes[] = {{"bytes", BOTH, AT(bytes)}, {"packets", BOTH, AT(packets)},
+	{"payload", BOTH, AT(payload)}, {"bytes_sent", SENT, AT(bytes)},
+	{"bytes_recv", RECEIVED, AT(bytes)}, {"packets_sent", SENT, AT(packets)},
+	{"packets_recv", RECEIVED, AT(packets)}, {"duration", 0, 0}, {"state", 0, 0}};
 #define DURATION (&attributes[PR_COUNT(attributes) - 2])
 #define STATE (&attributes[PR_COUNT(attributes) - 1])
 

@@ -130,7 +130,7 @@ static void
 set_lengths(struct pri_flow_packet *f, size_t total, size_t headers)
 {
 	f->bytes = (uint32_t)total;
-	f->payload = total > headers ? (uint32_t)(total - headers) : 0;
+	f->payload = (uint32_t)(total - PR_MIN(total, headers));
 }
 
 static bool
