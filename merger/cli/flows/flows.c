@@ -458,7 +458,7 @@ check(const struct flows_args *a, struct pr_error *err)
 		{a->kept.count && a->packets, "--kept: there are no packets; ask the rack"},
 		{a->keep && q->follow && (q->volumes.count || q->files.count),
 			"--keep --follow: of a rack; of --volume and -r without --follow"},
-		{a->from_window && (a->kept.count != 1 || sorted || a->filter[0]),
+		{a->from_window && (a->kept.count != 1 || sorted),
 			"--from-window: with --kept of one volume; of all flows"},
 		{sums && a->form > FLOW_JSON, "--by: sums are given as text, csv or json"},
 		{a->form == FLOW_PARQUET && (a->top || q->follow),
@@ -488,15 +488,16 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 {
 	struct stat file;
 
-	if (query_args_take(&a->query, call->count, call->operands, err) < 0)
+	if (check(a, err) < 0 || (a->share && share_parse(a, err) < 0) ||
+		(a->kept.count && flow_kept_alone(&a->query, err) < 0) ||
+		query_args_take(&a->query, call->count, call->operands, err) < 0)
 		return -1;
 	a->filter = a->query.filter;
 	a->query.filter = strdup("");
 	if (!a->query.filter)
 		return pr_error_set(err, "no memory for the filter");
-	if (check(a, err) < 0 || (a->share && share_parse(a, err) < 0) ||
-		(a->kept.count && flow_kept_alone(&a->query, err) < 0))
-		return -1;
+	if (a->from_window && a->filter[0])
+		return pr_error_set(err, "--from-window: of all flows, without a filter");
 	for (size_t i = 0; a->packets && i < a->query.files.count; i++)
 		if (!strcmp(a->query.files.items[i], "-") ||
 			(stat(a->query.files.items[i], &file) == 0 &&
