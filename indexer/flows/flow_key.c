@@ -247,9 +247,8 @@ static uint16_t
 find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 {
 	/* PPP may leave out its address and control bytes (RFC 1661, 6.6) */
-	static const struct pri_linktype_layout wifi = {.net_at = 2},
-						short_ppp = {
-							.form = PRI_TYPE_PPP, .net_at = 2};
+	static const struct pri_linktype_layout wifi = {.net_at = 2};
+	static const struct pri_linktype_layout ppp = {.form = PRI_TYPE_PPP, .net_at = 2};
 	const struct pri_linktype_layout *known =
 		pri_linktype_layout_find(packet->linktype);
 	struct pri_packet_fields fields;
@@ -270,7 +269,7 @@ find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 		known = at ? &wifi : NULL;
 	}
 	if (packet->linktype == PPP && packet->caplen && packet->data[0] != 0xff)
-		known = &short_ppp;
+		known = &ppp;
 	for (int depth = 0; known && depth < FRAMES_MAX; depth++) {
 		*net = at + pri_packet_fields_parse(known, packet->data + at,
 				    (uint32_t)(packet->caplen - at), &fields);

@@ -82,18 +82,12 @@ pr_listen(const char *text, int type, bool any, struct pr_error *err)
 	return -1;
 }
 
-int
-pr_tcp_listen(const char *text, struct pr_error *err)
-{
-	return pr_listen(text, SOCK_STREAM, false, err);
-}
-
 struct evconnlistener *
 pr_tcp_serve(struct event_base *base, const char *text, evconnlistener_cb call, void *arg,
 	struct pr_error *err)
 {
 	struct evconnlistener *listener = NULL;
-	int fd = pr_tcp_listen(text, err);
+	int fd = pr_listen(text, SOCK_STREAM, false, err);
 
 	if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0)
 		listener = evconnlistener_new(base, call, arg,

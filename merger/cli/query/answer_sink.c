@@ -121,7 +121,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 static int
 open_tcp(const char *place, struct pr_error *err)
 {
-	int fd, listener = pr_tcp_listen(place, err);
+	int fd, listener = pr_listen(place, SOCK_STREAM, false, err);
 	char name[PR_TCP_TEXT];
 
 	if (listener < 0)
