@@ -78,7 +78,7 @@ term_read(const char *p, struct term *out, char value[VALUE_MAX], int *len)
 static int
 value_parse(struct term *t, const char *text, struct pr_error *err)
 {
-	int64_t duration = 0;
+	bool duration = t->attribute == DURATION;
 
 	if (t->attribute == STATE) {
 		if (t->holds != EQUAL && t->holds != (LESS | MORE))
@@ -91,13 +91,11 @@ value_parse(struct term *t, const char *text, struct pr_error *err)
 			"RSTOS0, RSTRH, SH, SHR and OTH",
 			text);
 	}
-	if (t->attribute == DURATION ? pr_parse_duration(text, &duration) < 0
-				     : pr_parse_count(text, &t->value) < 0)
+	if (duration ? pr_parse_duration(text, (int64_t *)&t->value) < 0
+		     : pr_parse_count(text, &t->value) < 0)
 		return pr_error_set(err, "%s: '%s' is not a %s", t->attribute->name, text,
-			t->attribute == DURATION ? "duration, as in 10s or 5m"
-						 : "number, as in 1500 or 1M");
-	if (t->attribute == DURATION)
-		t->value = (uint64_t)duration;
+			duration ? "duration, as in 10s or 5m"
+				 : "number, as in 1500 or 1M");
 	return 0;
 }
 
@@ -151,10 +149,9 @@ pri_flow_filter_create(const char *text, struct pr_error *err)
 		rc = terms_take(f, text, to, err);
 	if (to && fclose(to) != 0)
 		rc = -1;
-	if (rc == 0) {
-		f->program = pri_filter_compile(PR_LINKTYPE_ETHERNET, packets, err);
-		rc = f->program ? 0 : -1;
-	}
+	if (rc == 0 &&
+		!(f->program = pri_filter_compile(PR_LINKTYPE_ETHERNET, packets, err)))
+		rc = -1;
 	for (size_t i = 0; rc == 0 && i < f->program->count; i++)
 		if (f->program->insns[i].code == LOAD_LENGTH)
 			rc = pr_error_set(err,
