@@ -842,7 +842,6 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 	struct pri_told r = {.address_len = address_len};
 	uint32_t head[2], tail[3]; /* bytes, protocol; ports, flags */
 	const uint8_t *address;
-	unsigned icmp_code;
 
 	if (!load_words(&c, head, 2) || !pr_load_bytes(&c, &address, 2u * address_len) ||
 		!load_words(&c, tail, 3))
@@ -854,8 +853,7 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 	}
 	*out = (struct pri_flow_packet){
 		.bytes = head[0], .flags = r.protocol == 6 ? (uint8_t)tail[2] : 0};
-	out->side = pri_told_key(&r, link, &out->key, &icmp_code);
-	out->icmp_code = (uint8_t)icmp_code;
+	out->side = pri_told_key(&r, link, &out->key, &out->icmp_code);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/flows/flow_key.h"
+#include "indexer/flows/flow_told.h"
 
 #include <sha1.h>
 #include <sodium.h>
@@ -109,20 +109,28 @@ set_ends(struct pri_flow_key *k, const uint8_t *src, const uint8_t *dst, size_t 
 }
 
 uint8_t
-pri_flow_key_of(struct pri_flow_key *k, const uint8_t address[2][16],
-	const uint16_t port[2], unsigned *icmp_code)
+pri_told_key(
+	const struct pri_told *r, uint16_t link, struct pri_flow_key *k, uint8_t *icmp_code)
 {
-	uint16_t ends[2] = {port[0], port[1]};
+	/* ICMP without an element of its own has it in the port of the receiver */
+	uint16_t icmp = r->has_icmp ? r->icmp : (uint16_t)r->port[1];
+	uint16_t ends[2] = {0, 0};
 
 	*icmp_code = 0;
+	*k = (struct pri_flow_key){.protocol = (uint8_t)r->protocol,
+		.address_len = r->address_len,
+		.link = link,
+		.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED};
 	if (k->protocol == (k->address_len == 16 ? PR_IP_ICMP6 : PR_IP_ICMP)) {
-		*icmp_code = (uint8_t)port[1];
-		k->one_way = !find_answer(k->protocol, (uint8_t)port[0], &ends[1]);
-	} else if (!pri_has_ports(k->protocol)) {
-		ends[0] = ends[1] = 0;
+		ends[0] = icmp >> 8;
+		ends[1] = *icmp_code = icmp & 0xff;
+		k->one_way = !find_answer(k->protocol, icmp >> 8, &ends[1]);
+	} else if (pri_has_ports(k->protocol)) {
+		ends[0] = (uint16_t)r->port[0];
+		ends[1] = (uint16_t)r->port[1];
 	}
-	return k->address_len == 4 ? set_ends(k, address[0], address[1], 4, ends)
-				   : set_ends(k, address[0], address[1], 16, ends);
+	return k->address_len == 4 ? set_ends(k, r->address[0], r->address[1], 4, ends)
+				   : set_ends(k, r->address[0], r->address[1], 16, ends);
 }
 
 /* total: from the IP header on. */
