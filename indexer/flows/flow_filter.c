@@ -191,12 +191,6 @@ value_of(const struct pri_flow *flow, const struct attribute *a)
 	return sum;
 }
 
-static bool
-holds(const struct term *t, uint64_t value)
-{
-	return t->holds & (value < t->value ? LESS : value > t->value ? MORE : EQUAL);
-}
-
 /*
  * Ethernet, IP and 20 bytes of the transport header, of a packet from who began the flow, with the TCP flags of all its
  * packets (ICMP: type and code). The frame is zero.
@@ -236,9 +230,14 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 		.data = frame};
 
 	put_headers(flow, frame);
-	for (size_t i = 0; i < f->count; i++)
-		frame[TERMS_AT + i] =
-			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
+	for (size_t i = 0; i < f->count; i++) {
+		const struct term *t = &f->terms[i];
+		uint64_t v = value_of(flow, t->attribute);
+
+		frame[TERMS_AT + i] = (t->holds & (v < t->value          ? LESS
+							  : v > t->value ? MORE
+									 : EQUAL)) != 0;
+	}
 	return pr_bpf_run(f->program, &packet) != 0;
 }
 

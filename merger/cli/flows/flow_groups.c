@@ -162,12 +162,6 @@ set_value(union value *v, const struct by *by, const struct pri_flow *f)
 		v->number = numbers[by->key];
 }
 
-static int64_t
-duration_of(const struct pri_flow *f)
-{
-	return (uint64_t)pri_flow_last(f) - (uint64_t)pri_flow_first(f);
-}
-
 static void
 add_sums(struct group *e, const struct pri_flow *flow)
 {
@@ -179,7 +173,8 @@ add_sums(struct group *e, const struct pri_flow *flow)
 		e->bytes[i] += s->bytes;
 		e->payload[i] += s->payload;
 	}
-	e->duration += duration_of(flow);
+	e->duration +=
+		(int64_t)((uint64_t)pri_flow_last(flow) - (uint64_t)pri_flow_first(flow));
 }
 
 /* ---- the largest ---- */

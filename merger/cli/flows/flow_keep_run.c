@@ -74,22 +74,6 @@ slice_above(int64_t time)
 	return whole_slice(time) == time ? time : whole_slice(time) + PRI_FLOW_SLICE_NS;
 }
 
-/* What the answer says of the window. */
-static void
-account(const struct run *r, const struct sink *sink, struct flow_window *w)
-{
-	const Packrack__Completeness *c = sink->end->completeness;
-	const struct query_args *q = r->order->query;
-
-	w->complete = !c || c->complete;
-	w->filtered = r->order->filtered || q->link || q->nodes.count || q->shares > 1;
-	PR_COPY(w, q, share, shares);
-	if (c)
-		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;
-	if (!w->complete)
-		report_text(stderr, sink);
-}
-
 /*
  * What is missing while flows last that end now. A node that does not answer may come back: with query.follow it is waited
  * for.
@@ -135,12 +119,10 @@ check_new(const struct run *r, int64_t begin, int64_t end, const struct flow_win
 
 /* The packets of the window are in the table: its records become durable. */
 static int
-end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool last,
-	struct pr_error *err)
+end_window(struct run *r, struct flow_window *w, bool last, struct pr_error *err)
 {
 	const struct flow_keep_open open = {r->table, r->order->filter, &r->losses};
 
-	account(r, sink, w);
 	if (w->since >= w->until)
 		return CLI_OK;
 	w->records = r->stored;
@@ -168,8 +150,14 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 	bool last, const struct pri_flow_figures *before, struct pr_error *err)
 {
 	const struct pri_flow_figures *now = pri_flow_table_figures(r->table);
-	bool files = sink->args->files.count > 0;
-	struct flow_window w = {.since = since, .until = until};
+	const Packrack__Completeness *c = sink->end->completeness;
+	const struct query_args *q = r->order->query;
+	bool files = q->files.count > 0;
+	struct flow_window w = {.since = since,
+		.until = until,
+		.complete = !c || c->complete,
+		.filtered =
+			r->order->filtered || q->link || q->nodes.count || q->shares > 1};
 
 	if (!last && until > r->now)
 		r->now = until;
@@ -185,7 +173,12 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 		w.until = pr_now_real();
 	w.packets = now->packets - before->packets;
 	w.not_ip = now->not_ip - before->not_ip;
-	return end_window(r, sink, &w, last, err);
+	PR_COPY(&w, q, share, shares);
+	if (c)
+		w.missing = c->missing_packets + c->pending_packets + c->dropped_packets;
+	if (!w.complete)
+		report_text(stderr, sink);
+	return end_window(r, &w, last, err);
 }
 
 /* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was interrupted; else the exit status. */
