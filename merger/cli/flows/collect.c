@@ -142,19 +142,6 @@ sender(const struct collect *c, const void *from, struct pri_export_from *id)
 	return !c->from.count || networks_have(&c->from, id->address, id->address_len);
 }
 
-static void
-count_overflows(struct socket *s)
-{
-	uint32_t now[SK_MEMINFO_VARS] = {0};
-	socklen_t len = sizeof(now);
-
-	if (!s->udp ||
-		getsockopt(event_get_fd(s->event), SOL_SOCKET, SO_MEMINFO, now, &len) < 0)
-		return;
-	s->collect->dropped += now[SK_MEMINFO_DROPS] - s->overflows;
-	s->overflows = now[SK_MEMINFO_DROPS];
-}
-
 /* What has come to one socket, up to a batch. */
 static void
 on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
@@ -388,8 +375,17 @@ account(struct collect *c, struct pri_exporter all[PRI_EXPORTERS_MAX])
 		c->window.missing += x->lost > *before ? x->lost - *before : 0;
 		*before = x->lost;
 	}
-	for (size_t i = 0; i < c->count; i++)
-		count_overflows(&c->sockets[i]);
+	for (size_t i = 0; i < c->count; i++) {
+		struct socket *s = &c->sockets[i];
+		uint32_t now[SK_MEMINFO_VARS] = {0};
+		socklen_t len = sizeof(now);
+
+		if (!s->udp || getsockopt(event_get_fd(s->event), SOL_SOCKET, SO_MEMINFO,
+				       now, &len) < 0)
+			continue;
+		c->dropped += now[SK_MEMINFO_DROPS] - s->overflows;
+		s->overflows = now[SK_MEMINFO_DROPS];
+	}
 	c->window.complete = c->window.missing == 0 && c->unread == c->unread_before &&
 			     !c->dropped && !c->broken;
 	return count;

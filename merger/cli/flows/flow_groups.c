@@ -132,17 +132,6 @@ flow_groups_destroy(struct flow_groups **groups)
 /* ---- sums ---- */
 
 static void
-set_address(union value *v, const uint8_t *address, uint8_t len, unsigned bits)
-{
-	unsigned whole = bits / 8 < len ? bits / 8 : len, rest = bits % 8;
-
-	memcpy(v->address, address, whole);
-	if (whole < len && rest)
-		v->address[whole] = address[whole] & (uint8_t)(0xff00u >> rest);
-	v->address[16] = len;
-}
-
-static void
 set_value(union value *v, const struct by *by, const struct pri_flow *f)
 {
 	const struct pri_flow_key *k = &f->key;
@@ -155,11 +144,16 @@ set_value(union value *v, const struct by *by, const struct pri_flow *f)
 		[LINK] = k->link,
 		[STATE] = by->key == STATE ? pri_flow_state(f) : 0};
 
-	if (by->key <= DST)
-		set_address(
-			v, k->address[by->key == SRC ? o : !o], k->address_len, by->bits);
-	else
+	if (by->key > DST) {
 		v->number = numbers[by->key];
+		return;
+	}
+	const uint8_t *address = k->address[by->key == SRC ? o : !o];
+	unsigned whole = PR_MIN(by->bits / 8, k->address_len), rest = by->bits % 8;
+	memcpy(v->address, address, whole);
+	if (whole < k->address_len && rest)
+		v->address[whole] = address[whole] & (uint8_t)(0xff00u >> rest);
+	v->address[16] = k->address_len;
 }
 
 static void

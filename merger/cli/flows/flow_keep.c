@@ -83,17 +83,6 @@ look(struct flow_keeper *k, struct pr_error *err)
 	return rc;
 }
 
-/* A volume that has others' records, as packets have. */
-static bool
-has_others(struct sfs *sfs)
-{
-	struct sfs_stream_info info;
-	int id = sfs_stream_find(sfs, "ledger");
-
-	return id >= 0 && sfs_stream_info(sfs, id, &info, NULL) == SFS_OK &&
-	       info.last_sequence;
-}
-
 /* All but the columns are few, and needed to read these. */
 static int
 streams_open(struct flow_keeper *k, struct pr_error *err)
@@ -124,6 +113,7 @@ static int
 begin_writing(struct flow_keeper *k, struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
+	struct sfs_stream_info ledger;
 	struct volume_paths paths;
 
 	if (volume_paths_parse(k->volume, &paths, err) == 0)
@@ -131,7 +121,9 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 	volume_paths_free(&paths);
 	if (!k->sfs)
 		return -1;
-	if (has_others(k->sfs))
+	int others = sfs_stream_find(k->sfs, "ledger");
+	if (others >= 0 && sfs_stream_info(k->sfs, others, &ledger, NULL) == SFS_OK &&
+		ledger.last_sequence)
 		return pr_error_set(err,
 			"%s holds packets: give flows a volume of their own (packrack "
 			"volume create)",
@@ -343,21 +335,6 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 
 /* ---- the end of a window ---- */
 
-/* All that it is made of. */
-static int
-store_window(struct flow_keeper *k, struct flow_window *w,
-	const struct flow_keep_open *open, struct pr_error *err)
-{
-	k->storing = open;
-	k->open_at = k->file ? pr_now_real() : w->until;
-	k->open = 0;
-	if (store_batch(k, false, err) < 0 ||
-		(open && (pri_flow_table_open_flows(open->table, add_open, k, err) < 0 ||
-				 store_batch(k, true, err) < 0)))
-		return -1;
-	return sfs_flush(k->sfs, err);
-}
-
 int
 flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	const struct flow_keep_open *open, struct pr_error *err)
@@ -365,7 +342,14 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	uint8_t entry[FLOW_WINDOW_BYTES];
 	struct sfs_trimmed trimmed;
 
-	if (store_window(k, window, open, err) < 0)
+	k->storing = open;
+	k->open_at = k->file ? pr_now_real() : window->until;
+	k->open = 0;
+	/* all that it is made of, before its entry */
+	if (store_batch(k, false, err) < 0 ||
+		(open && (pri_flow_table_open_flows(open->table, add_open, k, err) < 0 ||
+				 store_batch(k, true, err) < 0)) ||
+		sfs_flush(k->sfs, err) != SFS_OK)
 		return -1;
 	window->number = ++k->number;
 	window->records = k->records;

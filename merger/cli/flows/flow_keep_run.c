@@ -68,12 +68,6 @@ whole_slice(int64_t time)
 	return time - time % PRI_FLOW_SLICE_NS;
 }
 
-static int64_t
-slice_above(int64_t time)
-{
-	return whole_slice(time) == time ? time : whole_slice(time) + PRI_FLOW_SLICE_NS;
-}
-
 /*
  * What is missing while flows last that end now. A node that does not answer may come back: with query.follow it is waited
  * for.
@@ -162,8 +156,8 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 	if (!last && until > r->now)
 		r->now = until;
 	/* a range that is there already may begin within a slice: it ends here */
-	if (pri_flow_table_advance(
-		    r->table, last ? PRI_FLOW_NEVER : slice_above(until), err) < 0)
+	int64_t end = last ? PRI_FLOW_NEVER : whole_slice(until + PRI_FLOW_SLICE_NS - 1);
+	if (pri_flow_table_advance(r->table, end, err) < 0)
 		return CLI_FAILED;
 	if (since == PR_TIME_MIN || (files && since < r->first))
 		w.since = r->first;
@@ -238,15 +232,6 @@ keep_range(struct run *r, struct pr_error *err)
 	return r->partial ? CLI_PARTIAL : CLI_OK;
 }
 
-/* Waits until that time is over. False: interrupted. */
-static bool
-await(int64_t time)
-{
-	while (!cli_interrupted && pr_now_real() < time)
-		poll(NULL, 0, WAIT_MS);
-	return !cli_interrupted;
-}
-
 /* The next window at `at` or later that is not there yet; until: the longest one. */
 static bool
 next_window(const struct run *r, int64_t *at, int64_t *until)
@@ -302,7 +287,11 @@ keep_on(struct run *r, struct pr_error *err)
 	for (; !cli_interrupted && at <= q->until; at = until) {
 		while (!next_window(r, &at, &until))
 			;
-		if (at > q->until || !await(until))
+		if (at > q->until)
+			break;
+		while (!cli_interrupted && pr_now_real() < until)
+			poll(NULL, 0, WAIT_MS);
+		if (cli_interrupted)
 			break;
 		status = take_window(r, at, until, false, err);
 		if (status != CLI_OK)
