@@ -114,12 +114,6 @@ fail(struct collect *c)
 	pr_loop_break(c->loop);
 }
 
-static void
-set_now(struct collect *c)
-{
-	c->now = PR_MAX(c->now, pr_now_real());
-}
-
 /* ---- sockets ---- */
 
 /* The sender; false: not of --from. */
@@ -164,7 +158,7 @@ on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 	got = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL);
 	if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED)
 		rc = pr_error_errno(c->err, "cannot receive");
-	set_now(c);
+	c->now = PR_MAX(c->now, pr_now_real());
 	c->messages += got > 0 ? (uint64_t)got : 0;
 	for (int i = 0; i < got && rc == 0; i++) {
 		struct pri_export_from id;
@@ -208,7 +202,7 @@ on_bytes(struct bufferevent *io, void *arg)
 	struct collect *c = s->collect;
 	uint8_t head[4];
 
-	set_now(c);
+	c->now = PR_MAX(c->now, pr_now_real());
 	while (evbuffer_copyout(in, head, sizeof(head)) == sizeof(head)) {
 		size_t len = pri_ipfix_length(head);
 		const uint8_t *message;
@@ -271,14 +265,15 @@ on_connection(evutil_socket_t listener, PR_UNUSED short what, void *arg)
 	int fd = accept4(
 		listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct pri_export_from id;
-	bool known = fd < 0 || sender(c, &from, &id);
-	struct stream *s = fd >= 0 && known ? stream_slot(c) : NULL;
-	struct bufferevent *io = NULL;
 
+	if (fd < 0)
+		return;
+	bool known = sender(c, &from, &id);
+	struct stream *s = known ? stream_slot(c) : NULL;
+	struct bufferevent *io =
+		s ? bufferevent_socket_new(pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE)
+		  : NULL;
 	c->foreign += !known;
-	if (s)
-		io = bufferevent_socket_new(
-			pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!io)
 		return pr_close(fd);
 	id.connection = ++c->connections;

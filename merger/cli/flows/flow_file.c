@@ -247,12 +247,6 @@ flow_file_close(struct flow_file *f)
 	f->fd = -1;
 }
 
-static bool
-begins(const struct flow_file *f, const char *bytes, size_t len)
-{
-	return !memcmp(f->head, bytes, len);
-}
-
 /* The character between the names of a head. */
 static char
 delimiter(const char *line)
@@ -279,7 +273,7 @@ put_source(const struct flow_file *f, bool nfdump, const char *file, FILE *to)
 
 	if (nfdump)
 		put_csv(file, nfdump_names, ',', true, to);
-	else if (begins(f, "PAR1", 4))
+	else if (!memcmp(f->head, "PAR1", 4))
 		fprintf(to, "FROM parquet_rows(''%s'')", file);
 	else if (*f->head == '{' && strstr(f->head, "\"event_type\""))
 		fprintf(to, "FROM eve_rows(''%s'')", file);
@@ -344,12 +338,13 @@ int
 flow_file_read(struct flow_file *f, flow_file_take *take, void *arg, struct pr_error *err)
 {
 	struct reading r = {f, take, arg};
-	bool nfdump = begins(f, "\x0c\xa5", 2);
+	bool nfdump = !memcmp(f->head, "\x0c\xa5", 2);
+	bool ipfix = !memcmp(f->head, "\0\x0a", 2);
 	int fd = nfdump ? nfdump_list(f, err) : f->fd, rc;
 
 	if (fd < 0)
 		return -1;
-	rc = begins(f, "\0\x0a", 2) ? read_ipfix(&r, err) : read_rows(&r, nfdump, fd, err);
+	rc = ipfix ? read_ipfix(&r, err) : read_rows(&r, nfdump, fd, err);
 	if (nfdump)
 		close(fd);
 	if (nfdump && rc < 0 && !f->records)

@@ -54,15 +54,6 @@ on_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 }
 
 static int64_t
-reach_of(const struct flow_keep_order *o)
-{
-	const struct pri_flow_limits *l = o->limits;
-	int64_t idle = PR_MAX(PR_MAX(l->idle_tcp, l->idle), l->idle_closed);
-
-	return l->active + idle + CATCH_UP * o->every + 2 * PRI_FLOW_SLICE_NS;
-}
-
-static int64_t
 whole_slice(int64_t time)
 {
 	return time - time % PRI_FLOW_SLICE_NS;
@@ -73,9 +64,12 @@ whole_slice(int64_t time)
  * for.
  */
 static int
-ask_losses(
-	struct run *r, const struct query_args *window, int64_t back, struct pr_error *err)
+ask_losses(struct run *r, const struct query_args *window, struct pr_error *err)
 {
+	const struct pri_flow_limits *l = r->order->limits;
+	int64_t idle = PR_MAX(PR_MAX(l->idle_tcp, l->idle), l->idle_closed);
+	int64_t back =
+		l->active + idle + CATCH_UP * r->order->every + 2 * PRI_FLOW_SLICE_NS;
 	int64_t patience = PR_MAX(PATIENT_WINDOWS * r->order->every, PATIENCE);
 	struct query_args a = *window;
 	int status = CLI_OK;
@@ -191,7 +185,7 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	packets.quiet |= r->order->query->follow;
 	r->first = PR_TIME_MAX;
 	if (!packets.files.count)
-		status = ask_losses(r, &packets, reach_of(r->order), err);
+		status = ask_losses(r, &packets, err);
 	if (cli_interrupted || status != CLI_OK)
 		return status;
 	sink_init(&sink, &packets);
