@@ -487,8 +487,8 @@ take_templates(struct message *m, struct pr_cursor c, bool options)
 		if (m->v9 && id == 0)
 			return 0; /* the rest fills up to a word */
 		if (!m->v9 && !fields && id == (options ? 3 : 2)) {
-			templates_forget(
-				m->e, m->of); /* withdrawn; who has others, sends them */
+			/* withdrawn; who has others, sends them */
+			templates_forget(m->e, m->of);
 			continue;
 		}
 		if (options && m->v9) { /* bytes of scopes, and of others */
@@ -663,8 +663,8 @@ take_record(struct message *m, const struct template *t, struct pr_cursor *c)
 		take_options(m->x, &r);
 		return 0;
 	}
-	if (r.out && !r.packets[0] &&
-		r.packets[1]) { /* counted only where they left the router */
+	/* counted only where they left the router */
+	if (r.out && !r.packets[0] && r.packets[1]) {
 		r.packets[0] = r.packets[1];
 		r.bytes[0] = r.bytes[1];
 		r.packets[1] = 0;
@@ -802,10 +802,8 @@ exporter_heard(struct message *m, const struct pri_exporter_id *id, uint16_t por
 
 /* ---- sFlow version 5 (sflow.org/sflow_version_5.txt): words, and what is told of one packet ---- */
 
-enum {
-	SFLOW_SHORTEST = 28,
-	SFLOW_EXPANDED = 3
-}; /* samples: of a flow 1, of counters 2; 3 and 4: with longer sources */
+/* samples: of a flow 1, of counters 2; 3 and 4: with longer sources */
+enum { SFLOW_SHORTEST = 28, SFLOW_EXPANDED = 3 };
 enum { SFLOW_HEADER = 1, SFLOW_IP4 = 3, SFLOW_IP6 = 4 };
 
 static bool

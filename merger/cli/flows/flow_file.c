@@ -170,47 +170,40 @@ on_export(void *arg, const struct pri_flow *flow, struct pr_error *err)
 
 /* Message by message; a damaged one ends it. */
 static int
-read_messages(struct reading *r, struct pri_exporters *e, FILE *from, struct pr_error *err)
+read_messages(struct reading *r, struct pri_exporters *e, struct pr_error *err)
 {
 	static const struct pri_export_from id = {.address_len = 4};
 	uint8_t *bytes = (uint8_t *)r->file->head; /* it is known what it is */
 	const struct pri_exporter *x;
-	size_t len, got;
+	ssize_t len, got;
 
-	for (long at = 0; (got = fread(bytes, 1, 16, from)) > 0; at += (long)len) {
-		len = got == 16 ? pri_ipfix_length(bytes) : 0;
-		if (!len || fread(bytes + 16, 1, len - 16, from) != len - 16)
-			return pr_error_set(err, "no message of IPFIX at byte %ld", at);
-		if (pri_exporters_take(e, &id, bytes, len,
+	for (off_t at = 0; (got = pread(r->file->fd, bytes, 16, at)) > 0; at += len) {
+		len = got == 16 ? (ssize_t)pri_ipfix_length(bytes) : 0;
+		if (!len || pread(r->file->fd, bytes, (size_t)len, at) != len)
+			return pr_error_set(
+				err, "no message of IPFIX at byte %jd", (intmax_t)at);
+		if (pri_exporters_take(e, &id, bytes, (size_t)len,
 			    (int64_t)pr_get_be32(bytes + 4) * PR_NS_PER_S, err) < 0)
 			return -1;
 		r->file->lost = 0;
 		for (size_t i = 0; (x = pri_exporters_get(e, i)); i++) {
 			if (x->bad || x->no_template)
-				return pr_error_set(err, "the message at byte %ld %s", at,
+				return pr_error_set(err, "the message at byte %jd %s",
+					(intmax_t)at,
 					x->bad ? "breaks its format"
 					       : "has data without a template");
 			r->file->lost += x->lost;
 		}
 	}
-	return 0;
+	return got < 0 ? pr_error_errno(err, "cannot read it") : 0;
 }
 
 static int
 read_ipfix(struct reading *r, struct pr_error *err)
 {
 	struct pri_exporters *e = pri_exporters_create(on_export, on_export, r, err);
-	FILE *from =
-		e && lseek(r->file->fd, 0, SEEK_SET) == 0 ? fdopen(r->file->fd, "r") : NULL;
-	int rc = -1;
+	int rc = e ? read_messages(r, e, err) : -1;
 
-	if (from) {
-		rc = read_messages(r, e, from, err);
-		fclose(from);
-		r->file->fd = -1;
-	} else if (e) {
-		pr_error_errno(err, "cannot read it");
-	}
 	pri_exporters_destroy(&e);
 	return rc;
 }
