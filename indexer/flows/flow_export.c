@@ -480,7 +480,6 @@ take_templates(struct message *m, struct pr_cursor c, bool options)
 	while (pr_cursor_left(&c) >= 4) {
 		uint16_t id, fields, scopes = 0;
 		struct template *t, *old;
-		int rc = 1;
 
 		if (!pr_load_be16(&c, &id) || !pr_load_be16(&c, &fields))
 			return 1;
@@ -516,16 +515,15 @@ take_templates(struct message *m, struct pr_cursor c, bool options)
 		t->id = id;
 		t->fields = fields;
 		t->options = options;
-		if (load_fields(&c, t, m->v9)) {
-			t->said = (uint8_t *)&t->field[fields];
-			t->said_len = (size_t)(c.at - said);
-			memcpy(t->said, said, t->said_len);
-			rc = keep_template(m, t, old);
-		} else {
+		if (!load_fields(&c, t, m->v9)) {
 			free(t);
+			return 1;
 		}
-		if (rc != 0)
-			return rc;
+		t->said = (uint8_t *)&t->field[fields];
+		t->said_len = (size_t)(c.at - said);
+		memcpy(t->said, said, t->said_len);
+		if (keep_template(m, t, old) < 0)
+			return -1;
 	}
 	return 0;
 }

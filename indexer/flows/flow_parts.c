@@ -165,11 +165,10 @@ int
 pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out)
 {
 	struct coder c = {.in = r->c};
-	struct pri_flow_key key;
+	struct pri_flow_key key = {.protocol = 0};
 
 	if (pr_cursor_left(&r->c) == 0)
 		return r->packets == r->head.packets ? 0 : -1;
-	memset(&key, 0, sizeof(key));
 	code_key(&c, &key);
 	pri_flow_begin(out, &key);
 	code_part(&c, out, r->head.slice);

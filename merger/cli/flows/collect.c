@@ -147,13 +147,12 @@ on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 	struct iovec bytes[BATCH];
 	int got, rc = 0;
 
-	memset(messages, 0, sizeof(messages));
 	for (int i = 0; i < BATCH; i++) {
 		bytes[i] = (struct iovec){c->datagrams[i], DATAGRAM};
-		messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
-			.msg_namelen = sizeof(from[i]),
-			.msg_iov = &bytes[i],
-			.msg_iovlen = 1};
+		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &from[i],
+						       .msg_namelen = sizeof(from[i]),
+						       .msg_iov = &bytes[i],
+						       .msg_iovlen = 1}};
 	}
 	got = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL);
 	if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED)
@@ -483,8 +482,6 @@ on_due(void *arg)
 static int
 serve(struct collect *c, struct pr_error *err)
 {
-	if (begin(c, err) < 0)
-		return -1;
 	c->window.since = c->now = pr_now_real();
 	struct pr_timer *due = pr_timer_create(c->loop, c->args->every, on_due, c, err);
 	struct pr_timer *sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
@@ -544,8 +541,6 @@ read_files(struct collect *c, struct pr_error *err)
 	const struct pr_string_list *files = &c->args->read;
 	size_t taken = 0;
 
-	if (begin(c, err) < 0)
-		return -1;
 	for (size_t i = 0; i < files->count; i++) {
 		if (read_file(c, files->items[i], err) == 0)
 			taken++;
@@ -635,6 +630,8 @@ collect(struct collect *c, struct pr_error *err)
 		return -1;
 	if (a->exporters)
 		return show(c);
+	if (begin(c, err) < 0)
+		return -1;
 	if (a->read.count)
 		return read_files(c, err);
 	c->loop = pr_loop_create(&(const struct pr_loop_calls){0}, err);

@@ -281,11 +281,9 @@ keep_on(struct run *r, struct pr_error *err)
 	for (; !cli_interrupted && at <= q->until; at = until) {
 		while (!next_window(r, &at, &until))
 			;
-		if (at > q->until)
-			break;
-		while (!cli_interrupted && pr_now_real() < until)
+		while (at <= q->until && !cli_interrupted && pr_now_real() < until)
 			poll(NULL, 0, WAIT_MS);
-		if (cli_interrupted)
+		if (at > q->until || cli_interrupted)
 			break;
 		status = take_window(r, at, until, false, err);
 		if (status != CLI_OK)

@@ -177,12 +177,9 @@ make_uid(const struct pri_flow *flow, char out[20])
 		struct pri_flow_key key;
 		int32_t unused;
 		int64_t first;
-	} of;
+	} of = {.key = flow->key, .first = pri_flow_first(flow)};
 	int at = 0;
 
-	memset(&of, 0, sizeof(of));
-	of.key = flow->key;
-	of.first = pri_flow_first(flow);
 	XXH128_hash_t h = XXH3_128bits(&of, sizeof(of));
 	unsigned __int128 hash = (unsigned __int128)h.high64 << 64 | h.low64;
 	out[at++] = 'C';
