@@ -681,9 +681,8 @@ const struct cli_command collect_command = {"collect",
 	.summary =
 		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
 		"and sFlow version 5.",
-	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | --keep VOLUME "
-		 "--read FILE... | "
-		 "--keep VOLUME --exporters",
+	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | "
+		 "--keep VOLUME --read FILE... | --keep VOLUME --exporters",
 	PR_OPTIONS(options),
 	.footer = "  packrack volume create flows.vol --size 16G\n"
 		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "

@@ -59,11 +59,13 @@ struct flow_groups {
 	struct scan *scan; /* while kept flows are read */
 };
 
-/* Its name is there. */
+/* text: with the key in its first len bytes. */
 static int
-key_parse(struct by *by, struct pr_error *err)
+key_parse(struct by *by, const char *text, size_t len, struct pr_error *err)
 {
 	char name[sizeof(by->name)] = "", more;
+
+	PR_PRINT(by->name, "%.*s", (int)len, text);
 	int got = sscanf(by->name, "%15[^/]/%3u%c", name, &by->bits, &more);
 
 	if (got == 1 && !strchr(by->name, '/'))
@@ -95,12 +97,9 @@ flow_groups_create(const char *by, enum flow_measure of, uint64_t top, struct pr
 		struct by *key = &g->by[g->by_count];
 
 		len = strcspn(by, ",");
-		if (g->by_count == KEYS_MAX) {
-			rc = pr_error_set(err, "--by: at most %d keys", KEYS_MAX);
-			break;
-		}
-		PR_PRINT(key->name, "%.*s", (int)len, by);
-		rc = key_parse(key, err);
+		rc = g->by_count < KEYS_MAX
+			     ? key_parse(key, by, len, err)
+			     : pr_error_set(err, "--by: at most %d keys", KEYS_MAX);
 		for (size_t i = 0; rc == 0 && i < g->by_count; i++)
 			if (!strcmp(g->by[i].name, key->name))
 				rc = pr_error_set(

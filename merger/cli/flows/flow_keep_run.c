@@ -192,15 +192,14 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	sink.take = on_packet;
 	sink.take_arg = r;
 	status = ask_query(&sink, err);
-	if (status == CLI_FAILED && !strcmp(err->text, "interrupted")) {
-		cli_interrupted = 1;
+	bool stopped = status == CLI_FAILED && !strcmp(err->text, "interrupted");
+	if (stopped)
 		status = CLI_OK;
-	} else if (status == CLI_OK && sink.end->cancelled) {
+	if (stopped || (status == CLI_OK && sink.end->cancelled))
 		cli_interrupted = 1;
-	} else if (status == CLI_OK && !cli_interrupted) {
-		/* its failure counts, also if it was interrupted meanwhile */
+	/* its failure counts, also if it was interrupted meanwhile */
+	if (status == CLI_OK && !cli_interrupted)
 		status = close_window(r, &sink, since, until, last, &before, err);
-	}
 	sink_close(&sink);
 	return status;
 }
