@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatcher/rules.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
+
+#include "proto/base/units.h"
 
 enum { WORDS_MAX = 6, WORD_MAX = PR_NAME_MAX + 1 };
 
@@ -10,11 +11,10 @@ void
 prd_rule_key(const struct prd_rule *rule, char *text, size_t room)
 {
 	const struct pr_connection *c = &rule->of;
-	int family = c->address_len == 4 ? AF_INET : AF_INET6;
-	char ends[2][INET6_ADDRSTRLEN];
+	char ends[2][PR_ADDRESS_TEXT];
 
 	for (int i = 0; i < 2; i++)
-		inet_ntop(family, c->address[i], ends[i], sizeof ends[i]);
+		pr_format_address(c->address[i], c->address_len, ends[i]);
 	if (rule->kind == PRD_RULE_MOVE)
 		snprintf(text, room, "move %s", ends[0]);
 	else
@@ -36,9 +36,7 @@ prd_turn(struct pr_connection *c)
 static int
 take_address(struct pr_connection *c, int end, const char *word, struct pr_error *err)
 {
-	uint8_t len = inet_pton(AF_INET, word, c->address[end]) == 1    ? 4
-		      : inet_pton(AF_INET6, word, c->address[end]) == 1 ? 16
-									: 0;
+	uint8_t len = pr_parse_address(word, c->address[end]);
 
 	if (!len)
 		return pr_error_set(err, "'%s' is not an IP address", word);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <inttypes.h>
 
 #include "indexer/filter/plan.h"
+#include "proto/base/units.h"
 
 /* ---- keys ---- */
 
 static void
 print_address(FILE *to, const uint8_t *bytes, size_t len)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[PR_ADDRESS_TEXT];
 
-	inet_ntop(len == 16 ? AF_INET6 : AF_INET, bytes, text, sizeof(text));
-	fputs(text, to);
+	fputs(pr_format_address(bytes, len, text), to);
 }
 
 /*

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/flows/flow.h"
 
+#include <strings.h>
+
 /* ---- sums ---- */
 
 void
@@ -168,4 +170,14 @@ pri_flow_state_name(enum pri_flow_state state)
 		"RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR"};
 
 	return names[state];
+}
+
+enum pri_flow_state
+pri_flow_state_find(const char *name)
+{
+	enum pri_flow_state s = 0;
+
+	while (s < PRI_FLOW_STATES && strcasecmp(name, pri_flow_state_name(s)) != 0)
+		s++;
+	return s;
 }

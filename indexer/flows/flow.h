@@ -51,12 +51,17 @@ void pri_flow_add(struct pri_flow *flow, const struct pri_flow *part);
 static inline int64_t
 pri_flow_first(const struct pri_flow *f)
 {
-	return f->side[0].first < f->side[1].first ? f->side[0].first : f->side[1].first;
+	return PR_MIN(f->side[0].first, f->side[1].first);
 }
 static inline int64_t
 pri_flow_last(const struct pri_flow *f)
 {
-	return f->side[0].last > f->side[1].last ? f->side[0].last : f->side[1].last;
+	return PR_MAX(f->side[0].last, f->side[1].last);
+}
+static inline uint64_t
+pri_flow_packets(const struct pri_flow *f)
+{
+	return f->side[0].packets + f->side[1].packets;
 }
 
 /*
@@ -82,6 +87,8 @@ enum pri_flow_state {
 /* Of a flow whose originator is set. */
 enum pri_flow_state pri_flow_state(const struct pri_flow *flow);
 const char *pri_flow_state_name(enum pri_flow_state state);
+/* PRI_FLOW_STATES: there is none of this name, of which case does not count. */
+enum pri_flow_state pri_flow_state_find(const char *name);
 
 /*
  * Parts to flows. Parts are taken in the order of their slices; those of one slice in any
@@ -136,8 +143,8 @@ int pri_flow_table_restore(
 
 struct pri_flow_figures {
 	uint64_t packets, not_ip, late; /* late: counted as of the open slice */
-	uint64_t parts, parts_packets,
-		parts_bytes; /* from nodes: packets of these, bytes as they came */
+	/* from nodes: packets of these, bytes as they came */
+	uint64_t parts, parts_packets, parts_bytes;
 	uint64_t beyond; /* of the packets, those that a cutoff kept back */
 	uint64_t flows, open, early; /* ended; now; ended early for want of memory */
 };

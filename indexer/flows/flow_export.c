@@ -117,8 +117,20 @@ struct pri_exporters {
 	pri_flow_sink sink, samples;
 	void *arg;
 	struct exporter *all; /* in the order in which they came */
-	size_t count, templates;
+	size_t templates; /* of all */
 	uint64_t refused, sampled;
+};
+
+/* One that has come. */
+struct message {
+	struct pri_exporters *e;
+	struct pr_error *err;
+	struct exporter *of;
+	struct pri_exporter *x; /* of `of` */
+	int64_t now, sent; /* sent: as it says, ns since 1970 */
+	uint32_t uptime; /* ms, of version 9 */
+	uint32_t records; /* of data */
+	bool v9;
 };
 
 struct pri_exporters *
@@ -158,7 +170,6 @@ exporter_forget(struct pri_exporters *e, struct exporter *of)
 	templates_forget(e, of);
 	HASH_DEL(e->all, of);
 	free(of);
-	e->count--;
 }
 
 void
@@ -191,19 +202,18 @@ pri_exporters_refused(const struct pri_exporters *e)
 }
 
 static struct exporter *
-exporter_add(struct pri_exporters *e, const struct pri_exporter *as)
+exporter_add(struct pri_exporters *e, const struct pri_exporter *as, struct pr_error *err)
 {
 	struct exporter *of = calloc(1, sizeof(*of));
 
-	if (!of)
-		return NULL;
-	of->public = *as;
-	HASH_ADD(hh, e->all, public.id, sizeof(of->public.id), of);
-	if (!of->hh.tbl) {
-		free(of);
-		return NULL;
+	if (of) {
+		of->public = *as;
+		HASH_ADD(hh, e->all, public.id, sizeof(of->public.id), of);
 	}
-	e->count++;
+	if (!of || !of->hh.tbl) {
+		free(of);
+		return pr_error_null(err, "no memory for an exporter");
+	}
 	return of;
 }
 
@@ -214,11 +224,10 @@ pri_exporters_restore(
 	struct exporter *of;
 
 	HASH_FIND(hh, e->all, &exporter->id, sizeof(exporter->id), of);
-	if (of || e->count >= PRI_EXPORTERS_MAX)
+	if (of || HASH_COUNT(e->all) >= PRI_EXPORTERS_MAX)
 		return pr_error_set(
 			err, of ? "an exporter is there twice" : "too many exporters");
-	return exporter_add(e, exporter) ? 0
-					 : pr_error_set(err, "no memory for an exporter");
+	return exporter_add(e, exporter, err) ? 0 : -1;
 }
 
 /* ---- sequence numbers ---- */
@@ -342,19 +351,18 @@ sampling_of(const struct pri_exporter *x, const struct pri_told *r)
 }
 
 static int
-put_record(struct pri_exporters *e, struct pri_exporter *x, struct pri_told *r, int64_t now,
-	struct pr_error *err)
+put_record(struct message *m, struct pri_told *r)
 {
 	struct pri_flow flow;
 
-	settle_times(r, now);
-	r->sampling = sampling_of(x, r);
-	if (!pri_told_flow(r, x->link, &flow)) {
-		x->bad++;
+	settle_times(r, m->now);
+	r->sampling = sampling_of(m->x, r);
+	if (!pri_told_flow(r, m->x->link, &flow)) {
+		m->x->bad++;
 		return 0;
 	}
-	x->flows++;
-	return e->sink(e->arg, &flow, err);
+	m->x->flows++;
+	return m->e->sink(m->e->arg, &flow, m->err);
 }
 
 /* ---- version 5 (24 bytes, then 48 of each record) ---- */
@@ -362,22 +370,18 @@ put_record(struct pri_exporters *e, struct pri_exporter *x, struct pri_told *r, 
 enum { V5_HEADER = 24, V5_RECORD = 48, V5_MOST = 30 };
 
 static int
-take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t len,
-	int64_t now, struct pr_error *err)
+take_v5(struct message *m, const uint8_t *d, size_t len)
 {
-	struct pri_exporter *x = &of->public;
 	unsigned count = len >= V5_HEADER ? pr_get_be16(d + 2) : 0;
 	int rc = 0;
 
-	if (!count || count > V5_MOST || len < V5_HEADER + (size_t)count * V5_RECORD) {
-		x->bad++;
-		return 0;
-	}
+	if (!count || count > V5_MOST || len < V5_HEADER + (size_t)count * V5_RECORD)
+		return 1;
 	int64_t sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S +
 		       pr_get_be32(d + 12) % PR_NS_PER_S;
 	if (pr_get_be16(d + 22) >> 14)
-		x->sampling = pr_get_be16(d + 22) & 0x3fff;
-	follow_sequence(x, pr_get_be32(d + 16), count);
+		m->x->sampling = pr_get_be16(d + 22) & 0x3fff;
+	follow_sequence(m->x, pr_get_be32(d + 16), count);
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		const uint8_t *p = d + V5_HEADER + (size_t)i * V5_RECORD;
 		struct pri_told r = {.address_len = 4,
@@ -394,21 +398,12 @@ take_v5(struct pri_exporters *e, struct exporter *of, const uint8_t *d, size_t l
 
 		memcpy(r.address[0], p, 4);
 		memcpy(r.address[1], p + 4, 4);
-		rc = put_record(e, x, &r, now, err);
+		rc = put_record(m, &r);
 	}
 	return rc;
 }
 
 /* ---- templates ---- */
-
-struct message {
-	struct pri_exporters *e;
-	struct exporter *of;
-	int64_t now, sent; /* sent: as it says, ns since 1970 */
-	uint32_t uptime; /* ms, of version 9 */
-	uint32_t records; /* of data */
-	bool v9;
-};
 
 static uint8_t
 bits_before(size_t len)
@@ -458,22 +453,21 @@ load_fields(struct pr_cursor *c, struct template *t, bool v9)
 }
 
 static int
-keep_template(
-	struct message *m, struct template *t, struct template *old, struct pr_error *err)
+keep_template(struct message *m, struct template *t, struct template *old)
 {
 	if (old)
 		template_forget(m->e, m->of, old);
 	/* a record takes a byte at least, or a set would have them without end */
 	if (!t->fields || !t->shortest || m->e->templates >= PRI_EXPORT_TEMPLATES_MAX ||
 		HASH_COUNT(m->of->templates) >= PRI_EXPORT_OWN_TEMPLATES_MAX) {
-		m->of->public.bad += t->fields != 0;
+		m->x->bad += t->fields != 0;
 		free(t);
 		return 0;
 	}
 	HASH_ADD(hh, m->of->templates, id, sizeof(t->id), t);
 	if (!t->hh.tbl) {
 		free(t);
-		return pr_error_set(err, "no memory for a template");
+		return pr_error_set(m->err, "no memory for a template");
 	}
 	m->e->templates++;
 	return 0;
@@ -481,20 +475,19 @@ keep_template(
 
 /* A set of templates, or of options templates. 1: it breaks its format */
 static int
-take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_error *err)
+take_templates(struct message *m, struct pr_cursor c, bool options)
 {
 	while (pr_cursor_left(&c) >= 4) {
 		uint16_t id, fields, scopes = 0;
 		struct template *t, *old;
-		int rc = 1;
 
 		if (!pr_load_be16(&c, &id) || !pr_load_be16(&c, &fields))
 			return 1;
 		if (m->v9 && id == 0)
 			return 0; /* the rest fills up to a word */
 		if (!m->v9 && !fields && id == (options ? 3 : 2)) {
-			templates_forget(
-				m->e, m->of); /* withdrawn; who has others, sends them */
+			/* withdrawn; who has others, sends them */
+			templates_forget(m->e, m->of);
 			continue;
 		}
 		if (options && m->v9) { /* bytes of scopes, and of others */
@@ -518,20 +511,19 @@ take_templates(struct message *m, struct pr_cursor c, bool options, struct pr_er
 		}
 		t = calloc(1, sizeof(*t) + fields * (sizeof(t->field[0]) + FIELD_MOST));
 		if (!t)
-			return pr_error_set(err, "no memory for a template");
+			return pr_error_set(m->err, "no memory for a template");
 		t->id = id;
 		t->fields = fields;
 		t->options = options;
-		if (load_fields(&c, t, m->v9)) {
-			t->said = (uint8_t *)&t->field[fields];
-			t->said_len = (size_t)(c.at - said);
-			memcpy(t->said, said, t->said_len);
-			rc = keep_template(m, t, old, err);
-		} else {
+		if (!load_fields(&c, t, m->v9)) {
 			free(t);
+			return 1;
 		}
-		if (rc != 0)
-			return rc;
+		t->said = (uint8_t *)&t->field[fields];
+		t->said_len = (size_t)(c.at - said);
+		memcpy(t->said, said, t->said_len);
+		if (keep_template(m, t, old) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -627,14 +619,13 @@ take_options(struct pri_exporter *x, const struct pri_told *r)
 
 /* One record, of which the shortest is there. 1: it breaks off */
 static int
-take_record(struct message *m, const struct template *t, struct pr_cursor *c,
-	struct pr_error *err)
+take_record(struct message *m, const struct template *t, struct pr_cursor *c)
 {
 	const struct field *end = t->field + t->steps;
 	struct pri_told r = t->start;
 	struct pr_cursor in = *c;
 
-	r.init = m->of->public.init;
+	r.init = m->x->init;
 	r.sent = m->v9 ? m->sent : 0;
 	r.uptime = m->uptime;
 	for (const struct field *f = t->field; f < end; f++) {
@@ -667,37 +658,37 @@ take_record(struct message *m, const struct template *t, struct pr_cursor *c,
 	if (r.sampled && r.sampled < UINT16_MAX && r.skipped < UINT32_MAX / 2)
 		r.sampling = (uint32_t)((r.sampled + r.skipped) / r.sampled);
 	if (t->options) {
-		take_options(&m->of->public, &r);
+		take_options(m->x, &r);
 		return 0;
 	}
-	if (r.out && !r.packets[0] &&
-		r.packets[1]) { /* counted only where they left the router */
+	/* counted only where they left the router */
+	if (r.out && !r.packets[0] && r.packets[1]) {
 		r.packets[0] = r.packets[1];
 		r.bytes[0] = r.bytes[1];
 		r.packets[1] = 0;
 	}
-	return put_record(m->e, &m->of->public, &r, m->now, err);
+	return put_record(m, &r);
 }
 
 static int
-take_data(struct message *m, uint16_t id, struct pr_cursor c, struct pr_error *err)
+take_data(struct message *m, uint16_t id, struct pr_cursor c)
 {
 	struct template *t;
 	int rc = 0;
 
 	HASH_FIND(hh, m->of->templates, &id, sizeof(id), t);
 	if (!t) {
-		m->of->public.no_template++;
+		m->x->no_template++;
 		return 0;
 	}
 	while (rc == 0 && pr_cursor_left(&c) >= t->shortest)
-		rc = take_record(m, t, &c, err);
+		rc = take_record(m, t, &c);
 	return rc;
 }
 
 /* Version 9: sets 0, 1; IPFIX: 2, 3. */
 static int
-take_sets(struct message *m, struct pr_cursor c, struct pr_error *err)
+take_sets(struct message *m, struct pr_cursor c)
 {
 	unsigned first = m->v9 ? 0 : 2;
 	int rc = 0;
@@ -708,15 +699,14 @@ take_sets(struct message *m, struct pr_cursor c, struct pr_error *err)
 
 		if (!pr_load_be16(&c, &id) || !pr_load_be16(&c, &len) || len < 4 ||
 			!pr_load_bytes(&c, &body, len - 4u))
-			rc = 1;
-		else if (id == first || id == first + 1)
-			rc = take_templates(
-				m, pr_cursor_make(body, len - 4u), id != first, err);
+			return 1;
+		struct pr_cursor set = pr_cursor_make(body, len - 4u);
+		if (id == first || id == first + 1)
+			rc = take_templates(m, set, id != first);
 		else if (id >= 256)
-			rc = take_data(m, id, pr_cursor_make(body, len - 4u), err);
+			rc = take_data(m, id, set);
 	}
-	m->of->public.bad += rc > 0;
-	return rc < 0 ? -1 : 0;
+	return rc;
 }
 
 enum { V9_HEADER = 20 };
@@ -730,31 +720,29 @@ pri_ipfix_length(const uint8_t *head)
 }
 
 static int
-take_v9(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
+take_v9(struct message *m, const uint8_t *d, size_t len)
 {
 	m->v9 = true;
 	m->uptime = pr_get_be32(d + 4);
 	m->sent = (int64_t)pr_get_be32(d + 8) * PR_NS_PER_S;
-	follow_sequence(&m->of->public, pr_get_be32(d + 12), 1);
-	return take_sets(m, pr_cursor_make(d + V9_HEADER, len - V9_HEADER), err);
+	follow_sequence(m->x, pr_get_be32(d + 12), 1);
+	return take_sets(m, pr_cursor_make(d + V9_HEADER, len - V9_HEADER));
 }
 
 static int
-take_ipfix(struct message *m, const uint8_t *d, size_t len, struct pr_error *err)
+take_ipfix(struct message *m, const uint8_t *d, size_t len)
 {
 	size_t said = pri_ipfix_length(d);
 
 	m->sent = (int64_t)pr_get_be32(d + 4) * PR_NS_PER_S;
-	if (!said || said > len) {
-		m->of->public.bad++;
-		return 0;
-	}
-	if (take_sets(m, pr_cursor_make(d + PRI_IPFIX_HEADER, said - PRI_IPFIX_HEADER),
-		    err) < 0)
-		return -1;
+	if (!said || said > len)
+		return 1;
+	int rc =
+		take_sets(m, pr_cursor_make(d + PRI_IPFIX_HEADER, said - PRI_IPFIX_HEADER));
 	/* of records without a template, the next number says how many there were */
-	follow_sequence(&m->of->public, pr_get_be32(d + 8), m->records);
-	return 0;
+	if (rc >= 0)
+		follow_sequence(m->x, pr_get_be32(d + 8), m->records);
+	return rc;
 }
 
 /*
@@ -779,41 +767,41 @@ make_room(struct pri_exporters *e, int64_t now, uint16_t *link)
 	return true;
 }
 
-/* The exporter of a message that has come, or NULL: refused, or (*rc is -1) no memory. */
-static struct exporter *
-exporter_heard(struct pri_exporters *e, const struct pri_exporter_id *id, uint16_t port,
-	int64_t now, int *rc, struct pr_error *err)
+/* Whose message it is. False: refused, or (*rc is -1) no memory. */
+static bool
+exporter_heard(struct message *m, const struct pri_exporter_id *id, uint16_t port, int *rc)
 {
-	uint16_t link = (uint16_t)e->count;
-	struct exporter *of;
+	struct pri_exporters *e = m->e;
+	uint16_t link = (uint16_t)HASH_COUNT(e->all);
 
-	HASH_FIND(hh, e->all, id, sizeof(*id), of);
-	if (!of && e->count >= PRI_EXPORTERS_MAX && !make_room(e, now, &link)) {
+	HASH_FIND(hh, e->all, id, sizeof(*id), m->of);
+	if (!m->of && HASH_COUNT(e->all) >= PRI_EXPORTERS_MAX &&
+		!make_room(e, m->now, &link)) {
 		e->refused++;
-		return NULL;
+		return false;
 	}
-	if (!of)
-		of = exporter_add(e, &(const struct pri_exporter){.id = *id, .link = link});
-	if (!of) {
-		*rc = pr_error_set(err, "no memory for an exporter");
-		return NULL;
+	if (!m->of)
+		m->of = exporter_add(
+			e, &(const struct pri_exporter){.id = *id, .link = link}, m->err);
+	if (!m->of) {
+		*rc = -1;
+		return false;
 	}
-	if (of->public.port != port && of->public.messages) {
-		of->public.restarts++;
-		of->public.sequence_known = false;
+	m->x = &m->of->public;
+	if (m->x->port != port && m->x->messages) {
+		m->x->restarts++;
+		m->x->sequence_known = false;
 	}
-	of->public.port = port;
-	of->public.messages++;
-	of->public.heard = now;
-	return of;
+	m->x->port = port;
+	m->x->messages++;
+	m->x->heard = m->now;
+	return true;
 }
 
 /* ---- sFlow version 5 (sflow.org/sflow_version_5.txt): words, and what is told of one packet ---- */
 
-enum {
-	SFLOW_SHORTEST = 28,
-	SFLOW_EXPANDED = 3
-}; /* samples: of a flow 1, of counters 2; 3 and 4: with longer sources */
+/* samples: of a flow 1, of counters 2; 3 and 4: with longer sources */
+enum { SFLOW_SHORTEST = 28, SFLOW_EXPANDED = 3 };
 enum { SFLOW_HEADER = 1, SFLOW_IP4 = 3, SFLOW_IP6 = 4 };
 
 static bool
@@ -850,7 +838,6 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 	struct pri_told r = {.address_len = address_len};
 	uint32_t head[2], tail[3]; /* bytes, protocol; ports, flags */
 	const uint8_t *address;
-	unsigned icmp_code;
 
 	if (!load_words(&c, head, 2) || !pr_load_bytes(&c, &address, 2u * address_len) ||
 		!load_words(&c, tail, 3))
@@ -862,25 +849,23 @@ take_ip(struct pr_cursor c, uint8_t address_len, uint16_t link, struct pri_flow_
 	}
 	*out = (struct pri_flow_packet){
 		.bytes = head[0], .flags = r.protocol == 6 ? (uint8_t)tail[2] : 0};
-	out->side = pri_told_key(&r, link, &out->key, &icmp_code);
-	out->icmp_code = (uint8_t)icmp_code;
+	out->side = pri_told_key(&r, link, &out->key, &out->icmp_code);
 	return true;
 }
 
-/* Of several records on one packet, its bytes tell most. count: of records. 1: it breaks its format */
+/* Of several records on one packet, its bytes tell most. count: of records. Was one found? -1: it breaks its format */
 static int
-find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_packet *out,
-	bool *found)
+find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_packet *out)
 {
-	bool header = false;
+	bool header = false, found = false;
 
-	for (*found = false; count > 0; count--) {
+	for (; count > 0; count--) {
 		struct pri_flow_packet p;
 		const uint8_t *body;
 		uint32_t w[2]; /* format, length */
 
 		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
-			return 1;
+			return -1;
 		struct pr_cursor record = pr_cursor_make(body, w[1]);
 		if (w[0] == SFLOW_HEADER
 				? !take_header(record, link, &p)
@@ -889,56 +874,56 @@ find_packet(struct pr_cursor c, uint32_t count, uint16_t link, struct pri_flow_p
 						  &p))
 			continue;
 		header = w[0] == SFLOW_HEADER;
-		*found = true;
+		found = true;
 		*out = p;
 	}
-	return 0;
+	return found;
 }
 
 static int
-put_sample(struct pri_exporters *e, struct pri_exporter *x, const struct pri_flow_packet *p,
-	int64_t now, struct pr_error *err)
+put_sample(struct message *m, const struct pri_flow_packet *p)
 {
+	const uint32_t sampling = m->x->sampling;
 	struct pri_flow part;
 	struct pri_flow_side *s = &part.side[p->side];
 
 	pri_flow_begin(&part, &p->key);
-	pri_flow_add_packet(&part, p, now, ++e->sampled);
-	part.sampling = x->sampling > 1 ? x->sampling : 0;
-	s->packets = pri_told_times(s->packets, x->sampling);
-	s->bytes = pri_told_times(s->bytes, x->sampling);
-	s->payload = pri_told_times(s->payload, x->sampling);
-	x->flows++;
-	return e->samples(e->arg, &part, err);
+	pri_flow_add_packet(&part, p, m->now, ++m->e->sampled);
+	part.sampling = sampling > 1 ? sampling : 0;
+	s->packets = pri_told_times(s->packets, sampling);
+	s->bytes = pri_told_times(s->bytes, sampling);
+	s->payload = pri_told_times(s->payload, sampling);
+	m->x->flows++;
+	return m->e->samples(m->e->arg, &part, m->err);
 }
 
 static int
-take_sample(struct pri_exporters *e, struct pri_exporter_id *id, uint16_t port,
-	uint32_t format, struct pr_cursor c, int64_t now, struct pr_error *err)
+take_sample(struct message *m, struct pri_exporter_id *id, uint16_t port, uint32_t format,
+	struct pr_cursor c)
 {
-	bool expanded = format >= SFLOW_EXPANDED, found;
-	uint32_t head[3],
-		w[8]; /* number, source; rate, packets seen, drops, interfaces, records */
+	bool expanded = format >= SFLOW_EXPANDED;
+	/* number, source; rate, packets seen, drops, interfaces, records */
+	uint32_t head[3], w[8];
 	size_t words = expanded ? 8 : 6;
 	struct pri_flow_packet p;
 	int rc = 0;
 
 	if (!load_words(&c, head, expanded ? 3 : 2)) {
-		e->refused++;
+		m->e->refused++;
 		return 0;
 	}
 	id->source_class = (uint8_t)(expanded ? head[1] : head[1] >> 24);
 	id->source = expanded ? head[2] : head[1] & 0xffffff;
-	struct exporter *of = exporter_heard(e, id, port, now, &rc, err);
-	if (!of)
+	if (!exporter_heard(m, id, port, &rc))
 		return rc;
-	struct pri_exporter *x = &of->public;
+	struct pri_exporter *x = m->x;
 	if (format % 2 == 0) {
 		x->skipped++;
 		return 0;
 	}
-	if (!load_words(&c, w, words) ||
-		find_packet(c, w[words - 1], x->link, &p, &found) != 0) {
+	int found =
+		load_words(&c, w, words) ? find_packet(c, w[words - 1], x->link, &p) : -1;
+	if (found < 0) {
 		x->bad++;
 		return 0;
 	}
@@ -949,18 +934,18 @@ take_sample(struct pri_exporters *e, struct pri_exporter_id *id, uint16_t port,
 	x->drops = w[2];
 	x->drops_known = true;
 	x->skipped += !found;
-	return found ? put_sample(e, x, &p, now, err) : 0;
+	return found ? put_sample(m, &p) : 0;
 }
 
 static int
-take_sflow(struct pri_exporters *e, const struct pri_export_from *sender,
-	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
+take_sflow(struct message *m, const struct pri_export_from *sender, const uint8_t *data,
+	size_t len)
 {
 	struct pr_cursor c = pr_cursor_make(data, len);
 	struct pri_exporter_id id = {
 		.address_len = sender->address_len, .version = PRI_EXPORT_SFLOW};
-	uint32_t head[2],
-		tail[4]; /* version, agent's kind; sub-agent, number, uptime, samples */
+	/* version, agent's kind; sub-agent, number, uptime, samples */
+	uint32_t head[2], tail[4];
 	const uint8_t *agent = sender->address;
 	int rc = 0;
 
@@ -980,8 +965,8 @@ take_sflow(struct pri_exporters *e, const struct pri_export_from *sender,
 		if (!load_words(&c, w, 2) || !pr_load_bytes(&c, &body, w[1]))
 			return 1;
 		if (w[0] >= 1 && w[0] <= 4)
-			rc = take_sample(e, &id, sender->port, w[0],
-				pr_cursor_make(body, w[1]), now, err);
+			rc = take_sample(
+				m, &id, sender->port, w[0], pr_cursor_make(body, w[1]));
 	}
 	return rc;
 }
@@ -1022,20 +1007,22 @@ int
 pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
 	const uint8_t *data, size_t len, int64_t now, struct pr_error *err)
 {
+	static int (*const takes[])(struct message *, const uint8_t *, size_t) = {
+		[5] = take_v5, [9] = take_v9, [10] = take_ipfix};
 	static const uint8_t shortest[] = {
 		[5] = 4, [9] = V9_HEADER, [10] = PRI_IPFIX_HEADER};
 	unsigned version = len >= 2 ? pr_get_be16(data) : 0;
 	struct pri_exporter_id id = {
 		.address_len = from->address_len, .version = (uint8_t)version};
+	struct message m = {.e = e, .err = err, .now = now};
 	int rc = 0;
 
 	if (len >= SFLOW_SHORTEST && pr_get_be32(data) == 5) {
-		rc = take_sflow(e, from, data, len, now, err);
+		rc = take_sflow(&m, from, data, len);
 		e->refused += rc > 0;
 		return rc < 0 ? -1 : 0;
 	}
-	if (version >= PR_COUNT(shortest) || !shortest[version] ||
-		len < shortest[version]) {
+	if (version >= PR_COUNT(takes) || !takes[version] || len < shortest[version]) {
 		e->refused++;
 		return 0;
 	}
@@ -1046,12 +1033,10 @@ pri_exporters_take(struct pri_exporters *e, const struct pri_export_from *from,
 						     : 0;
 	if (from->connection && !choose_stream(e, &id, from->connection))
 		return 0;
-	struct exporter *of = exporter_heard(e, &id, from->port, now, &rc, err);
-	if (!of)
+	if (!exporter_heard(&m, &id, from->port, &rc))
 		return rc;
-	of->connection = from->connection;
-	if (version == 5)
-		return take_v5(e, of, data, len, now, err);
-	struct message m = {.e = e, .of = of, .now = now};
-	return version == 9 ? take_v9(&m, data, len, err) : take_ipfix(&m, data, len, err);
+	m.of->connection = from->connection;
+	rc = takes[version](&m, data, len);
+	m.x->bad += rc > 0;
+	return rc < 0 ? -1 : 0;
 }

@@ -32,13 +32,13 @@ _Static_assert(sizeof(struct pri_exporter_id) == 28, "no padding: it is hashed a
 
 struct pri_exporter {
 	struct pri_exporter_id id;
-	uint16_t
-		link; /* of its flows: 0, 1, ... in the order in which exporters were heard */
+	/* of its flows: 0, 1, ... in the order in which exporters were heard */
+	uint16_t link;
 	uint16_t port; /* that it sends from; another one has numbers of its own */
 	bool sequence_known, behind_known;
 	uint32_t next_sequence;
-	uint32_t
-		behind; /* the number that follows a message that was neither next nor late */
+	/* the number that follows a message that was neither next nor late */
+	uint32_t behind;
 	struct {
 		uint32_t from, to;
 	} gaps[PRI_EXPORT_GAPS_MAX]; /* from == to: none */
@@ -48,14 +48,14 @@ struct pri_exporter {
 	} samplers[PRI_EXPORT_SAMPLERS_MAX]; /* rate 0: none */
 	int64_t heard; /* ns since 1970 */
 	int64_t init; /* at which its uptime was 0, as options said; 0: they did not */
-	uint64_t messages,
-		flows; /* of sFlow: samples, and those whose packet is of a flow */
+	/* of sFlow: samples, and those whose packet is of a flow */
+	uint64_t messages, flows;
 	/* By its sequence numbers: messages of version 9, records or samples of the others. late: came after others, or twice. */
 	uint64_t lost, late, restarts;
 	uint64_t no_template; /* sets */
 	uint64_t bad; /* messages that break their format, and records without addresses */
-	uint64_t
-		skipped; /* of sFlow: samples of counters, and of packets that are not IP */
+	/* of sFlow: samples of counters, and of packets that are not IP */
+	uint64_t skipped;
 	uint64_t dropped; /* of sFlow: samples that it had no time for, as it says */
 	uint32_t drops; /* its own count of them */
 	bool drops_known;

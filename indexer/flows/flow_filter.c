@@ -19,24 +19,19 @@
 #define FRAME (TERMS_AT + TERMS_MAX)
 #define LOAD_LENGTH 0x80 /* instruction: BPF_LD | BPF_LEN */
 
-enum { SENT = 1, RECEIVED = 2 };
+enum { SENT = 1, RECEIVED = 2, BOTH = SENT | RECEIVED };
+#define AT(member) offsetof(struct pri_flow_side, member)
 static const struct attribute {
 	const char *name;
 	unsigned sides; /* 0: not a sum of sides' */
 	size_t field; /* of a side */
-} attributes[] = {
-#define SIDES(name, sides, field)                                                          \
-	{                                                                                  \
-		name, sides, offsetof(struct pri_flow_side, field)                         \
-	}
-	SIDES("bytes", SENT | RECEIVED, bytes), SIDES("packets", SENT | RECEIVED, packets),
-	SIDES("payload", SENT | RECEIVED, payload), SIDES("bytes_sent", SENT, bytes),
-	SIDES("bytes_recv", RECEIVED, bytes), SIDES("packets_sent", SENT, packets),
-	SIDES("packets_recv", RECEIVED, packets), {"duration", 0, 0}, {"state", 0, 0}};
+} attributes[] = {{"bytes", BOTH, AT(bytes)}, {"packets", BOTH, AT(packets)},
+	{"payload", BOTH, AT(payload)}, {"bytes_sent", SENT, AT(bytes)},
+	{"bytes_recv", RECEIVED, AT(bytes)}, {"packets_sent", SENT, AT(packets)},
+	{"packets_recv", RECEIVED, AT(packets)}, {"duration", 0, 0}, {"state", 0, 0}};
 #define DURATION (&attributes[PR_COUNT(attributes) - 2])
 #define STATE (&attributes[PR_COUNT(attributes) - 1])
 
-/* The longest first where one begins as another does. */
 enum { LESS = 1, EQUAL = 2, MORE = 4 };
 static const struct comparison {
 	const char *text;
@@ -58,57 +53,49 @@ struct pri_flow_filter {
 
 /* ---- attributes in the text ---- */
 
-/* An attribute and a comparison at `p`: returns what is behind them, or NULL. */
-static const char *
-term_begin(const char *p, struct term *out)
+#define VALUE_MAX 64
+
+/* An attribute, a comparison and a value ("": none) at `p`, which end after *len bytes. False: there is none. */
+static bool
+term_read(const char *p, struct term *out, char value[VALUE_MAX], int *len)
 {
-	size_t len = 0;
+	char name[16], comparison[3];
 
-	while (isalpha((unsigned char)p[len]) || p[len] == '_')
-		len++;
-	for (size_t i = 0; i < PR_COUNT(attributes); i++) {
-		const char *at = p + len;
-
-		if (strlen(attributes[i].name) != len ||
-			strncmp(p, attributes[i].name, len) != 0)
-			continue;
-		at += strspn(at, " \t");
-		for (size_t j = 0; j < PR_COUNT(comparisons); j++)
-			if (!strncmp(
-				    at, comparisons[j].text, strlen(comparisons[j].text))) {
-				out->attribute = &attributes[i];
-				out->holds = comparisons[j].holds;
-				at += strlen(comparisons[j].text);
-				return at + strspn(at, " \t");
-			}
-	}
-	return NULL;
+	*value = '\0';
+	*out = (struct term){.attribute = NULL};
+	if (sscanf(p, "%15[a-z_] %2[<>!=] %63[^ \t\n()&|]%n", name, comparison, value,
+		    len) < 2)
+		return false;
+	for (size_t i = 0; i < PR_COUNT(attributes); i++)
+		if (!strcmp(attributes[i].name, name))
+			out->attribute = &attributes[i];
+	for (size_t i = 0; i < PR_COUNT(comparisons); i++)
+		if (!strcmp(comparisons[i].text, comparison))
+			out->holds = comparisons[i].holds;
+	return out->attribute && out->holds;
 }
 
 static int
 value_parse(struct term *t, const char *text, struct pr_error *err)
 {
-	int64_t duration = 0;
+	bool duration = t->attribute == DURATION;
 
 	if (t->attribute == STATE) {
 		if (t->holds != EQUAL && t->holds != (LESS | MORE))
 			return pr_error_set(err, "state is compared by = or !=");
-		for (t->value = 0; t->value < PRI_FLOW_STATES; t->value++)
-			if (!strcasecmp(pri_flow_state_name((enum pri_flow_state)t->value),
-				    text))
-				return 0;
+		t->value = pri_flow_state_find(text);
+		if (t->value < PRI_FLOW_STATES)
+			return 0;
 		return pr_error_set(err,
 			"state '%s': there are S0, S1, S2, S3, SF, REJ, RSTO, RSTR, "
 			"RSTOS0, RSTRH, SH, SHR and OTH",
 			text);
 	}
-	if (t->attribute == DURATION ? pr_parse_duration(text, &duration) < 0
-				     : pr_parse_count(text, &t->value) < 0)
+	if (duration ? pr_parse_duration(text, (int64_t *)&t->value) < 0
+		     : pr_parse_count(text, &t->value) < 0)
 		return pr_error_set(err, "%s: '%s' is not a %s", t->attribute->name, text,
-			t->attribute == DURATION ? "duration, as in 10s or 5m"
-						 : "number, as in 1500 or 1M");
-	if (t->attribute == DURATION)
-		t->value = (uint64_t)duration;
+			duration ? "duration, as in 10s or 5m"
+				 : "number, as in 1500 or 1M");
 	return 0;
 }
 
@@ -120,33 +107,28 @@ terms_take(struct pri_flow_filter *f, const char *text, FILE *to, struct pr_erro
 	int depth = 0; /* in [], where names are offsets' */
 
 	for (const char *p = text; *p;) {
-		struct term *t = &f->terms[f->count], last;
-		const char *value = NULL;
-		char buf[64];
+		bool begins = !word && depth == 0;
+		char value[VALUE_MAX];
+		struct term t;
+		int len = 0;
 
-		if (!word && depth == 0 && f->count == TERMS_MAX && term_begin(p, &last))
-			return pr_error_set(err, "at most %d attributes", TERMS_MAX);
 		/* it moves the place from which bytes count; no flow has it */
-		if (!word && depth == 0 && !strncmp(p, "pppoes", 6))
+		if (begins && !strncmp(p, "pppoes", 6))
 			return pr_error_set(err, "pppoes: a flow does not say what carried "
 						 "it; filter packets by it");
-		if (!word && depth == 0 && f->count < TERMS_MAX)
-			value = term_begin(p, t);
 		word = isalnum((unsigned char)*p) || strchr("_-.:", *p);
 		depth += (*p == '[') - (*p == ']');
-		if (!value) {
+		if (!begins || !term_read(p, &t, value, &len)) {
 			fputc(*p++, to);
 			continue;
 		}
-		size_t len = strcspn(value, " \t\n()&|");
-		if (len >= sizeof(buf))
-			return pr_error_set(
-				err, "%s: its value is too long", t->attribute->name);
-		snprintf(buf, sizeof(buf), "%.*s", (int)len, value);
-		if (value_parse(t, buf, err) < 0)
+		if (f->count == TERMS_MAX)
+			return pr_error_set(err, "at most %d attributes", TERMS_MAX);
+		if (value_parse(&t, value, err) < 0)
 			return -1;
+		f->terms[f->count] = t;
 		fprintf(to, "(ether[%zu] = 1)", TERMS_AT + f->count++);
-		p = value + len;
+		p += len;
 		word = true;
 	}
 	return 0;
@@ -167,10 +149,9 @@ pri_flow_filter_create(const char *text, struct pr_error *err)
 		rc = terms_take(f, text, to, err);
 	if (to && fclose(to) != 0)
 		rc = -1;
-	if (rc == 0) {
-		f->program = pri_filter_compile(PR_LINKTYPE_ETHERNET, packets, err);
-		rc = f->program ? 0 : -1;
-	}
+	if (rc == 0 &&
+		!(f->program = pri_filter_compile(PR_LINKTYPE_ETHERNET, packets, err)))
+		rc = -1;
 	for (size_t i = 0; rc == 0 && i < f->program->count; i++)
 		if (f->program->insns[i].code == LOAD_LENGTH)
 			rc = pr_error_set(err,
@@ -208,12 +189,6 @@ value_of(const struct pri_flow *flow, const struct attribute *a)
 			sum += *(const uint64_t *)((const char *)s + a->field);
 	}
 	return sum;
-}
-
-static bool
-holds(const struct term *t, uint64_t value)
-{
-	return t->holds & (value < t->value ? LESS : value > t->value ? MORE : EQUAL);
 }
 
 /*
@@ -255,9 +230,14 @@ pri_flow_filter_match(const struct pri_flow_filter *f, const struct pri_flow *fl
 		.data = frame};
 
 	put_headers(flow, frame);
-	for (size_t i = 0; i < f->count; i++)
-		frame[TERMS_AT + i] =
-			holds(&f->terms[i], value_of(flow, f->terms[i].attribute));
+	for (size_t i = 0; i < f->count; i++) {
+		const struct term *t = &f->terms[i];
+		uint64_t v = value_of(flow, t->attribute);
+
+		frame[TERMS_AT + i] = (t->holds & (v < t->value          ? LESS
+							  : v > t->value ? MORE
+									 : EQUAL)) != 0;
+	}
 	return pr_bpf_run(f->program, &packet) != 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/flows/flow_key.h"
+#include "indexer/flows/flow_told.h"
 
 #include <sha1.h>
 #include <sodium.h>
@@ -109,20 +109,28 @@ set_ends(struct pri_flow_key *k, const uint8_t *src, const uint8_t *dst, size_t 
 }
 
 uint8_t
-pri_flow_key_of(struct pri_flow_key *k, const uint8_t address[2][16],
-	const uint16_t port[2], unsigned *icmp_code)
+pri_told_key(
+	const struct pri_told *r, uint16_t link, struct pri_flow_key *k, uint8_t *icmp_code)
 {
-	uint16_t ends[2] = {port[0], port[1]};
+	/* ICMP without an element of its own has it in the port of the receiver */
+	uint16_t icmp = r->has_icmp ? r->icmp : (uint16_t)r->port[1];
+	uint16_t ends[2] = {0, 0};
 
 	*icmp_code = 0;
+	*k = (struct pri_flow_key){.protocol = (uint8_t)r->protocol,
+		.address_len = r->address_len,
+		.link = link,
+		.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED};
 	if (k->protocol == (k->address_len == 16 ? PR_IP_ICMP6 : PR_IP_ICMP)) {
-		*icmp_code = (uint8_t)port[1];
-		k->one_way = !find_answer(k->protocol, (uint8_t)port[0], &ends[1]);
-	} else if (!pri_has_ports(k->protocol)) {
-		ends[0] = ends[1] = 0;
+		ends[0] = icmp >> 8;
+		ends[1] = *icmp_code = icmp & 0xff;
+		k->one_way = !find_answer(k->protocol, icmp >> 8, &ends[1]);
+	} else if (pri_has_ports(k->protocol)) {
+		ends[0] = (uint16_t)r->port[0];
+		ends[1] = (uint16_t)r->port[1];
 	}
-	return k->address_len == 4 ? set_ends(k, address[0], address[1], 4, ends)
-				   : set_ends(k, address[0], address[1], 16, ends);
+	return k->address_len == 4 ? set_ends(k, r->address[0], r->address[1], 4, ends)
+				   : set_ends(k, r->address[0], r->address[1], 16, ends);
 }
 
 /* total: from the IP header on. */
@@ -130,7 +138,7 @@ static void
 set_lengths(struct pri_flow_packet *f, size_t total, size_t headers)
 {
 	f->bytes = (uint32_t)total;
-	f->payload = total > headers ? (uint32_t)(total - headers) : 0;
+	f->payload = (uint32_t)(total - PR_MIN(total, headers));
 }
 
 static bool
@@ -216,16 +224,11 @@ static size_t
 wifi_type(const uint8_t *data, size_t len, bool radiotap)
 {
 	static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
-	size_t at = 0;
+	size_t at = radiotap && len >= 4 ? pr_get_le16(data + 2) : 0;
 
-	if (radiotap) {
-		if (len < 4)
-			return 0;
-		at = (size_t)data[2] | (size_t)data[3] << 8;
-	}
 	if (at > len || len - at < 2)
 		return 0;
-	unsigned control = data[at] | (unsigned)data[at + 1] << 8;
+	unsigned control = pr_get_le16(data + at);
 	if ((control & 0x0c) != 0x08 || control & 0x4000) /* not data, or encrypted */
 		return 0;
 	at += 24;
@@ -251,7 +254,9 @@ inner_frame(uint16_t type, size_t net)
 static uint16_t
 find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 {
-	struct pri_linktype_layout layout = {0};
+	/* PPP may leave out its address and control bytes (RFC 1661, 6.6) */
+	static const struct pri_linktype_layout wifi = {.net_at = 2};
+	static const struct pri_linktype_layout ppp = {.form = PRI_TYPE_PPP, .net_at = 2};
 	const struct pri_linktype_layout *known =
 		pri_linktype_layout_find(packet->linktype);
 	struct pri_packet_fields fields;
@@ -267,17 +272,12 @@ find_network(const struct pr_packet *packet, size_t *net, uint16_t *vlan)
 			return type;
 	}
 	if (packet->linktype == WIFI || packet->linktype == WIFI_RADIOTAP) {
-		layout.type_at = 0;
-		layout.net_at = 2;
 		at = wifi_type(
 			packet->data, packet->caplen, packet->linktype == WIFI_RADIOTAP);
-		known = at ? &layout : NULL;
+		known = at ? &wifi : NULL;
 	}
-	/* PPP may leave out its address and control bytes (RFC 1661, 6.6) */
-	if (packet->linktype == PPP && packet->caplen && packet->data[0] != 0xff) {
-		layout = (struct pri_linktype_layout){.form = PRI_TYPE_PPP, .net_at = 2};
-		known = &layout;
-	}
+	if (packet->linktype == PPP && packet->caplen && packet->data[0] != 0xff)
+		known = &ppp;
 	for (int depth = 0; known && depth < FRAMES_MAX; depth++) {
 		*net = at + pri_packet_fields_parse(known, packet->data + at,
 				    (uint32_t)(packet->caplen - at), &fields);

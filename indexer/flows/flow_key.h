@@ -48,13 +48,6 @@ struct pri_flow_packet {
 bool pri_flow_packet_parse(const struct pr_packet *packet, struct pri_flow_packet *out);
 
 /*
- * Of a packet that is not there: its key has protocol, VLAN, link and the addresses' length; adds what else a key has.
- * port: of sender and receiver; of ICMP its type and code. Returns the side of the sender.
- */
-uint8_t pri_flow_key_of(struct pri_flow_key *key, const uint8_t address[2][16],
-	const uint16_t port[2], unsigned *icmp_code);
-
-/*
  * The share (1 to shares) that the address pair of a key belongs to, whatever its ports. Of the pairs only 1 in `shares`
  * changes its share when there is one more (rendezvous hashing).
  */

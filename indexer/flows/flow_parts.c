@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/field_table.h"
-
-static const uint8_t magic[4] = {'P', 'F', 'P', 1};
 
 /* ---- numbers: one function writes and reads, so that both agree ---- */
 
@@ -76,10 +75,9 @@ code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 	code(c, &s->last_seq);
 	if (!(s->flags & (PRI_FLOW_SYN | PRI_FLOW_FIN | PRI_FLOW_RST)))
 		return;
-	code_time(c, &s->syn, PRI_FLOW_NEVER, base);
-	code_time(c, &s->syn_ack, PRI_FLOW_NEVER, base);
-	code_time(c, &s->fin, PRI_FLOW_NEVER, base);
-	code_time(c, &s->rst, PRI_FLOW_NEVER, base);
+	int64_t *const events[] = {&s->syn, &s->syn_ack, &s->fin, &s->rst};
+	for (size_t i = 0; i < PR_COUNT(events); i++)
+		code_time(c, events[i], PRI_FLOW_NEVER, base);
 }
 
 /* ---- parts ---- */
@@ -87,8 +85,10 @@ code_side(struct coder *c, struct pri_flow_side *s, int64_t base)
 enum { PART_ONE_WAY = 1, PART_IP6 = 2, PART_VLAN = 4, PART_BITS = 7 };
 enum { HEAD = 48, PART_MAX = 320 };
 
-static const struct pr_field head_fields[] = {PR_INTS(pri_flow_parts_head, slice, first,
-	last, packets, not_ip, related, truncated, unsure)};
+#define MAGIC 0x01504650
+static const struct pr_field head_fields[] = {PR_INT(pri_flow_parts_head, magic),
+	PR_INTS(pri_flow_parts_head, slice, first, last, packets, not_ip, related,
+		truncated, unsure)};
 static const struct pr_field_table head_table = PR_FIELD_TABLE(head_fields);
 
 static void
@@ -151,16 +151,13 @@ code_part(struct coder *c, struct pri_flow *f, int64_t slice)
 bool
 pri_flow_parts_open(struct pri_flow_parts_reader *r, const struct pr_packet *packet)
 {
-	const uint8_t *begin;
-
 	*r = (struct pri_flow_parts_reader){
 		.c = pr_cursor_make(packet->data, packet->caplen)};
-	if (!pr_load_bytes(&r->c, &begin, sizeof(magic)) ||
-		memcmp(begin, magic, sizeof(magic)) != 0 ||
-		!pr_field_table_load(&r->c, &r->head, &head_table, PR_LITTLE_ENDIAN))
+	if (!pr_field_table_load(&r->c, &r->head, &head_table, PR_LITTLE_ENDIAN))
 		return false;
 	r->packets = r->head.not_ip;
-	return in_slice(r->head.slice, r->head.first, r->head.last) &&
+	return r->head.magic == MAGIC &&
+	       in_slice(r->head.slice, r->head.first, r->head.last) &&
 	       packet->otime == pri_flow_slice_last(r->head.slice);
 }
 
@@ -168,16 +165,15 @@ int
 pri_flow_parts_next(struct pri_flow_parts_reader *r, struct pri_flow *out)
 {
 	struct coder c = {.in = r->c};
-	struct pri_flow_key key;
+	struct pri_flow_key key = {.protocol = 0};
 
 	if (pr_cursor_left(&r->c) == 0)
 		return r->packets == r->head.packets ? 0 : -1;
-	memset(&key, 0, sizeof(key));
 	code_key(&c, &key);
 	pri_flow_begin(out, &key);
 	code_part(&c, out, r->head.slice);
 	r->c = c.in;
-	r->packets += out->side[0].packets + out->side[1].packets;
+	r->packets += pri_flow_packets(out);
 	return c.bad ? -1 : 1;
 }
 
@@ -190,8 +186,8 @@ enum {
 
 struct pri_flow_parts {
 	struct pri_flow_table *table; /* its flows end with their slices */
-	struct pri_flow_parts_head
-		head; /* of the open slice; its counts go with the next frame */
+	/* of the open slice; its counts go with the next frame */
+	struct pri_flow_parts_head head;
 	struct pr_packet ready; /* the frame, if it is sealed; data NULL: it is not */
 	size_t len;
 	uint8_t frame[FRAME_ROOM];
@@ -206,8 +202,6 @@ seal_frame(struct pri_flow_parts *p)
 	h->packets += h->not_ip;
 	if (!h->packets)
 		return;
-	memcpy(w.at, magic, sizeof(magic));
-	w.at += sizeof(magic);
 	if (!pr_field_table_store(&w, h, &head_table, PR_LITTLE_ENDIAN))
 		return; /* cannot be: HEAD is its length */
 	p->ready = (struct pr_packet){.time = h->last,
@@ -232,7 +226,7 @@ on_part(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	code_key(&c, &part.key);
 	code_part(&c, &part, p->head.slice);
 	p->len += pr_writer_len(&w);
-	p->head.packets += (uint32_t)(flow->side[0].packets + flow->side[1].packets);
+	p->head.packets += (uint32_t)pri_flow_packets(flow);
 	return 0;
 }
 
@@ -242,14 +236,14 @@ pri_flow_parts_create(size_t flows, uint32_t share, uint32_t shares, struct pr_e
 	const struct pri_flow_limits limits = {.idle_tcp = -1, /* less than any pause */
 		.idle = -1,
 		.idle_closed = -1,
-		.flows = flows < PRI_FLOW_PARTS_MOST ? flows : PRI_FLOW_PARTS_MOST,
+		.flows = PR_MIN(flows, PRI_FLOW_PARTS_MOST),
 		.share = share,
 		.shares = shares};
 	struct pri_flow_parts *p = malloc(sizeof(*p));
 
 	if (!p)
 		return pr_error_null(err, "no memory for parts of flows");
-	p->head = (struct pri_flow_parts_head){.slice = INT64_MIN};
+	p->head = (struct pri_flow_parts_head){.magic = MAGIC, .slice = INT64_MIN};
 	p->ready.data = NULL;
 	p->len = HEAD;
 	p->table = pri_flow_table_create(&limits, on_part, p, err);

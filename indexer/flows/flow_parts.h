@@ -18,10 +18,11 @@
  * Numbers are varints; a time is 0 for none, else 1 + ns since the part's first packet.
  */
 struct pri_flow_parts_head {
+	uint32_t magic; /* "PFP", version */
 	int64_t slice, first, last; /* first, last: otimes of packets */
 	uint32_t packets, not_ip; /* packets: of all parts, and those that are not IP */
-	uint32_t related, truncated,
-		unsure; /* by flags of packets, of this frame or of others */
+	/* by flags of packets, of this frame or of others */
+	uint32_t related, truncated, unsure;
 };
 struct pri_flow_parts_reader {
 	struct pri_flow_parts_head head;

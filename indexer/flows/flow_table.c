@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "indexer/index/packet_fields.h"
+#include "proto/base/array.h"
 #include "proto/wire/beyond.h"
 
 static uint64_t hash_seed;
@@ -26,8 +27,8 @@ struct entry {
 	struct pri_flow flow; /* its key is that of the table */
 	struct part *now; /* NULL: not in the slice that is open */
 	UT_hash_handle hh;
-	struct entry *prev,
-		*next; /* of those that wait as it does, in the order of the last slice */
+	/* of those that wait as it does, in the order of the last slice */
+	struct entry *prev, *next;
 	struct waiting *in;
 	struct entry *next_now; /* of those in the slice that is open */
 };
@@ -84,16 +85,10 @@ closed_at(const struct pri_flow *f)
 	int64_t time = PRI_FLOW_NEVER;
 
 	for (int i = 0; i < 2; i++) {
-		time = f->side[i].fin < time ? f->side[i].fin : time;
-		time = f->side[i].rst < time ? f->side[i].rst : time;
+		time = PR_MIN(time, f->side[i].fin);
+		time = PR_MIN(time, f->side[i].rst);
 	}
 	return time;
-}
-
-static void
-stop_waiting(struct entry *e)
-{
-	DL_DELETE(e->in->head, e);
 }
 
 /* It has been heard in the slice that is open, so it is the last. */
@@ -111,7 +106,7 @@ wait_in(struct pri_flow_table *t, struct entry *e)
 static void
 forget(struct pri_flow_table *t, struct entry *e)
 {
-	stop_waiting(e);
+	DL_DELETE(e->in->head, e);
 	HASH_DELETE(hh, t->all, e);
 	free(e->now);
 	free(e);
@@ -144,18 +139,12 @@ static const uint16_t server_ports[] = {1080, 1194, 1433, 1434, 1521, 1701, 1723
 	5986, 6081, 6343, 6379, 6443, 6667, 6881, 8000, 8008, 8080, 8443, 8883, 9092, 9200,
 	9418, 11211, 27017};
 
-static int
-compare_ports(const void *a, const void *b)
-{
-	return *(const uint16_t *)a - *(const uint16_t *)b;
-}
-
 static bool
 is_server_port(uint16_t port)
 {
-	return port < 1024 ||
-	       bsearch(&port, server_ports, sizeof(server_ports) / sizeof(server_ports[0]),
-		       sizeof(server_ports[0]), compare_ports);
+	size_t n = PR_ARRAY_SEARCH(PR_COUNT(server_ports), server_ports[mid] < port);
+
+	return port < 1024 || (n < PR_COUNT(server_ports) && server_ports[n] == port);
 }
 
 /*
@@ -181,7 +170,7 @@ originator(const struct pri_flow *f)
 static int
 end_flow(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 {
-	if (!e->flow.side[0].packets && !e->flow.side[1].packets)
+	if (!pri_flow_packets(&e->flow))
 		return 0;
 	e->flow.originator = originator(&e->flow);
 	t->figures.flows++;
@@ -194,12 +183,12 @@ take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 {
 	struct pri_flow *f = &e->flow, *part = &e->now->flow;
 	int64_t first = pri_flow_first(f), closed = closed_at(f);
-	bool known = f->side[0].packets || f->side[1].packets;
 
-	if (known && (pr_time_minus(pri_flow_first(part), pri_flow_last(f)) > e->in->idle ||
-			     pr_time_minus(t->slice * PRI_FLOW_SLICE_NS, first) >=
-				     t->limits.active ||
-			     (closed != PRI_FLOW_NEVER && part->last_syn > closed))) {
+	if (pri_flow_packets(f) &&
+		(pr_time_minus(pri_flow_first(part), pri_flow_last(f)) > e->in->idle ||
+			pr_time_minus(t->slice * PRI_FLOW_SLICE_NS, first) >=
+				t->limits.active ||
+			(closed != PRI_FLOW_NEVER && part->last_syn > closed))) {
 		if (end_flow(t, e, err) < 0)
 			return -1;
 		pri_flow_begin(f, &part->key);
@@ -208,7 +197,7 @@ take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 	e->now->next = t->free;
 	t->free = e->now;
 	e->now = NULL;
-	stop_waiting(e);
+	DL_DELETE(e->in->head, e);
 	wait_in(t, e);
 	return 0;
 }
@@ -216,14 +205,26 @@ take_slice(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
 static int
 close_slice(struct pri_flow_table *t, struct pr_error *err)
 {
-	struct entry *e;
+	int rc = 0;
 
-	while ((e = t->now)) {
+	while (t->now && rc == 0) {
+		struct entry *e = t->now;
+
 		t->now = e->next_now;
-		if (take_slice(t, e, err) < 0)
-			return -1;
+		rc = take_slice(t, e, err);
 	}
-	return 0;
+	return rc;
+}
+
+/* It ends, and is not there any more. */
+static int
+end_entry(struct pri_flow_table *t, struct entry *e, struct pr_error *err)
+{
+	int rc = end_flow(t, e, err);
+
+	if (rc == 0)
+		forget(t, e);
+	return rc;
 }
 
 static int
@@ -232,14 +233,11 @@ end_idle(struct pri_flow_table *t, int64_t before, struct pr_error *err)
 	for (int i = 0; i < WAITING; i++) {
 		struct waiting *w = &t->waiting[i];
 
-		while (w->head &&
-			(before == PRI_FLOW_NEVER ||
-				pr_time_minus(before, pri_flow_last(&w->head->flow)) >
-					w->idle)) {
-			if (end_flow(t, w->head, err) < 0)
+		while (w->head && (before == PRI_FLOW_NEVER ||
+					  pr_time_minus(before,
+						  pri_flow_last(&w->head->flow)) > w->idle))
+			if (end_entry(t, w->head, err) < 0)
 				return -1;
-			forget(t, w->head);
-		}
 	}
 	return 0;
 }
@@ -275,11 +273,8 @@ end_one(struct pri_flow_table *t, struct pr_error *err)
 			(!oldest || pri_flow_last(&e->flow) < pri_flow_last(&oldest->flow)))
 			oldest = e;
 	}
-	if (end_flow(t, oldest, err) < 0)
-		return -1;
-	forget(t, oldest);
 	t->figures.early++;
-	return 0;
+	return end_entry(t, oldest, err);
 }
 
 static struct entry *
@@ -303,12 +298,16 @@ add_entry(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_er
 	return e;
 }
 
-/* The part of a key in the slice that is open. NULL: no memory, or the sink's error. */
+/* The part of a key in the slice of otime, which is open then. NULL: no memory, or the sink's error. */
 static struct pri_flow *
-find_part(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_error *err)
+find_part(struct pri_flow_table *t, const struct pri_flow_key *key, int64_t otime,
+	struct pr_error *err)
 {
 	struct entry *e;
 
+	t->figures.late += otime / PRI_FLOW_SLICE_NS < t->slice;
+	if (pri_flow_table_advance(t, otime, err) < 0)
+		return NULL;
 	HASH_FIND(hh, t->all, key, sizeof(*key), e);
 	if (!e)
 		e = add_entry(t, key, err);
@@ -325,14 +324,6 @@ find_part(struct pri_flow_table *t, const struct pri_flow_key *key, struct pr_er
 	e->now = p;
 	LL_PREPEND2(t->now, e, next_now);
 	return &p->flow;
-}
-
-static int
-open_slice(struct pri_flow_table *t, int64_t otime, struct pr_error *err)
-{
-	if (otime / PRI_FLOW_SLICE_NS < t->slice)
-		t->figures.late++;
-	return pri_flow_table_advance(t, otime, err);
 }
 
 static bool
@@ -414,9 +405,7 @@ pri_flow_table_packet(
 		t->figures.not_ip++;
 		return 0;
 	}
-	if (open_slice(t, packet->otime, err) < 0)
-		return -1;
-	struct pri_flow *now = find_part(t, &p.key, err);
+	struct pri_flow *now = find_part(t, &p.key, packet->otime, err);
 	if (!now)
 		return -1;
 	pri_flow_add_packet(now, &p, packet->otime, packet->seq);
@@ -429,12 +418,10 @@ pri_flow_table_part(
 {
 	if (!is_ours(t, &part->key))
 		return 0;
-	if (open_slice(t, pri_flow_first(part), err) < 0)
-		return -1;
-	struct pri_flow *now = find_part(t, &part->key, err);
+	struct pri_flow *now = find_part(t, &part->key, pri_flow_first(part), err);
 	if (!now)
 		return -1;
-	t->figures.packets += part->side[0].packets + part->side[1].packets;
+	t->figures.packets += pri_flow_packets(part);
 	pri_flow_add(now, part);
 	return 0;
 }
@@ -447,7 +434,7 @@ pri_flow_table_open_flows(
 {
 	for (int i = 0; i < WAITING; i++)
 		for (struct entry *e = t->waiting[i].head; e; e = e->next)
-			if (e->flow.side[0].packets || e->flow.side[1].packets) {
+			if (pri_flow_packets(&e->flow)) {
 				e->flow.originator = originator(&e->flow);
 				if (take(arg, &e->flow, err) < 0)
 					return -1;
@@ -467,7 +454,7 @@ pri_flow_table_restore(
 	e = add_entry(t, &flow->key, err);
 	if (!e)
 		return -1;
-	stop_waiting(e);
+	DL_DELETE(e->in->head, e);
 	e->flow = *flow;
 	wait_in(t, e);
 	return 0;

@@ -1,26 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/flows/flow_told.h"
 
-#include "indexer/index/packet_fields.h"
-
-uint8_t
-pri_told_key(const struct pri_told *r, uint16_t link, struct pri_flow_key *key,
-	unsigned *icmp_code)
-{
-	/* ICMP without an element of its own has it in the port of the receiver */
-	uint16_t icmp = r->has_icmp ? r->icmp : (uint16_t)r->port[1];
-	bool ports = pri_has_ports((uint8_t)r->protocol);
-
-	*key = (struct pri_flow_key){.protocol = (uint8_t)r->protocol,
-		.address_len = r->address_len,
-		.link = link,
-		.vlan = r->vlan & 0xfff ? r->vlan & 0xfff : PRI_FLOW_UNTAGGED};
-	return pri_flow_key_of(key, r->address,
-		(const uint16_t[2]){ports ? (uint16_t)r->port[0] : icmp >> 8,
-			ports ? (uint16_t)r->port[1] : icmp & 0xff},
-		icmp_code);
-}
-
 uint64_t
 pri_told_times(uint64_t count, uint64_t sampling)
 {
@@ -58,7 +38,7 @@ put_events(struct pri_flow_side *s, uint8_t flags)
 bool
 pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 {
-	unsigned icmp_code;
+	uint8_t icmp_code;
 
 	if (!r->address_len)
 		return false;
@@ -83,7 +63,7 @@ pri_told_flow(const struct pri_told *r, uint16_t link, struct pri_flow *out)
 				      : i      ? s->flags
 					       : s->flags & ~A);
 		else
-			s->icmp_code = (uint8_t)icmp_code;
+			s->icmp_code = icmp_code;
 	}
 	return true;
 }

@@ -22,9 +22,9 @@ struct pri_told {
 	uint64_t sampled, skipped; /* packets, in turn */
 };
 
-/* The key that a packet of the flow would have; returns the side of the sender. There must be addresses. */
+/* The key that a packet of the flow would have (flow_key.c); returns the side of the sender. There must be addresses. */
 uint8_t pri_told_key(const struct pri_told *r, uint16_t link, struct pri_flow_key *key,
-	unsigned *icmp_code);
+	uint8_t *icmp_code);
 /*
  * The flow, with first and last as they are. Packets and bytes are multiplied by `sampling`. Flags tell that they came,
  * not when; a state is that of the flow, if its packets can have it. False: no addresses.

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/tally_key.h"
 
-#include <arpa/inet.h>
-
 #include "indexer/index/index_key.h"
+#include "proto/base/units.h"
 #include "proto/wire/beyond.h"
 
 /* ---- intervals ---- */
@@ -109,12 +108,6 @@ add_fields(struct keys *k, enum pri_tally_key group, const struct pri_packet_fie
 
 /* ---- in words ---- */
 
-static void
-to_text(const uint8_t *bytes, size_t len, char buf[INET6_ADDRSTRLEN])
-{
-	inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, buf, INET6_ADDRSTRLEN);
-}
-
 const char *
 pri_protocol_name(unsigned protocol)
 {
@@ -154,12 +147,12 @@ say_flow(const struct pr_tally_item *item, char *buf, bool filter)
 	size_t len = (item->len - 5u) / 2, used;
 	const uint8_t *ports = item->key + 1 + 2 * len;
 	uint16_t pa = pr_get_be16(ports), pb = pr_get_be16(ports + 2);
-	char a[INET6_ADDRSTRLEN], b[INET6_ADDRSTRLEN];
+	char a[PR_ADDRESS_TEXT], b[PR_ADDRESS_TEXT];
 
 	say_proto(item->key[0], buf, filter);
 	used = strlen(buf);
-	to_text(item->key + 1, len, a);
-	to_text(item->key + 1 + len, len, b);
+	pr_format_address(item->key + 1, len, a);
+	pr_format_address(item->key + 1 + len, len, b);
 	if (filter && (pa || pb))
 		snprintf(buf + used, PRI_TALLY_KEY_TEXT - used,
 			" and ((src host %s and src port %u and dst host %s and dst port "
@@ -265,7 +258,7 @@ pri_tally_key_text(
 	const struct group *g = group < PRI_TALLY_KEYS ? &groups[group] : groups;
 	const char *before = filter ? g->filter : "";
 	const uint8_t *key = item->key;
-	char a[INET6_ADDRSTRLEN], b[INET6_ADDRSTRLEN];
+	char a[PR_ADDRESS_TEXT], b[PR_ADDRESS_TEXT];
 
 	if (!item->len || (item->len != g->len[0] && item->len != g->len[1])) {
 		buf[0] = 0;
@@ -281,12 +274,12 @@ pri_tally_key_text(
 	case PRI_TALLY_KEY_SRC:
 	case PRI_TALLY_KEY_DST:
 	case PRI_TALLY_KEY_HOST:
-		to_text(key, item->len, a);
+		pr_format_address(key, item->len, a);
 		snprintf(buf, PRI_TALLY_KEY_TEXT, "%s%s", before, a);
 		break;
 	case PRI_TALLY_KEY_PAIR:
-		to_text(key, item->len / 2u, a);
-		to_text(key + item->len / 2u, item->len / 2u, b);
+		pr_format_address(key, item->len / 2u, a);
+		pr_format_address(key + item->len / 2u, item->len / 2u, b);
 		snprintf(buf, PRI_TALLY_KEY_TEXT,
 			!filter        ? "%s %s"
 			: strcmp(a, b) ? "host %s and host %s"

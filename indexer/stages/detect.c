@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <inttypes.h>
 
 #include "indexer/flows/flow_key.h"
 #include "indexer/stages/rules.h"
 #include "indexer/stages/stage_common.h"
+#include "proto/base/units.h"
 
 /*
  * Detection by rules: the longest content of each rule is looked for by one pass of Hyperscan over the payload; a rule that it
@@ -303,15 +303,15 @@ static void
 put_alert(FILE *to, const struct pri_rule *r, const struct view *v)
 {
 	const struct pr_headers *h = v->h;
-	int family = h->flags & PR_DECODE_IP4 ? AF_INET : AF_INET6;
-	char src[INET6_ADDRSTRLEN], dst[INET6_ADDRSTRLEN], time[PR_TIME_TEXT],
+	size_t len = h->flags & PR_DECODE_IP4 ? 4 : 16;
+	char src[PR_ADDRESS_TEXT], dst[PR_ADDRESS_TEXT], time[PR_TIME_TEXT],
 		community[PRI_COMMUNITY_ID_MAX];
 	char room[1024];
 	struct pr_text text = {room, 0, sizeof(room) - 1, false};
 	struct pri_flow_packet f;
 
-	inet_ntop(family, h->src, src, sizeof(src));
-	inet_ntop(family, h->dst, dst, sizeof(dst));
+	pr_format_address(h->src, len, src);
+	pr_format_address(h->dst, len, dst);
 	pr_time_format(v->packet->time, time, sizeof(time));
 	/* of the time, all up to the microseconds */
 	fprintf(to,

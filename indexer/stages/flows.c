@@ -39,7 +39,7 @@ flows_close(void *state)
 static void *
 flows_open(PR_UNUSED const char *const *options, char *error, size_t size)
 {
-	const struct pri_flow_limits limits = {0};
+	static const struct pri_flow_limits limits; /* the defaults */
 	struct flows *f = calloc(1, sizeof(*f));
 
 	if (f)

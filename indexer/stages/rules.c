@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/stages/rules.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/text.h"
+#include "proto/base/units.h"
 
 #define LINE_MAX_BYTES 65536
 
@@ -34,9 +34,7 @@ parse_address(struct pri_rule_part *p, char *text, struct pr_error *err)
 
 	if (slash)
 		*slash++ = '\0';
-	p->address_len = inet_pton(AF_INET, text, p->address) == 1    ? 4
-			 : inet_pton(AF_INET6, text, p->address) == 1 ? 16
-								      : 0;
+	p->address_len = pr_parse_address(text, p->address);
 	if (!p->address_len)
 		return pr_error_set(err, "%s is no address", text);
 	uint32_t bits = 8 * p->address_len;

@@ -9,7 +9,9 @@
 
 #include "proto/base/text.h"
 
-#define BACKLOG 16
+#define BACKLOG 64
+
+#define LOCAL "127.0.0.1"
 
 union address {
 	struct sockaddr any;
@@ -17,15 +19,17 @@ union address {
 	struct sockaddr_in6 v6;
 };
 
+/* alone: the host of PORT alone. */
 static int
-resolve(const char *text, union address *out, int *len, struct pr_error *err)
+resolve(const char *text, const char *alone, union address *out, int *len,
+	struct pr_error *err)
 {
 	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
 	char host[INET6_ADDRSTRLEN + 2];
 
 	PR_PRINT(host, "%.*s", (int)(port - text - (colon != NULL)), text);
 	if (!*host || !strcmp(host, "localhost"))
-		PR_PRINT(host, "127.0.0.1");
+		PR_PRINT(host, "%s", *host ? LOCAL : alone);
 	*len = sizeof(*out);
 	/* an IPv6 address stands in brackets */
 	if (!*port || port[strspn(port, "0123456789")] || strlen(port) > 5 ||
@@ -48,7 +52,7 @@ pr_tcp_check(const char *text, bool *loopback, struct pr_error *err)
 	union address address;
 	int len;
 
-	if (resolve(text, &address, &len, err) < 0)
+	if (resolve(text, LOCAL, &address, &len, err) < 0)
 		return -1;
 	*loopback = address.any.sa_family == AF_INET
 			    ? ntohl(address.v4.sin_addr.s_addr) >> 24 == 127
@@ -57,18 +61,21 @@ pr_tcp_check(const char *text, bool *loopback, struct pr_error *err)
 }
 
 int
-pr_tcp_listen(const char *text, struct pr_error *err)
+pr_listen(const char *text, int type, bool any, struct pr_error *err)
 {
+	const int on = 1, only_six = any && *text == '[';
 	union address address;
-	const int on = 1;
 	int len;
 
-	if (resolve(text, &address, &len, err) < 0)
+	if (resolve(text, any ? "[::]" : LOCAL, &address, &len, err) < 0)
 		return -1;
-	int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0)
+	int fd = socket(address.any.sa_family, type | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && address.any.sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_six, sizeof(only_six));
+	if (fd >= 0 && type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (fd >= 0 && bind(fd, &address.any, len) == 0 && listen(fd, BACKLOG) == 0)
+	if (fd >= 0 && bind(fd, &address.any, len) == 0 &&
+		(type != SOCK_STREAM || listen(fd, BACKLOG) == 0))
 		return fd;
 	pr_error_errno(err, "cannot listen on %s", text);
 	pr_close(fd);
@@ -80,7 +87,7 @@ pr_tcp_serve(struct event_base *base, const char *text, evconnlistener_cb call, 
 	struct pr_error *err)
 {
 	struct evconnlistener *listener = NULL;
-	int fd = pr_tcp_listen(text, err);
+	int fd = pr_listen(text, SOCK_STREAM, false, err);
 
 	if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0)
 		listener = evconnlistener_new(base, call, arg,

@@ -14,9 +14,12 @@
 
 /* -1: text is not such an address. *loopback: only this machine can reach it. */
 int pr_tcp_check(const char *text, bool *loopback, struct pr_error *err);
-/* A listening socket, close-on-exec, blocking; -1. */
-int pr_tcp_listen(const char *text, struct pr_error *err);
-/* The same in the loop: call gets each connection. NULL: err, and errno. */
+/*
+ * A listening socket of SOCK_STREAM, or one of SOCK_DGRAM; close-on-exec, blocking; -1. any: PORT alone is that of all
+ * addresses, IPv4 and IPv6; an address in brackets is of IPv6 only.
+ */
+int pr_listen(const char *text, int type, bool any, struct pr_error *err);
+/* One of SOCK_STREAM in the loop: call gets each connection. NULL: err, and errno. */
 struct evconnlistener *pr_tcp_serve(struct event_base *base, const char *text,
 	evconnlistener_cb call, void *arg, struct pr_error *err);
 /* Where a socket listens or its peer is, as ADDRESS:PORT; "?" when it cannot be told. Returns buf. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/units.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -215,5 +216,20 @@ pr_format_duration(int64_t ns, char *buf, size_t size)
 			unit = &durations[i];
 	snprintf(buf, size, "%lld%s", (long long)ns / (int64_t)unit->factor,
 		ns ? unit->name : "");
+	return buf;
+}
+
+uint8_t
+pr_parse_address(const char *text, uint8_t out[16])
+{
+	if (inet_pton(AF_INET, text, out) == 1)
+		return 4;
+	return inet_pton(AF_INET6, text, out) == 1 ? 16 : 0;
+}
+
+char *
+pr_format_address(const uint8_t *bytes, size_t len, char buf[PR_ADDRESS_TEXT])
+{
+	inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, buf, PR_ADDRESS_TEXT);
 	return buf;
 }

@@ -30,6 +30,11 @@ int pr_parse_rate(const char *text, struct pr_rate *out);
 /* "0.5" or "0.5%". */
 int pr_parse_percent(const char *text, double *out);
 
+/* An address, IPv4 or IPv6. Returns its bytes, 4 or 16; 0: it is none. */
+uint8_t pr_parse_address(const char *text, uint8_t out[16]);
+#define PR_ADDRESS_TEXT 46
+char *pr_format_address(const uint8_t *bytes, size_t len, char buf[PR_ADDRESS_TEXT]);
+
 /* The number in a file of /proc or /sys, by a format of scanf with one %llu. 0: it cannot be read. */
 uint64_t pr_number_in(const char *path, const char *format);
 

@@ -502,7 +502,7 @@ run_step "without DuckDB: how to get it" no_duckdb
 run_step "nothing to listen to" says 2 'or --exporters' "$PACKRACK" collect --keep "$V"
 run_step "nowhere to keep" says 2 'use --keep VOLUME' "$PACKRACK" collect --listen 2055
 for place in here 97537 '[::1:2055' ::1:2055 0 2055x; do
-	run_step "no place: $place" says 1 'not a port' "$PACKRACK" collect --listen "$place" --keep "$V"
+	run_step "no place: $place" says 1 'not an address' "$PACKRACK" collect --listen "$place" --keep "$V"
 done
 run_step "an address of somebody else" says 1 'Cannot assign' "$PACKRACK" collect --listen 192.0.2.77:2055 --keep "$V"
 run_step "a volume that is not there" says 1 'No such file' "$PACKRACK" collect --listen "127.0.0.1:$PORT" --keep "$LAB_DIR/none"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <inttypes.h>
 #include <linux/sock_diag.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include "proto/base/array.h"
 #include "proto/base/loop.h"
 #include "proto/base/tcp.h"
+#include "proto/base/units.h"
 
 /*
  * `packrack collect`: flow records that routers and other exporters send (NetFlow, IPFIX, sFlow over UDP; IPFIX over
@@ -96,15 +95,14 @@ struct collect {
 	size_t count;
 	struct stream streams[STREAMS_MAX];
 	uint64_t connections; /* until now */
-	uint64_t closed,
-		broken; /* in this window: by us; with a message that is not whole */
+	/* in this window: by us; with a message that is not whole */
+	uint64_t closed, broken;
 	uint8_t (*datagrams)[DATAGRAM];
 	struct flow_window window;
-	uint64_t lost
-		[PRI_EXPORTERS_MAX]; /* of each exporter until the last window, by its link */
-	uint64_t unread,
-		unread_before; /* sets without a template, bad and refused messages */
-	uint64_t messages, messages_before;
+	uint64_t lost[PRI_EXPORTERS_MAX]; /* of each until the last window, by its link */
+	/* sets without a template, bad and refused messages */
+	uint64_t unread, unread_before;
+	uint64_t messages; /* in this window */
 	uint64_t foreign, dropped;
 	int64_t now;
 };
@@ -116,64 +114,7 @@ fail(struct collect *c)
 	pr_loop_break(c->loop);
 }
 
-static void
-set_now(struct collect *c)
-{
-	c->now = PR_MAX(c->now, pr_now_real());
-}
-
 /* ---- sockets ---- */
-
-/* "PORT", "ADDRESS:PORT" or "[ADDRESS]:PORT". host: room for an address. */
-static bool
-place_parse(const char *text, char host[64], const char **port)
-{
-	const char *colon = strrchr(text, ':');
-	size_t len = colon ? (size_t)(colon - text) : 0;
-	char *end;
-
-	*port = colon ? colon + 1 : text;
-	unsigned long number = strtoul(*port, &end, 10);
-	if (**port < '0' || **port > '9' || *end || number < 1 || number > 65535)
-		return false;
-	if (!colon)
-		return snprintf(host, 64, "::") > 0;
-	if (*text == '[') {
-		if (len < 2 || text[len - 1] != ']')
-			return false;
-		text++;
-		len -= 2;
-	} else if (memchr(text, ':', len)) {
-		return false;
-	}
-	return len > 0 && len < 64 && snprintf(host, 64, "%.*s", (int)len, text) > 0;
-}
-
-/* errno tells why not. -1 */
-static int
-socket_bind(const char *host, const char *port, bool both, int type)
-{
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-		.ai_socktype = type,
-		.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
-	int fd, only = !both, yes = 1;
-	struct addrinfo *at;
-
-	errno = EINVAL;
-	if (getaddrinfo(host, port, &hints, &at) != 0)
-		return -1;
-	fd = socket(at->ai_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && at->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
-	if (fd >= 0 && type == SOCK_STREAM)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-	if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
-		pr_close(fd);
-		fd = -1;
-	}
-	freeaddrinfo(at);
-	return fd;
-}
 
 /* The sender; false: not of --from. */
 static bool
@@ -192,23 +133,7 @@ sender(const struct collect *c, const void *from, struct pri_export_from *id)
 		memcpy(id->address, &six->sin6_addr, 16);
 		id->address_len = 16;
 	}
-	for (size_t i = 0; i < c->from.count; i++)
-		if (network_has(&c->from.all[i], id->address, id->address_len))
-			return true;
-	return c->from.count == 0;
-}
-
-static void
-count_overflows(struct socket *s)
-{
-	uint32_t now[SK_MEMINFO_VARS] = {0};
-	socklen_t len = sizeof(now);
-
-	if (!s->udp ||
-		getsockopt(event_get_fd(s->event), SOL_SOCKET, SO_MEMINFO, now, &len) < 0)
-		return;
-	s->collect->dropped += now[SK_MEMINFO_DROPS] - s->overflows;
-	s->overflows = now[SK_MEMINFO_DROPS];
+	return !c->from.count || networks_have(&c->from, id->address, id->address_len);
 }
 
 /* What has come to one socket, up to a batch. */
@@ -222,18 +147,17 @@ on_datagrams(evutil_socket_t fd, PR_UNUSED short what, void *arg)
 	struct iovec bytes[BATCH];
 	int got, rc = 0;
 
-	memset(messages, 0, sizeof(messages));
 	for (int i = 0; i < BATCH; i++) {
 		bytes[i] = (struct iovec){c->datagrams[i], DATAGRAM};
-		messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
-			.msg_namelen = sizeof(from[i]),
-			.msg_iov = &bytes[i],
-			.msg_iovlen = 1};
+		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &from[i],
+						       .msg_namelen = sizeof(from[i]),
+						       .msg_iov = &bytes[i],
+						       .msg_iovlen = 1}};
 	}
 	got = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL);
 	if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED)
 		rc = pr_error_errno(c->err, "cannot receive");
-	set_now(c);
+	c->now = PR_MAX(c->now, pr_now_real());
 	c->messages += got > 0 ? (uint64_t)got : 0;
 	for (int i = 0; i < got && rc == 0; i++) {
 		struct pri_export_from id;
@@ -277,7 +201,7 @@ on_bytes(struct bufferevent *io, void *arg)
 	struct collect *c = s->collect;
 	uint8_t head[4];
 
-	set_now(c);
+	c->now = PR_MAX(c->now, pr_now_real());
 	while (evbuffer_copyout(in, head, sizeof(head)) == sizeof(head)) {
 		size_t len = pri_ipfix_length(head);
 		const uint8_t *message;
@@ -340,14 +264,15 @@ on_connection(evutil_socket_t listener, PR_UNUSED short what, void *arg)
 	int fd = accept4(
 		listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct pri_export_from id;
-	bool known = fd < 0 || sender(c, &from, &id);
-	struct stream *s = fd >= 0 && known ? stream_slot(c) : NULL;
-	struct bufferevent *io = NULL;
 
+	if (fd < 0)
+		return;
+	bool known = sender(c, &from, &id);
+	struct stream *s = known ? stream_slot(c) : NULL;
+	struct bufferevent *io =
+		s ? bufferevent_socket_new(pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE)
+		  : NULL;
 	c->foreign += !known;
-	if (s)
-		io = bufferevent_socket_new(
-			pr_loop_base(c->loop), fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!io)
 		return pr_close(fd);
 	id.connection = ++c->connections;
@@ -371,39 +296,38 @@ on_sweep(void *arg)
 static int
 socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
 {
-	int fd, size = RECEIVE_BUFFER;
+	const char *colon = strrchr(text, ':');
 	struct socket *s = &c->sockets[c->count];
-	const char *port;
-	char host[64];
+	int size = RECEIVE_BUFFER;
+	char four[32];
 
-	if (!place_parse(text, host, &port))
-		return pr_error_set(err,
-			"--listen %s: not a port, or a numeric address and a port, as in "
-			"192.0.2.1:2055 or [2001:db8::1]:2055",
-			text);
 	if (c->count == SOCKETS_MAX)
 		return pr_error_set(err, "--listen %s: 16 at most", text);
-	/* PORT alone: of both families */
-	fd = socket_bind(host, port, port == text, type);
-	if (fd < 0 && port == text)
-		fd = socket_bind("0.0.0.0", port, false, type);
+	if (atol(colon ? colon + 1 : text) == 0)
+		return pr_error_set(err, "'%s' is not an address with a port", text);
+	errno = 0;
+	int fd = pr_listen(text, type, true, err);
+	if (fd < 0 && !colon && errno == EAFNOSUPPORT) { /* there is no IPv6 */
+		PR_PRINT(four, "0.0.0.0:%s", text);
+		fd = pr_listen(four, type, true, err);
+	}
 	if (fd < 0)
-		return pr_error_errno(err, "--listen %s", text);
-	if (type == SOCK_DGRAM) {
+		return -1;
+	evutil_make_socket_nonblocking(fd);
+	s->collect = c;
+	s->udp = type == SOCK_DGRAM;
+	if (s->udp) {
 		s->patient = setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size,
 				     sizeof(size)) == 0;
 		if (!s->patient)
 			setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	}
-	s->collect = c;
-	s->udp = type == SOCK_DGRAM;
 	s->event = event_new(pr_loop_base(c->loop), fd, EV_READ | EV_PERSIST,
-		type == SOCK_DGRAM ? on_datagrams : on_connection, s);
+		s->udp ? on_datagrams : on_connection, s);
 	c->count += s->event != NULL; /* which has it closed */
-	if (s->event && event_add(s->event, NULL) == 0 &&
-		(type == SOCK_DGRAM || listen(fd, STREAMS_MAX) == 0))
-		return 0;
-	return pr_error_errno(err, "--listen %s", text);
+	return s->event && event_add(s->event, NULL) == 0
+		       ? 0
+		       : pr_error_set(err, "no memory to listen on %s", text);
 }
 
 static int
@@ -412,9 +336,9 @@ on_record(void *arg, const struct pri_flow *flow, struct pr_error *err)
 	struct collect *c = arg;
 
 	/* ahead of its arrival; the keeper sees to the others */
-	if (pr_time_minus(pri_flow_last(flow), c->now) > c->window.reach)
-		c->window.reach = pr_time_minus(pri_flow_last(flow), c->now);
-	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	int64_t reach = pr_time_minus(pri_flow_last(flow), c->now);
+	c->window.reach = PR_MAX(c->window.reach, reach);
+	c->window.packets += pri_flow_packets(flow);
 	return flow_keeper_put(c->keeper, flow, 0, c->now, err);
 }
 
@@ -445,8 +369,17 @@ account(struct collect *c, struct pri_exporter all[PRI_EXPORTERS_MAX])
 		c->window.missing += x->lost > *before ? x->lost - *before : 0;
 		*before = x->lost;
 	}
-	for (size_t i = 0; i < c->count; i++)
-		count_overflows(&c->sockets[i]);
+	for (size_t i = 0; i < c->count; i++) {
+		struct socket *s = &c->sockets[i];
+		uint32_t now[SK_MEMINFO_VARS] = {0};
+		socklen_t len = sizeof(now);
+
+		if (!s->udp || getsockopt(event_get_fd(s->event), SOL_SOCKET, SO_MEMINFO,
+				       now, &len) < 0)
+			continue;
+		c->dropped += now[SK_MEMINFO_DROPS] - s->overflows;
+		s->overflows = now[SK_MEMINFO_DROPS];
+	}
 	c->window.complete = c->window.missing == 0 && c->unread == c->unread_before &&
 			     !c->dropped && !c->broken;
 	return count;
@@ -486,10 +419,10 @@ store(struct collect *c, struct pr_error *err)
 	struct pri_exporter all[PRI_EXPORTERS_MAX];
 	size_t count = account(c, all);
 
-	return flow_keeper_state(
-		       c->keeper, pr_now_real(), all, sizeof(all[0]), count, err) < 0
-		       ? -1
-		       : flow_keeper_commit(c->keeper, &c->window, &open, err);
+	if (flow_keeper_state(c->keeper, pr_now_real(), all, sizeof(all[0]), count, err) <
+		0)
+		return -1;
+	return flow_keeper_commit(c->keeper, &c->window, &open, err);
 }
 
 static int
@@ -502,8 +435,7 @@ commit(struct collect *c, int64_t until, struct pr_error *err)
 		return -1;
 	say_lost(c);
 	c->unread_before = c->unread;
-	c->messages_before = c->messages;
-	c->dropped = c->foreign = c->closed = c->broken = 0;
+	c->messages = c->dropped = c->foreign = c->closed = c->broken = 0;
 	c->window = (struct flow_window){.since = until, .reach = c->window.reach};
 	return 0;
 }
@@ -542,7 +474,7 @@ on_due(void *arg)
 	struct collect *c = arg;
 
 	c->now = pr_now_real() > c->now ? pr_now_real() : c->now + 1;
-	if ((c->messages != c->messages_before || c->now - c->window.since >= IDLE_NS) &&
+	if ((c->messages || c->now - c->window.since >= IDLE_NS) &&
 		commit(c, c->now, c->err) < 0)
 		fail(c);
 }
@@ -550,10 +482,7 @@ on_due(void *arg)
 static int
 serve(struct collect *c, struct pr_error *err)
 {
-	if (begin(c, err) < 0)
-		return CLI_FAILED;
-	c->now = pr_now_real();
-	c->window.since = c->now;
+	c->window.since = c->now = pr_now_real();
 	struct pr_timer *due = pr_timer_create(c->loop, c->args->every, on_due, c, err);
 	struct pr_timer *sweep = pr_timer_create(c->loop, PR_NS_PER_S, on_sweep, c, err);
 	if (!due || !sweep || pr_loop_run(c->loop, err) < 0)
@@ -562,7 +491,7 @@ serve(struct collect *c, struct pr_error *err)
 	pr_timer_destroy(&due);
 	pr_timer_destroy(&sweep);
 	c->now++;
-	return c->failed || commit(c, c->now, err) < 0 ? CLI_FAILED : CLI_OK;
+	return c->failed ? -1 : commit(c, c->now, err);
 }
 
 /* ---- files ---- */
@@ -572,12 +501,10 @@ static int
 on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err)
 {
 	struct collect *c = arg;
-	int64_t first = pri_flow_first(flow), last = pri_flow_last(flow);
 
-	c->now = PR_MAX(c->now, last);
-	c->window.since = PR_MIN(c->window.since, first);
+	pr_time_widen(&c->window.since, &c->now, pri_flow_first(flow), pri_flow_last(flow));
 	c->window.until = pr_time_minus(c->now, -1);
-	c->window.packets += flow->side[0].packets + flow->side[1].packets;
+	c->window.packets += pri_flow_packets(flow);
 	return flow_keeper_put(c->keeper, flow, missing, c->now, err);
 }
 
@@ -585,10 +512,9 @@ on_file_flow(void *arg, const struct pri_flow *flow, uint64_t missing, struct pr
 static int
 read_file(struct collect *c, const char *path, struct pr_error *err)
 {
-	struct flow_file *f = malloc(sizeof(*f));
+	static struct flow_file file; /* with room for what it begins with */
+	struct flow_file *f = &file;
 
-	if (!f)
-		return pr_error_set(err, "no memory for a file");
 	c->now = PR_TIME_MIN;
 	c->window = (struct flow_window){.since = PR_TIME_MAX};
 	int rc = flow_file_open(f, path, err);
@@ -605,7 +531,6 @@ read_file(struct collect *c, const char *path, struct pr_error *err)
 		fprintf(stderr, "%s: %" PRIu64 " flow%s kept\n", path, f->records,
 			pr_plural(f->records));
 	flow_file_close(f);
-	free(f);
 	return rc;
 }
 
@@ -616,8 +541,6 @@ read_files(struct collect *c, struct pr_error *err)
 	const struct pr_string_list *files = &c->args->read;
 	size_t taken = 0;
 
-	if (begin(c, err) < 0)
-		return CLI_FAILED;
 	for (size_t i = 0; i < files->count; i++) {
 		if (read_file(c, files->items[i], err) == 0)
 			taken++;
@@ -654,20 +577,19 @@ protocol(const struct pri_exporter *x)
 						 : "netflow 5";
 }
 
-static void
+static int
 show(const struct collect *c)
 {
 	struct render *r = cli_render(c->args->json, c->args->keyvalue, "exporters");
 	const struct pri_exporter *x;
-	char address[INET6_ADDRSTRLEN], time[PR_TIME_TEXT];
+	char address[PR_ADDRESS_TEXT], time[PR_TIME_TEXT];
 
 	if (!r)
 		printf("%-24s %9s %10s %7s %5s %8s %12s %12s %8s %6s %5s  %s\n", "exporter",
 			"protocol", "domain", "source", "link", "sampling", "messages",
 			"flows", "lost", "late", "bad", "last heard");
 	for (size_t i = 0; (x = pri_exporters_get(c->exporters, i)); i++) {
-		inet_ntop(x->id.address_len == 4 ? AF_INET : AF_INET6, x->id.address,
-			address, sizeof(address));
+		pr_format_address(x->id.address, x->id.address_len, address);
 		if (!r) {
 			printf("%-24s %9s %10u %7u %5u %8u %12" PRIu64 " %12" PRIu64
 			       " %8" PRIu64 " %6" PRIu64 " %5" PRIu64 "  %s\n",
@@ -690,40 +612,39 @@ show(const struct collect *c)
 		render_time(r, "last_heard", x->heard);
 		render_close(r);
 	}
-	if (r)
-		render_end(&r);
+	return render_end(&r);
 }
 
 /* ---- the command ---- */
 
+/* An exit status, or -1: failed. */
 static int
 collect(struct collect *c, struct pr_error *err)
 {
 	const struct collect_args *a = c->args;
+	int rc = 0;
 
 	c->exporters = pri_exporters_create(on_record, on_sample, c, err);
 	if (!c->exporters ||
 		flow_state_each(a->keep, sizeof(struct pri_exporter), on_known, c, err) < 0)
-		return CLI_FAILED;
-	if (a->exporters) {
-		show(c);
-		return CLI_OK;
-	}
+		return -1;
+	if (a->exporters)
+		return show(c);
+	if (begin(c, err) < 0)
+		return -1;
 	if (a->read.count)
 		return read_files(c, err);
 	c->loop = pr_loop_create(&(const struct pr_loop_calls){0}, err);
 	if (!c->loop)
-		return CLI_FAILED;
-	for (size_t i = 0; i < a->listen.count; i++)
-		if (socket_open(c, a->listen.items[i], SOCK_DGRAM, err) < 0)
-			return CLI_FAILED;
-	for (size_t i = 0; i < a->tcp.count; i++)
-		if (socket_open(c, a->tcp.items[i], SOCK_STREAM, err) < 0)
-			return CLI_FAILED;
+		return -1;
+	for (size_t i = 0; rc == 0 && i < a->listen.count; i++)
+		rc = socket_open(c, a->listen.items[i], SOCK_DGRAM, err);
+	for (size_t i = 0; rc == 0 && i < a->tcp.count; i++)
+		rc = socket_open(c, a->tcp.items[i], SOCK_STREAM, err);
 	c->datagrams = malloc(BATCH * sizeof(*c->datagrams));
-	if (!c->datagrams)
-		return pr_error_as(CLI_FAILED, err, "no memory for datagrams");
-	return serve(c, err);
+	if (rc == 0 && !c->datagrams)
+		rc = pr_error_set(err, "no memory for datagrams");
+	return rc < 0 ? -1 : serve(c, err);
 }
 
 static int
@@ -760,9 +681,8 @@ const struct cli_command collect_command = {"collect",
 	.summary =
 		"Stores flow records that exporters send: NetFlow version 5 and 9, IPFIX, "
 		"and sFlow version 5.",
-	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | --keep VOLUME "
-		 "--read FILE... | "
-		 "--keep VOLUME --exporters",
+	.usage = "--keep VOLUME {--listen|--listen-tcp} [ADDRESS:]PORT... | "
+		 "--keep VOLUME --read FILE... | --keep VOLUME --exporters",
 	PR_OPTIONS(options),
 	.footer = "  packrack volume create flows.vol --size 16G\n"
 		  "  packrack collect --listen 2055 --listen 4739 --from 192.0.2.0/24 "

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/flows/flow_file.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "indexer/flows/flow_export.h"
@@ -18,68 +17,39 @@
 #include "proto/base/array.h"
 #include "proto/base/cursor.h"
 #include "proto/base/text.h"
+#include "proto/base/units.h"
 
 /* ---- what a row tells ---- */
 
 static const char macros[] =
 #include "merger/cli/flows/flow_file.sql.h"
 	;
-/* The columns of told() there: their names, and the largest number; 0: text; -1: a time. */
-enum {
-	FIRST,
-	LAST,
-	DURATION,
-	SRC,
-	DST,
-	STATE,
-	SPORT,
-	DPORT,
-	PROTOCOL,
-	BYTES,
-	PACKETS = 11,
-	PAYLOAD = 13,
-	FLAGS = 15,
-	VLAN = 17,
-	LINK,
-	SAMPLING,
-	MISSING,
-	COLUMNS
-}; /* two of BYTES to FLAGS: sent, received */
 #define ICMP_PORT (UINT16_MAX + 1) /* and type << 8 | code: of DPORT */
+#define AT(member) offsetof(struct pri_told, member)
+/* The columns of told() there: their names, the largest number (0: text; -1: a time), and which of struct pri_told it is. */
+enum { FIRST, LAST, DURATION, SRC, DST, STATE, DPORT = 7, LINK = 18, SAMPLING, MISSING };
 static const struct {
 	const char *name;
 	int64_t most;
-} columns[COLUMNS] = {{"tcqtime", -1}, {"last", -1}, {"duration", INT64_MAX}, {"src_ip", 0},
-	{"dst_ip", 0}, {"state", 0}, {"src_port", UINT16_MAX},
-	{"dst_port", ICMP_PORT + UINT16_MAX}, {"protocol", UINT8_MAX},
-	{"bytes_sent", INT64_MAX}, {"bytes_recv", INT64_MAX}, {"packets_sent", INT64_MAX},
-	{"packets_recv", INT64_MAX}, {"payload_sent", INT64_MAX},
-	{"payload_recv", INT64_MAX}, {"flags_sent", UINT8_MAX}, {"flags_recv", UINT8_MAX},
-	{"vlan", UINT16_MAX}, {"link", UINT16_MAX}, {"sampling", UINT32_MAX},
-	{"missing", INT64_MAX}};
-
-static bool
-address_take(const struct sql_cell *v, uint8_t out[16], uint8_t *len)
-{
-	*len = inet_pton(AF_INET, v->text, out) == 1    ? 4
-	       : inet_pton(AF_INET6, v->text, out) == 1 ? 16
-							: 0;
-	return *len != 0;
-}
-
-static uint8_t
-state_take(const char *name)
-{
-	for (enum pri_flow_state s = 0; s < PRI_FLOW_STATES; s++)
-		if (!strcmp(name, pri_flow_state_name(s)))
-			return (uint8_t)(s + 1);
-	return 0;
-}
+	size_t to; /* 8 bytes; 0: none */
+} columns[] = {{"tcqtime", -1, AT(first[0])}, {"last", -1, AT(last[0])},
+	{"duration", INT64_MAX, AT(duration)}, {"src_ip", 0, 0}, {"dst_ip", 0, 0},
+	{"state", 0, 0}, {"src_port", UINT16_MAX, AT(port[0])},
+	{"dst_port", ICMP_PORT + UINT16_MAX, AT(port[1])},
+	{"protocol", UINT8_MAX, AT(protocol)}, {"bytes_sent", INT64_MAX, AT(bytes[0])},
+	{"bytes_recv", INT64_MAX, AT(bytes[1])},
+	{"packets_sent", INT64_MAX, AT(packets[0])},
+	{"packets_recv", INT64_MAX, AT(packets[1])},
+	{"payload_sent", INT64_MAX, AT(payload[0])},
+	{"payload_recv", INT64_MAX, AT(payload[1])},
+	{"flags_sent", UINT8_MAX, AT(flags[0])}, {"flags_recv", UINT8_MAX, AT(flags[1])},
+	{"vlan", UINT16_MAX, AT(vlan)}, {"link", UINT16_MAX, 0},
+	{"sampling", UINT32_MAX, 0}, {"missing", INT64_MAX, 0}};
+#define COLUMNS PR_COUNT(columns)
 
 struct reading {
 	struct flow_file *file;
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err);
+	flow_file_take *take;
 	void *arg;
 };
 
@@ -92,16 +62,18 @@ row_error(const struct reading *r, unsigned column, const char *what, struct pr_
 
 /* Numbers are whole, and not more than there is room for. */
 static int
-row_check(const struct reading *r, const struct sql_cell *v, struct pr_error *err)
+take_numbers(const struct reading *r, const struct sql_cell *v, struct pri_told *t,
+	struct pr_error *err)
 {
-	for (unsigned i = 0; i < COLUMNS; i++)
-		if (columns[i].most < 0
-				? v[i].number == INT64_MIN
-				: columns[i].most && (v[i].number < 0 ||
-							     v[i].number > columns[i].most))
+	for (unsigned i = 0; i < COLUMNS; i++) {
+		int64_t number = v[i].number, most = columns[i].most;
+
+		if (most < 0 ? number == INT64_MIN : most && (number < 0 || number > most))
 			return row_error(r, i,
-				columns[i].most < 0 ? "no time" : "no number, or too large",
-				err);
+				most < 0 ? "no time" : "no number, or too large", err);
+		if (columns[i].to)
+			memcpy((char *)t + columns[i].to, &number, sizeof(number));
+	}
 	return v[FIRST].null ? row_error(r, FIRST, "no time", err) : 0;
 }
 
@@ -110,107 +82,79 @@ on_row(void *arg, const struct sql_cell *v, struct pr_error *err)
 {
 	struct reading *r = arg;
 	struct pri_told t = {.has_icmp = true};
-	int64_t first = v[FIRST].number, port = v[DPORT].number, last;
+	enum pri_flow_state state = pri_flow_state_find(v[STATE].text);
 	struct pri_flow flow;
-	uint8_t other;
 
 	r->file->records++;
-	if (row_check(r, v, err) < 0)
+	if (take_numbers(r, v, &t, err) < 0)
 		return -1;
-	if (!address_take(&v[SRC], t.address[0], &t.address_len))
+	t.address_len = pr_parse_address(v[SRC].text, t.address[0]);
+	if (!t.address_len)
 		return row_error(r, SRC, "no address", err);
-	if (!address_take(&v[DST], t.address[1], &other) || other != t.address_len)
+	if (pr_parse_address(v[DST].text, t.address[1]) != t.address_len)
 		return row_error(r, DST, "no address of the same family", err);
-	t.protocol = (uint8_t)v[PROTOCOL].number;
-	t.protocol = t.protocol == 1 && other == 16 ? 58 : t.protocol;
-	if (port >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
+	if (t.protocol == 1 && t.address_len == 16)
+		t.protocol = 58;
+	if (t.port[1] >= ICMP_PORT && t.protocol != 1 && t.protocol != 58)
 		return row_error(r, DPORT, "no number, or too large", err);
-	t.port[0] = (uint16_t)v[SPORT].number;
-	t.port[1] = (uint16_t)port;
-	t.icmp =
-		(uint16_t)(port >= ICMP_PORT ? port : v[SPORT].number << 8 | (port & 0xff));
-	t.state = state_take(v[STATE].text);
-	t.vlan = (uint16_t)v[VLAN].number;
-	for (unsigned i = 0; i < 2; i++) {
-		t.bytes[i] = (uint64_t)v[BYTES + i].number;
-		t.packets[i] = (uint64_t)v[PACKETS + i].number;
-		t.payload[i] = (uint64_t)v[PAYLOAD + i].number;
-		t.flags[i] = (uint8_t)v[FLAGS + i].number;
-	}
-	last = v[LAST].null ? pr_time_minus(first, -v[DURATION].number) : v[LAST].number;
-	t.first[0] = t.first[1] = first;
-	t.last[0] = t.last[1] = last > first ? last : first;
-	if (!pri_told_flow(&t, (uint16_t)v[LINK].number, &flow))
-		return row_error(r, SRC, "no address", err);
-	flow.sampling =
-		(uint32_t)v[SAMPLING].number; /* its counts are multiplied already */
+	t.icmp = (uint16_t)(t.port[1] >= ICMP_PORT ? t.port[1]
+						   : t.port[0] << 8 | (t.port[1] & 0xff));
+	t.state = state < PRI_FLOW_STATES ? (uint8_t)(state + 1) : 0;
+	if (v[LAST].null)
+		t.last[0] = pr_time_minus(t.first[0], -t.duration);
+	t.first[1] = t.first[0];
+	t.last[0] = t.last[1] = PR_MAX(t.first[0], t.last[0]);
+	pri_told_flow(&t, (uint16_t)v[LINK].number, &flow); /* there are addresses */
+	/* its counts are multiplied already */
+	flow.sampling = (uint32_t)v[SAMPLING].number;
+	/* what looks like it is the type that answers */
 	for (int i = 0; i < 2 && !flow.key.one_way; i++)
-		flow.side[i].icmp_code =
-			0; /* what looks like it is the type that answers */
+		flow.side[i].icmp_code = 0;
 	return r->take(r->arg, &flow, (uint64_t)v[MISSING].number, err);
 }
 
 /* ---- statements ---- */
 
-/* Within a text, so quotes are doubled. names: up to the end of their line; without quotes, and spaces at their ends */
+/* Within a text, so quotes are doubled. names: up to the end of their line */
 static void
 put_csv(const char *file, const char *names, char between, bool zeek, FILE *to)
 {
-	const char ends[] = {between, '\r', '\n', 0}, *quote = zeek ? "" : "\"";
-
-	fprintf(to,
-		"FROM read_csv(''%s'', auto_detect = false, header = %s, delim = ''%c'', "
-		"quote = ''%s'', escape = ''%s'', comment = ''%s'', columns = {",
-		file, zeek ? "false" : "true", between, quote, quote, zeek ? "#" : "");
-	for (size_t len;; names += len + 1) {
-		size_t from = strspn(names, " \"'"), until = len = strcspn(names, ends);
-
-		while (until > from && strchr(" \"'", names[until - 1]))
-			until--;
-		fputs("''", to);
-		for (size_t i = from; i < until; i++)
-			fputc(names[i] == '\'' ? '_' : names[i], to);
-		fputs("'': ''VARCHAR'', ", to);
-		if (names[len] != between)
-			break;
-	}
-	fputs("})", to);
+	fprintf(to, "FROM csv_rows(''%s'', ''", file);
+	for (size_t i = 0, len = strcspn(names, "\r\n"); i < len; i++)
+		fputc(names[i] == '\'' ? '"' : names[i], to);
+	fprintf(to, "'', ''%c'', ''%s'', ''%s'')", between, zeek ? "" : "\"",
+		zeek ? "#" : "");
 }
 
 /* ---- nfdump ---- */
 
-/* What nfdump lists, in times that its csv lacks; the line before is the head of ours. */
+/* What nfdump lists, in times that its csv lacks; these are our names of it. */
 static const char nfdump_format[] =
-	"fmt:%ts,%te,%sa,%da,%sp,%dp,%pr,%flg,%ipkt,%ibyt,%opkt,%obyt,%svln",
+	"%ts,%te,%sa,%da,%sp,%dp,%pr,%flg,%ipkt,%ibyt,%opkt,%obyt,%svln",
 		  nfdump_names[] = "ts,te,sa,da,sp,dp,pr,flg,ipkt,ibyt,opkt,obyt,svln";
+enum { NO_PROGRAM = 127 }; /* the shell's status */
 
 /* A descriptor of what it lists; -1: err */
 static int
 nfdump_list(const struct flow_file *f, struct pr_error *err)
 {
-	char *const words[] = {"nfdump", "-r", "/dev/stdin", "-q", "-N", "-6", "-o",
-		(char *)nfdump_format, NULL};
-	char *const utc[] = {"TZ=UTC", NULL};
-	int out = open(P_tmpdir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), status = 0, rc;
-	posix_spawn_file_actions_t actions;
-	pid_t pid;
+	int out = open(P_tmpdir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), status;
+	char command[256];
 
 	if (out < 0)
 		return pr_error_errno(err, "%s: no room for what nfdump lists", P_tmpdir);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, f->fd, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	rc = posix_spawnp(&pid, words[0], &actions, NULL, words, utc);
-	posix_spawn_file_actions_destroy(&actions);
-	if (rc == 0 && waitpid(pid, &status, 0) == pid && status == 0)
+	PR_PRINT(command,
+		"cd /proc/%d/fd && TZ=UTC exec nfdump -r %d -q -N -6 -o 'fmt:%s' 2> "
+		"/dev/null > %d",
+		getpid(), f->fd, nfdump_format, out);
+	status = system(command);
+	if (status == 0)
 		return out;
 	close(out);
-	return rc == ENOENT
-		       ? pr_error_set(err, "nfdump's format needs nfdump (apt-get install "
-					   "nfdump)")
-	       : rc ? pr_error_set(err, "nfdump does not start: %s", strerror(rc))
-		    : pr_error_set(err, "nfdump cannot read it");
+	return pr_error_set(err, "%s",
+		WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM
+			? "nfdump's format needs nfdump (apt-get install nfdump)"
+			: "nfdump cannot read it");
 }
 
 /* ---- IPFIX ---- */
@@ -226,46 +170,40 @@ on_export(void *arg, const struct pri_flow *flow, struct pr_error *err)
 
 /* Message by message; a damaged one ends it. */
 static int
-read_messages(struct reading *r, struct pri_exporters *e, FILE *from, struct pr_error *err)
+read_messages(struct reading *r, struct pri_exporters *e, struct pr_error *err)
 {
 	static const struct pri_export_from id = {.address_len = 4};
 	uint8_t *bytes = (uint8_t *)r->file->head; /* it is known what it is */
 	const struct pri_exporter *x;
-	size_t len, got;
+	ssize_t len, got;
 
-	for (long at = 0; (got = fread(bytes, 1, 16, from)) > 0; at += (long)len) {
-		len = got == 16 ? pri_ipfix_length(bytes) : 0;
-		if (!len || fread(bytes + 16, 1, len - 16, from) != len - 16)
-			return pr_error_set(err, "no message of IPFIX at byte %ld", at);
-		if (pri_exporters_take(e, &id, bytes, len,
+	for (off_t at = 0; (got = pread(r->file->fd, bytes, 16, at)) > 0; at += len) {
+		len = got == 16 ? (ssize_t)pri_ipfix_length(bytes) : 0;
+		if (!len || pread(r->file->fd, bytes, (size_t)len, at) != len)
+			return pr_error_set(
+				err, "no message of IPFIX at byte %jd", (intmax_t)at);
+		if (pri_exporters_take(e, &id, bytes, (size_t)len,
 			    (int64_t)pr_get_be32(bytes + 4) * PR_NS_PER_S, err) < 0)
 			return -1;
 		r->file->lost = 0;
 		for (size_t i = 0; (x = pri_exporters_get(e, i)); i++) {
 			if (x->bad || x->no_template)
-				return pr_error_set(err, "the message at byte %ld %s", at,
+				return pr_error_set(err, "the message at byte %jd %s",
+					(intmax_t)at,
 					x->bad ? "breaks its format"
 					       : "has data without a template");
 			r->file->lost += x->lost;
 		}
 	}
-	return 0;
+	return got < 0 ? pr_error_errno(err, "cannot read it") : 0;
 }
 
 static int
 read_ipfix(struct reading *r, struct pr_error *err)
 {
 	struct pri_exporters *e = pri_exporters_create(on_export, on_export, r, err);
-	FILE *from =
-		e && lseek(r->file->fd, 0, SEEK_SET) == 0 ? fdopen(r->file->fd, "r") : NULL;
-	int rc = from ? read_messages(r, e, from, err) : -1;
+	int rc = e ? read_messages(r, e, err) : -1;
 
-	if (e && !from)
-		pr_error_errno(err, "cannot read it");
-	if (from) {
-		fclose(from);
-		r->file->fd = -1;
-	}
 	pri_exporters_destroy(&e);
 	return rc;
 }
@@ -275,26 +213,22 @@ read_ipfix(struct reading *r, struct pr_error *err)
 int
 flow_file_open(struct flow_file *f, const char *path, struct pr_error *err)
 {
-	XXH3_state_t *state = XXH3_createState();
+	XXH3_state_t state;
 	struct stat st;
-	ssize_t got = 0;
+	ssize_t got;
 
 	f->lost = f->records = 0;
 	f->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (f->fd < 0 || fstat(f->fd, &st) < 0 || !state) {
-		XXH3_freeState(state);
+	if (f->fd < 0 || fstat(f->fd, &st) < 0)
 		return pr_error_errno(err, "cannot read it");
-	}
-	XXH3_64bits_reset(state);
-	while (S_ISREG(st.st_mode) && (got = read(f->fd, f->head, sizeof(f->head) - 1)) > 0)
-		XXH3_64bits_update(state, f->head, (size_t)got);
-	f->hash = XXH3_64bits_digest(state) | 1;
-	XXH3_freeState(state);
-	if (!S_ISREG(st.st_mode) || got < 0)
-		return pr_error_set(err, "%s",
-			got < 0 ? strerror(errno) : "not a file: write it to one first");
+	if (!S_ISREG(st.st_mode))
+		return pr_error_set(err, "not a file: write it to one first");
+	XXH3_64bits_reset(&state);
+	while ((got = read(f->fd, f->head, sizeof(f->head) - 1)) > 0)
+		XXH3_64bits_update(&state, f->head, (size_t)got);
+	f->hash = XXH3_64bits_digest(&state) | 1;
 	memset(f->head, 0, sizeof(f->head));
-	if (pread(f->fd, f->head, sizeof(f->head) - 1, 0) < 0)
+	if (got < 0 || pread(f->fd, f->head, sizeof(f->head) - 1, 0) < 0)
 		return pr_error_errno(err, "cannot read it");
 	return 0;
 }
@@ -302,15 +236,8 @@ flow_file_open(struct flow_file *f, const char *path, struct pr_error *err)
 void
 flow_file_close(struct flow_file *f)
 {
-	if (f->fd >= 0)
-		close(f->fd);
+	pr_close(f->fd);
 	f->fd = -1;
-}
-
-static bool
-begins(const struct flow_file *f, const char *bytes, size_t len)
-{
-	return !memcmp(f->head, bytes, len);
 }
 
 /* The character between the names of a head. */
@@ -339,7 +266,7 @@ put_source(const struct flow_file *f, bool nfdump, const char *file, FILE *to)
 
 	if (nfdump)
 		put_csv(file, nfdump_names, ',', true, to);
-	else if (begins(f, "PAR1", 4))
+	else if (!memcmp(f->head, "PAR1", 4))
 		fprintf(to, "FROM parquet_rows(''%s'')", file);
 	else if (*f->head == '{' && strstr(f->head, "\"event_type\""))
 		fprintf(to, "FROM eve_rows(''%s'')", file);
@@ -401,18 +328,16 @@ read_rows(struct reading *r, bool nfdump, int fd, struct pr_error *err)
 }
 
 int
-flow_file_read(struct flow_file *f,
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err),
-	void *arg, struct pr_error *err)
+flow_file_read(struct flow_file *f, flow_file_take *take, void *arg, struct pr_error *err)
 {
 	struct reading r = {f, take, arg};
-	bool nfdump = begins(f, "\x0c\xa5", 2);
+	bool nfdump = !memcmp(f->head, "\x0c\xa5", 2);
+	bool ipfix = !memcmp(f->head, "\0\x0a", 2);
 	int fd = nfdump ? nfdump_list(f, err) : f->fd, rc;
 
 	if (fd < 0)
 		return -1;
-	rc = begins(f, "\0\x0a", 2) ? read_ipfix(&r, err) : read_rows(&r, nfdump, fd, err);
+	rc = ipfix ? read_ipfix(&r, err) : read_rows(&r, nfdump, fd, err);
 	if (nfdump)
 		close(fd);
 	if (nfdump && rc < 0 && !f->records)

@@ -19,7 +19,7 @@ struct flow_file {
 int flow_file_open(struct flow_file *f, const char *path, struct pr_error *err);
 void flow_file_close(struct flow_file *f);
 /* Takes each flow; missing: as the file says. -1: err, also if the file is damaged: some of its flows were taken then. */
-int flow_file_read(struct flow_file *f,
-	int (*take)(void *arg, const struct pri_flow *flow, uint64_t missing,
-		struct pr_error *err),
-	void *arg, struct pr_error *err);
+typedef int flow_file_take(
+	void *arg, const struct pri_flow *flow, uint64_t missing, struct pr_error *err);
+int flow_file_read(
+	struct flow_file *f, flow_file_take *take, void *arg, struct pr_error *err);

@@ -77,6 +77,14 @@ CREATE MACRO told(source) AS TABLE SELECT
 
 -- ---- rows of files ----
 
+-- names as they stand in the head: of them quotes, and spaces at their ends, are left out; with a mark of comments all lines are data
+CREATE MACRO columns_of(names) AS to_json(map(names, list_transform(names, lambda x: 'VARCHAR')));
+CREATE MACRO names_of(head, separator) AS
+    columns_of(list_transform(string_split(head, separator), lambda x: trim(x, ' "')));
+CREATE MACRO csv_rows(file, head, separator, quotes, mark) AS TABLE
+    FROM read_csv(file, auto_detect = false, header = (mark = ''), delim = separator, quote = quotes, escape = quotes,
+        comment = mark, columns = json_transform(names_of(head, separator), names_of(head, separator)));
+
 -- an object a line
 SET VARIABLE names = (SELECT json_group_object(column_name, 'VARCHAR') FROM duckdb_columns() WHERE table_name = 'none');
 CREATE MACRO json_rows(file) AS TABLE

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/flows/flow_groups.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,30 +59,28 @@ struct flow_groups {
 	struct scan *scan; /* while kept flows are read */
 };
 
+/* text: with the key in its first len bytes. */
 static int
-key_parse(struct by *by, const char *name, size_t len, struct pr_error *err)
+key_parse(struct by *by, const char *text, size_t len, struct pr_error *err)
 {
-	const char *slash = memchr(name, '/', len);
-	size_t word = slash ? (size_t)(slash - name) : len;
-	unsigned long bits = 128;
-	char *end = NULL;
+	char name[sizeof(by->name)] = "", more;
 
-	snprintf(by->name, sizeof(by->name), "%.*s", (int)len, name);
-	for (size_t i = 0; i < PR_COUNT(keys); i++) {
-		if (strlen(keys[i]) != word || strncmp(keys[i], name, word) != 0)
-			continue;
-		if (slash && slash[1] >= '1' && slash[1] <= '9')
-			bits = strtoul(slash + 1, &end, 10);
-		if (slash && (i > DST || end != name + len || bits == 0 || bits > 128))
-			break;
-		by->key = (enum key)i;
-		by->bits = (unsigned)bits;
-		return 0;
-	}
+	PR_PRINT(by->name, "%.*s", (int)len, text);
+	int got = sscanf(by->name, "%15[^/]/%3u%c", name, &by->bits, &more);
+
+	if (got == 1 && !strchr(by->name, '/'))
+		by->bits = 128;
+	else if (got != 2 || by->bits < 1 || by->bits > 128)
+		*name = '\0'; /* there is no such key */
+	for (size_t i = 0; i < PR_COUNT(keys) && (got == 1 || i <= DST); i++)
+		if (!strcmp(keys[i], name)) {
+			by->key = (enum key)i;
+			return 0;
+		}
 	return pr_error_set(err,
-		"--by %.*s: there are src, dst, sport, dport, proto, vlan, link and state; "
+		"--by %s: there are src, dst, sport, dport, proto, vlan, link and state; "
 		"src/24 and dst/24 for networks",
-		(int)len, name);
+		by->name);
 }
 
 struct flow_groups *
@@ -95,23 +92,22 @@ flow_groups_create(const char *by, enum flow_measure of, uint64_t top, struct pr
 		return pr_error_null(err, "no memory for sums of flows");
 	g->of = of;
 	g->top = top;
-	while (by) {
-		const char *comma = strchr(by, ',');
-		size_t len = comma ? (size_t)(comma - by) : strlen(by);
-		int rc = g->by_count < KEYS_MAX
-				 ? key_parse(&g->by[g->by_count++], by, len, err)
-				 : pr_error_set(err, "--by: at most %d keys", KEYS_MAX);
+	int rc = 0;
+	for (size_t len; by && rc == 0; by = by[len] ? by + len + 1 : NULL) {
+		struct by *key = &g->by[g->by_count];
 
-		for (size_t i = 0; rc == 0 && i + 1 < g->by_count; i++)
-			if (!strcmp(g->by[i].name, g->by[g->by_count - 1].name))
+		len = strcspn(by, ",");
+		rc = g->by_count < KEYS_MAX
+			     ? key_parse(key, by, len, err)
+			     : pr_error_set(err, "--by: at most %d keys", KEYS_MAX);
+		for (size_t i = 0; rc == 0 && i < g->by_count; i++)
+			if (!strcmp(g->by[i].name, key->name))
 				rc = pr_error_set(
-					err, "--by: %s is there twice", g->by[i].name);
-		if (rc < 0) {
-			flow_groups_destroy(&g);
-			return NULL;
-		}
-		by = comma ? comma + 1 : NULL;
+					err, "--by: %s is there twice", key->name);
+		g->by_count++;
 	}
+	if (rc < 0)
+		flow_groups_destroy(&g);
 	return g;
 }
 
@@ -135,17 +131,6 @@ flow_groups_destroy(struct flow_groups **groups)
 /* ---- sums ---- */
 
 static void
-set_address(union value *v, const uint8_t *address, uint8_t len, unsigned bits)
-{
-	unsigned whole = bits / 8 < len ? bits / 8 : len, rest = bits % 8;
-
-	memcpy(v->address, address, whole);
-	if (whole < len && rest)
-		v->address[whole] = address[whole] & (uint8_t)(0xff00u >> rest);
-	v->address[16] = len;
-}
-
-static void
 set_value(union value *v, const struct by *by, const struct pri_flow *f)
 {
 	const struct pri_flow_key *k = &f->key;
@@ -158,21 +143,17 @@ set_value(union value *v, const struct by *by, const struct pri_flow *f)
 		[LINK] = k->link,
 		[STATE] = by->key == STATE ? pri_flow_state(f) : 0};
 
-	if (by->key <= DST)
-		set_address(
-			v, k->address[by->key == SRC ? o : !o], k->address_len, by->bits);
-	else
+	if (by->key > DST) {
 		v->number = numbers[by->key];
+		return;
+	}
+	const uint8_t *address = k->address[by->key == SRC ? o : !o];
+	unsigned whole = PR_MIN(by->bits / 8, k->address_len), rest = by->bits % 8;
+	memcpy(v->address, address, whole);
+	if (whole < k->address_len && rest)
+		v->address[whole] = address[whole] & (uint8_t)(0xff00u >> rest);
+	v->address[16] = k->address_len;
 }
-
-static int64_t
-duration_of(const struct pri_flow *f)
-{
-	return (uint64_t)pri_flow_last(f) - (uint64_t)pri_flow_first(f);
-}
-
-static int add_flow(struct flow_groups *g, const struct pri_flow *flow, uint64_t missing,
-	struct pr_error *err);
 
 static void
 add_sums(struct group *e, const struct pri_flow *flow)
@@ -185,38 +166,8 @@ add_sums(struct group *e, const struct pri_flow *flow)
 		e->bytes[i] += s->bytes;
 		e->payload[i] += s->payload;
 	}
-	e->duration += duration_of(flow);
-}
-
-int
-flow_groups_add(void *groups, const struct pri_flow *flow, uint64_t missing, uint64_t row,
-	struct pr_error *err)
-{
-	struct flow_groups *g = groups;
-	struct group key, *e;
-
-	(void)row;
-	if (!g->by_count)
-		return add_flow(g, flow, missing, err);
-	size_t len = g->by_count * sizeof(*key.values);
-	memset(key.values, 0, len);
-	for (size_t i = 0; i < g->by_count; i++)
-		set_value(&key.values[i], &g->by[i], flow);
-	HASH_FIND(hh, g->all, key.values, len, e);
-	if (!e && HASH_COUNT(g->all) >= FLOW_GROUPS_MAX)
-		return pr_error_set(err,
-			"--by: more than %d rows; name fewer keys, or networks (src/24)",
-			FLOW_GROUPS_MAX);
-	if (!e && (e = calloc(1, sizeof(*e)))) {
-		memcpy(e->values, key.values, len);
-		HASH_ADD(hh, g->all, values, len, e);
-	}
-	if (!e || !e->hh.tbl) {
-		free(e);
-		return pr_error_set(err, "no memory for sums of flows");
-	}
-	add_sums(e, flow);
-	return 0;
+	e->duration +=
+		(int64_t)((uint64_t)pri_flow_last(flow) - (uint64_t)pri_flow_first(flow));
 }
 
 /* ---- the largest ---- */
@@ -288,6 +239,39 @@ add_flow(struct flow_groups *g, const struct pri_flow *flow, uint64_t missing,
 		return pr_error_set(
 			err, "no memory for more than %zu flows", g->flow_count);
 	g->flows[g->flow_count++] = (struct flow_found){*flow, missing};
+	return 0;
+}
+
+/* ---- a flow ---- */
+
+int
+flow_groups_add(void *groups, const struct pri_flow *flow, uint64_t missing, uint64_t row,
+	struct pr_error *err)
+{
+	struct flow_groups *g = groups;
+	struct group key, *e;
+
+	(void)row;
+	if (!g->by_count)
+		return add_flow(g, flow, missing, err);
+	size_t len = g->by_count * sizeof(*key.values);
+	memset(key.values, 0, len);
+	for (size_t i = 0; i < g->by_count; i++)
+		set_value(&key.values[i], &g->by[i], flow);
+	HASH_FIND(hh, g->all, key.values, len, e);
+	if (!e && HASH_COUNT(g->all) >= FLOW_GROUPS_MAX)
+		return pr_error_set(err,
+			"--by: more than %d rows; name fewer keys, or networks (src/24)",
+			FLOW_GROUPS_MAX);
+	if (!e && (e = calloc(1, sizeof(*e)))) {
+		memcpy(e->values, key.values, len);
+		HASH_ADD(hh, g->all, values, len, e);
+	}
+	if (!e || !e->hh.tbl) {
+		free(e);
+		return pr_error_set(err, "no memory for sums of flows");
+	}
+	add_sums(e, flow);
 	return 0;
 }
 
@@ -508,7 +492,7 @@ value_text(const union value *v, const struct by *by, char buf[80])
 		snprintf(buf, 80, "%u", v->number);
 		return buf;
 	}
-	inet_ntop(len == 4 ? AF_INET : AF_INET6, v->address, buf, INET6_ADDRSTRLEN);
+	flow_address_text(v->address, len, buf);
 	if (by->bits < 8 * len)
 		snprintf(buf + strlen(buf), 8, "/%u", by->bits);
 	return buf;

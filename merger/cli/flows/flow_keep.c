@@ -39,14 +39,12 @@ note_window(struct flow_keeper *k, const struct flow_window *next, struct pr_err
 {
 	struct flow_windows *w = &k->windows;
 	struct flow_window *last = w->count ? &w->all[w->count - 1] : NULL;
+	bool one = last && last->until == next->since;
 
-	if (next->file && PR_ARRAY_ADD(k->files, k->file_count, next->file) < 0)
-		return pr_error_set(err, "no memory for windows");
-	if (last && last->until == next->since) {
+	if (one)
 		last->until = next->until;
-		return 0;
-	}
-	if (PR_ARRAY_ADD(w->all, w->count, *next) < 0)
+	if ((next->file && PR_ARRAY_ADD(k->files, k->file_count, next->file) < 0) ||
+		(!one && PR_ARRAY_ADD(w->all, w->count, *next) < 0))
 		return pr_error_set(err, "no memory for windows");
 	return 0;
 }
@@ -55,11 +53,10 @@ note_window(struct flow_keeper *k, const struct flow_window *next, struct pr_err
 static void
 note_last(struct flow_keeper *k, const struct flow_window *w)
 {
-	int64_t until = k->last.until;
+	int64_t until = w->file ? k->last.until : w->until;
 
 	k->last = *w;
-	if (w->file)
-		k->last.until = until;
+	k->last.until = until;
 }
 
 /* Reads what there is, before the volume is written. */
@@ -86,17 +83,6 @@ look(struct flow_keeper *k, struct pr_error *err)
 	return rc;
 }
 
-/* A volume that has others' records, as packets have. */
-static bool
-has_others(struct sfs *sfs)
-{
-	struct sfs_stream_info info;
-	int id = sfs_stream_find(sfs, "ledger");
-
-	return id >= 0 && sfs_stream_info(sfs, id, &info, NULL) == SFS_OK &&
-	       info.last_sequence;
-}
-
 /* All but the columns are few, and needed to read these. */
 static int
 streams_open(struct flow_keeper *k, struct pr_error *err)
@@ -115,10 +101,19 @@ streams_open(struct flow_keeper *k, struct pr_error *err)
 	return 0;
 }
 
+static void
+begin_window(struct flow_keeper *k)
+{
+	k->records = 0;
+	k->reach = 0;
+	randombytes_buf(&k->tag, sizeof(k->tag));
+}
+
 static int
 begin_writing(struct flow_keeper *k, struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
+	struct sfs_stream_info ledger;
 	struct volume_paths paths;
 
 	if (volume_paths_parse(k->volume, &paths, err) == 0)
@@ -126,7 +121,9 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 	volume_paths_free(&paths);
 	if (!k->sfs)
 		return -1;
-	if (has_others(k->sfs))
+	int others = sfs_stream_find(k->sfs, "ledger");
+	if (others >= 0 && sfs_stream_info(k->sfs, others, &ledger, NULL) == SFS_OK &&
+		ledger.last_sequence)
 		return pr_error_set(err,
 			"%s holds packets: give flows a volume of their own (packrack "
 			"volume create)",
@@ -135,13 +132,12 @@ begin_writing(struct flow_keeper *k, struct pr_error *err)
 		return -1;
 	k->room_size = sfs_record_max(k->sfs);
 	/* the longest column, of two addresses a row, fits a record */
-	k->most = k->room_size / 256 * 15;
-	k->most = PR_MIN(k->most, PRI_BATCH_ROWS);
+	k->most = PR_MIN(k->room_size / 256 * 15, PRI_BATCH_ROWS);
 	k->room = malloc(k->room_size);
 	k->batch = pri_batch_create();
 	if (!k->room || !k->batch)
 		return pr_error_set(err, "no memory for flows");
-	randombytes_buf(&k->tag, sizeof(k->tag));
+	begin_window(k);
 	return 0;
 }
 
@@ -153,10 +149,8 @@ flow_keeper_file(struct flow_keeper *k, uint64_t file, struct pr_error *err)
 			return pr_error_set(
 				err, "%s has the flows of this file already", k->volume);
 	k->file = file;
-	k->records = 0;
-	k->reach = 0;
 	pri_batch_clear(k->batch);
-	randombytes_buf(&k->tag, sizeof(k->tag));
+	begin_window(k);
 	return 0;
 }
 
@@ -264,9 +258,7 @@ store_batch(struct flow_keeper *k, bool open, struct pr_error *err)
 	w.at += pr_writer_len(&handles);
 	pri_batch_clear(b);
 	return sfs_append(k->sfs, k->stream[open ? FLOW_OPEN : FLOW_BATCHES], k->since,
-		       k->until, head, pr_writer_len(&w), NULL, err) != SFS_OK
-		       ? -1
-		       : 0;
+		k->until, head, pr_writer_len(&w), NULL, err);
 }
 
 static int
@@ -284,11 +276,10 @@ int
 flow_keeper_put(struct flow_keeper *k, const struct pri_flow *flow, uint64_t missing,
 	int64_t now, struct pr_error *err)
 {
-	int64_t reach = pr_time_minus(now, pri_flow_first(flow));
 	bool full = add_row(k, flow, missing, false, now);
 
 	k->records++;
-	k->reach = PR_MAX(k->reach, reach);
+	k->reach = PR_MAX(k->reach, pr_time_minus(now, pri_flow_first(flow)));
 	if (k->records % LOOK == 0 && sfs_tick(k->sfs, pr_now_mono(), err) != SFS_OK)
 		return -1;
 	return full ? store_batch(k, false, err) : 0;
@@ -330,9 +321,8 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 	pr_put_le64(k->room, k->tag);
 	pr_put_le64(k->room + 8, FLOW_STATE_KIND(size));
 	for (size_t at = 0; at < count;) {
-		size_t n = (k->room_size - FLOW_STATE_HEAD) / size;
+		size_t n = PR_MIN((k->room_size - FLOW_STATE_HEAD) / size, count - at);
 
-		n = PR_MIN(n, count - at);
 		memcpy(k->room + FLOW_STATE_HEAD, (const uint8_t *)items + at * size,
 			n * size);
 		if (sfs_append(k->sfs, k->stream[FLOW_OPEN], time, time, k->room,
@@ -345,21 +335,6 @@ flow_keeper_state(struct flow_keeper *k, int64_t time, const void *items, size_t
 
 /* ---- the end of a window ---- */
 
-/* All that it is made of. */
-static int
-store_window(struct flow_keeper *k, struct flow_window *w,
-	const struct flow_keep_open *open, struct pr_error *err)
-{
-	k->storing = open;
-	k->open_at = k->file ? pr_now_real() : w->until;
-	k->open = 0;
-	if (store_batch(k, false, err) < 0 ||
-		(open && (pri_flow_table_open_flows(open->table, add_open, k, err) < 0 ||
-				 store_batch(k, true, err) < 0)))
-		return -1;
-	return sfs_flush(k->sfs, err) != SFS_OK ? -1 : 0;
-}
-
 int
 flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	const struct flow_keep_open *open, struct pr_error *err)
@@ -367,7 +342,14 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 	uint8_t entry[FLOW_WINDOW_BYTES];
 	struct sfs_trimmed trimmed;
 
-	if (store_window(k, window, open, err) < 0)
+	k->storing = open;
+	k->open_at = k->file ? pr_now_real() : window->until;
+	k->open = 0;
+	/* all that it is made of, before its entry */
+	if (store_batch(k, false, err) < 0 ||
+		(open && (pri_flow_table_open_flows(open->table, add_open, k, err) < 0 ||
+				 store_batch(k, true, err) < 0)) ||
+		sfs_flush(k->sfs, err) != SFS_OK)
 		return -1;
 	window->number = ++k->number;
 	window->records = k->records;
@@ -379,15 +361,13 @@ flow_keeper_commit(struct flow_keeper *k, struct flow_window *window,
 		    sizeof(entry), NULL, err) != SFS_OK ||
 		sfs_flush(k->sfs, err) != SFS_OK || note_window(k, window, err) < 0)
 		return -1;
-	k->records = 0;
-	k->reach = 0;
-	randombytes_buf(&k->tag, sizeof(k->tag));
+	begin_window(k);
 	/* a range leaves what a keeper that goes on has there */
-	if ((open || k->collected) && k->last.number &&
-		sfs_trim(k->sfs, k->stream[FLOW_OPEN], k->last.until, 0, &trimmed, err) !=
-			SFS_OK)
+	if (!open && !k->collected)
+		return 0;
+	if (k->last.number && sfs_trim(k->sfs, k->stream[FLOW_OPEN], k->last.until, 0,
+				      &trimmed, err) != SFS_OK)
 		return -1;
-	if (open || k->collected)
-		note_last(k, window);
+	note_last(k, window);
 	return 0;
 }

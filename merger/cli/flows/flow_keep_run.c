@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 
 #include "indexer/flows/flow_filter.h"
@@ -17,14 +16,6 @@
 /* With nodes that do not answer: so many windows, and so long. */
 #define PATIENT_WINDOWS 3
 #define PATIENCE (10 * PR_NS_PER_S)
-
-static volatile sig_atomic_t stopped;
-
-static void
-on_signal(PR_UNUSED int number)
-{
-	stopped = 1;
-}
 
 struct run {
 	const struct flow_keep_order *order;
@@ -63,48 +54,9 @@ on_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 }
 
 static int64_t
-reach_of(const struct flow_keep_order *o)
-{
-	const struct pri_flow_limits *l = o->limits;
-	int64_t idle = PR_MAX(l->idle_tcp, l->idle);
-
-	idle = PR_MAX(idle, l->idle_closed);
-	return l->active + idle + CATCH_UP * o->every + 2 * PRI_FLOW_SLICE_NS;
-}
-
-static int64_t
 whole_slice(int64_t time)
 {
 	return time - time % PRI_FLOW_SLICE_NS;
-}
-
-static int64_t
-slice_above(int64_t time)
-{
-	return whole_slice(time) == time ? time : whole_slice(time) + PRI_FLOW_SLICE_NS;
-}
-
-/* What the answer says of the window. */
-static void
-account(const struct run *r, const struct sink *sink, struct flow_window *w)
-{
-	const Packrack__Completeness *c = sink->end->completeness;
-	const struct query_args *q = r->order->query;
-
-	w->complete = !c || c->complete;
-	w->filtered = r->order->filtered || q->link || q->nodes.count || q->shares > 1;
-	PR_COPY(w, q, share, shares);
-	if (c)
-		w->missing = c->missing_packets + c->pending_packets + c->dropped_packets;
-	if (!w->complete)
-		report_text(stderr, sink);
-}
-
-static void
-catch_signals(void)
-{
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
 }
 
 /*
@@ -112,27 +64,28 @@ catch_signals(void)
  * for.
  */
 static int
-ask_losses(
-	struct run *r, const struct query_args *window, int64_t back, struct pr_error *err)
+ask_losses(struct run *r, const struct query_args *window, struct pr_error *err)
 {
-	int64_t patience = PATIENT_WINDOWS * r->order->every;
+	const struct pri_flow_limits *l = r->order->limits;
+	int64_t idle = PR_MAX(PR_MAX(l->idle_tcp, l->idle), l->idle_closed);
+	int64_t back =
+		l->active + idle + CATCH_UP * r->order->every + 2 * PRI_FLOW_SLICE_NS;
+	int64_t patience = PR_MAX(PATIENT_WINDOWS * r->order->every, PATIENCE);
 	struct query_args a = *window;
 	int status = CLI_OK;
 
-	patience = PR_MAX(patience, PATIENCE);
 	if (a.since != PR_TIME_MIN)
 		a.since = pr_time_minus(a.since, back);
 	do {
 		flow_losses_free(&r->losses);
 		r->losses = (struct flow_losses){0};
 		status = flow_losses_ask(&r->losses, &a, err);
-		catch_signals();
 		if (status == CLI_FAILED && !strcmp(err->text, "interrupted"))
-			stopped = 1;
-	} while (status == CLI_OK && !stopped && r->order->query->follow &&
+			cli_interrupted = 1;
+	} while (status == CLI_OK && !cli_interrupted && r->order->query->follow &&
 		 r->losses.unanswered && pr_now_real() - window->until < patience &&
 		 poll(NULL, 0, 10 * WAIT_MS) == 0);
-	return stopped ? CLI_OK : status;
+	return cli_interrupted ? CLI_OK : status;
 }
 
 /* -1: err: flows of this time are kept already. Trace files may overlap: of them only the same flows are refused. */
@@ -154,12 +107,10 @@ check_new(const struct run *r, int64_t begin, int64_t end, const struct flow_win
 
 /* The packets of the window are in the table: its records become durable. */
 static int
-end_window(struct run *r, const struct sink *sink, struct flow_window *w, bool last,
-	struct pr_error *err)
+end_window(struct run *r, struct flow_window *w, bool last, struct pr_error *err)
 {
 	const struct flow_keep_open open = {r->table, r->order->filter, &r->losses};
 
-	account(r, sink, w);
 	if (w->since >= w->until)
 		return CLI_OK;
 	w->records = r->stored;
@@ -187,14 +138,20 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 	bool last, const struct pri_flow_figures *before, struct pr_error *err)
 {
 	const struct pri_flow_figures *now = pri_flow_table_figures(r->table);
-	bool files = sink->args->files.count > 0;
-	struct flow_window w = {.since = since, .until = until};
+	const Packrack__Completeness *c = sink->end->completeness;
+	const struct query_args *q = r->order->query;
+	bool files = q->files.count > 0;
+	struct flow_window w = {.since = since,
+		.until = until,
+		.complete = !c || c->complete,
+		.filtered =
+			r->order->filtered || q->link || q->nodes.count || q->shares > 1};
 
 	if (!last && until > r->now)
 		r->now = until;
 	/* a range that is there already may begin within a slice: it ends here */
-	if (pri_flow_table_advance(
-		    r->table, last ? PRI_FLOW_NEVER : slice_above(until), err) < 0)
+	int64_t end = last ? PRI_FLOW_NEVER : whole_slice(until + PRI_FLOW_SLICE_NS - 1);
+	if (pri_flow_table_advance(r->table, end, err) < 0)
 		return CLI_FAILED;
 	if (since == PR_TIME_MIN || (files && since < r->first))
 		w.since = r->first;
@@ -204,10 +161,15 @@ close_window(struct run *r, const struct sink *sink, int64_t since, int64_t unti
 		w.until = pr_now_real();
 	w.packets = now->packets - before->packets;
 	w.not_ip = now->not_ip - before->not_ip;
-	return end_window(r, sink, &w, last, err);
+	PR_COPY(&w, q, share, shares);
+	if (c)
+		w.missing = c->missing_packets + c->pending_packets + c->dropped_packets;
+	if (!w.complete)
+		report_text(stderr, sink);
+	return end_window(r, &w, last, err);
 }
 
-/* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was stopped; else the exit status. */
+/* Flows that end in since..until - 1. last: all end. CLI_OK, also if it was interrupted; else the exit status. */
 static int
 take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_error *err)
 {
@@ -223,23 +185,21 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	packets.quiet |= r->order->query->follow;
 	r->first = PR_TIME_MAX;
 	if (!packets.files.count)
-		status = ask_losses(r, &packets, reach_of(r->order), err);
-	if (stopped || status != CLI_OK)
+		status = ask_losses(r, &packets, err);
+	if (cli_interrupted || status != CLI_OK)
 		return status;
 	sink_init(&sink, &packets);
 	sink.take = on_packet;
 	sink.take_arg = r;
 	status = ask_query(&sink, err);
-	catch_signals();
-	if (status == CLI_FAILED && !strcmp(err->text, "interrupted")) {
-		stopped = 1;
+	bool stopped = status == CLI_FAILED && !strcmp(err->text, "interrupted");
+	if (stopped)
 		status = CLI_OK;
-	} else if (status == CLI_OK && (sink.end->cancelled || stopped)) {
-		stopped = 1;
-	} else if (status == CLI_OK) {
-		/* its failure counts, also if it was stopped meanwhile */
+	if (stopped || (status == CLI_OK && sink.end->cancelled))
+		cli_interrupted = 1;
+	/* its failure counts, also if it was interrupted meanwhile */
+	if (status == CLI_OK && !cli_interrupted)
 		status = close_window(r, &sink, since, until, last, &before, err);
-	}
 	sink_close(&sink);
 	return status;
 }
@@ -259,19 +219,10 @@ keep_range(struct run *r, struct pr_error *err)
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status != CLI_OK)
 		return status;
-	if (stopped)
+	if (cli_interrupted)
 		return pr_error_as(CLI_FAILED, err, "interrupted: nothing was kept");
 	fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->kept, pr_plural(r->kept));
 	return r->partial ? CLI_PARTIAL : CLI_OK;
-}
-
-/* Waits until that time is over. False: stopped. */
-static bool
-await(int64_t time)
-{
-	while (!stopped && pr_now_real() < time)
-		poll(NULL, 0, WAIT_MS);
-	return !stopped;
 }
 
 /* The next window at `at` or later that is not there yet; until: the longest one. */
@@ -281,10 +232,8 @@ next_window(const struct run *r, int64_t *at, int64_t *until)
 	const struct flow_keep_order *o = r->order;
 	struct flow_window other;
 
-	if (pr_now_real() - *at > 2 * CATCH_UP * o->every)
-		*until = *at + CATCH_UP * o->every;
-	else
-		*until = *at + o->every;
+	bool behind = pr_now_real() - *at > 2 * CATCH_UP * o->every;
+	*until = *at + (behind ? CATCH_UP : 1) * o->every;
 	if (*until > o->query->until)
 		*until = whole_slice(o->query->until) + PRI_FLOW_SLICE_NS;
 	if (!flow_keeper_has(r->keeper, *at, *until, NULL, &other))
@@ -297,7 +246,7 @@ next_window(const struct run *r, int64_t *at, int64_t *until)
 	return false;
 }
 
-/* Window by window, until it is stopped. */
+/* Window by window, until it is interrupted. */
 static int
 keep_on(struct run *r, struct pr_error *err)
 {
@@ -328,18 +277,18 @@ keep_on(struct run *r, struct pr_error *err)
 			"%s: flows are kept up to %s already, which is in the future: "
 			"waiting until then\n",
 			r->order->volume, pr_time_format(at, time, sizeof(time)));
-	for (; !stopped && at <= q->until; at = until) {
+	for (; !cli_interrupted && at <= q->until; at = until) {
 		while (!next_window(r, &at, &until))
 			;
-		if (at > q->until || !await(until))
+		while (at <= q->until && !cli_interrupted && pr_now_real() < until)
+			poll(NULL, 0, WAIT_MS);
+		if (at > q->until || cli_interrupted)
 			break;
 		status = take_window(r, at, until, false, err);
 		if (status != CLI_OK)
 			return status;
-		if (stopped)
-			break;
 	}
-	return r->partial && !stopped ? CLI_PARTIAL : CLI_OK;
+	return r->partial && !cli_interrupted ? CLI_PARTIAL : CLI_OK;
 }
 
 int
@@ -349,7 +298,7 @@ flow_keep_run(const struct flow_keep_order *order, struct pr_error *err)
 	int status = CLI_FAILED;
 
 	r.keeper = flow_keeper_open(order->volume, false, err);
-	catch_signals();
+	cli_catch_signals();
 	if (r.keeper)
 		r.table = pri_flow_table_create(order->limits, on_ended, &r, err);
 	if (r.table)

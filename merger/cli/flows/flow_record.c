@@ -9,6 +9,7 @@
 
 #include "indexer/query/tally_key.h"
 #include "merger/cli/query/ask.h"
+#include "proto/base/units.h"
 
 /* ---- networks of ours ---- */
 
@@ -29,23 +30,19 @@ address_numbers(const uint8_t *address, unsigned len, uint64_t *high, uint64_t *
 int
 network_parse(const char *text, struct network *out, struct pr_error *err)
 {
-	const char *slash = strchr(text, '/');
-	char address[64], *end = NULL;
+	char address[64] = "", more;
 	uint8_t bytes[16];
-	unsigned len = 4;
+	unsigned prefix;
+	int got = sscanf(text, "%63[^/]/%3u%c", address, &prefix, &more);
+	unsigned len = pr_parse_address(address, bytes);
 
-	snprintf(address, sizeof(address), "%.*s",
-		slash ? (int)(slash - text) : (int)strlen(text), text);
-	if (inet_pton(AF_INET, address, bytes) != 1) {
-		len = 16;
-		if (inet_pton(AF_INET6, address, bytes) != 1)
-			return pr_error_set(err,
-				"%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32",
-				text);
-	}
-	unsigned long prefix = slash ? strtoul(slash + 1, &end, 10) : 8ul * len;
-	if (prefix > 8ul * len || (slash && (slash[1] < '0' || slash[1] > '9' || *end)))
-		return pr_error_set(err, "%s: the prefix has 0 to %u bits", text, 8u * len);
+	if (!len)
+		return pr_error_set(
+			err, "%s: not a network, as in 10.0.0.0/8 or 2001:db8::/32", text);
+	if (got < 2 && !strchr(text, '/'))
+		prefix = 8 * len;
+	else if (got != 2 || prefix > 8 * len)
+		return pr_error_set(err, "%s: the prefix has 0 to %u bits", text, 8 * len);
 	prefix += 128 - 8 * len;
 	*out = (struct network){.six = len == 16,
 		.high_mask = first_bits(PR_MIN(prefix, 64)),
@@ -119,9 +116,8 @@ flow_losses_take(
 		uint16_t link = (uint16_t)of->link;
 
 		l->begins[i] = (struct flow_loss){link, of->first_time, of->count};
-		l->ends[i] = (struct flow_loss){link,
-			of->last_time > of->first_time ? of->last_time : of->first_time,
-			of->count};
+		l->ends[i] = (struct flow_loss){
+			link, PR_MAX(of->last_time, of->first_time), of->count};
 	}
 	l->count = count;
 	l->untold = report_untold(c) + c->pending_packets + c->dropped_packets;
@@ -196,12 +192,9 @@ make_uid(const struct pri_flow *flow, char out[20])
 		struct pri_flow_key key;
 		int32_t unused;
 		int64_t first;
-	} of;
+	} of = {.key = flow->key, .first = pri_flow_first(flow)};
 	int at = 0;
 
-	memset(&of, 0, sizeof(of));
-	of.key = flow->key;
-	of.first = pri_flow_first(flow);
 	XXH128_hash_t h = XXH3_128bits(&of, sizeof(of));
 	unsigned __int128 hash = (unsigned __int128)h.high64 << 64 | h.low64;
 	out[at++] = 'C';

@@ -113,6 +113,7 @@ struct chosen {
 
 struct flows {
 	const struct flows_args *args;
+	enum flow_form form;
 	struct chosen *chosen; /* `printed`; with --packets */
 	struct pri_flow_filter *filter;
 	struct pri_flow_table *table;
@@ -164,6 +165,13 @@ is_wanted(void *arg, const struct pr_packet *p)
 }
 
 static int
+cannot_write(struct flows *f, struct pr_error *err)
+{
+	f->closed |= errno == EPIPE; /* as with tcpdump | head */
+	return pr_error_set(err, "cannot write the flows");
+}
+
+static int
 on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 {
 	struct flows *f = arg;
@@ -180,18 +188,15 @@ on_flow(void *arg, const struct pri_flow *flow, struct pr_error *err)
 		return choose(f, flow, err);
 	flow_record_make(&r, flow, &f->context);
 	if (f->printed++ == 0)
-		flow_head_print((enum flow_form)f->args->form);
+		flow_head_print(f->form);
 	if (f->rows)
 		return flow_table_put(f->rows, &r, err);
-	flow_record_print(&r, (enum flow_form)f->args->form);
+	flow_record_print(&r, f->form);
 	if (f->args->query.follow && f->printed == f->args->limit) {
 		f->closed = true;
 		return pr_error_set(err, "that is all that --limit wants");
 	}
-	if (!ferror(stdout))
-		return 0;
-	f->closed = errno == EPIPE; /* as with tcpdump | head */
-	return pr_error_set(err, "cannot write the flows");
+	return ferror(stdout) ? cannot_write(f, err) : 0;
 }
 
 static int
@@ -236,7 +241,7 @@ form_begin(struct flows *f, struct pr_error *err)
 	PR_PRINT(command,
 		"trap '' INT TERM; self=$(readlink /proc/$PPID/exe); exec "
 		"\"${self%%/*}/packrack-flows-form\" %s",
-		flow_forms[f->args->form]);
+		flow_forms[f->form]);
 	FILE *to = popen(command, "w");
 	if (!to)
 		return pr_error_errno(err, "cannot start packrack-flows-form");
@@ -279,23 +284,21 @@ finish(struct flows *f, struct pr_error *err)
 		PR_SORT(f->chosen, f->printed, compare_chosen);
 		return CLI_OK;
 	}
-	if (!f->groups && !f->printed)
-		flow_head_print((enum flow_form)f->args->form);
 	if (f->groups)
-		f->printed = flow_groups_print(
-			f->groups, (enum flow_form)f->args->form, &f->context);
+		f->printed = flow_groups_print(f->groups, f->form, &f->context);
+	else if (!f->printed)
+		flow_head_print(f->form);
 	if (f->engine &&
 		(sql_table_finish(&f->rows, err) < 0 ||
 			sql_execute(f->engine, to_parquet, SQL_AS_TEXT, NULL, err) < 0))
 		return CLI_FAILED;
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		f->closed = f->closed || errno == EPIPE;
-		pr_error_set(err, "cannot write the flows");
-		return CLI_FAILED;
-	}
-	if (f->printed == SIZE_MAX)
-		return pr_error_as(CLI_FAILED, err, "no memory for the sums");
-	return form_finish(f, CLI_OK, err);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		cannot_write(f, err);
+	else if (f->printed == SIZE_MAX)
+		pr_error_set(err, "no memory for the sums");
+	else
+		return form_finish(f, CLI_OK, err);
+	return CLI_FAILED;
 }
 
 static int
@@ -315,7 +318,7 @@ on_window(void *arg, const struct flow_window *w, bool head)
 	struct flows *f = arg;
 
 	f->context.window = w->number;
-	if (head && f->args->form == FLOW_JSON)
+	if (head && f->form == FLOW_JSON)
 		printf("{\"window\": %" PRIu64 ", \"since\": %" PRId64
 		       ", \"until\": %" PRId64 ", \"records\": %" PRIu64
 		       ", \"packets\": %" PRIu64 ", \"not_ip\": %" PRIu64
@@ -347,16 +350,15 @@ answer_kept(struct flows *f, struct pr_error *err)
 			    : flow_kept_read(k, plan, &taker, 1, err)) == 0)
 		status = flow_kept_lacks(k, &figures);
 	pri_plan_destroy(&plan);
-	if (status != CLI_FAILED && finish(f, err) != CLI_OK)
-		status = CLI_FAILED;
-	if (status != CLI_FAILED)
-		fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found,
-			pr_plural(f->found), f->found == 1 ? "es" : "");
-	if (status != CLI_FAILED && k)
+	if (status == CLI_FAILED || finish(f, err) != CLI_OK) {
+		flow_kept_close(&k);
+		return f->closed ? CLI_OK : CLI_FAILED;
+	}
+	fprintf(stderr, "%" PRIu64 " flow%s match%s\n", f->found, pr_plural(f->found),
+		f->found == 1 ? "es" : "");
+	if (k)
 		said = flow_kept_tell(k);
 	flow_kept_close(&k);
-	if (status == CLI_FAILED)
-		return f->closed ? CLI_OK : status;
 	return said == CLI_OK ? status : said;
 }
 
@@ -396,7 +398,7 @@ answer(struct flows *f, struct pr_error *err)
 
 	query.parts = true;
 	f->context.seed = (uint16_t)a->seed;
-	if (a->form >= FLOW_ZEEK && a->form <= FLOW_IPFIX && !a->packets &&
+	if (f->form >= FLOW_ZEEK && f->form <= FLOW_IPFIX && !a->packets &&
 		form_begin(f, err) < 0)
 		return CLI_FAILED;
 	if (a->kept.count)
@@ -442,26 +444,41 @@ share_parse(struct flows_args *a, struct pr_error *err)
 	return 0;
 }
 
-/* -1: bad usage */
+/* What does not go together. -1: bad usage */
 static int
-check_kept(struct flows_args *a, struct pr_error *err)
+check(const struct flows_args *a, struct pr_error *err)
 {
 	const struct query_args *q = &a->query;
+	const bool sums = a->by, sorted = a->by || a->top;
 
-	if (CLI_CHECK(err,
-		    {a->keep && (a->kept.count || a->by || a->top || a->limit ||
-					a->packets || a->form),
-			    "--keep: stores flows; --kept shows and counts them"},
-		    {a->share && !a->keep, "--share: of the flows that --keep stores"},
-		    {a->kept.count && a->packets,
-			    "--kept: there are no packets; ask the rack"},
-		    {a->keep && q->follow && (q->volumes.count || q->files.count),
-			    "--keep --follow: of a rack; of --volume and -r without "
-			    "--follow"}) < 0)
-		return -1;
-	if (a->share && share_parse(a, err) < 0)
-		return -1;
-	return a->kept.count ? flow_kept_alone(q, err) : 0;
+	return CLI_CHECK(err,
+		{a->keep && (a->kept.count || sorted || a->limit || a->packets || a->form),
+			"--keep: stores flows; --kept shows and counts them"},
+		{a->share && !a->keep, "--share: of the flows that --keep stores"},
+		{a->kept.count && a->packets, "--kept: there are no packets; ask the rack"},
+		{a->keep && q->follow && (q->volumes.count || q->files.count),
+			"--keep --follow: of a rack; of --volume and -r without --follow"},
+		{a->from_window && (a->kept.count != 1 || sorted),
+			"--from-window: with --kept of one volume; of all flows"},
+		{sums && a->form > FLOW_JSON, "--by: sums are given as text, csv or json"},
+		{a->form == FLOW_PARQUET && (a->top || q->follow),
+			"--format parquet: all flows of a range that has ended, without "
+			"--by, --top and --follow"},
+		{q->follow && (sorted || a->packets),
+			"--follow: flows as they end; --by, --top and --packets want a "
+			"range that has ended"},
+		{a->form >= FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO),
+			"--format ipfix and parquet are not for a terminal: > FILE takes "
+			"them"},
+		{a->packets != (q->write != NULL),
+			"--packets -w FILE: the one does not go without the other"},
+		{a->packets && sums,
+			"--packets: of flows, not of sums (--by); a filter chooses them"},
+		{a->limit && sorted, "--limit: of flows in the order of their ends; --top "
+				     "limits the largest"},
+		{a->of && !sorted, "--of: by what --top or --by finds the largest"},
+		{a->of == FLOW_BY_FLOWS && !sums,
+			"--of flows: counts those of each key of --by"});
 }
 
 /* -1: bad usage */
@@ -471,41 +488,16 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 {
 	struct stat file;
 
-	if (query_args_take(&a->query, call->count, call->operands, err) < 0)
+	if (check(a, err) < 0 || (a->share && share_parse(a, err) < 0) ||
+		(a->kept.count && flow_kept_alone(&a->query, err) < 0) ||
+		query_args_take(&a->query, call->count, call->operands, err) < 0)
 		return -1;
 	a->filter = a->query.filter;
 	a->query.filter = strdup("");
 	if (!a->query.filter)
 		return pr_error_set(err, "no memory for the filter");
-	if (CLI_CHECK(err,
-		    {a->from_window &&
-				    (a->kept.count != 1 || a->by || a->top || a->filter[0]),
-			    "--from-window: with --kept of one volume; of all flows"},
-		    {a->form == FLOW_PARQUET && (a->top || a->query.follow),
-			    "--format parquet: all flows of a range that has ended, "
-			    "without "
-			    "--by, --top and --follow"},
-		    {a->by && a->form != FLOW_TEXT && a->form != FLOW_CSV &&
-				    a->form != FLOW_JSON,
-			    "--by: sums are given as text, csv or json"},
-		    {a->query.follow && (a->by || a->top || a->packets),
-			    "--follow: flows as they end; --by, --top and --packets want a "
-			    "range that has ended"},
-		    {a->form >= FLOW_IPFIX && !a->packets && isatty(STDOUT_FILENO),
-			    "--format ipfix and parquet are not for a terminal: > FILE "
-			    "takes them"},
-		    {a->packets != (a->query.write != NULL),
-			    "--packets -w FILE: the one does not go without the other"},
-		    {a->packets && a->by, "--packets: of flows, not of sums (--by); a "
-					  "filter chooses them"},
-		    {a->limit && (a->top || a->by), "--limit: of flows in the order of "
-						    "their ends; --top limits the "
-						    "largest"},
-		    {a->of && !a->top && !a->by,
-			    "--of: by what --top or --by finds the largest"},
-		    {a->of == FLOW_BY_FLOWS && !a->by,
-			    "--of flows: counts those of each key of --by"}) < 0)
-		return -1;
+	if (a->from_window && a->filter[0])
+		return pr_error_set(err, "--from-window: of all flows, without a filter");
 	for (size_t i = 0; a->packets && i < a->query.files.count; i++)
 		if (!strcmp(a->query.files.items[i], "-") ||
 			(stat(a->query.files.items[i], &file) == 0 &&
@@ -517,16 +509,13 @@ prepare(struct flows *f, struct flows_args *a, const struct cli_call *call,
 	if (!f->filter ||
 		networks_parse(&f->context.inside, "--inside", &a->inside, err) < 0)
 		return -1;
-	if (a->by || a->top) {
+	bool groups = a->by || a->top, parquet = f->form == FLOW_PARQUET;
+	if (groups)
 		f->groups =
 			flow_groups_create(a->by, (enum flow_measure)a->of, a->top, err);
-		if (!f->groups)
-			return -1;
-	}
-	if (a->form == FLOW_PARQUET &&
-		(f->engine = sql_open("/dev/stdout", "", false, err)))
+	if (parquet && (f->engine = sql_open("/dev/stdout", "", false, err)))
 		f->rows = flow_table_create(f->engine, err);
-	if (!f->rows == (a->form == FLOW_PARQUET))
+	if ((groups && !f->groups) || (parquet && !f->rows))
 		return -1;
 	f->table = pri_flow_table_create(&a->limits, on_flow, f, err);
 	return f->table ? 0 : -1;
@@ -536,12 +525,12 @@ static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct flows_args *a = call->values;
-	struct flows f = {.args = a};
+	struct flows f = {.args = a, .form = (enum flow_form)a->form};
 	struct pr_error later;
 	int status = CLI_USAGE;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (check_kept(a, err) == 0 && prepare(&f, a, call, err) == 0)
+	if (prepare(&f, a, call, err) == 0)
 		status = a->keep ? flow_keep_run(&(struct flow_keep_order){a->keep,
 							 &a->query, &a->limits, f.filter,
 							 a->every, a->filter[0] != 0},
@@ -550,8 +539,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	status = form_finish(&f, status, err);
 	free(f.chosen);
 	sql_table_finish(&f.rows, &later);
-	if (f.engine)
-		sql_close(&f.engine);
+	sql_close(&f.engine);
 	pri_flow_table_destroy(&f.table);
 	flow_groups_destroy(&f.groups);
 	pri_flow_filter_destroy(&f.filter);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/ask.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +13,7 @@
 #include "indexer/flows/flow_parts.h"
 #include "indexer/query/tally_key.h"
 #include "proto/base/tcp.h"
+#include "proto/base/units.h"
 #include "proto/wire/decode.h"
 
 struct line {
@@ -36,11 +36,9 @@ put(struct line *l, const char *fmt, ...)
 static void
 put_end(struct line *l, const struct pr_headers *h, const uint8_t *address, uint16_t port)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[PR_ADDRESS_TEXT];
 
-	inet_ntop(
-		h->flags & PR_DECODE_IP4 ? AF_INET : AF_INET6, address, text, sizeof(text));
-	put(l, "%s", text);
+	put(l, "%s", pr_format_address(address, h->flags & PR_DECODE_IP4 ? 4 : 16, text));
 	if (h->flags & PR_DECODE_PORTS)
 		put(l, ".%u", port);
 }
@@ -123,7 +121,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 static int
 open_tcp(const char *place, struct pr_error *err)
 {
-	int fd, listener = pr_tcp_listen(place, err);
+	int fd, listener = pr_listen(place, SOCK_STREAM, false, err);
 	char name[PR_TCP_TEXT];
 
 	if (listener < 0)
