@@ -83,6 +83,7 @@ struct use {
 	unsigned keys[PRI_COLUMNS], sums[PRI_COLUMNS]; /* columns of a batch */
 	size_t key_count, sum_count;
 	bool by_outgoing; /* a key, too */
+	enum sql_way way; /* of rows that are left, when they are merged */
 	uint64_t moved; /* columns of rows that are read */
 };
 
@@ -136,8 +137,10 @@ take_column(struct use *u, const struct making *m, bool summed, bool tested)
 {
 	if (summed)
 		u->sums[u->sum_count++] = m->column;
+	else if (m->how == OUTGOING && tested)
+		u->way = u->kept->sums.way;
 	else if (m->how == OUTGOING)
-		u->by_outgoing = !tested;
+		u->by_outgoing = true;
 	else if (m->how == NUMBER || m->how == ADDRESS || m->how == STATE)
 		u->keys[u->key_count++] = m->column;
 	else if (!tested)
@@ -321,8 +324,8 @@ merge_rows(struct worker *w, const struct use *u)
 	struct merging *m = w->merging;
 	uint32_t count = 0, step = u->by_outgoing ? 2 : 1;
 
-	if (u->kept->sums.way)
-		choose_way(w, u->kept->sums.way == SQL_OUTGOING);
+	if (u->way)
+		choose_way(w, u->way == SQL_OUTGOING);
 	memset(m->slots, 0, sizeof(m->slots));
 	find_slots(w, u);
 	for (size_t i = 0; i < w->count; i++) {
@@ -346,7 +349,7 @@ merge_rows(struct worker *w, const struct use *u)
 static bool
 next_batch(struct worker *w, const struct use *u)
 {
-	w->at = 0;
+	w->at = w->count = 0;
 	if (!flow_reader_next(w->reader, u->stored))
 		return false;
 	w->batch = flow_reader_batch(w->reader, &w->rows, &w->count);
@@ -471,8 +474,9 @@ fill(handle info, handle out)
 		duckdb_function_set_error(info, "no memory for table " TABLE);
 		return;
 	}
-	if (w->at == w->count && !next_batch(w, u))
-		w->count = 0;
+	/* a batch may have no row of the way that is asked for */
+	while (w->at == w->count && next_batch(w, u))
+		;
 	count = PR_MIN(count, w->count - w->at);
 	for (size_t i = 0; i < u->count && count; i++)
 		if (u->columns[i])

@@ -10,26 +10,23 @@ enum { SQL_FLOW_COLUMNS = 24 };
 extern const struct sql_column flow_columns[SQL_FLOW_COLUMNS];
 
 /*
+ * A statement that sums up, or leaves out rows that are there twice: rows of a batch that are equal in the columns that
+ * are neither summed nor tested may come as one, with their sums, which is less for DuckDB to do. Columns of the table,
+ * as bits.
+ */
+struct sql_sums {
+	bool may;
+	enum sql_way { SQL_BOTH_WAYS, SQL_OUTGOING, SQL_NOT_OUTGOING } way; /* asked for */
+	uint64_t summed; /* named by sum() alone, as a sum of them */
+	uint64_t
+		tested; /* named by the plan alone, which tests them as DuckDB does, or by the way */
+};
+
+/*
  * Table `flows` of kept flows: a statement reads the columns that it names, of the batches that may have rows for it.
  * What it asks for is read from its tree (DuckDB's json_serialize_sql): conditions of the WHERE over `flows` alone that
  * compare a column with constants. What is not understood excludes nothing, and DuckDB tests all rows again.
  */
-/*
- * A statement that sums up, or leaves out rows that are there twice: rows of a batch that are equal in the columns that
- * are neither summed nor tested may come as one, with their sums, which is less for DuckDB to do.
- */
-struct sql_sums {
-	bool may;
-	enum sql_way {
-		SQL_BOTH_WAYS,
-		SQL_OUTGOING,
-		SQL_NOT_OUTGOING
-	} way; /* of rows that are asked for */
-	uint64_t
-		summed; /* columns of the table, as bits: sum() alone names them, as a sum of them */
-	uint64_t
-		tested; /* the plan alone names them and tests them as DuckDB does, or the way */
-};
 struct sql_kept {
 	struct flow_kept *volume; /* set it before a statement is executed */
 	struct flow_context context; /* networks of ours; kept */
