@@ -89,7 +89,7 @@ struct use {
 
 #define SLOT_BITS 16
 #define SLOTS (1 << SLOT_BITS) /* twice the rows */
-#define VAIN 15 /* batches, behind one that had few rows alike */
+#define VAIN 63 /* batches, behind one that had few rows alike */
 #define SUM_MAX (UINT64_C(1) << 60) /* a sum of all columns does not overflow */
 
 struct worker { /* a thread of it */
