@@ -175,15 +175,25 @@ read_messages(struct reading *r, struct pri_exporters *e, struct pr_error *err)
 	static const struct pri_export_from id = {.address_len = 4};
 	uint8_t *bytes = (uint8_t *)r->file->head; /* it is known what it is */
 	const struct pri_exporter *x;
-	ssize_t len, got;
+	size_t have = 0, used = 0, len = 0;
 
-	for (off_t at = 0; (got = pread(r->file->fd, bytes, 16, at)) > 0; at += len) {
-		len = got == 16 ? (ssize_t)pri_ipfix_length(bytes) : 0;
-		if (!len || pread(r->file->fd, bytes, (size_t)len, at) != len)
+	for (off_t at = 0;; at += (off_t)len) {
+		used += len;
+		if (have - used < PRI_IPFIX_HEADER ||
+			have - used < pri_ipfix_length(bytes + used)) {
+			ssize_t got = pread(r->file->fd, bytes, sizeof(r->file->head), at);
+
+			if (got <= 0)
+				return got ? pr_error_errno(err, "cannot read it") : 0;
+			have = (size_t)got;
+			used = 0;
+		}
+		len = have - used < PRI_IPFIX_HEADER ? 0 : pri_ipfix_length(bytes + used);
+		if (!len || len > have - used)
 			return pr_error_set(
 				err, "no message of IPFIX at byte %jd", (intmax_t)at);
-		if (pri_exporters_take(e, &id, bytes, (size_t)len,
-			    (int64_t)pr_get_be32(bytes + 4) * PR_NS_PER_S, err) < 0)
+		if (pri_exporters_take(e, &id, bytes + used, len,
+			    (int64_t)pr_get_be32(bytes + used + 4) * PR_NS_PER_S, err) < 0)
 			return -1;
 		r->file->lost = 0;
 		for (size_t i = 0; (x = pri_exporters_get(e, i)); i++) {
@@ -195,7 +205,6 @@ read_messages(struct reading *r, struct pri_exporters *e, struct pr_error *err)
 			r->file->lost += x->lost;
 		}
 	}
-	return got < 0 ? pr_error_errno(err, "cannot read it") : 0;
 }
 
 static int
