@@ -13,7 +13,7 @@
 #define FRAME_HEAD 4 /* enum how of each plane, two bits; rows: both u16 */
 #define FEW_HEAD 3 /* u8, u16 */
 #define ALL_PACKED 0xaaaau
-/* Columns whose planes take no time: of the keys and sums that are asked most. */
+/* Columns whose planes are not packed by zstd, since they are read often: of keys and sums. */
 #define READ_OFTEN                                                                         \
 	(PRI_COLUMN(PRI_COL_SRC) | PRI_COLUMN(PRI_COL_DST) | PRI_COLUMN(PRI_COL_DPORT) |   \
 		PRI_COLUMNS_ADDRESSES | PRI_COLUMN_OF_SIDES(PRI_SIDE_BYTES))

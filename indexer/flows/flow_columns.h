@@ -11,7 +11,7 @@
  * Packed: value - least, in as many bytes as the greatest takes; the lowest bytes of all values are a plane, then the
  * next ones. Some thousand rows are a frame, so that few rows are unpacked without the others; a reader takes frames of
  * any number of rows. A frame: how each plane lies there, and rows; planes that zstd would take little off, or that are
- * read often, and those of which few bytes differ; then the others by zstd. Before, all planes were one frame of zstd.
+ * read often, and those of which few bytes differ; then the others by zstd. Before, a frame was all its planes by zstd.
  * A column of one value takes no bytes.
  */
 #define PRI_BATCH_ROWS 32768
@@ -131,7 +131,8 @@ pri_column_is_address(unsigned column)
 {
 	return column >= PRI_COL_HIGH && column <= PRI_COL_SIX;
 }
-/* Packs a column. Returns the number of bytes, 0 if all values are *least; SIZE_MAX: no room. */
+/* Packs a column. Returns the number of bytes, 0 if all values are *least; SIZE_MAX: no room; all its bytes and 64 a frame
+ * are enough. */
 size_t pri_column_pack(struct pri_batch *batch, enum pri_column column, uint64_t *least,
 	uint64_t *most, void *out, size_t room);
 /* Any bytes may come; rows and addresses must be set, and not 0. False: they are no such column. */

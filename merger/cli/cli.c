@@ -204,9 +204,8 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	return status;
 }
 
-/* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
-static char *
-program_beside(const char *name)
+char *
+cli_beside(const char *name)
 {
 	char self[PATH_MAX], *path = NULL;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -223,7 +222,7 @@ int
 cli_become(const char *program, char **argv)
 {
 	struct pr_error err;
-	char *path = program_beside(program);
+	char *path = cli_beside(program);
 
 	if (path)
 		execv(path, argv);

@@ -125,6 +125,8 @@ const char *cli_endpoint(
 /* The key directory; NULL when there are no keys. */
 const char *cli_keys(const struct cli_connection *c);
 
+/* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
+char *cli_beside(const char *name);
 extern const struct cli_command query_command, export_command, data_export_command,
 	rate_command, top_command, import_command, compare_command, node_rebuild_command,
 	volume_command, hold_command, collect_command;

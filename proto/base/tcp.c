@@ -32,7 +32,8 @@ resolve(const char *text, const char *alone, union address *out, int *len,
 		PR_PRINT(host, "%s", *host ? LOCAL : alone);
 	*len = sizeof(*out);
 	/* an IPv6 address stands in brackets */
-	if (!*port || port[strspn(port, "0123456789")] || strlen(port) > 5 ||
+	if ((size_t)(port - text) > sizeof(host) || !*port ||
+		port[strspn(port, "0123456789")] || strlen(port) > 5 ||
 		atol(port) > UINT16_MAX ||
 		(*host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":")) !=
 			strlen(host) ||
@@ -70,7 +71,7 @@ pr_listen(const char *text, int type, bool any, struct pr_error *err)
 	if (resolve(text, any ? "[::]" : LOCAL, &address, &len, err) < 0)
 		return -1;
 	int fd = socket(address.any.sa_family, type | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && address.any.sa_family == AF_INET6)
+	if (fd >= 0 && any && address.any.sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_six, sizeof(only_six));
 	if (fd >= 0 && type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

@@ -44,6 +44,7 @@ keys_up() {
 		return 0
 	fi
 	rm -rf -- "${STATE:?}/keys"
+	[ -z "$made" ] || [ "$made" -nt "$BUILD/packrack-keys" ] || rm -rf -- "$made"
 	if [ "$made" ] && [ -d "$made" ]; then
 		cp -a -- "$made" "$STATE/keys"
 	else

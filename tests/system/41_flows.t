@@ -123,6 +123,10 @@ run_step "a filter of packets' lengths" says 2 'use bytes' "$PACKRACK" flows -r 
 run_step "a state that there is not" says 2 "state 'XX'" "$PACKRACK" flows -r "$CUT" 'state = XX'
 run_step "a key that there is not" says 2 'there are src' "$PACKRACK" flows -r "$CUT" --by src,foo
 run_step "a network that is none" says 2 'not a network' "$PACKRACK" flows -r "$CUT" --inside 10.0.0/8
+for bits in +8 ' 8' -0 '' 33 8x; do
+	run_step "a network of '$bits' bits" says 2 'the prefix has 0 to 32 bits' "$PACKRACK" flows -r "$CUT" --inside "10.0.0.0/$bits"
+	run_step "sums by '$bits' bits" says 2 'there are src' "$PACKRACK" flows -r "$CUT" --by "src/0$bits"
+done
 run_step "sums in a form of records" says 2 'text, csv or json' "$PACKRACK" flows -r "$CUT" --by src --format zeek
 run_step "an idle time-out of less than a slice" says 2 'idle' "$PACKRACK" flows -r "$CUT" --idle 500ms
 
@@ -174,6 +178,15 @@ form_not_begun() { # FORM: nothing is written when there is no answer
 	(($? == 1)) && [ ! -s "$LAB_DIR/out" ] && grep 'No such file' "$LAB_DIR/err" && (($(wc -l < "$LAB_DIR/err") == 1))
 }
 run_step "a file that is not there" each_form form_not_begun
+form_misused() { # FORM: nor when there is none to ask; nor by a user who has read a key, whom nobody may look at
+	local keys=$LAB_DIR/keys-$1
+	"$PACKRACK" flows --merger foo://x --since 5m --format "$1" > "$LAB_DIR/out" 2> "$LAB_DIR/err"
+	(($? == 2)) && [ ! -s "$LAB_DIR/out" ] && grep 'give ipc://' "$LAB_DIR/err" && (($(wc -l < "$LAB_DIR/err") == 1)) || return 1
+	"$PACKRACK" keys generate --head --key-dir "$keys" 2> "$LAB_DIR/err" > "$LAB_DIR/out" && chown -R nobody "$keys" && chmod 755 "$LAB_DIR" || return 1
+	setpriv --reuid nobody --clear-groups env PACKRACK_KEY="$keys" "$PACKRACK" flows --merger "ipc://$LAB_DIR/none" --since 5m --format "$1" > "$LAB_DIR/out" 2> "$LAB_DIR/err"
+	(($? == 1)) && [ ! -s "$LAB_DIR/out" ] && cat "$LAB_DIR/err" && ! grep 'not found\|cannot write' "$LAB_DIR/err"
+}
+run_step "a merger that is none" each_form form_misused
 form_program_missing() {
 	mkdir -p "$LAB_DIR/a 'b" && cp "$PACKRACK" "$LAB_DIR/a 'b" && says 1 'packrack-flows-form' "$LAB_DIR/a 'b/packrack" flows -r "$CUT" --format zeek &&
 		cp "$BUILD/packrack-flows-form" "$LAB_DIR/a 'b" && says 0 'SF' "$LAB_DIR/a 'b/packrack" flows -r "$CUT" --format zeek

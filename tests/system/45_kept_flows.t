@@ -92,8 +92,13 @@ with_sql() {
 run_step "the same in SQL" with_sql
 any_statement() { # what is pushed down changes no answer: after a statement that is no query nothing is
 	! ldconfig -p | grep -q libduckdb && [ ! -e /usr/local/lib/packrack/libduckdb.so ] && return 0
-	local small=$LAB_DIR/small # of several batches
-	"$PACKRACK" volume create "$small" --size 64M --block-size 64K > /dev/null && "$PACKRACK" flows -r "$CUT" --keep "$small" 2> /dev/null || return 1
+	local small=$LAB_DIR/small from # of many batches
+	"$PACKRACK" volume create "$small" --size 64M --block-size 64K > /dev/null || return 1
+	for from in 09:0{0..4}:{00,20,40}; do
+		"$PACKRACK" flows -r "$CUT" --since "2024-03-06T${from}Z" --until "2024-03-06T${from%?}9.999999999Z" --keep "$small" 2> /dev/null
+		"$PACKRACK" flows -r "$CUT" --since "2024-03-06T${from%??}$((10#${from##*:} + 10))Z" --until "2024-03-06T${from%??}$((10#${from##*:} + 19)).999999999Z" \
+			--keep "$small" 2> /dev/null
+	done
 	"$PACKRACK" sql --kept "$small" --format csv 'select * from flows' 2> /dev/null > "$LAB_DIR/rows"
 	python3 tests/system/kept_statements.py "${SEED:-1}" "${STATEMENTS:-300}" < "$LAB_DIR/rows" > "$LAB_DIR/statements"
 	"$PACKRACK" sql --kept "$small" --inside 10.0.0.0/8 --format csv --explain < "$LAB_DIR/statements" > "$LAB_DIR/have" 2> "$LAB_DIR/pushed"

@@ -501,9 +501,21 @@ run_step "without DuckDB: how to get it" no_duckdb
 
 run_step "nothing to listen to" says 2 'or --exporters' "$PACKRACK" collect --keep "$V"
 run_step "nowhere to keep" says 2 'use --keep VOLUME' "$PACKRACK" collect --listen 2055
-for place in here 97537 '[::1:2055' ::1:2055 0 2055x; do
+for place in here 97537 '[::1:2055' ::1:2055 0 2055x :2055 '[0000:0000:0000:0000:0000:0000:127.100.100.100]junk:2055'; do
 	run_step "no place: $place" says 1 'not an address' "$PACKRACK" collect --listen "$place" --keep "$V"
 done
+interrupted_reading() { # a program that it waits for gets the ^C alone
+	mkdir "$LAB_DIR/bin" && printf '#!/bin/sh\necho > %q\nexec sleep 100\n' "$LAB_DIR/reads" > "$LAB_DIR/bin/nfdump" && chmod 755 "$LAB_DIR/bin/nfdump" || return 1
+	printf '\x0c\xa5nfdump' > "$LAB_DIR/some.nf"
+	PATH=$LAB_DIR/bin:$PATH env --default-signal=INT setsid "$PACKRACK" collect --read "$LAB_DIR/some.nf" --read "$LAB_DIR/some.nf" --keep "$V" > "$LAB_DIR/out" 2>&1 &
+	local pid=$! rc=0
+	poll_until 20 test -e "$LAB_DIR/reads" && kill -INT -- -"$pid" || return 1
+	wait "$pid" || rc=$?
+	cat "$LAB_DIR/out"
+	((rc == 130))
+}
+run_step "interrupted while nfdump reads" interrupted_reading
+run_step "a full disk for its list" says 1 'cannot print' bash -c "'$PACKRACK' collect --exporters --keep '$V' > /dev/full"
 run_step "an address of somebody else" says 1 'Cannot assign' "$PACKRACK" collect --listen 192.0.2.77:2055 --keep "$V"
 run_step "a volume that is not there" says 1 'No such file' "$PACKRACK" collect --listen "127.0.0.1:$PORT" --keep "$LAB_DIR/none"
 run_step "no network" says 2 'not a network' "$PACKRACK" collect --listen "$PORT" --from here --keep "$V"

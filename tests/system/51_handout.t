@@ -150,8 +150,7 @@ each_event() { # given by another reader beside it
 		(a record that is not JSON)
 		T3 bob          end     #8 all packets: 12 packets
 		T4 ann          end     #7 tcp: 0 packets, not complete
-		T5 ann          refused uä
-		: ask for those
+		T5 ann          refused uä?: ask for those
 		(a record that is not JSON)
 		(a record that is not JSON)
 		T6 bob          command hold  leak

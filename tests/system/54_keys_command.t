@@ -116,9 +116,15 @@ unjoined() {
 		printf 'server-key %s\n%s\n' "$(public head)" "$line" > bundle
 		refused 1 "line 2 of the bundle" join bundle --key-dir bob || return 1
 	done
+	printf '# a\0b\nserver-key %s\n' "$(public head)" > bundle
+	refused 1 "it holds NUL bytes" join bundle --key-dir bob || return 1
 	refused 1 "no server-key in this bundle" join /dev/null --key-dir bob && refused 1 "bundle of none" join "bundle of none" --key-dir bob
 }
 run_step "a bundle with a bad line is not taken in" unjoined
+slash() {
+	keys generate --key-dir made-with-slash/ && [ "$(stat -c %a made-with-slash)" = 700 ]
+}
+run_step "a directory whose name ends in a slash" slash
 renewed() {
 	local old
 	old=$(grep frame-key head/rack)

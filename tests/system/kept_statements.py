@@ -25,7 +25,7 @@ def number(column):
 
 
 def time_of(column):
-    t = value(column)
+    t = r.choice([value(column), value(column), "2024-03-06 08:00:00.5", "2024-03-06 09:10:00"]) + r.choice([""] * 9 + ["+02", "-05:30", "Z"])
     return r.choice(["'%s'" % t, "timestamp '%s'" % t, "'%s'::timestamp_ns" % t, "'%s'::timestamptz" % t, "'%s'" % t[:16], "timestamp '%s' + interval 1 second" % t])
 
 
@@ -71,11 +71,15 @@ def condition(p, depth):
 def summed():
     """Sums by keys, whose rows may come as one from each batch, or must not; the answer is one row."""
     keys = r.sample(["src_ip", "dst_ip", "outgoing", "dst_port", "protocol", "state", "vlan", "link", "flags_sent", "prefix(src_ip, 16)", "hash(src_ip, dst_ip)",
-                     "if(outgoing, src_ip, dst_ip)", "concat_ws(' ', src_ip, dst_port)", "bytes_sent", "tcqtime", "missing", "sampling"], r.randrange(0, 4))
+                     "if(outgoing, src_ip, dst_ip)", "concat_ws(' ', src_ip, dst_port)", "bytes_sent", "tcqtime", "missing", "sampling",
+                     "uid", "last", "community_id", "tcqtime.second()", "duration > 1", "bytes_sent.hash() % 3", "dst_port.max() over (partition by src_ip)"],
+                    r.randrange(0, 4))
     sums = r.choices(["sum(bytes_sent)", "sum(bytes_sent + bytes_recv)::ubigint", "sum((bytes_sent + packets_recv)::hugeint)", "sum(payload_recv)",
-                      "sum(packets_sent) filter (where dst_port = 443)", "max(dst_port)", "min(src_ip)"], k=r.randrange(0, 3))
-    sums += r.choices(["count(*)", "sum(distinct bytes_sent)", "count(distinct dst_ip)", "sum(dst_port)", "max(bytes_sent)", "min(tcqtime)"], k=r.random() < 0.2)
-    where = [r.choice(["tcqtime >= %s" % time_of("tcqtime"), "tcqtime < %s" % time_of("tcqtime"), "not outgoing", "outgoing", "true", simple(""), condition("", 1)])
+                      "sum(packets_sent) filter (where dst_port = 443)", "max(dst_port)", "min(src_ip)", "max(last)", "min(uid)", "max(dst_port, 3)",
+                      "max(outgoing)", "flows.sum(bytes_recv)", "min(duration)", "max(vlan)", "tcqtime.max()", "bytes_sent.max()"], k=r.randrange(0, 3))
+    sums += r.choices(["count(*)", "count(vlan)", "sum(distinct bytes_sent)", "count(distinct dst_ip)", "sum(dst_port)", "max(bytes_sent)", "min(tcqtime)"], k=r.random() < 0.2)
+    where = [r.choice(["tcqtime >= %s" % time_of("tcqtime"), "tcqtime < %s" % time_of("tcqtime"), "not outgoing", "outgoing", "true", "tcqtime >= '2024-03-06 08:00:00'",
+                       "tcqtime < '2024-03-07' or tcqtime >= %s" % time_of("tcqtime"), simple(""), condition("", 1)])
              for _ in range(r.randrange(0, 4))]
     having = r.choice(["", "", " having sum(bytes_sent) > 1000", " having count(*) > 1"]) if sums else ""
     group = " group by all" + having if keys and (sums or r.random() < 0.5) else having if not keys else ""

@@ -99,6 +99,8 @@ START_TEST(conditions)
 		{"tcqtime > '2024-01-01'", "0:1704067199000000000.."},
 		{"tcqtime <= '2024-01-01'", "0:..1704067201000000000"},
 		{"tcqtime >= '2024-01-01 00:00:00.0000001'", "0:1704067199000000100.."},
+		{"tcqtime >= timestamp '2024-01-01 00:00:00+02'",
+			"0:1704067200000000000.."},
 		{"last <= '2024-01-01'::timestamp_ns", "0:..1704067201000000000"},
 		{"last = timestamp '2024-01-01 00:00:00'", "0:..1704067201000000000"},
 		{"last >= '2024-01-01'", "0:.."},
@@ -206,6 +208,8 @@ START_TEST(other_statements)
 
 	sql_kept_ask(&k, "from flows where " W);
 	ck_assert(k.plan && !k.changed);
+	sql_kept_ask(&k, "select 18446744073709551614");
+	ck_assert(!k.plan && !k.changed);
 	sql_kept_ask(&k, "create view v as from flows");
 	ck_assert(!k.plan && k.changed);
 	sql_kept_ask(&k, "from flows where " W);
@@ -255,6 +259,14 @@ START_TEST(rows_become_one)
 		{"select outgoing, sum(bytes_sent) from flows where outgoing group by 1",
 			"bytes_sent"},
 		{"select count(*) from flows where " T, "no time"},
+		{"select sum(bytes_sent) from flows where " T " and tcqtime.year() = 2024",
+			"no"},
+		{"select sum(bytes_sent), bytes_sent.max() from flows", "no"},
+		{"select max(dst_port, 3), sum(bytes_sent) from flows", "no"},
+		{"select distinct on (columns(*)) src_ip from flows where " T, "no"},
+		{"select src_ip, sum(bytes_sent) from flows where " T
+		 " group by 1 order by * exclude (uid)",
+			"no"},
 		/* rows that are there, or are counted */
 		{"select src_ip from flows", "no"}, {"from flows", "no"},
 		{"select src_ip, count(*) from flows group by 1", "no"},

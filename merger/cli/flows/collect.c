@@ -303,7 +303,7 @@ socket_open(struct collect *c, const char *text, int type, struct pr_error *err)
 
 	if (c->count == SOCKETS_MAX)
 		return pr_error_set(err, "--listen %s: 16 at most", text);
-	if (atol(colon ? colon + 1 : text) == 0)
+	if (colon == text || atol(colon ? colon + 1 : text) == 0)
 		return pr_error_set(err, "'%s' is not an address with a port", text);
 	errno = 0;
 	int fd = pr_listen(text, type, true, err);
@@ -612,7 +612,7 @@ show(const struct collect *c)
 		render_time(r, "last_heard", x->heard);
 		render_close(r);
 	}
-	return render_end(&r);
+	return render_end(&r) < 0 ? pr_error_set(c->err, "cannot print") : 0;
 }
 
 /* ---- the command ---- */

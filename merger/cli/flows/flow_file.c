@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -148,6 +149,8 @@ nfdump_list(const struct flow_file *f, struct pr_error *err)
 		"/dev/null > %d",
 		getpid(), f->fd, nfdump_format, out);
 	status = system(command);
+	if (status > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+		raise(SIGINT); /* we were not told */
 	if (status == 0)
 		return out;
 	close(out);

@@ -63,14 +63,13 @@ struct flow_groups {
 static int
 key_parse(struct by *by, const char *text, size_t len, struct pr_error *err)
 {
-	char name[sizeof(by->name)] = "", more;
+	char name[sizeof(by->name)] = "", bits[4] = "128", more;
 
 	PR_PRINT(by->name, "%.*s", (int)len, text);
-	int got = sscanf(by->name, "%15[^/]/%3u%c", name, &by->bits, &more);
+	int got = sscanf(by->name, "%15[^/]/%3[0-9]%c", name, bits, &more);
 
-	if (got == 1 && !strchr(by->name, '/'))
-		by->bits = 128;
-	else if (got != 2 || by->bits < 1 || by->bits > 128)
+	by->bits = (unsigned)atoi(bits);
+	if (got != (strchr(by->name, '/') ? 2 : 1) || *bits == '0' || by->bits > 128)
 		*name = '\0'; /* there is no such key */
 	for (size_t i = 0; i < PR_COUNT(keys) && (got == 1 || i <= DST); i++)
 		if (!strcmp(keys[i], name)) {

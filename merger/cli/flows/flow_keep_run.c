@@ -26,6 +26,7 @@ struct run {
 	uint64_t kept, stored; /* kept: in windows that are durable; stored: in this one */
 	int64_t idle_since; /* of windows without anything, which are put together; PR_TIME_MIN: none */
 	bool partial;
+	bool closed; /* the last window: it was stored */
 };
 
 static int
@@ -198,7 +199,8 @@ take_window(struct run *r, int64_t since, int64_t until, bool last, struct pr_er
 	if (stopped || (status == CLI_OK && sink.end->cancelled))
 		cli_interrupted = 1;
 	/* its failure counts, also if it was interrupted meanwhile */
-	if (status == CLI_OK && !cli_interrupted)
+	r->closed = status == CLI_OK && !cli_interrupted;
+	if (r->closed)
 		status = close_window(r, &sink, since, until, last, &before, err);
 	sink_close(&sink);
 	return status;
@@ -219,7 +221,7 @@ keep_range(struct run *r, struct pr_error *err)
 		r, q->since, q->until == PR_TIME_MAX ? q->until : q->until + 1, true, err);
 	if (status != CLI_OK)
 		return status;
-	if (cli_interrupted)
+	if (cli_interrupted && !r->closed)
 		return pr_error_as(CLI_FAILED, err, "interrupted: nothing was kept");
 	fprintf(stderr, "%" PRIu64 " flow%s kept\n", r->kept, pr_plural(r->kept));
 	return r->partial ? CLI_PARTIAL : CLI_OK;

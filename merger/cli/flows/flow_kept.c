@@ -486,7 +486,7 @@ read_columns(struct flow_reader *r, uint64_t want, uint64_t spare)
 	return SFS_OK;
 }
 
-/* Does the plan, by the head, not exclude some rows only? */
+/* Must rows be tested? Not if the head says that all are within the plan. */
 static bool
 tests_rows(const struct flow_reader *r)
 {

@@ -30,10 +30,10 @@ address_numbers(const uint8_t *address, unsigned len, uint64_t *high, uint64_t *
 int
 network_parse(const char *text, struct network *out, struct pr_error *err)
 {
-	char address[64] = "", more;
+	char address[64] = "", bits[4], more;
 	uint8_t bytes[16];
-	unsigned prefix;
-	int got = sscanf(text, "%63[^/]/%3u%c", address, &prefix, &more);
+	int got = sscanf(text, "%63[^/]/%3[0-9]%c", address, bits, &more);
+	unsigned prefix = got == 2 ? (unsigned)atoi(bits) : 0;
 	unsigned len = pr_parse_address(address, bytes);
 
 	if (!len)

@@ -236,13 +236,14 @@ static const char to_parquet[] =
 static int
 form_begin(struct flows *f, struct pr_error *err)
 {
-	char command[160];
+	char command[80], *path = cli_beside("packrack-flows-form");
 
-	PR_PRINT(command,
-		"trap '' INT TERM; self=$(readlink /proc/$PPID/exe); exec "
-		"\"${self%%/*}/packrack-flows-form\" %s",
+	/* the shell cannot read where we are: who has read a key is not to be looked at */
+	PR_PRINT(command, "trap '' INT TERM; exec \"$PACKRACK_FORM\" %s",
 		flow_forms[f->form]);
-	FILE *to = popen(command, "w");
+	FILE *to =
+		path && setenv("PACKRACK_FORM", path, 1) == 0 ? popen(command, "w") : NULL;
+	free(path);
 	if (!to)
 		return pr_error_errno(err, "cannot start packrack-flows-form");
 	f->out = stdout;
@@ -254,16 +255,18 @@ form_begin(struct flows *f, struct pr_error *err)
 static int
 form_finish(struct flows *f, int status, struct pr_error *err)
 {
+	const bool good = status == CLI_OK || status == CLI_PARTIAL;
 	FILE *to = stdout;
 
 	if (!f->out)
 		return status;
-	if (status != CLI_FAILED)
+	if (good)
 		puts("");
 	stdout = f->out;
 	f->out = NULL;
-	return pclose(to) > 0 ? pr_error_as(CLI_FAILED, err, "cannot write the flows")
-			      : status;
+	return pclose(to) > 0 && good
+		       ? pr_error_as(CLI_FAILED, err, "cannot write the flows")
+		       : status;
 }
 
 /* What is open ends with the range. */

@@ -391,7 +391,7 @@ statement_of_input(struct pr_error *err)
 static int
 execute(struct sql *s, const char *statement, struct pr_error *err)
 {
-	if (s->args->kept.count)
+	if (kept.engine && s->args->kept.count) /* none: no statement named the table yet */
 		sql_kept_ask(&kept, statement);
 	if (s->args->as)
 		return sql_keep(engine, s->args->as, statement, err);
@@ -443,9 +443,9 @@ explain_kept(const struct flow_kept_figures *f)
 	for (size_t i = 0; i < PR_COUNT(flow_columns); i++)
 		if (kept.read >> i & 1)
 			fprintf(stderr, " %s", flow_columns[i].name);
-	fputs(kept.sums.may
-			? "\nrows of a batch that are alike came as one, with their sums\n"
-			: "\n",
+	fputs(kept.sums.may ? "\nrows of a batch that are alike may come as one, with "
+			      "their sums\n"
+			    : "\n",
 		stderr);
 }
 

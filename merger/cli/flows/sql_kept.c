@@ -108,7 +108,7 @@ struct worker { /* a thread of it */
 		uint32_t rows[PRI_BATCH_ROWS];
 		uint16_t slots[SLOTS];
 	} * merging;
-	size_t in_vain; /* batches that are not merged */
+	size_t in_vain; /* so many batches to come are not merged */
 };
 
 static void
@@ -147,6 +147,21 @@ take_column(struct use *u, const struct making *m, bool summed, bool tested)
 		u->merges = false; /* few are alike */
 }
 
+/* Columns that are there for a test alone, not for others that are made of them. */
+static uint64_t
+spare_of(handle info, const struct sql_kept *k)
+{
+	uint64_t spare = k->sums.tested & BIT(0) ? PRI_COLUMN(PRI_COL_FIRST) : 0;
+
+	for (size_t i = 0; i < duckdb_init_get_column_count(info); i++) {
+		uint64_t column = duckdb_init_get_column_index(info, i);
+
+		if (column && column < SQL_FLOW_COLUMNS)
+			spare &= ~makings[column].stored;
+	}
+	return spare;
+}
+
 static void
 begin(handle info)
 {
@@ -154,8 +169,7 @@ begin(handle info)
 	struct use *u = calloc(1, sizeof(*u));
 
 	if (u)
-		u->scan = flow_scan_create(k->volume, k->plan,
-			k->sums.tested & BIT(0) ? PRI_COLUMN(PRI_COL_FIRST) : 0);
+		u->scan = flow_scan_create(k->volume, k->plan, spare_of(info, k));
 	if (!u || !u->scan) {
 		free(u);
 		duckdb_init_set_error(info, "no memory for table " TABLE);
@@ -300,15 +314,21 @@ find_slots(const struct worker *w, const struct use *u)
 		h[i] = (h[i] & ~UINT64_C(1)) | is_outgoing(w, w->rows[i]);
 }
 
-/* Adds a row to another; false: it has other keys, or the sums would be too large. */
+static inline bool
+same_keys(uint64_t *const *v, const struct use *u, uint32_t to, uint32_t row)
+{
+	for (size_t k = 0; k < u->key_count; k++)
+		if (v[u->keys[k]][to] != v[u->keys[k]][row])
+			return false;
+	return true;
+}
+
+/* Adds a row to one of the same keys; false: the sums would be too large. */
 static inline bool
 add_row(uint64_t *const *v, const struct use *u, uint32_t to, uint32_t row)
 {
 	uint64_t all = 0;
 
-	for (size_t k = 0; k < u->key_count; k++)
-		if (v[u->keys[k]][to] != v[u->keys[k]][row])
-			return false;
 	for (size_t k = 0; k < u->sum_count; k++)
 		all |= v[u->sums[k]][to] | v[u->sums[k]][row];
 	for (size_t k = 0; k < u->sum_count && all < SUM_MAX; k++)
@@ -331,10 +351,10 @@ merge_rows(struct worker *w, const struct use *u)
 	for (size_t i = 0; i < w->count; i++) {
 		uint32_t row = w->rows[i], at = (uint32_t)m->hashes[i];
 
-		while (m->slots[at] && !add_row(v, u, m->slots[at] - 1, row))
+		while (m->slots[at] && !same_keys(v, u, m->slots[at] - 1, row))
 			at = (at + step) % SLOTS;
-		if (m->slots[at])
-			continue;
+		if (m->slots[at] && add_row(v, u, m->slots[at] - 1, row))
+			continue; /* else this one takes the place of a sum that is full */
 		for (uint64_t c = u->moved; c; c &= c - 1)
 			v[__builtin_ctzll(c)][count] = v[__builtin_ctzll(c)][row];
 		m->rows[count] = count;
@@ -528,7 +548,7 @@ struct asking {
 	bool sums,
 		other; /* there is a sum; something that rows which became one would change */
 	bool unknown; /* it may name any column */
-	bool order; /* what names are looked for in: ORDER BY ALL names those that are there */
+	bool order; /* within an ORDER BY, where ALL is what the SELECT names */
 	enum sql_way way; /* of rows that are asked for */
 	uint64_t summed, named,
 		tested; /* columns, as bits: in sums, elsewhere, in tests of the plan */
@@ -636,11 +656,17 @@ address(struct asking *a, const struct making *m, const char *text)
 	return a->failed ? NONE : node(a, PRI_PLAN_KEY, p->key_count - 1, 0);
 }
 
-/* A time as DuckDB reads it. */
+/* A time as DuckDB reads it: a TIMESTAMP without its zone. */
 static bool
-time_of(const struct asking *a, const char *text, int64_t *out)
+time_of(const struct asking *a, const json_t *constant, int64_t *out)
 {
-	char *ns = text ? sql_value_of(a->engine, "epoch_ns(TIMESTAMP_NS ", text) : NULL;
+	const char *text = json_string_value(constant_of(constant));
+	bool zoneless = is(json_object_get(constant, "cast_type"), "id", "TIMESTAMP");
+	char *ns =
+		text ? sql_value_of(a->engine,
+			       zoneless ? "epoch_ns(TIMESTAMP " : "epoch_ns(TIMESTAMP_NS ",
+			       text)
+		     : NULL;
 	char *end = NULL;
 
 	*out = ns ? strtoll(ns, &end, 10) : 0;
@@ -648,7 +674,7 @@ time_of(const struct asking *a, const char *text, int64_t *out)
 	return end != NULL;
 }
 
-/* How a column may lie to the constant; STRICT: not EQUAL, although the plan takes it. */
+/* How a column may lie to the constant; STRICT: not EQUAL, which the plan takes all the same where it is not exact. */
 enum { LESS = 1, EQUAL = 2, GREATER = 4, STRICT = 8 };
 
 static unsigned
@@ -676,7 +702,7 @@ compare(struct asking *a, const json_t *column, unsigned sense, const json_t *co
 			       ? address(a, m, json_string_value(value))
 			       : NONE;
 	if (m->how == TIME || m->how == LAST) {
-		if (!time_of(a, json_string_value(value), &n))
+		if (!time_of(a, constant, &n))
 			return NONE;
 		/* these are the same in microseconds, in which DuckDB may compare */
 		bool exact =
@@ -785,15 +811,17 @@ is_alone(const json_t *select)
 
 /* ---- whether rows may become one ---- */
 
-/* Functions of rows, and such sums as do not change if a row is there twice. */
+/* Functions of rows, and aggregates that are the same if a row is there twice. */
 static bool
 is_plain(const json_t *e)
 {
 	static const char *const names[] = {
-		"prefix", "within", "hash", "concat_ws", "min", "max"};
+		"min", "max", "prefix", "within", "hash", "concat_ws"};
 	bool plain = json_is_true(json_object_get(e, "is_operator"));
+	bool one = json_array_size(json_object_get(e, "children")) == 1;
 
-	for (size_t i = 0; i < PR_COUNT(names); i++)
+	/* max(c, 3) has values as often as they are there */
+	for (size_t i = one ? 0 : 2; i < PR_COUNT(names); i++)
 		plain |= is(e, "function_name", names[i]);
 	return plain;
 }
@@ -843,14 +871,21 @@ take_names(struct asking *a, json_t *e)
 		a->unknown |= !a->order || !json_is_null(json_object_get(e, "expr"));
 	else if (is(e, "class", "POSITIONAL_REFERENCE"))
 		a->unknown = true;
+	/* a.f() is f(a) */
+	a->unknown |= *text_of(e, "schema") || *text_of(e, "catalog");
 	if (sum)
 		plain = json_is_false(json_object_get(e, "distinct")) &&
 			take_sum(a, json_array_get(children, 0));
 	a->sums |= sum;
 	a->other |= !plain;
 	json_array_foreach(e, i, child) take_names(a, child);
-	json_object_foreach(e, key, child) if (!sum || !plain || child != children)
-		take_names(a, child);
+	json_object_foreach(e, key, child)
+	{
+		/* ORDER BY * EXCLUDE (...) is of all others; ALL is of none */
+		a->unknown |= is(e, "class", "STAR") && json_array_size(child) > 0;
+		if (!sum || !plain || child != children)
+			take_names(a, child);
+	}
 }
 
 /* The WHERE: what is in conditions of the plan alone, or is the way alone, need not be equal. */
@@ -895,19 +930,21 @@ static struct sql_sums
 sums_of(struct asking *a)
 {
 	static const char *const parts[] = {
-		"select_list", "group_expressions", "having", "qualify", "modifiers"};
+		"select_list", "group_expressions", "having", "qualify"};
 	const json_t *s = a->select;
 	json_t *modifier;
 	size_t i;
 	bool few = json_array_size(json_object_get(s, "group_expressions")) > 0 ||
 		   is(s, "aggregate_handling", "FORCE_AGGREGATES");
 
-	for (i = 0; i < PR_COUNT(parts); i++) {
-		a->order = i + 1 == PR_COUNT(parts);
+	for (i = 0; i < PR_COUNT(parts); i++)
 		take_names(a, json_object_get(s, parts[i]));
+	json_array_foreach(json_object_get(s, "modifiers"), i, modifier)
+	{
+		few |= is(modifier, "type", "DISTINCT_MODIFIER");
+		a->order = is(modifier, "type", "ORDER_MODIFIER");
+		take_names(a, modifier);
 	}
-	json_array_foreach(json_object_get(s, "modifiers"), i, modifier) few |=
-		is(modifier, "type", "DISTINCT_MODIFIER");
 	if (a->unknown || a->failed)
 		return (struct sql_sums){0};
 	return (struct sql_sums){
@@ -931,7 +968,8 @@ sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query,
 		memcpy(p, "                   0", 20);
 	json_t *tree = text ? json_loads(text, 0, NULL) : NULL;
 	statements = json_object_get(tree, "statements");
-	*query = json_is_false(json_object_get(tree, "error"));
+	/* what is written out is a query, also if it has numbers that Jansson does not take */
+	*query = text && (!tree || json_is_false(json_object_get(tree, "error")));
 	*sums = (struct sql_sums){0};
 	if (*query)
 		find_uses(&a, statements, 0);
@@ -941,9 +979,9 @@ sql_kept_plan(struct sql_engine *engine, const char *statement, bool *query,
 		a.alias = text_of(json_object_get(a.select, "from_table"), "alias");
 		a.alias = *a.alias ? a.alias : TABLE;
 		root = take_where(&a, json_object_get(a.select, "where_clause"));
-		*sums = sums_of(&a);
 		if (root != NONE && root + 1 != a.plan->count)
 			root = node(&a, PRI_PLAN_AND, root, root); /* the last one counts */
+		*sums = sums_of(&a);
 	}
 	if (root == NONE || a.failed)
 		pri_plan_destroy(&a.plan);

@@ -40,6 +40,6 @@ struct sql_kept {
 int sql_kept_create(struct sql_kept *kept, struct sql_engine *engine, struct pr_error *err);
 /* Before the statement is executed: sets the plan. */
 void sql_kept_ask(struct sql_kept *kept, const char *statement);
-/* What the statement's tree tells; NULL: no conditions, or it is no query (*query). */
+/* What the statement's tree tells: its conditions (NULL: none), whether it is a query, and *sums. */
 struct pri_plan *sql_kept_plan(struct sql_engine *engine, const char *statement,
 	bool *query, struct sql_sums *sums);

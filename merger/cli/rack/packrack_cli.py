@@ -294,7 +294,8 @@ def find_package():
     here = os.path.dirname(packrack())
     if os.path.isdir(here + "/python/packrack"):
         sys.path.insert(0, here + "/python")
-    sys.path.extend(glob.glob(here + "/../lib/python3*/dist-packages"))
+    own = map(os.path.realpath, glob.glob(here + "/../lib/python3*/dist-packages"))
+    sys.path[1:1] = [path for path in own if path not in sys.path]  # before one that another installation has
 
 
 def version():
