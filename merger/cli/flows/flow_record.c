@@ -79,14 +79,6 @@ networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
 	return networks_have_number(all, high, low, len == 16);
 }
 
-bool
-network_has(const struct network *n, const uint8_t *address, unsigned len)
-{
-	const struct networks one = {(struct network *)n, 1};
-
-	return networks_have(&one, address, (uint8_t)len);
-}
-
 /* ---- what is missing ---- */
 
 PR_ORDER(compare_losses, struct flow_loss, link, time)

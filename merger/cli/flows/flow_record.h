@@ -19,7 +19,6 @@ struct network {
 };
 /* As in 10.0.0.0/8 or 2001:db8::/32; an address alone is one host. */
 int network_parse(const char *text, struct network *out, struct pr_error *err);
-bool network_has(const struct network *n, const uint8_t *address, unsigned len);
 
 /* Networks of --inside, for the attribute `outgoing`. */
 struct networks {

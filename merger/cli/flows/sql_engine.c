@@ -216,7 +216,8 @@ call_within(handle info, handle in, handle out)
 		if (!len || network_parse(text, &network, &err) < 0)
 			sql_set_null(out, i);
 		else
-			is[i] = network_has(&network, address, len);
+			is[i] = networks_have(
+				&(struct networks){&network, 1}, address, (uint8_t)len);
 	}
 }
 

@@ -147,31 +147,15 @@ take_column(struct use *u, const struct making *m, bool summed, bool tested)
 		u->merges = false; /* few are alike */
 }
 
-/* Columns that are there for a test alone, not for others that are made of them. */
-static uint64_t
-spare_of(handle info, const struct sql_kept *k)
-{
-	uint64_t spare = k->sums.tested & BIT(0) ? PRI_COLUMN(PRI_COL_FIRST) : 0;
-
-	for (size_t i = 0; i < duckdb_init_get_column_count(info); i++) {
-		uint64_t column = duckdb_init_get_column_index(info, i);
-
-		if (column && column < SQL_FLOW_COLUMNS)
-			spare &= ~makings[column].stored;
-	}
-	return spare;
-}
-
 static void
 begin(handle info)
 {
 	struct sql_kept *k = duckdb_init_get_extra_info(info);
 	struct use *u = calloc(1, sizeof(*u));
+	/* there for a test alone, not for other columns that are made of it */
+	uint64_t spare = k->sums.tested & BIT(0) ? PRI_COLUMN(PRI_COL_FIRST) : 0;
 
-	if (u)
-		u->scan = flow_scan_create(k->volume, k->plan, spare_of(info, k));
-	if (!u || !u->scan) {
-		free(u);
+	if (!u) {
 		duckdb_init_set_error(info, "no memory for table " TABLE);
 		return;
 	}
@@ -187,6 +171,7 @@ begin(handle info)
 		if (m)
 			take_column(u, m, k->sums.summed >> column & 1,
 				k->sums.tested >> column & 1);
+		spare &= m && column ? ~m->stored : UINT64_MAX;
 		k->read |= m ? UINT64_C(1) << column : 0;
 		u->stored |= m ? m->stored : 0;
 		if (m && m->how == ADDRESS)
@@ -196,6 +181,9 @@ begin(handle info)
 			u->uses[c] |= PLACE;
 	}
 	u->moved = u->stored & ~PRI_COLUMNS_ADDRESSES;
+	u->scan = flow_scan_create(k->volume, k->plan, spare);
+	if (!u->scan)
+		duckdb_init_set_error(info, "no memory for table " TABLE);
 	duckdb_init_set_max_threads(info, THREADS);
 	duckdb_init_set_init_data(info, u, use_end);
 }
