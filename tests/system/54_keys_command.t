@@ -117,7 +117,7 @@ unjoined() {
 		refused 1 "line 2 of the bundle" join bundle --key-dir bob || return 1
 	done
 	printf '# a\0b\nserver-key %s\n' "$(public head)" > bundle
-	refused 1 "it holds NUL bytes" join bundle --key-dir bob || return 1
+	refused 1 "line 1 of the bundle" join bundle --key-dir bob || return 1
 	refused 1 "no server-key in this bundle" join /dev/null --key-dir bob && refused 1 "bundle of none" join "bundle of none" --key-dir bob
 }
 run_step "a bundle with a bad line is not taken in" unjoined
