@@ -519,11 +519,16 @@ take_plane(const uint64_t *v, size_t n, uint64_t least, unsigned shift,
 		plane[i] = (uint8_t)((v[i] - least) >> shift);
 }
 
-/* How a plane lies in a frame: it is all zeros, or it stands there, or it follows with others by zstd, or few bytes differ. */
-enum how { ZEROS, WHOLE, PACKED, FEW };
+/* How a plane lies in a frame. */
+enum how {
+	ZEROS, /* it does not */
+	WHOLE, /* as it is */
+	PACKED, /* with others, by zstd, behind those that are not */
+	FEW /* most bytes are one value: put_few */
+};
 #define SAMPLE 31 /* one byte of so many is looked at */
 #define FEW_SHARE 16 /* one in so many */
-#define VALUES_MANY 10
+#define VALUES_MANY 10 /* as many as zstd takes little off */
 
 WIDE static uint32_t
 count_others(const uint8_t *plane, size_t n, uint8_t most)
@@ -535,7 +540,7 @@ count_others(const uint8_t *plane, size_t n, uint8_t most)
 	return others;
 }
 
-/* Whole is what zstd would take little off: as if so many values were about as frequent. */
+/* The sum of squares of shares is 1 / n if n values are about as frequent. */
 static enum how
 choose_how(const uint8_t *plane, size_t n, bool read_often, uint8_t *most, size_t *others)
 {

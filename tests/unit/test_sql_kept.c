@@ -69,75 +69,68 @@ expect(const char *statement, const char *expected)
 #define ALL "select count(*) from flows where "
 #define DAY "1704067200000000000" /* 2024-01-01 */
 
+static const char *const where[][2] = {{"src_ip = '10.0.0.1'", "src=10.0.0.1"},
+	{"'10.0.0.1' = dst_ip", "dst=10.0.0.1"}, {"dst_ip = 'FE80::1'", "dst=fe80::1"},
+	{"SRC_IP = '10.0.0.1'", "src=10.0.0.1"},
+	{"\"src_ip\" = '10.0.0.1'", "src=10.0.0.1"},
+	{"flows.src_ip = '10.0.0.1'", "src=10.0.0.1"},
+	{"src_ip in ('10.0.0.1', '10.0.0.2', '::')",
+		"(src=10.0.0.1 or (src=10.0.0.2 or src=::))"},
+	{"dst_port = 80", "5:80..80"}, {"80 < dst_port", "5:80.."},
+	{"-1 >= dst_port", "5:..-1"}, {"dst_port in (80, 443)", "(5:80..80 or 5:443..443)"},
+	{"dst_port in (80)", "5:80..80"}, {"protocol between 1 and 6", "(6:1.. and 6:..6)"},
+	{"vlan >= 5", "7:5.."},
+	{"link = 3 and bytes_sent > 10000000000", "(8:3..3 and 18:10000000000..)"},
+	{"src_ip = '10.0.0.1' and state = 'S0'", "src=10.0.0.1"},
+	{"state = 'S0' and (duration > 1 or true) and src_ip = '10.0.0.1'", "src=10.0.0.1"},
+	{"src_ip = '10.0.0.1' or dst_ip = '10.0.0.1'", "(src=10.0.0.1 or dst=10.0.0.1)"},
+	{"src_ip = '10.0.0.1' or state = 'S0'", ""},
+	{"(src_ip = '10.0.0.1' and state = 'S0') or dst_port = 80",
+		"(src=10.0.0.1 or 5:80..80)"},
+	{"tcqtime >= '2024-01-01'", "0:1704067200000000000.."},
+	{"tcqtime < timestamp '2024-01-01'", "0:..1704067199999999999"},
+	{"timestamp '2024-01-01' > tcqtime", "0:..1704067199999999999"},
+	{"tcqtime > '2024-01-01'", "0:1704067199000000000.."},
+	{"tcqtime <= '2024-01-01'", "0:..1704067201000000000"},
+	{"tcqtime >= '2024-01-01 00:00:00.0000001'", "0:1704067199000000100.."},
+	{"tcqtime >= timestamp '2024-01-01 00:00:00+02'", "0:1704067200000000000.."},
+	{"last <= '2024-01-01'::timestamp_ns", "0:..1704067201000000000"},
+	{"last = timestamp '2024-01-01 00:00:00'", "0:..1704067201000000000"},
+	{"last >= '2024-01-01'", "0:.."},
+	/* not understood */
+	{"not src_ip = '10.0.0.1' or false", ""}, {"src_ip <> '10.0.0.1'", ""},
+	{"src_ip > '10.0.0.1'", ""}, {"not (src_ip = '10.0.0.1')", ""},
+	{"not (src_ip in ('10.0.0.1'))", ""}, {"src_ip not in ('10.0.0.1')", ""},
+	{"not (protocol between 1 and 6)", ""}, {"src_ip = '10.0.0.1' collate nocase", ""},
+	{"src_ip is not distinct from '10.0.0.1'", ""}, {"src_ip = 'nobody'", ""},
+	{"src_ip || '' = '10.0.0.1'", ""}, {"src_ip = null", ""},
+	{"src_ip = '10.0.0.1' || ''", ""}, {"src_ip in ('10.0.0.1', dst_ip)", ""},
+	{"src_ip in ('10.0.0.1', null)", ""}, {"src_ip in (select '10.0.0.1')", ""},
+	{"src_ip = any(['10.0.0.1'])", ""}, {"src_ip like '10.0.0.1'", ""},
+	{"(src_ip, dst_port) = ('10.0.0.1', 80)", ""}, {"src_ip = dst_ip", ""},
+	{"dst_port = '80'", ""}, {"dst_port = 80.5", ""}, {"dst_port = 80::utinyint", ""},
+	{"dst_port = 79 + 1", ""}, {"dst_port::varchar = '80'", ""},
+	{"try_cast('2024-01-01' as timestamp) = tcqtime",
+		"0:1704067199000000000..1704067201000000000"},
+	{"tcqtime >= 5", ""}, {"tcqtime >= '2024-01-01'::timestamptz", ""},
+	{"tcqtime >= now()", ""}, {"tcqtime >= 'nonsense'", ""},
+	{"tcqtime >= timestamp '2024-01-01' + interval 1 day", ""},
+	{"tcqtime::date = '2024-01-01'", ""},
+	{"case when src_ip = '10.0.0.1' then true else false end", ""},
+	{"coalesce(src_ip = '10.0.0.1', true)", ""}, {"(src_ip = '10.0.0.1') = false", ""},
+	{"(src_ip = '10.0.0.1') is null", ""}, {"if(true, src_ip, '') = '10.0.0.1'", ""},
+	{"outgoing = true", ""}, {"duration > 1", ""}, {"uid = 'x'", ""},
+	{"other.src_ip = '10.0.0.1'", ""}, {"nope = 80", ""},
+	{"exists (select 1 where src_ip = '10.0.0.1')", ""}, {"src_ip = $1", ""},
+	{"dst_port = 99999999999999999999", ""}, {"true", ""}};
+
 START_TEST(conditions)
 {
-	static const char *const rows[][2] = {{"src_ip = '10.0.0.1'", "src=10.0.0.1"},
-		{"'10.0.0.1' = dst_ip", "dst=10.0.0.1"},
-		{"dst_ip = 'FE80::1'", "dst=fe80::1"},
-		{"SRC_IP = '10.0.0.1'", "src=10.0.0.1"},
-		{"\"src_ip\" = '10.0.0.1'", "src=10.0.0.1"},
-		{"flows.src_ip = '10.0.0.1'", "src=10.0.0.1"},
-		{"src_ip in ('10.0.0.1', '10.0.0.2', '::')",
-			"(src=10.0.0.1 or (src=10.0.0.2 or src=::))"},
-		{"dst_port = 80", "5:80..80"}, {"80 < dst_port", "5:80.."},
-		{"-1 >= dst_port", "5:..-1"},
-		{"dst_port in (80, 443)", "(5:80..80 or 5:443..443)"},
-		{"dst_port in (80)", "5:80..80"},
-		{"protocol between 1 and 6", "(6:1.. and 6:..6)"}, {"vlan >= 5", "7:5.."},
-		{"link = 3 and bytes_sent > 10000000000", "(8:3..3 and 18:10000000000..)"},
-		{"src_ip = '10.0.0.1' and state = 'S0'", "src=10.0.0.1"},
-		{"state = 'S0' and (duration > 1 or true) and src_ip = '10.0.0.1'",
-			"src=10.0.0.1"},
-		{"src_ip = '10.0.0.1' or dst_ip = '10.0.0.1'",
-			"(src=10.0.0.1 or dst=10.0.0.1)"},
-		{"src_ip = '10.0.0.1' or state = 'S0'", ""},
-		{"(src_ip = '10.0.0.1' and state = 'S0') or dst_port = 80",
-			"(src=10.0.0.1 or 5:80..80)"},
-		{"tcqtime >= '2024-01-01'", "0:1704067200000000000.."},
-		{"tcqtime < timestamp '2024-01-01'", "0:..1704067199999999999"},
-		{"timestamp '2024-01-01' > tcqtime", "0:..1704067199999999999"},
-		{"tcqtime > '2024-01-01'", "0:1704067199000000000.."},
-		{"tcqtime <= '2024-01-01'", "0:..1704067201000000000"},
-		{"tcqtime >= '2024-01-01 00:00:00.0000001'", "0:1704067199000000100.."},
-		{"tcqtime >= timestamp '2024-01-01 00:00:00+02'",
-			"0:1704067200000000000.."},
-		{"last <= '2024-01-01'::timestamp_ns", "0:..1704067201000000000"},
-		{"last = timestamp '2024-01-01 00:00:00'", "0:..1704067201000000000"},
-		{"last >= '2024-01-01'", "0:.."},
-		/* not understood */
-		{"not src_ip = '10.0.0.1' or false", ""}, {"src_ip <> '10.0.0.1'", ""},
-		{"src_ip > '10.0.0.1'", ""}, {"not (src_ip = '10.0.0.1')", ""},
-		{"not (src_ip in ('10.0.0.1'))", ""}, {"src_ip not in ('10.0.0.1')", ""},
-		{"not (protocol between 1 and 6)", ""},
-		{"src_ip = '10.0.0.1' collate nocase", ""},
-		{"src_ip is not distinct from '10.0.0.1'", ""}, {"src_ip = 'nobody'", ""},
-		{"src_ip || '' = '10.0.0.1'", ""}, {"src_ip = null", ""},
-		{"src_ip = '10.0.0.1' || ''", ""}, {"src_ip in ('10.0.0.1', dst_ip)", ""},
-		{"src_ip in ('10.0.0.1', null)", ""}, {"src_ip in (select '10.0.0.1')", ""},
-		{"src_ip = any(['10.0.0.1'])", ""}, {"src_ip like '10.0.0.1'", ""},
-		{"(src_ip, dst_port) = ('10.0.0.1', 80)", ""}, {"src_ip = dst_ip", ""},
-		{"dst_port = '80'", ""}, {"dst_port = 80.5", ""},
-		{"dst_port = 80::utinyint", ""}, {"dst_port = 79 + 1", ""},
-		{"dst_port::varchar = '80'", ""},
-		{"try_cast('2024-01-01' as timestamp) = tcqtime",
-			"0:1704067199000000000..1704067201000000000"},
-		{"tcqtime >= 5", ""}, {"tcqtime >= '2024-01-01'::timestamptz", ""},
-		{"tcqtime >= now()", ""}, {"tcqtime >= 'nonsense'", ""},
-		{"tcqtime >= timestamp '2024-01-01' + interval 1 day", ""},
-		{"tcqtime::date = '2024-01-01'", ""},
-		{"case when src_ip = '10.0.0.1' then true else false end", ""},
-		{"coalesce(src_ip = '10.0.0.1', true)", ""},
-		{"(src_ip = '10.0.0.1') = false", ""},
-		{"(src_ip = '10.0.0.1') is null", ""},
-		{"if(true, src_ip, '') = '10.0.0.1'", ""}, {"outgoing = true", ""},
-		{"duration > 1", ""}, {"uid = 'x'", ""}, {"other.src_ip = '10.0.0.1'", ""},
-		{"nope = 80", ""}, {"exists (select 1 where src_ip = '10.0.0.1')", ""},
-		{"src_ip = $1", ""}, {"dst_port = 99999999999999999999", ""}, {"true", ""}};
 	char statement[400];
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		snprintf(statement, sizeof(statement), ALL "%s", rows[i][0]);
-		expect(statement, rows[i][1]);
+	for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++) {
+		snprintf(statement, sizeof(statement), ALL "%s", where[i][0]);
+		expect(statement, where[i][1]);
 	}
 }
 END_TEST
@@ -220,84 +213,80 @@ END_TEST
 #define T "tcqtime >= '2024-01-01'"
 
 /* Statements whose rows may become one: what is summed, and whether the time need not be read; "no": they may not. */
+static const char *const become_one[][2] = {
+	{"select src_ip, sum(bytes_sent) from flows group by src_ip", "bytes_sent"},
+	{"select src_ip, sum(f.bytes_sent + bytes_recv::double)::ubigint s from "
+	 "flows f where not outgoing and " T " group by all having s > 5 order by "
+	 "all limit 3",
+		"time way bytes_sent bytes_recv"},
+	{"select sum(packets_sent) filter (where dst_port = 80) from flows "
+	 "where " T,
+		"time packets_sent"},
+	{"select hash(src_ip, dst_ip) p from flows where src_ip in ('::', '::1') "
+	 "and " T " group by p",
+		"time"},
+	{"select distinct src_ip, dst_port from flows", ""},
+	{"select prefix(src_ip, 16), max(dst_port) from flows group by 1", ""},
+	{"select count(*), sum(s) from (select if(outgoing, src_ip, dst_ip) i, "
+	 "sum(bytes_sent) s from flows group by i)",
+		"bytes_sent"},
+	/* the time is read: another condition, or one that is wider than it was asked */
+	{"select sum(bytes_sent) from flows where " T " and tcqtime::date > "
+	 "'2024-01-01'",
+		"bytes_sent"},
+	{"select sum(bytes_sent) from flows where tcqtime > '2024-01-01'", "bytes_sent"},
+	{"select sum(bytes_sent) from flows where " T " or dst_port = 80", "bytes_sent"},
+	{"select sum(bytes_sent), min(tcqtime) from flows where " T, "bytes_sent"},
+	{"select sum(bytes_sent) from flows where tcqtime between '2024-01-01' and "
+	 "last",
+		"bytes_sent"},
+	{"select sum(bytes_sent) from flows where not (tcqtime < '2024-01-01')",
+		"time bytes_sent"},
+	{"select sum(bytes_sent) from flows where not outgoing and " T,
+		"time way bytes_sent"},
+	{"select sum(bytes_sent) from flows where outgoing", "way bytes_sent"},
+	{"select outgoing, sum(bytes_sent) from flows where outgoing group by 1",
+		"bytes_sent"},
+	{"select count(*) from flows where " T, "no time"},
+	{"select sum(bytes_sent) from flows where " T " and tcqtime.year() = 2024", "no"},
+	{"select sum(bytes_sent), bytes_sent.max() from flows", "no"},
+	{"select max(dst_port, 3), sum(bytes_sent) from flows", "no"},
+	{"select distinct on (columns(*)) src_ip from flows where " T, "no"},
+	{"select src_ip, sum(bytes_sent) from flows where " T
+	 " group by 1 order by * exclude (uid)",
+		"no"},
+	/* rows that are there, or are counted */
+	{"select src_ip from flows", "no"}, {"from flows", "no"},
+	{"select src_ip, count(*) from flows group by 1", "no"},
+	{"select src_ip, count(dst_ip) from flows group by 1", "no"},
+	{"select src_ip, sum(distinct bytes_sent) from flows group by 1", "no"},
+	{"select src_ip, avg(bytes_sent) from flows group by 1", "no"},
+	{"select list(src_ip), sum(bytes_sent) from flows", "no"},
+	{"select bytes_sent, sum(bytes_sent) from flows group by 1", "no"},
+	{"select sum(bytes_sent) from flows where bytes_sent > 5", "no"},
+	{"select sum(bytes_sent) filter (where bytes_sent > 5) from flows", "no"},
+	{"select sum(bytes_sent) from flows having max(bytes_sent) > 5", "no"},
+	{"select src_ip, bytes_sent as b, sum(b) from flows group by all", "no"},
+	{"select sum(bytes_sent * 2) from flows", "no"},
+	{"select sum(bytes_sent::utinyint) from flows", "no"},
+	{"select sum(src_port) from flows", "no"}, {"select sum(missing) from flows", "no"},
+	{"select sum(1) from flows", "no"},
+	{"select *, sum(bytes_sent) over () from flows", "no"},
+	{"select sum(columns('bytes_.*')) from flows", "no"},
+	{"select flows, sum(bytes_sent) from flows group by 1", "no"},
+	{"select f, sum(bytes_sent) from flows f group by 1", "no"},
+	{"select #8, sum(bytes_sent) from flows group by 1", "no"},
+	{"select src_ip, row_number() over () from flows group by 1", "no"},
+	{"select src_ip, random() r from flows group by all", "no"},
+	{"select sum(bytes_sent), (select count(*) from live) from flows", "no"},
+	{"select sum(a.bytes_sent) from flows a, live", "no"}};
+
 START_TEST(rows_become_one)
 {
-	static const char *const rows[][2] = {
-		{"select src_ip, sum(bytes_sent) from flows group by src_ip", "bytes_sent"},
-		{"select src_ip, sum(f.bytes_sent + bytes_recv::double)::ubigint s from "
-		 "flows f where not outgoing and " T " group by all having s > 5 order by "
-		 "all limit 3",
-			"time way bytes_sent bytes_recv"},
-		{"select sum(packets_sent) filter (where dst_port = 80) from flows "
-		 "where " T,
-			"time packets_sent"},
-		{"select hash(src_ip, dst_ip) p from flows where src_ip in ('::', '::1') "
-		 "and " T " group by p",
-			"time"},
-		{"select distinct src_ip, dst_port from flows", ""},
-		{"select prefix(src_ip, 16), max(dst_port) from flows group by 1", ""},
-		{"select count(*), sum(s) from (select if(outgoing, src_ip, dst_ip) i, "
-		 "sum(bytes_sent) s from flows group by i)",
-			"bytes_sent"},
-		/* the time is read: another condition, or one that is wider than it was asked */
-		{"select sum(bytes_sent) from flows where " T " and tcqtime::date > "
-		 "'2024-01-01'",
-			"bytes_sent"},
-		{"select sum(bytes_sent) from flows where tcqtime > '2024-01-01'",
-			"bytes_sent"},
-		{"select sum(bytes_sent) from flows where " T " or dst_port = 80",
-			"bytes_sent"},
-		{"select sum(bytes_sent), min(tcqtime) from flows where " T, "bytes_sent"},
-		{"select sum(bytes_sent) from flows where tcqtime between '2024-01-01' and "
-		 "last",
-			"bytes_sent"},
-		{"select sum(bytes_sent) from flows where not (tcqtime < '2024-01-01')",
-			"time bytes_sent"},
-		{"select sum(bytes_sent) from flows where not outgoing and " T,
-			"time way bytes_sent"},
-		{"select sum(bytes_sent) from flows where outgoing", "way bytes_sent"},
-		{"select outgoing, sum(bytes_sent) from flows where outgoing group by 1",
-			"bytes_sent"},
-		{"select count(*) from flows where " T, "no time"},
-		{"select sum(bytes_sent) from flows where " T " and tcqtime.year() = 2024",
-			"no"},
-		{"select sum(bytes_sent), bytes_sent.max() from flows", "no"},
-		{"select max(dst_port, 3), sum(bytes_sent) from flows", "no"},
-		{"select distinct on (columns(*)) src_ip from flows where " T, "no"},
-		{"select src_ip, sum(bytes_sent) from flows where " T
-		 " group by 1 order by * exclude (uid)",
-			"no"},
-		/* rows that are there, or are counted */
-		{"select src_ip from flows", "no"}, {"from flows", "no"},
-		{"select src_ip, count(*) from flows group by 1", "no"},
-		{"select src_ip, count(dst_ip) from flows group by 1", "no"},
-		{"select src_ip, sum(distinct bytes_sent) from flows group by 1", "no"},
-		{"select src_ip, avg(bytes_sent) from flows group by 1", "no"},
-		{"select list(src_ip), sum(bytes_sent) from flows", "no"},
-		{"select bytes_sent, sum(bytes_sent) from flows group by 1", "no"},
-		{"select sum(bytes_sent) from flows where bytes_sent > 5", "no"},
-		{"select sum(bytes_sent) filter (where bytes_sent > 5) from flows", "no"},
-		{"select sum(bytes_sent) from flows having max(bytes_sent) > 5", "no"},
-		{"select src_ip, bytes_sent as b, sum(b) from flows group by all", "no"},
-		{"select sum(bytes_sent * 2) from flows", "no"},
-		{"select sum(bytes_sent::utinyint) from flows", "no"},
-		{"select sum(src_port) from flows", "no"},
-		{"select sum(missing) from flows", "no"},
-		{"select sum(1) from flows", "no"},
-		{"select *, sum(bytes_sent) over () from flows", "no"},
-		{"select sum(columns('bytes_.*')) from flows", "no"},
-		{"select flows, sum(bytes_sent) from flows group by 1", "no"},
-		{"select f, sum(bytes_sent) from flows f group by 1", "no"},
-		{"select #8, sum(bytes_sent) from flows group by 1", "no"},
-		{"select src_ip, row_number() over () from flows group by 1", "no"},
-		{"select src_ip, random() r from flows group by all", "no"},
-		{"select sum(bytes_sent), (select count(*) from live) from flows", "no"},
-		{"select sum(a.bytes_sent) from flows a, live", "no"}};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+	for (size_t i = 0; i < sizeof(become_one) / sizeof(*become_one); i++) {
 		bool query;
 		struct sql_sums sums;
-		struct pri_plan *p = sql_kept_plan(engine, rows[i][0], &query, &sums);
+		struct pri_plan *p = sql_kept_plan(engine, become_one[i][0], &query, &sums);
 		char text[200] = "";
 
 		if (!sums.may)
@@ -310,8 +299,9 @@ START_TEST(rows_become_one)
 			if (sums.may && sums.summed >> c & 1)
 				sprintf(text + strlen(text), " %s", flow_columns[c].name);
 		ck_assert(query);
-		ck_assert_msg(!strcmp(text + (*text == ' '), rows[i][1]),
-			"%s\n  gives%s\n  not %s", rows[i][0], text, rows[i][1]);
+		ck_assert_msg(!strcmp(text + (*text == ' '), become_one[i][1]),
+			"%s\n  gives%s\n  not %s", become_one[i][0], text,
+			become_one[i][1]);
 		pri_plan_destroy(&p);
 	}
 }

@@ -255,8 +255,7 @@ struct flow_scan {
 	const struct pri_plan *plan; /* NULL: all */
 	const struct flow_window *only; /* NULL: of all windows */
 	uint64_t needed; /* columns that the plan asks for */
-	uint64_t
-		spare; /* columns of which any value will do that the plan does not exclude */
+	uint64_t spare; /* columns: any value will do that the plan does not exclude */
 	size_t next; /* head; under the lock */
 	const struct flow_taker *taker; /* NULL: others take what the readers have */
 	pthread_mutex_t taking; /* of the taker, and of what follows */

@@ -533,13 +533,13 @@ struct asking {
 	size_t uses; /* times that the table is named; more than once: nothing is understood */
 	bool failed; /* no memory */
 	bool wide; /* the plan excludes less than what was asked */
-	bool sums,
-		other; /* there is a sum; something that rows which became one would change */
+	bool sums; /* there is a sum */
+	bool other; /* there is what would change if rows became one */
 	bool unknown; /* it may name any column */
 	bool order; /* within an ORDER BY, where ALL is what the SELECT names */
 	enum sql_way way; /* of rows that are asked for */
-	uint64_t summed, named,
-		tested; /* columns, as bits: in sums, elsewhere, in tests of the plan */
+	/* columns, as bits: in sums, in tests of the plan, elsewhere */
+	uint64_t summed, tested, named;
 };
 
 static uint32_t
