@@ -5,14 +5,16 @@
 make bench-kept           BENCH_RECORDS (5 million), BENCH_DIR: a folder with room for 60 bytes a record
 Records are the flows of a trace, seen from many hosts (kept_make.c). The histories are those that the shipped watches ask,
 as they ask them: the time range by --since and --until. Own: the same columns, copied into a table of the same DuckDB, in memory,
-with the same range as a condition. Answers are compared first. CPU is that of the process, user and system; times are the best of three. With
-Python's duckdb module the size of DuckDB's file of the same columns, too (DUCKDB_PYTHON names a Python that has it).
+with the same range as a condition. Answers are compared first. CPU is that of the process, user and system; times are medians of
+BENCH_ROUNDS (5), in which kept and own take turns. With Python's duckdb module (DUCKDB_PYTHON names a Python that has it) the
+size of DuckDB's file of the same columns, too.
 """
 import configparser
 import csv
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,9 +83,12 @@ class Session:
         return self.ask(re.sub(r"\bfrom flows\b", "from own", statement).replace("{t}", when))
 
 
-def best(ask, *words):
-    answers = [ask(*words) for _ in range(3)]
-    return answers[0][0], min(a[1] for a in answers), min(a[2] for a in answers)
+def take_turns(kept, own, text, days):
+    """Medians of wall and CPU of both, whose rows are the same."""
+    rounds = [[ask(text, days) for ask in (kept.kept, own.own)[:: 1 - i % 2 * 2]][:: 1 - i % 2 * 2] for i in range(int(os.environ.get("BENCH_ROUNDS", 5)))]
+    rows = rounds[0][0][0]
+    assert rows and all(a[0] == rows for both in rounds for a in both), (text, [[a[0][:3] for a in both] for both in rounds])
+    return [statistics.median(both[of][what] for both in rounds) for of in (0, 1) for what in (1, 2)]
 
 
 def hours(days):
@@ -135,9 +140,7 @@ def main():
         asked += [(name, days, history(name, days)) for name in ANALYSES for days in (1, 7, 28)]
         print("%-12s %6s %10s %10s %10s %10s %8s" % ("", "days", "kept ms", "own ms", "kept CPU", "own CPU", "ratio"))
         for name, days, text in asked:
-            rows, wall, cpu = best(kept.kept, text, days)
-            want, own_wall, own_cpu = best(own.own, text, days)
-            assert rows == want and rows, (text, rows[:3], want[:3])
+            wall, cpu, own_wall, own_cpu = take_turns(kept, own, text, days)
             out["statements"].append({"name": name, "days": days, "kept_s": wall, "own_s": own_wall, "kept_cpu_s": cpu, "own_cpu_s": own_cpu})
             print("%-12s %6.2f %10.0f %10.0f %10.0f %10.0f %8.2f" % (name, days, wall * 1e3, own_wall * 1e3, cpu * 1e3, own_cpu * 1e3, cpu / max(own_cpu, 0.01)), flush=True)
         begun = [time.monotonic(), os.times()]

@@ -168,8 +168,11 @@ START_TEST(addresses_as_inet_ntop)
 				bytes[i] = bytes[i - 1] = state >> 61 & 1 ? 0 : bytes[i];
 		}
 		inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, want, sizeof(want));
+		memset(got, 'x', sizeof(got));
 		ck_assert_uint_eq(flow_address_text(bytes, len, got), strlen(want));
 		ck_assert_str_eq(got, want);
+		for (size_t i = strlen(want); len == 4 && i < INET_ADDRSTRLEN; i++)
+			ck_assert_int_eq(got[i], 0);
 	}
 }
 END_TEST

@@ -76,7 +76,10 @@ networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
 	uint64_t high, low;
 
 	address_numbers(address, len, &high, &low);
-	return networks_have_number(all, high, low, len == 16);
+	for (size_t i = 0; i < all->count; i++)
+		if (network_has(&all->all[i], high, low, len == 16))
+			return true;
+	return false;
 }
 
 /* ---- what is missing ---- */
@@ -204,15 +207,25 @@ static const char decimals[][8] = {TEN(""), NINETY(""), TEN("10"), NINETY("1"), 
 	TEN("21"), TEN("22"), TEN("23"), TEN("24"), "250.", "251.", "252.", "253.", "254.",
 	"255."};
 
-/* Of four bytes, without branches. */
-static char *
-four_text(const uint8_t *bytes, char *to)
+size_t
+flow_four_text(uint32_t address, char buf[16])
 {
-	for (unsigned i = 0; i < 4; i++) {
-		memcpy(to, decimals[bytes[i]], 4);
-		to += 2 + (bytes[i] >= 10) + (bytes[i] >= 100);
+	uint64_t half[2], bits[2];
+
+	for (unsigned i = 0; i < 2; i++, address <<= 16) {
+		uint8_t one = (uint8_t)(address >> 24), two = (uint8_t)(address >> 16);
+		unsigned size = 2u + (one >= 10) + (one >= 100);
+
+		half[i] = pr_get_le32((const uint8_t *)decimals[one]) |
+			  (uint64_t)pr_get_le32((const uint8_t *)decimals[two]) << 8 * size;
+		bits[i] = 8 * (size + 2u + (two >= 10) + (two >= 100));
 	}
-	return to - 1;
+	bits[1] -= 8; /* the last point */
+	half[1] &= (UINT64_C(1) << bits[1]) - 1;
+	/* a first half has 4 to 8 bytes */
+	pr_put_le64((uint8_t *)buf, half[0] | half[1] << 32 << (bits[0] - 32));
+	pr_put_le64((uint8_t *)buf + 8, half[1] >> (64 - bits[0]));
+	return (bits[0] + bits[1]) / 8;
 }
 
 /* Eight words; the longest row of zeros is "::". */
@@ -242,9 +255,13 @@ six_text(const uint8_t *bytes, char *to)
 				*to++ = ':';
 			continue;
 		}
-		for (int shift = 12; shift >= 0; shift -= 4)
-			if (word[i] >> shift || !shift)
-				*to++ = "0123456789abcdef"[word[i] >> shift & 15];
+		/* four digits without a branch: those too many are overwritten */
+		unsigned digits =
+			1u + (word[i] > 0xf) + (word[i] > 0xff) + (word[i] > 0xfff);
+		unsigned left = word[i] << 4 * (4 - digits);
+		for (unsigned k = 0; k < 4; k++)
+			to[k] = "0123456789abcdef"[left >> (12 - 4 * k) & 15];
+		to += digits;
 	}
 	return to;
 }
@@ -252,8 +269,9 @@ six_text(const uint8_t *bytes, char *to)
 size_t
 flow_address_text(const uint8_t *bytes, unsigned len, char buf[INET6_ADDRSTRLEN])
 {
-	char *end = len == 4 ? four_text(bytes, buf) : six_text(bytes, buf);
-
+	if (len == 4)
+		return flow_four_text(pr_get_be32(bytes), buf);
+	char *end = six_text(bytes, buf);
 	*end = 0;
 	return (size_t)(end - buf);
 }

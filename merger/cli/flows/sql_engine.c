@@ -10,6 +10,7 @@
 #include "merger/cli/flows/flow_record.h"
 #include "proto/base/array.h"
 #include "proto/base/text.h"
+#include "proto/base/units.h"
 
 /* ---- the library ---- */
 
@@ -141,22 +142,6 @@ text_at(handle vector, uint64_t row, char out[64])
 	out[len] = 0;
 }
 
-static unsigned
-address_parse(const char *text, uint8_t out[16])
-{
-	if (inet_pton(AF_INET, text, out) == 1)
-		return 4;
-	return inet_pton(AF_INET6, text, out) == 1 ? 16 : 0;
-}
-
-static void
-mask(uint8_t *address, unsigned len, unsigned bits)
-{
-	for (unsigned i = 0; i < len; i++, bits -= bits < 8 ? bits : 8)
-		if (bits < 8)
-			address[i] &= (uint8_t)(0xff00u >> bits);
-}
-
 /* NULL where the arguments are no address, or no network. */
 void
 sql_set_null(handle out, uint64_t row)
@@ -180,17 +165,18 @@ call_prefix(handle info, handle in, handle out)
 		uint8_t address[16];
 
 		text_at(addresses, i, text);
-		unsigned len = address_parse(text, address);
+		unsigned len = pr_parse_address(text, address);
 		if (!len || (validity && !duckdb_validity_row_is_valid(validity, i)) ||
 			bits[i] < 0) {
 			sql_set_null(out, i);
 			continue;
 		}
-		if ((unsigned)bits[i] < 8 * len)
-			mask(address, len, (unsigned)bits[i]);
+		unsigned keep = PR_MIN((unsigned)bits[i], 8 * len), whole = (keep + 7) / 8;
+		if (keep % 8)
+			address[keep / 8] &= (uint8_t)(0xff00u >> keep % 8);
+		memset(address + whole, 0, len - whole);
 		flow_address_text(address, len, host);
-		snprintf(text, sizeof(text), "%s/%u", host,
-			(unsigned)bits[i] < 8 * len ? (unsigned)bits[i] : 8 * len);
+		snprintf(text, sizeof(text), "%s/%u", host, keep);
 		duckdb_vector_assign_string_element_len(out, i, text, strlen(text));
 	}
 }
@@ -211,7 +197,7 @@ call_within(handle info, handle in, handle out)
 		char text[64];
 
 		text_at(addresses, i, text);
-		unsigned len = address_parse(text, address);
+		unsigned len = pr_parse_address(text, address);
 		text_at(networks, i, text);
 		if (!len || network_parse(text, &network, &err) < 0)
 			sql_set_null(out, i);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/flows/sql_kept.h"
 
-#include <arpa/inet.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/array.h"
+#include "proto/base/units.h"
 
 #define TABLE "flows"
 #define THREADS 64 /* at most: DuckDB has one a processor */
@@ -69,8 +69,6 @@ making_of(const char *name)
 
 /* ---- rows ---- */
 
-enum { TEXT = 1, PLACE = 2 }; /* what of an address is needed; its place: inside or not */
-
 /* A use of the table by a statement. */
 struct use {
 	const struct sql_kept *kept;
@@ -78,7 +76,8 @@ struct use {
 	uint64_t stored; /* columns of a batch */
 	size_t count; /* columns of the table */
 	const struct making *columns[64]; /* NULL: none, as for count(*) */
-	uint8_t uses[PRI_COLUMNS]; /* of addresses, by the column that names them */
+	bool texts[PRI_COLUMNS]; /* of addresses, by the column that names them */
+	bool places; /* of addresses: inside or not */
 	bool merges; /* rows that are equal in the keys become one, with the sums */
 	unsigned keys[PRI_COLUMNS], sums[PRI_COLUMNS]; /* columns of a batch */
 	size_t key_count, sum_count;
@@ -105,7 +104,7 @@ struct worker { /* a thread of it */
 	} * addresses;
 	struct merging {
 		uint64_t hashes[PRI_BATCH_ROWS];
-		uint32_t rows[PRI_BATCH_ROWS];
+		uint32_t rows[PRI_BATCH_ROWS], parted[PRI_BATCH_ROWS];
 		uint16_t slots[SLOTS];
 	} * merging;
 	size_t in_vain; /* so many batches to come are not merged */
@@ -175,10 +174,8 @@ begin(handle info)
 		k->read |= m ? UINT64_C(1) << column : 0;
 		u->stored |= m ? m->stored : 0;
 		if (m && m->how == ADDRESS)
-			u->uses[m->column] |= TEXT;
-		for (unsigned c = PRI_COL_SRC; m && m->how == OUTGOING && c <= PRI_COL_DST;
-			c++)
-			u->uses[c] |= PLACE;
+			u->texts[m->column] = true;
+		u->places |= m && m->how == OUTGOING;
 	}
 	u->moved = u->stored & ~PRI_COLUMNS_ADDRESSES;
 	u->scan = flow_scan_create(k->volume, k->plan, spare);
@@ -211,49 +208,60 @@ begin_thread(handle info)
 
 /* ---- addresses of a batch ---- */
 
-/* Those that the rows need for text, or for places. */
+PRI_WIDE static void
+make_places(const struct worker *w, const struct use *u)
+{
+	uint64_t *const *v = w->batch->values;
+	const struct networks *all = &u->kept->context.inside;
+	bool *inside = w->addresses->inside;
+	size_t count = u->places ? w->batch->addresses : 0;
+
+	memset(inside, 0, count);
+	for (size_t k = 0; k < all->count; k++) {
+		const struct network one = all->all[k];
+
+		for (size_t i = 0; i < count; i++)
+			inside[i] |= network_has(&one, v[PRI_COL_HIGH][i],
+				v[PRI_COL_LOW][i], v[PRI_COL_SIX][i] != 0);
+	}
+}
+
+/* Those that the rows need. */
 static const uint8_t *
-mark_addresses(const struct worker *w, const struct use *u, uint8_t use)
+mark_addresses(const struct worker *w, const struct use *u)
 {
 	uint8_t *uses = w->addresses->uses;
-	bool all = u->uses[PRI_COL_SRC] & u->uses[PRI_COL_DST] & use &&
+	bool all = u->texts[PRI_COL_SRC] && u->texts[PRI_COL_DST] &&
 		   w->count == w->batch->rows;
 
 	memset(uses, all, w->batch->addresses);
 	for (unsigned c = PRI_COL_SRC; c <= PRI_COL_DST && !all; c++)
-		for (size_t i = 0; u->uses[c] & use && i < w->count; i++)
+		for (size_t i = 0; u->texts[c] && i < w->count; i++)
 			uses[w->batch->values[c][w->rows[i]]] = 1;
 	return uses;
-}
-
-static void
-make_places(const struct worker *w, const struct use *u)
-{
-	const uint8_t *uses = mark_addresses(w, u, PLACE);
-	uint64_t *const *v = w->batch->values;
-
-	for (size_t i = 0; i < w->batch->addresses; i++)
-		if (uses[i])
-			w->addresses->inside[i] = networks_have_number(
-				&u->kept->context.inside, v[PRI_COL_HIGH][i],
-				v[PRI_COL_LOW][i], v[PRI_COL_SIX][i] != 0);
 }
 
 /* A text that lies in its own place leaves its bytes to the next one. */
 static void
 make_texts(const struct worker *w, const struct use *u)
 {
-	const uint8_t *uses = mark_addresses(w, u, TEXT);
+	const uint8_t *uses = mark_addresses(w, u);
 	struct addresses *a = w->addresses;
+	uint64_t *const *v = w->batch->values;
 	char *far = a->far;
 	uint8_t bytes[16];
 
 	for (size_t i = 0; i < w->batch->addresses; i++)
 		if (uses[i]) {
-			unsigned len = pri_batch_address(w->batch, i, bytes);
+			size_t size;
 
-			memset(far, 0, SQL_TEXT_NEAR);
-			size_t size = flow_address_text(bytes, len, far);
+			if (v[PRI_COL_SIX][i]) {
+				pri_batch_address(w->batch, i, bytes);
+				memset(far, 0, SQL_TEXT_NEAR);
+				size = flow_address_text(bytes, 16, far);
+			} else {
+				size = flow_four_text((uint32_t)v[PRI_COL_LOW][i], far);
+			}
 			sql_text_set(&a->text[i], far, size);
 			far += size > SQL_TEXT_NEAR ? size : 0;
 		}
@@ -269,21 +277,29 @@ is_outgoing(const struct worker *w, uint32_t row)
 	uint64_t *const *v = w->batch->values;
 	const bool *inside = w->addresses->inside;
 
-	return inside[v[PRI_COL_SRC][row]] && !inside[v[PRI_COL_DST][row]];
+	return inside[v[PRI_COL_SRC][row]] & !inside[v[PRI_COL_DST][row]];
 }
 
-/* Leaves rows of the way that is asked for. */
+/*
+ * Rows that are outgoing stand before the others, so that DuckDB decides a CASE for a whole vector and copies nothing; of
+ * a way that is asked for, only those are left.
+ */
 static void
-choose_way(struct worker *w, bool outgoing)
+part_ways(struct worker *w, enum sql_way way)
 {
-	size_t count = 0;
+	uint32_t *rows = w->merging->parted;
+	size_t first = 0, others = w->count;
 
 	for (size_t i = 0; i < w->count; i++) {
-		w->merging->rows[count] = w->rows[i];
-		count += is_outgoing(w, w->rows[i]) == outgoing;
+		bool is = is_outgoing(w, w->rows[i]) == (way != SQL_NOT_OUTGOING);
+
+		/* without a branch: one of both is overwritten */
+		rows[first] = rows[others - 1] = w->rows[i];
+		first += is;
+		others -= !is;
 	}
-	w->rows = w->merging->rows;
-	w->count = count;
+	w->rows = rows;
+	w->count = way ? first : w->count;
 }
 
 /* Where a row's slots begin: by its keys; rows that are outgoing have odd ones, if that matters. */
@@ -333,7 +349,7 @@ merge_rows(struct worker *w, const struct use *u)
 	uint32_t count = 0, step = u->by_outgoing ? 2 : 1;
 
 	if (u->way)
-		choose_way(w, u->way == SQL_OUTGOING);
+		part_ways(w, u->way);
 	memset(m->slots, 0, sizeof(m->slots));
 	find_slots(w, u);
 	for (size_t i = 0; i < w->count; i++) {
@@ -366,6 +382,8 @@ next_batch(struct worker *w, const struct use *u)
 		w->in_vain--;
 	else if (u->merges)
 		merge_rows(w, u);
+	if (u->merges && u->by_outgoing)
+		part_ways(w, u->way);
 	make_texts(w, u);
 	return true;
 }
@@ -456,8 +474,7 @@ fill_column(const struct use *u, const struct worker *w, const struct making *m,
 				  PR_NS_PER_S;
 		break;
 	case OUTGOING:
-		EACH truth[i] = w->addresses->inside[VALUE(PRI_COL_SRC)] &&
-				!w->addresses->inside[VALUE(PRI_COL_DST)];
+		EACH truth[i] = is_outgoing(w, from[i]);
 		for (size_t i = 0; i < count && !u->kept->context.inside.count; i++)
 			sql_set_null(vector, i);
 		break;
@@ -631,9 +648,7 @@ address(struct asking *a, const struct making *m, const char *text)
 {
 	struct pri_plan *p = a->plan;
 	uint8_t bytes[16];
-	size_t len = inet_pton(AF_INET, text, bytes) == 1    ? 4
-		     : inet_pton(AF_INET6, text, bytes) == 1 ? 16
-							     : 0;
+	size_t len = pr_parse_address(text, bytes);
 
 	if (!len)
 		return NONE;
