@@ -5,7 +5,7 @@
 make bench-kept           BENCH_RECORDS (5 million), BENCH_DIR: a folder with room for 60 bytes a record
 Records are the flows of a trace, seen from many hosts (kept_make.c). The histories are those that the shipped watches ask,
 as they ask them: the time range by --since and --until. Own: the same columns, copied into a table of the same DuckDB, in memory,
-with the same range as a condition. Answers are compared first. CPU is that of the process, user and system; times are medians of
+with the same range as a condition. Answers are compared in each round. CPU is that of the process, user and system; times are medians of
 BENCH_ROUNDS (5), in which kept and own take turns. With Python's duckdb module (DUCKDB_PYTHON names a Python that has it) the
 size of DuckDB's file of the same columns, too.
 """

@@ -255,7 +255,7 @@ six_text(const uint8_t *bytes, char *to)
 				*to++ = ':';
 			continue;
 		}
-		/* four digits without a branch: those too many are overwritten */
+		/* four digits without a branch: those too many lie behind it, where the next word comes */
 		unsigned digits =
 			1u + (word[i] > 0xf) + (word[i] > 0xff) + (word[i] > 0xfff);
 		unsigned left = word[i] << 4 * (4 - digits);

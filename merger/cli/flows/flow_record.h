@@ -30,6 +30,7 @@ int networks_parse(struct networks *n, const char *option,
 	const struct pr_string_list *texts, struct pr_error *err);
 void networks_free(struct networks *n);
 bool networks_have(const struct networks *n, const uint8_t *address, uint8_t len);
+/* Of an address as two numbers; of IPv4, high is 0. */
 static inline bool
 network_has(const struct network *n, uint64_t high, uint64_t low, bool six)
 {
@@ -115,7 +116,7 @@ void flow_head_print(enum flow_form form);
 
 /* As inet_ntop has it, which takes ten times as long; returns the text's length. */
 size_t flow_address_text(const uint8_t *bytes, unsigned len, char buf[INET6_ADDRSTRLEN]);
-/* Of IPv4, as a number; with zeros behind it, up to 16 bytes. */
+/* Of IPv4, as a number; zeros fill all 16 bytes. */
 size_t flow_four_text(uint32_t address, char buf[16]);
 /* The address of a side. */
 const char *flow_address(

@@ -257,8 +257,8 @@ make_texts(const struct worker *w, const struct use *u)
 
 			if (v[PRI_COL_SIX][i]) {
 				pri_batch_address(w->batch, i, bytes);
-				memset(far, 0, SQL_TEXT_NEAR);
 				size = flow_address_text(bytes, 16, far);
+				memset(far + size, 0, SQL_TEXT_NEAR);
 			} else {
 				size = flow_four_text((uint32_t)v[PRI_COL_LOW][i], far);
 			}
@@ -281,8 +281,8 @@ is_outgoing(const struct worker *w, uint32_t row)
 }
 
 /*
- * Rows that are outgoing stand before the others, so that DuckDB decides a CASE for a whole vector and copies nothing; of
- * a way that is asked for, only those are left.
+ * Outgoing rows come first, the others behind them in reverse: DuckDB then decides a CASE for whole vectors, and copies
+ * nothing. With a way, only its rows are left, in their order.
  */
 static void
 part_ways(struct worker *w, enum sql_way way)
@@ -383,7 +383,7 @@ next_batch(struct worker *w, const struct use *u)
 	else if (u->merges)
 		merge_rows(w, u);
 	if (u->merges && u->by_outgoing)
-		part_ways(w, u->way);
+		part_ways(w, SQL_BOTH_WAYS);
 	make_texts(w, u);
 	return true;
 }
