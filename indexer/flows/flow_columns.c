@@ -254,8 +254,15 @@ pri_bloom_has(
 
 /* ---- rows ---- */
 
+/* A loop over numbers, with the vectors that the processor has. */
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__clang__)
+#define WIDE __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDE
+#endif
+
 /* Where the rows that wait are not as the first one: bits of each column. */
-PRI_WIDE static uint64_t
+WIDE static uint64_t
 differ(const struct pri_batch *b, uint64_t out[PRI_ROW])
 {
 	uint64_t all = 0;
@@ -490,7 +497,7 @@ width_of(uint64_t v)
 	return v ? (71 - (unsigned)__builtin_clzll(v)) / 8 : 0;
 }
 
-PRI_WIDE static void
+WIDE static void
 range_of(const uint64_t *v, size_t n, uint64_t *least, uint64_t *most)
 {
 	uint64_t low = UINT64_MAX, high = 0;
@@ -504,7 +511,7 @@ range_of(const uint64_t *v, size_t n, uint64_t *least, uint64_t *most)
 }
 
 /* A byte of each number. */
-PRI_WIDE static void
+WIDE static void
 take_plane(const uint64_t *v, size_t n, uint64_t least, unsigned shift,
 	uint8_t *restrict plane)
 {
@@ -523,7 +530,7 @@ enum how {
 #define FEW_SHARE 16 /* one in so many */
 #define VALUES_MANY 10 /* as many as zstd takes little off */
 
-PRI_WIDE static uint32_t
+WIDE static uint32_t
 count_others(const uint8_t *plane, size_t n, uint8_t most)
 {
 	uint32_t others = 0;
@@ -739,7 +746,7 @@ put_together(const struct frame *f, unsigned count, uint64_t least, const uint32
 	return greatest;
 }
 
-PRI_WIDE static uint64_t
+WIDE static uint64_t
 put_all_together(const struct frame *f, uint64_t least, uint64_t *v)
 {
 	switch (f->count) {

@@ -77,14 +77,6 @@ pri_time_of_column(uint64_t v)
 	return (int64_t)(v ^ UINT64_C(1) << 63);
 }
 
-/* A loop over numbers, with the vectors that the processor has. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__clang__)
-#define PRI_WIDE                                                                           \
-	__attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
-#else
-#define PRI_WIDE
-#endif
-
 struct pri_batch {
 	size_t rows, addresses;
 	uint64_t

@@ -84,11 +84,15 @@ class Session:
 
 
 def take_turns(kept, own, text, days):
-    """Medians of wall and CPU of both, whose rows are the same."""
-    rounds = [[ask(text, days) for ask in (kept.kept, own.own)[:: 1 - i % 2 * 2]][:: 1 - i % 2 * 2] for i in range(int(os.environ.get("BENCH_ROUNDS", 5)))]
-    rows = rounds[0][0][0]
-    assert rows and all(a[0] == rows for both in rounds for a in both), (text, [[a[0][:3] for a in both] for both in rounds])
-    return [statistics.median(both[of][what] for both in rounds) for of in (0, 1) for what in (1, 2)]
+    """Medians of wall and CPU of kept, then of own; their rows must be the same."""
+    took, want = ([], []), None
+    for i in range(int(os.environ.get("BENCH_ROUNDS", 5))):
+        for of in sorted((0, 1), reverse=i % 2):
+            rows, *times = (kept.kept, own.own)[of](text, days)
+            want = want or rows
+            assert rows and rows == want, (text, rows[:3], want[:3])
+            took[of].append(times)
+    return [statistics.median(times) for of in took for times in zip(*of)]
 
 
 def hours(days):

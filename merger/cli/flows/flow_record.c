@@ -76,10 +76,7 @@ networks_have(const struct networks *all, const uint8_t *address, uint8_t len)
 	uint64_t high, low;
 
 	address_numbers(address, len, &high, &low);
-	for (size_t i = 0; i < all->count; i++)
-		if (network_has(&all->all[i], high, low, len == 16))
-			return true;
-	return false;
+	return networks_have_number(all, high, low, len == 16);
 }
 
 /* ---- what is missing ---- */
@@ -203,9 +200,9 @@ make_uid(const struct pri_flow *flow, char out[20])
 #define NINETY(d)                                                                          \
 	TEN(d "1"), TEN(d "2"), TEN(d "3"), TEN(d "4"), TEN(d "5"), TEN(d "6"),            \
 		TEN(d "7"), TEN(d "8"), TEN(d "9")
-static const char decimals[][8] = {TEN(""), NINETY(""), TEN("10"), NINETY("1"), TEN("20"),
-	TEN("21"), TEN("22"), TEN("23"), TEN("24"), "250.", "251.", "252.", "253.", "254.",
-	"255."};
+static const uint8_t decimals[][8] = {TEN(""), NINETY(""), TEN("10"), NINETY("1"),
+	TEN("20"), TEN("21"), TEN("22"), TEN("23"), TEN("24"), "250.", "251.", "252.",
+	"253.", "254.", "255."};
 
 size_t
 flow_four_text(uint32_t address, char buf[16])
@@ -216,8 +213,8 @@ flow_four_text(uint32_t address, char buf[16])
 		uint8_t one = (uint8_t)(address >> 24), two = (uint8_t)(address >> 16);
 		unsigned size = 2u + (one >= 10) + (one >= 100);
 
-		half[i] = pr_get_le32((const uint8_t *)decimals[one]) |
-			  (uint64_t)pr_get_le32((const uint8_t *)decimals[two]) << 8 * size;
+		half[i] = pr_get_le32(decimals[one]) | (uint64_t)pr_get_le32(decimals[two])
+							       << 8 * size;
 		bits[i] = 8 * (size + 2u + (two >= 10) + (two >= 100));
 	}
 	bits[1] -= 8; /* the last point */
@@ -255,13 +252,9 @@ six_text(const uint8_t *bytes, char *to)
 				*to++ = ':';
 			continue;
 		}
-		/* four digits without a branch: those too many lie behind it, where the next word comes */
-		unsigned digits =
-			1u + (word[i] > 0xf) + (word[i] > 0xff) + (word[i] > 0xfff);
-		unsigned left = word[i] << 4 * (4 - digits);
-		for (unsigned k = 0; k < 4; k++)
-			to[k] = "0123456789abcdef"[left >> (12 - 4 * k) & 15];
-		to += digits;
+		for (int shift = 12; shift >= 0; shift -= 4)
+			if (word[i] >> shift || !shift)
+				*to++ = "0123456789abcdef"[word[i] >> shift & 15];
 	}
 	return to;
 }

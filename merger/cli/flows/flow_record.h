@@ -30,12 +30,19 @@ int networks_parse(struct networks *n, const char *option,
 	const struct pr_string_list *texts, struct pr_error *err);
 void networks_free(struct networks *n);
 bool networks_have(const struct networks *n, const uint8_t *address, uint8_t len);
-/* Of an address as two numbers; of IPv4, high is 0. */
 static inline bool
-network_has(const struct network *n, uint64_t high, uint64_t low, bool six)
+networks_have_number(const struct networks *n, uint64_t high, uint64_t low, bool six)
 {
-	return !(((high ^ n->high) & n->high_mask) | ((low ^ n->low) & n->low_mask) |
-		 (n->six ^ six));
+	bool has = false;
+
+	/* without a branch: who comes next is not to be foreseen */
+	for (size_t i = 0; i < n->count; i++) {
+		const struct network *of = &n->all[i];
+
+		has |= !(((high ^ of->high) & of->high_mask) |
+			 ((low ^ of->low) & of->low_mask) | (of->six ^ six));
+	}
+	return has;
 }
 
 /* What an answer lacks, by link and time: how much of a record is not known. */
@@ -116,7 +123,7 @@ void flow_head_print(enum flow_form form);
 
 /* As inet_ntop has it, which takes ten times as long; returns the text's length. */
 size_t flow_address_text(const uint8_t *bytes, unsigned len, char buf[INET6_ADDRSTRLEN]);
-/* Of IPv4, as a number; zeros fill all 16 bytes. */
+/* Of IPv4, as a number; zeros fill all 16 bytes. Written by words, since it is soon read by words. */
 size_t flow_four_text(uint32_t address, char buf[16]);
 /* The address of a side. */
 const char *flow_address(

@@ -208,22 +208,14 @@ begin_thread(handle info)
 
 /* ---- addresses of a batch ---- */
 
-PRI_WIDE static void
+static void
 make_places(const struct worker *w, const struct use *u)
 {
 	uint64_t *const *v = w->batch->values;
-	const struct networks *all = &u->kept->context.inside;
-	bool *inside = w->addresses->inside;
-	size_t count = u->places ? w->batch->addresses : 0;
 
-	memset(inside, 0, count);
-	for (size_t k = 0; k < all->count; k++) {
-		const struct network one = all->all[k];
-
-		for (size_t i = 0; i < count; i++)
-			inside[i] |= network_has(&one, v[PRI_COL_HIGH][i],
-				v[PRI_COL_LOW][i], v[PRI_COL_SIX][i] != 0);
-	}
+	for (size_t i = 0; u->places && i < w->batch->addresses; i++)
+		w->addresses->inside[i] = networks_have_number(&u->kept->context.inside,
+			v[PRI_COL_HIGH][i], v[PRI_COL_LOW][i], v[PRI_COL_SIX][i] != 0);
 }
 
 /* Those that the rows need. */
@@ -288,18 +280,18 @@ static void
 part_ways(struct worker *w, enum sql_way way)
 {
 	uint32_t *rows = w->merging->parted;
-	size_t first = 0, others = w->count;
+	size_t front = 0, others = w->count;
 
 	for (size_t i = 0; i < w->count; i++) {
 		bool is = is_outgoing(w, w->rows[i]) == (way != SQL_NOT_OUTGOING);
 
 		/* without a branch: one of both is overwritten */
-		rows[first] = rows[others - 1] = w->rows[i];
-		first += is;
+		rows[front] = rows[others - 1] = w->rows[i];
+		front += is;
 		others -= !is;
 	}
 	w->rows = rows;
-	w->count = way ? first : w->count;
+	w->count = way ? front : w->count;
 }
 
 /* Where a row's slots begin: by its keys; rows that are outgoing have odd ones, if that matters. */
