@@ -13,9 +13,10 @@ VOLUME=$LAB_DIR/cut.vol
 "$PACKRACK" import "$CUT" --volume "$VOLUME" --create 64M > /dev/null 2>&1
 
 serve() { # OPTION...
+	rm -f "$LAB_DIR/address" # of the one before: the shell may empty it later than we read it
 	setpriv --pdeathsig TERM "$PACKRACK" web --listen 127.0.0.1:0 "$@" > "$LAB_DIR/address" 2> "$LAB_DIR/web.err" &
 	WEB=$!
-	poll_until 20 grep -q token= "$LAB_DIR/address" || return 1
+	poll_until 20 grep -qs token= "$LAB_DIR/address" || return 1
 	SITE=$(sed 's/#.*//' "$LAB_DIR/address")
 	TOKEN="X-Packrack-Token: $(sed 's/.*token=//' "$LAB_DIR/address")"
 }

@@ -265,9 +265,10 @@ degrees() { # each packet is stored two or three times, and taken once
 	# what the hosts have said by now is stored before the stage begins
 	"$RACK" exec tap ip link set t0 down && "$RACK" exec tap ip link set t1 down && "$RACK" drain --keep-running --timeout 120 || return 1
 	before=$(stored_on log1)
+	rm "$LAB_DIR/one.err"
 	"$PACKRACK" stage count --live "$LAB_DIR/log1.vol" --json > "$LAB_DIR/one.json" 2> "$LAB_DIR/one.err" &
 	pid=$!
-	poll_until 10 grep -q following "$LAB_DIR/one.err" || return 1
+	poll_until 10 grep -qs following "$LAB_DIR/one.err" || return 1
 	"$RACK" play "$FULL" --pps=8000 --quiet > /dev/null 2>&1
 	"$RACK" drain --keep-running --timeout 120
 	kill -INT "$pid"
