@@ -131,13 +131,14 @@ daemon_spawn() { # NAME
 			[ "$m" = "$1" ] || more+=(--peer "$(endpoint_of "$m")")
 		done
 		((MERGERS == 1)) || more+=(--name "$1")
-		! "$(program packrack-merger)" --help | grep -q -- --dispatcher || # an older one has none
+		[[ $("$(program packrack-merger)" --help) != *--dispatcher* ]] || # an older one has none
 			more+=(--dispatcher "$(endpoint_of dispatcher)")
 		proc_start "$1" "$LAB-disp" "$(program packrack-merger)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
 			--listen "$(endpoint_of "$1")" --metrics "127.0.0.1:$((9474 + ${n:-0}))" "${more[@]}"
 		;;
 	switch)
 		read -ra in <<< "$FAULTY $(seq -s ' ' -f p%g 0 "$LOGGERS")"
+		rm -f "$STATE/logs/switch.log" # it waits for a word of it
 		proc_start switch "$LAB-sw" "$BUILD/tests/system/faulty_switch" \
 			--stats "$STATE/switch.json" "${in[@]}"
 		;;
@@ -159,7 +160,7 @@ daemon_spawn() { # NAME
 		fresh_socket dispatcher
 		mapfile -t in < <(dispatcher_inputs)
 		# off here, unless it is asked for: what is counted is then what was sent
-		! "$(program packrack-dispatcher)" --help | grep -q -e --canary || canary=(--canary=off)
+		[[ $("$(program packrack-dispatcher)" --help) != *--canary* ]] || canary=(--canary=off)
 		proc_start dispatcher "$LAB-disp" "$(program packrack-dispatcher)" "${DAEMON_ARGS[@]}" --config "$CONF" --key "$(key_of head)" \
 			"${in[@]}" "${canary[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
@@ -215,8 +216,18 @@ daemons_status() {
 	ask "$(program packrack)" status || true
 }
 
+tcpdump_captured() { # what it has read by now, by its own word
+	local log=$STATE/logs/tcpdump.log told end=$((SECONDS + 5))
+	told=$(grep -c 'packets captured' "$log" || true)
+	proc_signal USR1 tcpdump || return 0
+	while (($(grep -c 'packets captured' "$log") == told && SECONDS < end)); do
+		sleep 0.02
+	done
+	sed -n 's/.*\b\([0-9]* packets captured\).*/\1/p' "$log" | tail -n 1
+}
+
 daemons_stop_capture() { # SECONDS
-	local name
+	local name before now=
 	if proc_pid dispatcher > /dev/null; then
 		# 3: stopped, and a node that is gone has not said that it stored all
 		ask timeout "$1" "$(program packrack)" capture stop ||
@@ -227,6 +238,9 @@ daemons_stop_capture() { # SECONDS
 		[ "$name" = tcpdump ] || continue
 		# The kernel hands the last block of its ring over within tcpdump's time-out of 1 s.
 		sleep 1.3
+		until before=$now && now=$(tcpdump_captured) && [ "$now" = "$before" ]; do # it may have more to read
+			sleep 0.2
+		done
 		proc_signal INT tcpdump || true
 		proc_wait_gone tcpdump 10 || die "drain: tcpdump would not end"
 	done

@@ -205,7 +205,7 @@ lab_await_carriers() {
 lab_await_carrier() { # ROLE
 	local tries
 	for ((tries = 0; tries < 250; tries++)); do
-		lab_in "$1" ip -br link show type veth | grep -q NO-CARRIER || return 0
+		[[ $(lab_in "$1" ip -br link show type veth) == *NO-CARRIER* ]] || return 0
 		sleep 0.02
 	done
 }

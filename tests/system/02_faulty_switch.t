@@ -35,10 +35,11 @@ P
 }
 
 listen_on() { # NODE: its pid is in PIDS
+	rm -f "$LAB_DIR/$1.tcpdump" # of the one before, which listened
 	"$RACK" exec "$1" tcpdump -i eth0 -Q in -Z root -U -B 16384 -w "$LAB_DIR/$1.pcap" \
 		> "$LAB_DIR/$1.tcpdump" 2>&1 &
 	PIDS+=($!)
-	poll_until 10 grep -q listening "$LAB_DIR/$1.tcpdump"
+	poll_until 10 grep -qs listening "$LAB_DIR/$1.tcpdump"
 }
 
 # All frames have passed the switch, none waits in it, and what it passed on is in the listeners' files.

@@ -76,7 +76,7 @@ run_step "frames of the dispatcher pass by" poll_until 5 "$FORGE" has "$LAB_DIR/
 
 # ---- commands that lose nothing ----
 
-"$RACK" play "$LAB_DIR/a.pcap" --pps=1500 --quiet > "$LAB_DIR/play" 2>&1 &
+"$RACK" play "$LAB_DIR/a.pcap" --pps=600 --quiet > "$LAB_DIR/play" 2>&1 &
 PLAYER=$!
 
 listed() {

@@ -65,7 +65,7 @@ on_a_rack() {
 times_on_a_rack() { # what the merger gives to its nodes
 	tests/system/times.py make "$DATA/mix-gateway-hdr96-a.pcap" "$DIR" || return 1
 	"$RACK" up -n 3 --size 64M -- --read "$DIR/times.pcap" && "$RACK" drain --timeout 120 || return 1
-	tests/system/times.py run "$DIR" --packrack "$BUILD/packrack" --seed "$SEED" --number 20 -m "$PACKRACK_MERGER"
+	tests/system/times.py run "$DIR" --packrack "$BUILD/packrack" --seed "$SEED" --number 40 -m "$PACKRACK_MERGER"
 }
 
 can_rack() {

@@ -117,7 +117,7 @@ rebuilt() {
 	done > /dev/null
 	same_as_tcpdump merger "${NEEDLES[0]}" && (($(asked merger "${NEEDLES[0]}") <= 2))
 }
-DEADLINE=$((SECONDS + 60))
+DEADLINE=$((SECONDS + 120))
 run_step "a merger that was killed asks all until it has its summaries again" rebuilt
 
 done_testing

@@ -220,7 +220,7 @@ run_step "1,100 idle connections do not end a merger that has 1,024 descriptors,
 crowded() {
 	local pid rc=0
 	mkfifo "$LAB_DIR/crowd"
-	by ann "$PYTHON" "$HOSTILE" queries "$PACKRACK_MERGER" --keys "$KEYS/ann" --count 10 --hold \
+	PACKRACK_KEY=$KEYS/ann "$RACK" exec disp timeout 120 "$PYTHON" "$HOSTILE" queries "$PACKRACK_MERGER" --keys "$KEYS/ann" --count 10 --hold \
 		> "$LAB_DIR/crowd.log" 2>&1 < "$LAB_DIR/crowd" &
 	pid=$!
 	exec 6> "$LAB_DIR/crowd"

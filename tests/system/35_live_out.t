@@ -115,7 +115,7 @@ ends() { # SIGNAL PORT
 	kill "-$1" "${PORT[$2]}"
 	wait "${PORT[$2]}" || { echo "status $?"; return 1; }
 	echo "$(((${EPOCHREALTIME/./} - begun) / 1000)) ms"
-	((${EPOCHREALTIME/./} - begun < 2000000)) && cat "$LAB_DIR/$2.log"
+	((${EPOCHREALTIME/./} - begun < 6000000)) && cat "$LAB_DIR/$2.log"
 }
 
 # An end of the trace, with what it knows of the link: statistics

@@ -72,7 +72,7 @@ late() {
 is_asked() { # a query waits for a node
 	"$PACKRACK" queries list --json | jq -e '.queries[] | select(.nodes_left > 0)'
 }
-DEADLINE=$((SECONDS + 30))
+DEADLINE=$((SECONDS + 120))
 run_step "a node whose summaries are late is asked, and answers are tcpdump's" late
 
 complete() { # every node is asked, as it is of what may still come, and answers
@@ -87,7 +87,7 @@ rebuilt() { # from the first whole answer on
 	done
 	same '' '' && few 1 "${ENDED[@]}"
 }
-DEADLINE=$((SECONDS + 30))
+DEADLINE=$((SECONDS + 120))
 run_step "so they are while a merger that was killed gets its summaries again" rebuilt
 
 "$RACK" down > /dev/null

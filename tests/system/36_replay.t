@@ -124,7 +124,7 @@ fi
 
 at_time() {
 	local when
-	when=$(date -u -d '+2 seconds' +%FT%TZ)
+	when=$(date -u -d '+4 seconds' +%FT%TZ)
 	replay --pace max --limit 10 --at "$when" --json > "$DIR/said.json"
 	[ "$(date +%s)" -ge "$(date -d "$when" +%s)" ] && said '.sent_packets == 10'
 }

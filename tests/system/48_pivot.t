@@ -218,6 +218,11 @@ follow() { # OPTION...
 	"$PACKRACK" pivot --eve eve.json --follow -w live "$@" > live.lines 2> live.said &
 	FOLLOW=$!
 	PIDS+=("$FOLLOW")
+	poll_until 20 follows
+}
+follows() { # it has opened the log, and what ends it is not the shell's
+	# shellcheck disable=SC2010
+	ls -l "/proc/$FOLLOW/fd" | grep -q eve.json && ((0x$(sed -n 's/^SigCgt:\t//p' "/proc/$FOLLOW/status") >> 14 & 1))
 }
 ended_well() { # STATUS
 	local rc=0
@@ -230,7 +235,6 @@ rotated() { # alerts in three files of one name, and in one that is emptied; eac
 	send 20000 40 > sent && as_alerts < sent > all.alerts && (($(wc -l < all.alerts) == 40)) || return 1
 	head -n 10 all.alerts > eve.json # from before: not taken
 	follow --before 0s --after 0s
-	poll_until 20 sh -c "ls -l /proc/$FOLLOW/fd | grep -q eve.json" || return 1
 	sed -n 11,20p all.alerts >> eve.json
 	mv eve.json eve.json.1
 	sed -n 21,25p all.alerts >> eve.json.1 # by who still has it open
@@ -251,11 +255,11 @@ run_step "--since takes what was there" from_before
 goes_on() { # its packets are written as they come: past and future without a seam
 	local file n
 	: > eve.json
-	rm -rf live
+	rm -rf live sent
 	follow --before 3s --after 4s
 	send 30000 60 0.05 > sent &
 	PIDS+=("$!")
-	sent() { (($(wc -l < sent) >= 20)); }
+	sent() { [ -e sent ] && (($(wc -l < sent) >= 20)); }
 	poll_until 20 sent || return 1
 	head -n 10 sent | tail -n 1 | as_alerts >> eve.json
 	poll_until 20 sh -c 'ls live/*.pcapng' || { cat live.said; return 1; }
@@ -399,7 +403,7 @@ state() { # killed, and its log rotated meanwhile: each alert is served
 	poll_until 60 lines_are 10 || { cat live.lines live.said; return 1; }
 	sed -n 21,30p all.alerts >> eve.json
 	poll_until 60 lines_are 20 && ended_well 0 && cat live.lines >> served && [ "$(cut -d, -f2- served | grep -c ': 1 packet, complete$')" = 30 ] &&
-		follow --state state && poll_until 20 sh -c "ls -l /proc/$FOLLOW/fd | grep -q eve.json" && ended_well 0 && [ ! -s live.lines ] || return 1
+		follow --state state && ended_well 0 && [ ! -s live.lines ] || return 1
 	echo nonsense > state && says 2 'is not a state' "$PACKRACK" pivot --eve eve.json --follow -w live --state state
 }
 sleep_past_state() { # it is behind all ten
