@@ -227,10 +227,10 @@ SYSTEM += $(filter-out $(SYSTEM),$(sort $(wildcard tests/system/*.t)))
 SYSTEM_JOBS ?= 2
 # No file takes three minutes: one that hangs fails, and the others are run.
 check-system: all $(TOOLS) $(EXAMPLES)
-	@PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) --exec 'timeout --foreground -k 60 600 bash' $(SYSTEM)
+	@PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) --exec 'timeout --foreground -k 60 1200 bash' $(SYSTEM)
 # Live packets and what was not observed, by the other path; 52_xdp.t goes by it in any case.
 check-xdp: all
-	@PACKRACK_PATH=auto PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) --exec 'timeout --foreground -k 60 600 bash' \
+	@PACKRACK_PATH=auto PACKRACK_BUILD=$(BUILD) prove --timer -j $(SYSTEM_JOBS) --exec 'timeout --foreground -k 60 1200 bash' \
 		tests/system/11_live.t tests/system/17_observed.t
 # What check runs, built only: with -j, where check itself does one thing after the other.
 check-build: all $(UNIT) $(TOOLS) $(EXAMPLES)

@@ -383,7 +383,7 @@ static struct lab *
 lab_up(int nodes, enum fault fault)
 {
 	struct prm_merger_options o = {
-		.silent_ns = (fault == EMPTY ? 100 : 300) * PR_NS_PER_MS};
+		.silent_ns = (fault == EMPTY ? 500 : 2000) * PR_NS_PER_MS};
 	struct pr_loop_calls calls = {0};
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct pr_error err = {""};

@@ -16,7 +16,7 @@
  * its process with status 1. NAME_SEED=n runs one case, NAME_CASES=n that many (from NAME_SEED or 1 on),
  * NAME_JOBS=n in n processes; NAME is the model's prefix.
  */
-#define SEEDS_CASE_SECONDS 60 /* a case takes milliseconds: it hangs */
+#define SEEDS_CASE_SECONDS 600 /* a case takes seconds at most: it hangs */
 
 struct seeds {
 	const char *name, *prefix;

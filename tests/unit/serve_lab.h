@@ -10,6 +10,7 @@
 #include "indexer/filter/filter.h"
 #include "indexer/query/hello.h"
 #include "indexer/query/answer.h"
+#include "indexer/query/scans.h"
 #include "indexer/query/serve.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
@@ -191,6 +192,28 @@ served(void)
 	return status;
 }
 
+/* So many come to run, and to wait. */
+static inline void
+queries_are(size_t running, size_t waiting)
+{
+	int64_t deadline = pr_now_mono() + 60 * PR_NS_PER_S;
+
+	while ((served().queries_running != running ||
+		       served().queries_waiting != waiting) &&
+		pr_now_mono() < deadline)
+		turn(10 * PR_NS_PER_MS);
+	ck_assert_uint_eq(served().queries_running, running);
+	ck_assert_uint_eq(served().queries_waiting, waiting);
+}
+
+/* Its threads are not nice, as a test waits for them. */
+static inline void
+make_serve(unsigned places)
+{
+	serve = pri_serve_create(loop, places, &err);
+	pri_scans_setup(0);
+}
+
 static inline int
 try_hello(void)
 {
@@ -224,7 +247,7 @@ begin(void)
 	snprintf(endpoint, sizeof(endpoint), "ipc://%s/s.sock", dir);
 	write_volume();
 	loop = pr_loop_create(NULL, &err);
-	serve = pri_serve_create(loop, 2, &err);
+	make_serve(2);
 	view = pri_volume_open(paths, 1, 0, &err);
 	ck_assert_msg(view != NULL, "%s", err.text);
 	pri_serve_set_volume(serve, view, NULL);

@@ -287,7 +287,7 @@ END_TEST
 static void
 fill(TCase *tcase)
 {
-	tcase_set_timeout(tcase, 30);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, test_suspend_and_go_on, 0, 2);
 	tcase_add_loop_test(tcase, test_overrun, 0, 2);
 	tcase_add_loop_test(tcase, test_durable_stays, 0, 2);

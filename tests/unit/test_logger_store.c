@@ -632,7 +632,7 @@ END_TEST
 static void
 fill(TCase *tcase)
 {
-	tcase_set_timeout(tcase, 30);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_restore);
 	tcase_add_test(tcase, test_restore_runt);
 	tcase_add_test(tcase, test_append);

@@ -32,7 +32,9 @@ tear_down(void)
 {
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
-	rmdir(dir);
+	/* one of our own user is others' as well */
+	if (getuid() == 0 || strncmp(dir, "/dev/shm", 8) != 0)
+		rmdir(dir);
 	rmdir(session);
 }
 

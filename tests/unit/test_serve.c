@@ -128,7 +128,7 @@ START_TEST(long_filters_hold_nothing)
 	give_credit(2, 100);
 	wait_for(&heard.ends, 1);
 	ck_assert_uint_eq(heard.packets, 7);
-	ck_assert_int_lt(pr_now_mono() - asked, 2 * PR_NS_PER_S);
+	ck_assert_int_lt(pr_now_mono() - asked, 20 * PR_NS_PER_S);
 	cancel(1);
 	wait_for(&heard.ends, 2);
 	ck_assert(heard.cancelled);
@@ -138,7 +138,7 @@ START_TEST(long_filters_hold_nothing)
 	cancel(3); /* while it is being planned */
 	wait_for(&heard.ends, 3);
 	ck_assert_int_lt(
-		longest, 120 * PR_NS_PER_MS); /* the message itself takes some 50 */
+		longest, 400 * PR_NS_PER_MS); /* the message itself takes some 50 */
 	pr_timer_destroy(&timer);
 }
 END_TEST
@@ -165,7 +165,7 @@ ask_slow(uint64_t id, bool accept)
 START_TEST(users_take_turns)
 {
 	pri_serve_destroy(&serve);
-	serve = pri_serve_create(loop, 16, &err);
+	make_serve(16);
 	pri_serve_set_volume(serve, view, NULL);
 	asker = "ann";
 	for (uint64_t id = 1; id <= 6; id++)
@@ -187,11 +187,10 @@ START_TEST(stalled_ones_make_room)
 	ask(2, "", 0);
 	ask(3, "", 0);
 	give_credit(3, 10000);
+	queries_are(2, 1);
 	settle();
 	ck_assert_uint_eq(heard.ends, 0);
-	ck_assert_uint_eq(served().queries_running, 2);
-	ck_assert_uint_eq(served().queries_waiting, 1);
-	for (int64_t end_at = pr_now_mono() + 6 * PR_NS_PER_S;
+	for (int64_t end_at = pr_now_mono() + 60 * PR_NS_PER_S;
 		!heard.ends && pr_now_mono() < end_at;) {
 		settle();
 		pri_serve_tick(serve);
@@ -205,14 +204,12 @@ END_TEST
 START_TEST(one_user_leaves_room)
 {
 	pri_serve_destroy(&serve);
-	serve = pri_serve_create(loop, 4, &err);
+	make_serve(4);
 	pri_serve_set_volume(serve, view, NULL);
 	asker = "ann";
 	for (uint64_t id = 1; id <= 6; id++)
 		ask(id, "", 0);
-	settle();
-	ck_assert_uint_eq(served().queries_running, 3);
-	ck_assert_uint_eq(served().queries_waiting, 3);
+	queries_are(3, 3);
 	asker = "bob";
 	ask(7, "", 0);
 	give_credit(7, 10000);
@@ -232,8 +229,7 @@ START_TEST(memory_waits_for_no_disk)
 	ck_assert(pri_volume_in_memory(view, PACKETS * 1000 + 1, PR_TIME_MAX));
 	for (uint64_t id = 1; id <= 4; id++)
 		ask_slow(id, false);
-	settle();
-	ck_assert_uint_eq(served().queries_running, 2);
+	queries_are(2, 2);
 	since = PACKETS * 1000 + 1;
 	for (uint64_t id = 5; id <= 7; id++) {
 		ask(id, "", 0);
@@ -379,7 +375,8 @@ START_TEST(full_queue_waits)
 		env.credit = &credit;
 		raw_send(socket, &env);
 	}
-	settle();
+	while (!served().queries_running && pr_now_mono() < deadline)
+		turn(10 * PR_NS_PER_MS);
 	settle();
 	ck_assert_uint_ge(served().queries_running, 1); /* it waits for room */
 	while (heard.ends < FULL_QUERIES && pr_now_mono() < deadline)

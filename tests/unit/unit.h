@@ -34,7 +34,7 @@ unit_run(const char *name, void (*fill)(TCase *tc))
 	Suite *suite = suite_create(name);
 	TCase *tc = tcase_create(name);
 
-	tcase_set_timeout(tc, 30);
+	tcase_set_timeout(tc, 120); /* the machine may be busy */
 	fill(tc);
 	suite_add_tcase(suite, tc);
 	return unit_run_suite(suite);
