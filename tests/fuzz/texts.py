@@ -199,9 +199,6 @@ class Texts:
             if SECRET in str(answer.rows):
                 raise Finding("a file was read:\n%s" % ascii(text))
         except self.watch.Died as e:
-            if time.monotonic() - begun >= SLOW_SECONDS:  # ended while it wrote
-                self.slow += 1
-                return
             raise Finding("%s: by\n%s" % (e, ascii(text))) from None
         except self.watch.Mistake as e:
             self.slow += time.monotonic() - begun >= SLOW_SECONDS
