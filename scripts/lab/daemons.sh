@@ -138,7 +138,7 @@ daemon_spawn() { # NAME
 		;;
 	switch)
 		read -ra in <<< "$FAULTY $(seq -s ' ' -f p%g 0 "$LOGGERS")"
-		rm -f "$STATE/logs/switch.log" # it waits for a word of it
+		rm -f "$STATE/logs/switch.log" # daemon_await looks for its "ready"
 		proc_start switch "$LAB-sw" "$BUILD/tests/system/faulty_switch" \
 			--stats "$STATE/switch.json" "${in[@]}"
 		;;
@@ -227,7 +227,7 @@ tcpdump_captured() { # what it has read by now, by its own word
 }
 
 daemons_stop_capture() { # SECONDS
-	local name before now=
+	local name tries before now=
 	if proc_pid dispatcher > /dev/null; then
 		# 3: stopped, and a node that is gone has not said that it stored all
 		ask timeout "$1" "$(program packrack)" capture stop ||
@@ -238,7 +238,9 @@ daemons_stop_capture() { # SECONDS
 		[ "$name" = tcpdump ] || continue
 		# The kernel hands the last block of its ring over within tcpdump's time-out of 1 s.
 		sleep 1.3
-		until before=$now && now=$(tcpdump_captured) && [ "$now" = "$before" ]; do # it may have more to read
+		for ((tries = 0; tries < 25; tries++)); do # it may have more to read
+			before=$now
+			now=$(tcpdump_captured) && [ "$now" != "$before" ] || break
 			sleep 0.2
 		done
 		proc_signal INT tcpdump || true

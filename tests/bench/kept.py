@@ -6,9 +6,9 @@ make bench-kept           BENCH_RECORDS (5 million), BENCH_DIR: a folder with ro
 Records are the flows of a trace, seen from many hosts (kept_make.c). The histories are those that the shipped watches ask,
 as they ask them: the time range by --since and --until. Own: the same columns, copied into a table of the same DuckDB, in memory,
 with the same range as a condition. Answers are compared in each round. CPU is that of the process, user and system; times are medians of
-BENCH_ROUNDS (5), in which kept and own take turns, in each of BENCH_SESSIONS (1): both programs begin again, as how their memory lies
-makes one some 5 % faster than the next. BENCH_PARTS: statements by name, not all. With Python's duckdb module (DUCKDB_PYTHON names a Python that has it) the
-size of DuckDB's file of the same columns, too.
+BENCH_ROUNDS (5), in which kept and own take turns, in each of BENCH_SESSIONS (1), for which both programs start anew: where
+their memory lies makes one some 5 % faster than the next. BENCH_PARTS: the statements of these names alone. With Python's duckdb module
+(DUCKDB_PYTHON names a Python that has it) the size of DuckDB's file of the same columns, too.
 """
 import configparser
 import csv
@@ -88,15 +88,16 @@ class Session:
         return self.ask(re.sub(r"\bfrom flows\b", "from own", statement).replace("{t}", when))
 
 
-def take_turns(kept, own, text, days, took):
-    """Wall and CPU of each round go to took[0] of kept, took[1] of own; their rows must be the same."""
-    want = None
+def take_turns(kept, own, text, days):
+    """Wall and CPU of each round of kept, and of own; their rows must be the same."""
+    took, want = ([], []), None
     for i in range(int(os.environ.get("BENCH_ROUNDS", 5))):
         for of in sorted((0, 1), reverse=i % 2):
             rows, *times = (kept.kept, own.own)[of](text, days)
             want = want or rows
             assert rows and rows == want, (text, rows[:3], want[:3])
             took[of].append(times)
+    return took
 
 
 def hours(days):
@@ -147,24 +148,22 @@ def main():
         asked += [(name, days, history(name, days)) for name in ANALYSES for days in (1, 7, 28)]
         asked = [of for of in asked if of[0] in os.environ.get("BENCH_PARTS", of[0]).split(",")]
         kept.end()
-        took = {(name, days): ([], []) for name, days, _ in asked}
-        sessions = int(os.environ.get("BENCH_SESSIONS", 1))
-        for _ in range(sessions):
+        took = [[] for _ in asked]
+        for _ in range(int(os.environ.get("BENCH_SESSIONS", 1))):
             kept, own = Session(volume), Session(base)
             own.ask("select %s from flows" % COLUMNS, "--kept", volume, "--as", "own")
-            for name, days, text in asked:
-                take_turns(kept, own, text, days, took[name, days])
+            for (_, days, text), sessions in zip(asked, took):
+                sessions.append(take_turns(kept, own, text, days))
             kept.end()
             own.end()
         print("%-12s %6s %10s %10s %10s %10s %8s" % ("", "days", "kept ms", "own ms", "kept CPU", "own CPU", "ratio"))
-        for name, days, _ in asked:
-            wall, cpu, own_wall, own_cpu = [statistics.median(times) for of in took[name, days] for times in zip(*of)]
-            rounds = len(took[name, days][0]) // sessions
-            each = [[statistics.median(t[1] for t in of[i * rounds:][:rounds]) for of in took[name, days]] for i in range(sessions)]
+        for (name, days, _), sessions in zip(asked, took):
+            wall, cpu, own_wall, own_cpu = [statistics.median(times) for of in zip(*sessions) for times in zip(*sum(of, []))]
+            each = [[statistics.median(t[1] for t in rounds) for rounds in session] for session in sessions]
             out["statements"].append({"name": name, "days": days, "kept_s": wall, "own_s": own_wall, "kept_cpu_s": cpu, "own_cpu_s": own_cpu,
                                       "sessions_cpu_s": each})
             print("%-12s %6.2f %10.0f %10.0f %10.0f %10.0f %8.2f  %s" % (name, days, wall * 1e3, own_wall * 1e3, cpu * 1e3, own_cpu * 1e3, cpu / max(own_cpu, 0.01),
-                  " ".join("%.2f" % (a / max(b, 0.01)) for a, b in each) if sessions > 1 else ""))
+                  " ".join("%.2f" % (a / max(b, 0.01)) for a, b in each) if len(each) > 1 else ""))
         begun = [time.monotonic(), os.times()]
         lines = list(csv.reader(run("flows", "--kept", volume, "--format", "csv", "src host %s" % needle).splitlines()))
         out["needle_flows"] = {"rows": len(lines) - 1, "s": time.monotonic() - begun[0],

@@ -32,7 +32,7 @@ says() { # STATUS TEXT CMD...
 by() { # NAME CMD: with that one's keys, at the head
 	local name=$1
 	shift
-	PACKRACK_KEY=$KEYS/$name "$RACK" exec disp timeout 10 "$@"
+	PACKRACK_KEY=$KEYS/$name "$RACK" exec disp timeout 120 "$@"
 }
 
 member() { # NAME ROLE: a key pair of its own, enrolled on the head
@@ -220,7 +220,7 @@ run_step "1,100 idle connections do not end a merger that has 1,024 descriptors,
 crowded() {
 	local pid rc=0
 	mkfifo "$LAB_DIR/crowd"
-	PACKRACK_KEY=$KEYS/ann "$RACK" exec disp timeout 120 "$PYTHON" "$HOSTILE" queries "$PACKRACK_MERGER" --keys "$KEYS/ann" --count 10 --hold \
+	by ann "$PYTHON" "$HOSTILE" queries "$PACKRACK_MERGER" --keys "$KEYS/ann" --count 10 --hold \
 		> "$LAB_DIR/crowd.log" 2>&1 < "$LAB_DIR/crowd" &
 	pid=$!
 	exec 6> "$LAB_DIR/crowd"

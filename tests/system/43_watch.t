@@ -379,9 +379,6 @@ has_skipped_time() { # no report for three windows
 	(($(date +%s) - $(reports '.[-1].end') / 1000000000 >= 3))
 }
 run_step "a pause is told as windows that were skipped" rests
-is_over() { # SECONDS
-	((SECONDS >= $1))
-}
 reads_again() {
 	watch_file count "${COUNT/select n from live/select n, 1 as changed from live}"
 	poll_until 20 has_changed
@@ -392,6 +389,9 @@ has_changed() {
 run_step "a file that changes is read again" reads_again
 no_gaps() {
 	reports '[.[:-1], .[1:]] | transpose | map(.[0].end == .[1].begin) | all' | grep -q true
+}
+is_over() { # SECONDS
+	((SECONDS >= $1))
 }
 goes_and_comes() {
 	local before seen=$((SECONDS + 3))

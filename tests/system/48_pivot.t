@@ -220,7 +220,7 @@ follow() { # OPTION...
 	PIDS+=("$FOLLOW")
 	poll_until 20 follows
 }
-follows() { # it has opened the log, and what ends it is not the shell's
+follows() { # it has opened the log, and catches SIGTERM
 	# shellcheck disable=SC2010
 	ls -l "/proc/$FOLLOW/fd" | grep -q eve.json && ((0x$(sed -n 's/^SigCgt:\t//p' "/proc/$FOLLOW/status") >> 14 & 1))
 }

@@ -192,7 +192,7 @@ served(void)
 	return status;
 }
 
-/* So many come to run, and to wait. */
+/* So many come to run and to wait, and it stays so. */
 static inline void
 queries_are(size_t running, size_t waiting)
 {
@@ -202,6 +202,7 @@ queries_are(size_t running, size_t waiting)
 		       served().queries_waiting != waiting) &&
 		pr_now_mono() < deadline)
 		turn(10 * PR_NS_PER_MS);
+	settle();
 	ck_assert_uint_eq(served().queries_running, running);
 	ck_assert_uint_eq(served().queries_waiting, waiting);
 }

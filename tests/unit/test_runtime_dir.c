@@ -32,7 +32,7 @@ tear_down(void)
 {
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
-	/* one of our own user is others' as well */
+	/* a plain user's is shared with the other tests */
 	if (getuid() == 0 || strncmp(dir, "/dev/shm", 8) != 0)
 		rmdir(dir);
 	rmdir(session);
